@@ -12,7 +12,6 @@ import { once } from 'node:events';
 import { constants, setPriority } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { completeSearchPath } from '../test/runner/programs.ts';
 import { type MeasuredProcess, startAccountsService } from './fixtures/accounts-service.ts';
 import { openCleanup } from './fixtures/cleanup.ts';
 import type { GoodResult } from './fixtures/good-account.ts';
@@ -45,8 +44,6 @@ const seconds = Number(values.seconds);
 /** After each attack, until its plugins have ended and memory is compared with the start. Seconds. */
 const restSeconds = Number(values.rest);
 
-// With bubblewrap: without the jail, something else would be measured.
-await completeSearchPath();
 const cleanup = openCleanup();
 // In a session of its own, whose priority it raises: good clients have other machines, and their waits are not the service's.
 const good = forkClient('fixtures/good-account.ts', true);

@@ -12,7 +12,6 @@ import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { streamText, wrapLanguageModel } from 'ai';
 import { bulkhead } from '../sdk/adapters/ai-sdk.ts';
 import { connect } from '../sdk/session/session.ts';
-import { completeSearchPath } from '../test/runner/programs.ts';
 import { openAiDelta, openAiEvents, openAiStart } from '../test/supervisor/host/model-server.ts';
 import { startSupervisorFixture } from '../test/supervisor/supervisor-fixture.ts';
 import { openCleanup } from './fixtures/cleanup.ts';
@@ -111,7 +110,6 @@ function printSplit(name: string, samples: readonly Sample[], pieces: boolean): 
 }
 
 try {
-  await completeSearchPath();
   await startPostgres(cleanup);
   const fixture = await startSupervisorFixture(cleanup);
   await fixture.app.listen({ port: 0, host: '127.0.0.1' });

@@ -16,7 +16,6 @@ import Fastify, { type FastifyInstance } from 'fastify';
 import { Client, Pool } from 'undici';
 import { findShard } from '../db/cluster/shards.ts';
 import { eventually } from '../test/runner/eventually.ts';
-import { completeSearchPath } from '../test/runner/programs.ts';
 import {
   openStorageFixture,
   type StorageFixture,
@@ -203,7 +202,6 @@ async function measureRate(
 }
 
 async function measureThroughput(count: number, seconds: number): Promise<void> {
-  await completeSearchPath();
   const storage = await openStorageFixture(cleanup);
   const bare = Fastify();
   bare.post('/bare', async (request) => request.body);

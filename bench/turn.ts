@@ -8,7 +8,6 @@ import { randomUUID } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import { loadavg } from 'node:os';
 import { Client } from 'undici';
-import { completeSearchPath } from '../test/runner/programs.ts';
 import { startSupervisorFixture } from '../test/supervisor/supervisor-fixture.ts';
 import { openCleanup } from './fixtures/cleanup.ts';
 import { startPostgres } from './fixtures/postgres.ts';
@@ -68,7 +67,6 @@ async function timeAll(steps: readonly (() => Promise<unknown>)[]): Promise<numb
 const sum = (numbers: readonly number[]): number => numbers.reduce((all, one) => all + one, 0);
 
 try {
-  await completeSearchPath();
   await startPostgres(cleanup);
   const fixture = await startSupervisorFixture(cleanup);
   await fixture.install({ slug: 'guard', code: CODE });

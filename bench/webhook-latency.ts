@@ -9,7 +9,6 @@ import { Client } from 'undici';
 import { insertChannel } from '../db/channels/channels.ts';
 import { inTransaction } from '../db/postgres/pool.ts';
 import { eventually } from '../test/runner/eventually.ts';
-import { completeSearchPath } from '../test/runner/programs.ts';
 import { startSupervisorFixture } from '../test/supervisor/supervisor-fixture.ts';
 import { openCleanup } from './fixtures/cleanup.ts';
 import { startPostgres } from './fixtures/postgres.ts';
@@ -26,7 +25,6 @@ const CODE = `channel.receive = () => ({
   messages: [{ conversationKey: 'k', from: 'vendor', text: String(Date.now()) }],
 });`;
 
-await completeSearchPath();
 const cleanup = openCleanup();
 
 await startPostgres(cleanup);

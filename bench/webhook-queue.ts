@@ -10,7 +10,6 @@ import { Agent, request } from 'undici';
 import { insertChannel } from '../db/channels/channels.ts';
 import { inTransaction } from '../db/postgres/pool.ts';
 import { eventually } from '../test/runner/eventually.ts';
-import { completeSearchPath } from '../test/runner/programs.ts';
 import { openStorageFixture } from '../test/supervisor/supervisor-fixture.ts';
 import { startProcess } from '../test/supervisor/supervisor-process.ts';
 import { openCleanup } from './fixtures/cleanup.ts';
@@ -42,7 +41,6 @@ interface Cost {
   readonly seconds: number;
 }
 
-await completeSearchPath();
 const cleanup = openCleanup();
 await startPostgres(cleanup);
 const storage = await openStorageFixture(cleanup);

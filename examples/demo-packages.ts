@@ -4,31 +4,12 @@ import { readdir, readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ZipFile } from 'yazl';
+import type { Installation, Plugin, PluginDetail, Version } from '../sdk/cli/rest-types.ts';
 import { comparePrecedence, raiseVersion } from '../sdk/contract/version-numbers.ts';
+import type { Page } from '../sdk/session/api-types.ts';
 import { hasCode } from '../sdk/session/transport.ts';
 import { eventually } from './demo-checks.ts';
 import type { Service } from './demo-service.ts';
-
-interface Listed<Item> {
-  readonly items: readonly Item[];
-}
-interface Plugin {
-  readonly id: string;
-  readonly slug: string;
-  readonly versions?: readonly { readonly semVer: string }[];
-}
-export interface Version {
-  readonly id: string;
-  readonly semVer: string;
-  readonly sourceSha256: string;
-  readonly discovered: Readonly<Record<string, unknown>>;
-}
-export interface Installation {
-  readonly id: string;
-  readonly slug: string;
-  readonly status: string;
-  readonly currentSemVer: string | null;
-}
 
 /** The files of a package: `readme.md`, `index.ts` and what they import. */
 export interface Package {
@@ -59,7 +40,7 @@ export async function ensurePlugin(api: Service, slug: string): Promise<Plugin> 
   } catch (error) {
     if (!hasCode(error, 'slug_taken')) throw error;
   }
-  const { items } = await api.get<Listed<Plugin>>('/plugins?limit=1000');
+  const { items } = await api.get<Page<Plugin>>('/plugins?limit=1000');
   const own = items.find((plugin) => plugin.slug === slug || plugin.slug.startsWith(`${slug}-demo-`));
   // The slug belongs to another account: add a suffix.
   return own ?? ensurePlugin(api, `${slug}-demo-${crypto.randomUUID().slice(0, 8)}`);
@@ -67,7 +48,7 @@ export async function ensurePlugin(api: Service, slug: string): Promise<Plugin> 
 
 /** Returns the next unused version number, because a number can never be reused. */
 export async function nextSemVer(api: Service, plugin: Plugin): Promise<string> {
-  const { versions = [] } = await api.get<Plugin>(`/plugins/${plugin.id}`);
+  const { versions } = await api.get<PluginDetail>(`/plugins/${plugin.id}`);
   const highest = versions
     .map(({ semVer }) => semVer)
     .toSorted(comparePrecedence)
@@ -120,7 +101,7 @@ export async function uninstall(api: Service, { id }: Installation): Promise<voi
 }
 
 async function listInstallations(api: Service): Promise<readonly Installation[]> {
-  const { items } = await api.get<Listed<Installation>>('/installations?limit=1000');
+  const { items } = await api.get<Page<Installation>>('/installations?limit=1000');
   return items;
 }
 

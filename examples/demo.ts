@@ -3,11 +3,11 @@
  * their hooks and tools in a session, reads their log and uninstalls them. Exits with 0 only if every step succeeded.
  */
 import { parseArgs } from 'node:util';
+import type { Installation, Version } from '../sdk/cli/rest-types.ts';
 import { connect, type SessionClient } from '../sdk/session/client.ts';
 import { eventually, expect, oneLine } from './demo-checks.ts';
 import {
   ensurePlugin,
-  type Installation,
   installFresh,
   nextSemVer,
   publishFiles,
@@ -15,7 +15,6 @@ import {
   readPackage,
   registered,
   uninstall,
-  type Version,
 } from './demo-packages.ts';
 import { Printer } from './demo-printer.ts';
 import { answering, findToken, NotRunning, readAddresses, Service } from './demo-service.ts';

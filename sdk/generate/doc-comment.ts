@@ -10,6 +10,9 @@ export function printDocComment(...lines: readonly string[]): string[] {
   return ['/**', ...wrapped.map((line) => (line === '' ? ' *' : ` * ${line}`)), ' */'];
 }
 
+/** The member that every context of a handler has. */
+export const SIGNAL = [...printDocComment('Aborts at the deadline.'), 'signal: AbortSignal;'];
+
 /** Indents lines by one level. */
 export function indent(lines: readonly string[]): string[] {
   return lines.flatMap((line) => line.split('\n')).map((line) => (line === '' ? '' : `  ${line}`));

@@ -2,12 +2,11 @@
 import type { z } from 'zod';
 import { hookBase, hooks } from '../contract/protocol.ts';
 import type { HookRow } from '../contract/rows.ts';
-import { indent, printDocComment, printInterface } from './doc-comment.ts';
-import { printKey, printLiteral, type TypePrinter } from './printer.ts';
+import { indent, printDocComment, printInterface, SIGNAL } from './doc-comment.ts';
+import { capitalize, printKey, printLiteral, type TypePrinter } from './printer.ts';
 import { describeCancel, describeFailure, describeReturn, formatSeconds } from './wording.ts';
 
 const rows: readonly (readonly [string, HookRow])[] = Object.entries(hooks);
-const SIGNAL = [...printDocComment('Aborts at the deadline.'), 'signal: AbortSignal;'];
 
 export function printHookTypes(printer: TypePrinter): string[][] {
   const { hook: _, ...base } = hookBase.shape;
@@ -24,10 +23,7 @@ export function printHookTypes(printer: TypePrinter): string[][] {
 }
 
 /** `middleware.systemPrompt` → `SystemPrompt`. */
-const typeName = (hook: string): string => {
-  const own = hook.slice(hook.indexOf('.') + 1);
-  return own.charAt(0).toUpperCase() + own.slice(1);
-};
+const typeName = (hook: string): string => capitalize(hook.slice(hook.indexOf('.') + 1));
 
 function printContext(name: string, row: HookRow, printer: TypePrinter): string[] {
   const cancel = [

@@ -3,13 +3,12 @@ import type { z } from 'zod';
 import { toolResult } from '../contract/payloads.ts';
 import { eventEnvelope, events, handshakeOn, type SurfaceName, surfaces } from '../contract/protocol.ts';
 import type { EventRow, SurfaceRow } from '../contract/rows.ts';
-import { printDocComment, printInterface } from './doc-comment.ts';
+import { printDocComment, printInterface, SIGNAL } from './doc-comment.ts';
 import { capitalize, isOptional, printLiteral, type TypePrinter } from './printer.ts';
 import { formatBytes, formatSeconds } from './wording.ts';
 
 const eventRows: readonly (readonly [string, EventRow])[] = Object.entries(events);
 
-const SIGNAL = [...printDocComment('Aborts at the deadline.'), 'signal: AbortSignal;'];
 const CANCEL = [
   ...printDocComment('Refuses the call. The caller receives the reason (1-500 characters).'),
   'cancel(reason: string): never;',
