@@ -28,9 +28,7 @@ import { readModels } from './host/llm/configuration.ts';
 import { readSshTargets } from './host/ssh/hosts.ts';
 import { cacheProgram } from './jail/cached-program.ts';
 import { openSandbox, type Sandbox } from './jail/sandbox.ts';
-import type { LogCaps } from './records/log-sink.ts';
 import { buildHealth } from './records/operations.ts';
-import type { SessionApiOptions } from './sessions/session-api.ts';
 import { startSupervisor } from './supervisor.ts';
 
 /** Time to close connections that nothing waits for any more. Milliseconds. */
@@ -80,14 +78,30 @@ export async function serveSupervisor(
     deliveryWaits: config.DELIVERY_WAITS,
     http: { allowPrivate: new Set(config.HTTP_ALLOW_PRIVATE) },
     ssh: { allowPrivate: new Set(config.SSH_ALLOW_PRIVATE) },
-    ...quotas(config),
+    hostCallsPerMinute: config.HOST_CALLS_PER_MINUTE,
+    storageBytes: config.STORAGE_BYTES,
+    metricsDays: config.METRICS_DAYS,
+    metricSlugs: config.METRICS_SLUGS,
+    workspaceQuota: { bytes: config.WORKSPACE_BYTES, files: config.WORKSPACE_FILES },
+    mediaQuota: { bytes: config.MEDIA_BYTES, files: config.MEDIA_FILES },
     toolResultBytes: config.TOOL_RESULT_BYTES,
     childBounds: childBounds(config),
     peer: { host: config.PEER_HOST, port: config.PEER_PORT },
     joins: false,
-    sessionApi: sessionApiOptions(config),
+    sessionApi: {
+      url: supervisorUrl(config),
+      consoleUrl: publicUrl(config),
+      cookieDomain: config.CONSOLE_COOKIE_DOMAIN,
+      trustProxy: config.TRUST_PROXY,
+      anonymousPerMinute: config.STRANGER_REQUESTS_PER_MINUTE,
+      accountLimits: { reads: config.SESSION_READS_PER_MINUTE, writes: config.SESSION_CALLS_PER_MINUTE },
+    },
     inspect: config.INSPECT === 'on',
-    logCaps: logCaps(config),
+    logCaps: {
+      linesPerMinute: config.LOG_LINES_PER_MINUTE,
+      messageBytes: config.LOG_MESSAGE_BYTES,
+      dataBytes: config.LOG_DATA_BYTES,
+    },
   });
   await announceProcess(supervisor.listener);
   await recordMember(database.pool, member);
@@ -119,14 +133,6 @@ async function openFiles(pool: Pool, config: SupervisorConfig, keys: KeyStore) {
   };
 }
 
-function logCaps(config: SupervisorConfig): LogCaps {
-  return {
-    linesPerMinute: config.LOG_LINES_PER_MINUTE,
-    messageBytes: config.LOG_MESSAGE_BYTES,
-    dataBytes: config.LOG_DATA_BYTES,
-  };
-}
-
 function childBounds(config: SupervisorConfig): ChildBounds {
   return {
     frameBytes: config.FRAME_BYTES,
@@ -148,28 +154,6 @@ async function confirmSandboxOff(config: SupervisorConfig, pool: Pool): Promise<
     throw new SettingsError(
       'SANDBOX=off is refused: plugins of other accounts are installed. Uninstall them, or use auto or require.',
     );
-}
-
-function sessionApiOptions(config: SupervisorConfig): SessionApiOptions {
-  return {
-    url: supervisorUrl(config),
-    consoleUrl: publicUrl(config),
-    cookieDomain: config.CONSOLE_COOKIE_DOMAIN,
-    trustProxy: config.TRUST_PROXY,
-    anonymousPerMinute: config.STRANGER_REQUESTS_PER_MINUTE,
-    accountLimits: { reads: config.SESSION_READS_PER_MINUTE, writes: config.SESSION_CALLS_PER_MINUTE },
-  };
-}
-
-function quotas(config: SupervisorConfig) {
-  return {
-    hostCallsPerMinute: config.HOST_CALLS_PER_MINUTE,
-    storageBytes: config.STORAGE_BYTES,
-    metricsDays: config.METRICS_DAYS,
-    metricSlugs: config.METRICS_SLUGS,
-    workspaceQuota: { bytes: config.WORKSPACE_BYTES, files: config.WORKSPACE_FILES },
-    mediaQuota: { bytes: config.MEDIA_BYTES, files: config.MEDIA_FILES },
-  };
 }
 
 async function prepareSandbox(config: SupervisorConfig): Promise<Sandbox> {

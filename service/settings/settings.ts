@@ -95,6 +95,8 @@ function quota(fallback: number, doc: string) {
   return wholeNumber(MIB, 1_000_000 * MIB, fallback, `${doc} of one account (docs/quotas.md).`, 'bytes');
 }
 
+const databaseAddress = z.url({ protocol: /^postgres(ql)?$/, error: 'must be a postgres:// address' }).optional();
+
 /** Settings of API, supervisor and `npm start`. */
 export const sharedSettings = {
   DATA_DIR: z
@@ -102,18 +104,12 @@ export const sharedSettings = {
     .transform((path) => resolve(path))
     .prefault('.bulkhead')
     .describe('Folder of all state on disk: embedded PostgreSQL, keys, blobs.'),
-  DATABASE_URL: z
-    .url({ protocol: /^postgres(ql)?$/, error: 'must be a postgres:// address' })
-    .optional()
-    .describe(
-      'Address of a PostgreSQL server, version 15 or newer. Empty: npm start runs an embedded PostgreSQL with its data in DATA_DIR.',
-    ),
-  DATABASE_SESSION_URL: z
-    .url({ protocol: /^postgres(ql)?$/, error: 'must be a postgres:// address' })
-    .optional()
-    .describe(
-      'Address of PostgreSQL itself when DATABASE_URL is that of a pooler in transaction mode, such as pgbouncer: for notifications, migrations, backups and commands. Empty: DATABASE_URL.',
-    ),
+  DATABASE_URL: databaseAddress.describe(
+    'Address of a PostgreSQL server, version 15 or newer. Empty: npm start runs an embedded PostgreSQL with its data in DATA_DIR.',
+  ),
+  DATABASE_SESSION_URL: databaseAddress.describe(
+    'Address of PostgreSQL itself when DATABASE_URL is that of a pooler in transaction mode, such as pgbouncer: for notifications, migrations, backups and commands. Empty: DATABASE_URL.',
+  ),
   BLOBS: z
     .string()
     .regex(BLOB_STORE, 'must be files, database or s3://bucket/folder')

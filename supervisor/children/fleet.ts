@@ -18,7 +18,7 @@ import {
   type ScheduledPlugin,
   UPDATE_EVERY_MS,
 } from './cpu-scheduler.ts';
-import { DRAIN_MS, ROLLBACK_EXITS, SAVE_MS, SPARES, STOP_GRACE_MS, SWEEP_MS } from './fleet-bounds.ts';
+import { DRAIN_MS, ROLLBACK_EXITS, STOP_GRACE_MS } from './fleet-bounds.ts';
 import {
   type CrashLoop,
   type Inspector,
@@ -52,6 +52,13 @@ interface FleetOptions extends LoadedChildDeps, Pick<RunnerDeps, 'outputBytesPer
   onServing(accountId: string): void;
   onError(error: Error): void;
 }
+
+/** Interval of stopping idle children and sampling resident memory, milliseconds. */
+const SWEEP_MS = 15_000;
+/** Spare children: one hides the start-up time, more would only use memory. */
+const SPARES = 1;
+/** Interval of saving the states of children, milliseconds. */
+const SAVE_MS = 200;
 
 /** A child that loads a plugin or will load one. */
 interface LoadingChild extends ScheduledChild {

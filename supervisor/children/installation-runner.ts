@@ -13,15 +13,7 @@ import type { Child } from './child.ts';
 import type { ChildEnd } from './child-end.ts';
 import { ChildError } from './child-errors.ts';
 import { withinBudget } from './deadline.ts';
-import {
-  DRAIN_MS,
-  HANDOVER_WAIT_MS,
-  HEALTH_WITHIN_MS,
-  POSTPONED_PAUSE_MS,
-  REFUSED_PAUSE_MS,
-  ROLLBACK_EXITS,
-  WAIT_OUT_MS,
-} from './fleet-bounds.ts';
+import { DRAIN_MS, ROLLBACK_EXITS } from './fleet-bounds.ts';
 import { LoadedChild, type LoadedChildDeps, type LoadedChildHandlers } from './loaded-child.ts';
 import {
   admitInterruption,
@@ -102,6 +94,16 @@ interface Handover {
 }
 
 type Acquired = { readonly loadedChild: LoadedChild } | { readonly refusal: string };
+/** Longest restart backoff that a call waits for instead of failing: only the first backoff is this short. */
+const WAIT_OUT_MS = 1_500;
+/** How long a freshly loaded version may take to answer, milliseconds. */
+const HEALTH_WITHIN_MS = 5_000;
+/** How long calls wait while an update is recorded, before the old version answers them. Milliseconds. */
+const HANDOVER_WAIT_MS = 1_000;
+/** How long calls do not start a version again whose start failed while another one runs. Milliseconds. */
+const REFUSED_PAUSE_MS = 60_000;
+/** The same, where there was only no room for it. Milliseconds. */
+const POSTPONED_PAUSE_MS = 5_000;
 const PERCENT = 100;
 const CALLER_LEFT = 'the caller aborted the call before it began';
 
@@ -235,9 +237,8 @@ export class InstallationRunner {
     if (this.#handover?.loadedChild.registers(call))
       await withinBudget(this.#handover.ended, Math.min(HANDOVER_WAIT_MS, call.deadlineAt - Date.now()));
     const serving = this.#serving;
-    if (serving && this.#isCurrent(serving)) return serving.invoke(call);
+    // After a timeout, it is not known yet whether the child was slow or hangs.
     if (serving?.hangCheck) await serving.hangCheck;
-    // The child was slow, not hung.
     if (serving && this.#isCurrent(serving)) return serving.invoke(call);
     // The child was killed but has not ended yet: this call waits for the next one.
     if (serving?.child.state === 'dead') await withinBudget(serving.child.ended, call.deadlineAt - Date.now());

@@ -19,7 +19,6 @@ import type { Outcome } from './child-calls.ts';
 import type { ChildEnd } from './child-end.ts';
 import { ChildError } from './child-errors.ts';
 import { withinBudget } from './deadline.ts';
-import { HANG_CHECK_MS } from './fleet-bounds.ts';
 import type { Spare } from './spare-children.ts';
 import { NotReadyError } from './start-failure.ts';
 
@@ -41,6 +40,8 @@ export interface LoadedChildHandlers {
 /** Abort reason of a handler's host calls. A constant, because an exception for each would cost more than the call. */
 const HANDLER_ENDED = 'the handler has ended';
 
+/** After a timeout, how long to wait for a hung child to be killed before it counts as slow. Milliseconds. */
+const HANG_CHECK_MS = 100;
 /** Source of log lines written outside any handler: while loading, from timers, after the answer. */
 const BACKGROUND = 'background';
 

@@ -2,7 +2,9 @@
 import { asService } from '../../db/postgres/shares.ts';
 import type { Child, ChildHandlers } from './child.ts';
 import type { ChildEnd } from './child-end.ts';
-import { REFILL_AFTER_MS } from './fleet-bounds.ts';
+
+/** Delay before a taken spare is replaced, so that the replacement does not slow down that start. Milliseconds. */
+const REFILL_AFTER_MS = 50;
 
 /** A child whose handlers are set when it is claimed. */
 export interface Spare {
