@@ -112,10 +112,9 @@ function printSplit(name: string, samples: readonly Sample[], pieces: boolean): 
 try {
   await startPostgres(cleanup);
   const fixture = await startSupervisorFixture(cleanup);
-  await fixture.app.listen({ port: 0, host: '127.0.0.1' });
   await new Promise<void>((resolve) => model.listen(0, '127.0.0.1', resolve));
   cleanup.teardown(() => model.close());
-  const url = `http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}`;
+  const url = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
   const modelUrl = `http://127.0.0.1:${(model.address() as AddressInfo).port}/v1`;
   await fixture.install({ account: 'guarded', slug: 'guard', code: GUARD });
   const raw = createOpenAICompatible({ name: 'local', baseURL: modelUrl, fetch: timedFetch })('m');

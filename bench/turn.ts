@@ -5,7 +5,6 @@
  * which do what a turn does, is printed next to it. Run `node bench/turn.ts [turns]`.
  */
 import { randomUUID } from 'node:crypto';
-import type { AddressInfo } from 'node:net';
 import { loadavg } from 'node:os';
 import { Client } from 'undici';
 import { startSupervisorFixture } from '../test/supervisor/supervisor-fixture.ts';
@@ -71,8 +70,7 @@ try {
   const fixture = await startSupervisorFixture(cleanup);
   await fixture.install({ slug: 'guard', code: CODE });
   const headers = { 'content-type': 'application/json', authorization: `Bearer ${await fixture.issuer.issue('ann')}` };
-  await fixture.app.listen({ port: 0, host: '127.0.0.1' });
-  const client = new Client(`http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}`);
+  const client = new Client(await fixture.app.listen({ port: 0, host: '127.0.0.1' }));
   cleanup.teardown(() => client.close());
   const send: Send = async (method, path, body) => {
     const answer = await client.request({ method, path, headers, ...(body ? { body: JSON.stringify(body) } : {}) });

@@ -10,7 +10,7 @@ import { kitPackage } from './plugins/kit.ts';
 const POLL_MS = 150;
 const WAIT_MS = 20_000;
 
-export interface PublishedPlugin {
+interface PublishedPlugin {
   readonly id: string;
   readonly slug: string;
   readonly versionId: string;

@@ -1,6 +1,6 @@
 /** Event, CustomEvent and EventTarget for plugins. Node's own would give plugins access to more of Node. */
 
-export interface PluginEventInit {
+interface PluginEventInit {
   readonly bubbles?: boolean;
   readonly cancelable?: boolean;
   readonly composed?: boolean;

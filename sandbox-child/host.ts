@@ -2,7 +2,7 @@
 import type { Log } from './log-lines.ts';
 import { describeError, freeze, text } from './text.ts';
 
-export interface HostGrants {
+interface HostGrants {
   /** Names of host calls, such as `llm.complete`. */
   readonly members: readonly string[];
   readonly settings: Readonly<Record<string, string>>;

@@ -40,7 +40,7 @@ interface ZonedTime {
   toPlainTime(): unknown;
 }
 
-export interface Language {
+interface Language {
   /** The globals that ses replaces or leaves out, as the language has them. */
   readonly globals: Readonly<Record<string, unknown>>;
   /** Large globals that most programs never use. Each is hardened at its first use, so that an empty child does not pay for it. */

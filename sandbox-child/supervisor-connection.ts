@@ -16,7 +16,7 @@ import { decodeMessage, encodeMessage, refuseCostlyMessage, SCRATCH_BYTES } from
 import { describeError } from './text.ts';
 
 /** Messages of the supervisor are trusted and not checked. */
-export interface SupervisorHandlers {
+interface SupervisorHandlers {
   /** Returns an outcome or a promise of one. Must neither throw nor reject. */
   onRequest(method: string, params: unknown, cancellation: Cancellation): unknown;
   onNotification(method: string, params: unknown): void;

@@ -24,7 +24,7 @@ export interface RuntimeCheck {
   readonly signal: AbortSignal;
   readonly onResult: (result: ScenarioResult) => void;
 }
-export type ScenarioVerdict = 'held' | 'broken' | 'skipped';
+type ScenarioVerdict = 'held' | 'broken' | 'skipped';
 export interface ScenarioResult {
   readonly chapter: string;
   readonly scenario: string;

@@ -19,7 +19,7 @@ interface Held extends MessageOptions {
   /** What the model answers after the held answer. */
   readonly next?: readonly string[];
 }
-export interface TranscriptLine {
+interface TranscriptLine {
   readonly id: string;
   readonly role: string;
   readonly text: string;

@@ -1,7 +1,7 @@
 /** Whether this browser is signed in, as far as the page knows. The cookie itself cannot be read here. */
 
 /** `none`: no account is signed in. `ended`: the session ended while its user was on a page, which stays as it is. */
-export type SessionState = 'unknown' | 'active' | 'ended' | 'none';
+type SessionState = 'unknown' | 'active' | 'ended' | 'none';
 
 let state: SessionState = 'unknown';
 /** Number of sign-ins. The answer to a request that was sent before the latest one says nothing about the current session. */

@@ -33,7 +33,7 @@ export interface DatabasePair {
   waitUntilSafe(): Promise<void>;
   stop(): Promise<void>;
 }
-export interface PairOptions {
+interface PairOptions {
   /** Data and logs. */
   readonly folder: string;
   readonly programs: HaPrograms;

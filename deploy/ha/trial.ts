@@ -19,7 +19,7 @@ type Kind = keyof typeof NAMES;
 
 const script = (kind: Kind): string => fileURLToPath(new URL(`../../${kind}/main.ts`, import.meta.url));
 
-export interface TrialOptions {
+interface TrialOptions {
   /** Empty or missing. */
   readonly folder: string;
   readonly programs: HaPrograms;
@@ -31,7 +31,7 @@ export interface TrialOptions {
   readonly settings?: Readonly<Record<string, string>>;
   onNotice(sentence: string): void;
 }
-export interface Trial {
+interface Trial {
   readonly url: string;
   readonly sessionsUrl: string;
   readonly database: DatabasePair;

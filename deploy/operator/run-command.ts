@@ -76,7 +76,7 @@ const COMMON = { json: { type: 'boolean', default: false }, help: { type: 'boole
 const INDENT = 33;
 
 /** Where a command line comes from and where its output goes. */
-export interface Terminal {
+interface Terminal {
   /** The settings of the service. */
   readonly readEnvironment: typeof readEnvironment;
   /** Prints a line to standard output. */

@@ -27,7 +27,7 @@ type Answer = (args: Readonly<Record<string, unknown>>) => unknown;
 const CALLS_MAX = 10_000;
 const NAMES = Object.keys(hostCalls) as HostCallName[];
 
-export interface ScriptedSecrets {
+interface ScriptedSecrets {
   readonly values: Readonly<Record<string, string>>;
   /** By secret of which the plugin gets a handle: how the host uses it. */
   readonly uses: Readonly<Record<string, readonly string[]>>;

@@ -1,7 +1,7 @@
 /** FormData for plugins, and how it becomes the body of a request and back. */
 import { Blob, bytesOf, File, joinBytes } from './blob.ts';
 
-export type FormValue = string | File;
+type FormValue = string | File;
 
 export class FormData {
   #entries: [string, FormValue][] = [];

@@ -1,7 +1,7 @@
 /** WritableStream for plugins, as the streams standard defines it. */
 import { ChunkQueue, callAsync, createQuietPromise, type QueuingStrategy, readHighWaterMark } from './chunk-queue.ts';
 
-export interface Sink<T> {
+interface Sink<T> {
   readonly type?: undefined;
   start?(controller: WritableStreamDefaultController): unknown;
   write?(chunk: T, controller: WritableStreamDefaultController): unknown;

@@ -6,7 +6,7 @@ import type { z } from 'zod';
 import { type HostCallName, hostCalls } from './protocol.ts';
 
 type Rows = typeof hostCalls;
-export interface HostExample<Name extends HostCallName = HostCallName> {
+interface HostExample<Name extends HostCallName = HostCallName> {
   readonly args: z.input<z.ZodObject<Rows[Name]['params']>>;
   readonly result: z.input<Rows[Name]['result']>;
 }

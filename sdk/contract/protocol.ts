@@ -476,7 +476,7 @@ export const capabilities = {
     read: { reach: 'Reads its own stored data.', risk: 'low' },
   },
 } as const satisfies Record<string, CapabilityRow>;
-export type CapabilityMember = keyof typeof capabilities;
+type CapabilityMember = keyof typeof capabilities;
 /** `host.http:<host or *.host>`, the only capability with a parameter. */
 export const httpReach: Reach = { reach: 'Connects to {host}.', risk: 'medium' };
 

@@ -34,7 +34,7 @@ function parse(text: string): VersionNumber {
   return { core: core.split('.'), pre: pre?.split('.') ?? [] };
 }
 
-export const isPreRelease = (text: string): boolean => parse(text).pre.length > 0;
+const isPreRelease = (text: string): boolean => parse(text).pre.length > 0;
 
 /** Orders valid version numbers by precedence: negative when `a` comes before `b`. */
 export function comparePrecedence(a: string, b: string): number {

@@ -6,7 +6,7 @@ export interface ServerSentEvent {
   readonly type: string;
   readonly data: string;
 }
-export interface FollowOptions {
+interface FollowOptions {
   /** Opens the stream after the event with this id. */
   readonly open: (lastId: string | undefined) => Promise<ReadableStream<Uint8Array> | null>;
   /** Id of the last event that is known; without it, the stream starts with the next event. */

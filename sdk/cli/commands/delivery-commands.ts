@@ -1,4 +1,5 @@
 /** `bulkhead replay`, `try-now` and `give-up`: find a delivery or event by its id, and change when or whether it is delivered. */
+import { hasCode } from '../../session/transport.ts';
 import type { Command } from '../command.ts';
 import { CommandError } from '../failure.ts';
 import type { Rest } from '../rest.ts';
@@ -42,8 +43,8 @@ const createCommand = ({ name, summary, kinds, done, examples = [] }: Operation)
 });
 
 const callIfFound = (rest: Rest, path: string, id: string, name: string): Promise<Delivery | null> =>
-  rest.post<Delivery>(`${path}/${encodeURIComponent(id)}/${name}`).catch((error: { code?: string }) => {
-    if (error.code === 'not_found') return null;
+  rest.post<Delivery>(`${path}/${encodeURIComponent(id)}/${name}`).catch((error: unknown) => {
+    if (hasCode(error, 'not_found')) return null;
     throw error;
   });
 

@@ -1,5 +1,5 @@
 /** `bulkhead install`: shows what a plugin can access and installs it. */
-
+import { hasCode } from '../../session/transport.ts';
 import type { Command, ParsedArgs } from '../command.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
@@ -82,7 +82,7 @@ async function switchFromDraft(rest: Rest, { installationId, latest }: CatalogEn
 /** Shows what the plugin can access and asks for consent. @returns the entry that the user consented to */
 async function showAndConfirm(context: Context, args: ParsedArgs, rest: Rest, slug: string): Promise<CatalogEntry> {
   const entry = await rest.get<CatalogEntry>(`/marketplace/${encodeURIComponent(slug)}`).catch((error: unknown) => {
-    if ((error as { code?: string }).code !== 'not_found') throw error;
+    if (!hasCode(error, 'not_found')) throw error;
     const message = `There is no plugin “${slug}” in the catalog of ${rest.url}. Look up its slug in the catalog.`;
     throw new CommandError('not_found', message);
   });

@@ -1,4 +1,5 @@
 /** `bulkhead login`: checks a token and stores it. */
+import { hasCode } from '../../session/transport.ts';
 import { normalizeServiceUrl } from '../accounts.ts';
 import type { Command, ParsedArgs } from '../command.ts';
 import type { Context } from '../context.ts';
@@ -19,7 +20,7 @@ export const login: Command = {
     await context.requireService(url);
     const rest = new Rest({ url, token, signal: context.signal });
     const { id, name } = await rest.get<Me>('/me').catch((error: unknown) => {
-      if ((error as { code?: string }).code !== 'unauthenticated') throw error;
+      if (!hasCode(error, 'unauthenticated')) throw error;
       const message = `${url} refused the token. Get a new one with \`npm run -s token -- <user>\` on the service’s machine.`;
       throw new CommandError('unauthenticated', message);
     });

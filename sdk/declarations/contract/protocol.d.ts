@@ -1193,7 +1193,6 @@ export declare const capabilities: {
         };
     };
 };
-export type CapabilityMember = keyof typeof capabilities;
 /** `host.http:<host or *.host>`, the only capability with a parameter. */
 export declare const httpReach: Reach;
 /** The use of a secret: the plugin reads it, or the host uses it for the plugin. */

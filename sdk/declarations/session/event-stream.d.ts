@@ -3,7 +3,7 @@ export interface ServerSentEvent {
     readonly type: string;
     readonly data: string;
 }
-export interface FollowOptions {
+interface FollowOptions {
     /** Opens the stream after the event with this id. */
     readonly open: (lastId: string | undefined) => Promise<ReadableStream<Uint8Array> | null>;
     /** Id of the last event that is known; without it, the stream starts with the next event. */
@@ -32,3 +32,4 @@ export declare function followEvents(options: FollowOptions): AsyncGenerator<Ser
  * @param silenceMs a stream that sends nothing for this time has ended, milliseconds; without it, it may be silent
  */
 export declare function readEvents(body: ReadableStream<Uint8Array> | null, silenceMs?: number): AsyncGenerator<ServerSentEvent>;
+export {};
