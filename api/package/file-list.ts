@@ -8,11 +8,18 @@ import { FILES_MAX } from './package-files.ts';
 /** Maximum size of a file list; assets need the zip upload. Bytes of JSON. */
 export const FILE_LIST_MAX_BYTES = 16 * MIB;
 
-export const notUtf8Problem = (): Problem =>
+const notUtf8Problem = (): Problem =>
   new Problem('text_files_only', 'The file list is not UTF-8 text. Send binary assets with the zip upload.');
 
+/** Options of a route that receives a file list. */
+export const receivesFileList = {
+  bodyLimit: FILE_LIST_MAX_BYTES,
+  config: { refuseNonText: notUtf8Problem },
+  preValidation: refuseManyFiles,
+};
+
 /** @throws Problem `invalid_package` for a body with too many files, before any of them is checked */
-export async function refuseManyFiles({ body }: FastifyRequest): Promise<void> {
+async function refuseManyFiles({ body }: FastifyRequest): Promise<void> {
   const { files } = (body ?? {}) as { readonly files?: unknown };
   if (Array.isArray(files)) requireFileCount(files.length);
 }

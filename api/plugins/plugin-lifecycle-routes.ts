@@ -5,7 +5,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { idParams, noContent } from '../../service/http/schemas.ts';
-import { FILE_LIST_MAX_BYTES, notUtf8Problem, refuseManyFiles } from '../package/file-list.ts';
+import { receivesFileList } from '../package/file-list.ts';
 import type { Services } from '../services.ts';
 import { saveDraft } from './drafts.ts';
 import { changedPlugin, delistBody, filesBody, versionParams } from './plugin-input.ts';
@@ -60,20 +60,11 @@ const shapes = {
 export function pluginLifecycleRoutes(services: Services): FastifyPluginAsyncZod {
   return async (app) => {
     groupRoutes(app, 'Authoring');
-    app.post(
-      '/plugins/:id/draft',
-      {
-        bodyLimit: FILE_LIST_MAX_BYTES,
-        config: { refuseNonText: notUtf8Problem },
-        preValidation: refuseManyFiles,
-        schema: shapes.draft,
-      },
-      async (request) => {
-        const source = { kind: 'files', files: request.body.files } as const;
-        const { version, warnings } = await saveDraft(services, requireCaller(request), request.params.id, source);
-        return { ...showDraft(version), warnings: [...warnings] };
-      },
-    );
+    app.post('/plugins/:id/draft', { ...receivesFileList, schema: shapes.draft }, async (request) => {
+      const source = { kind: 'files', files: request.body.files } as const;
+      const { version, warnings } = await saveDraft(services, requireCaller(request), request.params.id, source);
+      return { ...showDraft(version), warnings: [...warnings] };
+    });
 
     app.patch('/plugins/:id', { schema: shapes.rename }, async (request) =>
       showPlugin(await changeNames(services, requireCaller(request), request.params.id, request.body)),

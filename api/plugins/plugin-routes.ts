@@ -12,7 +12,7 @@ import { answerCreated } from '../../service/http/created.ts';
 import type { PlaceLimiter } from '../../service/http/place-limiter.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { idParams, LIMIT_MAX, page, pageQuery } from '../../service/http/schemas.ts';
-import { FILE_LIST_MAX_BYTES, notUtf8Problem, refuseManyFiles } from '../package/file-list.ts';
+import { receivesFileList } from '../package/file-list.ts';
 import { receiveUpload } from '../package/upload.ts';
 import type { Services } from '../services.ts';
 import { readNewestVersions } from './newest-versions.ts';
@@ -116,21 +116,12 @@ export function pluginRoutes(
       });
     });
 
-    app.post(
-      '/plugins/:id/versions',
-      {
-        bodyLimit: FILE_LIST_MAX_BYTES,
-        config: { refuseNonText: notUtf8Problem },
-        preValidation: refuseManyFiles,
-        schema: shapes.publish,
-      },
-      async (request, reply) => {
-        const { semVer, files } = request.body;
-        const source = { kind: 'files', files } as const;
-        const published = await publishVersion(services, requireCaller(request), request.params.id, semVer, source);
-        return answerCreated(request, reply, `${published.version.id}/files`).send(showPublished(published));
-      },
-    );
+    app.post('/plugins/:id/versions', { ...receivesFileList, schema: shapes.publish }, async (request, reply) => {
+      const { semVer, files } = request.body;
+      const source = { kind: 'files', files } as const;
+      const published = await publishVersion(services, requireCaller(request), request.params.id, semVer, source);
+      return answerCreated(request, reply, `${published.version.id}/files`).send(showPublished(published));
+    });
 
     app.post('/plugins/:id/versions/zip', { schema: shapes.publishZip }, async (request, reply) => {
       const caller = requireCaller(request);
