@@ -1,22 +1,17 @@
 /** Reads the versions of a plugin for its owner, as many as fit into one answer. */
 import type { Pool } from 'pg';
-import type { z } from 'zod';
 import { findVersions, listVersionNumbers } from '../../db/catalog/versions.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { comparePrecedence } from '../../sdk/contract/version-numbers.ts';
 import { LoopSlices } from '../../service/timing/loop-turns.ts';
-import { showVersion, type versionResource } from './plugin-resource.ts';
+import { type PluginContents, showVersion } from './plugin-resource.ts';
 
 /** Maximum size of the offers of all versions in one response, which is written in one piece. Bytes of JSON. */
 const OFFERS_MAX_BYTES = MIB;
 /** Versions that are read at once: the answer may be full with the first of them. */
 const BATCH = 16;
 
-interface NewestVersions {
-  /** Highest precedence first. */
-  readonly versions: z.output<typeof versionResource>[];
-  readonly versionsLeftOut: number;
-}
+type NewestVersions = Pick<PluginContents, 'versions' | 'versionsLeftOut'>;
 
 /**
  * Reads the versions with the highest precedence, also yanked ones.

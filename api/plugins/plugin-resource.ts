@@ -130,7 +130,7 @@ export function showVersion(version: Version): z.output<typeof versionResource> 
   };
 }
 
-interface PluginContents {
+export interface PluginContents {
   /** Highest precedence first. */
   readonly versions: z.output<typeof versionResource>[];
   readonly versionsLeftOut: number;
