@@ -143,13 +143,13 @@ class PoolBehindPooler extends SharedPool {}
 export const countWaiting = (pool: Pick<Pool, 'waitingCount'>): number =>
   pool.waitingCount + (pool instanceof SharedPool ? pool.waitingForShare : 0);
 
-/** Sent in the message that begins a transaction behind a pooler, so it costs no round trip. */
-const LIMITS = Object.entries({
+const TIMEOUTS = {
   statement_timeout: STATEMENT_TIMEOUT_MS,
   lock_timeout: LOCK_TIMEOUT_MS,
   idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_TIMEOUT_MS,
-  ...PLANNER_SETTINGS,
-})
+};
+/** Sent in the message that begins a transaction behind a pooler, so it costs no round trip. */
+const LIMITS = Object.entries({ ...TIMEOUTS, ...PLANNER_SETTINGS })
   .map(([name, value]) => `SET LOCAL ${name} = ${value}`)
   .join('; ');
 const PLANNER_OPTIONS = Object.entries(PLANNER_SETTINGS)
@@ -171,27 +171,20 @@ export function openPool(url: string, options: PoolOptions): Database {
     application_name: options.name,
     types: { getTypeParser },
     query_timeout: queryTimeoutMs,
+    connectionTimeoutMillis: WAIT_TIMEOUT_MS,
   };
   const session = {
     ...common,
+    ...TIMEOUTS,
     connectionString: sessionUrl ?? url,
-    connectionTimeoutMillis: WAIT_TIMEOUT_MS,
-    statement_timeout: STATEMENT_TIMEOUT_MS,
-    lock_timeout: LOCK_TIMEOUT_MS,
-    idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_TIMEOUT_MS,
     options: `${PLANNER_OPTIONS} ${KEEPALIVE_OPTIONS}`,
   };
   const max = options.connections ?? DEFAULT_CONNECTIONS;
   const min = Math.min(KEPT_CONNECTIONS, max);
-  const behindPooler = {
-    ...common,
-    connectionString: url,
-    connectionTimeoutMillis: WAIT_TIMEOUT_MS,
-  };
   const pool =
     sessionUrl === undefined
       ? new SharedPool({ ...session, min, max, Client: PooledClient })
-      : new PoolBehindPooler({ ...behindPooler, min, max, Client: UnnamingClient });
+      : new PoolBehindPooler({ ...common, connectionString: url, min, max, Client: UnnamingClient });
   pool.on('error', options.onError);
   // The pool listens to idle connections only. Without this listener, a checked-out connection that is lost between two
   // queries would end the process; with it, the next query rejects.
