@@ -52,16 +52,8 @@ export function addDelegation(
        ON CONFLICT DO NOTHING RETURNING ${COLUMNS}`,
       [orderedId(Date.now()), accountId, name, issuer, subject, scopes, maxDelegations],
     );
-    const detail = `${subject} of ${issuer}: ${scopes.join(' ')}`;
-    if (added)
-      await recordAccountAction(tx, {
-        accountId,
-        action: 'delegation.add',
-        subject: name,
-        detail,
-        tokenId,
-        actor: null,
-      });
+    const action = { action: 'delegation.add', subject: name, detail: `${subject} of ${issuer}: ${scopes.join(' ')}` };
+    if (added) await recordAccountAction(tx, { accountId, ...action, tokenId, actor: null });
     return added;
   });
 }

@@ -158,30 +158,22 @@ export const versionExists = (pool: Queryable, pluginId: string, semVer: string)
 export const readReadme = async (pool: Queryable, versionId: string): Promise<string> =>
   (await findValue(pool, 'SELECT readme FROM versions WHERE id = $1', [versionId])) ?? '';
 
+const SELECT_FILES = 'SELECT path, sha256, size_bytes::float8 AS "sizeBytes" FROM version_files WHERE version_id = $1';
+
 /** By path. */
 export const listFiles = (pool: Queryable, versionId: string): Promise<VersionFile[]> =>
-  listRows(
-    pool,
-    `SELECT path, sha256, size_bytes::float8 AS "sizeBytes" FROM version_files WHERE version_id = $1
-      ORDER BY path COLLATE "C"`,
-    [versionId],
-  );
+  listRows(pool, `${SELECT_FILES} ORDER BY path COLLATE "C"`, [versionId]);
 
 /** Lists files by path, as many as `limit`. @param after the path before the first one; '': from the start */
 export const pageFiles = (pool: Queryable, versionId: string, after: string, limit: number): Promise<VersionFile[]> =>
-  listRows(
-    pool,
-    `SELECT path, sha256, size_bytes::float8 AS "sizeBytes" FROM version_files
-      WHERE version_id = $1 AND path COLLATE "C" > $2 ORDER BY path COLLATE "C" LIMIT $3`,
-    [versionId, after, limit],
-  );
+  listRows(pool, `${SELECT_FILES} AND path COLLATE "C" > $2 ORDER BY path COLLATE "C" LIMIT $3`, [
+    versionId,
+    after,
+    limit,
+  ]);
 
 export const findFile = (pool: Queryable, versionId: string, path: string): Promise<VersionFile | null> =>
-  findRow(
-    pool,
-    'SELECT path, sha256, size_bytes::float8 AS "sizeBytes" FROM version_files WHERE version_id = $1 AND path = $2',
-    [versionId, path],
-  );
+  findRow(pool, `${SELECT_FILES} AND path = $2`, [versionId, path]);
 
 /** A folder of a version's files, such as `skills/bread`. */
 interface VersionFolder {
