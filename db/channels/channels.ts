@@ -96,7 +96,8 @@ export interface Address {
 export type FoundAddress = Address | 'retired' | 'unknown';
 
 interface AddressRow extends Omit<Address, 'handshake'> {
-  readonly channel: unknown;
+  /** Null: its installation has no version yet. */
+  readonly channel: Partial<Registrations['channel']> | null;
 }
 const ADDRESS_COLUMNS = `c.id AS "channelId", c.installation_id AS "installationId", c.account_id AS "accountId",
   v.registrations -> 'channel' AS channel`;
@@ -136,13 +137,5 @@ const toAddress = ({ channelId, installationId, accountId, channel }: AddressRow
   channelId,
   installationId,
   accountId,
-  handshake: parseHandshake(channel),
+  handshake: channel?.handshake === true ? (channel.handshakeOn ?? {}) : null,
 });
-
-function parseHandshake(channel: unknown): Address['handshake'] {
-  const { handshake, handshakeOn } = (channel ?? {}) as {
-    handshake?: boolean;
-    handshakeOn?: HandshakeOn | null;
-  };
-  return handshake === true ? (handshakeOn ?? {}) : null;
-}

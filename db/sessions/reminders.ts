@@ -92,26 +92,17 @@ export const pageComingReminders = (
 /** No plugin of a suspended account runs, so none could judge its reminders: they wait. */
 const IS_ACTIVE = `NOT EXISTS (SELECT 1 FROM accounts a WHERE a.id = r.account_id AND a.suspended_reason IS NOT NULL)`;
 
-/**
- * Lists due reminders, oldest first.
- *
- * @param busy accounts that are left out
- * @param perAccount maximum number of each account
- */
-export const listDueReminders = (
-  pool: Pool,
-  {
-    shards,
-    busy,
-    perAccount,
-    limit,
-  }: {
-    readonly shards: readonly number[] | null;
-    readonly busy: readonly string[];
-    readonly perAccount: number;
-    readonly limit: number;
-  },
-): Promise<ReminderRow[]> =>
+interface DueQuery {
+  readonly shards: readonly number[] | null;
+  /** Accounts that are left out. */
+  readonly busy: readonly string[];
+  /** Maximum number of each account. */
+  readonly perAccount: number;
+  readonly limit: number;
+}
+
+/** Oldest first. */
+export const listDueReminders = (pool: Pool, { shards, busy, perAccount, limit }: DueQuery): Promise<ReminderRow[]> =>
   listRows(
     pool,
     `SELECT ${REMINDER} FROM (
