@@ -3,6 +3,7 @@ import { randomUUIDv7 } from 'node:crypto';
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
+import { mapPage } from '../../db/postgres/cursors.ts';
 import { type MailRow, pageMail } from '../../db/sessions/mail.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
@@ -60,8 +61,7 @@ export function mailRoutes(services: SessionServices): FastifyPluginAsyncZod {
     groupRoutes(app, 'Services');
     app.get('/mail', { schema: list }, async (request) => {
       const { id: accountId } = requireCaller(request);
-      const { items, nextCursor } = await pageMail(services.pool, { accountId, ...request.query });
-      return { items: items.map(describeMail), nextCursor };
+      return mapPage(await pageMail(services.pool, { accountId, ...request.query }), describeMail);
     });
 
     app.post('/sessions/:sessionId/mail', { schema: send }, async (request) => {

@@ -3,6 +3,7 @@
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
+import { mapPage } from '../../db/postgres/cursors.ts';
 import { pageComingReminders, pageReminders } from '../../db/sessions/reminders.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { answerCreated } from '../../service/http/created.ts';
@@ -85,14 +86,13 @@ export function reminderRoutes(services: SessionServices): FastifyPluginAsyncZod
 
     app.get('/notifications', { schema: shapes.coming }, async (request) => {
       const { id: accountId } = requireCaller(request);
-      const { items, nextCursor } = await pageComingReminders(services.pool, { accountId, ...request.query });
-      return { items: items.map((row) => ({ ...describeReminder(row), sessionId: row.sessionId })), nextCursor };
+      const rows = await pageComingReminders(services.pool, { accountId, ...request.query });
+      return mapPage(rows, (row) => ({ ...describeReminder(row), sessionId: row.sessionId }));
     });
 
     app.get('/sessions/:sessionId/notifications', { schema: shapes.list }, async (request) => {
       const { id: sessionId } = await requireSession(services, requireCaller(request), request.params);
-      const { items, nextCursor } = await pageReminders(services.pool, { sessionId, ...request.query });
-      return { items: items.map(describeReminder), nextCursor };
+      return mapPage(await pageReminders(services.pool, { sessionId, ...request.query }), describeReminder);
     });
 
     app.get('/sessions/:sessionId/notifications/:notifyId', { schema: shapes.one }, async (request) => {

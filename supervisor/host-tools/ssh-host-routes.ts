@@ -3,6 +3,7 @@ import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { pageSshHosts } from '../../db/accounts/ssh-hosts.ts';
+import { mapPage } from '../../db/postgres/cursors.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { answerCreated } from '../../service/http/created.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
@@ -100,10 +101,9 @@ const shapes = {
 export function sshHostRoutes(services: SessionServices): FastifyPluginAsyncZod {
   return async (app) => {
     groupRoutes(app, 'Services');
-    app.get('/ssh-hosts', { schema: shapes.list }, async (request) => {
-      const { items, nextCursor } = await pageSshHosts(services.pool, requireCaller(request).id, request.query);
-      return { items: items.map(describeSshHost), nextCursor };
-    });
+    app.get('/ssh-hosts', { schema: shapes.list }, async (request) =>
+      mapPage(await pageSshHosts(services.pool, requireCaller(request).id, request.query), describeSshHost),
+    );
 
     app.post('/ssh-hosts', { config: { wholeAccount: true }, schema: shapes.add }, async (request, reply) => {
       const added = await addSshHost(services, requireCaller(request), request.body);

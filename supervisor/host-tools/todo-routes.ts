@@ -3,6 +3,7 @@
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
+import { mapPage } from '../../db/postgres/cursors.ts';
 import { pageTodos } from '../../db/sessions/todos.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { answerCreated } from '../../service/http/created.ts';
@@ -89,10 +90,8 @@ const shapes = {
 } satisfies Record<string, FastifySchema>;
 
 export function todoRoutes(services: SessionServices): FastifyPluginAsyncZod {
-  const listTodos = async (query: Parameters<typeof pageTodos>[1]) => {
-    const { items, nextCursor } = await pageTodos(services.pool, query);
-    return { items: items.map(describeTodo), nextCursor };
-  };
+  const listTodos = async (query: Parameters<typeof pageTodos>[1]) =>
+    mapPage(await pageTodos(services.pool, query), describeTodo);
   return async (app) => {
     groupRoutes(app, 'Services');
     app.post('/sessions/:sessionId/todos', { schema: shapes.create }, async (request, reply) => {

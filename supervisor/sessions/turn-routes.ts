@@ -4,6 +4,7 @@ import { randomUUIDv7 } from 'node:crypto';
 import type { FastifyRequest, FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
+import { mapPage } from '../../db/postgres/cursors.ts';
 import { pageInbox } from '../../db/sessions/inbox.ts';
 import { pageSteps } from '../../db/sessions/turn-steps.ts';
 import { pageTurns, turnOrders, turnStates } from '../../db/sessions/turns.ts';
@@ -191,8 +192,7 @@ export function turnRoutes(services: SessionServices): FastifyPluginAsyncZod {
     app.get('/sessions/:sessionId/turns', { schema: shapes.list }, async (request) => {
       const { id: sessionId } = await requireSession(services, requireCaller(request), request.params);
       const { state = null, ...query } = request.query;
-      const { items, nextCursor } = await pageTurns(services.pool, { sessionId, state, ...query });
-      return { items: items.map(describeTurn), nextCursor };
+      return mapPage(await pageTurns(services.pool, { sessionId, state, ...query }), describeTurn);
     });
 
     app.get('/sessions/:sessionId/turns/:turnId', { schema: shapes.one }, async (request) => {
