@@ -38,7 +38,7 @@ import type { PluginPort } from './calls/plugin-port.ts';
 import { callSurface } from './calls/surface-call.ts';
 import { AccountPluginsCache } from './children/account-plugins-cache.ts';
 import { type Child, type ChildBounds, type ChildHandlers, startChild } from './children/child.ts';
-import { Fleet } from './children/fleet.ts';
+import { Fleet, type FleetOptions } from './children/fleet.ts';
 import { STOP_GRACE_MS } from './children/fleet-bounds.ts';
 import { Inspections } from './children/inspector/inspections.ts';
 import { OwnedJobs } from './cluster/owned-jobs.ts';
@@ -87,8 +87,7 @@ const FLEET_CLOSE_MS = 8_000;
 const LAST_ANSWERS_MS = 500;
 const LAST_WRITES_MS = 5_000;
 
-export interface SupervisorOptions {
-  readonly pool: Pool;
+export interface SupervisorOptions extends Pick<FleetOptions, 'pool' | 'childrenMax' | 'spares' | 'idleStopMs'> {
   /** For the connection that listens; default: the pool. */
   readonly session?: SessionSource;
   readonly blobs: Blobs;
@@ -98,10 +97,6 @@ export interface SupervisorOptions {
   readonly verifier: TokenVerifier;
   readonly sandbox: Sandbox;
   readonly logger: FastifyBaseLogger;
-  readonly childrenMax: number;
-  /** Children started in advance; default: `SPARES`. */
-  readonly spares?: number | undefined;
-  readonly idleStopMs: number;
   readonly logCaps?: LogCaps;
   /** The hosts of `host.ssh`. */
   readonly sshTargets?: readonly SshTarget[];

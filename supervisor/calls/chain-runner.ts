@@ -5,12 +5,7 @@ import { mayRun } from '../../db/installations/run-rule.ts';
 import type { HookName } from '../../sdk/contract/protocol.ts';
 import { traced } from '../../service/telemetry/tracing.ts';
 import { unstalledNow } from '../../service/timing/loop-stalls.ts';
-import {
-  type AccountPlugins,
-  findHookLink,
-  listHookLinks,
-  listIdlePlugins,
-} from '../children/account-plugins-cache.ts';
+import { type AccountPlugins, findHookLink, listHookLinks } from '../children/account-plugins-cache.ts';
 import type { LogSink } from '../records/log-sink.ts';
 import type { Metrics } from '../records/metrics.ts';
 import {
@@ -73,7 +68,7 @@ async function runLinks(deps: ChainDeps, request: ChainRequest): Promise<ChainSt
   const called = new Set<string>();
   let state = startChain(request.context);
   let plugins = await request.loadPlugins();
-  for (const plugin of listIdlePlugins(plugins, hook)) logSkippedLink(deps, request, plugin, describeIdle(plugin));
+  for (const plugin of plugins.idleByHook.get(hook) ?? []) logSkippedLink(deps, request, plugin, describeIdle(plugin));
   for (;;) {
     const plugin = findNext(listLinks(plugins, request), called, state);
     if (!plugin) break;

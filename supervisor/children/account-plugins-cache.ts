@@ -234,11 +234,6 @@ function byHook(plugins: readonly InstalledPlugin[]): ReadonlyMap<string, readon
   return found;
 }
 
-const NO_PLUGINS: readonly InstalledPlugin[] = [];
-/** Lists the installed plugins that a chain of this hook leaves out. */
-export const listIdlePlugins = (accountPlugins: AccountPlugins, hook: HookName): readonly InstalledPlugin[] =>
-  accountPlugins.idleByHook.get(hook) ?? NO_PLUGINS;
-
 const OUTBOUND: HookName = 'middleware.outboundMessage';
 
 /** How the plugins judge the agent's messages now. */

@@ -31,7 +31,7 @@ import type { LoadedChild, LoadedChildDeps } from './loaded-child.ts';
 import { makeSpare, type Spare, SpareChildren } from './spare-children.ts';
 import { type Places, StartQueue } from './start-queue.ts';
 
-interface FleetOptions extends LoadedChildDeps, Pick<RunnerDeps, 'outputBytesPerSecond' | 'now'> {
+export interface FleetOptions extends LoadedChildDeps, Pick<RunnerDeps, 'outputBytesPerSecond' | 'now'> {
   readonly pool: Pool;
   readonly ownership: Pick<Ownership, 'holds' | 'fence' | 'pool'>;
   readonly metrics: Metrics;
@@ -45,6 +45,7 @@ interface FleetOptions extends LoadedChildDeps, Pick<RunnerDeps, 'outputBytesPer
   findRefusal(isOperators: boolean): string | null;
   /** A child without calls for this long is stopped; starting it again takes some tens of milliseconds. */
   readonly idleStopMs: number;
+  /** Children started in advance. Default: `SPARES`. */
   readonly spares?: number | undefined;
   /** A spare that runs already. */
   readonly firstSpare?: Spare | null | undefined;

@@ -13,7 +13,7 @@ import { jsonBody, page, timestamp } from '../../service/http/schemas.ts';
 import { type ChainState, type Fields, linkOutcomes } from '../calls/chain.ts';
 import { listHookLinks } from '../children/account-plugins-cache.ts';
 import { summarizeTranscript } from './compaction.ts';
-import { isMessageHook, runNamedHook } from './hooks.ts';
+import { isMessageHook, type MessageContext, runMessageHook, runSessionHook } from './hooks.ts';
 import { CALL_BODY_MAX_BYTES, requireSession, type SessionServices, sessionParams } from './session-services.ts';
 
 const PREFIX = 'middleware.';
@@ -199,7 +199,10 @@ export function hookRoutes(services: SessionServices): FastifyPluginAsyncZod {
           const known = services.sessions.peek(caller.id, request.params.sessionId);
           const session = known ?? (await requireSession(services, caller, request.params));
           const { body } = request;
-          return toHookResult(await runNamedHook(services, session, name, body.context, body.trigger));
+          const state = isMessageHook(name)
+            ? await runMessageHook(services, session, name, body.context as MessageContext, body.trigger)
+            : await runSessionHook(services, session, name, body.context, body.trigger);
+          return toHookResult(state);
         },
       );
     }

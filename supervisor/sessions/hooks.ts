@@ -26,7 +26,7 @@ export function runSessionHook(
 /** The result of a hook whose context has one type. */
 type AnswerWith<Context extends Fields> = ChainState & { readonly context: Context };
 
-interface MessageContext extends Fields {
+export interface MessageContext extends Fields {
   readonly message: { readonly text: string; readonly attachments: z.infer<typeof attachments> };
 }
 
@@ -62,19 +62,6 @@ export async function runMessageHook<Context extends MessageContext>(
   const answer = await runSessionHook(services, session, hook, held, by, { ...options, completeChange: hold });
   // Again, because the session may have been cleared while the plugins ran.
   return { ...answer, context: answer.cancelled ? (answer.context as Context) : await hold(answer.context) };
-}
-
-/** Runs a hook that a runtime names. `context` fits the hook. */
-export function runNamedHook(
-  services: SessionServices,
-  session: Session,
-  hook: HookName,
-  context: Fields,
-  by: z.infer<typeof trigger>,
-): Promise<ChainState> {
-  return isMessageHook(hook)
-    ? runMessageHook(services, session, hook, context as MessageContext, by)
-    : runSessionHook(services, session, hook, context, by);
 }
 
 /** Runs a hook for a session, whose operation ends where a plugin cancels it. @throws Problem `cancelled` */
