@@ -71,8 +71,19 @@ export class LogWatch {
   }
 }
 
+/** Reads a stream until it contains the words. Returns the text that came. */
+export async function readUntil({ body }: Response, words: string): Promise<string> {
+  let text = '';
+  if (!body) return text;
+  for await (const chunk of decode(body)) {
+    text += chunk;
+    if (text.includes(words)) break;
+  }
+  return text;
+}
+
 /** The text of a stream, piece by piece. */
-export async function* decode(body: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
+async function* decode(body: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   for await (const chunk of body) yield decoder.decode(chunk, { stream: true });
 }

@@ -1,7 +1,6 @@
 /** Contract: resources (section 4). */
-import { Readable } from 'node:stream';
 import { ensure, expect, holding, isBoolean, isHash, isList, isNumber, isText, isTime, oneOf } from '../expect.ts';
-import { decode } from '../log-watch.ts';
+import { readUntil } from '../log-watch.ts';
 import { hashSource } from '../packages.ts';
 import { type Chapter, row } from '../row.ts';
 import type { Run } from '../run.ts';
@@ -277,11 +276,7 @@ export const records: Chapter = {
           headers: { authorization: `Bearer ${run.own.token}`, 'last-event-id': line.id },
           signal: AbortSignal.timeout(45_000),
         });
-        let text = '';
-        for await (const chunk of decode(response.body ?? Readable.from([]))) {
-          text += chunk;
-          if (text.includes('debug resumed')) break;
-        }
+        const text = await readUntil(response, 'debug resumed');
         ensure(
           !text.includes('info resumed') && text.includes('debug resumed'),
           `the stream began with ${text.slice(0, 200)}`,

@@ -1,8 +1,7 @@
 /** Contract: session API (section 8) and addresses (section 2). */
 import { randomUUID } from 'node:crypto';
-import { Readable } from 'node:stream';
 import { ensure, expect, holding, isList, isNumber, isText, isTime } from '../expect.ts';
-import { decode } from '../log-watch.ts';
+import { readUntil } from '../log-watch.ts';
 import { type Chapter, type Row, row, unchecked } from '../row.ts';
 import type { Run } from '../run.ts';
 
@@ -256,11 +255,7 @@ export const sessions: Chapter = {
       });
       expect(response.headers.get('content-type'), /^text\/event-stream/);
       await appendTexts(run, session, ['seen in the stream']);
-      let text = '';
-      for await (const chunk of decode(response.body ?? Readable.from([]))) {
-        text += chunk;
-        if (text.includes('seen in the stream')) break;
-      }
+      const text = await readUntil(response, 'seen in the stream');
       ensure(/event: ?message/.test(text) && text.includes(session), `the stream sent ${text.slice(-300)}`);
     }),
     declared('POST /sessions/{sessionId}/turns'),

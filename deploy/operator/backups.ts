@@ -42,7 +42,7 @@ export const backup: OperatorCommand = {
 
 export const checkBackupFile: OperatorCommand = {
   subjects: ['file'],
-  doc: 'check a backup: read every byte, restore it into a temporary database and decrypt its secrets; it starts nothing',
+  doc: 'check a backup: read every byte, restore it into a temporary database and decrypt its secrets; no plugin runs',
   async run({ subjects: [file = ''] }, context) {
     const done = await checkUntilInterrupted(context, resolve(file));
     const what = `${done.rows} rows, ${done.files} files and ${done.secrets} secrets, which could be decrypted${describeRead(done.blobs)}`;
