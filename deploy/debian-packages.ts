@@ -4,7 +4,7 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { join } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
@@ -65,4 +65,10 @@ export async function fetchBubblewrap(dataDir: string, options: FetchOptions): P
   const folder = process.getuid?.() === 0 ? PROJECT_FOLDER : join(dataDir, 'debian');
   const [found] = await fetchPackages(folder, ['bubblewrap'], options);
   return found === undefined ? null : join(found, 'usr', 'bin');
+}
+
+/** Returns the PATH of a supervisor. If bubblewrap is not installed, the folder of the unpacked one is at its end. */
+export async function completeSearchPath(dataDir: string, options: FetchOptions): Promise<string> {
+  const folder = await fetchBubblewrap(dataDir, options);
+  return [process.env.PATH ?? '', ...(folder === null ? [] : [folder])].join(delimiter);
 }

@@ -2,7 +2,7 @@
  * `npm start`: runs everything on one machine: PostgreSQL (unless DATABASE_URL is set), migrations, API and supervisor.
  */
 import { execFile } from 'node:child_process';
-import { delimiter, join } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import pretty from 'pino-pretty';
@@ -22,7 +22,7 @@ import {
 } from '../service/settings/settings.ts';
 import { actAsOwner } from './data-dir-owner.ts';
 import { keepDatabase } from './database.ts';
-import { fetchBubblewrap } from './debian-packages.ts';
+import { completeSearchPath } from './debian-packages.ts';
 import { holdSocket } from './listening-sockets.ts';
 import { waitForOrphans } from './orphaned-services.ts';
 import { refuseTakenPorts } from './ports.ts';
@@ -100,7 +100,8 @@ async function start(): Promise<void> {
   await refuseHalfRestored(settings.DATA_DIR);
   const built = buildSites();
   const needsBubblewrap = settings.SANDBOX_FETCH === 'on' && env.SANDBOX !== 'off';
-  const searchPath = needsBubblewrap ? completeSearchPath(settings) : env.PATH;
+  const fetching = { onNotice: printLine, signal: starting.signal };
+  const searchPath = needsBubblewrap ? completeSearchPath(settings.DATA_DIR, fetching) : env.PATH;
   const url = settings.DATABASE_URL ?? (await startDatabase(settings));
   await waitForOrphans(settings.DATA_DIR, printLine, starting.signal);
   if (stopping !== undefined) return;
@@ -141,12 +142,6 @@ async function buildSite(name: string, builder: string): Promise<void> {
     const problem = (error as { stderr?: string }).stderr?.trim() || String(error);
     printLine(`${name} could not be built, so an older one or none is served: ${problem.slice(-500)}`);
   }
-}
-
-/** Returns the supervisor's PATH. If bubblewrap is not installed, the folder of the unpacked one is at its end. */
-async function completeSearchPath({ DATA_DIR }: SharedSettings): Promise<string | undefined> {
-  const folder = await fetchBubblewrap(DATA_DIR, { onNotice: printLine, signal: starting.signal });
-  return folder === null ? process.env.PATH : [process.env.PATH, folder].join(delimiter);
 }
 
 async function startDatabase({ DATA_DIR }: SharedSettings): Promise<string> {

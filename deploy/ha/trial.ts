@@ -2,10 +2,10 @@
 import { randomBytes } from 'node:crypto';
 import { appendFileSync } from 'node:fs';
 import { mkdir, readdir, writeFile } from 'node:fs/promises';
-import { delimiter, join } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { migrate } from '../../db/postgres/migrate.ts';
-import { fetchBubblewrap } from '../debian-packages.ts';
+import { completeSearchPath } from '../debian-packages.ts';
 import { findFreePort } from '../ports.ts';
 import { ServiceProcess } from '../service-process.ts';
 import { type DatabasePair, startDatabasePair } from './database-pair.ts';
@@ -67,8 +67,8 @@ export async function startTrial(options: TrialOptions): Promise<Trial> {
     const settingsFile = join(folder, 'settings.env');
     const lines = Object.entries({ ...shared, DATA_DIR: join(folder, 'commands') }).map((pair) => pair.join('='));
     await writeFile(settingsFile, `${lines.join('\n')}\n`, { mode: 0o600 });
-    const path = await completePath(folder, onNotice);
-    for (const member of members) services.push(describeService(member, { ...shared, PATH: path }, options));
+    const PATH = await completeSearchPath(folder, { onNotice });
+    for (const member of members) services.push(describeService(member, { ...shared, PATH }, options));
     onNotice('starting two APIs and three supervisors');
     await Promise.all(services.map((service) => service.start()));
     return { url: shared.PUBLIC_URL, sessionsUrl: shared.SUPERVISOR_URL, database, settingsFile, stop };
@@ -109,12 +109,6 @@ const describeShared = ({ port, sessionsPort, settings }: TrialOptions, database
   SUPERVISOR_URL: `http://localhost:${sessionsPort}`,
   TRUST_PROXY: HOST,
 });
-
-/** With the folder of an unpacked bubblewrap, where none is installed. */
-async function completePath(folder: string, onNotice: (sentence: string) => void): Promise<string> {
-  const found = await fetchBubblewrap(folder, { onNotice });
-  return [process.env.PATH ?? '', ...(found === null ? [] : [found])].join(delimiter);
-}
 
 /** Restarted after a crash, as by a service manager. */
 function describeService(
