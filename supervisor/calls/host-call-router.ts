@@ -203,34 +203,27 @@ async function runCall(
   try {
     const writes = owned.pool(plugin.accountId);
     const grant = holdGrant(row, call.installation);
+    const scope: Omit<HostScope, 'signal'> = {
+      plugin,
+      installation: call.installation,
+      child: call.childGone,
+      bodyId: call.bodyId,
+      session: invocation?.session ?? null,
+      invocationId: invocation ? request.invocationId : null,
+      writes,
+      granted: grant.granted,
+      needs: grant.needs,
+    };
     // The only place that calls a handler without its row's types.
     const run = handler as (scope: HostScope, args: Record<string, unknown>) => Promise<unknown>;
     const result = await runUntilAborted(row, name, { ...call, grant }, (signal) =>
-      run(buildScope({ ...call, writes, grant }, signal), args),
+      run({ ...scope, signal }, args),
     ).finally(grant.release);
     return checkResult(name, row, result);
   } finally {
     resume?.();
   }
 }
-
-type ReadyCall = Call & { readonly grant: HeldGrant; readonly writes: WritingPool };
-
-const buildScope = (
-  { installation, plugin, request, bodyId, invocation, childGone, grant, writes }: ReadyCall,
-  signal: AbortSignal,
-): HostScope => ({
-  granted: grant.granted,
-  needs: grant.needs,
-  installation,
-  child: childGone,
-  bodyId,
-  plugin,
-  session: invocation?.session ?? null,
-  invocationId: invocation ? request.invocationId : null,
-  signal,
-  writes,
-});
 
 async function runUntilAborted(
   row: HostRow,

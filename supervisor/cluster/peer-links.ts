@@ -73,7 +73,8 @@ export class PeerLinks {
   /** @throws PeerGoneError while the supervisor does not answer, and Problem `unavailable` once it is cut off */
   wait(peer: Peer): LinkWait {
     const link = this.#links.get(peer.id) ?? this.#open(peer);
-    if (link.state === 'cut off') throw unreachable();
+    if (link.state === 'cut off')
+      throw createRetryProblem('The supervisor that runs the plugins of this account does not answer this one.');
     if (link.state === 'silent') throw new PeerGoneError('it does not answer');
     const wait = new AbortController();
     link.waiting.add(wait);
@@ -123,6 +124,3 @@ function noteAnswer(link: Link): void {
   link.heardAt = performance.now();
   link.state = 'open';
 }
-
-const unreachable = () =>
-  createRetryProblem('The supervisor that runs the plugins of this account does not answer this one.');

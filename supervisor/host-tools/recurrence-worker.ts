@@ -1,9 +1,9 @@
 /** The thread that computes the times of reminders. */
 import { yieldThread } from '../../service/lifecycle/priority.ts';
-import { type Following, findFollowing, type RepeatedTime } from './recurrence.ts';
+import { type Following, findFollowing, type RecurringTime } from './recurrence.ts';
 
 export interface RecurrenceTask {
-  readonly repeated: RepeatedTime;
+  readonly repeated: RecurringTime;
   readonly dueAt: string;
   /** Milliseconds since the epoch. */
   readonly now: number;

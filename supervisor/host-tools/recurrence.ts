@@ -112,15 +112,14 @@ export interface Following {
 }
 /** A time, and the rule by which it comes again. */
 export type RepeatedTime = Pick<ReminderFields, 'repeat' | 'startsAt' | 'zone' | 'remaining'>;
+export type RecurringTime = RepeatedTime & { readonly repeat: string };
 
 /** Computes the time after a due one. May take long. @throws Error when the rule has no next time, or is not a rule */
 export function findFollowing(
-  { repeat, startsAt, zone, remaining }: RepeatedTime,
+  { repeat, startsAt, zone, remaining }: RecurringTime,
   dueAt: string,
   now: number,
 ): Following {
-  const over = { nextAt: null, remaining, missed: 0 };
-  if (repeat === null) return over;
   const rule = buildRule(repeat, startsAt, zone);
   let left = remaining;
   let missed = 0;
@@ -132,7 +131,7 @@ export function findFollowing(
     // Without a count, the times between are not needed.
     at = findNext(rule, missed < MISSED_COUNTED_MAX || left !== null ? at : now);
   }
-  return { ...over, missed };
+  return { nextAt: null, remaining, missed };
 }
 
 /** Milliseconds since the epoch; null: there is none that a date of the wire can name. */

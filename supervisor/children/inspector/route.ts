@@ -54,9 +54,9 @@ export function inspectorRoutes({ inspections, router }: InspectorServices): Fas
       },
       async (request, reply) => {
         const stream = new PassThrough();
-        const sendEvent = (event: InspectionEvent): void => {
-          if (!stream.writableEnded) stream.write(formatInspectionEvent(event));
-          if (event.type === 'closed') stream.end();
+        const sendEvent = ({ type, ...data }: InspectionEvent): void => {
+          if (!stream.writableEnded) stream.write(formatEvent({ type, data }));
+          if (type === 'closed') stream.end();
         };
         const inspection = await inspections.open(requireCaller(request).id, request.params.id, sendEvent);
         sendEvent({ type: 'open', path: inspection.path });
@@ -108,5 +108,3 @@ function serveElsewhere(
     answerOnSocket(socket, error instanceof Problem ? error : refused);
   });
 }
-
-const formatInspectionEvent = ({ type, ...data }: InspectionEvent): string => formatEvent({ type, data });
