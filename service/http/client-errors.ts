@@ -7,15 +7,11 @@ import { Problem, problems } from '../../sdk/contract/errors.ts';
 import { MIB, SECOND } from '../../sdk/contract/limits.ts';
 import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
 
-interface ClientError extends Error {
-  readonly code?: string;
-}
-
 /** How long, and how much, a client may continue sending after an answer that ends the connection. */
 const DISCARD_MS = 2 * SECOND;
 const DISCARD_MAX_BYTES = MIB;
 
-export function answerClientError(error: ClientError, socket: Socket): void {
+export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
     return;

@@ -48,7 +48,8 @@ import type { Invocation, Invocations } from './invocations.ts';
 type HostCallTable = { readonly [Name in HostCallName]: HostHandlers[Name] };
 
 interface HostCallRouterDeps extends AgentMessageDeps {
-  readonly owned: OwnedPools;
+  /** Gives the pool for writes for an account's plugins. It throws when another supervisor owns the account. */
+  readonly owned: { pool(accountId: string): WritingPool };
   readonly keys: SecretKeys;
   readonly masks: SecretMasks;
   readonly audit: AuditSink;
@@ -65,10 +66,7 @@ interface HostCallRouterDeps extends AgentMessageDeps {
   readonly http?: Partial<Exchange> | undefined;
   onError(error: Error): void;
 }
-/** Gives the pool for writes for an account's plugins. It throws when another supervisor owns the account. */
-interface OwnedPools {
-  pool(accountId: string): WritingPool;
-}
+
 export interface HostCallRouter {
   /** Names of the host calls that a child with these grants has. */
   listMembers(granted: readonly string[]): string[];
