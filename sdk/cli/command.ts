@@ -1,5 +1,6 @@
 /** The interface of a `bulkhead` command. The files in `commands/` export them; `command-list.ts` lists them. */
 import type { Context } from './context.ts';
+import { CommandError } from './failure.ts';
 
 interface Argument {
   /** `<required>`, `[optional]` or `[many...]`. */
@@ -49,6 +50,15 @@ export class ParsedArgs {
   text(name: string): string | undefined {
     const value = this.#options[name];
     return typeof value === 'string' ? value : undefined;
+  }
+
+  /** The value of an option that is a whole number. @throws CommandError that names the option */
+  wholeNumber(name: string, { from, to, preset }: { from: number; to: number; preset: number }): number {
+    const text = this.text(name) ?? String(preset);
+    const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
+    if (value >= from && value <= to) return value;
+    const flag = `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+    throw new CommandError('usage', `\`${flag}\` must be a whole number from ${from} to ${to}, not “${text}”.`);
   }
 
   flag(name: string): boolean {

@@ -112,6 +112,16 @@ t.test('help lists every command and the exit codes', async (t) => {
   t.match(await bulkhead(['check', '--frob']), { code: 2, stderr: /unknown option/ });
 });
 
+t.test('a number that an option cannot take is refused with the name of the option', async (t) => {
+  for (const lines of ['-5', '0', '', 'abc', '1.5']) {
+    const { code, stderr } = await bulkhead(['logs', 'weather', '-n', lines]);
+    t.equal(code, 2, stderr);
+    t.match(stderr, `\`--lines\` must be a whole number from 1 to 1000000, not “${lines}”.`);
+  }
+  const port = await bulkhead(['dev', '--inspect', '--inspect-port', 'abc']);
+  t.match(port, { code: 2, stderr: /`--inspect-port` must be a whole number from 0 to 65535, not “abc”/ });
+});
+
 t.test('with --json a refusal is JSON too, and without a terminal nothing is coloured', async (t) => {
   const folder = await temporaryFolder(t);
   const { code, stdout } = await bulkhead(['check', '--json'], { folder });

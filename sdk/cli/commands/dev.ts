@@ -11,6 +11,7 @@ import { followLines, formatLine } from '../log-lines.ts';
 import { Rest } from '../rest.ts';
 
 const DEFAULT_PORT = 9229;
+const PORT_MAX = 65_535;
 /** A user who pressed Ctrl-C waits for it. Milliseconds. */
 const RESTORE_TIMEOUT_MS = 5_000;
 
@@ -25,15 +26,15 @@ export const dev: Command = {
   ],
   examples: ['dev', 'dev plugins/weather --inspect'],
   async run(context, args) {
+    const port = args.wholeNumber('inspectPort', { from: 0, to: PORT_MAX, preset: DEFAULT_PORT });
     const draft = await Draft.open(context, args.positional[0], args.text('slug'));
     const times: number[] = [];
     await saveOnce(context, draft, times);
     const { signal, output } = context;
     const stopWatching = await watchFolder(draft.folder, () => saveOnce(context, draft, times));
     output.printLine(output.paint.dim(`Watching ${draft.folder}. Type help for commands, Ctrl-C to exit.`));
-    const inspectPort = args.flag('inspect') ? Number(args.text('inspectPort') ?? DEFAULT_PORT) : null;
     try {
-      await Promise.race([waitForAbort(signal), serveDraft(context, draft, inspectPort)]);
+      await Promise.race([waitForAbort(signal), serveDraft(context, draft, args.flag('inspect') ? port : null)]);
     } catch (error) {
       // Ctrl-C is the normal end of the command.
       if (!signal.aborted) throw error;

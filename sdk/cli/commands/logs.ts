@@ -4,6 +4,7 @@ import { followLines, formatLine, readLastLines } from '../log-lines.ts';
 import { requireInstallation } from '../lookup.ts';
 
 const LINES = 50;
+const LINES_MAX = 1_000_000;
 
 export const logs: Command = {
   name: 'logs',
@@ -18,10 +19,11 @@ export const logs: Command = {
   examples: ['logs weather -f', 'logs weather --level error --level warn --json'],
   async run(context, args) {
     const { output, signal } = context;
+    const count = args.wholeNumber('lines', { from: 1, to: LINES_MAX, preset: LINES });
     const rest = await context.getRest();
     const { id } = await requireInstallation(rest, args.positional[0] ?? '');
     const filter = { installationId: id, levels: args.list('level'), sessionId: args.text('session') };
-    const lines = await readLastLines(rest, filter, Number(args.text('lines') ?? LINES));
+    const lines = await readLastLines(rest, filter, count);
     for (const line of lines) output.printItem(line, formatLine(line, output.paint));
     if (!args.flag('follow')) return undefined;
     const after = lines.at(-1)?.id;
