@@ -1,6 +1,7 @@
 /** Reads a package folder: its files and its slug. */
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
+import { replaceHiddenCharacters } from '../contract/visible-text.ts';
 import { CommandError } from './failure.ts';
 import type { FolderFile } from './local-tools.ts';
 
@@ -10,6 +11,8 @@ const EXCLUDED_FILES =
   /^(package(-lock)?\.json|npm-shrinkwrap\.json|yarn\.lock|pnpm-lock\.yaml|bun\.lockb?|deno\.(json|lock)|tsconfig.*\.json|Thumbs\.db)$|\.d\.ts$|\.test\.[cm]?[jt]s$|\.tgz$|\.zip$/;
 /** Deeper than the service allows. */
 const DEPTH_MAX = 20;
+/** Of a plugin's or a skill's name. */
+export const NAME_MAX_CHARS = 64;
 const SLUG_MAX_CHARS = 64;
 const SLUG = /^[a-z0-9]+(-[a-z0-9]+)*$/;
 
@@ -87,6 +90,15 @@ export function toSlug(name: string): string {
     .replace(/^-|-$/g, '');
   return slug === '' ? 'my-plugin' : slug;
 }
+
+/** Converts a text into one line without hidden characters. */
+export const toDisplayText = (text: string, max: number): string =>
+  replaceHiddenCharacters(text.normalize(), 'line', () => ' ')
+    .replace(/\s+/g, ' ')
+    .trim()
+    .slice(0, max)
+    .toWellFormed()
+    .trim();
 
 /** Returns why a slug is not valid, as the end of a sentence; null if it is valid. */
 export function findSlugFault(slug: string): string | null {

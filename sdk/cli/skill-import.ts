@@ -5,15 +5,14 @@
 import { lstat, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { limits, MIB } from '../contract/limits.ts';
-import { replaceHiddenCharacters } from '../contract/visible-text.ts';
 import { CommandError } from './failure.ts';
+import { NAME_MAX_CHARS, toDisplayText } from './package-folder.ts';
 
 const SKILLS_MAX = limits.commands;
 const FILES_MAX = 10_000;
 const BYTES_MAX = 256 * MIB;
 const DEPTH_MAX = 12;
 const SKILL_NAME = /^[a-z0-9]+(-[a-z0-9]+)*$/;
-const NAME_MAX_CHARS = 64;
 const DESCRIPTION_MAX_CHARS = 280;
 
 interface ImportedFile {
@@ -148,15 +147,6 @@ async function readManifest(root: string): Promise<{ name?: string; description?
     throw createError(`${at} is not a JSON object. Fix it.`);
   }
 }
-
-/** Converts a text into one line without hidden characters. */
-const toDisplayText = (text: string, max: number): string =>
-  replaceHiddenCharacters(text, 'line', () => ' ')
-    .replace(/\s+/g, ' ')
-    .trim()
-    .slice(0, max)
-    .toWellFormed()
-    .trim();
 
 function createPackageFiles(name: string, description: string, skills: readonly string[]): ImportedFile[] {
   // Every JSON string is a YAML string.

@@ -7,5 +7,9 @@ import { escapeCharacter, replaceHiddenCharacters } from '../contract/visible-te
  */
 export const escapeUnsafe = (text: string): string => replaceHiddenCharacters(text, 'lines', escapeCharacter);
 
+/** Quotes a word for a command line that the user pastes into a shell. */
+export const quoteForShell = (word: string): string =>
+  /^[\w./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+
 /** Makes one line of a text, for a place where a second line could pass as a line of the program. */
 export const toOneLine = (text: string): string => text.replace(/\s*[\r\n]+\s*/g, ' ');

@@ -46,6 +46,25 @@ t.test('init writes over nothing', async (t) => {
   t.equal(await readFile(join(folder, 'index.ts'), 'utf8'), '// mine');
 });
 
+t.test('init takes the title from the name of the folder, and prints commands that a shell takes', async (t) => {
+  const folder = await temporaryFolder(t);
+  const printed = async (name: string) => (await bulkhead(['init', name], { folder })).stdout;
+  const title = async (name: string) =>
+    /^name: (.*)$/m.exec(await readFile(join(folder, name, 'readme.md'), 'utf8'))?.[1];
+  t.match(await printed('word-count'), 'Next: cd word-count\n');
+  t.equal(await title('word-count'), '"Word count"');
+  const strange = "Ünï côde 😀 it's";
+  t.match(await printed(strange.normalize('NFD')), `Next: cd '${strange.normalize('NFD').replace("'", `'\\''`)}'\n`);
+  t.equal(await title(strange.normalize('NFD')), JSON.stringify(strange));
+  const long = `${'Ü'.repeat(70)} y`;
+  await printed(long);
+  t.equal(await title(long), `"${'Ü'.repeat(64)}"`);
+  for (const name of [strange.normalize('NFD'), long]) {
+    const checked = await bulkhead(['check'], { folder: join(folder, name), localTools });
+    t.equal(checked.code, 0, checked.stderr);
+  }
+});
+
 t.test('skills of a folder become a package, over nothing that is there', async (t) => {
   const folder = await temporaryFolder(t);
   const skill = join(folder, 'skills', 'hello');

@@ -4,8 +4,9 @@ import { basename, dirname, join, relative, resolve } from 'node:path';
 import type { Command, ParsedArgs } from '../command.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
-import { findSlugFault, toSlug } from '../package-folder.ts';
+import { findSlugFault, NAME_MAX_CHARS, toDisplayText, toSlug } from '../package-folder.ts';
 import { renderTemplate, type Template, templates } from '../templates.ts';
+import { quoteForShell } from '../terminal-text.ts';
 
 export const init: Command = {
   name: 'init',
@@ -22,7 +23,7 @@ export const init: Command = {
     const slug = args.text('slug') ?? toSlug(basename(folder));
     const fault = findSlugFault(slug);
     if (fault) throw new CommandError('usage', `“${slug}” ${fault}.`);
-    const { template, name } = await chooseTemplate(context, args, slug);
+    const { template, name } = await chooseTemplate(context, args, toTitle(args.text('slug') ?? basename(folder)));
     const files = renderTemplate(template, name, slug);
     await refuseOverwriting(folder, Object.keys(files));
     await mergePackageJson(folder, files);
@@ -33,7 +34,7 @@ export const init: Command = {
     const { output } = context;
     const place = relative(context.folder, folder);
     output.printLine(`Wrote ${Object.keys(files).join(', ')}${place === '' ? '' : ` to ${place}/`}`);
-    if (place !== '') output.printLine(`Next: cd ${place}`);
+    if (place !== '') output.printLine(`Next: cd ${quoteForShell(place)}`);
     output.printLine('Next: bulkhead check, then bulkhead publish');
     return { folder, slug, name, template: template.name, files: Object.keys(files) };
   },
@@ -42,7 +43,7 @@ export const init: Command = {
 async function chooseTemplate(
   context: Context,
   args: ParsedArgs,
-  slug: string,
+  title: string,
 ): Promise<{ template: Template; name: string }> {
   const templateName = args.text('template');
   const found = templates.find(({ name }) => name === templateName);
@@ -50,7 +51,6 @@ async function chooseTemplate(
     const names = templates.map(({ name }) => name).join(', ');
     throw new CommandError('usage', `There is no template “${templateName}”. Use one of ${names}.`);
   }
-  const title = slug.replaceAll('-', ' ').replace(/^./, (first) => first.toUpperCase());
   if (!context.canAsk || (found && args.text('name'))) {
     return { template: found ?? DEFAULT_TEMPLATE, name: args.text('name') ?? title };
   }
@@ -61,6 +61,13 @@ async function chooseTemplate(
   const name = args.text('name') ?? (await text({ message: 'What is its name?', initialValue: title }));
   if (isCancel(chosen) || isCancel(name)) throw new DOMException('Interrupted', 'AbortError');
   return { template: templates.find((template) => template.name === chosen) ?? DEFAULT_TEMPLATE, name };
+}
+
+/** `word-count` → `Word count`; a name that is no slug stays as it is. */
+function toTitle(name: string): string {
+  const shown = toDisplayText(name, NAME_MAX_CHARS) || toSlug(name);
+  if (findSlugFault(shown) !== null) return shown;
+  return shown.replaceAll('-', ' ').replace(/^./, (first) => first.toUpperCase());
 }
 
 const DEFAULT_TEMPLATE = templates.find(({ name }) => name === 'tool') as Template;
