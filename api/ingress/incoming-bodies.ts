@@ -1,8 +1,9 @@
 /** Bodies of webhook requests while they arrive: small ones in memory, larger ones in a file. */
 import { randomUUIDv7 } from 'node:crypto';
-import { type FileHandle, mkdir, rm } from 'node:fs/promises';
+import { type FileHandle, rm } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
+import { makeFolder } from '../../db/files/data-dir.ts';
 import { KIB, MIB, SECOND } from '../../sdk/contract/limits.ts';
 import { BodyChunks, readChunks } from '../../service/http/body-reader.ts';
 import { ByteBudget } from '../../service/http/byte-budget.ts';
@@ -27,7 +28,7 @@ export class IncomingBodies {
   }
 
   static async open(folder: string): Promise<IncomingBodies> {
-    await mkdir(folder, { recursive: true });
+    await makeFolder(folder);
     return new IncomingBodies(folder);
   }
 

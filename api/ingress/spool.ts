@@ -5,10 +5,10 @@
  * unique across containers.
  */
 import { existsSync } from 'node:fs';
-import { type FileHandle, mkdir, readdir, readFile, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises';
+import { type FileHandle, readdir, readFile, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { NewDelivery } from '../../db/channels/deliveries.ts';
-import { type DataDirLock, syncPath, tryLock } from '../../db/files/data-dir.ts';
+import { type DataDirLock, makeFolder, syncPath, tryLock } from '../../db/files/data-dir.ts';
 import { mayTakeBytes } from '../../db/jobs/account-share.ts';
 import { orderedId } from '../../db/postgres/ordered-id.ts';
 import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
@@ -260,7 +260,7 @@ function isRestDamaged({ segment, content, readBytes }: Reading, end: number): b
 async function createFolder(directory: string): Promise<{ folder: string; lock: DataDirLock }> {
   for (let attempt = 1; ; attempt += 1) {
     const folder = join(directory, orderedId(Date.now()));
-    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await makeFolder(folder);
     // Before the lock, another process may have taken the new folder for an abandoned one and removed it.
     const lock = lockFolder(folder);
     if (lock && existsSync(join(folder, LOCK))) return { folder, lock };

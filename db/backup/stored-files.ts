@@ -1,8 +1,8 @@
 /** Reads and restores the files of a backup: keys, blobs and workspaces in `DATA_DIR`. */
-import { constants, lstat, mkdir, open, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { constants, lstat, open, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
 import type { Readable } from 'node:stream';
-import { ignoreMissing } from '../files/data-dir.ts';
+import { ignoreMissing, makeFolder } from '../files/data-dir.ts';
 import { BackupError, FOLDERS } from './format.ts';
 
 /** Exists during a restore and after an interrupted one. Contains the text that the restore commits with its rows. */
@@ -54,7 +54,7 @@ export async function prepareRestore(dataDir: string, marker: string): Promise<v
 /** Writes one file durably. */
 export async function restoreFile(dataDir: string, path: string, source: Readable): Promise<void> {
   const target = join(dataDir, path);
-  await mkdir(dirname(target), { recursive: true, mode: 0o700 });
+  await makeFolder(dirname(target));
   await writeFile(target, source, { mode: 0o600, flag: 'wx', flush: true });
 }
 

@@ -3,8 +3,9 @@
  * is checked at each read, and any copy may vanish at any time.
  */
 import { hash, randomUUID } from 'node:crypto';
-import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { makeFolder } from './data-dir.ts';
 
 /** The oldest copies go until this share of the limit is left. */
 const KEPT_SHARE = 0.9;
@@ -25,7 +26,7 @@ export interface BlobCache {
  * @param maxBytes the folder may exceed it by a sixteenth for each process
  */
 export async function openBlobCache(folder: string, maxBytes: number): Promise<BlobCache> {
-  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await makeFolder(folder);
   const locate = (sha256: string): string => join(folder, sha256.slice(0, 2), sha256.slice(2));
   let written = 0;
   let trimming: Promise<void> = trim(folder, maxBytes);
@@ -48,7 +49,7 @@ export async function openBlobCache(folder: string, maxBytes: number): Promise<B
       const path = locate(sha256);
       const unfinished = `${path}.${randomUUID()}${UNFINISHED}`;
       try {
-        await mkdir(join(folder, sha256.slice(0, 2)), { recursive: true, mode: 0o700 });
+        await makeFolder(join(folder, sha256.slice(0, 2)));
         await writeFile(unfinished, bytes, { mode: 0o600 });
         await rename(unfinished, path);
       } catch {

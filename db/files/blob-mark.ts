@@ -1,9 +1,9 @@
 /** The id of the cluster in its blob store. It tells the store from that of another cluster, and from an empty one. */
-import { mkdir, readdir, readFile } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Pool } from 'pg';
 import { findValue } from '../postgres/rows.ts';
-import { ignoreMissing, replaceFile } from './data-dir.ts';
+import { ignoreMissing, makeFolder, replaceFile } from './data-dir.ts';
 import type { ObjectStore } from './s3.ts';
 import { hasStoredBlobs } from './stored-blobs.ts';
 
@@ -35,7 +35,7 @@ export function openBlobFolder(dataDir: string): BlobPlace {
     setting: 'DATA_DIR',
     readMark: () => readFile(mark, 'utf8').catch(ignoreMissing),
     async writeMark(clusterId) {
-      await mkdir(folder, { recursive: true, mode: 0o700 });
+      await makeFolder(folder);
       await replaceFile(mark, clusterId);
     },
     hasBlobs: () =>

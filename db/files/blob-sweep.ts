@@ -3,8 +3,9 @@
  * row afterwards. So the sweep moves a blob aside, checks its modification time again and restores it if it was touched
  * in between. A later publish finds no file to touch and writes a new copy.
  */
-import { mkdir, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
+import { readdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { makeFolder } from './data-dir.ts';
 
 /** Number of blobs per query. */
 const BATCH = 5_000;
@@ -39,7 +40,7 @@ export async function sweepUnused(folders: BlobFolders, before: number, findUsed
 
 async function restore(folders: BlobFolders, name: string): Promise<void> {
   const path = joinPath(folders, name);
-  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  await makeFolder(dirname(path));
   const aside = join(folders.condemned, name);
   // May replace a copy that a publish wrote meanwhile, with the same bytes. Touched first: with its old modification time, this
   // sweep would remove it before the publish inserts its row.

@@ -1,11 +1,11 @@
 /** Content-addressed store of package files, bundles and media: named by SHA-256, written once, verified when read. */
 import { createReadStream } from 'node:fs';
-import { mkdir, readFile, rename, stat, utimes } from 'node:fs/promises';
+import { readFile, rename, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { hashBytes } from './blob-cache.ts';
 import { type BlobFolders, sweepUnused } from './blob-sweep.ts';
-import { syncPath } from './data-dir.ts';
+import { makeFolder, syncPath } from './data-dir.ts';
 import { type BlobName, openStagingFolder, type StagedFile, type StagingFolder } from './staging.ts';
 
 /** Files written at once: hides the latency of fsync without filling the disk's queue. */
@@ -39,9 +39,9 @@ export interface Blobs extends StagingFolder {
  */
 export async function openBlobs(dataDir: string): Promise<Blobs> {
   const root = join(dataDir, 'blobs');
-  await mkdir(root, { recursive: true, mode: 0o700 });
+  await makeFolder(root);
   const folders = { root, condemned: join(dataDir, 'condemned') };
-  await mkdir(folders.condemned, { recursive: true, mode: 0o700 });
+  await makeFolder(folders.condemned);
   const staging = await openStagingFolder(dataDir, (files) => commit(root, files));
   return {
     ...staging,
@@ -84,7 +84,7 @@ async function storeFile(root: string, file: StagedFile, directories: Set<string
   }
   await syncPath(file.stagedAt);
   const directory = join(root, file.sha256.slice(0, 2));
-  await mkdir(directory, { recursive: true, mode: 0o700 });
+  await makeFolder(directory);
   await rename(file.stagedAt, target);
   directories.add(directory);
 }

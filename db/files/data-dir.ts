@@ -1,6 +1,6 @@
 /** DATA_DIR, the folder of all state on disk, and the lock that reserves it for one service. */
-import { mkdir, open, readFile, rename, statfs, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { mkdir, open, readFile, rename, stat, statfs, writeFile } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -27,8 +27,25 @@ export class DataDirInUseError extends Error {
  * @throws Error when it cannot be created
  */
 export async function makeDataDir(dataDir: string): Promise<void> {
-  await mkdir(dataDir, { recursive: true, mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
-    throw new Error(`DATA_DIR ${dataDir} cannot be created (${error.code}).`);
+  await makeFolder(resolve(dataDir)).catch((error: NodeJS.ErrnoException) => {
+    throw new Error(
+      `DATA_DIR ${dataDir} cannot be created (${error.code}); set DATA_DIR to a folder that this user can create.`,
+    );
+  });
+}
+
+/**
+ * Creates the folder and those above it that are missing, readable by their owner only. Idempotent.
+ *
+ * Not `mkdir` with `recursive`: in a file system without new folders, such as /proc, Node repeats it for ever.
+ */
+export async function makeFolder(path: string): Promise<void> {
+  if ((await stat(path).catch(ignoreMissing))?.isDirectory()) return;
+  const parent = dirname(path);
+  if (parent !== path) await makeFolder(parent);
+  await mkdir(path, { mode: 0o700 }).catch(async (error: NodeJS.ErrnoException) => {
+    // Another process may have created it since.
+    if (error.code !== 'EEXIST' || !(await stat(path)).isDirectory()) throw error;
   });
 }
 

@@ -1,11 +1,11 @@
 /** Stores keys, which sign tokens or seal secrets, as files of a data directory. */
 import { randomUUID } from 'node:crypto';
-import { link, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { link, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { createIdAt, readIdTime } from '../postgres/ordered-id.ts';
 import type { Queryable } from '../postgres/rows.ts';
 import { KEY_BYTES } from './cipher.ts';
-import { ignoreMissing, syncPath } from './data-dir.ts';
+import { ignoreMissing, makeFolder, syncPath } from './data-dir.ts';
 
 export type KeyPurpose = 'identity' | 'secrets';
 /** The keys of a cluster. All processes see those that another one adds. */
@@ -94,7 +94,7 @@ function readKid(content: Buffer): string {
  * @returns false: the file exists, and stays as it is
  */
 export async function addKeyFile(target: string, content: Buffer): Promise<boolean> {
-  await mkdir(dirname(target), { recursive: true, mode: 0o700 });
+  await makeFolder(dirname(target));
   const unfinished = join(dirname(target), `${randomUUID()}.new`);
   try {
     await writeFile(unfinished, content, { mode: 0o600, flag: 'wx', flush: true });

@@ -2,6 +2,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, open, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { makeFolder } from './data-dir.ts';
 
 export interface BlobName {
   /** Lower-case hex. */
@@ -30,7 +31,7 @@ export interface StagingFolder {
 /** @param commit turns staged files into blobs */
 export async function openStagingFolder(dataDir: string, commit: Staging['commit']): Promise<StagingFolder> {
   const root = join(dataDir, 'staging');
-  await mkdir(root, { recursive: true, mode: 0o700 });
+  await makeFolder(root);
   return {
     stage: () => openStaging(root, commit),
     sweepStaging: (olderThanMs, now) => sweepStaging(root, now - olderThanMs),

@@ -138,6 +138,7 @@ t.test('a failed start prints one sentence that names the setting', async (t) =>
     [{ PORT: 'x' }, /^PORT must be a whole number/],
     [{ SANDBOX: 'maybe' }, /^SANDBOX must be one of auto, require, off/],
     [{ DATA_DIR: '/dev/null/data' }, /^DATA_DIR \/dev\/null\/data cannot be created/],
+    [{ DATA_DIR: '/proc/a/b' }, /^DATA_DIR \/proc\/a\/b cannot be created \(ENOENT\); set DATA_DIR to a folder that/],
     [{ PORT: taken }, new RegExp(`^PORT ${taken} is in use`)],
     [{ SUPERVISOR_PORT: taken }, new RegExp(`^SUPERVISOR_PORT ${taken} is in use`)],
     [{ DATABASE_URL: `postgres://user@127.0.0.1:${nobody}/database` }, /^DATABASE_URL does not work: .*ECONNREFUSED/],

@@ -4,8 +4,9 @@
  */
 import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
-import { type FileHandle, lstat, mkdir, open, readdir, rename, rm, stat, unlink } from 'node:fs/promises';
+import { type FileHandle, lstat, open, readdir, rename, rm, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
+import { makeFolder } from '../../../db/files/data-dir.ts';
 import { KeyedLocks } from '../../../db/timing/keyed-locks.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
 import { HostError } from '../host-call.ts';
@@ -149,7 +150,7 @@ export class Workspaces {
   ): Promise<void> {
     const before = await lstat(pathIn(directory, name)).catch(() => null);
     if (before && !before.isFile()) throw new HostError('the path exists and is not a regular file');
-    await mkdir(this.#staging, { recursive: true, mode: 0o700 });
+    await makeFolder(this.#staging);
     const waiting = join(this.#staging, randomUUID());
     try {
       const file = await open(waiting, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o600);
@@ -212,7 +213,7 @@ export class Workspaces {
   ): Promise<T> {
     if (!ACCOUNT_ID.test(accountId)) throw new Error('The account id is not a valid directory name.');
     const place = join(this.#root, accountId);
-    await mkdir(place, { recursive: true, mode: 0o700 });
+    await makeFolder(place);
     const root = await openRoot(place);
     try {
       return await inDirectory(root, names, make, work);
