@@ -59,9 +59,9 @@ export async function issueToken(args: readonly string[], readSettings: typeof r
   });
   if (values.help) return USAGE;
   const [user] = positionals;
-  if (positionals.length !== 1 || !userName.safeParse(user).success || user === undefined) {
-    throw new Error(`Give one user name of 1 to 200 characters.\n\n${USAGE}`);
-  }
+  if (positionals.length !== 1 || user === undefined) throw new Error(`Give one user name.\n\n${USAGE}`);
+  const userFault = userName.safeParse(user).error;
+  if (userFault) throw new Error(`The user name ${userFault.issues[0]?.message}.`);
   const granted = values.scopes === undefined ? null : parseScopes(values.scopes);
   if (granted && (values.operator || values.link))
     throw new Error('--scopes limits a token that is printed. Leave out --operator and --link.');

@@ -9,7 +9,7 @@ import { importJWK } from 'jose/key/import';
 import { z } from 'zod';
 import { BUILT_IN_ISSUER } from '../../db/accounts/accounts.ts';
 import { createKeyId, isOrderedId, type KeyStore, openKeyFiles } from '../../db/files/key-files.ts';
-import { describeHiddenCharacter } from '../../sdk/contract/visible-text.ts';
+import { refuseHidden } from '../../sdk/contract/manifest.ts';
 import type { SharedSettings } from '../settings/settings.ts';
 import { ACCESS_TOKEN_TYPE, type AccessTokenRule, findAccessTokenFault } from './access-token.ts';
 import { IssuerUnavailableError, openIssuerKeys } from './oidc.ts';
@@ -40,9 +40,9 @@ type PrivateJwk = z.infer<typeof privateJwk>;
 /** A valid user name: one line of 1-200 visible characters. */
 export const userName = z
   .string()
-  .min(1)
-  .max(200)
-  .refine((name) => describeHiddenCharacter(name, 'line') === null);
+  .min(1, 'must not be empty')
+  .max(200, 'must be at most 200 characters')
+  .superRefine(refuseHidden('line'));
 
 /** The token lacks a claim, is expired or forged, or is for another audience. */
 export class InvalidTokenError extends Error {

@@ -80,7 +80,10 @@ t.test('an error is one sentence, and no token is printed', async (t) => {
   const wrong: [string[], Record<string, string>, RegExp][] = [
     [[], {}, /Give one user name/],
     [['a', 'b'], {}, /Give one user name/],
-    [['a\nb'], {}, /Give one user name/],
+    [['a\nb'], {}, /^The user name contains U\+000A, a control, direction or invisible character; remove it\.$/],
+    [['a\u202eb'], {}, /^The user name contains U\+202E,/],
+    [[''], {}, /^The user name must not be empty\.$/],
+    [['a'.repeat(201)], {}, /^The user name must be at most 200 characters\.$/],
     [['ann', '--admin'], {}, /--admin/],
     [
       ['ann', '--scopes', 'sessions:read,all'],
