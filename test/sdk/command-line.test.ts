@@ -33,7 +33,11 @@ t.test('every template passes the check', async (t) => {
 t.test('init writes over nothing', async (t) => {
   const folder = await temporaryFolder(t);
   await writeFile(join(folder, 'package.json'), '{ "name": "mine" }');
-  t.equal((await bulkhead(['init', '--slug', 'mine'], { folder })).code, 0);
+  const made = await bulkhead(['init', '--slug', 'mine'], { folder });
+  t.match(made, {
+    code: 0,
+    stdout: /^Wrote readme\.md, index\.ts, tsconfig\.json, \.gitignore\nAdded bulkhead\.slug “mine” to package\.json\n/,
+  });
   t.same(JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')), {
     name: 'mine',
     bulkhead: { slug: 'mine' },
@@ -44,6 +48,17 @@ t.test('init writes over nothing', async (t) => {
     stderr: /(index\.ts|readme\.md) already exists/,
   });
   t.equal(await readFile(join(folder, 'index.ts'), 'utf8'), '// mine');
+});
+
+t.test('init says what it changes in a package.json', async (t) => {
+  for (const [slug, words] of [
+    ['mine', /\.gitignore\nNext/],
+    ['yours', /\.gitignore\nChanged bulkhead\.slug in package\.json from “mine” to “yours”\nNext/],
+  ] as const) {
+    const folder = await temporaryFolder(t);
+    await writeFile(join(folder, 'package.json'), '{ "bulkhead": { "slug": "mine" } }');
+    t.match((await bulkhead(['init', '--slug', slug], { folder })).stdout, words);
+  }
 });
 
 t.test('init takes the title from the name of the folder, and prints commands that a shell takes', async (t) => {

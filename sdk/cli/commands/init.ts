@@ -26,14 +26,16 @@ export const init: Command = {
     const { template, name } = await chooseTemplate(context, args, toTitle(args.text('slug') ?? basename(folder)));
     const files = renderTemplate(template, name, slug);
     await refuseOverwriting(folder, Object.keys(files));
-    await mergePackageJson(folder, files);
+    const change = await mergePackageJson(folder, files, slug);
     for (const [path, text] of Object.entries(files)) {
       await mkdir(dirname(join(folder, path)), { recursive: true });
       await writeFile(join(folder, path), text);
     }
     const { output } = context;
     const place = relative(context.folder, folder);
-    output.printLine(`Wrote ${Object.keys(files).join(', ')}${place === '' ? '' : ` to ${place}/`}`);
+    const created = Object.keys(files).filter((path) => path !== 'package.json' || change === null);
+    output.printLine(`Wrote ${created.join(', ')}${place === '' ? '' : ` to ${place}/`}`);
+    if (change !== null) output.printLine(change);
     if (place !== '') output.printLine(`Next: cd ${quoteForShell(place)}`);
     output.printLine('Next: bulkhead check, then bulkhead publish');
     return { folder, slug, name, template: template.name, files: Object.keys(files) };
@@ -81,16 +83,25 @@ async function refuseOverwriting(folder: string, paths: readonly string[]): Prom
   }
 }
 
-async function mergePackageJson(folder: string, files: Record<string, string>): Promise<void> {
+/** Sets the slug in a package.json that exists. @returns the change as a sentence; null if the file is new or stays as it is */
+async function mergePackageJson(folder: string, files: Record<string, string>, slug: string): Promise<string | null> {
   const [packageJson, gitignore] = await Promise.all(
     ['package.json', '.gitignore'].map((name) => readFile(join(folder, name), 'utf8').catch(() => null)),
   );
   if (gitignore !== null) delete files['.gitignore'];
-  if (packageJson == null) return;
+  if (packageJson == null) return null;
+  let own: { bulkhead?: { slug?: unknown } } | null;
   try {
-    const { bulkhead } = JSON.parse(files['package.json'] ?? '') as { bulkhead: object };
-    files['package.json'] = `${JSON.stringify({ ...JSON.parse(packageJson), bulkhead }, null, 2)}\n`;
+    own = JSON.parse(packageJson);
   } catch {
     throw new CommandError('failed', `${join(folder, 'package.json')} is not valid JSON. Fix it first.`);
   }
+  const before = own?.bulkhead?.slug;
+  if (before === slug) {
+    delete files['package.json'];
+    return null;
+  }
+  files['package.json'] = `${JSON.stringify({ ...own, bulkhead: { ...own?.bulkhead, slug } }, null, 2)}\n`;
+  if (before === undefined) return `Added bulkhead.slug “${slug}” to package.json`;
+  return `Changed bulkhead.slug in package.json from “${before}” to “${slug}”`;
 }
