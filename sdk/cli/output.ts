@@ -44,6 +44,11 @@ export class Output {
     if (!this.json) this.#stdout.write(`${this.#toSafeText(line)}\n`);
   }
 
+  /** Prints a warning for people; nothing with `--json`. */
+  printWarning(text: string): void {
+    this.printLine(`${this.paint.yellow('warning')} ${text}`);
+  }
+
   /** Prints a line about the command's progress to standard error. */
   printNote(line: string): void {
     this.#stderr.write(`${this.#toSafeText(line)}\n`);

@@ -22,6 +22,8 @@ interface PackageFolder {
   readonly slug: string;
   /** Sorted by path. */
   readonly files: readonly FolderFile[];
+  /** One sentence for each path that is left out unexpectedly. */
+  readonly warnings: readonly string[];
 }
 
 /**
@@ -42,9 +44,11 @@ export async function readPackageFolder(from: string, path: string | undefined, 
     const message = `${folder} has no readme.md and no index.ts. Pass the folder of a package, or run \`bulkhead init\`.`;
     throw new CommandError('no_package', message);
   }
-  const files = await listFiles(folder, '', 0);
+  const links: string[] = [];
+  const files = await listFiles(folder, '', 0, links);
   files.sort((a, b) => (a.path < b.path ? -1 : 1));
-  return { folder, slug: slug ?? (await readSlug(folder)), files };
+  const warnings = links.sort().map((link) => `${link} is left out: it is a symbolic link. Replace it with a copy.`);
+  return { folder, slug: slug ?? (await readSlug(folder)), files, warnings };
 }
 
 /** One of the two files is enough here: the check reports a missing one. */
@@ -53,18 +57,20 @@ async function isPackage(folder: string): Promise<boolean> {
   return names.includes('readme.md') || names.includes('index.ts');
 }
 
-async function listFiles(folder: string, below: string, depth: number): Promise<FolderFile[]> {
+/** @param links receives the paths of symbolic links, which are not followed */
+async function listFiles(folder: string, below: string, depth: number, links: string[]): Promise<FolderFile[]> {
   if (depth > DEPTH_MAX) return [];
   const found: FolderFile[] = [];
   for (const entry of await readdir(join(folder, below), { withFileTypes: true })) {
     const path = below === '' ? entry.name : `${below}/${entry.name}`;
-    if (entry.name.startsWith('.')) continue;
-    if (entry.isDirectory() && !EXCLUDED_FOLDERS.has(entry.name)) {
-      found.push(...(await listFiles(folder, path, depth + 1)));
+    if (entry.name.startsWith('.') || EXCLUDED_FOLDERS.has(entry.name)) continue;
+    if (entry.isDirectory()) {
+      found.push(...(await listFiles(folder, path, depth + 1, links)));
     }
     // Below assets/, a package.json is an asset.
     const isExcluded = !below.startsWith('assets') && EXCLUDED_FILES.test(entry.name);
     if (entry.isFile() && !isExcluded) found.push({ path, at: join(folder, path) });
+    if (entry.isSymbolicLink() && !isExcluded) links.push(path);
   }
   return found;
 }

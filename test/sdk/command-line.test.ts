@@ -1,6 +1,6 @@
 /** `bulkhead` itself: templates, numbers, help, completion, and how it answers programs. */
 import { execFile } from 'node:child_process';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { stop as stopEsbuild } from 'esbuild';
@@ -91,6 +91,22 @@ t.test('skills of a folder become a package, over nothing that is there', async 
   t.equal(checked.code, 0, checked.stderr);
   t.match(await bulkhead(['import-skills', 'skills', 'mine'], { folder }), { code: 1, stderr: /mine is not empty/ });
   t.match(await bulkhead(['import-skills', 'nowhere'], { folder }), { code: 1, stderr: /is not a folder/ });
+});
+
+t.test('symbolic links of a package are left out with a warning', async (t) => {
+  const folder = await temporaryFolder(t);
+  await bulkhead(['init', '--slug', 'linked'], { folder });
+  await mkdir(join(folder, 'commands'));
+  await symlink('../readme.md', join(folder, 'commands', 'copy.md'));
+  await symlink('.', join(folder, 'node_modules'));
+  await symlink('readme.md', join(folder, 'tsconfig.test.json'));
+  const warning = 'commands/copy.md is left out: it is a symbolic link. Replace it with a copy.';
+  const checked = await bulkhead(['check'], { folder, localTools });
+  t.match(checked, { code: 0, stdout: `warning ${warning}\n` });
+  t.same(JSON.parse((await bulkhead(['check', '--json'], { folder, localTools })).stdout).warnings, [warning]);
+  await rm(join(folder, 'index.ts'));
+  await symlink('readme.md', join(folder, 'index.ts'));
+  t.match(await bulkhead(['check'], { folder, localTools }), { code: 3, stdout: /index\.ts is left out/ });
 });
 
 t.test('the next version number depends on the changes', async (t) => {

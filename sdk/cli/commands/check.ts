@@ -12,15 +12,23 @@ export const check: Command = {
   examples: ['check', 'check plugins/weather --json'],
   async run({ folder, output, localTools }, args) {
     const startedAt = performance.now();
-    const { slug, files } = await readPackageFolder(folder, args.positional[0], args.text('slug'));
+    const { slug, files, warnings } = await readPackageFolder(folder, args.positional[0], args.text('slug'));
+    for (const warning of warnings) output.printWarning(warning);
     const found = await localTools.check(files, slug);
     const ms = Math.round(performance.now() - startedAt);
     for (const line of formatDiscovered(found.discovered as unknown as Discovered, found.capabilities))
       output.printLine(line);
-    for (const warning of found.warnings) output.printLine(`${output.paint.yellow('warning')} ${warning}`);
+    for (const warning of found.warnings) output.printWarning(warning);
     output.printLine(
       `${output.paint.green('ok')} ${found.name}: ${files.length} files, ${found.sizeBytes} bytes, checked in ${ms} ms`,
     );
-    return { ok: true, slug, ...found, files: files.map(({ path }) => path), ms };
+    return {
+      ok: true,
+      slug,
+      ...found,
+      warnings: [...warnings, ...found.warnings],
+      files: files.map(({ path }) => path),
+      ms,
+    };
   },
 };

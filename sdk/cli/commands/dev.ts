@@ -98,7 +98,7 @@ async function saveOnce(context: Context, draft: Draft, times: number[]): Promis
   try {
     const { warnings, skipped, savedMs, liveMs } = await draft.save();
     times.push(liveMs);
-    for (const warning of warnings) output.printLine(`${output.paint.yellow('warning')} ${warning}`);
+    for (const warning of warnings) output.printWarning(warning);
     if (skipped.length > 0) output.printLine(output.paint.dim(`Skipped binary files: ${skipped.join(', ')}`));
     const [live, saved, started] = [liveMs, savedMs, liveMs - savedMs].map(Math.round);
     const line = `${output.paint.green('live')} ${draft.slug} in ${live} ms (built ${saved}, started ${started})`;

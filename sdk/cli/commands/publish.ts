@@ -27,20 +27,21 @@ export const publish: Command = {
   examples: ['publish', 'publish --dry-run', 'publish --version 2.0.0-rc.1 --yes --json'],
   async run(context, args) {
     const { output } = context;
-    const { slug, files } = await readPackageFolder(context.folder, args.positional[0], args.text('slug'));
+    const { slug, files, warnings } = await readPackageFolder(context.folder, args.positional[0], args.text('slug'));
     const fault = findSlugFault(slug);
     if (fault) throw new CommandError('usage', `“${slug}” ${fault}. Pass one with \`--slug\`.`);
+    for (const warning of warnings) output.printWarning(warning);
     // Before the check, so that a missing sign-in is reported immediately.
     const rest = await context.getRest();
     const found = await context.localTools.check(files, slug);
     const plugin = await findPlugin(rest, slug);
     const proposal = propose(plugin, found, args.text('version'));
     output.printLine(`${slug} ${proposal.semVer}: ${proposal.because}`);
-    for (const warning of found.warnings) output.printLine(`${output.paint.yellow('warning')} ${warning}`);
+    for (const warning of found.warnings) output.printWarning(warning);
     if (args.flag('dryRun')) {
       const paths = files.map(({ path }) => path);
       output.printLine(`Nothing was published. The package has ${paths.join(', ')} (${found.sizeBytes} bytes).`);
-      return { dryRun: true, slug, ...proposal, files: paths, ...found };
+      return { dryRun: true, slug, ...proposal, files: paths, ...found, warnings: [...warnings, ...found.warnings] };
     }
     if (args.text('version') === undefined && context.canAsk) {
       await askToConfirm(context, args, `Publish ${proposal.semVer}?`, 'Nothing was published.');

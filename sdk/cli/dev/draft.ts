@@ -65,16 +65,16 @@ export class Draft {
   /** Saves the folder and waits until the draft runs. @throws BulkheadError with the location of each fault */
   async save(): Promise<SaveResult> {
     const startedAt = performance.now();
-    const { files } = await readPackageFolder(this.folder, undefined, this.slug);
+    const { files, warnings } = await readPackageFolder(this.folder, undefined, this.slug);
     const { texts, skipped } = await readTexts(files);
-    const { warnings } = await this.#rest.post<{ warnings: readonly string[] }>(`/plugins/${this.#pluginId}/draft`, {
+    const saved = await this.#rest.post<{ warnings: readonly string[] }>(`/plugins/${this.#pluginId}/draft`, {
       files: texts,
     });
     const savedMs = performance.now() - startedAt;
     this.#installation ??= await this.#install();
     this.#installed.resolve(this.#installation.id);
     await this.testSession.waitForDraft(this.#installation.id);
-    return { warnings, skipped, savedMs, liveMs: performance.now() - startedAt };
+    return { warnings: [...warnings, ...saved.warnings], skipped, savedMs, liveMs: performance.now() - startedAt };
   }
 
   /** Finds, moves or creates an installation that follows the draft. */
