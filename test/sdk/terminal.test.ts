@@ -236,30 +236,43 @@ t.test('login: a token is read from standard input or the environment, and refus
   t.match(nothing.output(), /There is no terminal to ask for a token\./);
 });
 
-t.test('dev: hooks take incomplete fields, and Ctrl-C puts the installed version back', async (t) => {
-  const folder = join(home, 'house');
-  await mkdir(folder);
-  await writeFile(join(folder, 'readme.md'), README);
-  await writeFile(join(folder, 'index.ts'), source('commands.draft = { description: "x", handler: () => "d" };'));
-  const dev = inTerminal(t, ['dev'], { cwd: folder });
-  await dev.wait(/live\S* house in/);
-  t.match(await installed(), [{ versionPolicy: 'Draft' }]);
-  dev.write('hook outboundMessage {"message":{"text":"Hello"}}\r');
-  await dev.wait(/"text": "Hello\?"/);
-  dev.write('hook compaction.summarize {"focus":"bread"}\r');
-  await dev.wait(/"summary": "Summary of \d+"/);
-  dev.write('hook outboundMessage {"massage":{}}\r');
-  await dev.wait(/middleware\.outboundMessage has no field massage; it has message, target/);
-  dev.write('\u0003');
-  // npm sends its child the terminal's Ctrl-C once more.
-  await sleep(5);
-  dev.write('\u0003');
-  await dev.wait(/house runs 1\.1\.0 again \(Latest\)/);
-  t.equal(await dev.end(), 0, dev.output());
-  t.match(await installed(), [
-    { versionPolicy: 'Latest', currentSemVer: '1.1.0', pendingUpdate: null, status: 'ready' },
-  ]);
-});
+t.test(
+  'dev: hooks take incomplete fields and say who answered, and Ctrl-C puts the installed version back',
+  async (t) => {
+    const { body: porch } = await ann.post('/plugins', { slug: 'porch', displayName: 'Porch' });
+    const files = [
+      { path: 'readme.md', contentText: README },
+      { path: 'index.ts', contentText: 'middleware.outboundMessage = () => undefined;' },
+    ];
+    await ann.post(`/plugins/${porch.id}/versions`, { semVer: '1.0.0', files });
+    const { body: other } = await ann.post('/installations', { slug: 'porch' });
+    await ann.patch(`/installations/${other.id}`, { hookOrder: -1 });
+    t.teardown(() => ann.delete(`/installations/${other.id}`));
+    const folder = join(home, 'house');
+    await mkdir(folder);
+    await writeFile(join(folder, 'readme.md'), README);
+    await writeFile(join(folder, 'index.ts'), source('commands.draft = { description: "x", handler: () => "d" };'));
+    const dev = inTerminal(t, ['dev'], { cwd: folder });
+    await dev.wait(/live\S* house in/);
+    t.match(await installed(), [{ versionPolicy: 'Draft' }]);
+    dev.write('hook outboundMessage {"message":{"text":"Hello"}}\r');
+    await dev.wait(/"text": "Hello\?"/);
+    await dev.wait(/Chain: porch: unchanged, then house \(your draft\): changed/);
+    dev.write('hook compaction.summarize {"focus":"bread"}\r');
+    await dev.wait(/"summary": "Summary of \d+"/);
+    dev.write('hook outboundMessage {"massage":{}}\r');
+    await dev.wait(/middleware\.outboundMessage has no field massage; it has message, target/);
+    dev.write('\u0003');
+    // npm sends its child the terminal's Ctrl-C once more.
+    await sleep(5);
+    dev.write('\u0003');
+    await dev.wait(/house runs 1\.1\.0 again \(Latest\)/);
+    t.equal(await dev.end(), 0, dev.output());
+    t.match(await installed(), [
+      { versionPolicy: 'Latest', currentSemVer: '1.1.0', pendingUpdate: null, status: 'ready' },
+    ]);
+  },
+);
 
 /** Listens on a free port. */
 async function startServer(test: Test, server: Server): Promise<string> {

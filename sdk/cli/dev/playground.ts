@@ -1,4 +1,6 @@
 /** Runs the lines that the author types while `bulkhead dev` runs. */
+
+import type { TraceLink } from '../../session/api-types.ts';
 import type { Context } from '../context.ts';
 import { toFailure } from '../failure.ts';
 import { parseJsonObject } from '../json-argument.ts';
@@ -6,11 +8,15 @@ import type { Draft } from './draft.ts';
 
 const HELP = [
   'tool <name> [json]      call a tool of the draft',
-  'hook <name> [json]      run a hook, such as systemPrompt',
+  'hook <name> [json]      run a hook of all your plugins, such as systemPrompt',
   'fire <event> [json]     send the draft an event, such as sessionStarted',
   'command <name> [text]   run a command of the draft',
   'help                    show this list; Ctrl-C exits',
 ].join('\n');
+
+interface ChainAnswer {
+  readonly trace: readonly TraceLink[];
+}
 
 /** Runs one line and prints its result or error. Never rejects. */
 export async function runPlaygroundLine(context: Context, draft: Draft, line: string): Promise<void> {
@@ -21,11 +27,21 @@ export async function runPlaygroundLine(context: Context, draft: Draft, line: st
     const answer = await runAction(draft, action, name, rest);
     const text = typeof answer === 'string' ? answer : JSON.stringify(answer, null, 2);
     output.printItem({ played: line.trim(), answer }, text);
+    if (action === 'hook') output.printLine(describeChain(draft, answer as ChainAnswer));
   } catch (error) {
     if (context.signal.aborted) return;
     const { code, message } = toFailure(error, await context.getUrl());
     output.printItem({ played: line.trim(), error: { code, message } }, `${output.paint.red('error')} ${message}`);
   }
+}
+
+/** Says what each plugin of the chain did, and which one is the draft. */
+function describeChain(draft: Draft, { trace }: ChainAnswer): string {
+  const links = trace.map(({ installationId, slug, outcome }) => {
+    const name = installationId === draft.installationId ? `${slug} (your draft)` : slug;
+    return `${name}: ${outcome.replaceAll('_', ' ')}`;
+  });
+  return `Chain: ${links.join(', then ') || 'no plugin has this hook'}`;
 }
 
 async function runAction(draft: Draft, action: string, name: string, rest: string): Promise<unknown> {
