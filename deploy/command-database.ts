@@ -1,7 +1,8 @@
 /** Opens the database for an operator's command, whether or not the service runs. */
+import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DataDirInUseError } from '../db/files/data-dir.ts';
-import { findEmbedded, startEmbedded } from '../db/postgres/embedded.ts';
+import { findEmbedded, hasEmbedded, startEmbedded } from '../db/postgres/embedded.ts';
 import type { SharedSettings } from '../service/settings/settings.ts';
 
 /** Maximum time until a starting service has its database up. Milliseconds. */
@@ -14,12 +15,21 @@ interface Located {
   release(): Promise<void>;
 }
 
-/** Finds the running service's database; otherwise starts the embedded PostgreSQL for this command. */
+/**
+ * Finds the running service's database; otherwise starts the embedded PostgreSQL for this command.
+ *
+ * @throws Error when DATA_DIR has no database: a new one would have nothing to do with that of the service
+ */
 export async function locateDatabase(settings: SharedSettings): Promise<Located> {
   const { DATA_DIR } = settings;
   // A command does what a pooler in transaction mode cannot: migrations and locks.
   const url = settings.DATABASE_SESSION_URL ?? settings.DATABASE_URL;
   if (url !== undefined) return { url, release: async () => undefined };
+  if (!hasEmbedded(DATA_DIR)) {
+    throw new Error(
+      `There is no database in DATA_DIR ${resolve(DATA_DIR)}. Set DATA_DIR to the folder of your service, or start the service first (npm start).`,
+    );
+  }
   const started = Date.now();
   for (;;) {
     const url = await findEmbedded(DATA_DIR);

@@ -1,4 +1,5 @@
 /** The embedded PostgreSQL: an npm package with its data in DATA_DIR. `npm start` uses it without DATABASE_URL. */
+import { existsSync } from 'node:fs';
 import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { escapeIdentifier, escapeLiteral } from 'pg';
@@ -86,6 +87,10 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
     throw error;
   }
 }
+
+/** Whether an embedded PostgreSQL was started in this DATA_DIR before: there is a cluster, or the lock of the process that creates it. */
+export const hasEmbedded = (dataDir: string): boolean =>
+  ['postgres', 'lock'].some((name) => existsSync(join(dataDir, name)));
 
 /**
  * Finds the embedded PostgreSQL that another process runs in this DATA_DIR.

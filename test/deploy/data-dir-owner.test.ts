@@ -1,10 +1,11 @@
 /** Root uses a DATA_DIR of another user: that user's service works afterwards, and no file in it is root's. */
 import { execFile } from 'node:child_process';
-import { chown, mkdir, readdir, readFile, stat } from 'node:fs/promises';
+import { chown, readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
+import { startEmbedded } from '../../db/postgres/embedded.ts';
 import { bareEnvironment } from '../fixtures/bare-environment.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { operatorProcess } from './operator-command.ts';
@@ -40,10 +41,6 @@ t.test('root acts as the owner of DATA_DIR, or refuses', { skip }, async (t) => 
     t.same(await readdir(DATA_DIR), [], 'nothing was created');
     return;
   }
-  await run(process.execPath, [TOKEN, 'ann'], { cwd: '/', env: { ...bareEnvironment, DATA_DIR } });
-  t.ok((await readdir(DATA_DIR)).includes('postgres'), 'a command made the database');
-  t.match(await operatorProcess({ DATA_DIR }, 'rotate-key'), { code: 0 });
-  t.same(await listForeignFiles(DATA_DIR), []);
   const service = await startServiceFixture(t, { DATA_DIR });
   t.match(await service.call('GET', '/api/me'), { status: 200 });
   const processes = await service.processes();
@@ -54,11 +51,14 @@ t.test('root acts as the owner of DATA_DIR, or refuses', { skip }, async (t) => 
   service.kill('SIGTERM');
   t.match(await service.exited, { code: 0 });
   t.same(await listForeignFiles(DATA_DIR), []);
+  await run(process.execPath, [TOKEN, 'ann'], { cwd: '/', env: { ...bareEnvironment, DATA_DIR } });
+  t.match(await operatorProcess({ DATA_DIR }, 'rotate-key'), { code: 0 });
+  t.same(await listForeignFiles(DATA_DIR), [], 'after commands that started PostgreSQL');
 });
 
 t.test('a DATA_DIR of root stays root’s', { skip }, async (t) => {
   const DATA_DIR = join(await temporaryFolder(t), 'data');
-  await mkdir(DATA_DIR);
+  await (await startEmbedded({ dataDir: DATA_DIR })).stop();
   await run(process.execPath, [TOKEN, 'ann'], { cwd: '/', env: { ...bareEnvironment, DATA_DIR } });
   t.equal((await stat(join(DATA_DIR, 'keys'))).uid, 0);
 });

@@ -1,4 +1,6 @@
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
@@ -59,6 +61,7 @@ t.test('prints a link that signs in to the console once, and no token', async (t
 
 t.test('works while no service runs, three at once, and beside a running one', async (t) => {
   const DATA_DIR = await temporaryFolder(t);
+  await (await startEmbedded({ dataDir: DATA_DIR })).stop();
   const users = ['ann', 'bob', 'cy'];
   const printed = await Promise.all(users.map((user) => token([user], { DATA_DIR })));
   for (const { stdout } of printed) t.match(stdout, /^[\w-]+\.[\w-]+\.[\w-]+\n$/);
@@ -73,6 +76,16 @@ t.test('works while no service runs, three at once, and beside a running one', a
   );
   await database.close();
   await service.stop();
+});
+
+t.test('without a database in DATA_DIR it creates nothing', async (t) => {
+  const DATA_DIR = join(await temporaryFolder(t), 'mistyped');
+  t.match(await token(['ann'], { DATA_DIR }).catch((error: unknown) => error), {
+    code: 1,
+    stdout: '',
+    stderr: `There is no database in DATA_DIR ${DATA_DIR}. Set DATA_DIR to the folder of your service, or start the service first (npm start).\n`,
+  });
+  t.notOk(existsSync(DATA_DIR));
 });
 
 t.test('an error is one sentence, and no token is printed', async (t) => {
