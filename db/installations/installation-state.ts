@@ -76,7 +76,7 @@ export function describeInstallation(facts: InstallationFacts): InstallationStat
   }
   if (runtimeState === 'backoff') {
     const why = lastExit ? `Its process ended: ${endSentence(lastExit.reason)}` : 'Its process ended.';
-    return makeState('restarting', why, 'It starts again by itself within a minute.');
+    return makeState('restarting', why, 'After a pause of about a minute at most, the next call starts it again.');
   }
   return makeState('ready', pickNotice(facts), null);
 }

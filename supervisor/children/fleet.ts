@@ -375,10 +375,11 @@ export class Fleet implements PluginInvoker {
     for (const loadedChild of this.#loadedChildren()) this.#sample(loadedChild);
     const idleSince = Date.now() - this.#options.idleStopMs;
     for (const runner of this.#runners.values()) {
+      // Nothing else saves the end of a backoff: the next call may come much later.
+      if (runner.pid !== null || runner.describe().state !== runner.savedState) this.#scheduleSave(runner);
       if (runner.pid === null) continue;
       runner.recordStableRun();
       if (!runner.busy && runner.lastUsedAt < idleSince) void runner.stop(STOP_GRACE_MS);
-      this.#scheduleSave(runner);
     }
   }
 
@@ -417,7 +418,11 @@ export class Fleet implements PluginInvoker {
     const { ownership } = this.#options;
     const runtimes = [...this.#dirty.values()]
       .filter(({ plugin }) => ownership.holds(plugin.accountId))
-      .map((runner) => ({ ...runner.describe(), epoch: ownership.fence(runner.plugin.accountId).epoch }));
+      .map((runner) => {
+        const runtime = runner.describe();
+        runner.savedState = runtime.state;
+        return { ...runtime, epoch: ownership.fence(runner.plugin.accountId).epoch };
+      });
     this.#dirty.clear();
     this.#saving = this.#saving
       .then(() => asService(() => saveRuntimes(this.#options.pool, runtimes)))

@@ -112,6 +112,8 @@ export class InstallationRunner {
   retired = false;
   /** The supervisor is stopping: no update is carried out any more. */
   closing = false;
+  /** The state that was saved last. */
+  savedState: RuntimeState = 'stopped';
   #installation: LiveInstallation;
   readonly #deps: RunnerDeps;
   readonly #output: TokenBucket;
@@ -514,7 +516,7 @@ export class InstallationRunner {
     const wait = decision.until - this.#deps.now();
     if (decision.kind === 'failed') return `it failed too often: ${this.#lastRefusal}`;
     if (wait > WAIT_OUT_MS || Date.now() + wait >= deadlineAt)
-      return `it crashed and starts again in ${Math.ceil(wait / 1000)} s`;
+      return `it crashed; the first call after ${Math.ceil(wait / 1000)} s starts it again`;
     await new Promise((resolve) => setTimeout(resolve, wait));
     return null;
   }

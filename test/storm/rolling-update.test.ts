@@ -97,7 +97,7 @@ async function addAccount(service: ServiceFixture, name: string): Promise<Accoun
 const isTooSlow = (link: { readonly outcome: string; readonly reason?: string } | undefined): boolean =>
   link?.outcome === 'vetoed_timeout' ||
   link?.outcome === 'vetoed_error' ||
-  (link?.reason?.startsWith('it crashed and starts again') ?? false);
+  (link?.reason?.startsWith('it crashed; the first call after') ?? false);
 
 /** Calls the hook and sends webhooks until it is over. @returns what was refused */
 async function call(account: Account, doors: Doors, isOver: () => boolean): Promise<string[]> {

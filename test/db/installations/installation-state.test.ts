@@ -39,7 +39,12 @@ const rows: readonly [
   [
     'in backoff',
     { runtimeState: 'backoff', lastExit: memory },
-    { state: 'restarting', cause: /ended: it exceeded its memory limit\.$/, nextStep: /by itself/, action: null },
+    {
+      state: 'restarting',
+      cause: /ended: it exceeded its memory limit\.$/,
+      nextStep: /next call starts it/,
+      action: null,
+    },
   ],
   [
     'an update that does not start',

@@ -145,10 +145,14 @@ t.test(
     const first = await outcomeOf(fixture, session);
     const refusal = 'its code does not load; its own log says why';
     t.match(first, { outcome: 'skipped_unavailable', reason: refusal }, 'without the plugin’s own text');
+    await eventually(async () => (await row()).state === 'backoff');
+    passedMs += AFTER_BACKOFF_MS;
+    await eventually(async () => (await row()).state === 'stopped');
+    t.equal((await row()).restarts, 1, 'the end of the backoff is shown without a further call');
     const untilFailed = () =>
       eventually(async () => {
         const { reason } = await outcomeOf(fixture, session);
-        if (/it crashed and starts again in/.test(reason)) passedMs += AFTER_BACKOFF_MS;
+        if (/it crashed; the first call after/.test(reason)) passedMs += AFTER_BACKOFF_MS;
         return (await row()).status === 'failed';
       });
     await untilFailed();
