@@ -161,6 +161,11 @@ t.test('deliveries: why one waits, try it now, give it up, replay it', async (t)
   t.match(await typed(['status']), {
     stdout: /paused: Its user paused it\.\n {4}Resume it\. bulkhead resume word-count/,
   });
+  t.match(await typed(['call', 'word-count__count']), {
+    code: 1,
+    stderr:
+      /“word-count” has no tool “word-count__count” now\. Its state is paused: Its user paused it\. Resume it\. bulkhead resume word-count/,
+  });
   t.match(await typed(['restart', 'word-count']), { code: 1, stderr: /not running: paused/ });
   t.match(await typed(['resume', 'word-count']), { code: 0, stdout: 'word-count: ready\n' });
   t.match(await typed(['restart', 'word-count']), { code: 0, stdout: /The next call starts it again/ });

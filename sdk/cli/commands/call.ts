@@ -1,7 +1,11 @@
 /** `bulkhead call`: calls a tool of an installed plugin in a temporary session. */
+import type { Tool } from '../../session/api-types.ts';
 import type { Command } from '../command.ts';
+import { describeCondition, describeNextStep } from '../condition-text.ts';
+import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
 import { parseJsonObject } from '../json-argument.ts';
+import type { Installation } from '../rest-types.ts';
 import { TestSession } from '../test-session.ts';
 
 export const call: Command = {
@@ -19,10 +23,7 @@ export const call: Command = {
     try {
       const session = await testSession.getSession();
       const tools = await session.tools({ signal: context.signal });
-      if (!tools.some((tool) => tool.name === name)) {
-        const known = tools.map((tool) => tool.name).join(', ') || 'none';
-        throw new CommandError('not_found', `No installed plugin has the tool “${name}”. Known: ${known}.`);
-      }
+      if (!tools.some((tool) => tool.name === name)) throw await createUnknownToolError(context, name, tools);
       const result = await session.callTool(name, toolArguments, { signal: context.signal });
       for (const part of result.content) {
         context.output.printLine(part.type === 'text' ? part.text : JSON.stringify(part, null, 2));
@@ -36,3 +37,15 @@ export const call: Command = {
     }
   },
 };
+
+/** A plugin that does not run has no tools: names its state and the next step. */
+async function createUnknownToolError(context: Context, name: string, tools: readonly Tool[]): Promise<CommandError> {
+  const installations = await (await context.getRest()).getAll<Installation>('/installations');
+  const owner = installations.find(({ slug }) => name.startsWith(`${slug}__`));
+  if (owner && owner.condition.state !== 'ready') {
+    const state = `${describeCondition(owner)} ${describeNextStep(owner) ?? ''}`.trimEnd();
+    return new CommandError('not_running', `“${owner.slug}” has no tool “${name}” now. Its state is ${state}`);
+  }
+  const known = tools.map((tool) => tool.name).join(', ') || 'none';
+  return new CommandError('not_found', `No installed plugin has the tool “${name}”. Known: ${known}.`);
+}

@@ -1,8 +1,8 @@
 /** `bulkhead pause`, `resume` and `restart`: change whether an installation runs. */
 import type { Command } from '../command.ts';
+import { describeCondition } from '../condition-text.ts';
 import { requireInstallation } from '../lookup.ts';
 import type { Installation } from '../rest-types.ts';
-import { toOneLine } from '../terminal-text.ts';
 
 /** @param describe the line that is printed after success */
 const createCommand = (name: string, summary: string, describe: (changed: Installation) => string): Command => ({
@@ -27,8 +27,7 @@ export const pause = createCommand(
 export const resume = createCommand(
   'resume',
   'Let a paused installation run again',
-  ({ slug, condition: { state, cause } }) =>
-    `${slug}: ${state.replaceAll('_', ' ')}${cause === null ? '' : `: ${toOneLine(cause)}`}`,
+  (changed) => `${changed.slug}: ${describeCondition(changed)}`,
 );
 
 export const restart = createCommand(

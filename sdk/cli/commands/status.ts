@@ -1,8 +1,8 @@
 /** `bulkhead status`: lists the user's plugins and installations. */
 import { findLatestVersion } from '../../contract/version-numbers.ts';
 import type { Command } from '../command.ts';
+import { describeCondition, describeNextStep } from '../condition-text.ts';
 import type { Installation, Plugin, PluginDetail } from '../rest-types.ts';
-import { toOneLine } from '../terminal-text.ts';
 
 export const status: Command = {
   name: 'status',
@@ -20,16 +20,15 @@ export const status: Command = {
     if (plugins.length === 0) output.printLine('  none: bulkhead init, then bulkhead publish');
     output.printLine(output.paint.bold('Installed'));
     for (const installation of installations) {
-      const { slug, currentSemVer, versionPolicy, required, condition, pendingUpdate } = installation;
+      const { slug, currentSemVer, versionPolicy, required, pendingUpdate } = installation;
       const words = [
         currentSemVer ?? 'draft',
         versionPolicy,
         ...(required ? ['required'] : []),
-        condition.state.replaceAll('_', ' '),
+        describeCondition(installation),
       ];
-      const summary = words.join('  ');
-      output.printLine(`  ${slug}  ${summary}${condition.cause === null ? '' : `: ${toOneLine(condition.cause)}`}`);
-      const next = describeNext(installation);
+      output.printLine(`  ${slug}  ${words.join('  ')}`);
+      const next = describeNextStep(installation);
       if (next !== null) output.printLine(`    ${next}`);
       if (pendingUpdate) output.printLine(`    ${pendingUpdate.semVer} needs your consent: bulkhead accept ${slug}`);
     }
@@ -37,12 +36,3 @@ export const status: Command = {
     return { plugins, installations };
   },
 };
-
-/** The next step as a command where there is one. */
-function describeNext({ slug, condition: { action, nextStep } }: Installation): string | null {
-  if (action === 'retry_update') return `${nextStep} bulkhead retry ${slug}`;
-  if (action === 'resume') return `${nextStep} bulkhead resume ${slug}`;
-  if (action === 'restart') return `${nextStep} bulkhead restart ${slug}`;
-  if (action === 'configure') return `${nextStep} bulkhead configure ${slug} --help`;
-  return nextStep;
-}
