@@ -72,7 +72,7 @@ export const queuesResource = z
     queues: z.array(
       z.strictObject({
         name: z.string(),
-        waiting: count,
+        waiting: count.describe('Without deliveries set aside and work of paused installations.'),
         oldestSeconds: z.number().nonnegative(),
         dead: count.nullable().describe('Dead letters; null for queues without any.'),
       }),

@@ -2007,6 +2007,7 @@ export interface components {
         Queues: {
             queues: {
                 name: string;
+                /** @description Without deliveries set aside and work of paused installations. */
                 waiting: number;
                 oldestSeconds: number;
                 /** @description Dead letters; null for queues without any. */

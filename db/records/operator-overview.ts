@@ -124,10 +124,12 @@ interface WaitingQueue {
   readonly slug: string | null;
   readonly account: string;
   readonly channel: string | null;
+  /** Whether its entries failed, so that others pass them until their next attempts. */
+  readonly setAside: boolean;
   readonly waiting: number;
-  /** ISO 8601: the arrival of its first entry. */
+  /** ISO 8601: the arrival of its oldest entry. */
   readonly since: string;
-  /** The entry that the others wait for. */
+  /** The entry that the others wait for; of those set aside, the one that is attempted next. */
   readonly headId: string;
   readonly attempts: number;
   readonly lastError: string | null;
@@ -137,13 +139,13 @@ interface WaitingQueue {
   readonly holder: string | null;
 }
 
-/** One queue for each channel and direction, and one for the events of each installation. */
+/** Two queues for each channel and direction, one of them for what is set aside, and one for the events of each installation. */
 const WAITING = `
   SELECT CASE direction WHEN 'in' THEN 'webhooks' ELSE 'replies' END AS queue, installation_id, channel_id, account_id, id,
-         received_at AS at, position::text AS place, attempts, last_error, next_attempt_at, claimed_by
-    FROM deliveries WHERE state = 'pending' AND NOT set_aside
+         received_at AS at, position::text AS place, attempts, last_error, next_attempt_at, claimed_by, set_aside
+    FROM deliveries WHERE state = 'pending'
   UNION ALL
-  SELECT 'events', installation_id, NULL, account_id, id, occurred_at, id, attempts, last_error, next_attempt_at, claimed_by
+  SELECT 'events', installation_id, NULL, account_id, id, occurred_at, id, attempts, last_error, next_attempt_at, claimed_by, false
     FROM events WHERE state = 'pending'`;
 
 /** Lists queues with waiting entries and what holds each, longest wait first. @param installationId null: all */
@@ -151,12 +153,14 @@ export const listWaitingQueues = (pool: Pool, installationId: string | null, lim
   listRows(
     pool,
     `WITH w AS (${WAITING}),
-          heads AS (SELECT DISTINCT ON (queue, installation_id, channel_id) w.*,
-                           count(*) OVER (PARTITION BY queue, installation_id, channel_id)::int AS waiting
+          heads AS (SELECT DISTINCT ON (queue, installation_id, channel_id, set_aside) w.*,
+                           count(*) OVER same::int AS waiting, min(at) OVER same AS since
                       FROM w WHERE $1::text IS NULL OR installation_id = $1
-                     ORDER BY queue, installation_id, channel_id, at, place)
-     SELECT h.queue, h.installation_id AS "installationId", p.slug, a.name AS account, c.name AS channel, h.waiting,
-            h.at AS since, h.id AS "headId", h.attempts, h.last_error AS "lastError",
+                    WINDOW same AS (PARTITION BY queue, installation_id, channel_id, set_aside)
+                     ORDER BY queue, installation_id, channel_id, set_aside,
+                              CASE WHEN set_aside THEN next_attempt_at END, at, place)
+     SELECT h.queue, h.installation_id AS "installationId", p.slug, a.name AS account, c.name AS channel,
+            h.set_aside AS "setAside", h.waiting, h.since, h.id AS "headId", h.attempts, h.last_error AS "lastError",
             CASE WHEN s.id IS NOT NULL THEN 'supervisor' WHEN h.next_attempt_at = 'infinity' THEN 'installation'
                  WHEN h.next_attempt_at > now() THEN 'retry' ELSE 'nobody' END AS "heldBy",
             CASE WHEN s.id IS NOT NULL THEN concat('supervisor ', s.id, ' at ', s.address)
@@ -167,6 +171,6 @@ export const listWaitingQueues = (pool: Pool, installationId: string | null, lim
        LEFT JOIN plugins p ON p.id = i.plugin_id LEFT JOIN channels c ON c.id = h.channel_id
        LEFT JOIN shards o ON o.epoch = h.claimed_by
        LEFT JOIN supervisors s ON s.id = o.owner AND s.expires_at > now()
-      ORDER BY h.at LIMIT $2`,
+      ORDER BY h.since LIMIT $2`,
     [installationId, limit],
   );

@@ -51,13 +51,13 @@ const holders: Readonly<Record<string, string>> = {
 
 export const waiting: OperatorCommand = {
   subjects: [],
-  doc: 'queues of webhooks, replies and events, and what holds each; longest wait first',
+  doc: 'queues of webhooks, replies and events, with deliveries set aside, and what holds each; longest wait first',
   options: { installation: { type: 'string', value: 'id', doc: 'of one installation' }, limit: linesOption },
   async run(args, context) {
     const { pool } = await context.database();
     const queues = await listWaitingQueues(pool, readText(args, 'installation'), readLines(args));
     const lines = queues.map((queue) => ({
-      QUEUE: queue.queue,
+      QUEUE: queue.setAside ? `${queue.queue}, set aside` : queue.queue,
       PLUGIN: queue.slug,
       CHANNEL: queue.channel,
       ACCOUNT: queue.account,

@@ -50,7 +50,7 @@ export const readBacklogs = (pool: Pool): Promise<Backlog[]> => listRows(pool, B
 export const backlogMetrics = {
   bulkhead_queue_depth: {
     type: 'gauge',
-    help: `Waiting jobs, events and deliveries, by queue; at most ${COUNT_MAX} are counted.`,
+    help: `Waiting jobs, events and deliveries, by queue, without deliveries set aside and work of paused installations; at most ${COUNT_MAX} are counted.`,
     labels: ['queue'],
   },
   bulkhead_queue_age_seconds: { type: 'gauge', help: 'Age of the oldest waiting one, by queue.', labels: ['queue'] },

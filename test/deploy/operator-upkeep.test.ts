@@ -80,13 +80,14 @@ t.test('waiting names what holds each queue', async (t) => {
   t.match(await operator(env, 'waiting'), { stdout: 'Nothing waits.\n' });
   const { epoch } = await claimAccount(pool, 'a1');
   await pool.query(`INSERT INTO channels (id, installation_id, account_id, name, routing_id) VALUES
-    ('c2', 'i1', 'a1', 'Busy', 'r2'), ('c3', 'i1', 'a1', 'Later', 'r3'), ('c4', 'i1', 'a1', 'Paused', 'r4')`);
-  const wait = (id: string, channel: string, next: string, claim: number | null) =>
+    ('c2', 'i1', 'a1', 'Busy', 'r2'), ('c3', 'i1', 'a1', 'Later', 'r3'), ('c4', 'i1', 'a1', 'Paused', 'r4'),
+    ('c5', 'i1', 'a1', 'Aside', 'r5')`);
+  const wait = (id: string, channel: string, next: string, claim: number | null, setAside = false) =>
     pool.query(
       `INSERT INTO deliveries (id, channel_id, installation_id, account_id, routing_id, received_at, method, query, headers,
-         body, next_attempt_at, claimed_by, attempts, last_error)
-       VALUES ($1, $2, 'i1', 'a1', 'r', now() - interval '1 hour', 'POST', '', '[]', 'x', $3, $4, 2, 'it said no')`,
-      [id, channel, next, claim],
+         body, next_attempt_at, claimed_by, attempts, last_error, set_aside)
+       VALUES ($1, $2, 'i1', 'a1', 'r', now() - interval '1 hour', 'POST', '', '[]', 'x', $3, $4, 2, 'it said no', $5)`,
+      [id, channel, next, claim, setAside],
     );
   await wait('free', 'c1', 'now', null);
   await wait('gone', 'c1', 'now', epoch - 1);
@@ -94,6 +95,8 @@ t.test('waiting names what holds each queue', async (t) => {
   await wait('behind', 'c2', 'now', null);
   await wait('later', 'c3', '2100-01-01T00:00:00Z', null);
   await wait('paused', 'c4', 'infinity', null);
+  await wait('aside-late', 'c5', '2100-01-01T02:00:00Z', null, true);
+  await wait('aside-soon', 'c5', '2100-01-01T01:00:00Z', null, true);
   const { queues } = await runOperator('waiting');
   const byChannel = Object.fromEntries(queues.map((queue: { channel: string }) => [queue.channel, queue]));
   t.match(byChannel, {
@@ -106,10 +109,19 @@ t.test('waiting names what holds each queue', async (t) => {
     },
     Later: { waiting: 1, heldBy: 'retry', holder: '2100-01-01T00:00:00Z', attempts: 2, lastError: 'it said no' },
     Paused: { waiting: 1, heldBy: 'installation', holder: 'ready' },
+    Aside: {
+      queue: 'webhooks',
+      setAside: true,
+      waiting: 2,
+      headId: 'aside-soon',
+      heldBy: 'retry',
+      holder: '2100-01-01T01:00:00Z',
+    },
   });
   const { stdout } = await operator(env, 'waiting', '--installation', 'i1');
   t.match(stdout, /Busy .* running on supervisor \d+ at http:\/\/192\.0\.2\.1/);
   t.match(stdout, /Later .* next attempt 2100-01-01T00:00:00Z/);
+  t.match(stdout, /webhooks, set aside .*Aside .* next attempt 2100-01-01T01:00:00Z/);
 });
 
 t.test('prune', async (t) => {
