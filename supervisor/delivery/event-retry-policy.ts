@@ -1,7 +1,13 @@
 /** Decides when an event is attempted again, and when it is dead. Pure. */
 import { type EventName, events } from '../../sdk/contract/protocol.ts';
 import type { LinkResult } from '../calls/chain.ts';
-import { type Attempted, type AttemptVerdict, isInterrupted, retryFailure } from './webhook-retry-policy.ts';
+import {
+  type Attempted,
+  type AttemptVerdict,
+  describeFailure,
+  isInterrupted,
+  retryFailure,
+} from './webhook-retry-policy.ts';
 
 /** First delay, doubled each time. Seconds. */
 const BACKOFF_FIRST_S = 5;
@@ -23,7 +29,7 @@ export function judgeAttempt(
 ): AttemptVerdict {
   // Events cannot be cancelled, so a cancel counts as success.
   if (result.kind === 'answered' || result.kind === 'cancelled') return { kind: 'delivered' };
-  const error = `${result.kind}: ${result.message}`;
+  const error = describeFailure(result);
   if (isInterrupted(result, interruptions)) return { kind: 'retry', afterSeconds: 0, error, as: 'interruption' };
   const failures = attempt - interruptions;
   if (failures >= events[type].attempts) return { kind: 'dead', error };

@@ -19,6 +19,7 @@ import { SECOND } from '../../sdk/contract/limits.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
 import { traced } from '../../service/telemetry/tracing.ts';
 import type { LinkResult } from '../calls/chain.ts';
+import { pickStack } from '../calls/plugin-call.ts';
 import type { Fleet } from '../children/fleet.ts';
 import type { Ownership } from '../cluster/ownership.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
@@ -141,7 +142,7 @@ async function attempt(deps: AttemptDeps, delivery: ClaimedDelivery, plugin: Ins
   const isAside = verdict.kind === 'retry' && (delivery.setAside || verdict.setAside === true);
   const next = verdict.kind === 'dead' ? 'dead' : isAside ? 'set aside' : 'retry';
   const text = `channel.${name}, attempt ${delivery.attempt}: ${verdict.error}`;
-  const data = { deliveryId: delivery.id, channelId: delivery.channelId, next };
+  const data = { deliveryId: delivery.id, channelId: delivery.channelId, next, ...pickStack(result) };
   services.logs.system(plugin, 'error', text, { invocationId, data });
   return recordVerdict(deps, delivery, verdict);
 }

@@ -46,6 +46,12 @@ export const isInterrupted = (result: LinkResult, interruptions: number): boolea
 export const isUsedUp = ({ attempt, interruptions }: Attempted, attemptsMax: number): boolean =>
   attempt - interruptions > attemptsMax;
 
+/** Why an attempt failed. The text of an error needs no heading. */
+export function describeFailure(result: Exclude<LinkResult, { kind: 'answered' }>): string {
+  if (result.kind === 'cancelled') return `cancelled: ${result.reason}`;
+  return result.kind === 'error' ? result.message : `${result.kind}: ${result.message}`;
+}
+
 /** Schedules another attempt after a failure. @param chance a number from 0 to 1 */
 export const retryFailure = (
   waitSeconds: number,
@@ -73,7 +79,7 @@ export function judgeDelivery(
   chance: number,
 ): AttemptVerdict {
   if (result.kind === 'answered') return { kind: 'delivered' };
-  const error = result.kind === 'cancelled' ? `cancelled: ${result.reason}` : `${result.kind}: ${result.message}`;
+  const error = describeFailure(result);
   if (isTransient(result, plugin)) return { kind: 'retry', afterSeconds: TRANSIENT_WAIT_S, error, as: 'nothing' };
   if (isInterrupted(result, interruptions)) return { kind: 'retry', afterSeconds: 0, error, as: 'interruption' };
   const failures = attempt - interruptions;

@@ -258,7 +258,7 @@ t.test('the waits grow from 5 s to an hour, and end', async (t) => {
     waits,
     [5, 15, 60, 600, 3_600].map((afterSeconds) => ({ kind: 'retry', afterSeconds, as: 'failure' })),
   );
-  t.match(judge(6, failed), { kind: 'dead', error: 'error: x' });
+  t.match(judge(6, failed), { kind: 'dead', error: 'x' });
   t.match(judge(6, away), { kind: 'retry', as: 'nothing' });
   t.match(judge(6, away, 'failed'), { kind: 'dead' });
   t.same(

@@ -261,7 +261,7 @@ t.test('the waits double, jittered, and end', async (t) => {
     waits,
     [5, 10, 20, 40, 80, 160, 320].map((afterSeconds) => ({ kind: 'retry', afterSeconds })),
   );
-  t.match(judgeAttempt('sessionStarted', tried(8), failed, 0.5), { kind: 'dead', error: 'error: x' });
+  t.match(judgeAttempt('sessionStarted', tried(8), failed, 0.5), { kind: 'dead', error: 'x' });
   t.match(judgeAttempt('pluginUninstalled', tried(3), failed, 0.5), { kind: 'dead' });
   t.match(judgeAttempt('sessionStarted', tried(1), failed, 0), { afterSeconds: 4 });
   t.match(judgeAttempt('sessionStarted', tried(1), { kind: 'cancelled', reason: 'x' }, 0), { kind: 'delivered' });

@@ -7,6 +7,7 @@ import { build } from '../../../api/package/bundler-worker.ts';
 import { mapFrames } from '../../../db/records/source-maps.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
+import { connect, deliver } from '../delivery/channels.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const shared = await startSupervisorFixture(t);
@@ -29,6 +30,7 @@ tools.fail = {
 };
 middleware.systemPrompt = () => deep();
 events.sessionStarted = () => deep();
+channel.receive = () => deep();
 `;
 const CAUSE = `type Never = never;
 
@@ -58,6 +60,7 @@ t.test('errors and log lines name the author’s files and lines', async (t) => 
     slug: 'failing',
     ...(await bundle({ 'index.ts': INDEX, 'deep/cause.ts': CAUSE })),
   });
+  await deliver(fixture, plugin, await connect(fixture, plugin), ['x']);
   const session = await fixture.session();
   const call = (how: string) =>
     fixture.call('POST', `/sessions/${session}/tools/failing__fail`, { arguments: { how } });
@@ -70,7 +73,7 @@ t.test('errors and log lines name the author’s files and lines', async (t) => 
       [plugin.installationId],
     );
     const has = (start: RegExp) => found.rows.some(({ message }) => start.test(message));
-    return has(/^uncaught/) && has(/^events/) && found.rows;
+    return has(/^uncaught/) && has(/^events/) && has(/^channel/) && found.rows;
   });
   const line = (start: RegExp) => rows.find(({ message }) => start.test(message));
   t.match(line(/^seen/)?.message, /TypeError: logged\n +at .*\(index\.ts:8:50\)/);
@@ -78,6 +81,7 @@ t.test('errors and log lines name the author’s files and lines', async (t) => 
   t.match(line(/^tools\.fail/)?.data?.stack, /at deep \(deep\/cause\.ts:5:9\)\n +at .*index\.ts:12:/);
   t.match(line(/^middleware\.systemPrompt/)?.data?.stack, /deep\/cause\.ts:5:9/);
   t.match(line(/^events\.sessionStarted/)?.data?.stack, /deep\/cause\.ts:5:9/);
+  t.match(line(/^channel\.receive, attempt 1: from below$/)?.data?.stack, /deep\/cause\.ts:5:9/);
   t.match(
     line(/^uncaught/)?.message,
     /from below\n +at deep \(deep\/cause\.ts:5:9\)\n +at .*index\.ts:13:/,
