@@ -16,6 +16,7 @@ import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import { addUnconfigured, type ToolRef } from '../children/account-plugins-cache.ts';
 import { findHostTool } from '../host-tools/catalog.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
+import { describeProblem, failedTool } from '../sessions/tool-results.ts';
 import { callTool, type FoundTool, findTool, listOfferedTools } from '../sessions/tools.ts';
 import type { ServerParts } from './server-parts.ts';
 import { canElicit, describeCall, type HandlerExtra } from './setup-questions.ts';
@@ -92,8 +93,7 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
 /** An error that the model can correct becomes a tool result; all others become protocol errors. */
 function toToolError(error: unknown): CallToolResult {
   if (!(error instanceof Problem) || error.code === 'internal') throw error;
-  const where = (error.errors ?? []).map(({ field, message }) => `${field ?? ''}: ${message}`);
-  return { content: [{ type: 'text', text: [error.message, ...where].join('\n') }], isError: true };
+  return toMcp(failedTool(describeProblem(error.message, error.errors)));
 }
 
 /** A tool that can be called as soon as its plugin is configured. */

@@ -10,9 +10,12 @@ const answered = toolResult.extend({ isError: z.boolean().default(false) });
 
 export const failedTool = (text: string): ToolResult => ({ content: [{ type: 'text', text }], isError: true });
 
-/** The text of a problem, with its places, for the agent. */
-export const describeProblem = (detail: string, errors: readonly ProblemLocation[] = []): string =>
-  [detail, ...errors.map(({ field, message }) => `${field ?? 'arguments'}: ${message}`)].join('\n');
+/** The text of a problem for the agent, with the places that its detail does not name. */
+export function describeProblem(detail: string, errors: readonly ProblemLocation[] = []): string {
+  // The detail often states the first error.
+  const others = errors.filter(({ message }, index) => index > 0 || !detail.includes(message));
+  return [detail, ...others.map(({ field, message }) => `${field ?? 'arguments'}: ${message}`)].join('\n');
+}
 
 /** Validates a handler's result. @throws Problem `plugin_failed` when it is malformed or too large */
 export function readToolResult(name: string, answer: unknown, maxBytes: number): ToolResult {
