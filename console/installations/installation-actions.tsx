@@ -49,15 +49,7 @@ export function InstallationActions({ installation }: { readonly installation: I
           {remedy.label}
         </ActionButton>
       )}
-      {action === 'resume' ? null : (
-        <ActionButton
-          run={() => rest.POST('/installations/{id}/pause', target)}
-          done="Paused"
-          leftSection={<IconPlayerPause {...ICON} />}
-        >
-          Pause
-        </ActionButton>
-      )}
+      {action === 'resume' ? null : <PauseButton installation={installation} />}
       <ActionButton
         run={() => rest.POST('/installations/{id}/rerun-setup', target)}
         done="The plugin is notified to set itself up again"
@@ -75,6 +67,27 @@ export function InstallationActions({ installation }: { readonly installation: I
         <Removed installation={installation} />
       </ConfirmButton>
     </Group>
+  );
+}
+
+/** Asks first if the account requires the plugin: a pause ends its checks. */
+function PauseButton({ installation: { id, required } }: { readonly installation: Installation }) {
+  const run = () => rest.POST('/installations/{id}/pause', { params: { path: { id } } });
+  const leftSection = <IconPlayerPause {...ICON} />;
+  if (!required) {
+    return (
+      <ActionButton run={run} done="Paused" leftSection={leftSection}>
+        Pause
+      </ActionButton>
+    );
+  }
+  return (
+    <ConfirmButton label="Pause" run={run} done="Paused" button={{ leftSection }}>
+      <Text>
+        You require this plugin, but until you resume it, messages and turns continue without its checks. Its webhook
+        requests and events wait.
+      </Text>
+    </ConfirmButton>
   );
 }
 

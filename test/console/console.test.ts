@@ -256,6 +256,9 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByRole('button', { name: 'Save' }).click();
     await installationThat(service, ({ settings }) => settings.sign === 'The desk');
     await page.getByRole('tab', { name: 'Overview' }).click();
+    await page.getByRole('button', { name: 'Pause' }).click();
+    await page.getByRole('dialog').getByText('messages and turns continue without its checks').waitFor();
+    await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
     // Not `uncheck`, which looks at once: the box changes when the service has answered.
     await page.getByLabel('Require this plugin').click();
     await installationThat(service, ({ required }) => !required);

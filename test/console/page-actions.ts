@@ -254,8 +254,11 @@ const ending: readonly PageAction[] = [
   },
   {
     operation: 'POST /installations/{id}/pause',
-    where: 'Installation: Pause',
-    does: ({ page }) => press(page, 'Pause'),
+    where: 'Installation: Pause, of one that is required',
+    async does({ page }) {
+      await press(page, 'Pause');
+      await pressInDialog(page, 'Pause');
+    },
   },
   {
     operation: 'POST /installations/{id}/resume',

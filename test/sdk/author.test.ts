@@ -157,7 +157,10 @@ t.test('deliveries: why one waits, try it now, give it up, replay it', async (t)
   t.match(await typed(['replay', id, '--slug', 'word-count']), { code: 0, stdout: `queued ${id} for word-count\n` });
   t.match(await typed(['give-up', 'nothing']), { code: 1, stderr: /No installed plugin has a delivery nothing/ });
   t.match(await typed(['status']), { stdout: /word-count {2}1\.0\.0 {2}Latest {2}ready/ });
-  t.match(await typed(['pause', 'word-count']), { code: 0, stdout: /bulkhead resume word-count/ });
+  t.match(await typed(['pause', 'word-count']), {
+    code: 0,
+    stdout: /^word-count is paused\. Its webhook requests and events wait: bulkhead resume word-count$/m,
+  });
   t.match(await typed(['status']), {
     stdout: /paused: Its user paused it\.\n {4}Resume it\. bulkhead resume word-count/,
   });
@@ -204,6 +207,8 @@ t.test('configure names what is missing and requires a plugin, accept shows the 
   t.match(set, { code: 0, stdout: 'inbox is required, ready\n' }, set.stderr);
   t.match(answer(await typed(['configure', 'inbox', '--no-required', '--json'])), { slug: 'inbox', required: false });
   t.match(await typed(['configure', 'inbox', '--required']), { code: 0, stdout: 'inbox is required, ready\n' });
+  t.match(await typed(['pause', 'inbox']), { stdout: /messages and turns now continue without its checks/ });
+  t.match(await typed(['resume', 'inbox']), { code: 0, stdout: 'inbox: ready\n' });
   t.match(await typed(['configure', 'inbox']), { code: 2, stderr: /Nothing to change\. Pass .*--no-required/ });
   t.match(await typed(['accept', 'inbox']), { code: 1, stderr: /“inbox” has no update/ });
 });

@@ -18,11 +18,10 @@ const createCommand = (name: string, summary: string, describe: (changed: Instal
   },
 });
 
-export const pause = createCommand(
-  'pause',
-  'Stop an installation until you resume it',
-  ({ slug }) => `${slug} is paused. Its webhook requests and events wait: bulkhead resume ${slug}`,
-);
+export const pause = createCommand('pause', 'Stop an installation until you resume it', ({ slug, required }) => {
+  const warning = required ? ' You require it, but messages and turns now continue without its checks.' : '';
+  return `${slug} is paused.${warning} Its webhook requests and events wait: bulkhead resume ${slug}`;
+});
 
 export const resume = createCommand(
   'resume',
