@@ -1,12 +1,15 @@
-/** Compares the capabilities of a version with those an account granted. Pure. */
+/** Compares the capabilities of a version with those that an account granted. Pure. */
+import type { Installation } from '../../db/installations/installations.ts';
 import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
 
+type Grants = Pick<Installation, 'grantedCapabilities' | 'secretNames'>;
+
 /** Returns the capabilities to grant, and those that are no longer needed. */
-export const diffCapabilities = (granted: readonly string[], wanted: readonly string[]) => ({
-  added: findMissingCapabilities(wanted, granted),
-  removed: granted.filter((capability) => !wanted.includes(capability)),
+export const diffCapabilities = ({ grantedCapabilities, secretNames }: Grants, wanted: readonly string[]) => ({
+  added: findMissingCapabilities(wanted, grantedCapabilities, secretNames),
+  removed: grantedCapabilities.filter((capability) => !wanted.includes(capability)),
 });
 
 /** Whether an installation may run a version without the user's consent. */
-export const isCovered = (granted: readonly string[], wanted: readonly string[]): boolean =>
-  findMissingCapabilities(wanted, granted).length === 0;
+export const isCovered = (grants: Grants, wanted: readonly string[]): boolean =>
+  diffCapabilities(grants, wanted).added.length === 0;

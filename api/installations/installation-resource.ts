@@ -141,7 +141,7 @@ export function showInstallation(
 
 function showPending(row: Installation) {
   if (row.pendingVersionId === null) return null;
-  const diff = diffCapabilities(row.grantedCapabilities, row.pendingCapabilities ?? []);
+  const diff = diffCapabilities(row, row.pendingCapabilities ?? []);
   const missing = row.pendingManifest ? findNewlyMissing(row, row.pendingManifest) : [];
   return { versionId: row.pendingVersionId, semVer: row.pendingSemVer, ...diff, missing };
 }

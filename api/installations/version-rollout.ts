@@ -77,11 +77,10 @@ export async function offerVersion(
  * drops no hook of a plugin that must see everything.
  */
 function mayApply(installation: Installation, version: Version): boolean {
-  const { grantedCapabilities, required } = installation;
-  const { capabilities } = version;
   const isComplete =
     installation.currentVersionId === version.id || findNewlyMissing(installation, version.manifest).length === 0;
-  return isCovered(grantedCapabilities, capabilities) && isComplete && !(required && dropsHook(installation, version));
+  const isHookDropped = installation.required && dropsHook(installation, version);
+  return isCovered(installation, version.capabilities) && isComplete && !isHookDropped;
 }
 
 export const dropsHook = ({ grantedCapabilities }: Installation, { capabilities }: Version): boolean =>

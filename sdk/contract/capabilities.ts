@@ -119,24 +119,34 @@ export function isGranted(row: HostRow, granted: readonly string[]): boolean {
 /**
  * The capabilities of `wanted` that `granted` does not cover. A full grant covers its `:read` form, `*.example.com` covers
  * the hosts below it, and a secret may be used in fewer ways, but not in others.
+ *
+ * @param storedSecrets names of the secrets whose values the user has given
  */
-export function findMissingCapabilities(wanted: readonly string[], granted: readonly string[]): string[] {
+export function findMissingCapabilities(
+  wanted: readonly string[],
+  granted: readonly string[],
+  storedSecrets: readonly string[] = [],
+): string[] {
   return wanted.filter(
-    (capability) => !isNewSecret(capability, granted) && !granted.some((grant) => isCovered(capability, grant)),
+    (capability) =>
+      !isNewSecret(capability, granted, storedSecrets) && !granted.some((grant) => isCovered(capability, grant)),
   );
 }
 
 /**
- * Whether a capability is about a secret that the plugin had no handle for. The user gives its value knowing how it is used, and
- * a plugin that could read a value may be restricted to a handle.
+ * Whether a capability is about a secret whose value the user gives after seeing how it is used. Not if there is a value, also
+ * one that was given to an earlier version: versions between them may not have declared the secret.
  */
-function isNewSecret(capability: string, granted: readonly string[]): boolean {
+function isNewSecret(capability: string, granted: readonly string[], storedSecrets: readonly string[]): boolean {
   const [, name] = SECRET.exec(capability) ?? [];
-  return name !== undefined && !granted.some((grant) => grant.startsWith(`secrets.${name}:`));
+  if (name === undefined || storedSecrets.includes(name)) return false;
+  return !granted.some((grant) => grant.startsWith(`secrets.${name}:`));
 }
 
 function isCovered(capability: string, grant: string): boolean {
   if (grant === capability || `${grant}:read` === capability) return true;
+  // A plugin that may read a value may get a handle instead.
+  if (SECRET.test(grant)) return capability.startsWith(`${grant}:`);
   if (!grant.startsWith(`${HTTP_PREFIX}*.`) || !capability.startsWith(HTTP_PREFIX)) return false;
   return capability.endsWith(grant.slice(`${HTTP_PREFIX}*`.length));
 }

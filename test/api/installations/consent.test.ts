@@ -1,6 +1,7 @@
 /** Consent to more access: the cases in which others lost it, or lost the service over it. */
 import { pino } from 'pino';
 import t from 'tap';
+import { completeUpdate } from '../../../db/installations/updates.ts';
 import { openVerifier } from '../../../service/identity/tokens.ts';
 import { openSandbox } from '../../../supervisor/jail/sandbox.ts';
 import { startSupervisor } from '../../../supervisor/supervisor.ts';
@@ -36,6 +37,13 @@ async function installs(who: Client, slug: string) {
   return { path, id: path.split('/')[2] ?? '', get: async () => (await who.get(path)).body };
 }
 
+/** Makes the version of the update under way current, as a supervisor does. */
+async function move(installationId: string) {
+  const sql = 'SELECT target_version_id AS id FROM installations WHERE id = $1';
+  const target = (await api.pool.query(sql, [installationId])).rows[0];
+  if (target.id) await completeUpdate(api.pool, api.services.queues, { installationId, versionId: target.id });
+}
+
 t.test('a plugin that had handles of a secret reads it, or uses it elsewhere, only with consent', async (t) => {
   const using = (secret: string) => ({
     ...MINIMAL,
@@ -60,6 +68,29 @@ t.test('a plugin that had handles of a secret reads it, or uses it elsewhere, on
   await plugin.publish('1.4.0', using('{ use: [webhooks] }'));
   t.match(await installation.get(), { pendingUpdate: null }, 'what reads the value may be restricted to a handle');
 });
+
+t.test(
+  'a value that the user gave is used by no later version without consent, also if others in between do not declare it',
+  async (t) => {
+    const declaring = (secrets: string) => ({ ...MINIMAL, 'readme.md': readmeWith(`capabilities: []\n${secrets}`) });
+    const plugin = await listed(declaring('secrets: { key: { use: [webhooks] } }'));
+    const installation = await installs(ben, plugin.slug);
+    const configured = await ben.post(`${installation.path}/configure`, { secrets: { key: 's3cret' } });
+    t.match(configured, { status: 200, body: { secretNames: ['key'] } });
+    await plugin.publish('1.0.1', declaring(''));
+    await move(installation.id);
+    t.match(await installation.get(), { currentSemVer: '1.0.1', pendingUpdate: null, secretNames: ['key'] });
+
+    await plugin.publish('1.0.2', declaring('secrets: { key: { use: [webhooks] } }'));
+    t.match(await installation.get(), { pendingUpdate: { added: ['secrets.key:webhooks'] } }, 'the same use');
+    await plugin.publish('1.0.3', declaring('secrets: { key: {} }'));
+    const { pendingUpdate } = await installation.get();
+    t.match(pendingUpdate, { semVer: '1.0.3', added: ['secrets.key'] }, 'the value itself');
+    await ben.post(`${installation.path}/configure`, { secrets: { key: null } });
+    await plugin.publish('1.0.4', declaring('secrets: { key: {} }'));
+    t.match(await installation.get(), { pendingUpdate: null }, 'a secret without a value is new');
+  },
+);
 
 t.test('an installation older than the rule keeps running with what it has, and can be asked', async (t) => {
   const plugin = await listed(saying('One.', 'host.workspace'));

@@ -70,13 +70,20 @@ t.test('Latest is the highest that is published, pre-releases only among themsel
 });
 
 t.test('grants cover themselves, their :read form and subdomains', async (t) => {
-  t.ok(isCovered(['host.workspace', 'host.http:*.example.com'], ['host.workspace:read', 'host.http:a.example.com']));
-  t.notOk(isCovered(['host.workspace:read'], ['host.workspace']));
-  t.notOk(isCovered(['host.http:*.example.com'], ['host.http:example.com']));
-  t.notOk(isCovered(['host.http:a.example.com'], ['host.http:*.example.com']));
-  t.notOk(isCovered(['host.http:*.example.com'], ['host.http:evilexample.com']));
-  t.notOk(isCovered(['tools.a'], ['tools.a', 'tools.b']));
-  t.same(diffCapabilities(['a', 'b'], ['b', 'c']), { added: ['c'], removed: ['a'] });
+  const covers = (granted: readonly string[], wanted: readonly string[], ...secretNames: string[]) =>
+    isCovered({ grantedCapabilities: granted, secretNames }, wanted);
+  t.ok(covers(['host.workspace', 'host.http:*.example.com'], ['host.workspace:read', 'host.http:a.example.com']));
+  t.notOk(covers(['host.workspace:read'], ['host.workspace']));
+  t.notOk(covers(['host.http:*.example.com'], ['host.http:example.com']));
+  t.notOk(covers(['host.http:a.example.com'], ['host.http:*.example.com']));
+  t.notOk(covers(['host.http:*.example.com'], ['host.http:evilexample.com']));
+  t.notOk(covers(['tools.a'], ['tools.a', 'tools.b']));
+  t.ok(covers([], ['secrets.a']), 'the user gives its value');
+  t.notOk(covers([], ['secrets.a'], 'a'), 'the user gave its value to an earlier version');
+  t.ok(covers(['secrets.a'], ['secrets.a:webhooks'], 'a'));
+  t.notOk(covers(['secrets.a'], ['secrets.ab:webhooks'], 'a', 'ab'));
+  const grants = { grantedCapabilities: ['a', 'b'], secretNames: [] };
+  t.same(diffCapabilities(grants, ['b', 'c']), { added: ['c'], removed: ['a'] });
 });
 
 t.test('the status depends on missing configuration, and a pause remains', async (t) => {
