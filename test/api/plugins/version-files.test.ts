@@ -206,12 +206,13 @@ t.test('a response whose client stops reading is destroyed and frees its bytes',
   const range = { versionId: 'v', files: [{ path: 'x', sha256, sizeBytes: MIB }], limit: 1 };
   const stalled = Promise.withResolvers<void>();
   const server = createServer(async (request, response) => {
+    // Before the reads: on a busy machine, one of them may take longer than a client may pause.
+    if (request.url === '/stalls') response.once('close', stalled.resolve);
     try {
       for (let count = 0; count < 7; count += 1) await pages.read('ann', response, range);
     } catch {
       response.statusCode = 429;
     }
-    if (request.url === '/stalls') response.once('close', stalled.resolve);
     // More than the buffers of both sockets hold.
     response.end('x'.repeat(request.url === '/stalls' ? 16 * MIB : 1));
   }).listen(0, '127.0.0.1');
