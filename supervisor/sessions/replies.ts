@@ -5,6 +5,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { z } from 'zod';
 import { requireRoom } from '../../db/accounts/usage.ts';
 import { insertReply } from '../../db/channels/deliveries.ts';
+import { orderedId } from '../../db/postgres/ordered-id.ts';
 import { inTransaction, type Transaction } from '../../db/postgres/pool.ts';
 import type { Queryable } from '../../db/postgres/rows.ts';
 import { findReplyAddress, type ReplyAddress } from '../../db/sessions/conversations.ts';
@@ -88,5 +89,5 @@ export async function queueReply(
   const { conversationKey, ...to } = address;
   const body = Buffer.from(JSON.stringify({ conversationKey, text, attachments }));
   await requireRoom(tx, address.accountId, 'deliveries', body.byteLength);
-  await insertReply(tx, { ...to, id: randomUUIDv7(), conversationKey, body, traceparent: currentTrace() });
+  await insertReply(tx, { ...to, id: orderedId(Date.now()), conversationKey, body, traceparent: currentTrace() });
 }

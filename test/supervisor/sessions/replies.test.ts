@@ -2,6 +2,8 @@
 import t from 'tap';
 import { readStorageValue } from '../../../db/installations/plugin-storage.ts';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
+import { inTransaction } from '../../../db/postgres/pool.ts';
+import { queueReply } from '../../../supervisor/sessions/replies.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { connect, deliver } from '../delivery/channels.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
@@ -48,6 +50,20 @@ t.test('a reply is stored, sent in order, and retried when the vendor is unavail
     { role: 'user', text: 'hello' },
     { id: 'r1', role: 'assistant', text: 'first!' },
   ]);
+});
+
+t.test('the ids of replies sort in their order, also within a millisecond', async (t) => {
+  const fixture = await startSupervisorFixture(t);
+  const made = await fixture.install({ slug: 'desk', code: CODE, status: 'paused' });
+  const { id: channelId, routingId } = await connect(fixture, made);
+  const { installationId, accountId } = made;
+  const address = { channelId, routingId, installationId, accountId, conversationKey: 'k' };
+  await inTransaction(fixture.pool, async (tx) => {
+    for (let count = 0; count < 100; count += 1) await queueReply(tx, address, { text: 'x', attachments: [] });
+  });
+  const { rows } = await fixture.pool.query<{ id: string }>('SELECT id FROM deliveries ORDER BY position');
+  const ids = rows.map(({ id }) => id);
+  t.same(ids, ids.toSorted());
 });
 
 t.test('a reply with the id of another message is refused', async (t) => {
