@@ -25,6 +25,7 @@ import { retry } from './commands/retry.ts';
 import { ssh } from './commands/ssh.ts';
 import { status } from './commands/status.ts';
 import { tokens } from './commands/tokens.ts';
+import { uninstall } from './commands/uninstall.ts';
 import { usage } from './commands/usage.ts';
 import { whoami } from './commands/whoami.ts';
 import { yank } from './commands/yank.ts';
@@ -46,6 +47,7 @@ export const commands: readonly Command[] = [
   pause,
   resume,
   restart,
+  uninstall,
   logs,
   call,
   fire,

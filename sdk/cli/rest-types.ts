@@ -62,6 +62,8 @@ export interface Installation {
   readonly currentVersionId: string | null;
   readonly currentSemVer: string | null;
   readonly required: boolean;
+  readonly channels: readonly { readonly name: string }[];
+  readonly secretNames: readonly string[];
   readonly pendingUpdate: {
     readonly versionId: string;
     readonly semVer: string;
@@ -71,6 +73,11 @@ export interface Installation {
   } | null;
   readonly updateUnderWay: { readonly semVer: string | null; readonly waitsFor: string | null } | null;
   readonly failedUpdate: { readonly semVer: string | null; readonly reason: string } | null;
+}
+export interface Agent {
+  readonly name: string;
+  /** The installation of the plugin that created it. */
+  readonly installationId: string | null;
 }
 export interface Delivery {
   readonly id: string;

@@ -221,3 +221,21 @@ t.test('accept shows an update that requests more access, and accepts it', async
   const accepted = await typed(['accept', 'word-count', '--yes']);
   t.match(accepted, { code: 0, stdout: /1\.1\.0 requests events\.sessionStarted[\s\S]*runs 1\.1\.0/ }, accepted.stderr);
 });
+
+t.test('uninstall shows what it deletes, and deletes it', async (t) => {
+  const shown =
+    'inbox is notified first. Then these are removed permanently:\n' +
+    '  its agents (it has none), with all their sessions\n' +
+    '  its channels (it has none)\n' +
+    '  its live connections and its stored data\n' +
+    '  its secrets: apiToken, webhookSecret\n';
+  const asked = await typed(['uninstall', 'inbox']);
+  t.match(asked, { code: 2, stdout: shown, stderr: /Nothing was uninstalled\. There is no terminal/ });
+  const installation = async () =>
+    answer(await typed(['status', '--json'])).installations.find((one: { slug: string }) => one.slug === 'inbox');
+  t.match(await installation(), { status: 'ready' });
+  const removed = await typed(['uninstall', 'inbox', '--yes']);
+  t.equal(removed.stdout, `${shown}uninstalled inbox\n`, removed.stderr);
+  await eventually(async () => (await installation()) === undefined);
+  t.match(await typed(['uninstall', 'inbox', '--yes']), { code: 1, stderr: /“inbox” is not installed/ });
+});

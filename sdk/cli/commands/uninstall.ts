@@ -1,0 +1,41 @@
+/** `bulkhead uninstall`: shows what an uninstall deletes, and uninstalls a plugin. */
+import type { Command } from '../command.ts';
+import { requireInstallation } from '../lookup.ts';
+import type { Agent, Installation } from '../rest-types.ts';
+import { askToConfirm } from '../terminal-prompts.ts';
+import { toOneLine } from '../terminal-text.ts';
+
+export const uninstall: Command = {
+  name: 'uninstall',
+  summary: 'Uninstall a plugin after showing what is deleted with it',
+  args: [{ name: '<plugin>', doc: 'slug of the plugin, or id of the installation' }],
+  options: [{ flags: '-y, --yes', doc: 'delete it; needed without a terminal' }],
+  async run(context, args) {
+    const { output } = context;
+    const rest = await context.getRest();
+    const installation = await requireInstallation(rest, args.positional[0] ?? '');
+    const { id, slug } = installation;
+    const agents = (await rest.getAll<Agent>('/agents')).filter(({ installationId }) => installationId === id);
+    output.printLine(`${slug} is notified first. Then these are removed permanently:`);
+    for (const line of listRemoved(installation, agents)) output.printLine(`  ${line}`);
+    await askToConfirm(context, args, `Uninstall ${slug}?`, 'Nothing was uninstalled.');
+    await rest.delete(`/installations/${id}`);
+    output.printLine(`${output.paint.green('uninstalled')} ${slug}`);
+    return { uninstalled: id, slug };
+  },
+};
+
+/** The dialog of the console lists the same. */
+function listRemoved({ channels, secretNames }: Installation, agents: readonly Agent[]): string[] {
+  const names = (named: readonly { readonly name: string }[]) => named.map(({ name }) => toOneLine(name)).join(', ');
+  return [
+    agents.length === 0
+      ? 'its agents (it has none), with all their sessions'
+      : `its agents: ${names(agents)}, with all their sessions`,
+    channels.length === 0
+      ? 'its channels (it has none)'
+      : `its channels: ${names(channels)}. Their addresses stop working`,
+    'its live connections and its stored data',
+    secretNames.length === 0 ? 'its secrets (not set)' : `its secrets: ${secretNames.join(', ')}`,
+  ];
+}
