@@ -1,4 +1,5 @@
 /** `webhooks` for plugins. With the secret itself the child verifies a signature, with a handle of it the supervisor. */
+import { FRAME_MAX_BYTES } from './frame.ts';
 import type { SendCall } from './host.ts';
 import { type Check, type Scheme, type SignedRequest, type Tolerance, verifySignature } from './webhook-signatures.ts';
 
@@ -6,6 +7,8 @@ import { type Check, type Scheme, type SignedRequest, type Tolerance, verifySign
 const HANDLE = /^secret:[\w-]+:[0-9a-f]{32}$/;
 /** The headers that hold signatures. Only these are sent to the supervisor. */
 const SIGNATURE_HEADER = /^((webhook|svix)-|stripe-signature$|x-hub-signature-256$|x-slack-)/;
+/** A longer body might not fit into a frame with its headers. */
+const SENT_BODY_MAX_BYTES = FRAME_MAX_BYTES - 65_536;
 
 /**
  * Creates the global `webhooks`. Each method resolves with false for an invalid signature and rejects for a bad secret.
@@ -34,6 +37,10 @@ async function sendSigned(
   handle: string,
   options: Tolerance = {},
 ): Promise<boolean> {
+  if (bodyBytes.length > SENT_BODY_MAX_BYTES)
+    throw new RangeError(
+      `webhooks: the body has ${bodyBytes.length} bytes; with a handle of a secret at most ${SENT_BODY_MAX_BYTES} can be verified. Declare the secret without use to verify larger bodies.`,
+    );
   const signing = Object.entries(headers).filter(([name]) => SIGNATURE_HEADER.test(name));
   return (await send('secrets.verify', [scheme, Object.fromEntries(signing), bodyBytes, handle, options])) === true;
 }

@@ -1754,7 +1754,7 @@ interface SignatureOptions {
 /**
  * Verifies vendors’ signatures over the exact bytes, in constant time. Returns false if the signature does not
  * match or the timestamp is too old. Throws a TypeError if the secret is missing or malformed. The secret may be
- * a handle, of a secret with `use: [webhooks]`: then the host verifies.
+ * a handle, of a secret with `use: [webhooks]`: then the host verifies a body of at most 4 MiB less 64 KiB.
  */
 declare const webhooks: {
   /** Standard Webhooks and Svix: `webhook-*` or `svix-*` headers. The secret is base64, with or without `whsec_`. */

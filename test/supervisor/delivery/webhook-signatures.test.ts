@@ -24,7 +24,12 @@ t.test('signatures are checked inside a plugin', async (t) => {
         ? outcome.message
         : 'cancelled';
   };
+  const handle = `secret:signing:${'0'.repeat(32)}`;
   for (const scheme of signers) {
+    t.match(
+      await check(scheme, {}, 'x'.repeat(5_242_880), handle),
+      /^webhooks: the body has 5242880 bytes; with a handle of a secret at most 4128768 can be verified\./,
+    );
     const headers = await scheme.sign(BODY, SECRET, new Date());
     t.equal(await check(scheme, headers), 'true', `${scheme.name}: as it was signed`);
     t.equal(await check(scheme, headers, `${BODY} `), 'false', `${scheme.name}: altered body`);
