@@ -2,8 +2,11 @@
 
 const AWAIT = 'await is not allowed outside a function: registration ends with the first turn. Use it in a handler';
 const REWORDED: readonly (readonly [RegExp, string])[] = [
-  [/^Top-level await/, AWAIT],
-  [/^"await" can only be used inside/, 'await is only allowed inside an async function'],
+  [/^Top-level await .*$/, AWAIT],
+  [
+    /^(?:"await" can only be used inside|Cannot use "await" outside) .*$/,
+    'await is only allowed inside an async function',
+  ],
   [/^No matching export in "[^"]*?:([^"]+)" for import "default"$/, '“$1” has no default export'],
   [/^No matching export in "[^"]*?:([^"]+)" for import "([^"]+)"$/, '“$1” exports nothing with the name “$2”'],
   [/^Multiple exports with the same name "([^"]+)"$/, '“$1” is exported twice'],
