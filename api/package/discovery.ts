@@ -80,7 +80,7 @@ export function acceptIntrospection(found: Introspection, bundle: Bundle, source
     const at = found.stack === undefined ? null : findBundlePosition(found.stack, sourceName);
     throw invalidAt({
       ...place(found.stack),
-      message: `${found.message}${suggestFix(found.message, bundle.text, at)}`,
+      message: `${found.message}${suggestFix(found.message, bundle, at)}`,
     });
   }
   const faults = Object.entries(found.places).flatMap(([name, stack]) => {

@@ -10,7 +10,6 @@ import {
 
 /** Globals worth suggesting, without those of the language itself. */
 const GLOBALS = Object.keys({ ...pluginGlobals, ...platformGlobals });
-const GROUPS = Object.keys(pluginGlobals).filter((name) => name !== 'host');
 /** The names that the realm declares. @param hasFetch whether the package declares hosts */
 export const listRealmGlobals = (hasFetch: boolean): ReadonlySet<string> =>
   new Set([...globalNames, ...(hasFetch ? Object.keys(grantedGlobals) : [])]);
@@ -19,21 +18,29 @@ const EDITS_MAX = 3;
 /** Length of the code excerpt around the error, because a bundle may be one line of megabytes. Characters. */
 const LOOK_CHARS = 200;
 
+interface BuiltBundle {
+  readonly text: string;
+  /** Name the globals that libraries use and plugins lack. */
+  readonly warnings: readonly string[];
+}
+
 /**
  * Returns a sentence to append to a load error; empty without a suggestion.
  *
  * @param at position of the error in the bundle, line from 1, column from 0; null: unknown
  */
-export function suggestFix(message: string, bundle: string, at: { line: number; column: number } | null): string {
-  const name = missingName(message, at === null ? '' : around(bundle, at));
-  const isUnknownGroup = /^Cannot set properties of undefined/.test(message);
-  const list = isUnknownGroup ? `. There are ${GROUPS.slice(0, -1).join(', ')} and channel` : '';
-  if (name === null) return list;
+export function suggestFix(message: string, bundle: BuiltBundle, at: { line: number; column: number } | null): string {
+  const name = readSubject(message, at === null ? '' : around(bundle.text, at));
+  if (name === null || !isMissing(name, message, bundle)) return '';
   if (Object.hasOwn(absentGlobals, name)) return `. Plugins have no ${name}: ${absentGlobals[name]}`;
-  if (GLOBALS.includes(name)) return list;
+  if (GLOBALS.includes(name)) return '';
   const near = closest(name, GLOBALS);
-  return distance(name, near) <= EDITS_MAX ? `${list}. “${name}” does not exist; did you mean “${near}”?` : list;
+  return distance(name, near) <= EDITS_MAX ? `. “${name}” does not exist; did you mean “${near}”?` : '';
 }
+
+/** A declared name may have the value undefined. So have globals of Node that plugins lack, but those the bundler warns of. */
+const isMissing = (name: string, message: string, { warnings }: BuiltBundle): boolean =>
+  message === `${name} is not defined` || warnings.some((warning) => warning.includes(` ${name} (line `));
 
 function around(bundle: string, { line, column }: { line: number; column: number }): string {
   let start = 0;
@@ -46,8 +53,8 @@ function around(bundle: string, { line, column }: { line: number; column: number
   return bundle.slice(from, Math.min(end < 0 ? bundle.length : end, start + column + LOOK_CHARS));
 }
 
-/** V8 names the missing property, but the missing variable only if it was called. */
-function missingName(message: string, code: string): string | null {
+/** Returns the variable that an error is about. V8 names it if it was called, but not if a property was read. */
+function readSubject(message: string, code: string): string | null {
   const called =
     /^(?:\(intermediate value\)\.)?([A-Za-z_$][\w$]{0,60}) is not (?:a function|a constructor|defined)/.exec(message);
   if (called) return called[1] ?? null;

@@ -287,7 +287,50 @@ const cases: Record<string, [Files, Expected]> = {
     withIndex('{ let inner = 1; console.log(inner); }\nfor (const each of [1]) console.log(each);\nconsole.log(each);'),
     { path: 'index.ts', line: 3, column: 13, message: /“each” is not declared/ },
   ],
-  'top-level await': [withIndex('await 1;\nexport {};'), { path: 'index.ts', line: 1, message: /await/ }],
+  'top-level await': [
+    withIndex('await 1;\nexport {};'),
+    { path: 'index.ts', line: 1, message: /^await is not allowed outside a function: .* Use it in a handler$/ },
+  ],
+  'top-level for await': [
+    withIndex('for await (const x of []) console.log(x);\nexport {};'),
+    { path: 'index.ts', line: 1, message: /Use it in a handler$/ },
+  ],
+  'await in a function that is not async': [
+    withIndex('const read = () => { await 1; };\nread();'),
+    { path: 'index.ts', line: 1, message: /^await is only allowed inside an async function$/ },
+  ],
+  'for await in a function that is not async': [
+    withIndex('function read() { for await (const x of []) console.log(x); }\nread();'),
+    { path: 'index.ts', line: 1, message: /^await is only allowed inside an async function$/ },
+  ],
+  'a declared name without a value': [
+    withIndex('const cfg: any = undefined;\nconsole.log(cfg.foo.bar);'),
+    { path: 'index.ts', line: 2, message: /^Cannot read properties of undefined \(reading 'foo'\)$/ },
+  ],
+  'an assignment to a member of a declared name without a value': [
+    withIndex('const cfg: any = undefined;\ncfg.foo = 1;'),
+    { path: 'index.ts', line: 2, message: /^Cannot set properties of undefined \(setting 'foo'\)$/ },
+  ],
+  'a parameter without a value': [
+    withIndex('const read = (document: any) => document.title;\nread(undefined);'),
+    { path: 'index.ts', line: 1, message: /^Cannot read properties of undefined \(reading 'title'\)$/ },
+  ],
+  'a declared name that is no function': [
+    withIndex('const hots: any = 5;\nhots();'),
+    { path: 'index.ts', line: 2, message: /^hots is not a function$/ },
+  ],
+  'a misspelt global in a library': [
+    withIndex("import './vendor/a.js';", { 'vendor/a.js': 'setTimout(() => {}, 1);' }),
+    { path: 'vendor/a.js', line: 1, message: /“setTimout” does not exist; did you mean “setTimeout”\?$/ },
+  ],
+  'a global of Node in a library': [
+    withIndex("import './vendor/a.js';", { 'vendor/a.js': 'process.cwd();' }),
+    { path: 'vendor/a.js', line: 1, message: /Plugins have no process: use host\.settings/ },
+  ],
+  'fetch in a library, without a host': [
+    withIndex("import './vendor/a.js';", { 'vendor/a.js': 'fetch("https://example.com");' }),
+    { path: 'vendor/a.js', line: 1, message: /Plugins have no fetch: declare the capability host\.http:/ },
+  ],
   'broken JSON': [
     withIndex("import a from './a.json';\nconsole.log(a);", { 'a.json': '{,}' }),
     { path: 'a.json', line: 1, message: /./ },
@@ -322,7 +365,14 @@ const cases: Record<string, [Files, Expected]> = {
     withIndex('const a = 1;\nthrow new Error("no " + a);'),
     { path: 'index.ts', line: 2, message: /no 1/ },
   ],
-  'an endless loop at load': [withIndex('while (true) {}'), { path: 'index.ts', message: /5/ }],
+  'an endless loop at load': [
+    withIndex('while (true) {}'),
+    { path: 'index.ts', message: /^loading took longer than its 5000 ms: the top-level code did not end$/ },
+  ],
+  'a thrown value that is not an Error': [
+    withIndex('throw { a: 1 };'),
+    { path: 'index.ts', message: /^threw a value that is not an Error, so its line is unknown: \{"a":1\}$/ },
+  ],
   'a handler that is none': [withIndex('middleware.systemPrompt = "text";'), { path: 'index.ts', message: /function/ }],
   'a tool without handler': [
     withIndex('tools.x = { description: "x", parameters: {} };'),
