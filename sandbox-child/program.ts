@@ -13,7 +13,7 @@ import { makeLog } from './log-lines.ts';
 import type { Realm } from './realm.ts';
 import { openRegistry } from './registry.ts';
 import { type Cancellation, connectToSupervisor, type SupervisorConnection } from './supervisor-connection.ts';
-import { describeError } from './text.ts';
+import { describeError, describeLoadError } from './text.ts';
 import { createWebGlobals, type WebGlobals } from './web-globals.ts';
 
 type Params<Name extends keyof typeof control> = z.infer<(typeof control)[Name]['params']>;
@@ -124,7 +124,7 @@ class Program {
       const schemaFaults = params.expected === null ? findSchemaFaults(tools) : [];
       return { outcome: 'loaded', ...sealed, schemaFaults };
     } catch (error) {
-      return { outcome: 'failed', ...describeError(error) };
+      return { outcome: 'failed', ...describeLoadError(error) };
     }
   }
 

@@ -53,6 +53,22 @@ export function describeError(thrown: unknown): { message: string; stack: string
   return describeOne(thrown);
 }
 
+/** Describes what the top-level code of a file threw. Only an error has a stack, and so a place. */
+export function describeLoadError(thrown: unknown): { message: string; stack: string } {
+  const { message, stack } = describeError(thrown);
+  if (isError(thrown)) return { message, stack };
+  return { message: `threw a value that is not an Error, so its line is unknown: ${message}`, stack };
+}
+
+function isError(thrown: unknown): boolean {
+  try {
+    return thrown instanceof Error;
+  } catch {
+    // A trap of a proxy may throw.
+    return false;
+  }
+}
+
 function describeOne(thrown: unknown): { message: string; stack: string } {
   try {
     if (thrown instanceof Error) {

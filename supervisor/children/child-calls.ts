@@ -267,7 +267,8 @@ class Call {
 
   #expire(): void {
     const { kind, name } = this.#target;
-    const error = createTimeoutError(`${kind} ${name}`, this.#budgetMs, this.deadline.elapsedMs());
+    const detail = ` (${Math.round(this.deadline.elapsedMs())} ms)`;
+    const error = createTimeoutError(`${kind} ${name}`, this.#budgetMs, detail);
     if (this.#cancellation === null || this.#isAnswered) this.finish(error);
     else {
       this.#resolveCaller(error);

@@ -25,11 +25,9 @@ export class ChildError extends Error {
   }
 }
 
-/** Creates the error of a handler that exceeded its budget. */
-export function createTimeoutError(what: string, budgetMs: number, elapsedMs: number = budgetMs): ChildError {
-  const message = `${what} took longer than its ${Math.round(budgetMs)} ms (${Math.round(elapsedMs)} ms)`;
-  return new ChildError('timeout', message);
-}
+/** Creates the error of a call that exceeded its budget. @param detail appended to the message */
+export const createTimeoutError = (what: string, budgetMs: number, detail: string): ChildError =>
+  new ChildError('timeout', `${what} took longer than its ${Math.round(budgetMs)} ms${detail}`);
 
 /** The violation of a child whose message met a fault of the supervisor. Only the child that sent it ends. */
 export const UNEXPECTED = 'a message that the supervisor failed to handle';

@@ -109,7 +109,11 @@ export class Child {
   async load(bundle: Bundle, budgetMs: number = limits.loadBudgetMs): Promise<Loaded> {
     await this.ready;
     if (this.#state !== 'ready') throw new ChildError('dead', this.#endReason ?? `the child is ${this.#state}`);
-    const answer = await this.#request('load', bundle, { what: 'loading', budgetMs });
+    const answer = await this.#request('load', bundle, {
+      what: 'loading',
+      budgetMs,
+      detail: ': the top-level code did not end',
+    });
     const result = control.load.result.safeParse(answer);
     if (!result.success) throw describeMalformedLoad(answer);
     if (result.data.outcome === 'failed') throw createLoadError(result.data.message, result.data.stack);
@@ -119,7 +123,7 @@ export class Child {
 
   /** Resolves when a loaded child answers. Rejects with `ChildError`. A child that does not answer in time is killed. */
   async checkHealth(budgetMs: number): Promise<void> {
-    const answer = await this.#request('health', {}, { what: 'its health check', budgetMs });
+    const answer = await this.#request('health', {}, { what: 'its health check', budgetMs, detail: '' });
     if (control.health.result.safeParse(answer).success) return;
     throw new ChildError('broken', 'it answered the health check with a malformed result');
   }
@@ -128,9 +132,9 @@ export class Child {
   async #request(
     method: 'load' | 'health',
     params: object,
-    { what, budgetMs }: { what: string; budgetMs: number },
+    { what, budgetMs, detail }: { what: string; budgetMs: number; detail: string },
   ): Promise<unknown> {
-    const timeout = createTimeoutError(what, budgetMs);
+    const timeout = createTimeoutError(what, budgetMs, detail);
     const kill = (): void => void this.kill(timeout.message);
     const deadline = new FairDeadline(budgetMs, this, LONGEST_BUDGETS, kill);
     try {

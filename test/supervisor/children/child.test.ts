@@ -52,7 +52,7 @@ t.test('an answer that came while the supervisor was busy counts, however late i
 
 t.test('the message of a bundle that throws is cut', async (t) => {
   const child = testChild(t, jail);
-  const loading = child.load(bundleOf('throw "x".repeat(1e6);'));
+  const loading = child.load(bundleOf('throw new Error("x".repeat(1e6));'));
   await t.rejects(loading, { ...errorOf('load'), message: /^x{8192}$/ });
 });
 

@@ -119,6 +119,20 @@ t.test('a text that cannot be stored is refused with the line of its assignment'
   }
 });
 
+t.test('a thrown value that is not an Error is said to be none', async (t) => {
+  for (const [value, shown] of [
+    ['{ a: 1 }', '{"a":1}'],
+    ['null', 'null'],
+    ['"no key"', 'no key'],
+  ]) {
+    await t.rejects(read(`throw ${value};`), {
+      kind: 'load',
+      message: `threw a value that is not an Error, so its line is unknown: ${shown}`,
+    });
+  }
+  await t.rejects(read('throw new DOMException("gone", "AbortError");'), { kind: 'load', message: 'gone' });
+});
+
 t.test('names that objects have anyway are names like any other', async (t) => {
   const names = ['__proto__', 'constructor', 'toString', 'hasOwnProperty'];
   const code = names.map(
@@ -170,7 +184,7 @@ for (const [name, code] of Object.entries({
     await child.ready;
     await t.rejects(child.load(bundleOf(code), 300), {
       kind: 'timeout',
-      message: /loading took longer than its 300 ms/,
+      message: 'loading took longer than its 300 ms: the top-level code did not end',
     });
     t.equal((await child.ended).gone, true);
     t.notOk(isAlive(child.pid));
