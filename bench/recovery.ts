@@ -70,8 +70,9 @@ async function deliverAll(): Promise<string[]> {
 
 async function start(): Promise<ForkedProcess> {
   const ports = { SUPERVISOR_PORT: String(await freePort()), SUPERVISOR_OPS_PORT: String(await freePort()) };
-  const env = { ...ports, DATABASE_URL: storage.url, DATA_DIR: storage.dataDir, LOG_LEVEL: 'error', MODELS_FILE };
-  return forkProcess(cleanup, MAIN, { ...env, CHILDREN: String(PLUGINS + 1) }, 'SIGKILL');
+  const places = { DATABASE_URL: storage.url, DATA_DIR: storage.dataDir, LOG_LEVEL: 'error', MODELS_FILE };
+  const env = { ...ports, ...places, CHILDREN: String(PLUGINS + 1), PATH: process.env.PATH ?? '' };
+  return forkProcess(cleanup, MAIN, env, 'SIGKILL');
 }
 
 /** Returns when each delivery first arrived after a time, milliseconds since 1970. */

@@ -212,7 +212,7 @@ async function measureThroughput(count: number, seconds: number): Promise<void> 
   let alone = 0;
   console.log(`${availableParallelism()} processors, ${ACCOUNTS} accounts with ${CALLERS} calls at a time`);
   while (supervisors.length < count) {
-    const settings = { SESSION_CALLS_PER_MINUTE: '10000000', CHILDREN_MAX: '50', PATH: process.env.PATH ?? '' };
+    const settings = { SESSION_CALLS_PER_MINUTE: '10000000', CHILDREN: '50', PATH: process.env.PATH ?? '' };
     const added = await startProcess(cleanup, storage, settings);
     supervisors.push(added);
     await eventually(async () => {

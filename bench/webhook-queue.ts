@@ -138,7 +138,7 @@ async function drained(): Promise<void> {
 }
 
 async function addSupervisor(count: number): Promise<void> {
-  await startProcess(cleanup, storage, { CHILDREN_MAX: '50', PATH: process.env.PATH ?? '' });
+  await startProcess(cleanup, storage, { CHILDREN: '50', PATH: process.env.PATH ?? '' });
   await eventually(async () => {
     const { rows } = await pool.query('SELECT owner, count(*)::int AS n FROM shards GROUP BY owner');
     return rows.length === count && rows.every(({ owner, n }) => owner !== null && n > 30);
