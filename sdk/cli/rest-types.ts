@@ -46,6 +46,13 @@ export interface Plugin {
 export interface PluginDetail extends Plugin {
   readonly versions: readonly Version[];
 }
+export interface Reach {
+  readonly capability: string;
+  readonly sentence: string;
+  readonly risk: string;
+  /** Whether it is a hook that can cancel its operation. */
+  readonly cancels: boolean;
+}
 export interface Installation {
   readonly id: string;
   readonly slug: string;
@@ -62,6 +69,8 @@ export interface Installation {
   readonly currentVersionId: string | null;
   readonly currentSemVer: string | null;
   readonly required: boolean;
+  /** Of granted and requested capabilities. */
+  readonly reach: readonly Reach[];
   readonly channels: readonly { readonly name: string }[];
   readonly secretNames: readonly string[];
   readonly pendingUpdate: {
@@ -92,6 +101,6 @@ export interface Delivery {
 export interface CatalogEntry {
   readonly displayName: string;
   readonly latest: { readonly versionId: string } | null;
-  readonly reach: readonly { readonly sentence: string; readonly risk: string; readonly cancels: boolean }[];
+  readonly reach: readonly Reach[];
   readonly installationId: string | null;
 }

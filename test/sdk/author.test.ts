@@ -216,10 +216,24 @@ t.test('configure names what is missing and requires a plugin, accept shows the 
 t.test('accept shows an update that requests more access, and accepts it', async (t) => {
   const source = join(author.folder, 'word-count/index.ts');
   await writeFile(source, `${await readFile(source, 'utf8')}\nevents.sessionStarted = () => {};\n`);
+  const readme = join(author.folder, 'word-count/readme.md');
+  const head = '---\ncapabilities: ["host.models", "host.ssh"]\nsecrets: { key: { required: true } }\n';
+  await writeFile(readme, (await readFile(readme, 'utf8')).replace('---\n', head));
   const next = await typed(['publish', '--json'], here);
   t.match(answer(next).version, { semVer: '1.1.0' }, 'what it may do grew');
   const accepted = await typed(['accept', 'word-count', '--yes']);
-  t.match(accepted, { code: 0, stdout: /1\.1\.0 requests events\.sessionStarted[\s\S]*runs 1\.1\.0/ }, accepted.stderr);
+  t.equal(
+    accepted.stdout,
+    'word-count 1.1.0 asks for more access:\n' +
+      '  Receives an event when a session of your agents starts.\n' +
+      '  Lists the models your agents can use.\n' +
+      '  Runs commands on your SSH hosts. (high risk)\n' +
+      'word-count 1.1.0 needs key, which you have not set.\n' +
+      'word-count runs 1.0.0 until 1.1.0 has started. Set key, so that 1.1.0 can start.\n',
+    accepted.stderr,
+  );
+  t.match(await typed(['configure', 'word-count', '--secret', 'key=k']), { code: 0, stdout: 'word-count is ready' });
+  await eventually(async () => / 1\.1\.0 /.test((await typed(['status'])).stdout));
 });
 
 t.test('uninstall shows what it deletes, and deletes it', async (t) => {

@@ -167,7 +167,10 @@ t.test('accept: the same', async (t) => {
   const piped = inPipe(t, ['accept', 'house']);
   piped.write('y\n');
   t.equal(await piped.end(), 2);
-  t.match(piped.output(), /1\.1\.0 requests events\.sessionStarted[\s\S]*Nothing was accepted\. There is no terminal/);
+  t.match(
+    piped.output(),
+    /1\.1\.0 asks for more access:\n {2}Receives an event when a session of your agents starts\.\n[\s\S]*Nothing was accepted\. There is no terminal/,
+  );
   t.match(await installed(), [{ currentSemVer: '1.0.0' }]);
   const consented = inPipe(t, ['accept', 'house', '--yes']);
   t.equal(await consented.end(), 0, consented.output());

@@ -3,6 +3,7 @@
 import type { Command } from '../command.ts';
 import { CommandError } from '../failure.ts';
 import { requireInstallation } from '../lookup.ts';
+import { formatReach } from '../reach-text.ts';
 import type { Installation } from '../rest-types.ts';
 import { askToConfirm } from '../terminal-prompts.ts';
 import { describeUpdate } from '../update-text.ts';
@@ -15,10 +16,16 @@ export const accept: Command = {
   async run(context, args) {
     const { output } = context;
     const rest = await context.getRest();
-    const { id, slug, pendingUpdate } = await requireInstallation(rest, args.positional[0] ?? '');
+    const { id, slug, reach, pendingUpdate } = await requireInstallation(rest, args.positional[0] ?? '');
     if (!pendingUpdate) throw new CommandError('not_pending', `“${slug}” has no update that needs your consent.`);
-    const requests = [...pendingUpdate.added, ...pendingUpdate.missing].join(', ') || 'to drop a hook that you require';
-    output.printLine(`${slug} ${pendingUpdate.semVer} requests ${requests}`);
+    const { semVer, added, missing } = pendingUpdate;
+    if (added.length > 0) output.printLine(`${slug} ${semVer} asks for more access:`);
+    const requested = reach.filter(({ capability }) => added.includes(capability));
+    for (const line of formatReach(requested, output.paint)) output.printLine(line);
+    if (missing.length > 0) output.printLine(`${slug} ${semVer} needs ${missing.join(', ')}, which you have not set.`);
+    if (added.length + missing.length === 0) {
+      output.printLine(`${slug} ${semVer} drops a hook of a plugin that you require.`);
+    }
     await askToConfirm(context, args, 'Accept it?', 'Nothing was accepted.');
     // Names the version that was shown, so that a later one is not accepted with it.
     const body = { versionId: pendingUpdate.versionId };

@@ -4,6 +4,7 @@ import type { Command, ParsedArgs } from '../command.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
 import { requirePlugin, requireVersion } from '../lookup.ts';
+import { formatReach } from '../reach-text.ts';
 import type { Rest } from '../rest.ts';
 import type { CatalogEntry, Installation } from '../rest-types.ts';
 import { askToConfirm } from '../terminal-prompts.ts';
@@ -88,9 +89,7 @@ async function showAndConfirm(context: Context, args: ParsedArgs, rest: Rest, sl
   });
   const { output } = context;
   if (entry.reach.length > 0) output.printLine(`${toOneLine(entry.displayName)}:`);
-  for (const { sentence, risk } of entry.reach) {
-    output.printLine(`  ${sentence}${risk === 'high' ? ` ${output.paint.red('(high risk)')}` : ''}`);
-  }
+  for (const line of formatReach(entry.reach, output.paint)) output.printLine(line);
   await askToConfirm(context, args, `Install ${entry.displayName}?`, 'Nothing was installed.');
   return entry;
 }

@@ -1,0 +1,6 @@
+/** Formats what a plugin can access, one line for each capability. */
+import type { Paint } from './output.ts';
+import type { Reach } from './rest-types.ts';
+
+export const formatReach = (reach: readonly Reach[], paint: Paint): string[] =>
+  reach.map(({ sentence, risk }) => `  ${sentence}${risk === 'high' ? ` ${paint.red('(high risk)')}` : ''}`);
