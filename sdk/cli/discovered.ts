@@ -17,9 +17,13 @@ export function listDiscovered(discovered: Discovered): string[] {
   ].sort();
 }
 
+/** The capabilities that users grant or give, such as `host.llm` or `secrets.key`; all others follow from what it offers. */
+export const listNeeds = (capabilities: readonly string[]): string[] =>
+  capabilities.filter((name) => /^(host|secrets)\./.test(name));
+
 /** Formats two lines, such as `offers  tools.roll` and `needs   host.llm`. */
 export function formatDiscovered(discovered: Discovered, capabilities: readonly string[]): string[] {
-  const needs = capabilities.filter((name) => /^(host|secrets)\./.test(name));
+  const needs = listNeeds(capabilities);
   return [
     `offers  ${listDiscovered(discovered).join(', ')}`,
     ...(needs.length > 0 ? [`needs   ${needs.join(', ')}`] : []),

@@ -1,6 +1,7 @@
 /** Proposes the next version number from what changed for users of the plugin. */
+import { findMissingCapabilities } from '../contract/capabilities.ts';
 import { comparePrecedence, raiseVersion } from '../contract/version-numbers.ts';
-import { listDiscovered } from './discovered.ts';
+import { listDiscovered, listNeeds } from './discovered.ts';
 import type { Discovered, Version } from './rest-types.ts';
 
 interface Changes {
@@ -8,7 +9,7 @@ interface Changes {
   readonly removed: readonly string[];
   /** Tools that may reject arguments that were valid before. */
   readonly narrowed: readonly string[];
-  /** New capabilities that users must grant. */
+  /** New capabilities that users must grant, new secrets, and secrets with a new use. */
   readonly requested: readonly string[];
 }
 export interface Proposal {
@@ -44,12 +45,15 @@ function chooseStep(changes: Changes, semVer: string): 'major' | 'minor' | 'patc
 }
 
 function compareVersions(before: Contents, after: Contents): Changes {
+  const needs = listNeeds(after.capabilities);
+  // A user may have stored each secret for an earlier version.
+  const secrets = needs.flatMap((name) => /^secrets\.([^:]+)/.exec(name)?.[1] ?? []);
   const [old, now] = [listDiscovered(before.discovered), listDiscovered(after.discovered)];
   return {
     added: now.filter((name) => !old.includes(name)),
     removed: old.filter((name) => !now.includes(name)),
     narrowed: findNarrowedTools(before.discovered, after.discovered),
-    requested: after.capabilities.filter((name) => name.startsWith('host.') && !before.capabilities.includes(name)),
+    requested: findMissingCapabilities(needs, before.capabilities, secrets),
   };
 }
 

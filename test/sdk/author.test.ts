@@ -197,7 +197,12 @@ t.test('list, delist, yank and status', async (t) => {
 t.test('configure names what is missing and requires a plugin, accept shows the requested capabilities', async (t) => {
   const channel = { in: 'inbox' };
   await typed(['init', 'inbox', '--template', 'channel']);
-  t.match(await typed(['publish'], channel), { code: 0 });
+  const first = await typed(['publish'], channel);
+  t.match(
+    first,
+    { code: 0, stdout: /^published inbox 1\.0\.0\nOnly you can see it/m },
+    'no user has an update to accept',
+  );
   const installed = await typed(['install', 'inbox', '--required', '--yes']);
   t.match(installed.stdout, /needs configuration[\s\S]*apiToken/);
   const env = { BULKHEAD_SECRET_apiToken: 't' };
@@ -219,8 +224,15 @@ t.test('accept shows an update that requests more access, and accepts it', async
   const readme = join(author.folder, 'word-count/readme.md');
   const head = '---\ncapabilities: ["host.models", "host.ssh"]\nsecrets: { key: { required: true } }\n';
   await writeFile(readme, (await readFile(readme, 'utf8')).replace('---\n', head));
-  const next = await typed(['publish', '--json'], here);
-  t.match(answer(next).version, { semVer: '1.1.0' }, 'what it may do grew');
+  const next = await typed(['publish'], here);
+  t.match(
+    next.stdout,
+    'published word-count 1.1.0\n' +
+      'Users must accept the update first, because it asks for more access:\n' +
+      '  Receives an event when a session of your agents starts.\n' +
+      '  Lists the models your agents can use.\n' +
+      '  Runs commands on your SSH hosts. (high risk)\n',
+  );
   const accepted = await typed(['accept', 'word-count', '--yes']);
   t.equal(
     accepted.stdout,

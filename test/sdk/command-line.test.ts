@@ -142,6 +142,13 @@ t.test('the next version number depends on the changes', async (t) => {
   t.equal(next('0.2.3', offer({ ...plain.discovered, tools: [] })), '0.3.0');
   t.equal(next('1.2.3', offer({ ...plain.discovered, middleware: ['middleware.systemPrompt'] })), '1.3.0');
   t.equal(next('1.2.3', offer(plain.discovered, ['host.llm'])), '1.3.0', 'users are asked');
+  const request = (before: string[], after: string[]) =>
+    proposeVersion([], { ...at('1.0.0'), capabilities: before }, offer(plain.discovered, after)).because;
+  const handle = 'secrets.key:webhooks';
+  t.equal(request([handle], ['secrets.key']), 'requests secrets.key', 'the plugin now reads the value');
+  t.equal(request([], [handle]), `requests ${handle}`, 'a new secret');
+  t.equal(request(['secrets.key'], [handle]), 'no change for users');
+  t.equal(request(['host.llm', 'host.http:*.example.com'], ['host.http:api.example.com']), 'no change for users');
   t.equal(
     proposeVersion([at('1.0.0'), at('1.0.1')], at('1.0.0'), plain).semVer,
     '1.0.2',

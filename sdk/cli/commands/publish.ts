@@ -1,5 +1,6 @@
 /** `bulkhead publish`: checks the package, proposes a version number and publishes it. */
-import { findLatestVersion } from '../../contract/version-numbers.ts';
+import { describeCapability } from '../../contract/capabilities.ts';
+import { findLatestVersion, findPreviousVersion } from '../../contract/version-numbers.ts';
 import type { Command } from '../command.ts';
 import { CommandError } from '../failure.ts';
 import type { CheckedPackage } from '../local-tools.ts';
@@ -8,6 +9,7 @@ import { type Proposal, proposeVersion } from '../next-version.ts';
 import type { Output } from '../output.ts';
 import { findSlugFault, readPackageFolder } from '../package-folder.ts';
 import { uploadVersion } from '../package-upload.ts';
+import { formatReach } from '../reach-text.ts';
 import type { Rest } from '../rest.ts';
 import type { Discovered, Plugin, PluginDetail, Version } from '../rest-types.ts';
 import { askToConfirm } from '../terminal-prompts.ts';
@@ -53,7 +55,8 @@ export const publish: Command = {
       (fraction) => output.showProgress('Uploading', fraction),
     );
     const visibility = args.flag('list') ? await listPlugin(rest, target.id) : target.visibility;
-    printPublished(output, slug, version, visibility);
+    const isUpdate = findPreviousVersion(plugin?.versions ?? [], version.semVer) !== null;
+    printPublished(output, slug, version, { isUpdate, visibility });
     return { slug: target.slug, pluginId: target.id, visibility, version };
   },
 };
@@ -75,11 +78,17 @@ const createPlugin = (rest: Rest, slug: string, { name, description }: CheckedPa
 const listPlugin = async (rest: Rest, pluginId: string): Promise<Plugin['visibility']> =>
   (await rest.post<Plugin>(`/plugins/${pluginId}/listing`)).visibility;
 
-function printPublished(output: Output, slug: string, version: Version, visibility: Plugin['visibility']): void {
+function printPublished(
+  output: Output,
+  slug: string,
+  version: Version,
+  { isUpdate, visibility }: { readonly isUpdate: boolean; readonly visibility: Plugin['visibility'] },
+): void {
   output.printLine(`${output.paint.green('published')} ${slug} ${version.semVer}`);
-  const requested = version.addedCapabilities.filter((name) => name.startsWith('host.'));
-  if (requested.length > 0) {
-    output.printLine(`Users must accept the update first, because it needs ${requested.join(', ')}.`);
+  if (isUpdate && version.addedCapabilities.length > 0) {
+    output.printLine('Users must accept the update first, because it asks for more access:');
+    const reach = version.addedCapabilities.map(describeCapability);
+    for (const line of formatReach(reach, output.paint)) output.printLine(line);
   }
   if (visibility === 'listed') {
     output.printLine(`All users can install it with: bulkhead install ${slug}`);
