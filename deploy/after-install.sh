@@ -14,6 +14,8 @@ rm -rf monaco-editor/dev monaco-editor/min
 rm -rf highlight.js/scss highlight.js/styles
 # TypeScript sources; both packages are loaded from their builds.
 rm -rf ai/src zod/src
+# Programs for musl, which npm 9 installs beside those for glibc.
+rm -rf ./*-musl @*/*-musl
 # Source maps.
 find . -name '*.map' -type f -delete
 # Tests and manuals that packages publish. The first -not keeps to packages without a scope.

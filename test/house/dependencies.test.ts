@@ -16,11 +16,13 @@ interface Manifest {
   readonly optionalDependencies?: Versions;
   readonly devDependencies?: Versions;
   readonly peerDependencies?: Versions;
+  readonly overrides?: object;
 }
 interface LockedPackage {
   readonly version?: string;
   readonly dev?: boolean;
   readonly hasInstallScript?: boolean;
+  readonly os?: readonly string[];
 }
 interface Lock {
   readonly packages: Readonly<Record<string, LockedPackage>>;
@@ -169,12 +171,18 @@ t.test('versions are exact, and equal wherever a package is named twice', async 
   }
 });
 
+t.test('npm 9, which Debian 13 has, can read the overrides', async (t) => {
+  for (const { overrides = {} } of [rootManifest, testManifest]) t.notMatch(JSON.stringify(overrides), /"npm:/);
+});
+
 t.test('no package runs a script when it is installed', async (t) => {
   // npm marks them again in what it adds to a lock file. Remove the marks: see decision 57.
   for (const { packages } of [rootLock, testLock]) {
     const marked = Object.keys(packages).filter((path) => packages[path]?.hasInstallScript);
     t.same(marked, []);
   }
+  // It would be compiled, because it has a `binding.gyp`: see decision 58.
+  t.same(rootLock.packages['node_modules/cpu-features']?.os, ['win32']);
 });
 
 const isOfThisLock = Object.keys(readJson<Lock>('node_modules/.package-lock.json').packages).every(
