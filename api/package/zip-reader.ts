@@ -7,7 +7,7 @@ import { Readable } from 'node:stream';
 import { crc32, createInflateRaw } from 'node:zlib';
 import type { Staging } from '../../db/files/staging.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { MIB } from '../../sdk/contract/limits.ts';
+import { MIB, ZIP_RATIO_MAX } from '../../sdk/contract/limits.ts';
 import { invalidPackage } from './invalid-package.ts';
 import { FILES_MAX, type PackageFile } from './package-files.ts';
 import { findClash, findWrapperFolder, isSystemFile } from './paths.ts';
@@ -18,10 +18,9 @@ import { type Entry, locateEntries } from './zip-local-header.ts';
 
 /** Maximum unpacked size of a package. Bytes. */
 export const UNPACKED_MAX_BYTES = 1024 * MIB;
-/** Maximum compression ratio of a file. Deflate reaches 1032; ordinary packages stay far below. */
-export const RATIO_MAX = 200;
 /** The ratio is not checked below this size: short files of blanks compress well and are harmless. Unpacked bytes. */
 export const RATIO_FLOOR_BYTES = MIB;
+const REMEDY = 'Store it in the zip without compression (zip -0), or publish the folder with the command line';
 
 /**
  * Unpacks a zip into a staging directory, without its wrapper folder and system files.
@@ -50,14 +49,14 @@ export async function readZip(path: string, staging: Staging, loopKey: string): 
 function requireModestSize(entries: readonly CentralEntry[], archiveBytes: number): void {
   let total = 0;
   for (const { name, bytes, compressedBytes } of entries) {
-    if (bytes > RATIO_FLOOR_BYTES && bytes > compressedBytes * RATIO_MAX)
-      throw invalidEntry(name, `would unpack to over ${RATIO_MAX} times its size`);
     total += bytes;
     if (total > UNPACKED_MAX_BYTES)
       throw invalidEntry(name, `takes the package over ${UNPACKED_MAX_BYTES} bytes unpacked`);
+    if (bytes > RATIO_FLOOR_BYTES && bytes > compressedBytes * ZIP_RATIO_MAX)
+      throw invalidEntry(name, `would unpack to over ${ZIP_RATIO_MAX} times its size. ${REMEDY}`);
   }
-  if (total > RATIO_FLOOR_BYTES && total > archiveBytes * RATIO_MAX)
-    throw invalidPackage(`The zip would unpack to ${total} bytes, over ${RATIO_MAX} times its size.`);
+  if (total > RATIO_FLOOR_BYTES && total > archiveBytes * ZIP_RATIO_MAX)
+    throw invalidPackage(`The zip would unpack to ${total} bytes, over ${ZIP_RATIO_MAX} times its size. ${REMEDY}.`);
 }
 
 async function unpack(

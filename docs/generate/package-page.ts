@@ -9,8 +9,8 @@ import { FILES_MAX, TEXT_MAX_BYTES } from '../../api/package/package-files.ts';
 import { PATH_MAX_BYTES, PATH_MAX_DEPTH, SEGMENT_MAX_BYTES } from '../../api/package/paths.ts';
 import { PROMPT_DESCRIPTION_MAX_CHARS, PROMPTS_MAX } from '../../api/package/prompts.ts';
 import { UPLOAD_MAX_BYTES } from '../../api/package/upload.ts';
-import { RATIO_FLOOR_BYTES, RATIO_MAX, UNPACKED_MAX_BYTES } from '../../api/package/zip-reader.ts';
-import { KIB, limits, MIB } from '../../sdk/contract/limits.ts';
+import { RATIO_FLOOR_BYTES, UNPACKED_MAX_BYTES } from '../../api/package/zip-reader.ts';
+import { KIB, limits, MIB, ZIP_RATIO_MAX } from '../../sdk/contract/limits.ts';
 import { manifest } from '../../sdk/contract/manifest.ts';
 import { capabilities, httpReach } from '../../sdk/contract/protocol.ts';
 import type { Reach } from '../../sdk/contract/rows.ts';
@@ -34,7 +34,7 @@ const LIMITS: readonly Cells[] = [
   ['Zip, unpacked', formatBytes(UNPACKED_MAX_BYTES)],
   [
     `Ratio of a file over ${formatBytes(RATIO_FLOOR_BYTES)}, and of the whole zip, to its packed size`,
-    `${RATIO_MAX} : 1`,
+    `${ZIP_RATIO_MAX} : 1`,
   ],
   ['File list of a publish or draft, as JSON', formatBytes(FILE_LIST_MAX_BYTES)],
   ['Files and folders', String(FILES_MAX)],

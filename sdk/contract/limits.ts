@@ -4,6 +4,8 @@ export const MIB = 1024 * KIB;
 export const SECOND = 1000;
 /** Assignments in one bundle, to all groups together. Few enough to say by name which of them are too many, or unknown. */
 export const REGISTRATIONS_MAX = 1_000;
+/** Maximum compression ratio of a file in a package's zip, against zip bombs. Deflate reaches 1032. */
+export const ZIP_RATIO_MAX = 200;
 export const limits = {
   /** Largest frame, bytes. Above every row's own cap, so only a misbehaving child reaches it. */
   frameBytes: 4 * MIB,

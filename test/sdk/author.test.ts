@@ -1,6 +1,6 @@
 /** From nothing to a published plugin, as a new author does it: the packed command line in an empty folder. */
 import { randomUUIDv7 } from 'node:crypto';
-import { readFile, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { stop as stopEsbuild } from 'esbuild';
@@ -188,6 +188,15 @@ t.test('list, delist, yank and status', async (t) => {
   const next = await typed(['publish', '--zip', '--version', '1.0.1-rc.1', '--json'], here);
   t.match(answer(next).version, { semVer: '1.0.1-rc.1', status: 'published' }, 'a zip of the same files');
   t.match(await typed(['yank', '1.0.1-rc.1'], here), { code: 0, stdout: /is yanked/ });
+  const assets = join(author.folder, 'word-count/assets');
+  await mkdir(assets);
+  await writeFile(join(assets, 'zeros.bin'), Buffer.alloc(3_000_000));
+  for (let index = 0; index < 5; index += 1)
+    await writeFile(join(assets, `small-${index}.bin`), Buffer.alloc(500_000, index));
+  const large = await typed(['publish', '--version', '1.0.1-rc.2', '--json'], here);
+  t.match(answer(large).version, { status: 'published' }, 'files that compress like a zip bomb are stored');
+  t.match(await typed(['yank', '1.0.1-rc.2'], here), { code: 0, stdout: /is yanked/ });
+  await rm(assets, { recursive: true });
   const gone = await typed(['delist', '--message', 'Count yourself', '--json'], here);
   t.match(answer(gone), { visibility: 'delisted', deprecationMessage: 'Count yourself' });
   const status = answer(await typed(['status', '--json']));

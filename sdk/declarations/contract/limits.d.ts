@@ -4,6 +4,8 @@ export declare const MIB: number;
 export declare const SECOND = 1000;
 /** Assignments in one bundle, to all groups together. Few enough to say by name which of them are too many, or unknown. */
 export declare const REGISTRATIONS_MAX = 1000;
+/** Maximum compression ratio of a file in a package's zip, against zip bombs. Deflate reaches 1032. */
+export declare const ZIP_RATIO_MAX = 200;
 export declare const limits: {
     /** Largest frame, bytes. Above every row's own cap, so only a misbehaving child reaches it. */
     readonly frameBytes: number;

@@ -101,7 +101,7 @@ t.test('bombs are refused from the directory, at once and with nothing on disk',
     t,
     'one entry',
     craftZip([...plain, { ...bomb, name: 'a' }]),
-    /a: The entry would unpack to over 200 times/,
+    /a: The entry would unpack to over 200 times its size\. Store it in the zip without compression/,
   );
   const small = Buffer.alloc(900_001);
   const packed = { content: '', packed: deflateRawSync(small), size: small.length, crc: crc32(small) };
