@@ -1,6 +1,6 @@
 /** Answers requests to unknown addresses (404) and with unsupported methods (405). */
 import type { FastifyInstance } from 'fastify';
-import { Problem } from '../../sdk/contract/errors.ts';
+import { NO_ROUTE, Problem } from '../../sdk/contract/errors.ts';
 
 interface Route {
   readonly method: string;
@@ -14,10 +14,15 @@ export function answerUnknownRoutes(app: FastifyInstance): void {
     const pattern = new RegExp(`^${url.split('/').map(segmentPattern).join('/')}/?$`);
     for (const one of [method].flat()) routes.push({ method: one, pattern });
   });
+  // The framework's own parsers would refuse the body before the address. Scopes whose routes read bodies replace this one.
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', ({ is404 }, _payload, done) => {
+    done(is404 ? null : new Problem('unsupported_media_type', 'This address reads no body.'));
+  });
   app.setNotFoundHandler((request, reply) => {
     const path = request.url.split('?', 1)[0] ?? '';
     const methods = routes.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method);
-    if (methods.length === 0) throw new Problem('not_found', 'No route has this address.');
+    if (methods.length === 0) throw new Problem('not_found', NO_ROUTE);
     const allowed = [...new Set(methods)].sort().join(', ');
     reply.header('allow', allowed);
     throw new Problem('method_not_allowed', `This address does not support ${request.method}. Use ${allowed}.`);

@@ -2,6 +2,7 @@
 import { pino } from 'pino';
 import t from 'tap';
 import { createApplication } from '../../service/http/application.ts';
+import { readJsonBodies } from '../../service/http/json-body.ts';
 import { exchange, line, listMalformed } from './malformed-requests.ts';
 
 const app = createApplication({
@@ -10,6 +11,7 @@ const app = createApplication({
   server: {},
   onResponse: () => undefined,
 });
+readJsonBodies(app, { processBytes: 10_000, accountBytes: 10_000 }, () => 'ann');
 app.get('/known', async () => ({ ok: true }));
 app.post('/known', async ({ body }) => ({ body }));
 const url = new URL(await app.listen({ port: 0, host: '127.0.0.1' }));

@@ -230,6 +230,19 @@ t.test('addresses and methods that are not there', async (t) => {
   const wrong = await ann.delete('/plugins');
   isProblem(t, wrong, 405, 'method_not_allowed', 'method');
   t.equal(wrong.headers.allow, 'GET, HEAD, POST');
+  const headers = { 'content-type': 'application/json' };
+  isProblem(
+    t,
+    await ann.send({ method: 'DELETE', url: '/api/plugins', headers }),
+    405,
+    'method_not_allowed',
+    'no body',
+  );
+  const body = { method: 'POST', url: '/api/nothing', headers, payload: '{' } as const;
+  isProblem(t, await ann.send(body), 404, 'not_found', 'a body that is not JSON');
+  const plugin = (await ann.post('/plugins', { slug: 'short-lived', displayName: 'Short-lived' })).body;
+  const url = `/api/plugins/${plugin.id}`;
+  t.equal((await ann.send({ method: 'DELETE', url, headers })).status, 204, 'an empty body is no body');
 });
 
 t.test('every route rejects requests without a valid token', async (t) => {
