@@ -40,7 +40,11 @@ const actionResource = z
     tokenId: z.string().nullable().describe('The record of the request’s token; null: it had none.'),
     actor: z.string().nullable().describe('The service that acted for the account; null: the account itself.'),
   })
-  .meta({ id: 'AccountAction', description: 'Something that was done in the name of the account.' });
+  .meta({
+    id: 'AccountAction',
+    description:
+      'A change of an SSH host or of a service that may act for the account, or a token that such a service got.',
+  });
 
 const shapes = {
   list: {
@@ -72,8 +76,9 @@ operator configured. Scopes: ${scopeNames.map((name) => `\`${name}\`: ${scopes[n
     response: { 204: noContent },
   },
   actions: {
-    summary: 'The actions in the name of the caller’s account in the last 90 days, newest first',
-    details: 'Changes of SSH hosts and of services that may act for the account, and the tokens that services got.',
+    summary: 'Changes of the caller’s SSH hosts and services, and the tokens that services got, newest first',
+    details:
+      'Of the last 90 days. Services are those of `GET /me/delegations`. Other requests of the account are not recorded.',
     querystring: pageQuery,
     response: { 200: page(actionResource) },
   },

@@ -133,8 +133,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The actions in the name of the caller’s account in the last 90 days, newest first
-         * @description Changes of SSH hosts and of services that may act for the account, and the tokens that services got.
+         * Changes of the caller’s SSH hosts and services, and the tokens that services got, newest first
+         * @description Of the last 90 days. Services are those of `GET /me/delegations`. Other requests of the account are not recorded.
          */
         get: operations["getMeActions"];
         put?: never;
@@ -1314,7 +1314,7 @@ export interface components {
             /** @description When the service last got a token; null: never. */
             lastUsedAt: string | null;
         };
-        /** @description Something that was done in the name of the account. */
+        /** @description A change of an SSH host or of a service that may act for the account, or a token that such a service got. */
         AccountAction: {
             id: string;
             /** Format: date-time */

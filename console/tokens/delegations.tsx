@@ -42,7 +42,7 @@ export function Delegations() {
           </Group>
         </Stack>
       </Section>
-      <Section title="Done in your name">
+      <Section title="Changes of SSH hosts and services">
         <PagedList
           queryKey={['me', 'actions']}
           read={(page) => readBody(rest.GET('/me/actions', { params: { query: page } }))}
@@ -82,7 +82,13 @@ function ActionTable({ actions }: { readonly actions: readonly AccountAction[] }
       actor === null ? 'you' : escapeText(actor),
     ],
   }));
-  return <DataTable label="Done in your name" titles={['When', 'What', 'To what', 'Detail', 'By']} rows={rows} />;
+  return (
+    <DataTable
+      label="Changes of SSH hosts and services"
+      titles={['When', 'What', 'To what', 'Detail', 'By']}
+      rows={rows}
+    />
+  );
 }
 
 function AllowService() {

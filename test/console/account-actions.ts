@@ -55,10 +55,10 @@ export const tokens: readonly PageAction[] = [
   },
   {
     operation: 'GET /me/actions',
-    where: 'Tokens: Done in your name',
+    where: 'Tokens: Changes of SSH hosts and services',
     async does({ page }) {
       await page.reload();
-      await page.getByRole('table', { name: 'Done in your name' }).getByText('delegation.add').waitFor();
+      await page.getByRole('table', { name: 'Changes of SSH hosts and services' }).getByText('delegation.add').waitFor();
     },
   },
   {
