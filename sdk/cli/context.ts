@@ -2,7 +2,7 @@
 import { createInterface } from 'node:readline';
 import { addAbortSignal, type Readable } from 'node:stream';
 import { connect, type SessionClient } from '../session/client.ts';
-import { BulkheadError, Transport } from '../session/transport.ts';
+import { BulkheadError, hasCode, SESSION_API_HINT, Transport } from '../session/transport.ts';
 import { Accounts, normalizeServiceUrl } from './accounts.ts';
 import { CommandError, createAwayError, isUnreachable } from './failure.ts';
 import type { LocalTools } from './local-tools.ts';
@@ -97,7 +97,7 @@ export class Context {
   /** Returns a client of the session API for requests that `SessionClient` does not make. @throws CommandError */
   async getSessionTransport(): Promise<Transport> {
     const { token } = await this.getRest();
-    return new Transport({ url: await this.getSessionUrl(), token });
+    return new Transport({ url: await this.getSessionUrl(), token }, SESSION_API_HINT);
   }
 
   /** Returns the address of the session API. @throws CommandError */
@@ -139,6 +139,7 @@ export class Context {
       if (error instanceof BulkheadError && (error.status === 429 || error.status >= 500)) {
         return { sessionApiUrl: null, refusal: error };
       }
+      if (hasCode(error, 'not_found')) throw new CommandError('failed', `${error.message} ${REST_HINT}`);
     }
     throw new CommandError(
       'failed',
@@ -146,6 +147,9 @@ export class Context {
     );
   }
 }
+
+const REST_HINT =
+  'If this is the session API, which agent runtimes call, pass the address of the REST interface (default: http://localhost:4000) with `--url` or BULKHEAD_URL.';
 
 interface ServiceInfo {
   readonly sessionApiUrl: string | null;

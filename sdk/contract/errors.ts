@@ -50,6 +50,9 @@ export const problems = {
 } as const satisfies Record<string, { status: number; title: string }>;
 export type ProblemCode = keyof typeof problems;
 
+/** The detail of `not_found` where the service has no such address at all. */
+export const NO_ROUTE = 'No route has this address.';
+
 /** The sentence for users: which plugin, by its display name, cancelled what they did, and why. */
 export const describeCancel = (plugin: string | null, reason: string | null): string =>
   `${plugin ?? 'A plugin'} cancelled the operation: ${reason ?? 'no reason given'}`;

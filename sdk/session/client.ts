@@ -38,7 +38,14 @@ import { describeTools, OwnTools } from './own-tools.ts';
 import { readPages } from './pages.ts';
 import { pause } from './pause.ts';
 import { toQueryString } from './query-string.ts';
-import { BulkheadError, type Cancellable, ConnectionLostError, Transport, type TransportOptions } from './transport.ts';
+import {
+  BulkheadError,
+  type Cancellable,
+  ConnectionLostError,
+  SESSION_API_HINT,
+  Transport,
+  type TransportOptions,
+} from './transport.ts';
 import { Turn } from './turn.ts';
 
 /** Pause before a reconnect: equals the `retry:` of the service's stream. Milliseconds. */
@@ -50,7 +57,7 @@ interface Paged extends Cancellable {
 }
 
 export function connect(options: TransportOptions): SessionClient {
-  return new SessionClient(new Transport(options));
+  return new SessionClient(new Transport(options, SESSION_API_HINT));
 }
 
 export class SessionClient {

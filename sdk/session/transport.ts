@@ -1,5 +1,5 @@
 /** Sends requests to the session API with `fetch`, and retries those that are safe to retry. Uses web globals only. */
-import type { ProblemCode, ProblemLocation } from '../contract/errors.ts';
+import type { NO_ROUTE, ProblemCode, ProblemLocation } from '../contract/errors.ts';
 import { pause } from './pause.ts';
 
 export interface TransportOptions {
@@ -33,6 +33,10 @@ export interface Call extends Cancellable {
   readonly repeatable?: boolean;
 }
 
+/** For clients of the session API. Runtimes and `bulkhead` read different addresses from BULKHEAD_URL. */
+export const SESSION_API_HINT =
+  'If this is the REST interface, use the address of the session API (default: http://localhost:4010). Runtimes read it from BULKHEAD_URL, `bulkhead` reads it from BULKHEAD_SESSION_URL.';
+
 const RETRY_FOR_MS = 30_000;
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;
@@ -40,6 +44,7 @@ const LONGEST_PAUSE_MS = 5_000;
 const RETRYABLE_STATUSES = new Set([429, 503]);
 /** The service lost the connection to the supervisor that ran the call. */
 const OUTCOME_UNKNOWN = 'outcome_unknown' satisfies ProblemCode;
+const NO_ROUTE_DETAIL: typeof NO_ROUTE = 'No route has this address.';
 /** Error codes of Node, Deno and Bun for a connection on which no byte was sent. */
 const NOT_CONNECTED = new Set([
   'ECONNREFUSED',
@@ -87,8 +92,11 @@ export class Transport {
   readonly #options: TransportOptions;
   readonly #base: string;
   readonly #runtime: string;
+  readonly #noRouteHint: string;
 
-  constructor(options: TransportOptions) {
+  /** @param noRouteHint what to do if the service has no route for a call */
+  constructor(options: TransportOptions, noRouteHint = '') {
+    this.#noRouteHint = noRouteHint;
     this.#options = options;
     this.#runtime = options.runtime ?? crypto.randomUUID();
     this.#base = options.url.replace(/\/+$/, '');
@@ -129,11 +137,18 @@ export class Transport {
       return { error: toConnectionError(call, error) };
     }
     if (response.ok) return { response };
-    const problem = new BulkheadError(response.status, await readProblem(response));
+    const problem = new BulkheadError(response.status, this.#explain(call, await readProblem(response)));
     if (problem.code === OUTCOME_UNKNOWN) return { error: toConnectionError(call, problem) };
     if (!RETRYABLE_STATUSES.has(response.status)) throw problem;
     const seconds = Number(response.headers.get('retry-after'));
     return { error: problem, retryAfterMs: seconds > 0 ? seconds * 1000 : undefined };
+  }
+
+  /** Names the address that has no route, and what to do. */
+  #explain({ method, path }: Call, problem: ProblemLike): ProblemLike {
+    if (problem.detail !== NO_ROUTE_DETAIL) return problem;
+    const detail = `No route has this address: ${method} ${this.#base}${path}. ${this.#noRouteHint}`;
+    return { ...problem, detail: detail.trimEnd() };
   }
 
   async #createRequest({ method, body, stream, headers, signal }: Call): Promise<RequestInit> {

@@ -12,6 +12,8 @@ import type { Readable, Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
+import { connect } from '../../sdk/session/client.ts';
+import { serve } from '../../sdk/session/serve.ts';
 import { listen, startApiFixture } from '../api/api-fixture.ts';
 import { bareEnvironment } from '../fixtures/bare-environment.ts';
 import { eventually } from '../runner/eventually.ts';
@@ -284,6 +286,21 @@ async function startServer(test: Test, server: Server): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
+t.test('a runtime with the address of the REST interface is told of the session API', async (t) => {
+  const client = connect({ url, token: ann.token });
+  const hint = 'If this is the REST interface, use the address of the session API';
+  await t.rejects(client.start({ agentId: 'a' }), {
+    message: `No route has this address: POST ${url}/sessions. ${hint}`,
+  });
+  await t.rejects(
+    serve(async () => 'x', { client }),
+    { message: hint },
+  );
+  const called = inPipe(t, ['call', 'house__speak'], { env: { BULKHEAD_SESSION_URL: url } });
+  t.equal(await called.end(), 1);
+  t.match(called.output(), 'from BULKHEAD_SESSION_URL');
+});
+
 t.test('a wrong address is reported with the address, and does not wait for an answer that never comes', async (t) => {
   const sockets = new Set<{ destroy(): void }>();
   const silent = await startServer(
@@ -301,6 +318,12 @@ t.test('a wrong address is reported with the address, and does not wait for an a
   const wrong = inPipe(t, ['status', '--url', other]);
   t.equal(await wrong.end(), 1);
   t.match(wrong.output(), `${other} is not a Bulkhead service`);
+  const sessions = inPipe(t, ['status', '--url', sessionUrl]);
+  t.equal(await sessions.end(), 1);
+  t.match(
+    sessions.output(),
+    `No route has this address: GET ${sessionUrl}/api/sign-in. If this is the session API, which agent runtimes call, pass the address of the REST interface`,
+  );
   const gone = inPipe(t, ['status', '--url', 'http://127.0.0.1:9']);
   t.equal(await gone.end(), 5);
   t.match(gone.output(), /No service responds at http:\/\/127\.0\.0\.1:9\. Start it with `npm start`/);

@@ -190,6 +190,8 @@ export declare const problems: {
     };
 };
 export type ProblemCode = keyof typeof problems;
+/** The detail of `not_found` where the service has no such address at all. */
+export declare const NO_ROUTE = "No route has this address.";
 /** The sentence for users: which plugin, by its display name, cancelled what they did, and why. */
 export declare const describeCancel: (plugin: string | null, reason: string | null) => string;
 /** The place of one fault in a request or a package. `line` and `column` start at 1. */

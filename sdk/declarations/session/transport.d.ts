@@ -33,6 +33,8 @@ export interface Call extends Cancellable {
     /** Whether the call is idempotent. Default: true for GET, false otherwise. */
     readonly repeatable?: boolean;
 }
+/** For clients of the session API. Runtimes and `bulkhead` read different addresses from BULKHEAD_URL. */
+export declare const SESSION_API_HINT = "If this is the REST interface, use the address of the session API (default: http://localhost:4010). Runtimes read it from BULKHEAD_URL, `bulkhead` reads it from BULKHEAD_SESSION_URL.";
 /** The service responded with a problem. REFERENCE.md and the API reference list the values of `code`. */
 export declare class BulkheadError extends Error {
     readonly name = "BulkheadError";
@@ -57,7 +59,8 @@ interface ProblemLike {
 }
 export declare class Transport {
     #private;
-    constructor(options: TransportOptions);
+    /** @param noRouteHint what to do if the service has no route for a call */
+    constructor(options: TransportOptions, noRouteHint?: string);
     /**
      * Returns the JSON of a successful response; null for 204.
      *
