@@ -1,6 +1,6 @@
 /** Proposes the next version number from what changed for users of the plugin. */
 import { findMissingCapabilities } from '../contract/capabilities.ts';
-import { comparePrecedence, raiseVersion } from '../contract/version-numbers.ts';
+import { comparePrecedence, findLatestVersion, raiseVersion } from '../contract/version-numbers.ts';
 import { listDiscovered, listNeeds } from './discovered.ts';
 import type { Discovered, Version } from './rest-types.ts';
 
@@ -36,6 +36,17 @@ export function proposeVersion(versions: readonly Version[], previous: Version |
   const changes = compareVersions(previous, next);
   const semVer = findFreeNumber(raiseVersion(previous.semVer, chooseStep(changes, previous.semVer)), taken);
   return { semVer, changes, because: describeChanges(changes) };
+}
+
+/**
+ * The capabilities that users of the latest version must accept before they get a new one.
+ *
+ * @param before the versions without the new one
+ */
+export function listRequested(before: readonly Version[], added: Version): string[] {
+  const latest = findLatestVersion(before);
+  const isOffered = findLatestVersion([...before, added])?.id === added.id;
+  return latest && isOffered ? findMissingCapabilities(added.capabilities, latest.capabilities) : [];
 }
 
 /** Before 1.0.0, a breaking change raises the minor number. */

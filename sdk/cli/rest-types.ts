@@ -35,7 +35,6 @@ export interface Version {
   readonly status: 'published' | 'yanked';
   readonly sourceSha256: string;
   readonly capabilities: readonly string[];
-  readonly addedCapabilities: readonly string[];
   readonly discovered: Discovered;
 }
 export interface Plugin {

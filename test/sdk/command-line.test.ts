@@ -8,7 +8,7 @@ import t from 'tap';
 import { localTools } from '../../pack/local-tools.ts';
 import { commands } from '../../sdk/cli/command-list.ts';
 import { exitCodes } from '../../sdk/cli/failure.ts';
-import { proposeVersion } from '../../sdk/cli/next-version.ts';
+import { listRequested, proposeVersion } from '../../sdk/cli/next-version.ts';
 import type { Version } from '../../sdk/cli/rest-types.ts';
 import { renderTemplate, templates } from '../../sdk/cli/templates.ts';
 import { temporaryFolder } from '../runner/harness.ts';
@@ -129,7 +129,6 @@ t.test('the next version number depends on the changes', async (t) => {
       id: semVer,
       sourceSha256: '',
       createdAt: '',
-      addedCapabilities: [],
     }) as Version;
   const next = (semVer: string, to: typeof plain) => proposeVersion([at(semVer)], at(semVer), to).semVer;
   t.equal(proposeVersion([], null, plain).semVer, '1.0.0');
@@ -142,6 +141,11 @@ t.test('the next version number depends on the changes', async (t) => {
   t.equal(next('0.2.3', offer({ ...plain.discovered, tools: [] })), '0.3.0');
   t.equal(next('1.2.3', offer({ ...plain.discovered, middleware: ['middleware.systemPrompt'] })), '1.3.0');
   t.equal(next('1.2.3', offer(plain.discovered, ['host.llm'])), '1.3.0', 'users are asked');
+  const version = (semVer: string, ...capabilities: string[]) => ({ ...at(semVer), capabilities });
+  const [stable, candidate] = [version('1.0.0'), version('1.1.0-rc.1', 'tools.b')];
+  t.same(listRequested([], version('1.0.0', 'tools.a')), [], 'no user has an earlier version');
+  t.same(listRequested([stable], candidate), [], 'no user is offered a pre-release');
+  t.same(listRequested([stable, candidate], version('1.1.0', 'tools.b')), ['tools.b'], 'users have the stable one');
   const request = (before: string[], after: string[]) =>
     proposeVersion([], { ...at('1.0.0'), capabilities: before }, offer(plain.discovered, after)).because;
   const handle = 'secrets.key:webhooks';

@@ -1,11 +1,11 @@
 /** `bulkhead publish`: checks the package, proposes a version number and publishes it. */
 import { describeCapability } from '../../contract/capabilities.ts';
-import { findLatestVersion, findPreviousVersion } from '../../contract/version-numbers.ts';
+import { findLatestVersion } from '../../contract/version-numbers.ts';
 import type { Command } from '../command.ts';
 import { CommandError } from '../failure.ts';
 import type { CheckedPackage } from '../local-tools.ts';
 import { findPlugin } from '../lookup.ts';
-import { type Proposal, proposeVersion } from '../next-version.ts';
+import { listRequested, type Proposal, proposeVersion } from '../next-version.ts';
 import type { Output } from '../output.ts';
 import { findSlugFault, readPackageFolder } from '../package-folder.ts';
 import { uploadVersion } from '../package-upload.ts';
@@ -55,8 +55,8 @@ export const publish: Command = {
       (fraction) => output.showProgress('Uploading', fraction),
     );
     const visibility = args.flag('list') ? await listPlugin(rest, target.id) : target.visibility;
-    const isUpdate = findPreviousVersion(plugin?.versions ?? [], version.semVer) !== null;
-    printPublished(output, slug, version, { isUpdate, visibility });
+    const requested = listRequested(plugin?.versions ?? [], version);
+    printPublished(output, slug, version, { requested, visibility });
     return { slug: target.slug, pluginId: target.id, visibility, version };
   },
 };
@@ -82,14 +82,11 @@ function printPublished(
   output: Output,
   slug: string,
   version: Version,
-  { isUpdate, visibility }: { readonly isUpdate: boolean; readonly visibility: Plugin['visibility'] },
+  { requested, visibility }: { readonly requested: readonly string[]; readonly visibility: Plugin['visibility'] },
 ): void {
   output.printLine(`${output.paint.green('published')} ${slug} ${version.semVer}`);
-  if (isUpdate && version.addedCapabilities.length > 0) {
-    output.printLine('Users must accept the update first, because it asks for more access:');
-    const reach = version.addedCapabilities.map(describeCapability);
-    for (const line of formatReach(reach, output.paint)) output.printLine(line);
-  }
+  if (requested.length > 0) output.printLine('Users must accept the update first, because it asks for more access:');
+  for (const line of formatReach(requested.map(describeCapability), output.paint)) output.printLine(line);
   if (visibility === 'listed') {
     output.printLine(`All users can install it with: bulkhead install ${slug}`);
     return;
