@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { readBody, rest } from '../rest/client.ts';
 import { type Installation, useEntry } from '../rest/installations.ts';
+import { useMe } from '../rest/me.ts';
 import { Problem } from '../rest/problem.ts';
 import { useAction } from '../rest/use-action.ts';
 import { useReadOnly } from '../shell/read-only.ts';
@@ -70,7 +71,7 @@ function usePrevious({ slug, currentVersionId }: Installation) {
 
 function useOptions({ slug, pluginId, versionPolicy, currentVersionId, currentSemVer, pinnedVersionId }: Installation) {
   const entry = useEntry(slug, currentVersionId);
-  const isOwn = useIsOwn(pluginId);
+  const isOwn = useIsOwn(pluginId, entry.data?.author.name);
   const versions = (entry.data?.versions ?? []).map(({ versionId, semVer }) => ({ versionId, semVer }));
   const isListed = versions.some(({ versionId }) => versionId === currentVersionId);
   // The catalog does not list a yanked version, even if it is running.
@@ -88,8 +89,9 @@ function useOptions({ slug, pluginId, versionPolicy, currentVersionId, currentSe
   ];
 }
 
-/** Only an owner can read a plugin through the authoring endpoints. */
-function useIsOwn(id: string): boolean {
+/** Only an owner can read a plugin through the authoring endpoints. Asks only a user with the author's name. */
+function useIsOwn(id: string, authorName: string | undefined): boolean {
+  const me = useMe();
   const found = useQuery({
     queryKey: ['plugins', id, 'own'],
     queryFn: async () => {
@@ -101,6 +103,7 @@ function useIsOwn(id: string): boolean {
         throw error;
       }
     },
+    enabled: authorName !== undefined && authorName === me.data?.name,
     staleTime: Number.POSITIVE_INFINITY,
   });
   return found.data ?? false;

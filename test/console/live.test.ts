@@ -158,6 +158,13 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
         t.equal(await page.getByRole('button', { name: button, exact: true }).count(), 0, `${name}: ${button}`);
     }
     await inspect(t, page, 'of-another');
+    const own = await openConsole(browser, `${service.url}/#token=${ben.token}`);
+    const asked: string[] = [];
+    own.page.on('request', (request) => asked.push(new URL(request.url()).pathname));
+    await own.page.goto(`${service.url}/installations/${theirs}`);
+    await own.page.getByRole('option', { name: 'Only 1.0.0 (runs now)' }).waitFor({ state: 'attached' });
+    t.notOk(asked.includes(`/api/plugins/${plugin}`), 'the plugin is read by its author only');
+    await own.context.close();
     await ben.call('DELETE', `/api/installations/${theirs}`);
     await page.goto(`${service.url}/installations/${desk}`);
   });
