@@ -58,7 +58,10 @@ export const tokens: readonly PageAction[] = [
     where: 'Tokens: Changes of SSH hosts and services',
     async does({ page }) {
       await page.reload();
-      await page.getByRole('table', { name: 'Changes of SSH hosts and services' }).getByText('delegation.add').waitFor();
+      await page
+        .getByRole('table', { name: 'Changes of SSH hosts and services' })
+        .getByText('delegation.add')
+        .waitFor();
     },
   },
   {
