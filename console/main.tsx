@@ -18,6 +18,8 @@ import { signInByLink } from './sign-in/sign-in-link.ts';
 import { theme, variables } from './style/theme.ts';
 
 await signInByLink();
+// A link that is opened in this tab changes the hash only, and the page is not loaded again.
+addEventListener('hashchange', () => void signInByLink());
 const root = document.getElementById('root');
 if (!root) throw new Error('index.html has no #root');
 createRoot(root).render(

@@ -1,18 +1,19 @@
 /** Signs in with the link that the operator's command printed: `#code=…`, or `#token=…` with a token. */
+import { notifications } from '@mantine/notifications';
+import { getErrorMessage } from '../rest/problem.ts';
 import { type Proof, signIn } from './sign-in-requests.ts';
 
-let refusal: Error | null = null;
-
-/** Why the link of this page's address was refused. Null: the address has no link, or it was accepted. */
-export const readLinkRefusal = (): Error | null => refusal;
+const REFUSAL = 'sign-in-link-refused';
 
 /** Signs in if the address is a sign-in link. Removes the secret from the address and the history first. */
 export async function signInByLink(): Promise<void> {
   const proof = readProof(new URLSearchParams(location.hash.slice(1)));
   if (proof === null) return;
   history.replaceState(null, '', location.pathname + location.search);
+  notifications.hide(REFUSAL);
   await signIn(proof).catch((error: unknown) => {
-    refusal = error instanceof Error ? error : new Error('The sign-in link was refused.');
+    const title = 'The sign-in link was refused';
+    notifications.show({ id: REFUSAL, color: 'red', title, message: getErrorMessage(error), autoClose: false });
   });
 }
 

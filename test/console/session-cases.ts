@@ -122,6 +122,28 @@ export async function runSessionCases(t: Test, service: ServiceFixture, browser:
     await second.context.close();
   });
 
+  await t.test('a sign-in link signs in where the tab shows the console already', async (t) => {
+    const opened = await openConsole(browser, service.url);
+    const { page: tab } = opened;
+    await tab.getByRole('heading', { name: 'Sign in to Bulkhead' }).waitFor();
+    const link = await makeLink(service);
+    await tab.goto(link);
+    await isSignedIn(tab);
+    await tab.goto(`${tab.url()}#token=${(await service.asUser('ann')).token}`);
+    await tab.getByRole('button', { name: 'ann', exact: true }).waitFor();
+    t.equal(new URL(tab.url()).hash, '', 'the token is in no address');
+    await tab.goto(`${tab.url()}#${new URL(link).hash.slice(1)}`);
+    await tab.getByRole('alert').getByText('The sign-in link was used before').waitFor();
+    t.equal(new URL(tab.url()).hash, '');
+    t.ok(await tab.getByRole('button', { name: 'ann', exact: true }).isVisible(), 'the session stays');
+    await tab.goto(`${tab.url()}#token=${service.token}`);
+    await isSignedIn(tab);
+    t.equal(await tab.getByText('The sign-in link was refused').count(), 0, 'the refusal of the link before is gone');
+    while ((await tab.goBack()) !== null) t.notMatch(tab.url(), /code|token/);
+    t.same(opened.complaints, []);
+    await opened.context.close();
+  });
+
   await t.test('pages have titles, and what is not there has a way back', async (t) => {
     for (const title of [
       'Catalog',
