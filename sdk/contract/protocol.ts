@@ -336,6 +336,13 @@ export const eventEnvelope = z.object({
 const surface = { since: '0.1.0', budgetMs: 60 * SECOND, maxResultBytes: MIB } as const;
 const callFrame = { invocationId: p.id, settings: p.settings, deadlineAt: p.timestamp };
 
+/** One capability covers all channel handlers, so its sentence names what each of them does. */
+const channelReach = {
+  reach:
+    'Receives webhooks and turns them into messages for your agents, responds to vendors that verify its webhook address, and sends your agents’ replies in its conversations to the connected vendor.',
+  risk: 'high',
+} as const;
+
 /** Keyed by kind of handler: `tools` stands for `tools.<name>.handler`, `providers` for `providers.<name>.chat`. */
 export const surfaces = {
   tools: {
@@ -375,8 +382,7 @@ export const surfaces = {
     ...surface,
     budgetMs: 30 * SECOND,
     doc: 'Receives one webhook request of a connected channel, at least once and in order. Return nothing to add no message.',
-    reach: 'Receives webhooks and turns them into messages for your agents.',
-    risk: 'high',
+    ...channelReach,
     registration: null,
     params: z.object({ ...callFrame, request: p.channelRequest }),
     first: 'request',
@@ -386,8 +392,7 @@ export const surfaces = {
     ...surface,
     budgetMs: 30 * SECOND,
     doc: 'Sends an agent’s reply to the vendor.',
-    reach: 'Sends your agents’ replies to the connected vendor.',
-    risk: 'medium',
+    ...channelReach,
     registration: null,
     params: z.object({ ...callFrame, message: p.channelReply }),
     first: 'message',
@@ -397,8 +402,7 @@ export const surfaces = {
     ...surface,
     budgetMs: 2_500,
     doc: 'Responds immediately to a vendor that verifies the webhook address, by GET, OPTIONS or a POST that `channel.handshakeOn` selects. Return nothing to queue the request for `channel.receive`. Of `headers`, only `content-type`, `x-hook-secret`, `webhook-allowed-origin` and `webhook-allowed-rate` are sent.',
-    reach: 'Responds to vendors that verify its webhook address.',
-    risk: 'low',
+    ...channelReach,
     registration: null,
     params: z.object({ ...callFrame, request: p.channelRequest }),
     first: 'request',

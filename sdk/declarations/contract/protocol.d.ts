@@ -982,10 +982,10 @@ export declare const surfaces: {
     readonly 'channel.receive': {
         readonly since: '0.1.0';
         readonly maxResultBytes: number;
+        readonly reach: 'Receives webhooks and turns them into messages for your agents, responds to vendors that verify its webhook address, and sends your agents’ replies in its conversations to the connected vendor.';
+        readonly risk: 'high';
         readonly budgetMs: number;
         readonly doc: 'Receives one webhook request of a connected channel, at least once and in order. Return nothing to add no message.';
-        readonly reach: 'Receives webhooks and turns them into messages for your agents.';
-        readonly risk: 'high';
         readonly registration: null;
         readonly params: z.ZodObject<{
             invocationId: z.ZodString;
@@ -1023,10 +1023,10 @@ export declare const surfaces: {
     readonly 'channel.send': {
         readonly since: '0.1.0';
         readonly maxResultBytes: number;
+        readonly reach: 'Receives webhooks and turns them into messages for your agents, responds to vendors that verify its webhook address, and sends your agents’ replies in its conversations to the connected vendor.';
+        readonly risk: 'high';
         readonly budgetMs: number;
         readonly doc: 'Sends an agent’s reply to the vendor.';
-        readonly reach: 'Sends your agents’ replies to the connected vendor.';
-        readonly risk: 'medium';
         readonly registration: null;
         readonly params: z.ZodObject<{
             invocationId: z.ZodString;
@@ -1049,10 +1049,10 @@ export declare const surfaces: {
     readonly 'channel.handshake': {
         readonly since: '0.1.0';
         readonly maxResultBytes: number;
+        readonly reach: 'Receives webhooks and turns them into messages for your agents, responds to vendors that verify its webhook address, and sends your agents’ replies in its conversations to the connected vendor.';
+        readonly risk: 'high';
         readonly budgetMs: 2500;
         readonly doc: 'Responds immediately to a vendor that verifies the webhook address, by GET, OPTIONS or a POST that `channel.handshakeOn` selects. Return nothing to queue the request for `channel.receive`. Of `headers`, only `content-type`, `x-hook-secret`, `webhook-allowed-origin` and `webhook-allowed-rate` are sent.';
-        readonly reach: 'Responds to vendors that verify its webhook address.';
-        readonly risk: 'low';
         readonly registration: null;
         readonly params: z.ZodObject<{
             invocationId: z.ZodString;
