@@ -40,6 +40,17 @@ interface Missing {
 /** The outcome of a question. Null: the installation can run. */
 type Outcome = string | null;
 
+/** The fields that a version lacks. */
+interface VersionForm {
+  readonly versionId: string | null;
+  readonly requestedSchema: ElicitRequestFormParams['requestedSchema'];
+}
+/** The values that the user gave for the fields of a version. */
+interface VersionAnswer {
+  readonly versionId: string | null;
+  readonly values: Readonly<Record<string, unknown>>;
+}
+
 interface OpenQuestion {
   readonly outcome: Promise<Outcome>;
   /** Aborts when the client that was asked has left. */
@@ -49,6 +60,8 @@ interface OpenQuestion {
 const NOT_ASKED = 'Its user must do this.';
 const DECLINED = 'The user was asked and did not answer with values.';
 const UNANSWERED = 'The user was asked and gave no valid answer in time.';
+const VERSION_CHANGED =
+  'The user was asked about a version that was replaced before the answer, so the answer was not saved.';
 
 export class SetupQuestions {
   readonly #services: SessionServices;
@@ -95,7 +108,10 @@ export class SetupQuestions {
     if (secrets.length > 0 || (settings.length > 0 && !form))
       outcome = url ? await this.#sendToConsole(plugin, call) : NOT_ASKED;
     else if (settings.length > 0)
-      outcome = await this.#sendForm(plugin, call, describeForm(installation.currentManifest, settings));
+      outcome = await this.#sendForm(plugin, call, {
+        versionId: installation.currentVersionId,
+        requestedSchema: describeForm(installation.currentManifest, settings),
+      });
     // The notification of the change may arrive after the call continues.
     if (outcome === null) this.#services.pluginsCache.drop(plugin.accountId);
     return outcome;
@@ -105,14 +121,14 @@ export class SetupQuestions {
   async #sendForm(
     plugin: InstalledPlugin,
     call: WaitingCall,
-    requestedSchema: ElicitRequestFormParams['requestedSchema'],
+    { versionId, requestedSchema }: VersionForm,
   ): Promise<Outcome> {
     const message = `The plugin “${plugin.displayName}” (${plugin.slug}) needs settings before it can run. Its author wrote the names and descriptions of the fields. Enter no passwords or keys.`;
     const answer = await this.#elicit({ mode: 'form', message, requestedSchema }, call, call.signal);
     if (answer === null) return UNANSWERED;
     if (answer.action !== 'accept') return DECLINED;
     try {
-      await this.#save(plugin, call, answer.content ?? {});
+      await this.#save(plugin, call, { versionId, values: answer.content ?? {} });
       return null;
     } catch (error) {
       if (error instanceof Problem) return error.message;
@@ -189,7 +205,7 @@ export class SetupQuestions {
   async #save(
     { accountId, installationId }: InstalledPlugin,
     { signal }: WaitingCall,
-    answer: Readonly<Record<string, unknown>>,
+    answer: VersionAnswer,
   ): Promise<void> {
     const { pool, queues } = this.#services;
     await inTransaction(
@@ -198,7 +214,11 @@ export class SetupQuestions {
         const locked = await lockInstallation(tx, accountId, installationId);
         if (!locked?.currentManifest) throw new Problem('not_found', 'It was uninstalled.');
         // Settings that the user made elsewhere meanwhile stay.
-        const settings = readSettings(answer, listMissing(locked).settings);
+        const { settings: missing } = listMissing(locked);
+        // Another version may give a setting of the same name another meaning.
+        if (missing.length > 0 && locked.currentVersionId !== answer.versionId)
+          throw new Problem('bad_request', VERSION_CHANGED);
+        const settings = readSettings(answer.values, missing);
         checkConfiguration(mergeManifests(locked.currentManifest, locked.targetManifest), locked, { settings });
         await saveSettings(tx, queues, locked, settings);
         await notifyInstallationChanged(tx, installationId);

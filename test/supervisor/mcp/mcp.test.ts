@@ -18,7 +18,7 @@ import { MIB } from '../../../sdk/contract/limits.ts';
 import { issueRecordedToken } from '../../../service/identity/recorded-tokens.ts';
 import { untilLockIsAwaited } from '../../fixtures/lock-waits.ts';
 import { eventually } from '../../runner/eventually.ts';
-import { startSupervisorFixture } from '../supervisor-fixture.ts';
+import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const fixture = await startSupervisorFixture(t, { sessionApi: { consoleUrl: 'https://console.example' } });
 await fixture.app.listen({ port: 0, host: '127.0.0.1' });
@@ -482,18 +482,19 @@ async function installUnconfigured(manifest: object) {
   const code = `tools.forecast = { description: 'Tells', parameters: {}, handler: (args, ctx) => ctx.settings.city + ' ' + ctx.settings.unit };
     commands.ask = { description: 'Asks', handler: (input, ctx) => input + ' ' + ctx.settings.city };`;
   const plugin = await own.install({ slug: `sky-${own.account}`, code });
-  await own.pool.query('UPDATE versions SET manifest = manifest || $2 WHERE id = $1', [
-    plugin.versionId,
-    JSON.stringify(manifest),
-  ]);
+  await setManifest(own, plugin.versionId, manifest);
   await own.pool.query(`UPDATE installations SET status = 'needs_configuration' WHERE id = $1`, [
     plugin.installationId,
   ]);
   await own.notify(plugin.installationId);
   const readInstallation = async () =>
     (await own.pool.query('SELECT settings, status FROM installations WHERE id = $1', [plugin.installationId])).rows[0];
-  return { ...plugin, own, readInstallation, tool: `${plugin.slug}__forecast` };
+  return { ...plugin, own, code, readInstallation, tool: `${plugin.slug}__forecast` };
 }
+/** Adds settings and secrets to the manifest of a version. */
+const setManifest = ({ pool }: Pick<SupervisorFixture, 'pool'>, versionId: string, manifest: object) =>
+  pool.query('UPDATE versions SET manifest = manifest || $2 WHERE id = $1', [versionId, JSON.stringify(manifest)]);
+
 const REQUIRED_SETTINGS = {
   settings: {
     city: { label: 'City', description: 'Where you live.', required: true },
@@ -705,6 +706,33 @@ t.test('an answer of a client that has left is not saved', async (t) => {
   // Behind the answer, which waited first.
   await holder.query('SELECT 1 FROM installations WHERE id = $1 FOR UPDATE', [installationId]);
   t.same(await readInstallation(), { settings: {}, status: 'needs_configuration' });
+});
+
+t.test('an answer about a version that was replaced meanwhile is not saved, and the next call asks anew', async (t) => {
+  const setup = await installUnconfigured({ settings: { city: { label: 'City', required: true } } });
+  const { own, code, tool, installationId, readInstallation } = setup;
+  const token = await own.issuer.issue(own.account);
+  const labels: string[] = [];
+  const replaceVersion = async (): Promise<void> => {
+    const versionId = await own.update(setup, { semVer: '1.1.0', code });
+    await setManifest(own, versionId, { settings: { city: { label: 'Full address', required: true } } });
+    await own.notify(installationId);
+  };
+  const client = await connectUser(t, token, async ({ requestedSchema }) => {
+    labels.push((requestedSchema as { properties: { city: { title: string } } }).properties.city.title);
+    if (labels.length === 1) await replaceVersion();
+    return { action: 'accept', content: { city: 'Bern' } };
+  });
+  t.match(await client.callTool({ name: tool }), {
+    isError: true,
+    content: [
+      { text: /before it has city\. The user was asked about a version that was replaced.*not saved.*call again/ },
+    ],
+  });
+  t.same(await readInstallation(), { settings: {}, status: 'needs_configuration' });
+  t.match(await client.callTool({ name: tool }), { isError: false });
+  t.same(labels, ['City', 'Full address']);
+  t.same(await readInstallation(), { settings: { city: 'Bern' }, status: 'ready' });
 });
 
 t.test('a client that opens addresses only leads its user to the console for settings, too', async (t) => {
