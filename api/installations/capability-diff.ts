@@ -2,11 +2,14 @@
 import type { Installation } from '../../db/installations/installations.ts';
 import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
 
-type Grants = Pick<Installation, 'grantedCapabilities' | 'secretNames'>;
+type Grants = Pick<Installation, 'grantedCapabilities' | 'secretNames' | 'secretsAllow'>;
 
 /** Returns the capabilities to grant, and those that are no longer needed. */
-export const diffCapabilities = ({ grantedCapabilities, secretNames }: Grants, wanted: readonly string[]) => ({
-  added: findMissingCapabilities(wanted, grantedCapabilities, secretNames),
+export const diffCapabilities = (
+  { grantedCapabilities, secretNames: names, secretsAllow: allowed }: Grants,
+  wanted: readonly string[],
+) => ({
+  added: findMissingCapabilities(wanted, grantedCapabilities, { names, allowed }),
   removed: grantedCapabilities.filter((capability) => !wanted.includes(capability)),
 });
 

@@ -19,11 +19,13 @@ import {
   insertInstallation,
   lockAccountInstallations,
 } from '../../db/installations/installations.ts';
+import { forgetWiderVersion } from '../../db/installations/updates.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import { notifyInstallationChanged } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { listSecretCapabilities } from '../../sdk/contract/manifest.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { requireNotBlocked, requireVisiblePlugin } from '../plugins/plugin-access.ts';
 import type { Services } from '../services.ts';
@@ -126,10 +128,15 @@ export async function configure(
   await changeLockedInstallation(services, caller, installationId, async (tx, installation) => {
     const manifest = installation.currentManifest;
     if (!manifest) throw new Error(`installation ${installationId} has no version`);
-    checkConfiguration(mergeManifests(manifest, installation.targetManifest), installation, input);
+    const shown = mergeManifests(manifest, installation.targetManifest);
+    checkConfiguration(shown, installation, input);
     for (const [name, value] of Object.entries(input.secrets ?? {})) {
       if (value === null) await deleteSecret(tx, installationId, name);
-      else await saveSecret(tx, services.keys, installationId, name, value);
+      else {
+        const allowed = listSecretCapabilities(shown, name);
+        await saveSecret(tx, services.keys, installationId, name, value, allowed);
+        await forgetWiderVersion(tx, installationId);
+      }
     }
     await saveSettings(tx, services.queues, installation, input.settings);
   });

@@ -1,7 +1,7 @@
 /** Installation secrets: encrypted with AES-256-GCM before they reach Postgres, decrypted only for the child that owns them. */
 
 import { randomBytes } from 'node:crypto';
-import { findRow, listRows, listValues, type Queryable } from '../postgres/rows.ts';
+import { changeRows, findRow, listRows, listValues, type Queryable } from '../postgres/rows.ts';
 import { KEY_BYTES, openBox, sealBox } from './cipher.ts';
 import { createKeyId, type KeyStore, openKeyFiles } from './key-files.ts';
 
@@ -86,21 +86,39 @@ export class SecretKeys {
 /** Binds a value to its row: it cannot be decrypted under another owner or name. */
 const nameSecret = (owner: string, name: string): string => JSON.stringify(['secret', owner, name]);
 
+/** @param capabilities about the secret, which the user allows with the value. Null: those that are granted */
 export async function saveSecret(
   tx: Queryable,
   keys: SecretKeys,
   installationId: string,
   name: string,
   value: string,
+  capabilities: readonly string[] | null = null,
 ): Promise<void> {
   const { keyId, sealed } = await keys.seal(installationId, name, value, tx);
   await tx.query(
-    `INSERT INTO installation_secrets (installation_id, name, key_id, sealed) VALUES ($1, $2, $3, $4)
+    `INSERT INTO installation_secrets (installation_id, name, key_id, sealed, capabilities) VALUES ($1, $2, $3, $4, $5)
      ON CONFLICT (installation_id, name) DO UPDATE
-       SET key_id = excluded.key_id, sealed = excluded.sealed, updated_at = now()`,
-    [installationId, name, keyId, sealed],
+       SET key_id = excluded.key_id, sealed = excluded.sealed, capabilities = excluded.capabilities, updated_at = now()`,
+    [installationId, name, keyId, sealed, capabilities],
   );
 }
+
+/** The capabilities about a secret that its user allowed, of a row `s` of an installation `i`. */
+export const ALLOWED_SQL = `coalesce(s.capabilities, ARRAY(
+  SELECT g FROM unnest(i.granted_capabilities) g WHERE split_part(g, ':', 1) = 'secrets.' || s.name))`;
+
+/** Allows what the version of an update that its user consented to declares, for the values that there are. */
+export const allowTargetSecrets = (tx: Queryable, installationId: string): Promise<number> =>
+  changeRows(
+    tx,
+    `UPDATE installation_secrets s
+        SET capabilities = ARRAY(SELECT DISTINCT c FROM unnest(${ALLOWED_SQL} || v.capabilities) c
+                                  WHERE split_part(c, ':', 1) = 'secrets.' || s.name)
+       FROM installations i JOIN versions v ON v.id = i.target_version_id
+      WHERE i.id = $1 AND i.rollback_reason IS NULL AND s.installation_id = i.id`,
+    [installationId],
+  );
 
 export async function deleteSecret(tx: Queryable, installationId: string, name: string): Promise<void> {
   await tx.query('DELETE FROM installation_secrets WHERE installation_id = $1 AND name = $2', [installationId, name]);
@@ -127,17 +145,21 @@ export async function readSecrets(
   return new Map(await Promise.all(opened));
 }
 
-/** Decrypts one secret, only for the host call of the child that owns it. Null: the installation has no such secret. */
+/**
+ * Decrypts one secret, only for the host call of the child that owns it, with the capabilities that its user allowed (null: those
+ * that are granted). Null: the installation has no such secret.
+ */
 export async function readSecret(
   pool: Queryable,
   keys: SecretKeys,
   installationId: string,
   name: string,
-): Promise<string | null> {
-  const row = await findRow<SealedSecret>(
+): Promise<{ readonly value: string; readonly allowed: readonly string[] | null } | null> {
+  const row = await findRow<SealedSecret & { readonly allowed: readonly string[] | null }>(
     pool,
-    'SELECT key_id AS "keyId", sealed FROM installation_secrets WHERE installation_id = $1 AND name = $2',
+    `SELECT key_id AS "keyId", sealed, capabilities AS allowed FROM installation_secrets
+      WHERE installation_id = $1 AND name = $2`,
     [installationId, name],
   );
-  return row && keys.open(installationId, name, row);
+  return row && { value: await keys.open(installationId, name, row), allowed: row.allowed };
 }

@@ -34,8 +34,8 @@ export interface InstalledPlugin {
   /** The user's values over the manifest's defaults. */
   readonly settings: Readonly<Record<string, string>>;
   readonly secretNames: readonly string[];
-  /** By secret of which the plugin gets a handle: how the host uses it. */
-  readonly secretUses: Readonly<Record<string, readonly string[]>>;
+  /** By secret that the version declares: how the host uses it. Null: the plugin reads its value. */
+  readonly secretUses: Readonly<Record<string, readonly string[] | null>>;
   readonly status: 'ready' | 'needs_configuration' | 'paused' | 'failed' | 'uninstalling';
   readonly hookOrder: number;
   /** Whether the account is an operator's. */

@@ -7,6 +7,7 @@ import { lockAccount } from '../accounts/accounts.ts';
 import type { Visibility } from '../catalog/plugins.ts';
 import type { VersionStatus } from '../catalog/versions.ts';
 import type { Channel } from '../channels/channels.ts';
+import { ALLOWED_SQL } from '../files/secrets.ts';
 import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
 import { orderedId } from '../postgres/ordered-id.ts';
 import {
@@ -63,6 +64,8 @@ export interface Installation {
   /** Values set by the user, without the manifest's defaults. */
   readonly settings: Readonly<Record<string, string>>;
   readonly secretNames: readonly string[];
+  /** Capabilities about those secrets that the user allowed. */
+  readonly secretsAllow: readonly string[];
   readonly status: InstallationStatus;
   readonly statusReason: string | null;
   readonly hookOrder: number;
@@ -91,6 +94,7 @@ const SELECT = `
          i.failed_version_id AS "failedVersionId", f.semver AS "failedSemVer", i.failed_reason AS "failedReason",
          i.failed_at AS "failedAt", i.rolled_back AS "rolledBack", i.granted_capabilities AS "grantedCapabilities", i.settings,
          ARRAY(SELECT s.name FROM installation_secrets s WHERE s.installation_id = i.id ORDER BY s.name) AS "secretNames",
+         ARRAY(SELECT unnest(${ALLOWED_SQL}) FROM installation_secrets s WHERE s.installation_id = i.id) AS "secretsAllow",
          i.status, i.status_reason AS "statusReason", i.hook_order AS "hookOrder", i.required, r.state AS "runtimeState",
          r.restarts, r.last_exit AS "lastExit", r.started_at AS "startedAt", r.rss_bytes::float8 AS "rssBytes", r.inspected,
          (SELECT coalesce(json_agg(json_build_object('id', h.id, 'name', h.name, 'routingId', h.routing_id,

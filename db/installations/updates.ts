@@ -6,11 +6,12 @@ import type { ClientBase, Pool } from 'pg';
 import { lockPlugin } from '../catalog/plugins.ts';
 import { deleteReplacedDrafts } from '../catalog/versions.ts';
 import { isSupervisorRunning } from '../cluster/supervisors.ts';
+import { allowTargetSecrets } from '../files/secrets.ts';
 import type { Queues } from '../jobs/queues.ts';
 import type { Listener } from '../postgres/listener.ts';
 import { notifyInstallationChanged, subscribeToInstallations } from '../postgres/notifications.ts';
 import { inTransaction, type WritingPool } from '../postgres/pool.ts';
-import { findRow, findValue, listRows, type Queryable } from '../postgres/rows.ts';
+import { changeRows, findRow, findValue, listRows, type Queryable } from '../postgres/rows.ts';
 import { Waker } from '../timing/waker.ts';
 import { DRAFT_SEM_VER, loadUpdateState } from './account-plugins.ts';
 import { mergePendingUpdates, recordEvent } from './events.ts';
@@ -30,6 +31,13 @@ export type RollbackCause = 'crashed' | 'memory' | 'killed' | 'not_started';
 
 const ENDED_SQL = 'target_version_id = NULL, target_since = NULL, rollback_reason = NULL';
 const NOT_FAILED_SQL = 'failed_version_id = NULL, failed_reason = NULL, failed_at = NULL, rolled_back = false';
+/**
+ * Grants of handles of secrets that the version `v` does not declare. Without them, a later version could read a value that the
+ * user gives after seeing only the handle.
+ */
+const HANDLES_KEPT_SQL = `ARRAY(SELECT g FROM unnest(i.granted_capabilities) g
+  WHERE g LIKE 'secrets.%:%'
+    AND NOT EXISTS (SELECT 1 FROM unnest(v.capabilities) w WHERE split_part(w, ':', 1) = split_part(g, ':', 1)))`;
 /** Limits one sweep; the next sweep handles the rest. */
 const SWEEP_LIMIT = 1_000;
 
@@ -48,6 +56,18 @@ export async function beginUpdate(
   );
   await queueUpdate(tx, queues, installation);
 }
+
+/**
+ * Ends the possible return to a previous version that has more access than the current one. Call it when the user gives a value:
+ * they trust the current version with it.
+ */
+export const forgetWiderVersion = (tx: Queryable, installationId: string): Promise<number> =>
+  changeRows(
+    tx,
+    `UPDATE installations SET previous_version_id = NULL, previous_grants = NULL
+      WHERE id = $1 AND NOT previous_grants <@ granted_capabilities`,
+    [installationId],
+  );
 
 /** Lets a supervisor try the update under way now. */
 export const queueUpdate = (tx: Queryable, queues: Queues, { id, accountId }: Updated): Promise<void> =>
@@ -115,6 +135,7 @@ export async function completeUpdate(pool: WritingPool, queues: Queues, update: 
     const state = locked && (await loadUpdateState(tx, update.installationId));
     // Its user may have removed a secret that it requires while it started.
     if (!locked || !state || !mayUpdate(state)) return null;
+    await allowTargetSecrets(tx, update.installationId);
     const updatedAt = await findValue<string>(
       tx,
       `UPDATE installations i
@@ -124,8 +145,9 @@ export async function completeUpdate(pool: WritingPool, queues: Queues, update: 
               previous_version_id = CASE WHEN i.rollback_reason IS NULL
                                          THEN nullif(i.current_version_id, i.target_version_id) END,
               previous_grants = CASE WHEN i.rollback_reason IS NULL THEN i.granted_capabilities END,
-              granted_capabilities = CASE WHEN i.rollback_reason IS NULL THEN v.capabilities
+              granted_capabilities = CASE WHEN i.rollback_reason IS NULL THEN v.capabilities || ${HANDLES_KEPT_SQL}
                                           ELSE coalesce(i.previous_grants, v.capabilities) END,
+              pending_version_id = nullif(i.pending_version_id, i.target_version_id),
               current_version_id = i.target_version_id, status = 'ready', status_reason = NULL,
               moved_at = clock_timestamp(), updated_at = clock_timestamp(), ${ENDED_SQL}
          FROM versions v WHERE i.id = $1 AND v.id = i.target_version_id

@@ -29,8 +29,8 @@ const NAMES = Object.keys(hostCalls) as HostCallName[];
 
 interface ScriptedSecrets {
   readonly values: Readonly<Record<string, string>>;
-  /** By secret of which the plugin gets a handle: how the host uses it. */
-  readonly uses: Readonly<Record<string, readonly string[]>>;
+  /** By secret that the package declares: how the host uses it. Null: the plugin reads its value. */
+  readonly uses: Readonly<Record<string, readonly string[] | null>>;
 }
 
 export class ScriptedHost {
@@ -52,8 +52,14 @@ export class ScriptedHost {
     files: readonly FolderFile[],
   ) {
     this.#granted = granted;
-    const read = async (name: string) => (Object.hasOwn(values, name) ? (values[name] ?? null) : null);
-    this.#source = { installationId: 'test', uses, read };
+    this.#source = {
+      installationId: 'test',
+      names: Object.keys(uses),
+      read: async (name) => {
+        if (!Object.hasOwn(values, name) || !Object.hasOwn(uses, name)) return null;
+        return { value: values[name] ?? '', uses: uses[name] ?? null };
+      },
+    };
     this.#answers = new Map([...defaults(this.#handles, this.#source), ...assets(files), ...scripted(script, granted)]);
   }
 
@@ -151,8 +157,8 @@ function defaults(handles: SecretHandles, source: SecretSource): [string, Answer
     [
       'secrets.get',
       async ({ name }) => {
-        const value = await source.read(String(name));
-        return value === null || !Object.hasOwn(source.uses, String(name)) ? value : handles.make('test', String(name));
+        const secret = await source.read(String(name));
+        return secret && (secret.uses === null ? secret.value : handles.make('test', String(name)));
       },
     ],
     [

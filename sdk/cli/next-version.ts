@@ -58,13 +58,13 @@ function chooseStep(changes: Changes, semVer: string): 'major' | 'minor' | 'patc
 function compareVersions(before: Contents, after: Contents): Changes {
   const needs = listNeeds(after.capabilities);
   // A user may have stored each secret for an earlier version.
-  const secrets = needs.flatMap((name) => /^secrets\.([^:]+)/.exec(name)?.[1] ?? []);
+  const names = needs.flatMap((name) => /^secrets\.([^:]+)/.exec(name)?.[1] ?? []);
   const [old, now] = [listDiscovered(before.discovered), listDiscovered(after.discovered)];
   return {
     added: now.filter((name) => !old.includes(name)),
     removed: old.filter((name) => !now.includes(name)),
     narrowed: findNarrowedTools(before.discovered, after.discovered),
-    requested: findMissingCapabilities(needs, before.capabilities, secrets),
+    requested: findMissingCapabilities(needs, before.capabilities, { names, allowed: before.capabilities }),
   };
 }
 

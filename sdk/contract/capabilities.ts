@@ -120,27 +120,54 @@ export function isGranted(row: HostRow, granted: readonly string[]): boolean {
  * The capabilities of `wanted` that `granted` does not cover. A full grant covers its `:read` form, `*.example.com` covers
  * the hosts below it, and a secret may be used in fewer ways, but not in others.
  *
- * @param storedSecrets names of the secrets whose values the user has given
+ * @param secrets those whose values the user has given: what they allow counts, also where versions in between did not
+ * declare them
  */
 export function findMissingCapabilities(
   wanted: readonly string[],
   granted: readonly string[],
-  storedSecrets: readonly string[] = [],
+  secrets: GivenSecrets = { names: [], allowed: [] },
 ): string[] {
-  return wanted.filter(
-    (capability) =>
-      !isNewSecret(capability, granted, storedSecrets) && !granted.some((grant) => isCovered(capability, grant)),
-  );
+  return wanted.filter((capability) => {
+    const [, name] = SECRET.exec(capability) ?? [];
+    if (name !== undefined && secrets.names.includes(name))
+      return !secrets.allowed.some((one) => isCovered(capability, one));
+    // The user gives the value of a new secret after seeing how it is used.
+    const isNew = name !== undefined && !granted.some((grant) => grant.startsWith(`secrets.${name}:`));
+    return !isNew && !granted.some((grant) => isCovered(capability, grant));
+  });
+}
+
+/** The secrets of an installation that have a value. */
+export interface GivenSecrets {
+  readonly names: readonly string[];
+  /** The capabilities about them that the user allowed. */
+  readonly allowed: readonly string[];
 }
 
 /**
- * Whether a capability is about a secret whose value the user gives after seeing how it is used. Not if there is a value, also
- * one that was given to an earlier version: versions between them may not have declared the secret.
+ * How a plugin may use the value of a secret: not further than its version declares and its user allowed.
+ *
+ * @param declared the uses of its handle; null: the version reads the value
+ * @param allowed capabilities about secrets; null: all that is declared
+ * @returns null: it may read the value
  */
-function isNewSecret(capability: string, granted: readonly string[], storedSecrets: readonly string[]): boolean {
-  const [, name] = SECRET.exec(capability) ?? [];
-  if (name === undefined || storedSecrets.includes(name)) return false;
-  return !granted.some((grant) => grant.startsWith(`secrets.${name}:`));
+export function limitSecretUses(
+  name: string,
+  declared: readonly string[] | null,
+  allowed: readonly string[] | null,
+): readonly string[] | null {
+  if (allowed === null || allowed.includes(`secrets.${name}`)) return declared;
+  const prefix = `secrets.${name}:`;
+  const uses = allowed.filter((one) => one.startsWith(prefix)).map((one) => one.slice(prefix.length));
+  return declared === null ? uses : declared.filter((use) => uses.includes(use));
+}
+
+/** The capabilities that both sets cover, each in its narrower form. */
+export function intersectCapabilities(one: readonly string[], other: readonly string[]): string[] {
+  const isCoveredBy = (grants: readonly string[]) => (capability: string) =>
+    grants.some((grant) => isCovered(capability, grant));
+  return [...new Set([...one.filter(isCoveredBy(other)), ...other.filter(isCoveredBy(one))])];
 }
 
 function isCovered(capability: string, grant: string): boolean {

@@ -120,19 +120,15 @@ export function resolveSettings(manifest: Manifest, stored: Readonly<Record<stri
   return Object.fromEntries(values);
 }
 
-/** By secret, how the host uses it for the plugin. Secrets that the plugin reads itself are left out. */
-export function listSecretUses({ secrets }: Manifest): Record<string, readonly string[]> {
-  const entries = Object.entries(secrets).flatMap(([name, { use }]): [string, readonly string[]][] =>
-    use ? [[name, use]] : [],
-  );
-  return Object.fromEntries(entries);
-}
+/** By secret, how the host uses it for the plugin. Null: the plugin reads it itself. */
+export const listSecretUses = ({ secrets }: Manifest): Record<string, readonly string[] | null> =>
+  Object.fromEntries(Object.entries(secrets).map(([name, { use }]) => [name, use ?? null]));
 
-/** The capabilities that follow from a version's secrets: to read each, or to have the host use it. */
-export const listSecretCapabilities = ({ secrets }: Manifest): string[] =>
-  Object.entries(secrets).flatMap(([name, { use }]) =>
-    use ? use.map((one) => `secrets.${name}:${one}`) : [`secrets.${name}`],
-  );
+/** The capabilities that follow from a version's secrets, or from one of them: to read it, or to have the host use it. */
+export const listSecretCapabilities = ({ secrets }: Manifest, only?: string): string[] =>
+  Object.entries(secrets)
+    .filter(([name]) => only === undefined || name === only)
+    .flatMap(([name, { use }]) => (use ? use.map((one) => `secrets.${name}:${one}`) : [`secrets.${name}`]));
 
 /** The names of required settings and secrets without a value. Empty when the installation can run. */
 export function findMissingConfiguration(

@@ -518,7 +518,7 @@ export const hostCalls = {
     ...read,
     capability: null,
     audit: 'none',
-    doc: 'Returns the value of a secret of this installation, or null. For a secret with a `use` in the frontmatter it returns a handle: a string that `host.http.fetch` replaces in headers, and `webhooks.verify…` accepts as the secret.',
+    doc: 'Returns the value of a secret that the frontmatter declares, or null if the user has not set it. For a secret with a `use`, or a value that the user gave for a use, it returns a handle: a string that `host.http.fetch` replaces in headers, and `webhooks.verify…` accepts as the secret.',
     params: { name: p.surfaceName },
     result: z.string().nullable(),
   },

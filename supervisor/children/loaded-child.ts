@@ -116,7 +116,7 @@ export class LoadedChild {
         sourceName: formatSourceName(plugin),
         members: deps.hostCallRouter.listMembers(plugin.granted),
         settings: plugin.settings,
-        secretNames: [...plugin.secretNames],
+        secretNames: plugin.secretNames.filter((name) => Object.hasOwn(plugin.secretUses, name)),
         expected: plugin.registrations,
       });
       return loadedChild;

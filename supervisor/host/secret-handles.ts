@@ -11,13 +11,18 @@ const PREFIX = 'secret:';
 const HTTP_USE = 'http:';
 export const WEBHOOKS_USE = 'webhooks';
 
-/** The declared uses of an installation's secrets, and access to their values. */
+/** The secrets that the running version of an installation declares. */
 export interface SecretSource {
   readonly installationId: string;
-  /** By name, the uses that the frontmatter declares. */
-  readonly uses: Readonly<Record<string, readonly string[]>>;
-  /** Null: the user has not set it. */
-  read(name: string): Promise<string | null>;
+  readonly names: readonly string[];
+  /** Null: the user has not set it, or the version does not declare it. */
+  read(name: string): Promise<Secret | null>;
+}
+
+interface Secret {
+  readonly value: string;
+  /** How the host may use it for the plugin. Null: the plugin may read it. */
+  readonly uses: readonly string[] | null;
 }
 
 /** Makes and resolves handles. A handle is not secret, but must not be guessable: untrusted text that a plugin forwards in a header could contain a guessed one. */
@@ -33,9 +38,9 @@ export class SecretHandles {
   }
 
   /** Returns the names of the secrets whose handles the text contains. */
-  findNames(text: string, { installationId, uses }: Pick<SecretSource, 'installationId' | 'uses'>): string[] {
+  findNames(text: string, { installationId, names }: Pick<SecretSource, 'installationId' | 'names'>): string[] {
     if (!text.includes(PREFIX)) return [];
-    return Object.keys(uses).filter((name) => text.includes(this.make(installationId, name)));
+    return names.filter((name) => text.includes(this.make(installationId, name)));
   }
 
   /** @throws HostError when the text is not a handle, or the secret has no value or another use */
@@ -43,8 +48,7 @@ export class SecretHandles {
     const [name] = this.findNames(handle, source);
     if (name === undefined || handle !== this.make(source.installationId, name))
       throw new HostError('this is not a valid handle of a secret; get the handle again with host.secrets.get(name)');
-    requireUse(name, use, source);
-    return readValue(name, source);
+    return readFor(use, name, source);
   }
 
   /** @throws HostError if the text contains a handle, because the host fills in headers only */
@@ -72,9 +76,8 @@ export class SecretHandles {
     for (const [header, given] of Object.entries(headers)) {
       let text = given;
       for (const name of this.findNames(given, source)) {
-        requireUse(name, `${HTTP_USE}${hostname}`, source);
+        const value = await readFor(`${HTTP_USE}${hostname}`, name, source);
         if (!isSafe) throw new HostError(`the secret ${name} is sent over https: only`);
-        const value = await readValue(name, source);
         mask.add(name, value);
         // The value as it looks in a header's bytes.
         mask.add(name, Buffer.from(value).toString('latin1'));
@@ -87,17 +90,12 @@ export class SecretHandles {
   }
 }
 
-function requireUse(name: string, use: string, { uses }: SecretSource): void {
-  const declared = Object.hasOwn(uses, name) ? (uses[name] ?? []) : [];
-  if (declared.includes(use)) return;
-  const list = declared.join(', ');
+/** @throws HostError when the secret has no value or another use */
+async function readFor(use: string, name: string, source: SecretSource): Promise<string> {
+  const secret = await source.read(name);
+  if (secret === null) throw new HostError(`the secret ${name} is not set`);
+  if (secret.uses === null || secret.uses.includes(use)) return secret.value;
   throw new HostError(
-    `the secret ${name} is declared for ${list}, not for ${use}; add it to the secret’s “use” in readme.md`,
+    `the secret ${name} is declared for ${secret.uses.join(', ')}, not for ${use}; add it to the secret’s “use” in readme.md`,
   );
-}
-
-async function readValue(name: string, source: SecretSource): Promise<string> {
-  const value = await source.read(name);
-  if (value === null) throw new HostError(`the secret ${name} is not set`);
-  return value;
 }

@@ -3,6 +3,7 @@ import type { Pool } from 'pg';
 import { readSecret, type SecretKeys } from '../../db/files/secrets.ts';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { verifySignature } from '../../sandbox-child/webhook-signatures.ts';
+import { limitSecretUses } from '../../sdk/contract/capabilities.ts';
 import type { SecretMasks } from '../records/secret-mask.ts';
 import { HostError, type HostHandlers } from './host-call.ts';
 import { SecretHandles, type SecretSource, WEBHOOKS_USE } from './secret-handles.ts';
@@ -14,11 +15,9 @@ export class Secrets {
   readonly handles = new SecretHandles();
   readonly calls: Pick<HostHandlers, Calls> = {
     'secrets.get': async ({ plugin }, { name }) => {
-      const source = this.sourceOf(plugin);
-      const value = await source.read(name);
-      return value === null || !Object.hasOwn(source.uses, name)
-        ? value
-        : this.handles.make(source.installationId, name);
+      const secret = await this.sourceOf(plugin).read(name);
+      if (secret === null) return null;
+      return secret.uses === null ? secret.value : this.handles.make(plugin.installationId, name);
     },
     'secrets.verify': async ({ plugin }, { scheme, headers, bodyBytes, handle, options }) => {
       const secret = await this.handles.open(handle, WEBHOOKS_USE, this.sourceOf(plugin));
@@ -43,12 +42,15 @@ export class Secrets {
   sourceOf({ installationId, secretUses }: InstalledPlugin): SecretSource {
     return {
       installationId,
-      uses: secretUses,
+      names: Object.keys(secretUses),
       read: async (name) => {
-        const value = await readSecret(this.#pool, this.#keys, installationId, name);
+        const declared = Object.hasOwn(secretUses, name) ? secretUses[name] : undefined;
+        if (declared === undefined) return null;
+        const secret = await readSecret(this.#pool, this.#keys, installationId, name);
+        if (secret === null) return null;
         // Masked before anything uses it: the user may have changed it since the child started.
-        if (value !== null) this.#masks.open(installationId).add(name, value);
-        return value;
+        this.#masks.open(installationId).add(name, secret.value);
+        return { value: secret.value, uses: limitSecretUses(name, declared, secret.allowed) };
       },
     };
   }

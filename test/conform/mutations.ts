@@ -82,7 +82,7 @@ export const mutations: readonly Mutation[] = [
   {
     row: 'An update that asks for more access is applied only after accept-update with its versionId.',
     file: 'api/installations/version-rollout.ts',
-    from: 'return isCovered(grantedCapabilities, capabilities) && isComplete',
+    from: 'return isCovered(installation, version.capabilities) && isComplete',
     to: 'return isComplete',
   },
   {
@@ -202,8 +202,8 @@ export const mutations: readonly Mutation[] = [
   {
     row: 'A secret with `use` is a handle',
     file: 'supervisor/host/secrets.ts',
-    from: '!Object.hasOwn(source.uses, name)',
-    to: 'Object.hasOwn(source.uses, name)',
+    from: 'secret.uses === null ? secret.value',
+    to: 'secret.uses !== null ? secret.value',
   },
   {
     row: 'A number that would become another one',

@@ -41,8 +41,8 @@ export interface PluginSource {
   readonly semVer?: string;
   readonly status?: string;
   readonly required?: boolean;
-  /** Secrets of which the plugin gets handles, and how the host uses them. */
-  readonly secretUses?: Readonly<Record<string, readonly string[]>>;
+  /** By declared secret, how the host uses its handles; null: the plugin reads it, as all others of `secrets`. */
+  readonly secretUses?: Readonly<Record<string, readonly string[] | null>>;
   readonly files?: Readonly<Record<string, string | Uint8Array>>;
   readonly discovered?: unknown;
   /** For code that cannot be introspected: what its version is said to register. */
@@ -284,8 +284,9 @@ async function addVersion(base: Omit<Base, 'notify'>, pluginId: string, source: 
   const capabilities = [...(source.capabilities ?? []), ...listRegisteredCapabilities(registrations as never)].sort();
   const versionId = randomUUIDv7();
   const settings = Object.fromEntries(Object.keys(source.settings ?? {}).map((name) => [name, { required: false }]));
-  const uses = Object.entries(source.secretUses ?? {});
-  const secrets = Object.fromEntries(uses.map(([name, use]) => [name, { required: false, use }]));
+  const read = Object.fromEntries(Object.keys(source.secrets ?? {}).map((name) => [name, null]));
+  const uses = Object.entries({ ...read, ...source.secretUses });
+  const secrets = Object.fromEntries(uses.map(([name, use]) => [name, { required: false, ...(use && { use }) }]));
   await base.pool.query(
     `INSERT INTO versions (id, plugin_id, semver, status, source_sha256, bundle_sha256, size_bytes, manifest, readme,
        capabilities, added_capabilities, discovered, registrations, source_map_sha256)

@@ -1220,7 +1220,7 @@ export declare const hostCalls: {
         readonly readable: true;
         readonly capability: null;
         readonly audit: 'none';
-        readonly doc: 'Returns the value of a secret of this installation, or null. For a secret with a `use` in the frontmatter it returns a handle: a string that `host.http.fetch` replaces in headers, and `webhooks.verify…` accepts as the secret.';
+        readonly doc: 'Returns the value of a secret that the frontmatter declares, or null if the user has not set it. For a secret with a `use`, or a value that the user gave for a use, it returns a handle: a string that `host.http.fetch` replaces in headers, and `webhooks.verify…` accepts as the secret.';
         readonly params: {
             readonly name: z.ZodString;
         };

@@ -69,28 +69,70 @@ t.test('a plugin that had handles of a secret reads it, or uses it elsewhere, on
   t.match(await installation.get(), { pendingUpdate: null }, 'what reads the value may be restricted to a handle');
 });
 
-t.test(
-  'a value that the user gave is used by no later version without consent, also if others in between do not declare it',
-  async (t) => {
-    const declaring = (secrets: string) => ({ ...MINIMAL, 'readme.md': readmeWith(`capabilities: []\n${secrets}`) });
-    const plugin = await listed(declaring('secrets: { key: { use: [webhooks] } }'));
-    const installation = await installs(ben, plugin.slug);
-    const configured = await ben.post(`${installation.path}/configure`, { secrets: { key: 's3cret' } });
-    t.match(configured, { status: 200, body: { secretNames: ['key'] } });
-    await plugin.publish('1.0.1', declaring(''));
-    await move(installation.id);
-    t.match(await installation.get(), { currentSemVer: '1.0.1', pendingUpdate: null, secretNames: ['key'] });
+const declaring = (secrets: string, ...capabilities: string[]) => ({
+  ...MINIMAL,
+  'readme.md': readmeWith(`capabilities: ${JSON.stringify(capabilities)}\n${secrets}`),
+});
+const USED = 'secrets: { key: { use: [webhooks] } }';
+const READ = 'secrets: { key: {} }';
+const giveKey = (path: string, key: string | null = 's3cret') => ben.post(`${path}/configure`, { secrets: { key } });
 
-    await plugin.publish('1.0.2', declaring('secrets: { key: { use: [webhooks] } }'));
-    t.match(await installation.get(), { pendingUpdate: { added: ['secrets.key:webhooks'] } }, 'the same use');
-    await plugin.publish('1.0.3', declaring('secrets: { key: {} }'));
-    const { pendingUpdate } = await installation.get();
-    t.match(pendingUpdate, { semVer: '1.0.3', added: ['secrets.key'] }, 'the value itself');
-    await ben.post(`${installation.path}/configure`, { secrets: { key: null } });
-    await plugin.publish('1.0.4', declaring('secrets: { key: {} }'));
-    t.match(await installation.get(), { pendingUpdate: null }, 'a secret without a value is new');
-  },
-);
+t.test('versions that do not declare a secret do not change what its user allowed', async (t) => {
+  const plugin = await listed(declaring(USED));
+  const installation = await installs(ben, plugin.slug);
+  t.match(await giveKey(installation.path), { status: 200, body: { secretNames: ['key'] } });
+  await plugin.publish('1.0.1', declaring(''));
+  await move(installation.id);
+  t.match(await installation.get(), { currentSemVer: '1.0.1', pendingUpdate: null, secretNames: ['key'] });
+  await plugin.publish('1.0.2', declaring(READ));
+  t.match(await installation.get(), { pendingUpdate: { semVer: '1.0.2', added: ['secrets.key'] } });
+  await plugin.publish('1.0.3', declaring(USED));
+  await move(installation.id);
+  t.match(await installation.get(), { currentSemVer: '1.0.3', pendingUpdate: null }, 'the same use');
+});
+
+t.test('a user who saw that a plugin has a handle is asked before a version reads the value', async (t) => {
+  const plugin = await listed(declaring(USED));
+  const installation = await installs(ben, plugin.slug);
+  await plugin.publish('1.0.1', declaring(''));
+  await move(installation.id);
+  await plugin.publish('1.0.2', declaring(READ));
+  t.match(await installation.get(), { currentSemVer: '1.0.1', pendingUpdate: { added: ['secrets.key'] } });
+});
+
+t.test('a value is given for the use that the form shows: that of the version of the update under way', async (t) => {
+  const plugin = await listed(declaring(READ));
+  const installation = await installs(ben, plugin.slug);
+  await plugin.publish('1.0.1', declaring(USED));
+  await giveKey(installation.path);
+  const readAllowed = async () => {
+    const sql = 'SELECT capabilities FROM installation_secrets WHERE installation_id = $1';
+    return (await api.pool.query(sql, [installation.id])).rows[0].capabilities.toSorted();
+  };
+  t.same(await readAllowed(), ['secrets.key:webhooks'], 'the version that runs may read it, but not this value');
+  await move(installation.id);
+  const versionId = await plugin.publish('1.0.2', declaring(READ));
+  t.match(await installation.get(), { pendingUpdate: { added: ['secrets.key'] } });
+  t.match(await ben.post(`${installation.path}/accept-update`, { versionId }), { status: 200 });
+  await move(installation.id);
+  t.same(await readAllowed(), ['secrets.key', 'secrets.key:webhooks'], 'the consent allows more');
+});
+
+t.test('after a user gave a value, no crash loop returns to a version with more access', async (t) => {
+  const previousOf = async (id: string) => {
+    const sql = 'SELECT previous_version_id AS previous FROM installations WHERE id = $1';
+    return (await api.pool.query(sql, [id])).rows[0].previous;
+  };
+  const plugin = await listed(declaring(READ, 'host.workspace'));
+  const installation = await installs(ben, plugin.slug);
+  await plugin.publish('1.0.1', declaring(READ));
+  await move(installation.id);
+  t.equal(await previousOf(installation.id), plugin.first);
+  await giveKey(installation.path, null);
+  t.equal(await previousOf(installation.id), plugin.first, 'no value was given');
+  await giveKey(installation.path);
+  t.equal(await previousOf(installation.id), null);
+});
 
 t.test('an installation older than the rule keeps running with what it has, and can be asked', async (t) => {
   const plugin = await listed(saying('One.', 'host.workspace'));

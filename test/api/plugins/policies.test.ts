@@ -70,8 +70,14 @@ t.test('Latest is the highest that is published, pre-releases only among themsel
 });
 
 t.test('grants cover themselves, their :read form and subdomains', async (t) => {
-  const covers = (granted: readonly string[], wanted: readonly string[], ...secretNames: string[]) =>
-    isCovered({ grantedCapabilities: granted, secretNames }, wanted);
+  const covers = (
+    granted: readonly string[],
+    wanted: readonly string[],
+    secrets: Readonly<Record<string, readonly string[]>> = {},
+  ) => {
+    const [secretNames, secretsAllow] = [Object.keys(secrets), Object.values(secrets).flat()];
+    return isCovered({ grantedCapabilities: granted, secretNames, secretsAllow }, wanted);
+  };
   t.ok(covers(['host.workspace', 'host.http:*.example.com'], ['host.workspace:read', 'host.http:a.example.com']));
   t.notOk(covers(['host.workspace:read'], ['host.workspace']));
   t.notOk(covers(['host.http:*.example.com'], ['host.http:example.com']));
@@ -79,10 +85,14 @@ t.test('grants cover themselves, their :read form and subdomains', async (t) => 
   t.notOk(covers(['host.http:*.example.com'], ['host.http:evilexample.com']));
   t.notOk(covers(['tools.a'], ['tools.a', 'tools.b']));
   t.ok(covers([], ['secrets.a']), 'the user gives its value');
-  t.notOk(covers([], ['secrets.a'], 'a'), 'the user gave its value to an earlier version');
-  t.ok(covers(['secrets.a'], ['secrets.a:webhooks'], 'a'));
-  t.notOk(covers(['secrets.a'], ['secrets.ab:webhooks'], 'a', 'ab'));
-  const grants = { grantedCapabilities: ['a', 'b'], secretNames: [] };
+  t.notOk(covers(['secrets.a:webhooks'], ['secrets.a']), 'the user saw that it has a handle');
+  t.ok(covers(['secrets.a'], ['secrets.a:webhooks']));
+  t.ok(covers([], ['secrets.a'], { a: ['secrets.a'] }), 'the value was given to be read');
+  t.ok(covers([], ['secrets.a:webhooks'], { a: ['secrets.a'] }));
+  t.notOk(covers(['secrets.a'], ['secrets.a'], { a: ['secrets.a:webhooks'] }), 'the value was given to be used');
+  t.notOk(covers(['secrets.a'], ['secrets.a'], { a: [] }));
+  t.notOk(covers(['secrets.a'], ['secrets.ab:webhooks'], { a: ['secrets.a'], ab: [] }));
+  const grants = { grantedCapabilities: ['a', 'b'], secretNames: [], secretsAllow: [] };
   t.same(diffCapabilities(grants, ['b', 'c']), { added: ['c'], removed: ['a'] });
 });
 

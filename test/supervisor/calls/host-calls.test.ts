@@ -154,6 +154,25 @@ t.test('a plugin reads only the secrets of its installation', async (t) => {
   t.same(await run(fixture, 'two-2'), [[...'for two'], null]);
 });
 
+t.test(
+  'a plugin reads no secret that its version does not declare, and none further than its user allowed',
+  async (t) => {
+    const fixture = shared.withNewAccount();
+    // Split, because values of secrets are masked in answers.
+    const code = tool(
+      'return { content: [{ type: "json", json: [...(await host.secrets.get("key")) ?? ["none"]] }] };',
+    );
+    const made = await fixture.install({ slug: 'trusted', secrets: { key: 'given' }, code });
+    t.same(await run(fixture, 'trusted'), [...'given']);
+    await fixture.update(made, { slug: 'trusted', code, semVer: '1.0.1' });
+    t.same(await run(fixture, 'trusted'), ['none']);
+    await fixture.update(made, { slug: 'trusted', code, semVer: '1.0.2', secretUses: { key: null } });
+    const sql = 'UPDATE installation_secrets SET capabilities = $2 WHERE installation_id = $1';
+    await fixture.pool.query(sql, [made.installationId, ['secrets.key:webhooks']]);
+    t.match(String(await run(fixture, 'trusted')).replaceAll(',', ''), /^secret:key:[0-9a-f]{32}$/);
+  },
+);
+
 t.test('a host call uses the session of its handler, and the access ends with the handler', async (t) => {
   const fixture = shared.withNewAccount();
   const made = await fixture.install({

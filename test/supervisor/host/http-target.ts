@@ -12,7 +12,7 @@ import type { BodyPart, StreamBounds } from '../../../supervisor/host/http/body-
 import type { Exchange } from '../../../supervisor/host/http/exchange.ts';
 import { openHttp } from '../../../supervisor/host/http/http.ts';
 import { LiveInstallation } from '../../../supervisor/host/live-installation.ts';
-import { SecretHandles } from '../../../supervisor/host/secret-handles.ts';
+import { SecretHandles, type SecretSource } from '../../../supervisor/host/secret-handles.ts';
 import type { Teardown } from '../../runner/harness.ts';
 import { type DnsServer, startDns } from './dns-server.ts';
 
@@ -95,7 +95,14 @@ export async function pluginWith(
   const dns = await startDns(test);
   const allowPrivate = new Set<string>();
   const handles = new SecretHandles();
-  const source = { installationId: 'one', uses, read: async (name: string) => secrets[name] ?? null };
+  const source: SecretSource = {
+    installationId: 'one',
+    names: Object.keys(uses),
+    read: async (name) => {
+      const value = secrets[name];
+      return value === undefined ? null : { value, uses: uses[name] ?? null };
+    },
+  };
   const exchange = { allowPrivate, dnsServers: [dns.address], ...options };
   const { calls, bodies } = openHttp(exchange, { handles, sourceOf: () => source }, bounds, arriving);
   const granted = hosts.map((host) => `host.http:${host}`);
