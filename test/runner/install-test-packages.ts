@@ -135,7 +135,7 @@ async function runNpm(folder: string, onFetch: () => void): Promise<void> {
   const errors: string[] = [];
   createInterface(child.stderr).on('line', (line) => {
     if (/^npm http .*\.tgz /.test(line)) onFetch();
-    else if (/^npm error /.test(line)) errors.push(line);
+    else if (/^npm (error|ERR!) /.test(line)) errors.push(line);
   });
   const code = await new Promise<number | string>((resolve) => {
     child.once('error', (error) => resolve(String(error)));
