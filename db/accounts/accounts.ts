@@ -6,7 +6,16 @@ import type { Page } from '../postgres/cursors.ts';
 import { notifyAccountChanged } from '../postgres/notifications.ts';
 import { orderedId } from '../postgres/ordered-id.ts';
 import { inTransaction } from '../postgres/pool.ts';
-import { changeRows, findRow, hasRow, listRows, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
+import {
+  changeRows,
+  findRow,
+  hasRow,
+  listRows,
+  listValues,
+  type PageQuery,
+  type Queryable,
+  readPage,
+} from '../postgres/rows.ts';
 
 /** The issuer of the tokens that Bulkhead signs itself. */
 export const BUILT_IN_ISSUER = 'bulkhead';
@@ -82,10 +91,11 @@ export function moveAccounts(pool: Pool, issuer: string, names: readonly string[
     for (const { id, subject } of moved) {
       const place = `moved ${id}`;
       await tx.query('UPDATE accounts SET subject = $2 WHERE id = $1', [id, place]);
-      const change = 'UPDATE accounts SET issuer = $3 WHERE issuer = $1 AND subject = $2';
-      await tx.query(change, [issuer, subject, BUILT_IN_ISSUER]);
+      const displace = 'UPDATE accounts SET issuer = $3 WHERE issuer = $1 AND subject = $2 RETURNING id';
+      const displaced = await listValues<string>(tx, displace, [issuer, subject, BUILT_IN_ISSUER]);
       await tx.query('UPDATE accounts SET issuer = $2, subject = $3 WHERE id = $1', [id, issuer, subject]);
-      await notifyAccountChanged(tx, id);
+      // Tokens of the other issuer are cached with the account that is displaced.
+      for (const changed of [id, ...displaced]) await notifyAccountChanged(tx, changed);
     }
     return moved.map(({ name }) => name);
   });

@@ -1,5 +1,6 @@
 import t from 'tap';
-import { findOrCreateAccount, setOperator } from '../../db/accounts/accounts.ts';
+import { findOrCreateAccount, moveAccounts, setOperator } from '../../db/accounts/accounts.ts';
+import { openListener } from '../../db/postgres/listener.ts';
 import { SignIn } from '../../service/identity/sign-in.ts';
 import { InvalidTokenError, openVerifier, type TokenVerifier } from '../../service/identity/tokens.ts';
 import { testDatabase } from '../runner/harness.ts';
@@ -37,6 +38,23 @@ t.test('a token of an issuer is not the account of the same name from before', a
   const account = await new SignIn(pool, await openVerifier(settings)).signIn(await issuer.token());
   t.match(account, { operator: false, issuer: issuer.url, name: `${CLIENT}@${new URL(issuer.url).host}` });
   t.not(account.id, local.id);
+});
+
+t.test('accounts that change places are those of their new tokens at once', async (t) => {
+  const issuer = 'https://moving.example';
+  const identity = { issuer, subject: 'zoe', tokenId: null, issuedAt: null, expiresAt: Date.now() + 1e9 };
+  const signing = new SignIn(pool, { verify: async () => identity });
+  const listener = await openListener(pool, (error) => t.error(error));
+  const following = await signing.follow(listener);
+  t.teardown(async () => {
+    await following.close();
+    await listener.close();
+  });
+  const { id: before } = await findOrCreateAccount(pool, 'zoe');
+  t.not((await signing.signIn('theirs')).id, before);
+  await moveAccounts(pool, issuer, ['zoe']);
+  await listener.catchUp();
+  t.equal((await signing.signIn('theirs')).id, before);
 });
 
 t.test('a verified token is cached until its expiry at most; a rejected one is verified again', async (t) => {
