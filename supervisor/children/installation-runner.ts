@@ -401,12 +401,21 @@ export class InstallationRunner {
     const loadedChild = this.#handover?.loadedChild;
     this.#handover = null;
     if (!loadedChild) return;
+    // Its children still run calls while they drain, and one may be starting.
+    this.#installation.restrictTo(plugin);
     this.#installation = loadedChild.installation;
     this.#installation.update(plugin);
+    this.#restrictDraining();
     this.#policy = fresh;
     this.#refused = null;
     this.#endInspectionOfDraft(plugin);
     this.#switchTo(loadedChild);
+  }
+
+  /** Revokes from the children of replaced versions what the current one does not have. */
+  #restrictDraining(): void {
+    for (const { installation } of this.#draining)
+      if (installation !== this.#installation) installation.restrictTo(this.plugin);
   }
 
   #endInspectionOfDraft({ semVer }: InstalledPlugin): void {
@@ -424,6 +433,7 @@ export class InstallationRunner {
       return;
     }
     this.#installation.update(plugin);
+    this.#restrictDraining();
     if (before.updatedAt !== plugin.updatedAt) {
       // A new version, a configure or a resume may have fixed the failure.
       this.#policy = fresh;

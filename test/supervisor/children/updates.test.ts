@@ -1,5 +1,6 @@
 /** Updates are transactions: what the API calls current is what answers, whatever the new version does. */
 import t from 'tap';
+import { saveSecret } from '../../../db/files/secrets.ts';
 import { ROLLBACK_EXITS } from '../../../supervisor/children/fleet-bounds.ts';
 import { INTERRUPTIONS_MAX } from '../../../supervisor/children/restart-policy.ts';
 import { startApiFixture } from '../../api/api-fixture.ts';
@@ -50,6 +51,8 @@ async function openCase(first = answering('1.0.0')) {
     ended: () => eventually(async () => (await user.get(path)).body.updateUnderWay === null),
   };
 }
+
+type Case = Awaited<ReturnType<typeof openCase>>;
 
 async function listLines({ supervisor, pool }: SupervisorFixture, { installationId }: Installed): Promise<string[]> {
   await supervisor.logs.flush();
@@ -139,6 +142,77 @@ t.test('calls go on during an update, and each is answered by what is current', 
   await load;
   t.ok(seen.size > 1, `answered: ${[...seen].join(', ')}`);
 });
+
+/** A tool that works until it may not write any more, and then returns what it can still do. */
+const WORKING = `tools.slow = { description: 'Works for long', parameters: {}, handler: async () => {
+  const reasonOf = (error) => error.message;
+  for (let left = 450; ; left -= 1) {
+    const written = await host.workspace.write('notes', 'x').then(() => 'written', reasonOf);
+    host.log('working');
+    if (left === 0 || written !== 'written') {
+      const read = await host.workspace.readText('notes').catch(reasonOf);
+      const secret = await host.secrets.get('key');
+      return JSON.stringify({ written, read, secret });
+    }
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+} };`;
+const secrets = { key: 'sesame-of-the-user' };
+const full: Partial<PluginSource> = { capabilities: ['host.workspace', 'secrets.key'], secrets };
+const nothingLeft = {
+  written: 'host.workspace.write is not granted',
+  read: 'host.workspace.readText is not granted',
+  secret: null,
+};
+
+const reductions: Record<string, { takeAway: (opened: Case) => Promise<unknown>; left: object }> = {
+  'its user pins a version with less': {
+    takeAway: async ({ user, path, made }) => {
+      const change = { versionPolicy: 'Pinned', pinnedVersionId: made.versionId };
+      const { body } = await user.patch(path, change);
+      t.match(body, { currentSemVer: '1.0.0' });
+      t.notOk(body.grantedCapabilities.includes('host.workspace'));
+    },
+    left: nothingLeft,
+  },
+  'an update needs less': {
+    takeAway: ({ begin }) => begin(answering('1.2.0', WORKING)),
+    left: nothingLeft,
+  },
+  'the second of two updates needs less': {
+    takeAway: async ({ begin, get }) => {
+      await begin({ ...answering('1.2.0', WORKING), ...full });
+      await eventually(async () => (await get()).currentSemVer === '1.2.0');
+      await begin(answering('1.3.0', WORKING));
+    },
+    left: nothingLeft,
+  },
+  'its user pauses it': { takeAway: ({ user, path }) => user.post(`${path}/pause`), left: nothingLeft },
+  'an update only reads': {
+    takeAway: ({ begin }) =>
+      begin({
+        ...answering('1.2.0', WORKING),
+        capabilities: ['host.workspace:read', 'secrets.key:webhooks'],
+        secretUses: { key: ['webhooks'] },
+      }),
+    left: { ...nothingLeft, read: 'x', secret: /^secret:key:/ },
+  },
+};
+
+for (const [name, { takeAway, left }] of Object.entries(reductions))
+  t.test(`a running call goes on without the access that was taken away: ${name}`, async (t) => {
+    const opened = await openCase(answering('1.0.0', WORKING));
+    const { fixture, made, begin, get } = opened;
+    await saveSecret(fixture.pool, fixture.keys, made.installationId, 'key', secrets.key);
+    await begin({ ...answering('1.1.0', WORKING), ...full });
+    await eventually(async () => (await get()).currentSemVer === '1.1.0');
+    const path = `/sessions/${await fixture.session()}/tools/${made.slug}__slow`;
+    const called = fixture.call('POST', path, { arguments: {} });
+    await eventually(async () => (await listLines(fixture, made)).includes('working'));
+    await takeAway(opened);
+    const { body } = await called;
+    t.match(JSON.parse(body.content[0].text), left);
+  });
 
 t.test('a paused one is updated when it resumes', async (t) => {
   const { fixture, made, user, path, get, begin, call } = await openCase();
