@@ -14,11 +14,10 @@ export function answerUnknownRoutes(app: FastifyInstance): void {
     const pattern = new RegExp(`^${url.split('/').map(segmentPattern).join('/')}/?$`);
     for (const one of [method].flat()) routes.push({ method: one, pattern });
   });
-  // The framework's own parsers would refuse the body before the address. Scopes whose routes read bodies replace this one.
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', ({ is404 }, _payload, done) => {
-    done(is404 ? null : new Problem('unsupported_media_type', 'This address reads no body.'));
-  });
+  // The framework's own parser would refuse a wrong or empty body before the address. It is read, because the next request of
+  // the connection begins behind it. Scopes whose routes read bodies replace this parser.
+  app.removeContentTypeParser('application/json');
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, _body, done) => done(null));
   app.setNotFoundHandler((request, reply) => {
     const path = request.url.split('?', 1)[0] ?? '';
     const methods = routes.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method);

@@ -103,7 +103,10 @@ t.test('a source that does not answer is named', { skip: noApt }, async (t) => {
   await useSource(t, 'deb http://127.0.0.1:1/debian stable main');
   const { found, notices } = await fetchTool(await temporaryFolder(t));
   t.same(found, []);
-  t.match(notices.at(-1), /^Cannot fetch tool: Failed to fetch http:\/\/127\.0\.0\.1:1\/.*Connection refused/);
+  t.match(
+    notices.at(-1),
+    /^Cannot fetch tool: Failed to fetch http:\/\/127\.0\.0\.1:1\/.*(Connection refused|Unable to connect)/,
+  );
 });
 
 /** With these programs on the search path and no others. */
