@@ -11,16 +11,21 @@ import { parseTab, type Tab } from './installations/tabs.ts';
 import { type OperatorTab, parseOperatorTab } from './operator/tabs.ts';
 import { AppFrame } from './shell/app-frame.tsx';
 import { ErrorAlert } from './shell/error-alert.tsx';
+import { loadChunk } from './shell/load-chunk.ts';
 import { NotFound } from './shell/not-found.tsx';
+import { PageError } from './shell/page-error.tsx';
 
 const top = createRootRoute({ component: AppFrame, notFoundComponent: NotFound, errorComponent: ErrorAlert });
+
+const loadPage = <Name extends string>(load: () => Promise<Readonly<Record<Name, RouteComponent>>>, name: Name) =>
+  lazyRouteComponent(() => loadChunk(load), name);
 
 function page<const Path extends string, Name extends string>(
   path: Path,
   load: () => Promise<Readonly<Record<Name, RouteComponent>>>,
   name: Name,
 ) {
-  return createRoute({ getParentRoute: () => top, path, component: lazyRouteComponent(load, name) });
+  return createRoute({ getParentRoute: () => top, path, component: loadPage(load, name) });
 }
 
 const routes = [
@@ -30,7 +35,7 @@ const routes = [
     path: '/catalog',
     validateSearch: ({ q }: Record<string, unknown>): { q?: string } =>
       typeof q === 'string' && q !== '' ? { q } : {},
-    component: lazyRouteComponent(() => import('./catalog/catalog-page.tsx'), 'CatalogPage'),
+    component: loadPage(() => import('./catalog/catalog-page.tsx'), 'CatalogPage'),
   }),
   page('/catalog/$slug', () => import('./catalog/entry-page.tsx'), 'EntryPage'),
   page('/installations', () => import('./installations/installations-page.tsx'), 'InstallationsPage'),
@@ -38,7 +43,7 @@ const routes = [
     getParentRoute: () => top,
     path: '/installations/$id',
     validateSearch: ({ tab }: Record<string, unknown>): { tab?: Tab } => ({ tab: parseTab(tab) }),
-    component: lazyRouteComponent(() => import('./installations/installation-page.tsx'), 'InstallationPage'),
+    component: loadPage(() => import('./installations/installation-page.tsx'), 'InstallationPage'),
   }),
   page('/agents', () => import('./agents/agents-page.tsx'), 'AgentsPage'),
   page('/services', () => import('./services/services-page.tsx'), 'ServicesPage'),
@@ -50,7 +55,7 @@ const routes = [
     getParentRoute: () => top,
     path: '/operator',
     validateSearch: ({ tab }: Record<string, unknown>): { tab?: OperatorTab } => ({ tab: parseOperatorTab(tab) }),
-    component: lazyRouteComponent(() => import('./operator/operator-page.tsx'), 'OperatorPage'),
+    component: loadPage(() => import('./operator/operator-page.tsx'), 'OperatorPage'),
   }),
   page('/plugins/$id/edit', () => import('./editor/editor-page.tsx'), 'EditorPage'),
   page('/playground', () => import('./playground/playground-page.tsx'), 'PlaygroundPage'),
@@ -60,6 +65,7 @@ const routes = [
 export const router = createRouter({
   routeTree: top.addChildren(routes),
   defaultPreload: 'intent',
+  defaultErrorComponent: PageError,
   scrollRestoration: true,
 });
 
