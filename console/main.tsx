@@ -14,12 +14,14 @@ import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
 import { queryClient } from './rest/query-client.ts';
 import { router } from './router.tsx';
+import { recoverLostFocus } from './shell/recover-focus.ts';
 import { signInByLink } from './sign-in/sign-in-link.ts';
 import { theme, variables } from './style/theme.ts';
 
 await signInByLink();
 // A link that is opened in this tab changes the hash only, and the page is not loaded again.
 addEventListener('hashchange', () => void signInByLink());
+recoverLostFocus();
 const root = document.getElementById('root');
 if (!root) throw new Error('index.html has no #root');
 createRoot(root).render(
