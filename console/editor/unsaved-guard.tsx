@@ -24,7 +24,7 @@ export function UnsavedGuard({ isUnsaved, keep }: UnsavedGuardProps) {
           run them, stay and save them as a draft.
         </Text>
         <Group justify="flex-end">
-          <Button variant="default" onClick={() => reset?.()}>
+          <Button variant="default" onClick={() => reset?.()} data-autofocus>
             Stay
           </Button>
           <Button color="red" onClick={() => proceed?.()}>

@@ -38,7 +38,7 @@ export function ConfirmButton({ label, short, title = `${label}?`, children, run
           <Stack>
             {children}
             <Group justify="flex-end">
-              <Button variant="default" onClick={close}>
+              <Button variant="default" onClick={close} data-autofocus>
                 Cancel
               </Button>
               <Button type="submit" color="red" loading={isPending}>

@@ -1,6 +1,9 @@
 /** The modal dialog of the console. */
 import { Group, Modal } from '@mantine/core';
-import type { ReactNode } from 'react';
+import { type ReactNode, useLayoutEffect, useRef } from 'react';
+
+/** What a user fills in. */
+const FIELD = ':is(input, select, textarea):not(:disabled, [readonly], [type=hidden])';
 
 interface DialogProps {
   readonly title: string;
@@ -21,10 +24,19 @@ export function Dialog({ title, opened, onClose, children }: DialogProps) {
           </Modal.Title>
           <Modal.CloseButton aria-label="Close" />
         </Group>
-        <Modal.Body p="lg" pt="md">
-          {children}
-        </Modal.Body>
+        <DialogBody>{children}</DialogBody>
       </Modal.Content>
     </Modal.Root>
+  );
+}
+
+/** The dialog starts on its first field, otherwise on the button with `data-autofocus`, otherwise on Close. */
+function DialogBody({ children }: { readonly children: ReactNode }) {
+  const body = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => body.current?.querySelector(FIELD)?.setAttribute('data-autofocus', ''), []);
+  return (
+    <Modal.Body p="lg" pt="md" ref={body}>
+      {children}
+    </Modal.Body>
   );
 }
