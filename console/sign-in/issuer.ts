@@ -15,7 +15,7 @@ let answer: Promise<string> | null = null;
 
 /** Opens the issuer's page. @param here the address to return to */
 export const redirectToIssuer = (facts: IssuerFacts, here: string): Promise<void> =>
-  createUserManager(facts).signinRedirect({ state: here });
+  explainUnreachable(facts, createUserManager(facts).signinRedirect({ state: here }));
 
 /**
  * Completes the sign-in with the parameters of the issuer's redirect.
@@ -30,10 +30,21 @@ export function finishSignIn(facts: IssuerFacts): Promise<string> {
 
 async function exchange(facts: IssuerFacts): Promise<string> {
   const manager = createUserManager(facts);
-  const { access_token, state } = await manager.signinRedirectCallback();
+  const { access_token, state } = await explainUnreachable(facts, manager.signinRedirectCallback());
   await manager.removeUser();
   await signIn({ token: access_token });
   return typeof state === 'string' && /^\/(?![/\\])/.test(state) ? state : '/';
+}
+
+/** A browser reports an address that is unreachable, and one that forbids requests from this page, as the same TypeError. */
+async function explainUnreachable<T>({ issuer }: IssuerFacts, call: Promise<T>): Promise<T> {
+  try {
+    return await call;
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    const needs = `It must be running, and allow requests from ${location.origin} (CORS).`;
+    throw new Error(`The identity provider ${issuer} is unreachable from this page. ${needs}`, { cause: error });
+  }
 }
 
 function createUserManager({ issuer, clientId, audience }: IssuerFacts): UserManager {

@@ -80,7 +80,7 @@ function IssuerButton({ facts, isOverPage }: SignInOptionsProps & { readonly fac
       {error ? (
         <Alert color="red" role="alert" title="You are not signed in">
           <Text size="sm" className="foreign">
-            {getErrorMessage(error)}. Try again. If this continues, contact the operator.
+            {getErrorMessage(error).replace(/\.$/, '')}. Try again. If this continues, contact the operator.
           </Text>
         </Alert>
       ) : null}
