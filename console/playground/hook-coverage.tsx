@@ -37,6 +37,11 @@ export function HookCoverageList({ id, path }: { readonly id: string; readonly p
 }
 
 function describeHook({ name, asked, cancelled, messages }: HookCoverage): string {
-  const judged = messages === null ? '' : `, ${messages.judged} of ${messages.total} messages judged`;
-  return `${name}: ran ${asked} times${cancelled > 0 ? `, ${cancelled} cancelled` : ''}${judged}`;
+  const times = `${asked} ${asked === 1 ? 'time' : 'times'}`;
+  // The playground runs the hook and then adds the message without a turn, so its own messages count only in the total.
+  const judged =
+    messages === null || messages.total === 0
+      ? ''
+      : `. Turns of an agent runtime sent ${messages.judged} of ${messages.total} messages of the transcript through it`;
+  return `${name}: ran ${times}${cancelled > 0 ? `, ${cancelled} cancelled` : ''}${judged}`;
 }
