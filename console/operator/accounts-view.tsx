@@ -97,8 +97,9 @@ function Suspend({ name }: { readonly name: string }) {
       done={`${name} is suspended`}
     >
       <Text>
-        The account is signed out everywhere, and its plugins stop. Webhooks for them wait. Plugins that it published
-        keep running for others. The user sees the reason.
+        Until you resume the account, all its requests are refused and its plugins stop. Webhooks for them wait. Its
+        sign-ins and tokens work again afterwards, unless you revoke them. Plugins that it published keep running for
+        others. The user sees the reason.
       </Text>
       <TextInput label="Reason" value={reason} maxLength={REASON_MAX_CHARS} required onChange={setReason} />
     </ConfirmButton>
