@@ -98,7 +98,7 @@ function AgentDetail({ id }: { readonly id: string }) {
     queryKey: ['agents', id],
     queryFn: () => readBody(rest.GET('/agents/{id}', { params: { path: { id } } })),
   });
-  if (found.error) return <ErrorAlert error={found.error} />;
+  if (found.error) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
   if (!found.data) return <Skeleton height={160} aria-label="Loading" />;
   const { name, instructions, model, slug, createdAt, updatedAt } = found.data;
   return (

@@ -22,7 +22,7 @@ export function VersionFiles({ pluginId, versionId }: Props) {
     queryFn: () => readVersionFiles(pluginId, versionId),
     staleTime: Number.POSITIVE_INFINITY,
   });
-  if (found.error) return <ErrorAlert error={found.error} />;
+  if (found.error) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
   if (!found.data) return <Skeleton height={160} aria-label="Loading" />;
   const file = found.data.files.find((one) => one.path === path) ?? found.data.files[0];
   return (

@@ -25,7 +25,7 @@ export function DeliveryDetail({ installationId, deliveryId }: Props) {
     queryFn: () => readBody(rest.GET('/installations/{id}/deliveries/{deliveryId}', target)),
     refetchInterval: ({ state }) => (state.data?.state === 'pending' ? FOLLOW_MS : false),
   });
-  if (found.error) return <ErrorAlert error={found.error} />;
+  if (found.error) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
   if (!found.data) return <Skeleton height={160} aria-label="Loading" />;
   const { headers, body, bodyEncoding, bodyTruncated, lastError, ...delivery } = found.data;
   const isPending = delivery.state === 'pending';

@@ -89,7 +89,7 @@ function Transcript({ id, path }: { readonly id: string; readonly path: string }
     queryFn: () => callSessions<Page<TranscriptMessage>>('GET', `${path}/messages?limit=${SHOWN}`),
     refetchInterval: FOLLOW_MS,
   });
-  if (found.error) return <ErrorAlert error={found.error} />;
+  if (found.error) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
   if (!found.data) return <Skeleton height={60} aria-label="Loading" />;
   if (found.data.items.length === 0) return <Text c="dimmed">There are no messages yet.</Text>;
   return (

@@ -18,7 +18,7 @@ export function ToolForm({ path }: { readonly path: string }) {
     queryFn: () => callSessions<Page<Tool>>('GET', `${path}/tools`),
     refetchInterval: FOLLOW_MS,
   });
-  if (tools.error) return <ErrorAlert error={tools.error} />;
+  if (tools.error) return <ErrorAlert error={tools.error} reset={() => void tools.refetch()} />;
   if (!tools.data) return <Skeleton height={60} aria-label="Loading" />;
   if (tools.data.items.length === 0)
     return <Text>No running plugin has a tool. Install a plugin with tools to call one here.</Text>;
