@@ -218,9 +218,9 @@ t.test('configure names what is missing and requires a plugin, accept shows the 
   const set = await typed(['configure', 'inbox', '--secret', 'webhookSecret=s', '--secret', 'apiToken'], {
     env,
   });
-  t.match(set, { code: 0, stdout: 'inbox is required, ready\n' }, set.stderr);
+  t.match(set, { code: 0, stdout: 'inbox: required, ready\n' }, set.stderr);
   t.match(answer(await typed(['configure', 'inbox', '--no-required', '--json'])), { slug: 'inbox', required: false });
-  t.match(await typed(['configure', 'inbox', '--required']), { code: 0, stdout: 'inbox is required, ready\n' });
+  t.match(await typed(['configure', 'inbox', '--required']), { code: 0, stdout: 'inbox: required, ready\n' });
   t.match(await typed(['pause', 'inbox']), { stdout: /messages and turns now continue without its checks/ });
   t.match(await typed(['resume', 'inbox']), { code: 0, stdout: 'inbox: ready\n' });
   t.match(await typed(['configure', 'inbox']), { code: 2, stderr: /Nothing to change\. Pass .*--no-required/ });
@@ -253,7 +253,7 @@ t.test('accept shows an update that requests more access, and accepts it', async
       'word-count runs 1.0.0 until 1.1.0 has started. Set key, so that 1.1.0 can start.\n',
     accepted.stderr,
   );
-  t.match(await typed(['configure', 'word-count', '--secret', 'key=k']), { code: 0, stdout: 'word-count is ready' });
+  t.match(await typed(['configure', 'word-count', '--secret', 'key=k']), { code: 0, stdout: 'word-count: ready' });
   await eventually(async () => / 1\.1\.0 /.test((await typed(['status'])).stdout));
 });
 

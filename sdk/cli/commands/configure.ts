@@ -1,11 +1,11 @@
 /** `bulkhead configure`: sets settings and secrets of an installation, and whether it is required. */
 import type { Command } from '../command.ts';
+import { describeCondition } from '../condition-text.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
 import { requireInstallation } from '../lookup.ts';
 import type { Installation } from '../rest-types.ts';
 import { askForSecret } from '../terminal-prompts.ts';
-import { toOneLine } from '../terminal-text.ts';
 
 export const configure: Command = {
   name: 'configure',
@@ -51,9 +51,7 @@ export const configure: Command = {
     // Required first: what is configured next may let the plugin run.
     const changed = required === undefined ? installation : await rest.patch<Installation>(path, { required });
     const updated = hasValues ? await rest.post<Installation>(`${path}/configure`, { settings, secrets }) : changed;
-    const reason = updated.statusReason ? `: ${toOneLine(updated.statusReason)}` : '';
-    const label = updated.required ? 'required, ' : '';
-    context.output.printLine(`${slug} is ${label}${updated.status.replaceAll('_', ' ')}${reason}`);
+    context.output.printLine(`${slug}: ${updated.required ? 'required, ' : ''}${describeCondition(updated)}`);
     return updated;
   },
 };
