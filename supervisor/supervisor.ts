@@ -208,6 +208,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   const sessions = new SessionCache(pool, () => listener.isConnected());
   const signIn = new SignIn(pool, withConsoleSessions(pool, options.verifier));
   await signIn.follow(listener);
+  const drainOver = new AbortController();
   const services: SessionServices = {
     pool,
     queues,
@@ -222,6 +223,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     turnLocks: new KeyedLocks(),
     untouchedTurns: new UntouchedTurns(),
     runningCalls: new RunningCalls(),
+    drainOver: drainOver.signal,
     writes,
     invoker: fleet,
     signIn,
@@ -270,13 +272,16 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     const jobsEnded = Promise.all([jobs?.stop(DRAIN_MS), queues.stop(DRAIN_MS)]);
     const over = Promise.all([drained, sleep(DRAIN_MS, undefined, { ref: false })]);
     over.then(writes.stop, writes.stop);
+    const requestsOver = drained ?? within(closed, DRAIN_MS);
+    const endRequests = (): void => drainOver.abort();
+    requestsOver.then(endRequests, endRequests);
     // Calls that others have forwarded here end before the connections to them, and before this supervisor stops to learn
     // who owns what: they may have to be led on.
     const left = ownership
       .leave(over)
       .then(() => server.close(DRAIN_MS))
       .then(() => ownership.close());
-    await Promise.all([drained ?? within(closed, DRAIN_MS), within(jobsEnded, DRAIN_MS + FETCH_MS), left]);
+    await Promise.all([requestsOver, within(jobsEnded, DRAIN_MS + FETCH_MS), left]);
     // Calls that still wait for a plugin end with its child.
     await within(fleet.close(STOP_GRACE_MS), FLEET_CLOSE_MS);
     await llm.close();

@@ -12,6 +12,7 @@ const TOTAL_MAX = 2_000;
 const IDLE_MS = 30 * 60_000;
 const SWEEP_EVERY_MS = 60_000;
 const FULL_RETRY_AFTER_S = 10;
+const STOPPING_RETRY_AFTER_S = 1;
 
 export interface Connection {
   readonly session: Session;
@@ -19,6 +20,8 @@ export interface Connection {
   lastUsedAt: number;
   /** Number of unfinished responses, including the open stream. */
   streams: number;
+  /** Number of POST requests without a complete answer. */
+  running: number;
   close(): Promise<void>;
 }
 
@@ -26,6 +29,7 @@ export class McpConnections {
   readonly #deps: McpDeps;
   readonly #open = new Map<string, Connection>();
   readonly #sweeper: NodeJS.Timeout;
+  #isDraining = false;
 
   constructor(deps: McpDeps) {
     this.#deps = deps;
@@ -33,9 +37,13 @@ export class McpConnections {
   }
 
   /**
-   * Finds the connection that a client names, for this account and session. Undefined: it does not exist or was closed.
+   * Finds the connection that a client names, for this account and session. Undefined: it does not exist, was closed, or takes no new
+   * work because the process stops.
+   *
+   * @param isNewWork false for what belongs to a running call: an answer to its question, or its cancellation
    */
-  find(id: string, { id: sessionId, accountId }: Session): Connection | undefined {
+  find(id: string, { id: sessionId, accountId }: Session, isNewWork: boolean): Connection | undefined {
+    if (this.#isDraining && isNewWork) return undefined;
     const found = this.#open.get(id);
     return found?.session.id === sessionId && found.session.accountId === accountId ? found : undefined;
   }
@@ -46,8 +54,16 @@ export class McpConnections {
     return session?.accountId === accountId && session.key === key ? session.id : undefined;
   }
 
-  /** Creates a connection, which is stored when the client has initialized it. @throws Problem `rate_limited` */
+  /**
+   * Creates a connection, which is stored when the client has initialized it.
+   *
+   * @throws Problem `rate_limited`, or `unavailable` while the process stops
+   */
   async begin(session: Session): Promise<Connection> {
+    if (this.#isDraining)
+      throw new Problem('unavailable', 'This supervisor is stopping and opens no MCP connections. Connect again.', {
+        retryAfter: STOPPING_RETRY_AFTER_S,
+      });
     this.#refuseTooMany(session.accountId);
     const { server, close: unwatch } = buildServer(this.#deps, session);
     const transport = new WebStandardStreamableHTTPServerTransport({
@@ -59,6 +75,7 @@ export class McpConnections {
       transport,
       lastUsedAt: Date.now(),
       streams: 0,
+      running: 0,
       close: () => server.close(),
     };
     server.onclose = () => {
@@ -69,10 +86,25 @@ export class McpConnections {
     return connection;
   }
 
-  /** Closes all connections; clients initialize again, with another process. */
-  async close(): Promise<void> {
+  /** Counts a POST request of the connection. @returns a function to call when its answer is complete or its client has left */
+  beginRequest(connection: Connection): () => void {
+    connection.running += 1;
+    return () => {
+      connection.running -= 1;
+      if (this.#isDraining && connection.running === 0) void connection.close();
+    };
+  }
+
+  /**
+   * Takes no more work, and closes each connection as soon as its running requests are answered. Their clients initialize again, with
+   * another process.
+   */
+  drain(): void {
+    this.#isDraining = true;
     clearInterval(this.#sweeper);
-    await Promise.all([...this.#open.values()].map((connection) => connection.close()));
+    for (const connection of this.#open.values())
+      if (connection.running === 0) void connection.close();
+      else connection.transport.closeStandaloneSSEStream();
   }
 
   #refuseTooMany(accountId: string): void {

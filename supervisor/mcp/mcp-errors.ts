@@ -1,4 +1,5 @@
 /** Converts problems to errors of the Model Context Protocol, without internal texts. */
+import { addAbortListener } from 'node:events';
 import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { toProblem } from '../../service/http/errors.ts';
@@ -11,13 +12,21 @@ export type HandlerWrapper = <Args extends unknown[], Result>(
   handle: (...args: Args) => Promise<Result>,
 ) => (...args: Args) => Promise<Result>;
 
-/** @param onError receives the errors whose texts are internal */
+const STOPPED =
+  'The supervisor stopped before the request ended. A call may have taken effect: check before you repeat it.';
+
+/**
+ * @param onError receives the errors whose texts are internal
+ * @param drainOver ends handlers that still run when it aborts, with an error for their clients
+ */
 export const wrapHandlers =
-  (onError: (error: unknown) => void): HandlerWrapper =>
+  (onError: (error: unknown) => void, drainOver: AbortSignal): HandlerWrapper =>
   (handle) =>
   async (...args) => {
+    const { promise: stopped, reject } = Promise.withResolvers<never>();
+    using _listening = addAbortListener(drainOver, () => reject(new McpError(ErrorCode.InternalError, STOPPED)));
     try {
-      return await handle(...args);
+      return await Promise.race([handle(...args), stopped]);
     } catch (error) {
       if (!(error instanceof McpError || error instanceof Problem)) onError(error);
       throw toMcpError(error);

@@ -77,14 +77,21 @@ export function mcpRoutes(services: SessionServices, consoleUrl: string, questio
   return async (app) => {
     groupRoutes(app, 'MCP');
     let loading: Promise<McpConnections> | null = null;
+    let isDraining = false;
     // Loaded on demand: the library takes 20 MB and slows down start-up.
     const load = async (): Promise<McpConnections> => {
       const { McpConnections } = await import('./connections.ts');
       const questions = new SetupQuestions(services, consoleUrl, questionMs);
       const onError = (err: unknown): void => app.log.error({ err }, 'a request over MCP failed');
-      return new McpConnections({ services, questions, version: RELEASE, onError });
+      const connections = new McpConnections({ services, questions, version: RELEASE, onError });
+      if (isDraining) connections.drain();
+      return connections;
     };
-    app.addHook('preClose', async () => (await loading)?.close());
+    // Running requests go on: the server waits for their answers before it closes.
+    app.addHook('preClose', async () => {
+      isDraining = true;
+      (await loading)?.drain();
+    });
     const openConnections = (): Promise<McpConnections> => {
       loading ??= load();
       return loading;
@@ -96,9 +103,12 @@ export function mcpRoutes(services: SessionServices, consoleUrl: string, questio
       requireAnswerer(request);
       const connections = await openConnections();
       const named = readConnectionId(request);
-      const connection = named === undefined ? await connections.begin(session) : connections.find(named, session);
+      const isNewWork = request.method === 'GET' || messages.some(isRpcRequest);
+      const connection =
+        named === undefined ? await connections.begin(session) : connections.find(named, session, isNewWork);
       if (!connection) return reply.code(404).send(GONE);
       const { transport } = connection;
+      if (request.method === 'POST') onceClosed(reply.raw, connections.beginRequest(connection));
       try {
         const facts = { parsedBody: request.body, authInfo: describeRequest(request, reply) };
         return send(request, reply, connection, await transport.handleRequest(asWebRequest(request), facts));
@@ -144,6 +154,9 @@ export function mcpRoutes(services: SessionServices, consoleUrl: string, questio
 function createRefusal(message: string) {
   return { jsonrpc: '2.0', error: { code: -32_600, message }, id: null };
 }
+
+const isRpcRequest = (message: unknown): boolean =>
+  readProperty(message, 'method') !== undefined && readProperty(message, 'id') !== undefined;
 
 function hasManyValues(message: unknown): boolean {
   const callArguments = readProperty(readProperty(message, 'params'), 'arguments');

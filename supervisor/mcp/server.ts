@@ -30,7 +30,7 @@ export function buildServer({ services, questions, version, onError }: McpDeps, 
       instructions: INSTRUCTIONS,
     },
   );
-  const parts = { server, services, session, questions, wrap: wrapHandlers(onError) };
+  const parts = { server, services, session, questions, wrap: wrapHandlers(onError, services.drainOver) };
   offerTools(parts);
   offerPrompts(parts);
   offerResources(parts);

@@ -43,6 +43,8 @@ export interface SessionServices extends HookDeps {
   readonly turnLocks: KeyedLocks;
   readonly untouchedTurns: UntouchedTurns;
   readonly runningCalls: RunningCalls;
+  /** Aborts when the process stops and running requests have had their time. */
+  readonly drainOver: AbortSignal;
   /** Retries writes of results that cannot be produced again. */
   readonly writes: Pick<RetryingWriter, 'write'>;
   /** Waits until no update of an installation is under way, or it waits for its user. */
