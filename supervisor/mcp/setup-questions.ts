@@ -59,7 +59,8 @@ interface OpenQuestion {
 
 const NOT_ASKED = 'Its user must do this.';
 const DECLINED = 'The user was asked and did not answer with values.';
-const UNANSWERED = 'The user was asked and gave no valid answer in time.';
+const UNANSWERED = 'The user was asked and did not answer in time.';
+const CLIENT_FAULT = 'The client answered the question with an error or in an unknown form.';
 const VERSION_CHANGED =
   'The user was asked about a version that was replaced before the answer, so the answer was not saved.';
 
@@ -125,13 +126,15 @@ export class SetupQuestions {
   ): Promise<Outcome> {
     const message = `The plugin “${plugin.displayName}” (${plugin.slug}) needs settings before it can run. Its author wrote the names and descriptions of the fields. Enter no passwords or keys.`;
     const answer = await this.#elicit({ mode: 'form', message, requestedSchema }, call, call.signal);
-    if (answer === null) return UNANSWERED;
+    if (typeof answer === 'string') return answer;
     if (answer.action !== 'accept') return DECLINED;
     try {
       await this.#save(plugin, call, { versionId, values: answer.content ?? {} });
       return null;
     } catch (error) {
-      if (error instanceof Problem) return error.message;
+      // With fields it is no sentence.
+      if (error instanceof Problem)
+        return error.errors ? `The user’s answer was not saved: ${error.message}.` : error.message;
       if (call.signal.aborted) return UNANSWERED;
       throw error;
     }
@@ -149,9 +152,9 @@ export class SetupQuestions {
     try {
       const answering = this.#elicit({ mode: 'url', message, elicitationId, url }, call, deadline);
       // The user may also know the page, and answer nothing.
-      const isDone = async (): Promise<ElicitResult | true | null> => (await configured) || answering;
+      const isDone = async (): Promise<ElicitResult | string | true> => (await configured) || answering;
       const answer = await Promise.race([answering, isDone()]);
-      if (answer === null) return UNANSWERED;
+      if (typeof answer === 'string') return answer;
       if (answer !== true && answer.action !== 'accept') return DECLINED;
       if (!(await configured)) return UNANSWERED;
       const complete = server.createElicitationCompletionNotifier(elicitationId, { relatedRequestId: requestId });
@@ -165,13 +168,15 @@ export class SetupQuestions {
 
   /**
    * @param signal aborts the question
-   * @returns null: no valid answer came in time, or the client left
+   * @returns a sentence where no answer came: the time was over, the client left, or it answered with an error
    */
   async #elicit(
     question: Parameters<Server['elicitInput']>[0],
     { server, requestId }: WaitingCall,
     signal: AbortSignal,
-  ): Promise<ElicitResult | null> {
+  ): Promise<ElicitResult | string> {
+    // Loaded on demand, because the routes import this file. A connection has loaded the library before.
+    const { ElicitResultSchema, ErrorCode, McpError } = await import('@modelcontextprotocol/sdk/types.js');
     // The library would cancel a question that was answered, if its signal aborted later.
     const asking = new AbortController();
     const abort = (): void => asking.abort(signal.reason);
@@ -179,9 +184,12 @@ export class SetupQuestions {
     using _listening = addAbortListener(signal, abort);
     try {
       const options = { timeout: this.#questionMs, signal: asking.signal, relatedRequestId: requestId };
-      return await server.elicitInput(question, options);
-    } catch {
-      return null;
+      // Not `server.elicitInput`: its check of the values does not say which field is wrong in words for users.
+      return await server.request({ method: 'elicitation/create', params: question }, ElicitResultSchema, options);
+    } catch (error) {
+      const isCut =
+        error instanceof McpError && [ErrorCode.RequestTimeout, ErrorCode.ConnectionClosed].includes(error.code);
+      return signal.aborted || isCut ? UNANSWERED : CLIENT_FAULT;
     }
   }
 
@@ -287,12 +295,14 @@ function describeForm(manifest: Manifest, names: readonly string[]): ElicitReque
   return { type: 'object', properties: Object.fromEntries(fields), required: [...names] };
 }
 
-/** The answer's values of these settings. The client's library checked it against the form; other fields are ignored. */
+/** The answer's values of these settings. Other fields are ignored. @throws Problem `bad_request` that names the fields without a text */
 function readSettings(answer: Readonly<Record<string, unknown>>, names: readonly string[]): Record<string, string> {
   const values = names.flatMap((name): [string, string][] => {
-    const value = answer[name];
-    return typeof value === 'string' ? [[name, value]] : [];
+    const value = Object.hasOwn(answer, name) ? answer[name] : undefined;
+    return typeof value === 'string' && value !== '' ? [[name, value]] : [];
   });
+  const lacking = names.filter((name) => !values.some(([given]) => given === name));
+  if (lacking.length > 0) throw new Problem('bad_request', `The user’s answer has no text for ${lacking.join(', ')}.`);
   if (!values.every(([, value]) => isStorable(value)))
     throw new Problem('bad_request', 'The answer has characters that cannot be stored.');
   return Object.fromEntries(values);

@@ -575,17 +575,24 @@ t.test('without a valid answer the call says what is missing, and nothing is sav
   });
   const sentence = new RegExp(`“${slug}” cannot run before it has city, unit\\. .*/installations/${installationId}`);
   const refusal = { isError: true, content: [{ text: sentence }] };
-  const answers: Record<string, ElicitResult> = {
-    declined: { action: 'decline' },
-    cancelled: { action: 'cancel' },
-    'no option': { action: 'accept', content: { city: 'Bern', unit: 'K' } },
-    'not all': { action: 'accept', content: { city: 'Bern' } },
-    'not a text': { action: 'accept', content: { city: 3, unit: 'C' } },
-    'too long': { action: 'accept', content: { city: 'x'.repeat(4097), unit: 'C' } },
+  const accept = (content: ElicitResult['content']): ElicitResult => ({ action: 'accept', content });
+  const answers: Record<string, readonly [ElicitResult | object, RegExp]> = {
+    declined: [{ action: 'decline' }, /did not answer with values/],
+    cancelled: [{ action: 'cancel' }, /did not answer with values/],
+    'no option': [accept({ city: 'Bern', unit: 'K' }), /not saved: settings\.unit: must be one of .*C, F\./],
+    'not all': [accept({ city: 'Bern' }), /answer has no text for unit\./],
+    'no values': [accept({}), /answer has no text for city, unit\./],
+    'no content': [{ action: 'accept' }, /answer has no text for city, unit\./],
+    'an empty value': [accept({ city: '', unit: 'C' }), /answer has no text for city\./],
+    'not a text': [accept({ city: 3, unit: 'C' }), /answer has no text for city\./],
+    'too long': [accept({ city: 'x'.repeat(4097), unit: 'C' }), /not saved: settings\.city: must be at most 4096/],
+    'an unknown form': [{}, /client answered the question with an error or in an unknown form/],
   };
-  for (const [why, answer] of Object.entries(answers)) {
-    const client = await connectUser(t, token, () => answer);
-    t.match(await client.callTool({ name: tool }), refusal, why);
+  for (const [why, [answer, text]] of Object.entries(answers)) {
+    const client = await connectUser(t, token, () => answer as ElicitResult);
+    const called = await client.callTool({ name: tool });
+    t.match(called, refusal, why);
+    t.match(called, { content: [{ text }] }, why);
     await client.close();
   }
   const neverAsked = () => {
@@ -824,6 +831,6 @@ t.test('a question that is not answered ends with its time', async (t) => {
   );
   t.match(await client.callTool({ name: 'slow__one' }), {
     isError: true,
-    content: [{ text: /no valid answer in time/ }],
+    content: [{ text: /did not answer in time/ }],
   });
 });
