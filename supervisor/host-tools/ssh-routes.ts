@@ -29,7 +29,7 @@ const shapes = {
   run: {
     summary: 'Runs a command over SSH',
     details:
-      'Runs the hooks `sshCommand`, `sshCommandInput` if there is input, and `sshCommandOutput`, all with one `commandId`. Closing the request ends the command. The command is not repeated: after a lost connection, check whether it ran.',
+      'Runs the hooks `sshCommand`, `sshCommandInput` if there is input, and `sshCommandOutput`, all with one `commandId`. Closing the request, or a timeout, tells the host to end the command, which some SSH servers let run on. The command is not repeated: after a lost connection, check whether it ran.',
     problems: ['cancelled'],
     params: sessionParams,
     body: jsonBody({

@@ -5,7 +5,8 @@ import type { Trigger } from '../../db/sessions/turns.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { sshOptions } from '../../sdk/contract/payloads.ts';
 import { HostError } from '../host/host-call.ts';
-import { runSshCommand, type SshResult } from '../host/ssh/guarded-command.ts';
+import { runSshCommand, type SshResult, UnknownSshHostError } from '../host/ssh/guarded-command.ts';
+import { UnfinishedCommandError } from '../host/ssh/remote-command.ts';
 import { runHookOrThrow } from '../sessions/hooks.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { defineTool, type HostTool } from './host-tool.ts';
@@ -21,7 +22,10 @@ export const sshCommandFields = {
 type SshRequest = z.output<z.ZodObject<typeof sshCommandFields>>;
 type SshAnswer = Omit<SshResult, 'traces'>;
 
-/** @throws Problem `cancelled`, `outcome_unknown`, and `bad_request` when the command could not be run */
+/**
+ * @throws Problem `cancelled`, `not_found` for an unknown host, `outcome_unknown` when the command timed out, its connection broke, or its
+ *   output could not be judged, and `bad_request` when the command could not be run
+ */
 export async function runSsh(
   services: SessionServices,
   session: Session,
@@ -44,10 +48,20 @@ export async function runSsh(
     });
     return answer;
   } catch (error) {
-    if (error instanceof HostError)
-      throw new Problem('bad_request', `The command did not run to its end: ${error.message}.`);
-    throw error;
+    throw toSshProblem(error, hostId);
   }
+}
+
+/** Host errors have texts for plugins. The callers here are REST clients and agents. */
+function toSshProblem(error: unknown, hostId: string): unknown {
+  if (error instanceof UnknownSshHostError)
+    return new Problem(
+      'not_found',
+      `This account has no SSH host with the id “${hostId}”. GET /sessions/{id}/ssh-hosts or the tool ssh__hosts lists them.`,
+    );
+  if (!(error instanceof HostError)) return error;
+  const code = error instanceof UnfinishedCommandError ? 'outcome_unknown' : 'bad_request';
+  return new Problem(code, `The command did not run to its end: ${error.message}.`);
 }
 
 export const listSshHosts = async ({ ssh }: SessionServices, { accountId }: Session) =>

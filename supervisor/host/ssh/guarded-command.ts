@@ -16,6 +16,9 @@ import { type RemoteEnd, type RemoteRun, runRemote } from './remote-command.ts';
 /** Default time limit of a command. Milliseconds. */
 const DEFAULT_TIMEOUT_MS = 60 * SECOND;
 
+/** The account has no host of this id. The text is for plugins. */
+export class UnknownSshHostError extends HostError {}
+
 export type SshHook = Extract<HookName, `middleware.ssh${string}`>;
 export interface SshAccess {
   readonly hosts: SshHosts;
@@ -80,7 +83,7 @@ function describeUnjudged(cause: unknown): unknown {
 /** Finds the host. Unknown hosts and those of other accounts get the same error. */
 async function findTarget(hosts: SshHosts, { accountId, hostId }: SshCommand): Promise<SshHost> {
   const target = (await hosts.listForAccount(accountId)).find(({ id }) => id === hostId);
-  if (!target) throw new HostError('no SSH host of this account has this id; host.ssh.hosts() lists them');
+  if (!target) throw new UnknownSshHostError('no SSH host of this account has this id; host.ssh.hosts() lists them');
   return target;
 }
 

@@ -11,6 +11,11 @@ const OUTPUT_MAX_BYTES = 256 * KIB;
 const OUTPUT_MAX_JSON = 448 * KIB;
 /** Time between the first signal and SIGKILL. Milliseconds. */
 const KILL_AFTER_MS = SECOND;
+/** Dropbear signals only the shell that runs the line, and some servers ignore signals. */
+const MAY_RUN_ON = 'some SSH servers let it run on';
+
+/** The command was started, and how far it ran is unknown. */
+export class UnfinishedCommandError extends HostError {}
 
 export interface RemoteEnd {
   /** Null: ended by a signal. */
@@ -22,28 +27,30 @@ export interface RemoteRun {
   readonly line: string;
   readonly input: string;
   readonly timeoutMs: number;
-  /** Kills the command when aborted. */
+  /** Tells the host to end the command when aborted. */
   readonly signal: AbortSignal;
 }
 
 /**
  * Runs the line and waits for its end.
  *
- * @throws HostError when it was killed or the connection broke; then the connection must not be reused
+ * @throws HostError when its host was told to end it or the connection broke; then the connection must not be reused
  */
 export async function runRemote({ client }: SshConnection, run: RemoteRun): Promise<RemoteEnd> {
   const late = AbortSignal.timeout(run.timeoutMs);
   const over = AbortSignal.any([late, run.signal]);
   const why = () =>
     late.aborted
-      ? new HostError(`the command took longer than ${run.timeoutMs} ms and was ended`)
-      : new HostError('the call is over, so the command was ended');
+      ? new UnfinishedCommandError(
+          `the command took longer than ${run.timeoutMs} ms, so its host was told to end it; ${MAY_RUN_ON}`,
+        )
+      : new UnfinishedCommandError(`the call is over, so the host was told to end the command; ${MAY_RUN_ON}`);
   const { promise: stopped, reject } = Promise.withResolvers<never>();
   const onStop = () => reject(why());
   over.addEventListener('abort', onStop, { once: true });
   client.once('close', onClose);
   function onClose(): void {
-    reject(new HostError('the connection to the host broke while the command was running'));
+    reject(new UnfinishedCommandError('the connection to the host broke while the command was running'));
   }
   let channel: ClientChannel | null = null;
   try {

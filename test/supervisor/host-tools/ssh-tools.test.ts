@@ -40,6 +40,18 @@ t.test('a command of an agent and of a person', { skip: noSshd }, async (t) => {
     status: 409,
     body: { code: 'cancelled', detail: /not this/ },
   });
+  t.match(await fixture.call('POST', `${session}/ssh`, { host: 'nowhere', command: 'ls', trigger: 'user' }), {
+    status: 404,
+    body: { code: 'not_found', detail: /no SSH host with the id “nowhere”\. GET \/sessions\/\{id\}\/ssh-hosts/ },
+  });
+  const slow = { host: host.id, command: 'sleep 60', timeoutMs: 100, trigger: 'user' };
+  t.match(await fixture.call('POST', `${session}/ssh`, slow), {
+    status: 502,
+    body: {
+      code: 'outcome_unknown',
+      detail: /took longer than 100 ms, so its host was told to end it; some SSH servers/,
+    },
+  });
   const total = sshd.total();
   await fixture.call('POST', `${session}/turns`, { id: 't1', text: 'go', trigger: 'user' });
   const call = async (id: string, args: object, name = 'ssh__run') =>
