@@ -4,6 +4,7 @@ import { useDisclosure } from '@mantine/hooks';
 import { Link, Outlet, useRouterState } from '@tanstack/react-router';
 import { useEffect, useSyncExternalStore } from 'react';
 import { useMe } from '../rest/me.ts';
+import { hideActionErrors } from '../rest/use-action.ts';
 import { readSessionState, subscribeToSession } from '../sign-in/session-state.ts';
 import { SignInDialog } from '../sign-in/sign-in-dialog.tsx';
 import { SignInPage } from '../sign-in/sign-in-page.tsx';
@@ -33,8 +34,11 @@ export function AppFrame() {
 function SignedIn() {
   const [isOpen, { toggle, close }] = useDisclosure(false);
   const here = useRouterState({ select: ({ location }) => location.pathname });
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the menu of a phone closes when the page changes
-  useEffect(close, [here]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the menu of a phone and the errors are those of a page
+  useEffect(() => {
+    close();
+    hideActionErrors();
+  }, [here]);
   return (
     <AppShell
       header={{ height: { base: 52, sm: 0 } }}
