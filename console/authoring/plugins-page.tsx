@@ -3,6 +3,7 @@ import { Button, Card, Grid, Group, Stack, Text, TextInput } from '@mantine/core
 import { useInputState } from '@mantine/hooks';
 import { useNavigate } from '@tanstack/react-router';
 import { readBody, rest } from '../rest/client.ts';
+import { withFieldLabels } from '../rest/form-refusal.ts';
 import type { components } from '../rest/schema.d.ts';
 import { useAction } from '../rest/use-action.ts';
 import { ActionForm } from '../shell/action-form.tsx';
@@ -82,13 +83,18 @@ function PluginCard({ plugin }: { readonly plugin: components['schemas']['Plugin
   );
 }
 
+const LABELS = { slug: 'Slug', displayName: 'Name', description: 'Description' };
+
 function NewPlugin() {
   const [displayName, setDisplayName] = useInputState('');
   const [slug, setSlug] = useInputState('');
   const [description, setDescription] = useInputState('');
   const navigate = useNavigate();
   const create = useAction<void, void>(async () => {
-    const { id } = await readBody(rest.POST('/plugins', { body: { slug, displayName, description } }));
+    const { id } = await withFieldLabels(
+      readBody(rest.POST('/plugins', { body: { slug, displayName, description } })),
+      LABELS,
+    );
     await navigate({ to: '/plugins/$id', params: { id } });
   }, 'The plugin is created');
   return (

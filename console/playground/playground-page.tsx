@@ -3,6 +3,7 @@ import { Button, Card, Group, Stack, Text, TextInput } from '@mantine/core';
 import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
 import type { Page, SessionRecord } from '../../sdk/session/api-types.ts';
+import { withFieldLabels } from '../rest/form-refusal.ts';
 import { callSessions } from '../rest/session-api.ts';
 import { useAction } from '../rest/use-action.ts';
 import { ActionForm } from '../shell/action-form.tsx';
@@ -52,7 +53,9 @@ function NewSession() {
   const [agent, setAgent] = useState('tester');
   const navigate = useNavigate();
   const open = useAction<void, void>(async () => {
-    const { id } = await callSessions<SessionRecord>('POST', '/sessions', { agentId: agent.trim() });
+    const { id } = await withFieldLabels(callSessions<SessionRecord>('POST', '/sessions', { agentId: agent.trim() }), {
+      agentId: 'Agent',
+    });
     await navigate({ to: '/playground/$id', params: { id } });
   });
   return (

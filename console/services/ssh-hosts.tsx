@@ -2,6 +2,7 @@
 import { Group, PasswordInput, Stack, Text, Textarea, TextInput } from '@mantine/core';
 import { useInputState } from '@mantine/hooks';
 import type { OwnSshHost, Page, SshTest } from '../../sdk/session/api-types.ts';
+import { withFieldLabels } from '../rest/form-refusal.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import { callSessions } from '../rest/session-api.ts';
 import { ActionButton } from '../shell/action-button.tsx';
@@ -74,6 +75,18 @@ const describeHost = (host: OwnSshHost) => ({
   ],
 });
 
+const LABELS = {
+  id: 'Id',
+  name: 'Id',
+  address: 'Address',
+  port: 'Port',
+  user: 'User',
+  privateKey: 'Private key',
+  password: 'Password',
+  hostKeys: 'Key',
+  'hostKeys.0': 'Key',
+};
+
 function PinKey({ host: { id, login } }: { readonly host: OwnSshHost }) {
   const [key, setKey] = useInputState('');
   const [password, setPassword] = useInputState('');
@@ -83,7 +96,13 @@ function PinKey({ host: { id, login } }: { readonly host: OwnSshHost }) {
       short="Pin"
       title={`Pin the key of ${id}`}
       run={() =>
-        callSessions('PATCH', `/ssh-hosts/${id}`, { hostKeys: [key.trim()], ...(password === '' ? {} : { password }) })
+        withFieldLabels(
+          callSessions('PATCH', `/ssh-hosts/${id}`, {
+            hostKeys: [key.trim()],
+            ...(password === '' ? {} : { password }),
+          }),
+          LABELS,
+        )
       }
       done={`The key of ${id} is pinned`}
     >
@@ -119,7 +138,12 @@ function AddHost() {
     <ConfirmButton
       label="Add an SSH host"
       title="Add an SSH host"
-      run={() => callSessions('POST', '/ssh-hosts', { id, name: id, address, port: Number(port), user, ...login })}
+      run={() =>
+        withFieldLabels(
+          callSessions('POST', '/ssh-hosts', { id, name: id, address, port: Number(port), user, ...login }),
+          LABELS,
+        )
+      }
       done={`${id} is added: test it and pin its key`}
     >
       {fields.map(([label, value, change, description]) => (

@@ -3,6 +3,7 @@ import { Checkbox, Group, Stack, Text, TextInput } from '@mantine/core';
 import { useInputState } from '@mantine/hooks';
 import { useState } from 'react';
 import { readBody, rest } from '../rest/client.ts';
+import { withFieldLabels } from '../rest/form-refusal.ts';
 import type { components } from '../rest/schema.d.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { DataTable } from '../shell/data-table.tsx';
@@ -91,6 +92,8 @@ function ActionTable({ actions }: { readonly actions: readonly AccountAction[] }
   );
 }
 
+const LABELS = { name: 'Name', issuer: 'Issuer', subject: 'Subject', scopes: 'It may' };
+
 function AllowService() {
   const [name, setName] = useInputState('');
   const [issuer, setIssuer] = useInputState('');
@@ -105,7 +108,9 @@ function AllowService() {
     <ConfirmButton
       label="Allow a service"
       title="Allow a service to act for you"
-      run={() => rest.POST('/me/delegations', { body: { name, issuer, subject, scopes: [...scopes] } })}
+      run={() =>
+        withFieldLabels(rest.POST('/me/delegations', { body: { name, issuer, subject, scopes: [...scopes] } }), LABELS)
+      }
       done={`${name} may act for you`}
     >
       {fields.map(([label, value, change, description]) => (

@@ -220,12 +220,14 @@ function toSlowKeyProblem(error: unknown): never {
 const faultOf = (field: string, message: string) =>
   new Problem('bad_request', message, { errors: [{ field, message }] });
 
+const countKeys = ({ hostKeys: { length } }: SshHostRow): string => `${length} pinned ${length === 1 ? 'key' : 'keys'}`;
+
 const record = (tx: Queryable, { id: accountId, tokenId }: Caller, action: string, host: SshHostRow): Promise<void> =>
   recordAccountAction(tx, {
     accountId,
     action,
     subject: host.id,
-    detail: `${host.user}@${host.address}:${host.port}, ${host.hostKeys.length} pinned keys`,
+    detail: `${host.user}@${host.address}:${host.port}, ${countKeys(host)}`,
     tokenId,
     actor: null,
   });
