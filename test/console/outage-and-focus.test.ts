@@ -1,0 +1,112 @@
+/** The console while the service is unreachable, and where the keyboard focus is after a button has disappeared. */
+import type { Page } from 'playwright-core';
+import t from 'tap';
+import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
+import { eventually } from '../runner/eventually.ts';
+import { openConsole, shareBrowser } from './browser.ts';
+import { go, press, pressInDialog, tab } from './console-fixture.ts';
+import { publishFrontDesk } from './front-desk.ts';
+
+const service = await startServiceOnTestDatabase(t);
+const browser = await shareBrowser(t);
+const signInLink = `${service.url}/#token=${service.token}`;
+
+t.test('a page whose code cannot be fetched says so, and loads when the service is back', async (t) => {
+  const { context, page } = await openConsole(browser, signInLink);
+  await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
+  await page.evaluate('globalThis.isSameDocument = true');
+  await context.route('**', (route) => route.abort('connectionrefused'));
+  await go(page, 'Agents');
+  await page.getByRole('alert').getByText('The service is unreachable').waitFor();
+  t.ok(await page.getByRole('link', { name: 'Catalog', exact: true }).isVisible(), 'the navigation stays');
+  await press(page, 'Try again');
+  await page.getByRole('alert').getByText('The service is unreachable').waitFor();
+  t.equal(await page.evaluate('globalThis.isSameDocument'), true, 'the document is not reloaded during the outage');
+  await context.unroute('**');
+  await press(page, 'Try again');
+  await page.getByRole('heading', { level: 1, name: 'Agents' }).waitFor();
+
+  await page.evaluate('globalThis.isSameDocument = true');
+  await context.route('**/assets/tokens-page*.js', (route) => route.fulfill({ status: 404 }), { times: 1 });
+  await go(page, 'Tokens');
+  await page.getByRole('heading', { level: 1, name: 'Tokens' }).waitFor();
+  t.notOk(await page.evaluate('globalThis.isSameDocument'), 'a chunk that a new version replaced reloads the document');
+  await context.close();
+});
+
+t.test('the focus moves on when the pressed button disappears', async (t) => {
+  await publishFrontDesk(service);
+  const { body } = await service.call('POST', '/api/installations', { slug: 'front-desk' });
+  await service.call('POST', `/api/installations/${body.id}/configure`, { secrets: { key: 'k3y' } });
+  await service.call('PATCH', `/api/installations/${body.id}`, { required: false });
+  await service.call('POST', `/api/installations/${body.id}/channels`, { name: 'Inbox' });
+  await service.asUser('ben').then((ben) => ben.call('GET', '/api/me'));
+  const { page, complaints } = await openConsole(browser, signInLink);
+  await page.goto(`${service.url}/installations/${body.id}`);
+
+  await focusAndPress(page, 'Pause');
+  await page.getByRole('button', { name: 'Resume' }).waitFor();
+  t.ok(await isFocusedOn(page, 'BUTTON Resume'), 'after Pause it is on Resume');
+  await page.keyboard.press('Enter');
+  await page.getByRole('button', { name: 'Pause' }).waitFor();
+  t.ok(await isFocusedOn(page, 'BUTTON Pause'), 'and after Resume on Pause');
+  await focusAndPress(page, 'Run setup again');
+  await page.getByText('notified to set itself up again').waitFor();
+  t.ok(await isFocusedOn(page, 'BUTTON Run setup again'), 'a button that was disabled only meanwhile keeps it');
+
+  await tab(page, 'Channels');
+  await focusAndPress(page, 'Disconnect');
+  await page.getByRole('dialog').waitFor();
+  t.ok(await isFocusedOn(page, 'BUTTON Cancel'), 'a confirmation without a field starts on Cancel');
+  await pressInDialog(page, 'Disconnect');
+  await page.getByText('No channel is connected').waitFor();
+  t.ok(await isFocusedOn(page, 'DIV New channel'), 'after Disconnect it is on the tab’s panel');
+
+  await go(page, 'Operation');
+  await tab(page, 'Accounts');
+  await focusAndPress(page, 'Suspend ben');
+  await page.getByRole('dialog').waitFor();
+  t.ok(await isFocusedOn(page, 'INPUT '), 'a dialog starts on its first field');
+  await page.keyboard.type('Looked at');
+  await pressInDialog(page, 'Suspend ben');
+  await page.getByText('ben (suspended: Looked at)').waitFor();
+  t.ok(await isFocusedOn(page, 'BUTTON Resume'), 'after Suspend it is on Resume');
+  t.same(complaints, []);
+});
+
+t.test(
+  'a double click sends one request, and an error stays on its page and names fields by their labels',
+  async (t) => {
+    const { page } = await openConsole(browser, signInLink);
+    await go(page, 'My plugins');
+    await page.getByLabel('Name').fill('Night desk');
+    await page.getByLabel('Slug').fill('Not A Slug');
+    const requests: string[] = [];
+    page.on('request', (request) => {
+      if (request.method() === 'POST') requests.push(request.url());
+    });
+    // Both clicks come before the button is disabled.
+    await page.evaluate("const button = document.querySelector('form [type=submit]'); button.click(); button.click()");
+    const error = page.locator('.mantine-Notification-root', { hasText: 'Slug: ' });
+    await error.waitFor();
+    t.same(requests, [`${service.url}/api/plugins`]);
+    await go(page, 'Tokens');
+    await error.waitFor({ state: 'detached' });
+  },
+);
+
+async function focusAndPress(page: Page, name: string): Promise<void> {
+  await page.getByRole('button', { name, exact: true }).focus();
+  await page.keyboard.press('Enter');
+}
+
+/** @param start tag name and text of the focused element, or the beginning of that */
+async function isFocusedOn(page: Page, start: string): Promise<boolean> {
+  const read = () => page.evaluate<string>("document.activeElement.tagName + ' ' + document.activeElement.innerText");
+  try {
+    return await eventually(async () => (await read()).startsWith(start));
+  } catch (error) {
+    t.comment(`the focus is on ${await read()}`);
+    throw error;
+  }
+}
