@@ -23,12 +23,12 @@ const FRAMEWORK: Readonly<Record<string, [ProblemCode, string]>> = {
   FST_ERR_BAD_URL: ['bad_request', 'The address is not a valid URL.'],
 };
 
-/** Problems that are logged every time: only the operator can fix them. */
-const LOGGED: ReadonlySet<ProblemCode> = new Set(['internal', 'outcome_unknown']);
-
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Errors that made requests `unavailable`. An outage or an attack affects thousands of requests per second, which would fill the log. */
+    /**
+     * Errors that made requests `unavailable` or their outcome unknown. An outage or an attack affects thousands of requests per
+     * second, which would fill the log.
+     */
     readonly outages: RepeatedErrors;
   }
 }
@@ -143,7 +143,8 @@ function prepareAnswer(problem: Problem, error: unknown, request: FastifyRequest
 
 function logUnexpected(problem: Problem, error: unknown, request: FastifyRequest): void {
   // A client that leaves ends its call, which is then unavailable.
-  if (problem.code === 'unavailable' && !request.raw.socket.destroyed)
+  const isUnavailable = problem.code === 'unavailable' && !request.raw.socket.destroyed;
+  if (isUnavailable || problem.code === 'outcome_unknown')
     request.server.outages.add(error instanceof Error ? error : problem);
-  if (LOGGED.has(problem.code)) request.log.error({ err: error, requestId: request.id }, problem.message);
+  if (problem.code === 'internal') request.log.error({ err: error, requestId: request.id }, problem.message);
 }
