@@ -209,7 +209,7 @@ export const foreign: Chapter = {
       const attachments = [{ name: 'x', mediaType: 'text/plain', mediaId }];
       expect((await post('/turns', { id: 'm', text: 'x', trigger: 'user', attachments })).status, 400, 'media');
       expect((await post('/mail', { toAgentId: 'foreign', text: 'x', trigger: 'agent' })).status, 404, 'an agent');
-      expect((await post('/ssh', { host: hostId, command: 'id', trigger: 'user' })).status, 400, 'an SSH host');
+      expect((await post('/ssh', { host: hostId, command: 'id', trigger: 'user' })).status, 404, 'an SSH host');
       expect((await other.session('GET', `/sessions/stream?sessionId=${sessionId}`)).status, 404, 'a stream');
       const waiting = await other.session('GET', `/sessions/unanswered?sessionId=${sessionId}`);
       expect(waiting.body.items, [], 'what waits');
