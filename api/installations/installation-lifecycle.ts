@@ -130,14 +130,12 @@ export async function configure(
     if (!manifest) throw new Error(`installation ${installationId} has no version`);
     const shown = mergeManifests(manifest, installation.targetManifest);
     checkConfiguration(shown, installation, input);
-    for (const [name, value] of Object.entries(input.secrets ?? {})) {
+    const secrets = Object.entries(input.secrets ?? {});
+    for (const [name, value] of secrets) {
       if (value === null) await deleteSecret(tx, installationId, name);
-      else {
-        const allowed = listSecretCapabilities(shown, name);
-        await saveSecret(tx, services.keys, installationId, name, value, allowed);
-        await forgetWiderVersion(tx, installationId);
-      }
+      else await saveSecret(tx, services.keys, installationId, name, value, listSecretCapabilities(shown, name));
     }
+    if (secrets.some(([, value]) => value !== null)) await forgetWiderVersion(tx, installationId);
     await saveSettings(tx, services.queues, installation, input.settings);
   });
   await services.finishUpdate(installationId);

@@ -89,11 +89,18 @@ const selectSql = (versionId: string, granted: string, more = ''): string => `
     JOIN versions v ON v.id = ${versionId}`;
 const SELECT_WITHOUT_OFFERS = selectSql('i.current_version_id', 'i.granted_capabilities');
 const SELECT = selectSql('i.current_version_id', 'i.granted_capabilities', `, ${OFFER}`);
+/**
+ * The grants that an update of `i` to the version `v` gives. They include handles of secrets that the version does not declare:
+ * without those, a later version could read a value that the user gives after seeing only the handle.
+ */
+export const TARGET_GRANTS_SQL = `CASE WHEN i.rollback_reason IS NULL
+  THEN v.capabilities || ARRAY(
+    SELECT g FROM unnest(i.granted_capabilities) g
+     WHERE g LIKE 'secrets.%:%'
+       AND NOT EXISTS (SELECT 1 FROM unnest(v.capabilities) w WHERE split_part(w, ':', 1) = split_part(g, ':', 1)))
+  ELSE coalesce(i.previous_grants, v.capabilities) END`;
 /** The version that an update moves to, with the grants that it will have. */
-const TARGET = [
-  'i.target_version_id',
-  'CASE WHEN i.rollback_reason IS NULL THEN v.capabilities ELSE coalesce(i.previous_grants, v.capabilities) END',
-] as const;
+const TARGET = ['i.target_version_id', TARGET_GRANTS_SQL] as const;
 const SELECT_TARGET_WITHOUT_OFFER = selectSql(...TARGET);
 const SELECT_TARGET = selectSql(...TARGET, `, ${OFFER}`);
 /** Offers have up to 256 KiB each, and the driver parses the rows of one query without a pause. */

@@ -13,7 +13,7 @@ import { notifyInstallationChanged, subscribeToInstallations } from '../postgres
 import { inTransaction, type WritingPool } from '../postgres/pool.ts';
 import { changeRows, findRow, findValue, listRows, type Queryable } from '../postgres/rows.ts';
 import { Waker } from '../timing/waker.ts';
-import { DRAFT_SEM_VER, loadUpdateState } from './account-plugins.ts';
+import { DRAFT_SEM_VER, loadUpdateState, TARGET_GRANTS_SQL } from './account-plugins.ts';
 import { mergePendingUpdates, recordEvent } from './events.ts';
 import { mayRollBack, type RollbackState } from './rollback-rule.ts';
 import { BLOCKED_REASON_SQL, mayUpdate } from './run-rule.ts';
@@ -31,13 +31,6 @@ export type RollbackCause = 'crashed' | 'memory' | 'killed' | 'not_started';
 
 const ENDED_SQL = 'target_version_id = NULL, target_since = NULL, rollback_reason = NULL';
 const NOT_FAILED_SQL = 'failed_version_id = NULL, failed_reason = NULL, failed_at = NULL, rolled_back = false';
-/**
- * Grants of handles of secrets that the version `v` does not declare. Without them, a later version could read a value that the
- * user gives after seeing only the handle.
- */
-const HANDLES_KEPT_SQL = `ARRAY(SELECT g FROM unnest(i.granted_capabilities) g
-  WHERE g LIKE 'secrets.%:%'
-    AND NOT EXISTS (SELECT 1 FROM unnest(v.capabilities) w WHERE split_part(w, ':', 1) = split_part(g, ':', 1)))`;
 /** Limits one sweep; the next sweep handles the rest. */
 const SWEEP_LIMIT = 1_000;
 
@@ -145,8 +138,7 @@ export async function completeUpdate(pool: WritingPool, queues: Queues, update: 
               previous_version_id = CASE WHEN i.rollback_reason IS NULL
                                          THEN nullif(i.current_version_id, i.target_version_id) END,
               previous_grants = CASE WHEN i.rollback_reason IS NULL THEN i.granted_capabilities END,
-              granted_capabilities = CASE WHEN i.rollback_reason IS NULL THEN v.capabilities || ${HANDLES_KEPT_SQL}
-                                          ELSE coalesce(i.previous_grants, v.capabilities) END,
+              granted_capabilities = ${TARGET_GRANTS_SQL},
               pending_version_id = nullif(i.pending_version_id, i.target_version_id),
               current_version_id = i.target_version_id, status = 'ready', status_reason = NULL,
               moved_at = clock_timestamp(), updated_at = clock_timestamp(), ${ENDED_SQL}

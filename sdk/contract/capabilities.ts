@@ -160,7 +160,16 @@ export function limitSecretUses(
   if (allowed === null || allowed.includes(`secrets.${name}`)) return declared;
   const prefix = `secrets.${name}:`;
   const uses = allowed.filter((one) => one.startsWith(prefix)).map((one) => one.slice(prefix.length));
-  return declared === null ? uses : declared.filter((use) => uses.includes(use));
+  return intersectUses(declared, uses);
+}
+
+/** The uses of a secret that both allow. Null allows all of them, and to read the value. */
+export function intersectUses(
+  one: readonly string[] | null,
+  other: readonly string[] | null,
+): readonly string[] | null {
+  if (one === null || other === null) return one ?? other;
+  return one.filter((use) => other.includes(use));
 }
 
 /** The capabilities that both sets cover, each in its narrower form. */

@@ -1,6 +1,6 @@
 /** The current state of an installation. Running host calls watch it and end when their capability is revoked. */
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
-import { intersectCapabilities } from '../../sdk/contract/capabilities.ts';
+import { intersectCapabilities, intersectUses } from '../../sdk/contract/capabilities.ts';
 
 export class LiveInstallation {
   #plugin: InstalledPlugin;
@@ -46,13 +46,7 @@ export class LiveInstallation {
 
 type SecretUses = InstalledPlugin['secretUses'];
 
-/** Null stands for every use: a version with null reads the value itself. */
 function intersectSecretUses(own: SecretUses, other: SecretUses): SecretUses {
-  const entries = Object.entries(own).flatMap(([name, uses]): [string, readonly string[] | null][] => {
-    if (!Object.hasOwn(other, name)) return [];
-    const allowed = other[name] ?? null;
-    if (uses === null || allowed === null) return [[name, uses ?? allowed]];
-    return [[name, uses.filter((use) => allowed.includes(use))]];
-  });
-  return Object.fromEntries(entries);
+  const shared = Object.entries(own).filter(([name]) => Object.hasOwn(other, name));
+  return Object.fromEntries(shared.map(([name, uses]) => [name, intersectUses(uses, other[name] ?? null)]));
 }
