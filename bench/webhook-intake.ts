@@ -17,6 +17,7 @@ import { insertChannel } from '../db/channels/channels.ts';
 import { inTransaction, openPool } from '../db/postgres/pool.ts';
 import { insertBareInstallation } from '../test/fixtures/bare-installation.ts';
 import { startTestServer, TEMPLATE, withDatabase } from '../test/runner/server.ts';
+import { openCleanup } from './fixtures/cleanup.ts';
 import { startWebhookIngress } from './fixtures/webhook-ingress.ts';
 import { percentile } from './percentiles.ts';
 
@@ -70,23 +71,27 @@ async function load(vendors: ChildProcess, load: Load): Promise<LoadResult> {
   return result;
 }
 
+const cleanup = openCleanup();
 const directory = mkdtempSync(join(tmpdir(), 'bulkhead-bench-'));
+cleanup.teardown(() => rmSync(directory, { recursive: true }));
 const server = await startTestServer();
+cleanup.teardown(() => server.stop());
 const database = openPool(withDatabase(server.url, TEMPLATE), {
   name: 'bulkhead-bench',
   connections: CONNECTIONS,
   onError: () => undefined,
 });
+cleanup.teardown(() => database.close());
 const { pool } = database;
 const account = await findOrCreateAccount(pool, 'ann');
 await insertBareInstallation(pool, { accountId: account.id });
 const channel = await inTransaction(pool, (tx) =>
   insertChannel(tx, { installationId: 'i', accountId: account.id, name: 'inbox' }),
 );
-const ingress = await startWebhookIngress(pool, directory);
+const port = await startWebhookIngress(cleanup, pool, directory);
 const vendors = fork(VENDORS);
 const aim = {
-  port: ingress.port,
+  port,
   path: `/webhook/plugin/${channel.routingId}`,
   seconds,
   connections: 64,
@@ -114,8 +119,5 @@ console.log(
   `webhook intake: ${share.toFixed(2)} of raw INSERTs, p99 ${p99.toFixed(1)} ms; goal ≥ ${GOALS.share} and ≤ ${GOALS.p99Ms} ms: ${met ? 'met' : 'missed'}`,
 );
 vendors.kill();
-await ingress.close();
-await database.close();
-await server.stop();
-rmSync(directory, { recursive: true });
+await cleanup.end();
 process.exit(0);

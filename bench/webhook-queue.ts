@@ -45,14 +45,14 @@ const cleanup = openCleanup();
 await startPostgres(cleanup);
 const storage = await openStorageFixture(cleanup);
 const { pool } = storage;
-const ingress = await startWebhookIngress(pool, storage.dataDir);
+const port = await startWebhookIngress(cleanup, pool, storage.dataDir);
 const vendors = new Agent({ connections: 16 });
 
 const addresses: string[] = [];
 for (let index = 0; index < ACCOUNTS; index += 1) {
   const made = await storage.install({ account: `account-${index}`, slug: `vendor-${index}`, code: CODE });
   const channel = await inTransaction(pool, (tx) => insertChannel(tx, { ...made, name: 'inbox' }));
-  addresses.push(`http://127.0.0.1:${ingress.port}/webhook/plugin/${channel.routingId}`);
+  addresses.push(`http://127.0.0.1:${port}/webhook/plugin/${channel.routingId}`);
 }
 
 /** Adds channels without deliveries, each of an installation and an account of its own. */
@@ -178,6 +178,5 @@ console.log(
   `webhook queue: with ${MANY_CHANNELS} channels, idle supervisors read ${idleRatio.toFixed(2)} of the rows of ${FEW_CHANNELS} and commit ${idleCommitsRatio.toFixed(2)} as often; commits a request with three supervisors ${commitsRatio.toFixed(2)} of one; goal ≤ ${GOALS.idleRatio} and ≤ ${GOALS.commitsRatio}: ${met ? 'met' : 'missed'}`,
 );
 await vendors.close();
-await ingress.close();
 await cleanup.end();
 process.exit(0);

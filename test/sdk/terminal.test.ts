@@ -286,7 +286,7 @@ async function startServer(test: Test, server: Server): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-t.test('a runtime with the address of the REST interface is told of the session API', async (t) => {
+t.test('the error of a runtime with the address of the REST interface names that of the session API', async (t) => {
   const client = connect({ url, token: ann.token });
   const hint = 'If this is the REST interface, use the address of the session API';
   await t.rejects(client.start({ agentId: 'a' }), {

@@ -1,7 +1,7 @@
 /** Finds what a delivery waits for without reading all deliveries that were set aside. */
 import t from 'tap';
 import { findDelivery } from '../../../db/channels/delivery-history.ts';
-import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
+import { insertBareChannel, insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { explainPool } from '../../fixtures/explained-pool.ts';
 import { testDatabase } from '../../runner/harness.ts';
 
@@ -12,9 +12,7 @@ const ROWS_MAX = 5_000;
 const { pool } = await testDatabase(t);
 await pool.query(`INSERT INTO accounts (id, name) VALUES ('a', 'a')`);
 await insertBareInstallation(pool, { accountId: 'a' });
-await pool.query(
-  `INSERT INTO channels (id, installation_id, account_id, name, routing_id) VALUES ('c', 'i', 'a', 'c', 'c')`,
-);
+await insertBareChannel(pool);
 const add = (conversation: string, count: number, isAside: boolean) =>
   pool.query(
     `INSERT INTO deliveries (id, channel_id, installation_id, account_id, routing_id, method, query, headers, body,

@@ -1,7 +1,7 @@
 /** Lists what waits without reading what is finished. */
 import t from 'tap';
 import { listWaitingQueues } from '../../../db/records/operator-overview.ts';
-import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
+import { insertBareChannel, insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { explainPool } from '../../fixtures/explained-pool.ts';
 import { testDatabase } from '../../runner/harness.ts';
 
@@ -12,9 +12,7 @@ t.test('deliveries set aside, among many that are finished', async (t) => {
   const { pool } = await testDatabase(t);
   await pool.query(`INSERT INTO accounts (id, name) VALUES ('a', 'a')`);
   await insertBareInstallation(pool, { accountId: 'a' });
-  await pool.query(
-    `INSERT INTO channels (id, installation_id, account_id, name, routing_id) VALUES ('c', 'i', 'a', 'c', 'c')`,
-  );
+  await insertBareChannel(pool);
   const add = (state: string, setAside: boolean, count: number) =>
     pool.query(
       `INSERT INTO deliveries (id, channel_id, installation_id, account_id, routing_id, method, query, headers, body,

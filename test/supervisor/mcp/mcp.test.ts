@@ -715,7 +715,7 @@ t.test('an answer of a client that has left is not saved', async (t) => {
   t.same(await readInstallation(), { settings: {}, status: 'needs_configuration' });
 });
 
-t.test('an answer about a version that was replaced meanwhile is not saved, and the next call asks anew', async (t) => {
+t.test('the answer to a question about an old version is not saved, and the next call asks again', async (t) => {
   const setup = await installUnconfigured({ settings: { city: { label: 'City', required: true } } });
   const { own, code, tool, installationId, readInstallation } = setup;
   const token = await own.issuer.issue(own.account);
