@@ -44,8 +44,13 @@ export interface WatchedProcess {
 
 const GONE_WITHIN_MS = 2_000;
 const POLL_MS = 5;
-/** Time in which bubblewrap must reap the process inside. It usually takes 1 ms. Milliseconds. */
-const REAP_WITHIN_MS = 500;
+/**
+ * Time in which bubblewrap must reap the killed process inside. It usually takes 1 ms; on a busy machine the killed process
+ * waits for a processor until it can exit. Milliseconds.
+ */
+const REAP_WITHIN_MS = 5_000;
+/** Time in which bubblewrap must finish a jail whose process is not known yet. Milliseconds. */
+const BUILD_WITHIN_MS = 500;
 const PAGE_BYTES = 4096;
 
 /** Watches a spawned process until its end. `isJailed`: the spawned process is a bubblewrap that runs the Node inside. */
@@ -77,7 +82,7 @@ export function watchProcess(spawned: Spawned, isJailed: boolean, group: Limited
     if (isAlive()) sendSignal(inside);
     // bubblewrap needs a moment to reap the process inside and to report its exit. If bubblewrap is killed first, the process
     // inside dies too but may stay a zombie, because process 1 of a container may not reap it.
-    if (isJailed) setTimeout(spawned.kill, REAP_WITHIN_MS).unref();
+    if (isJailed) setTimeout(spawned.kill, inside === 0 ? BUILD_WITHIN_MS : REAP_WITHIN_MS).unref();
     else spawned.kill();
   }
   const exited = (async () => {
