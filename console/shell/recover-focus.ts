@@ -6,6 +6,7 @@
 /** A dialog that closes has by then returned the focus to the button that opened it, milliseconds. */
 const RECOVER_AFTER_MS = 50;
 const BUTTONS = 'button:not(:disabled), a[href]';
+const DIALOG = '[role=dialog]';
 const AREAS = '[role=dialog], section, [role=tabpanel], main';
 const HEADINGS = 'h1, h2, h3';
 
@@ -19,6 +20,8 @@ interface Place {
 }
 
 let last: Place | null = null;
+/** Where the focus was before it went into a dialog. */
+let opener: Place | null = null;
 let wasDisabled = false;
 let timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -26,6 +29,7 @@ export function recoverLostFocus(): void {
   document.addEventListener('focusin', ({ target }) => {
     wasDisabled = false;
     last = target instanceof Element ? describePlace(target) : null;
+    if (last !== null && last.element.closest(DIALOG) === null) opener = last;
   });
   // A click outside the focused element takes the focus away on purpose.
   document.addEventListener(
@@ -58,10 +62,19 @@ function recover(): void {
   const { element } = last;
   // The action still runs: its end enables or removes the button.
   if (element.isConnected && element.matches(':disabled')) return;
-  const target = element.isConnected ? element : findSuccessor(last);
+  const target = findTarget(last);
   if (!(target instanceof HTMLElement)) return;
   if (target.tabIndex < 0) target.tabIndex = -1;
   target.focus({ preventScroll: true });
+}
+
+function findTarget(place: Place): Element | null {
+  if (place.element.isConnected) return place.element;
+  // A dialog has closed whose button the page had replaced by then, so the dialog could not return the focus to it.
+  const isOfClosedDialog = place.ancestors.some((ancestor) => ancestor.matches(DIALOG) && !ancestor.isConnected);
+  const isDialogOpen = document.querySelector(DIALOG) !== null;
+  if (!isOfClosedDialog || isDialogOpen || opener === null) return findSuccessor(place);
+  return opener.element.isConnected ? opener.element : findSuccessor(opener);
 }
 
 /** Finds the button that replaced the element, or the heading of the section that it was in. */
@@ -73,6 +86,6 @@ function findSuccessor({ ancestors, index }: Place): Element | null {
     if (button) return button;
   }
   const area = ancestors.find((ancestor) => ancestor.isConnected && ancestor.matches(AREAS));
-  const place = area ?? document.querySelector('[role=dialog]') ?? document.querySelector('main');
+  const place = area ?? document.querySelector(DIALOG) ?? document.querySelector('main');
   return place?.matches('[role=tabpanel]') ? place : (place?.querySelector(HEADINGS) ?? place ?? null);
 }

@@ -71,6 +71,14 @@ t.test('the focus moves on when the pressed button disappears', async (t) => {
   await pressInDialog(page, 'Suspend ben');
   await page.getByText('ben (suspended: Looked at)').waitFor();
   t.ok(await isFocusedOn(page, 'BUTTON Resume'), 'after Suspend it is on Resume');
+  await page.keyboard.press('Enter');
+  await focusAndPress(page, 'Suspend ben');
+  await page.getByRole('dialog').waitFor();
+  const suspension = { reason: 'By another operator' };
+  t.equal((await service.call('POST', '/api/operator/accounts/ben/suspend', suspension)).status, 200);
+  await page.evaluate(READ_AGAIN);
+  await page.getByText('ben (suspended: By another operator)').waitFor();
+  t.ok(await isFocusedOn(page, 'BUTTON Resume'), 'as when the button of an open dialog disappears with it');
   t.same(complaints, []);
 });
 
@@ -94,6 +102,11 @@ t.test(
     await error.waitFor({ state: 'detached' });
   },
 );
+
+/** Makes the page read what it shows again, as when its user comes back to it after a while. */
+const READ_AGAIN = `const { now } = Date;
+Date.now = () => now() + 60_000;
+dispatchEvent(new Event('visibilitychange'));`;
 
 async function focusAndPress(page: Page, name: string): Promise<void> {
   await page.getByRole('button', { name, exact: true }).focus();
