@@ -30,7 +30,6 @@ import {
   computeBeatPause,
   computeLapse,
   HEARTBEAT_MS,
-  LAPSE_MARGIN_MS,
   mayRun,
   mayTakeOver,
   NO_EPOCH,
@@ -52,8 +51,6 @@ export const MOVE_PAUSE_MS = 3_000;
 const DRAIN_PAUSE_MS = 250;
 /** The longest budget of a tool: after this long, a supervisor that goes on cuts the last calls of a shard off. Milliseconds. */
 const MOVE_GRACE_MS = 60_000;
-/** Attempts at a write that gives shards up. */
-const RELEASES_MAX = 3;
 const LARGEST_INT4 = 2 ** 31 - 1;
 
 interface OwnershipOptions {
@@ -100,6 +97,7 @@ export class Ownership {
   /** When the heartbeat that counted them began, on the monotonic clock. Milliseconds. */
   #countedAt = 0;
   #isDraining = false;
+  #hasReleaseFailed = false;
   /** Calls that wait for an owner. */
   #waiting = 0;
   #validUntil = 0;
@@ -356,22 +354,25 @@ export class Ownership {
     const isDrain = this.#isDraining;
     let left = [...shards];
     while (left.length > 0) {
+      const isLast = isOver;
       for (const shard of left) this.#leaving.add(shard);
       left = await this.#releaseIdle(left, () => isOver);
       // The drain has begun meanwhile, and gives them up.
       if (left.length === 0 || isDrain !== this.#isDraining) break;
-      // A call still runs: the shards take new calls until the next attempt.
+      // A call still runs, or the database is away: the shards take new calls until the next attempt.
       for (const shard of left) this.#leaving.delete(shard);
       this.#announce();
+      // What is left has no owner once this supervisor has gone; if it goes on, the next heartbeat begins a new move.
+      if (isLast) break;
       await Promise.race([ended, sleep(isDrain ? DRAIN_PAUSE_MS : MOVE_PAUSE_MS, undefined, { ref: false })]);
     }
     for (const shard of shards) this.#moving.delete(shard);
   }
 
-  /** @returns the shards whose work has not ended within a short time, during which no more of it began */
+  /** @returns the shards whose work has not ended within a short time, during which no more of it began, or that were not released */
   async #releaseIdle(shards: readonly number[], isOver: () => boolean): Promise<number[]> {
     const endsAt = performance.now() + MOVE_HOLD_MS;
-    const releases: Promise<void>[] = [];
+    const releases: Promise<readonly number[]>[] = [];
     let left = [...shards];
     for (;;) {
       const ready = new Set(left.filter((shard) => isOver() || this.#running[shard] === 0));
@@ -382,36 +383,39 @@ export class Ownership {
       if (left.length === 0 || leftMs <= 0) break;
       await within(this.#changed.promise, leftMs);
     }
-    await Promise.all(releases);
-    return left;
+    return [...left, ...(await Promise.all(releases)).flat()];
   }
 
-  async #release(given: readonly number[]): Promise<void> {
-    if (given.length === 0) return;
+  /** @returns the shards that this supervisor still owns, because the write failed */
+  async #release(given: readonly number[]): Promise<readonly number[]> {
+    if (given.length === 0) return [];
     const shards = given.filter((shard) => this.#epochs[shard] !== NO_EPOCH);
     if (shards.length > 0) {
       const moved = new Set(shards);
       await this.#options.stopChildren((accountId) => moved.has(findShard(accountId)));
       const fences = shards.map((shard) => ({ shard, epoch: this.#epochs[shard] ?? NO_EPOCH }));
-      await this.#repeat(() => releaseShards(this.#options.pool, fences));
+      // If nobody waits for them, they have no owner once this supervisor has gone.
+      const isReleased = await this.#writeRelease(fences);
+      if (!isReleased && !(this.#isDraining && this.#successors === 0)) return shards;
       this.#changes += 1;
       for (const shard of shards) this.#epochs[shard] = NO_EPOCH;
     }
     // All of them: a drain may have given some up while the move paused, and their calls must not wait here.
     for (const shard of given) this.#leaving.delete(shard);
     this.#announce();
+    return [];
   }
 
-  /** Retries the write. If the database stays unavailable, the shards have no owner once the lease expires. */
-  async #repeat(write: () => Promise<void>): Promise<void> {
-    for (let attempt = 1; ; attempt += 1) {
-      try {
-        return await write();
-      } catch (error) {
-        this.#options.onError(error as Error);
-        if (this.#isDraining || attempt === RELEASES_MAX) return;
-        await sleep(LAPSE_MARGIN_MS);
-      }
+  /** @returns false: the write failed. Of failures in a row, only the first is reported. */
+  async #writeRelease(fences: readonly Fence[]): Promise<boolean> {
+    try {
+      await releaseShards(this.#options.pool, fences);
+      this.#hasReleaseFailed = false;
+      return true;
+    } catch (error) {
+      if (!this.#hasReleaseFailed) this.#options.onError(error as Error);
+      this.#hasReleaseFailed = true;
+      return false;
     }
   }
 

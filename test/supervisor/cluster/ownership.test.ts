@@ -24,6 +24,14 @@ const NEVER = new Promise<never>(() => undefined);
 /** An address where nothing listens: no call is forwarded. */
 const ADDRESS = 'http://127.0.0.1:1';
 
+/** Makes the database refuse to release shards, two times. */
+const REFUSE_TWICE = `CREATE SEQUENCE refusals;
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  IF nextval('refusals') <= 2 THEN RAISE 'refused'; END IF;
+  RETURN NEW;
+END $$;
+CREATE TRIGGER refuse BEFORE UPDATE ON shards FOR EACH ROW WHEN (NEW.owner IS NULL) EXECUTE FUNCTION refuse();`;
+
 /** Opens two that follow the cluster and own nothing yet. */
 async function openTwo(t: Test, { pool }: TestDatabase): Promise<readonly [Ownership, Ownership]> {
   const open = async (): Promise<Ownership> => {
@@ -77,6 +85,25 @@ t.test('a call is led to the next owner after a drain that began while the move 
   // The move that paused goes on, and finds the shard given up.
   await sleep(MOVE_PAUSE_MS);
   t.equal((await first.findOwner(account))?.id, second.id);
+});
+
+t.test('a drain repeats a release that failed', async (t) => {
+  const database = await testDatabase(t);
+  const both = await openTwo(t, database);
+  const [first, second] = both;
+  const account = chooseAccount(both);
+  await first.join(ADDRESS);
+  const work = first.begin(account);
+  if (work === null) throw new Error('the only supervisor owns every account');
+  await second.join(ADDRESS);
+  await eventually(async () => work.isLeaving());
+  await database.pool.query(REFUSE_TWICE);
+  const left = first.leave(NEVER);
+  work.end();
+  await left;
+  const owned = await database.pool.query('SELECT 1 FROM shards WHERE owner = $1', [first.id]);
+  t.equal(owned.rowCount, 0);
+  await eventually(async () => second.holds(account));
 });
 
 t.test('a call to a supervisor that stops waits for another whose lease has just ended', async (t) => {
