@@ -19,7 +19,10 @@ t.test('a page whose code cannot be fetched says so, and loads when the service 
   await go(page, 'Agents');
   await page.getByRole('alert').getByText('The service is unreachable').waitFor();
   t.ok(await page.getByRole('link', { name: 'Catalog', exact: true }).isVisible(), 'the navigation stays');
+  // Until then, the alert of before is shown. If the service came back meanwhile, the document would reload without another click.
+  const failedAgain = page.waitForEvent('requestfailed', (request) => request.url() === `${service.url}/`);
   await press(page, 'Try again');
+  await failedAgain;
   await page.getByRole('alert').getByText('The service is unreachable').waitFor();
   t.equal(await page.evaluate('globalThis.isSameDocument'), true, 'the document is not reloaded during the outage');
   await context.unroute('**');
