@@ -3,6 +3,7 @@ import type { Introspection } from '../db/jobs/introspections.ts';
 import { limits } from '../sdk/contract/limits.ts';
 import { type Child, startChild } from '../supervisor/children/child.ts';
 import { ChildError, HostCallRefusal } from '../supervisor/children/child-errors.ts';
+import { waitUntilReady } from '../supervisor/children/start-failure.ts';
 import { makeJail } from '../supervisor/jail/jail.ts';
 import { childProgram } from './child-program.ts';
 import { isPluginNode } from './node-version.ts';
@@ -26,6 +27,7 @@ export function startIntrospector(directory: string): Introspector {
     async introspect(bundle, sourceName, hasFetch = false) {
       try {
         const child = await starting;
+        await waitUntilReady(child);
         const members = hasFetch ? ['http.fetch'] : [];
         const nothing = { members, settings: {}, secretNames: [], expected: null };
         return {

@@ -3,6 +3,7 @@ import { limits } from '../../sdk/contract/limits.ts';
 import type { Jail } from '../jail/jail.ts';
 import { type Child, type Loaded, startChild } from './child.ts';
 import { HostCallRefusal } from './child-errors.ts';
+import { waitUntilReady } from './start-failure.ts';
 
 /**
  * Loads a bundle in a child of its own, which has ended when this settles.
@@ -10,7 +11,8 @@ import { HostCallRefusal } from './child-errors.ts';
  * @param sourceName the bundle's name in stack traces
  * @param hasFetch whether the package declares hosts: SDKs take `fetch` when their client is made, often while the file loads
  * @param onStart called with the child
- * @throws ChildError: `load` with the plugin's own message and stack, `timeout` over `limits.loadBudgetMs`, or `dead`
+ * @throws NotReadyError, or ChildError: `load` with the plugin's own message and stack, `timeout` over `limits.loadBudgetMs`, or
+ *   `dead`
  */
 export async function introspect(
   jail: Jail,
@@ -27,6 +29,7 @@ export async function introspect(
   });
   onStart(child);
   try {
+    await waitUntilReady(child);
     return await child.load(
       { bundle, sourceName, members: hasFetch ? ['http.fetch'] : [], settings: {}, secretNames: [], expected: null },
       limits.loadBudgetMs,

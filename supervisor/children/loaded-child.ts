@@ -20,7 +20,7 @@ import type { ChildEnd } from './child-end.ts';
 import { ChildError } from './child-errors.ts';
 import { withinBudget } from './deadline.ts';
 import type { Spare } from './spare-children.ts';
-import { NotReadyError } from './start-failure.ts';
+import { waitUntilReady } from './start-failure.ts';
 
 export interface LoadedChildDeps {
   readonly blobs: Blobs;
@@ -106,9 +106,7 @@ export class LoadedChild {
         deps.blobs.read(plugin.bundleSha256),
         deps.hostCallRouter.maskSecrets(plugin),
       ]);
-      await loadedChild.child.ready.catch((error: Error) => {
-        throw new NotReadyError(error.message);
-      });
+      await waitUntilReady(loadedChild.child);
       loadedChild.child.chargeOutputTo(handlers.output);
       await loadedChild.child.load({
         bundle:

@@ -1,5 +1,6 @@
 /** Describes why a child did not start, without internal error text. */
 import { isBlobStoreUnavailable } from '../../db/files/blob-errors.ts';
+import type { Child } from './child.ts';
 import { ChildError } from './child-errors.ts';
 
 /** The supervisor has no place for the child. Does not count as a failure of the plugin. */
@@ -8,7 +9,15 @@ export class NoRoomError extends Error {
 }
 
 /** The process did not get ready, so no code of the plugin has run. An update to it is tried again. */
-export class NotReadyError extends Error {}
+export class NotReadyError extends Error {
+  override readonly name = 'NotReadyError';
+}
+
+/** @throws NotReadyError */
+export const waitUntilReady = ({ ready }: Pick<Child, 'ready'>): Promise<void> =>
+  ready.catch((error: Error) => {
+    throw new NotReadyError(error.message);
+  });
 
 /** Returns one sentence for the installation's user. */
 export function describeStartFailure(error: unknown): string {

@@ -221,7 +221,9 @@ async function runIntrospection(
     );
     return { ok: true, registrations, places: { ...places }, schemaFaults: [...schemaFaults] };
   } catch (error) {
-    if (!(error instanceof ChildError)) {
+    // Killed from outside, as by a machine that is out of memory.
+    const isInterrupted = error instanceof ChildError && error.interrupted;
+    if (!(error instanceof ChildError) || isInterrupted) {
       deps.onError(error as Error);
       return { ok: false, message: 'The package could not be checked. Retry shortly.', unavailable: true };
     }

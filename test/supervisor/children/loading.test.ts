@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { introspect } from '../../../supervisor/children/introspect.ts';
+import { NotReadyError } from '../../../supervisor/children/start-failure.ts';
 import { bundleOf, callTool, isAlive, testChild, testJail, toolOf } from './jailed-child.ts';
 
 const jail = await testJail(t);
@@ -173,6 +174,15 @@ t.test('nothing is granted while a package is read', async (t) => {
     'if (Object.keys(host).join() === "log,settings") middleware.ok = () => 0; host.log("hi");',
   );
   t.ok(Object.hasOwn(places, 'middleware.ok'));
+});
+
+t.test('a child that does not get ready or is killed from outside says nothing about its package', async (t) => {
+  const broken = await testJail(t, { program: 'process.exit(1);' });
+  await t.rejects(introspect(broken, '', 'index.js'), NotReadyError);
+  const killed = introspect(jail, 'for (;;);', 'index.js', false, (child) => {
+    void child.ready.then(() => process.kill(child.pid, 'SIGKILL'));
+  });
+  await t.rejects(killed, { name: 'ChildError', interrupted: true });
 });
 
 for (const [name, code] of Object.entries({
