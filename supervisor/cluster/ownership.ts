@@ -97,7 +97,8 @@ export class Ownership {
   /** When the heartbeat that counted them began, on the monotonic clock. Milliseconds. */
   #countedAt = 0;
   #isDraining = false;
-  #hasReleaseFailed = false;
+  /** When a release failed, on the monotonic clock. Null once it is known which shards it released. Milliseconds. */
+  #releaseFailedAt: number | null = null;
   /** Calls that wait for an owner. */
   #waiting = 0;
   #validUntil = 0;
@@ -147,6 +148,7 @@ export class Ownership {
     if (this.#address !== null) {
       await markDraining(pool, this.id).catch(onError);
       await this.#giveUp(this.#listOwned(), over);
+      await this.#repeatReleases(over);
       // Calls that came meanwhile are led to the next owner.
       const endsAt = performance.now() + OWNER_WAIT_MS;
       while (this.#waiting > 0 && performance.now() < endsAt)
@@ -289,6 +291,7 @@ export class Ownership {
       (peer) => peer.id !== this.id && mayTakeOver(peer) && !hasEnded(peer.process),
     ).length;
     this.#countedAt = sentAt;
+    if (this.#releaseFailedAt !== null && this.#releaseFailedAt < sentAt) this.#releaseFailedAt = null;
     if (this.#address !== null && !this.#isDraining) await this.#balance(client, live.filter(takesShards));
     this.#announce();
     return computeBeatPause(others.map(({ expiresInMs }) => expiresInMs));
@@ -354,25 +357,22 @@ export class Ownership {
     const isDrain = this.#isDraining;
     let left = [...shards];
     while (left.length > 0) {
-      const isLast = isOver;
       for (const shard of left) this.#leaving.add(shard);
       left = await this.#releaseIdle(left, () => isOver);
       // The drain has begun meanwhile, and gives them up.
       if (left.length === 0 || isDrain !== this.#isDraining) break;
-      // A call still runs, or the database is away: the shards take new calls until the next attempt.
+      // A call still runs: the shards take new calls until the next attempt.
       for (const shard of left) this.#leaving.delete(shard);
       this.#announce();
-      // What is left has no owner once this supervisor has gone; if it goes on, the next heartbeat begins a new move.
-      if (isLast) break;
       await Promise.race([ended, sleep(isDrain ? DRAIN_PAUSE_MS : MOVE_PAUSE_MS, undefined, { ref: false })]);
     }
     for (const shard of shards) this.#moving.delete(shard);
   }
 
-  /** @returns the shards whose work has not ended within a short time, during which no more of it began, or that were not released */
+  /** @returns the shards whose work has not ended within a short time, during which no more of it began */
   async #releaseIdle(shards: readonly number[], isOver: () => boolean): Promise<number[]> {
     const endsAt = performance.now() + MOVE_HOLD_MS;
-    const releases: Promise<readonly number[]>[] = [];
+    const releases: Promise<void>[] = [];
     let left = [...shards];
     for (;;) {
       const ready = new Set(left.filter((shard) => isOver() || this.#running[shard] === 0));
@@ -383,39 +383,44 @@ export class Ownership {
       if (left.length === 0 || leftMs <= 0) break;
       await within(this.#changed.promise, leftMs);
     }
-    return [...left, ...(await Promise.all(releases)).flat()];
+    await Promise.all(releases);
+    return left;
   }
 
-  /** @returns the shards that this supervisor still owns, because the write failed */
-  async #release(given: readonly number[]): Promise<readonly number[]> {
-    if (given.length === 0) return [];
+  async #release(given: readonly number[]): Promise<void> {
+    if (given.length === 0) return;
     const shards = given.filter((shard) => this.#epochs[shard] !== NO_EPOCH);
     if (shards.length > 0) {
       const moved = new Set(shards);
       await this.#options.stopChildren((accountId) => moved.has(findShard(accountId)));
       const fences = shards.map((shard) => ({ shard, epoch: this.#epochs[shard] ?? NO_EPOCH }));
-      // If nobody waits for them, they have no owner once this supervisor has gone.
-      const isReleased = await this.#writeRelease(fences);
-      if (!isReleased && !(this.#isDraining && this.#successors === 0)) return shards;
+      await releaseShards(this.#options.pool, fences).catch((error: Error) => this.#onReleaseFailed(error));
       this.#changes += 1;
       for (const shard of shards) this.#epochs[shard] = NO_EPOCH;
     }
     // All of them: a drain may have given some up while the move paused, and their calls must not wait here.
     for (const shard of given) this.#leaving.delete(shard);
     this.#announce();
-    return [];
   }
 
-  /** @returns false: the write failed. Of failures in a row, only the first is reported. */
-  async #writeRelease(fences: readonly Fence[]): Promise<boolean> {
-    try {
-      await releaseShards(this.#options.pool, fences);
-      this.#hasReleaseFailed = false;
-      return true;
-    } catch (error) {
-      if (!this.#hasReleaseFailed) this.#options.onError(error as Error);
-      this.#hasReleaseFailed = true;
-      return false;
+  /** The write may have taken effect, so nothing of these shards runs here until a heartbeat tells whose they are. */
+  #onReleaseFailed(error: Error): void {
+    if (this.#releaseFailedAt === null) this.#options.onError(error);
+    this.#releaseFailedAt = performance.now();
+    this.#heartbeat.wake();
+  }
+
+  /** Gives up what failed releases have left here, if another supervisor waits for it: the lease goes on while this one stops. */
+  async #repeatReleases(over: Promise<unknown>): Promise<void> {
+    let isOver = false;
+    const ended = over.then(() => {
+      isOver = true;
+    });
+    const hasLeft = () => this.#releaseFailedAt !== null || this.#epochs.some((epoch) => epoch !== NO_EPOCH);
+    while (hasLeft() && this.#successors > 0 && !isOver) {
+      await Promise.race([ended, sleep(DRAIN_PAUSE_MS, undefined, { ref: false })]);
+      await within(this.#heartbeat.beatNow(), MOVE_HOLD_MS);
+      await this.#giveUp(this.#listOwned(), over);
     }
   }
 
