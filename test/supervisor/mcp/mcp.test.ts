@@ -214,7 +214,7 @@ t.test('prompts and resources are judged like calls of tools', async (t) => {
       middleware.toolResult = ({ result, cancel }) => {
         const text = JSON.stringify(result);
         if (text.includes('SECRET')) cancel('no secrets');
-        if (text.includes('bad')) return { result: { ...result, content: [{ type: 'text', text: 'good' }] } };
+        if (text.includes('stale')) return { result: { ...result, content: [{ type: 'text', text: 'good' }] } };
       };`,
   });
   const opened = await own.session();
@@ -224,7 +224,7 @@ t.test('prompts and resources are judged like calls of tools', async (t) => {
     return messages[0]?.content.type === 'text' ? messages[0].content.text : null;
   };
   t.equal(await say('hi'), 'say hi');
-  t.equal(await say('bad'), 'good', 'as plugins change it');
+  t.equal(await say('stale'), 'good', 'as plugins change it');
   t.equal(await say('old'), 'say new');
   await t.rejects(say('SECRET'), { message: /withheld its result: no secrets/ });
   await t.rejects(say('never'), { message: /cancelled the operation: never/ });
@@ -236,7 +236,7 @@ t.test('prompts and resources are judged like calls of tools', async (t) => {
     return `media://${kept.body.content[0].text}`;
   };
   await t.rejects(read(await keep('SECRET', 'text/plain')), { message: /no secrets/ });
-  t.match(await read(await keep('bad', 'text/plain')), { mimeType: 'text/plain', text: 'good' });
+  t.match(await read(await keep('stale', 'text/plain')), { mimeType: 'text/plain', text: 'good' });
   const file = await keep('%PDF-1.4 fine', 'application/pdf');
   t.match(await read(file), { blob: Buffer.from('%PDF-1.4 fine').toString('base64') }, 'a file that is let pass');
 });
