@@ -7,6 +7,7 @@ import { findPlugin, type Plugin } from '../../db/catalog/plugins.ts';
 import {
   type BuiltPackage,
   deleteReplacedDrafts,
+  findDraft,
   findVersion,
   insertVersion,
   replaceDraft,
@@ -14,6 +15,7 @@ import {
 } from '../../db/catalog/versions.ts';
 import { lockInstallations } from '../../db/installations/installations.ts';
 import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { moveToVersion } from '../installations/version-rollout.ts';
 import type { PackageSource } from '../package/reader.ts';
@@ -21,15 +23,37 @@ import type { Services } from '../services.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
 import { type BuiltVersion, buildVersion } from './publishing.ts';
 
-/** Saves a draft, and begins the update of its owner's installation. @throws Problem like a publish */
+interface DraftSave {
+  readonly pluginId: string;
+  readonly source: PackageSource;
+  /** Hash of the draft that this one was made from; null: of none. Undefined: it replaces any. */
+  readonly replaces: string | null | undefined;
+}
+
+/**
+ * Saves a draft, and begins the update of its owner's installation.
+ *
+ * @throws Problem `draft_changed`, or like a publish
+ */
 export async function saveDraft(
   services: Services,
   caller: Caller,
-  pluginId: string,
-  source: PackageSource,
+  { pluginId, source, replaces }: DraftSave,
 ): Promise<BuiltVersion> {
   const plugin = requireOwnedPlugin(await findPlugin(services.pool, pluginId), caller);
-  return buildVersion(services, caller, plugin, source, (tx, locked, built) => storeDraft(tx, services, locked, built));
+  return buildVersion(services, caller, plugin, source, async (tx, locked, built) => {
+    const current = await findDraft(tx, plugin.id);
+    // A save that is repeated because its answer was lost has replaced that draft already.
+    const isExpected = [replaces, built.sourceSha256].includes(current?.sourceSha256 ?? null);
+    if (replaces !== undefined && !isExpected) throw createChangedProblem(current);
+    return storeDraft(tx, services, locked, built);
+  });
+}
+
+function createChangedProblem(current: Version | null): Problem {
+  const what =
+    current === null ? 'The draft no longer exists.' : `The draft was saved elsewhere at ${current.createdAt}.`;
+  return new Problem('draft_changed', `${what} To replace it anyway, save again without “replaces”.`);
 }
 
 async function storeDraft(tx: ClientBase, { queues }: Services, plugin: Plugin, built: BuiltPackage): Promise<Version> {

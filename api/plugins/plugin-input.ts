@@ -32,6 +32,15 @@ export const pluginQuery = z.object({ includeFiles: flag.default(false) });
 /** `contentText` is checked by the package reader, because binary content has its own problem code. */
 const file = z.object({ path: z.string(), contentText: z.string() });
 export const filesBody = z.object({ files: boundedList(file, FILES_MAX) });
+export const draftBody = filesBody.extend({
+  replaces: z
+    .string()
+    .nullable()
+    .optional()
+    .describe(
+      '`sourceSha256` of the draft that this one was made from; null: there was none. If another was saved since, the answer is 409 `draft_changed`. Without this field, it replaces any.',
+    ),
+});
 export const publishBody = filesBody.extend({ semVer: z.string() });
 
 /** For the OpenAPI document only; api/package/upload.ts reads the parts. */

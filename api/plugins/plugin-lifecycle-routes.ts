@@ -8,7 +8,7 @@ import { idParams, noContent } from '../../service/http/schemas.ts';
 import { receivesFileList } from '../package/file-list.ts';
 import type { Services } from '../services.ts';
 import { saveDraft } from './drafts.ts';
-import { changedPlugin, delistBody, filesBody, versionParams } from './plugin-input.ts';
+import { changedPlugin, delistBody, draftBody, versionParams } from './plugin-input.ts';
 import { changeNames, delistPlugin, listPlugin, removePlugin, yankVersion } from './plugin-lifecycle.ts';
 import { pluginResource, savedDraft, showDraft, showPlugin, showVersion, versionResource } from './plugin-resource.ts';
 
@@ -16,9 +16,9 @@ const shapes = {
   draft: {
     summary: 'Saves the draft',
     details: 'Builds and checks the draft like a version. Installations with the policy Draft use it at once.',
-    problems: ['not_owner', 'invalid_package', 'text_files_only', 'bundler_busy', 'quota_exceeded'],
+    problems: ['not_owner', 'draft_changed', 'invalid_package', 'text_files_only', 'bundler_busy', 'quota_exceeded'],
     params: idParams,
-    body: filesBody,
+    body: draftBody,
     response: { 200: savedDraft },
   },
   rename: {
@@ -61,8 +61,9 @@ export function pluginLifecycleRoutes(services: Services): FastifyPluginAsyncZod
   return async (app) => {
     groupRoutes(app, 'Authoring');
     app.post('/plugins/:id/draft', { ...receivesFileList, schema: shapes.draft }, async (request) => {
-      const source = { kind: 'files', files: request.body.files } as const;
-      const { version, warnings } = await saveDraft(services, requireCaller(request), request.params.id, source);
+      const { files, replaces } = request.body;
+      const save = { pluginId: request.params.id, source: { kind: 'files', files }, replaces } as const;
+      const { version, warnings } = await saveDraft(services, requireCaller(request), save);
       return { ...showDraft(version), warnings: [...warnings] };
     });
 

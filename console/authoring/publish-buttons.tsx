@@ -23,7 +23,12 @@ export function PublishButtons({ publishing, onPlace, first }: Props) {
         <Button disabled={!canPublish} loading={publish.isPending} onClick={() => publish.mutate(dropped)}>
           Publish
         </Button>
-        <Button variant="default" disabled={!canSave} loading={draft.isPending} onClick={() => draft.mutate(dropped)}>
+        <Button
+          variant="default"
+          disabled={!canSave}
+          loading={draft.isPending}
+          onClick={() => draft.mutate({ sent: dropped })}
+        >
           Save as draft
         </Button>
       </Group>
@@ -34,7 +39,13 @@ export function PublishButtons({ publishing, onPlace, first }: Props) {
         ) : null}
         {draft.data ? <Text>The draft is saved. {draft.data.warnings.map(escapeText).join(' ')}</Text> : null}
       </div>
-      {error ? <PublishFaults error={error} onPlace={onPlace} /> : null}
+      {error ? (
+        <PublishFaults
+          error={error}
+          onPlace={onPlace}
+          onReplace={() => draft.mutate({ sent: dropped, isForced: true })}
+        />
+      ) : null}
     </Stack>
   );
 }

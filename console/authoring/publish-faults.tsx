@@ -1,23 +1,46 @@
 /** Shows why a package was refused. */
-import { Alert, Text } from '@mantine/core';
+import { Alert, Button, Stack, Text } from '@mantine/core';
 import { getFaults } from '../editor/faults.ts';
-import { getErrorMessage } from '../rest/problem.ts';
+import { getErrorMessage, Problem } from '../rest/problem.ts';
 import { escapeText } from '../style/untrusted-text.ts';
 import { FaultList, type OnPlace } from './fault-list.tsx';
 
-export function PublishFaults({ error, onPlace }: { readonly error: Error; readonly onPlace?: OnPlace | undefined }) {
+interface PublishFaultsProps {
+  readonly error: Error;
+  readonly onPlace?: OnPlace | undefined;
+  /** Replaces a draft that was saved elsewhere. */
+  readonly onReplace?: () => void;
+}
+
+export function PublishFaults({ error, onPlace, onReplace }: PublishFaultsProps) {
+  if (onReplace && error instanceof Problem && error.code === 'draft_changed') return <DraftConflict onReplace={onReplace} />;
   const faults = getFaults(error);
   const sentence = getErrorMessage(error);
   // With one fault, the list repeats the sentence.
   const isSaidBelow = faults.length === 1 && sentence.endsWith(faults[0]?.message ?? '');
   return (
-    <Alert color="red" role="alert" title="The package is not valid">
+    <Alert color="red" role="alert" title={error instanceof Problem ? error.body.title : 'Not done'}>
       {!isSaidBelow && (
         <Text size="sm" className="foreign">
           {escapeText(sentence)}
         </Text>
       )}
       <FaultList faults={faults} onPlace={onPlace} />
+    </Alert>
+  );
+}
+
+function DraftConflict({ onReplace }: { readonly onReplace: () => void }) {
+  return (
+    <Alert color="yellow" role="alert" title="The draft was saved elsewhere">
+      <Stack gap="xs" align="flex-start">
+        <Text size="sm">
+          Nothing was saved here. To see the other draft first, open this page in another browser window.
+        </Text>
+        <Button size="xs" onClick={onReplace}>
+          Replace it with these files
+        </Button>
+      </Stack>
     </Alert>
   );
 }

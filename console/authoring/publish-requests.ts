@@ -29,8 +29,9 @@ export async function publishVersion(
   return (await uploadForm(`/api/plugins/${encodeURIComponent(id)}/versions/zip`, form, onProgress)) as Published;
 }
 
-export async function saveDraft(id: string, dropped: Dropped | null) {
+/** @param replaces hash of the draft that the files were made from; null: of none. Undefined: they replace any. */
+export async function saveDraft(id: string, dropped: Dropped | null, replaces: string | null | undefined) {
   if (dropped === null || 'zip' in dropped) throw new Error('A draft is saved from a folder, not from a zip.');
-  const body = { files: [...dropped.files] };
+  const body = { files: [...dropped.files], ...(replaces === undefined ? {} : { replaces }) };
   return readBody(rest.POST('/plugins/{id}/draft', { params: { path: { id } }, body }));
 }

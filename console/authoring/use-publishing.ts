@@ -10,14 +10,21 @@ interface PublishingOptions {
   readonly pluginId: string;
   /** Null until the user has chosen a package. */
   readonly dropped: Dropped | null;
+  /** Hash of the draft that the package was made from; null: of none. Undefined: the package replaces any draft. */
+  readonly madeFrom?: string | null | undefined;
   /** Called after each request with its error or null, and with what was sent, which may be older than `dropped`. */
   readonly onAnswer?: (refusal: Error | null, sent: Dropped | null) => void;
   /** Whether faults stay visible while the user edits. */
   readonly keepsFaults?: boolean;
 }
+interface DraftSave {
+  readonly sent: Dropped | null;
+  /** Whether it replaces a draft that was saved elsewhere. */
+  readonly isForced?: boolean;
+}
 export type Publishing = ReturnType<typeof usePublishing>;
 
-export function usePublishing({ pluginId, dropped, onAnswer, keepsFaults = false }: PublishingOptions) {
+export function usePublishing({ pluginId, dropped, madeFrom, onAnswer, keepsFaults = false }: PublishingOptions) {
   const [semVer, setSemVer] = useInputState('');
   const [part, setPart] = useState(0);
   const publish = useMutation({
@@ -25,9 +32,13 @@ export function usePublishing({ pluginId, dropped, onAnswer, keepsFaults = false
     onSettled: (_none, refusal, sent) => onAnswer?.(refusal, sent),
     onSuccess: () => queryClient.invalidateQueries(),
   });
+  const [newest, setNewest] = useState(madeFrom);
   const draft = useMutation({
-    mutationFn: (sent: Dropped | null) => saveDraft(pluginId, sent),
-    onSettled: (_saved, refusal, sent) => onAnswer?.(refusal, sent),
+    mutationFn: ({ sent, isForced }: DraftSave) => saveDraft(pluginId, sent, isForced ? undefined : newest),
+    onSettled: (saved, refusal, { sent }) => {
+      if (saved && madeFrom !== undefined) setNewest(saved.sourceSha256);
+      onAnswer?.(refusal, sent);
+    },
     onSuccess: () => queryClient.invalidateQueries(),
   });
   const forget = useEffectEvent(() => {
@@ -41,6 +52,7 @@ export function usePublishing({ pluginId, dropped, onAnswer, keepsFaults = false
     semVer,
     setSemVer,
     part,
+    newestDraft: newest,
     publish,
     draft,
     canPublish: dropped !== null && semVer.trim() !== '',

@@ -9,6 +9,8 @@ export interface EditablePackage {
   readonly displayName: string;
   readonly slug: string;
   readonly files: readonly TextFile[];
+  /** Hash of the draft; null: there is none. */
+  readonly draftSha256: string | null;
   /** Binary files, which a draft cannot contain, and text that is too long to be read. */
   readonly skippedFiles: readonly string[];
 }
@@ -25,6 +27,7 @@ export async function readEditablePackage(id: string): Promise<EditablePackage> 
   return {
     displayName: plugin.displayName,
     slug: plugin.slug,
+    draftSha256: plugin.draft?.sourceSha256 ?? null,
     files: found.length === 0 ? firstFiles(plugin.displayName) : files,
     skippedFiles: found.filter(({ contentText }) => contentText === null).map(({ path }) => path),
   };

@@ -30,10 +30,12 @@ interface FilesEditorProps {
   readonly pluginId: string;
   /** The files as they are stored. */
   readonly given: readonly TextFile[];
+  /** Hash of the draft that they are; null: there is no draft. */
+  readonly draftSha256: string | null;
 }
 
 /** Starts with the unsaved files that this browser kept, if there are any. */
-export function FilesEditor({ pluginId, given }: FilesEditorProps) {
+export function FilesEditor({ pluginId, given, draftSha256 }: FilesEditorProps) {
   const [kept, setKept] = useState(() => readKeptFiles(pluginId));
   const discard = () => {
     forgetFiles(pluginId);
@@ -41,7 +43,13 @@ export function FilesEditor({ pluginId, given }: FilesEditorProps) {
   };
   const start = kept?.files ?? given;
   return (
-    <EditedFiles key={kept?.keptAt ?? 'stored'} pluginId={pluginId} given={given} start={start}>
+    <EditedFiles
+      key={kept?.keptAt ?? 'stored'}
+      pluginId={pluginId}
+      given={given}
+      draftSha256={kept?.draftSha256 === undefined ? draftSha256 : kept.draftSha256}
+      start={start}
+    >
       {kept === null ? null : <KeptNotice keptAt={kept.keptAt} onDiscard={discard} />}
     </EditedFiles>
   );
@@ -68,7 +76,7 @@ interface EditedFilesProps extends FilesEditorProps {
   readonly children: ReactNode;
 }
 
-function EditedFiles({ pluginId, given, start, children }: EditedFilesProps) {
+function EditedFiles({ pluginId, given, draftSha256, start, children }: EditedFilesProps) {
   const [files, setFiles] = useState(start);
   const [saved, setSaved] = useState(given);
   const [path, setPath] = useState(start.some((file) => file.path === 'index.ts') ? 'index.ts' : start[0]?.path);
@@ -79,9 +87,6 @@ function EditedFiles({ pluginId, given, start, children }: EditedFilesProps) {
   const newest = useRef(files);
   const [wantsSave, setWantsSave] = useState(false);
   const isUnsaved = !isSame(files, saved);
-  const keep = useKeptFiles(pluginId, { files, isUnsaved }, () =>
-    isSame(newest.current, saved) ? null : newest.current,
-  );
   const onPlace = (there: Place) => {
     setPath(there.path);
     setPlace({ ...there });
@@ -98,13 +103,17 @@ function EditedFiles({ pluginId, given, start, children }: EditedFilesProps) {
   const publishing = usePublishing({
     pluginId,
     dropped,
+    madeFrom: draftSha256,
     keepsFaults: true,
     onAnswer: (refusal, sent) => {
       setFaults(getFaults(refusal));
       if (refusal === null && sent !== null && 'files' in sent) setSaved(sent.files);
     },
   });
-  const saveDraft = useEffectEvent(() => publishing.draft.mutate(dropped));
+  const keep = useKeptFiles(pluginId, { files, isUnsaved, draftSha256: publishing.newestDraft ?? null }, () =>
+    isSame(newest.current, saved) ? null : newest.current,
+  );
+  const saveDraft = useEffectEvent(() => publishing.draft.mutate({ sent: dropped }));
   const isSaving = publishing.draft.isPending;
   // Saves after the last keystrokes have reached the state, and one save at a time.
   useEffect(() => {

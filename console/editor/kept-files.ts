@@ -5,13 +5,15 @@ interface KeptFiles {
   /** Milliseconds since 1970. */
   readonly keptAt: number;
   readonly files: readonly TextFile[];
+  /** Hash of the draft that they were made from; null: there was none. Absent: an older console kept them. */
+  readonly draftSha256?: string | null;
 }
 
 const nameKey = (pluginId: string): string => `bulkhead.unsaved.${pluginId}`;
 
 /** @returns false if this browser has no room or stores nothing */
-export function keepFiles(pluginId: string, files: readonly TextFile[]): boolean {
-  const kept: KeptFiles = { keptAt: Date.now(), files };
+export function keepFiles(pluginId: string, unsaved: Omit<KeptFiles, 'keptAt'>): boolean {
+  const kept: KeptFiles = { keptAt: Date.now(), ...unsaved };
   try {
     localStorage.setItem(nameKey(pluginId), JSON.stringify(kept));
     return true;

@@ -9,12 +9,17 @@ const PAUSE_MS = 200;
 /**
  * @param files the files as they are
  * @param isUnsaved whether the files differ from the stored ones
+ * @param draftSha256 hash of the draft that they were made from; null: there was none
  * @param readUnsaved returns the files with the last keystrokes, which `files` may not have yet; null: nothing is unsaved
  * @returns a function that keeps the newest files now; false: they could not be kept
  */
 export function useKeptFiles(
   pluginId: string,
-  { files, isUnsaved }: { readonly files: readonly TextFile[]; readonly isUnsaved: boolean },
+  {
+    files,
+    isUnsaved,
+    draftSha256,
+  }: { readonly files: readonly TextFile[]; readonly isUnsaved: boolean; readonly draftSha256: string | null },
   readUnsaved: () => readonly TextFile[] | null,
 ): () => boolean {
   const kept = useRef(files);
@@ -25,7 +30,7 @@ export function useKeptFiles(
       return true;
     }
     if (unsaved === kept.current) return true;
-    if (!keepFiles(pluginId, unsaved)) return false;
+    if (!keepFiles(pluginId, { files: unsaved, draftSha256 })) return false;
     kept.current = unsaved;
     return true;
   });

@@ -1261,7 +1261,7 @@ export interface components {
             title: string;
             status: number;
             /** @enum {string} */
-            code: "bad_request" | "unauthenticated" | "not_owner" | "insufficient_scope" | "operators_only" | "account_suspended" | "plugin_blocked" | "inspector_off" | "draft_owner_only" | "not_found" | "method_not_allowed" | "slug_taken" | "version_exists" | "no_published_version" | "last_version" | "published_version_exists" | "required_installation" | "already_installed" | "too_many_installations" | "too_many" | "not_pending" | "no_draft" | "not_a_draft" | "inspector_open" | "not_running" | "delivery_state" | "no_channel" | "cancelled" | "id_reused" | "turn_held" | "not_judged" | "turn_ended" | "gone" | "too_large" | "quota_exceeded" | "unsupported_media_type" | "invalid_pin" | "invalid_package" | "text_files_only" | "invalid_arguments" | "rate_limited" | "internal" | "plugin_failed" | "outcome_unknown" | "bundler_busy" | "unavailable" | "plugin_timeout";
+            code: "bad_request" | "unauthenticated" | "not_owner" | "insufficient_scope" | "operators_only" | "account_suspended" | "plugin_blocked" | "inspector_off" | "draft_owner_only" | "not_found" | "method_not_allowed" | "slug_taken" | "version_exists" | "no_published_version" | "last_version" | "published_version_exists" | "required_installation" | "already_installed" | "too_many_installations" | "too_many" | "not_pending" | "no_draft" | "draft_changed" | "not_a_draft" | "inspector_open" | "not_running" | "delivery_state" | "no_channel" | "cancelled" | "id_reused" | "turn_held" | "not_judged" | "turn_ended" | "gone" | "too_large" | "quota_exceeded" | "unsupported_media_type" | "invalid_pin" | "invalid_package" | "text_files_only" | "invalid_arguments" | "rate_limited" | "internal" | "plugin_failed" | "outcome_unknown" | "bundler_busy" | "unavailable" | "plugin_timeout";
             /** @description What happened, where, and what to do next. */
             detail: string;
             /** @description Also the header x-request-id. The operator finds the cause in the log by it. */
@@ -4483,6 +4483,8 @@ export interface operations {
                         path: string;
                         contentText: string;
                     }[];
+                    /** @description `sourceSha256` of the draft that this one was made from; null: there was none. If another was saved since, the answer is 409 `draft_changed`. Without this field, it replaces any. */
+                    replaces?: string | null;
                 };
             };
         };
@@ -4547,6 +4549,18 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
                         code?: "not_found";
+                    };
+                };
+            };
+            /** @description draft_changed: The draft was saved elsewhere */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "draft_changed";
                     };
                 };
             };

@@ -22,6 +22,7 @@ export const problems = {
   too_many: { status: 409, title: 'The account has its maximum of these' },
   not_pending: { status: 409, title: 'The version is not pending' },
   no_draft: { status: 409, title: 'The plugin has no draft' },
+  draft_changed: { status: 409, title: 'The draft was saved elsewhere' },
   not_a_draft: { status: 409, title: 'The installation does not run your draft' },
   inspector_open: { status: 409, title: 'The inspector is already open' },
   not_running: { status: 409, title: 'The installation is not running' },

@@ -428,6 +428,24 @@ t.test('a plugin is written, fixed and tried without leaving the page', async (t
     },
   );
 
+  await t.test('a draft that was saved elsewhere is replaced only after a question', async (t) => {
+    const readFiles = async (): Promise<readonly { path: string; contentText: string }[]> =>
+      (await service.call('GET', `/api/plugins/${plugin.id}/versions/draft/files`)).body.items;
+    const files = (await readFiles()).map(({ path, contentText }) => ({ path, contentText }));
+    const elsewhere = [...files, { path: 'elsewhere.md', contentText: 'Hello.' }];
+    await service.call('POST', `/api/plugins/${plugin.id}/draft`, { files: elsewhere });
+    await write(page, `${PLUGIN}// here`);
+    await page.keyboard.press('Control+s');
+    await page.getByRole('alert').getByText('The draft was saved elsewhere').waitFor();
+    t.equal((await readFiles()).length, elsewhere.length, 'nothing was lost');
+    await page.getByRole('button', { name: 'Replace it with these files' }).click();
+    await page.getByText('The draft is saved.').waitFor();
+    t.equal((await readFiles()).length, files.length);
+    await write(page, `${PLUGIN}// here again`);
+    await page.keyboard.press('Control+s');
+    await eventually(async () => (await readFiles()).some(({ contentText }) => contentText.endsWith('// here again')));
+  });
+
   await t.test('the keyboard leaves the editor, and leaving unsaved text asks first', async (t) => {
     await write(page, `${PLUGIN}// more`);
     await page.keyboard.press('Escape');

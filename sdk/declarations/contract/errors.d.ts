@@ -88,6 +88,10 @@ export declare const problems: {
         readonly status: 409;
         readonly title: 'The plugin has no draft';
     };
+    readonly draft_changed: {
+        readonly status: 409;
+        readonly title: 'The draft was saved elsewhere';
+    };
     readonly not_a_draft: {
         readonly status: 409;
         readonly title: 'The installation does not run your draft';

@@ -123,6 +123,7 @@ const causes: Record<string, Partial<Record<ProblemCode, () => ReturnType<Client
   },
   'POST /plugins/{id}/draft': {
     not_owner: () => ben.post(`/plugins/${shown}/draft`, { files }),
+    draft_changed: () => ann.post(`/plugins/${shown}/draft`, { files, replaces: 'another' }),
     invalid_package: () => ann.post(`/plugins/${shown}/draft`, { files: [] }),
     text_files_only: () => ann.post(`/plugins/${shown}/draft`, { files: noText }),
     bundler_busy: () => busy(() => ann.post(`/plugins/${shown}/draft`, { files })),

@@ -272,6 +272,25 @@ t.test('pause holds, resume lets go', async (t) => {
   t.equal((await ben.post(`${installation.path}/resume`)).body.status, 'ready');
 });
 
+t.test('a draft that was saved elsewhere meanwhile is not replaced without a word', async (t) => {
+  const plugin = await listed();
+  const save = (readme: string, replaces?: string | null) =>
+    ann.post(`/plugins/${plugin.id}/draft`, {
+      files: fileList({ ...MINIMAL, 'notes.md': readme }),
+      ...(replaces === undefined ? {} : { replaces }),
+    });
+  const first = await save('one', null);
+  t.equal(first.status, 200, 'there was none');
+  const { sourceSha256 } = first.body;
+  t.match(await save('two', null), { status: 409, body: { code: 'draft_changed', detail: /saved elsewhere at 20/ } });
+  const second = await save('two', sourceSha256);
+  t.equal(second.status, 200);
+  t.equal((await save('two', sourceSha256)).status, 200, 'the same save again, whose answer was lost');
+  t.equal((await save('three', sourceSha256)).body.code, 'draft_changed');
+  t.equal((await ann.get(`/plugins/${plugin.id}`)).body.draft.sourceSha256, second.body.sourceSha256);
+  t.equal((await save('three')).status, 200, 'without a hash it replaces any');
+});
+
 t.test('a draft is followed by its owner’s installations at every save', async (t) => {
   const plugin = await listed(['1.0.0']);
   const draft = (files: Parameters<typeof fileList>[0]) =>
