@@ -275,13 +275,11 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     const requestsOver = drained ?? within(closed, DRAIN_MS);
     const endRequests = (): void => drainOver.abort();
     requestsOver.then(endRequests, endRequests);
-    // Calls that others have forwarded here end before the connections to them, and before this supervisor stops to learn
-    // who owns what: they may have to be led on.
-    const left = ownership
-      .leave(over)
-      .then(() => server.close(DRAIN_MS))
-      .then(() => ownership.close());
-    await Promise.all([requestsOver, within(jobsEnded, DRAIN_MS + FETCH_MS), left]);
+    // Calls that others have forwarded here end before the connections to them. All calls end before this supervisor stops to
+    // learn who owns what: they may have to be led on.
+    const forwardedOver = ownership.leave(over).then(() => server.close(DRAIN_MS));
+    const left = Promise.all([requestsOver, forwardedOver]).then(() => ownership.close());
+    await Promise.all([left, within(jobsEnded, DRAIN_MS + FETCH_MS)]);
     // Calls that still wait for a plugin end with its child.
     await within(fleet.close(STOP_GRACE_MS), FLEET_CLOSE_MS);
     await llm.close();

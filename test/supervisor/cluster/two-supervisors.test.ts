@@ -1,4 +1,6 @@
 /** Two supervisors on one database: each account's plugins run in one of them, whichever is called, and any of them may go. */
+import { once } from 'node:events';
+import { Agent, type IncomingMessage, request as openRequest } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { OpenAIClient } from '@langchain/openai';
 import { Client as McpClient } from '@modelcontextprotocol/sdk/client/index.js';
@@ -102,6 +104,8 @@ interface Account {
   readonly shard: number;
   call(supervisor: Pick<SupervisorProcess, 'url'>): Promise<Answer>;
   stored(): Promise<number>;
+  /** Calls over a connection that stays open, as that of a proxy. @returns calls once more over it, and returns the status */
+  keepConnection(supervisor: Pick<SupervisorProcess, 'url'>): Promise<() => Promise<number | undefined>>;
 }
 
 /** All tests share it, and each goes on with the supervisors that the one before it left. */
@@ -141,6 +145,18 @@ async function addAccount(): Promise<Account> {
         [made.installationId],
       );
       return Number(rows[0]?.value ?? 0);
+    },
+    keepConnection: async ({ url }) => {
+      const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+      const send = async () => {
+        const path = `${url}/sessions/${session}/commands/${made.slug}__run`;
+        const sent = openRequest(path, { method: 'POST', agent, headers }).end('{"input":"{}"}');
+        const [answer] = (await once(sent, 'response')) as [IncomingMessage];
+        await answer.resume().toArray();
+        return answer.statusCode;
+      };
+      if ((await send()) !== 200) throw new Error('the first call over the connection failed');
+      return () => send().finally(() => agent.destroy());
     },
   };
 }
@@ -217,6 +233,7 @@ tap.test('a supervisor that starts or stops under load moves accounts without re
   const loads = accounts.map((account) => callAll(account, called, () => isOver));
   second = await startProcess(tap, storage);
   await balanced();
+  const callAgain = await (accounts[0] as Account).keepConnection(first);
   called.splice(0, 1, second);
   const stopped = performance.now();
   const ended = first.stop();
@@ -226,6 +243,7 @@ tap.test('a supervisor that starts or stops under load moves accounts without re
   }, 20_000);
   const drainedMs = Math.round(performance.now() - stopped);
   t.ok(drainedMs < DRAIN_MS, `every account has its next owner after ${drainedMs} ms`);
+  t.equal(await callAgain(), 200, 'a call over a connection that is still open is led to the next owner');
   t.equal(await ended, 0);
   t.comment(`ended after ${Math.round(performance.now() - stopped)} ms`);
   isOver = true;
@@ -236,7 +254,8 @@ tap.test('a supervisor that starts or stops under load moves accounts without re
       [],
       'none is refused',
     );
-    t.equal(await account.stored(), answers.length + 1, `${answers.length + 1} increments`);
+    const calls = answers.length + (index === 0 ? 3 : 1);
+    t.equal(await account.stored(), calls, `${calls} increments`);
     const longest = Math.max(...answers.map(({ ms }) => ms));
     t.ok(longest < MOVE_MS, `no call waits longer than ${Math.round(longest)} ms`);
   }
