@@ -3,12 +3,17 @@ import { findMissingCapabilities } from '../contract/capabilities.ts';
 import { comparePrecedence, findLatestVersion, raiseVersion } from '../contract/version-numbers.ts';
 import { listDiscovered, listNeeds } from './discovered.ts';
 import type { Discovered, Version } from './rest-types.ts';
+import { compareSchemas } from './schema-changes.ts';
 
 interface Changes {
   readonly added: readonly string[];
   readonly removed: readonly string[];
-  /** Tools that may reject arguments that were valid before. */
+  /** Places in the schemas of tools that now refuse arguments which were valid before, such as `tools.a.parameters/required`. */
   readonly narrowed: readonly string[];
+  /** Places whose change may refuse such arguments. */
+  readonly unclear: readonly string[];
+  /** Places that take more arguments than before. */
+  readonly widened: readonly string[];
   /** New capabilities that users must grant, new secrets, and secrets with a new use. */
   readonly requested: readonly string[];
 }
@@ -29,7 +34,14 @@ const FIRST = '1.0.0';
 export function proposeVersion(versions: readonly Version[], previous: Version | null, next: Contents): Proposal {
   const taken = versions.map(({ semVer }) => semVer);
   if (!previous) {
-    const changes = { added: listDiscovered(next.discovered), removed: [], narrowed: [], requested: [] };
+    const changes = {
+      added: listDiscovered(next.discovered),
+      removed: [],
+      narrowed: [],
+      unclear: [],
+      widened: [],
+      requested: [],
+    };
     const wanted = taken.length === 0 ? FIRST : findHighest(taken);
     return { semVer: findFreeNumber(wanted, taken), changes, because: 'the first version' };
   }
@@ -51,8 +63,9 @@ export function listRequested(before: readonly Version[], added: Version): strin
 
 /** Before 1.0.0, a breaking change raises the minor number. */
 function chooseStep(changes: Changes, semVer: string): 'major' | 'minor' | 'patch' {
-  if (changes.removed.length + changes.narrowed.length > 0) return semVer.startsWith('0.') ? 'minor' : 'major';
-  return changes.added.length + changes.requested.length > 0 ? 'minor' : 'patch';
+  const { added, removed, narrowed, unclear, widened, requested } = changes;
+  if (removed.length + narrowed.length + unclear.length > 0) return semVer.startsWith('0.') ? 'minor' : 'major';
+  return added.length + widened.length + requested.length > 0 ? 'minor' : 'patch';
 }
 
 function compareVersions(before: Contents, after: Contents): Changes {
@@ -63,49 +76,29 @@ function compareVersions(before: Contents, after: Contents): Changes {
   return {
     added: now.filter((name) => !old.includes(name)),
     removed: old.filter((name) => !now.includes(name)),
-    narrowed: findNarrowedTools(before.discovered, after.discovered),
+    ...compareTools(before.discovered, after.discovered),
     requested: findMissingCapabilities(needs, before.capabilities, { names, allowed: before.capabilities }),
   };
 }
 
-function findNarrowedTools(before: Discovered, after: Discovered): string[] {
-  return after.tools.flatMap(({ name, parameters }) => {
+/** Changes of the arguments of tools that both versions have, as places in their schemas. */
+function compareTools(before: Discovered, after: Discovered): Pick<Changes, 'narrowed' | 'unclear' | 'widened'> {
+  const changes = after.tools.flatMap(({ name, parameters }) => {
     const old = before.tools.find((tool) => tool.name === name);
-    return old && !isCompatible(parameters, old.parameters) ? [`tools.${name}`] : [];
+    if (!old) return [];
+    return compareSchemas(old.parameters ?? {}, parameters ?? {}, `tools.${name}.parameters`);
   });
+  const list = (wanted: string) => changes.filter(({ effect }) => effect === wanted).map(({ at }) => at);
+  return { narrowed: list('narrower'), unclear: list('unclear'), widened: list('wider') };
 }
 
-interface ObjectSchema {
-  readonly properties?: Readonly<Record<string, unknown>>;
-  readonly required?: readonly string[];
-}
-
-/** Adding optional properties is compatible; every other change of a schema is treated as breaking. */
-function isCompatible(now: unknown, before: unknown): boolean {
-  const { properties = {}, required = [], ...rest } = (now ?? {}) as ObjectSchema;
-  const { properties: old = {}, required: needed = [], ...oldRest } = (before ?? {}) as ObjectSchema;
-  const sameProperties = Object.entries(old).every(([name, schema]) =>
-    isSame(withoutText(properties[name]), withoutText(schema)),
-  );
-  return (
-    sameProperties && required.every((name) => needed.includes(name)) && isSame(withoutText(rest), withoutText(oldRest))
-  );
-}
-
-/** Removes descriptions, which do not affect validation. */
-const withoutText = (schema: unknown): unknown =>
-  JSON.parse(
-    JSON.stringify(schema ?? null, (key, value) =>
-      key === 'description' && typeof value === 'string' ? undefined : value,
-    ),
-  );
-const isSame = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
-
-function describeChanges({ added, removed, narrowed, requested }: Changes): string {
+function describeChanges({ added, removed, narrowed, unclear, widened, requested }: Changes): string {
   const parts = [
     ...(removed.length > 0 ? [`removes ${removed.join(', ')}`] : []),
-    ...(narrowed.length > 0 ? [`changes the arguments of ${narrowed.join(', ')}`] : []),
+    ...(narrowed.length > 0 ? [`refuses arguments that were valid: ${narrowed.join(', ')}`] : []),
+    ...(unclear.length > 0 ? [`may refuse arguments that were valid: ${unclear.join(', ')}`] : []),
     ...(added.length > 0 ? [`adds ${added.join(', ')}`] : []),
+    ...(widened.length > 0 ? [`accepts more arguments: ${widened.join(', ')}`] : []),
     ...(requested.length > 0 ? [`requests ${requested.join(', ')}`] : []),
   ];
   return parts.length > 0 ? parts.join('; ') : 'no change for users';

@@ -134,7 +134,7 @@ t.test('the next version number depends on the changes', async (t) => {
   t.equal(proposeVersion([], null, plain).semVer, '1.0.0');
   t.equal(next('1.2.3', plain), '1.2.4');
   t.equal(next('1.2.3', offer(tool({ x: { type: 'string', description: 'words' } }))), '1.2.4');
-  t.equal(next('1.2.3', offer(tool({ x: { type: 'string' }, y: {} }))), '1.2.4', 'an optional argument asks nothing');
+  t.equal(next('1.2.3', offer(tool({ x: { type: 'string' }, y: {} }))), '1.3.0', 'an optional argument is added');
   t.equal(next('1.2.3', offer(tool({ x: { type: 'string' }, y: {} }, ['y']))), '2.0.0');
   t.equal(next('1.2.3', offer(tool({ x: { type: 'number' } }))), '2.0.0');
   t.equal(next('1.2.3', offer({ ...plain.discovered, tools: [] })), '2.0.0');
@@ -158,6 +158,87 @@ t.test('the next version number depends on the changes', async (t) => {
     '1.0.2',
     'a taken number is passed over',
   );
+});
+
+t.test('the next version number depends on the arguments that a tool takes', (t) => {
+  const propose = (before: unknown, after: unknown) => {
+    const offer = (schema: unknown) =>
+      ({
+        capabilities: [],
+        discovered: {
+          commands: [],
+          skills: [],
+          middleware: [],
+          lifecycle: [],
+          providers: [],
+          channel: null,
+          tools: [{ name: 'a', parameters: { type: 'object', properties: { x: schema } } }],
+        },
+      }) as unknown as Version;
+    const { semVer, because } = proposeVersion([], { ...offer(before), semVer: '1.2.3' }, offer(after));
+    return `${semVer} ${because.replaceAll('tools.a.parameters/properties/x', '')}`;
+  };
+  const same = '1.2.4 no change for users';
+  const wider = (at: string) => `1.3.0 accepts more arguments: ${at}`;
+  const narrower = (at: string) => `2.0.0 refuses arguments that were valid: ${at}`;
+  const unclear = (at: string) => `2.0.0 may refuse arguments that were valid: ${at}`;
+  const object = (properties: object, more: object = {}) => ({ type: 'object', properties, ...more });
+  const cases: readonly (readonly [before: unknown, after: unknown, proposal: string])[] = [
+    [
+      object({ a: { minimum: 1, type: 'integer' } }),
+      { properties: { a: { type: 'integer', minimum: 1 } }, type: 'object' },
+      same,
+    ],
+    [{ description: 'one' }, { description: 'two', title: 'Two', default: 1, examples: [1] }, same],
+    [{ enum: ['x', 'y'] }, { enum: ['y', 'x'] }, same],
+    [{ const: 'x' }, { enum: ['x'] }, same],
+    [true, {}, same],
+    [
+      { anyOf: [{ type: 'string', description: 'a' }, { type: 'null' }] },
+      { anyOf: [{ type: 'null' }, { type: 'string' }] },
+      same,
+    ],
+    [{ oneOf: [{ const: 1, title: 'One' }] }, { oneOf: [{ const: 1, title: 'one' }] }, same],
+    [{ enum: ['x'] }, { enum: ['x', 'y'] }, wider('/enum')],
+    [{ const: 'x' }, { enum: ['x', 'y'] }, wider('/enum')],
+    [{ minimum: 5 }, { minimum: 1 }, wider('/minimum')],
+    [{ maxLength: 5 }, {}, wider('/maxLength')],
+    [{ type: 'string' }, { type: ['string', 'number'] }, wider('/type')],
+    [{ type: 'integer' }, { type: 'number' }, wider('/type')],
+    [object({ a: {} }, { required: ['a'] }), object({ a: {} }), wider('/required')],
+    [object({}), object({ b: { type: 'string' } }), wider('/properties/b')],
+    [{ additionalProperties: false }, {}, wider('/additionalProperties')],
+    [{ items: { enum: ['x'] } }, { items: { enum: ['x', 'y'] } }, wider('/items/enum')],
+    [{ pattern: 'a' }, {}, wider('/pattern')],
+    [{ anyOf: [{ type: 'string' }] }, { anyOf: [{ type: 'null' }, { type: 'string' }] }, wider('/anyOf')],
+    [{ enum: ['x', 'y'] }, { enum: ['x'] }, narrower('/enum')],
+    [{}, { enum: ['x'] }, narrower('/enum')],
+    [{ minimum: 1 }, { minimum: 5 }, narrower('/minimum')],
+    [{}, { maxItems: 5 }, narrower('/maxItems')],
+    [{ type: 'number' }, { type: 'integer' }, narrower('/type')],
+    [object({ a: {} }), object({ a: {} }, { required: ['a'] }), narrower('/required')],
+    [object({ a: {}, b: {} }), object({ a: {} }), unclear('/properties/b')],
+    [
+      object({ a: {}, b: {} }, { additionalProperties: false }),
+      object({ a: {} }, { additionalProperties: false }),
+      narrower('/properties/b'),
+    ],
+    [{}, { additionalProperties: false }, narrower('/additionalProperties')],
+    [
+      { additionalProperties: { type: 'string' } },
+      { additionalProperties: { type: 'string' }, properties: { b: { type: 'number' } } },
+      narrower('/properties/b/type'),
+    ],
+    [{ pattern: 'a' }, { pattern: 'b' }, unclear('/pattern')],
+    [{ type: 'string' }, { anyOf: [{ type: 'string' }] }, `${unclear('/anyOf')}; accepts more arguments: /type`],
+    [{ oneOf: [{ enum: [1] }, { enum: [2] }] }, { oneOf: [{ enum: [1, 2] }, { enum: [2] }] }, unclear('/oneOf')],
+    [{ $defs: { b: { enum: [1] } } }, { $defs: { b: { enum: [1, 2] } } }, unclear('/$defs')],
+    [{ not: { minimum: 1 } }, { not: { minimum: 0 } }, unclear('/not')],
+    [{ const: { description: 'a' } }, { const: { description: 'b' } }, narrower('/enum')],
+  ];
+  for (const [before, after, proposal] of cases)
+    t.equal(propose(before, after), proposal, `${JSON.stringify(before)} → ${JSON.stringify(after)}`);
+  t.end();
 });
 
 t.test('help lists every command and the exit codes', async (t) => {
