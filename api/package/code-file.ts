@@ -8,6 +8,7 @@ import { CodeFault, type FileSyntax, findImports, type ImportCall, parseFile } f
 import { findFreeNames } from './free-names.ts';
 import { LineIndex } from './line-index.ts';
 import { applyEdits } from './ses-source.ts';
+import { findUnclosed } from './unclosed.ts';
 import type { UndeclaredNames } from './undeclared-names.ts';
 
 const ALLOWED_IMPORTS =
@@ -42,7 +43,9 @@ export interface CompileContext {
 /** Compiles a file. Never throws because of its content. */
 export async function compileFile(file: CodeFile, context: CompileContext): Promise<OnLoadResult> {
   try {
-    const { code, map } = await transformFile(file);
+    const { code, map } = await transformFile(file).catch(async (error: unknown) => {
+      throw await locateInSource(file, error);
+    });
     const compiled = new CompiledFile(file, code, map);
     const errors = compiled.findErrors();
     if (errors.length === 0 && FOREIGN_IMPORT.test(file.source)) errors.push(...(await findBuiltins(file)));
@@ -57,10 +60,14 @@ export async function compileFile(file: CodeFile, context: CompileContext): Prom
   }
 }
 
+/** esbuild uses the last such comment of a file, so this one overrides a source map in the package. */
+const NO_SOURCE_MAP = '\n//# sourceMappingURL=none';
+/** esbuild's messages about code that ends inside something. */
+const ENDS_EARLY = /end of file$|^Unterminated string|^Expected "\*\/" to terminate/;
+
 /** @param tsconfig as JSON */
-const transformFile = ({ path, source, loader }: CodeFile, tsconfig = '{}') =>
-  // esbuild uses the last such comment of a file, so this one overrides a source map in the package.
-  transform(`${source}\n//# sourceMappingURL=none`, {
+const transformFile = ({ path, source, loader }: CodeFile, tsconfig = '{}', ending = NO_SOURCE_MAP) =>
+  transform(`${source}${ending}`, {
     loader,
     sourcefile: `${NAMESPACE}:${path}`,
     sourcemap: 'external',
@@ -76,6 +83,30 @@ const transformFile = ({ path, source, loader }: CodeFile, tsconfig = '{}') =>
     tsconfigRaw: tsconfig,
     logLevel: 'silent',
   });
+
+/**
+ * Compiles a refused file again without the comment below it, so that an error at its end lies in the author's own last line, and
+ * says what is open there.
+ */
+async function locateInSource(file: CodeFile, error: unknown): Promise<unknown> {
+  const source = file.source.trimEnd();
+  try {
+    await transformFile({ ...file, source }, undefined, '');
+    return error;
+  } catch (located) {
+    if (!(located instanceof Error) || !('errors' in located)) throw located;
+    const errors = (located.errors as PartialMessage[]).map((message) => {
+      const { line, lineText } = message.location ?? {};
+      const isAtEnd = ENDS_EARLY.test(message.text ?? '') && line === source.split('\n').length;
+      const opened =
+        isAtEnd && message.location?.column === Buffer.byteLength(lineText ?? '') ? findUnclosed(source) : null;
+      if (opened === null) return message;
+      const text = `The code ends too early: “${opened.text}” in line ${opened.line}, column ${opened.column} is not closed`;
+      return { ...message, text };
+    });
+    return Object.assign(located, { errors });
+  }
+}
 
 /** A file after its compilation to JavaScript. Offsets count in its code. */
 class CompiledFile {

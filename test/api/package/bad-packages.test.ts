@@ -190,6 +190,39 @@ const cases: Record<string, [Files, Expected]> = {
     withIndex('const é = "ü"; const b: = 2;'),
     { path: 'index.ts', line: 1, column: 25, message: /^Syntax error/ },
   ],
+  'an object without end': [
+    withIndex('const a = {'),
+    {
+      path: 'index.ts',
+      line: 1,
+      column: 12,
+      message: /^The code ends too early: “\{” in line 1, column 11 is not closed$/,
+    },
+  ],
+  'a function without end': [
+    withIndex('tools.é = { handler<T>(x: T) {\n  return /[{]/;\r\n\r\n'),
+    { path: 'index.ts', line: 2, column: 16, message: /“\{” in line 1, column 30 is not closed$/ },
+  ],
+  'a template without end': [
+    withIndex('\nconst a = `text\n'),
+    { path: 'index.ts', line: 2, column: 16, message: /ends too early: “`” in line 2, column 11 is not closed$/ },
+  ],
+  'a placeholder without end': [
+    withIndex('const a = `text ${2'),
+    { path: 'index.ts', line: 1, column: 20, message: /“\$\{” in line 1, column 17 is not closed$/ },
+  ],
+  'a comment without end': [
+    withIndex('/* a */\nconst a = [ /* b\n'),
+    { path: 'index.ts', line: 2, column: 17, message: /“\/\*” in line 2, column 13 is not closed$/ },
+  ],
+  'code without end that is no JavaScript': [
+    withIndex('class A {\n  @foo x = {\n'),
+    { path: 'index.ts', line: 2, column: 13, message: /^The code ends too early/ },
+  ],
+  'an expression without end': [
+    withIndex('const a =\n\n'),
+    { path: 'index.ts', line: 1, column: 10, message: /^The code ends too early$/ },
+  ],
   'a syntax error in an imported file': [
     withIndex("import './lib/x.ts';", { 'lib/x.ts': '\n\nlet let = 1;' }),
     { path: 'lib/x.ts', line: 3, message: /let/ },
