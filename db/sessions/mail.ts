@@ -1,11 +1,8 @@
 /** Mail between agents, as it is in the transcripts of those who got it. */
 import type { Pool } from 'pg';
 import type { Page } from '../postgres/cursors.ts';
-import { findValue, type PageQuery, readPositionPage } from '../postgres/rows.ts';
-import { MESSAGE_BYTES, type Session } from './sessions.ts';
-
-/** The newest sessions of an agent in which a repeated mail is looked for. Bounds the time of the search. */
-const SEARCHED_MAX = 100;
+import { findRow, type PageQuery, readPositionPage } from '../postgres/rows.ts';
+import { MESSAGE_BYTES } from './sessions.ts';
 
 export interface MailRow {
   readonly messageId: string;
@@ -37,16 +34,18 @@ export const pageMail = (
     query,
   );
 
-/** The session of an agent that has a message: not the newest one, if the agent started another since. */
-export const findMailSession = (
-  pool: Pool,
-  { accountId, agentId }: Pick<Session, 'accountId' | 'agentId'>,
-  messageId: string,
-): Promise<string | null> =>
-  findValue(
+/** A mail that was sent. Its id is of its request, whoever got it. */
+interface SentMailRow {
+  readonly sessionId: string;
+  readonly toAgentId: string;
+  readonly digest: string;
+}
+
+export const findMail = (pool: Pool, accountId: string, messageId: string): Promise<SentMailRow | null> =>
+  findRow(
     pool,
-    `SELECT s.id FROM (
-       SELECT id FROM sessions WHERE account_id = $1 AND agent_id = $2 ORDER BY id DESC LIMIT ${SEARCHED_MAX}) AS s
-       JOIN session_messages m ON m.session_id = s.id AND m.id = $3`,
-    [accountId, agentId, messageId],
+    `SELECT m.session_id AS "sessionId", s.agent_id AS "toAgentId", m.request_digest AS digest
+       FROM session_messages m JOIN sessions s ON s.id = m.session_id
+      WHERE m.account_id = $1 AND m.id = $2 AND m.request_digest IS NOT NULL`,
+    [accountId, messageId],
   );

@@ -54,6 +54,8 @@ export interface NewMessage {
   readonly text: string;
   readonly data?: Record<string, unknown> | undefined;
   readonly judgement?: z.infer<typeof judgement> | undefined;
+  /** Of mail: recognizes another request with the same id. Neither plugins nor runtimes see it. */
+  readonly requestDigest?: string;
 }
 
 const COLUMNS = `id, account_id AS "accountId", agent_id AS "agentId", agent_name AS "agentName",
@@ -106,9 +108,12 @@ export const findAgentSession = (pool: Queryable, accountId: string, agentId: st
     agentId,
   ]);
 
-export async function setHostTools(tx: Queryable, id: string, hostTools: readonly string[]): Promise<void> {
-  await tx.query('UPDATE sessions SET host_tools = $2 WHERE id = $1', [id, hostTools]);
+/** @returns whether it had others before */
+export async function setHostTools(tx: Queryable, id: string, hostTools: readonly string[]): Promise<boolean> {
+  const sql = 'UPDATE sessions SET host_tools = $2 WHERE id = $1 AND host_tools <> $2';
+  if ((await changeRows(tx, sql, [id, hostTools])) === 0) return false;
   await notifySessionChanged(tx, id);
+  return true;
 }
 
 /** From now on it takes only what hooks judged. Its summaries were made of other messages, too. */
@@ -157,10 +162,10 @@ async function insertMessages(
     // The lock makes a concurrent deletion wait, or finds no session; without it, the foreign key would fail.
     `WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
      added AS (
-       INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement, waits)
-       SELECT s.id, s.account_id, m.id, m.role, m.text, m.data, m.judgement, m.waits
-         FROM unnest($2::text[], $3::text[], $4::text[], $5::json[], $6::json[], $7::boolean[])
-              WITH ORDINALITY AS m(id, role, text, data, judgement, waits, n), s
+       INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement, waits, request_digest)
+       SELECT s.id, s.account_id, m.id, m.role, m.text, m.data, m.judgement, m.waits, m.request_digest
+         FROM unnest($2::text[], $3::text[], $4::text[], $5::json[], $6::json[], $7::boolean[], $8::text[])
+              WITH ORDINALITY AS m(id, role, text, data, judgement, waits, request_digest, n), s
         ORDER BY m.n
        ON CONFLICT DO NOTHING
        RETURNING account_id)
@@ -173,6 +178,7 @@ async function insertMessages(
       messages.map(({ data }) => (data === undefined ? null : JSON.stringify(data))),
       messages.map(({ judgement }) => (judgement === undefined ? null : JSON.stringify(judgement))),
       messages.map(isWaiting),
+      messages.map(({ requestDigest }) => requestDigest ?? null),
     ],
   );
   await appended.catch(throwQuotaProblem);

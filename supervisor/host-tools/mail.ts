@@ -1,6 +1,6 @@
 /** Mail between agents of an account: judged where it is written and where it arrives, and added to the receiver's session. */
 import type { z } from 'zod';
-import { findMailSession } from '../../db/sessions/mail.ts';
+import { findMail } from '../../db/sessions/mail.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { appendMessages } from '../../db/sessions/sessions.ts';
 import type { Trigger } from '../../db/sessions/turns.ts';
@@ -11,10 +11,10 @@ import { toJudgement } from '../calls/judgement.ts';
 import { openAgentSession } from '../host/agent-messages.ts';
 import { requireContinued, runHookOrThrow, runMessageHook } from '../sessions/hooks.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
-import { digestOf } from '../sessions/turn-answers.ts';
+import { createReusedProblem, digestOf } from '../sessions/turn-answers.ts';
 
 export interface Mail {
-  /** A second mail with the same id is not sent. */
+  /** A request with the id of an earlier one sends nothing. */
   readonly id: string;
   readonly toAgentId: string;
   readonly text: string;
@@ -24,7 +24,7 @@ export interface Mail {
  * Sends a message to the newest session of an agent. Runs `outboundMessage` and `agentMessage` for the sender, then
  * `inboundMessage` for the receiver.
  *
- * @throws Problem `not_found`, `cancelled`, `quota_exceeded`
+ * @throws Problem `not_found`, `cancelled`, `id_reused`, `quota_exceeded`
  */
 export async function sendMail(
   services: SessionServices,
@@ -33,13 +33,17 @@ export async function sendMail(
   trigger: Trigger,
 ): Promise<SentMail> {
   const { accountId, agentId: fromAgentId } = session;
-  const receiver = await openAgentSession(services, services.pool, { accountId, agentId: toAgentId });
-  if (!receiver)
-    throw new Problem('not_found', 'No agent of the account has this id, and none has a session under it.');
-  const messageId = `mail-${digestOf([session.id, id, toAgentId])}`;
+  const messageId = `mail-${digestOf([session.id, id])}`;
+  const requestDigest = digestOf([toAgentId, text]);
   return services.turnLocks.run(`mail ${messageId}`, async () => {
-    const known = await findMailSession(services.pool, receiver, messageId);
-    if (known) return { messageId, sessionId: known, toAgentId };
+    const known = await findMail(services.pool, accountId, messageId);
+    if (known) {
+      if (known.digest !== requestDigest) throw createReusedProblem('a mail');
+      return { messageId, sessionId: known.sessionId, toAgentId };
+    }
+    const receiver = await openAgentSession(services, services.pool, { accountId, agentId: toAgentId });
+    if (!receiver)
+      throw new Problem('not_found', 'No agent of the account has this id, and none has a session under it.');
     const noticeId = `${messageId}:vetoed`;
     const none: z.infer<typeof attachmentList> = [];
     const written = { message: { id: messageId, text, attachments: none }, target: toAgentId };
@@ -69,7 +73,7 @@ export async function sendMail(
       attachments: arrived.attachments,
     };
     const judgement = toJudgement('inboundMessage', inbound);
-    const message = { id: messageId, role: 'user', text: arrived.text, data, judgement } as const;
+    const message = { id: messageId, role: 'user', text: arrived.text, data, judgement, requestDigest } as const;
     const [added] = await appendMessages(services.pool, receiver.id, [message]);
     if (!added)
       throw new Problem('not_found', 'The session of the agent was deleted meanwhile. Send the message again.');

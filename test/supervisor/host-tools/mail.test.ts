@@ -170,6 +170,25 @@ t.test('a mail that is sent again comes once, although its receiver started anot
   t.same(await readMessages(fixture, newest), []);
 });
 
+t.test('the id of a mail is refused for another text or another agent, until its receiver was cleared', async (t) => {
+  const fixture = shared.withNewAccount();
+  const [planner, worker] = [await startSession(fixture, 'planner'), await startSession(fixture, 'worker')];
+  const other = await startSession(fixture, 'other');
+  const mail = { id: 'm1', toAgentId: 'worker', text: 'bake', trigger: 'agent' };
+  const send = (body: object, session = planner) => fixture.call('POST', `/sessions/${session}/mail`, body);
+  const sent = await send(mail);
+  t.match(await send({ ...mail, text: 'stop' }), { status: 409, body: { code: 'id_reused' } });
+  t.match(await send({ ...mail, toAgentId: 'other' }), { status: 409, body: { code: 'id_reused' } });
+  t.match(await send({ ...mail, toAgentId: 'nobody' }), { status: 409, body: { code: 'id_reused' } });
+  t.same((await send({ ...mail, trigger: 'user' })).body, sent.body, 'the same mail');
+  t.match(await send({ ...mail, text: 'of another sender' }, other), { status: 200 });
+  const texts = (await readMessages(fixture, worker)).map(({ text }: { text: string }) => text);
+  t.same(texts, ['bake', 'of another sender']);
+  t.same(await readMessages(fixture, other), []);
+  await fixture.call('POST', `/sessions/${worker}/clear`, {});
+  t.match(await send({ ...mail, text: 'stop' }), { status: 200 });
+});
+
 t.test('a crash in the middle repeats nothing that arrived', async (t) => {
   const crash = new CrashOnce();
   const fixture = await startSupervisorFixture(t, { faultPoint: crash.faultPoint });
