@@ -20,11 +20,13 @@ export const hasStreamReaderSql = (accountId: string): string =>
 export const NOTIFY_READERS_SQL = `SELECT pg_notify('${MESSAGES_ADDED}', account_id)
   FROM (SELECT DISTINCT account_id FROM added) a WHERE ${hasStreamReaderSql('account_id')}`;
 
-/** Notifies the readers of the account's stream that sessions were cleared, or are about to be deleted. */
+export type SessionChange = 'cleared' | 'deleted' | 'tools';
+
+/** Notifies the readers of the account's stream that sessions were cleared, have other tools, or are about to be deleted. */
 export async function recordChanges(
   tx: Queryable,
   sessionIds: readonly string[],
-  change: 'cleared' | 'deleted',
+  change: SessionChange,
 ): Promise<void> {
   await tx.query(
     `WITH added AS (

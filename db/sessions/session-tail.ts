@@ -5,7 +5,7 @@ import type { Listener, Subscription } from '../postgres/listener.ts';
 import { subscribeTo } from '../postgres/notifications.ts';
 import { JsonText, type RowEvent, type RowTail, TAIL_BATCH_BYTES } from '../postgres/row-tail.ts';
 import { countBytes, listRows } from '../postgres/rows.ts';
-import { hasLostChanges, MESSAGES_ADDED, nameStreamLock } from './session-changes.ts';
+import { hasLostChanges, MESSAGES_ADDED, nameStreamLock, type SessionChange } from './session-changes.ts';
 import type { MessageRow } from './sessions.ts';
 
 /** Events of one read, fewer if they are large. */
@@ -29,7 +29,7 @@ type Row = Omit<MessageRow, 'data'> & {
   /** Stored bytes of this row and the rows before it. */
   readonly bytesSoFar: number;
   /** Null: a message was added. */
-  readonly change: 'cleared' | 'deleted' | null;
+  readonly change: SessionChange | null;
   readonly sessionId: string;
   readonly agentId: string | null;
   readonly tx: string;

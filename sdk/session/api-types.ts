@@ -403,8 +403,14 @@ export type SessionEvent =
       readonly agentId: string;
       readonly at: string;
     }
-  /** The list of tools changed: request it again. */
-  | { readonly type: 'tools'; readonly position: string };
+  /** The list of tools changed: request it again. Without a session, the plugins of the account changed. */
+  | {
+      readonly type: 'tools';
+      readonly position: string;
+      readonly sessionId?: string;
+      readonly agentId?: string;
+      readonly at?: string;
+    };
 /** Selects sessions. Default: all of the account. */
 export interface EventFilter {
   readonly sessionId?: string;

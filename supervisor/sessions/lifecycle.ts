@@ -5,6 +5,7 @@ import { readRoom, requireRoom } from '../../db/accounts/usage.ts';
 import { hasChannel } from '../../db/channels/channels.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { type RuntimeTool, setRuntimeTools } from '../../db/sessions/runtime-tools.ts';
+import { recordChanges } from '../../db/sessions/session-changes.ts';
 import { emptySessions } from '../../db/sessions/session-removal.ts';
 import {
   clearSession,
@@ -79,8 +80,13 @@ export async function changeSession(
   { hostTools, tools, becomesStrict = false }: SessionChanges,
 ): Promise<Session> {
   await inTransaction(pool, async (tx) => {
-    if (hostTools) await setHostTools(tx, id, hostTools);
-    if (tools) await setRuntimeTools(tx, id, tools);
+    const hasOtherHostTools = hostTools !== undefined && (await setHostTools(tx, id, hostTools));
+    const hasOtherTools = tools !== undefined && (await setRuntimeTools(tx, id, tools));
+    if (hasOtherHostTools || hasOtherTools) {
+      // The change is kept for a day: without this check, other tools again and again would exceed the quota.
+      await requireRoom(tx, accountId, 'transcripts', 0);
+      await recordChanges(tx, [id], 'tools');
+    }
     if (becomesStrict) await makeStrict(tx, id);
   });
   sessions.drop(id);

@@ -62,7 +62,7 @@ const streamQuery = z.object({
   changes: queryFlag
     .default(false)
     .describe(
-      'Whether the stream has more types of events: open at its start, with position and gap (true: events may have been missed since Last-Event-ID, so read the sessions again); cleared and deleted, each with sessionId, agentId and at; and tools when the list of tools changed.',
+      'Whether the stream has more types of events: open at its start, with position and gap (true: events may have been missed since Last-Event-ID, so read the sessions again); cleared and deleted, each with sessionId, agentId and at; and tools when the list of tools changed: with the same fields if a runtime changed the tools of a session, without them if the plugins of the account changed.',
     ),
 });
 const streamHeaders = z.looseObject({

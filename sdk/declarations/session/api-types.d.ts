@@ -417,10 +417,13 @@ export type SessionEvent = Added
     readonly agentId: string;
     readonly at: string;
 }
-/** The list of tools changed: request it again. */
+/** The list of tools changed: request it again. Without a session, the plugins of the account changed. */
  | {
     readonly type: 'tools';
     readonly position: string;
+    readonly sessionId?: string;
+    readonly agentId?: string;
+    readonly at?: string;
 };
 /** Selects sessions. Default: all of the account. */
 export interface EventFilter {

@@ -192,6 +192,29 @@ t.test('with changes it says where it begins, and whether something may have bee
   t.equal(await gapAfter(last?.id ?? ''), false, 'but nothing happened since');
 });
 
+t.test('a stream with changes tells each change of the tools of a session once', async (t) => {
+  const fixture = shared.withNewAccount();
+  const [session, other] = [await fixture.session(), await fixture.session()];
+  const reader = await open(fixture, fixture.account, {}, undefined, `?changes=true&sessionId=${session}`);
+  t.match(await reader.next(), { type: 'open' });
+  const offer = async (body: object, id = session) =>
+    t.match(await fixture.call('PUT', `/sessions/${id}/tools`, body), { status: 200 });
+  const say = (text: string) =>
+    fixture.call('POST', `/sessions/${session}/messages`, { messages: [{ role: 'user', text }] });
+  await offer({ hostTools: ['todo'] }, other);
+  await offer({ tools: [{ name: 'bake' }] });
+  t.match(await reader.next(), { type: 'tools', data: { sessionId: session, agentId: String, at: String } });
+  await offer({ tools: [{ name: 'bake' }], hostTools: [] });
+  await say('the same tools');
+  t.match(await reader.next(), { type: 'message' });
+  await offer({ tools: [], hostTools: ['todo'] });
+  t.match(await reader.next(), { type: 'tools', data: { sessionId: session } });
+  await fixture.call('POST', '/sessions', { agentId: 'new', tools: [{ name: 'bake' }] });
+  await say('one event for both lists');
+  t.match(await reader.next(), { type: 'message' });
+  reader.close();
+});
+
 t.test('a message that commits late is not passed over', async (t) => {
   const fixture = shared.withNewAccount();
   const session = await fixture.session();
