@@ -23,7 +23,9 @@ const COMPUTED_IMPORT =
   'import() needs a relative path in quotes: only files of the package can be imported, which are fixed at its publish';
 
 export const refuseImport = (path: string, fault = 'cannot be imported'): string =>
-  `“${path}” ${fault}. ${ALLOWED_IMPORTS}`;
+  path.includes('\\')
+    ? `“${path}” has backslashes. Write “${path.replaceAll('\\', '/')}”`
+    : `“${path}” ${fault}. ${ALLOWED_IMPORTS}`;
 export const isRelative = (path: string): boolean => /^\.\.?(\/|$)/.test(path);
 
 export interface CodeFile {

@@ -49,7 +49,14 @@ export function readFrontmatter<Schema extends z.ZodType>(
   const document = parseYaml(file.path, yaml ?? '', lines);
   const checked = schema.safeParse(document.toJS({ maxAliasCount: 0 }) ?? {}, { error: describeIssue });
   if (checked.success) return { data: checked.data, body };
-  throw invalidAll(checked.error.issues.flatMap((issue) => locateIssue(file.path, issue, document, lines)));
+  const issues = dropFollowing(checked.error.issues);
+  throw invalidAll(issues.flatMap((issue) => locateIssue(file.path, issue, document, lines)));
+}
+
+/** Drops what the schema says about the size of a value of the wrong type: it counts the characters of a text as entries. */
+function dropFollowing(issues: readonly z.core.$ZodIssue[]): readonly z.core.$ZodIssue[] {
+  const isOfWrongType = new Set(issues.filter(({ code }) => code === 'invalid_type').map(({ path }) => path.join('.')));
+  return issues.filter(({ code, path }) => code === 'invalid_type' || !isOfWrongType.has(path.join('.')));
 }
 
 function splitFrontmatter({ path, text }: MarkdownFile): Parts {

@@ -1,4 +1,4 @@
-/** Suggests fixes when code fails to load because it uses a global that plugins do not have. */
+/** Suggests fixes when code fails to load because it uses a global that plugins do not have, or `host` before a handler runs. */
 import { closest, distance } from 'fastest-levenshtein';
 import {
   absentGlobals,
@@ -30,7 +30,10 @@ interface BuiltBundle {
  * @param at position of the error in the bundle, line from 1, column from 0; null: unknown
  */
 export function suggestFix(message: string, bundle: BuiltBundle, at: { line: number; column: number } | null): string {
-  const name = readSubject(message, at === null ? '' : around(bundle.text, at));
+  const code = at === null ? '' : around(bundle.text, at);
+  const hostMember = readHostMember(message, code);
+  if (hostMember !== null) return `. ${explainHostMember(hostMember)}`;
+  const name = readSubject(message, code);
   if (name === null || !isMissing(name, message, bundle)) return '';
   if (Object.hasOwn(absentGlobals, name)) return `. Plugins have no ${name}: ${absentGlobals[name]}`;
   if (GLOBALS.includes(name)) return '';
@@ -53,15 +56,35 @@ function around(bundle: string, { line, column }: { line: number; column: number
   return bundle.slice(from, Math.min(end < 0 ? bundle.length : end, start + column + LOOK_CHARS));
 }
 
+/** The member of `host` that an error says is undefined, such as `host.storage` or `host.settings.words`. */
+function readHostMember(message: string, code: string): string | null {
+  const property = readProperty(message);
+  return property === null ? null : findOwner('host(?:\\.[\\w$]{1,60}){1,2}', property, code);
+}
+
+/** Why a member of `host` is undefined while the package is checked. */
+function explainHostMember(member: string): string {
+  const reason = member.startsWith('host.settings.')
+    ? 'settings are empty while a package is checked'
+    : 'nothing is granted while a package is checked';
+  return `${member} is undefined because ${reason}. Use it in a handler, not while the code loads`;
+}
+
 /** Returns the variable that an error is about. V8 names it if it was called, but not if a property was read. */
 function readSubject(message: string, code: string): string | null {
   const called =
     /^(?:\(intermediate value\)\.)?([A-Za-z_$][\w$]{0,60}) is not (?:a function|a constructor|defined)/.exec(message);
   if (called) return called[1] ?? null;
-  const property = /^Cannot (?:set|read) properties of undefined \((?:setting|reading) '([\w$]{1,60})'\)/.exec(
-    message,
-  )?.[1];
-  if (property === undefined) return null;
+  const property = readProperty(message);
+  return property === null ? null : findOwner('[A-Za-z_$][\\w$]{0,60}', property, code);
+}
+
+/** The property that an error says was read or set on undefined. */
+const readProperty = (message: string): string | null =>
+  /^Cannot (?:set|read) properties of undefined \((?:setting|reading) '([\w$]{1,60})'\)/.exec(message)?.[1] ?? null;
+
+/** The first text of a pattern that is followed by the property. */
+function findOwner(pattern: string, property: string, code: string): string | null {
   const escaped = property.replaceAll('$', '\\$');
-  return new RegExp(`(?<![\\w$.])([A-Za-z_$][\\w$]{0,60})\\.${escaped}(?![\\w$])`).exec(code)?.[1] ?? null;
+  return new RegExp(`(?<![\\w$.])(${pattern})\\.${escaped}(?![\\w$])`).exec(code)?.[1] ?? null;
 }

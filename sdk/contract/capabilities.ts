@@ -23,19 +23,63 @@ const HTTP_USE = 'http:';
 const getOwn = <T extends object>(table: T, key: string): T[keyof T] | undefined =>
   Object.hasOwn(table, key) ? table[key as keyof T] : undefined;
 
-/** Whether frontmatter may declare this capability. */
-export function isDeclarable(capability: string): boolean {
-  if (capability.startsWith(HTTP_PREFIX)) return HOST_PATTERN.test(capability.slice(HTTP_PREFIX.length));
+/** Returns why frontmatter may not declare this capability, as a sentence; null: it may. */
+export function findCapabilityFault(capability: string): string | null {
+  const fault = `“${capability}” is not a capability`;
+  if (capability.startsWith(HTTP_PREFIX)) {
+    const hostFault = findHostFault(capability.slice(HTTP_PREFIX.length));
+    return hostFault && `${fault}: ${hostFault}. Write it like host.http:api.example.com or host.http:*.example.com`;
+  }
   const { member, readOnly } = splitHostCapability(capability);
   const row = getOwn(capabilities, member);
-  return row !== undefined && (!readOnly || row.read !== null);
+  if (row !== undefined && (!readOnly || row.read !== null)) return null;
+  if (row !== undefined) return `${fault}: host.${member} has no form that only reads. Write host.${member}`;
+  if (FREE_MEMBERS.has(member)) return `${fault}: host.${member} needs none. Leave it out`;
+  if (member === 'http' || /^(?:host\.)?(?:fetch|http\b)/.test(capability))
+    return `${fault}: declare each host that the code asks, such as host.http:api.example.com`;
+  if (SECRET.test(capability)) return `${fault}: a secret is declared in secrets. Leave it out`;
+  if (REGISTERED_GROUPS.has(capability.split('.')[0] ?? ''))
+    return `${fault} to declare: registering it in the code declares it. Leave it out`;
+  return `${fault}. Examples: host.llm, host.workspace:read, host.http:api.example.com`;
 }
 
-/** Whether frontmatter may name this use of a secret: `webhooks`, or `http:` and one exact host. */
-export function isSecretUse(use: string): boolean {
-  if (use === 'webhooks') return true;
-  const host = use.slice(HTTP_USE.length);
-  return use.startsWith(HTTP_USE) && !host.startsWith('*') && HOST_PATTERN.test(host);
+/** The members of `host` that every plugin has. */
+const FREE_MEMBERS: ReadonlySet<string> = new Set(['assets', 'log', 'settings', 'secrets']);
+/** What a plugin registers becomes a capability by itself. */
+const REGISTERED_GROUPS: ReadonlySet<string> = new Set(
+  [...Object.keys(hooks), ...Object.keys(surfaces), 'events'].map((name) => name.split('.')[0] ?? name),
+);
+
+/** The rules of host names, in the order in which they are checked: each a fault and what is wrong with the text. */
+const HOST_FAULTS: readonly (readonly [RegExp, string])[] = [
+  [/^$/, 'the host is missing'],
+  [/:\/\//, 'leave out the scheme; only the name of the host is declared'],
+  [/[/?#]/, 'leave out the path; only the name of the host is declared'],
+  [/^(?:\d+(?:\.\d+){3}(?::\d+)?|.*:.*:.*)$/, 'an IP address cannot be declared, only the name of a host'],
+  [/:/, 'leave out the port; only the name of the host is declared'],
+  [/^\*$|^.+\*|\*(?!\.)/, '“*” stands only in front of a name, for all hosts below it'],
+  [/[^\x21-\x7e]/, 'write the name in ASCII, with xn-- for other letters'],
+  [/[A-Z]/, 'write the name in lower case'],
+  [/^(?:\*\.)?[^.]*$/, 'the name needs two parts with a dot between them; hosts of the own network cannot be reached'],
+];
+
+/** Returns what is wrong with a host name, as a clause; null: it is valid. */
+function findHostFault(host: string): string | null {
+  if (HOST_PATTERN.test(host)) return null;
+  const [, fault = 'each part of the name has 1-63 letters, digits or “-”, and the last one starts with a letter'] =
+    HOST_FAULTS.find(([pattern]) => pattern.test(host)) ?? [];
+  return fault;
+}
+
+/** Returns why frontmatter may not name this use of a secret, as a sentence; null: it may. */
+export function findSecretUseFault(use: string): string | null {
+  if (use === 'webhooks') return null;
+  const host = use.startsWith(HTTP_USE) ? use.slice(HTTP_USE.length) : null;
+  const isPattern = host?.startsWith('*') ?? false;
+  const fault = host === null || isPattern ? null : findHostFault(host);
+  if (host !== null && !isPattern && fault === null) return null;
+  const reason = fault === null ? '' : `: ${fault}`;
+  return `“${use}” is not a use${reason}. Write webhooks, or http: and one exact host, such as http:api.example.com`;
 }
 
 /**

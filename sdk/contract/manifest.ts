@@ -1,6 +1,6 @@
 /** The schema of the frontmatter in a package's `readme.md`, and the configuration it asks of an installation. */
 import { z } from 'zod';
-import { findMissingCapabilities, isDeclarable, isSecretUse } from './capabilities.ts';
+import { findCapabilityFault, findMissingCapabilities, findSecretUseFault } from './capabilities.ts';
 import { surfaceName } from './payloads.ts';
 import { describeHiddenCharacter, type TextShape } from './visible-text.ts';
 
@@ -21,9 +21,12 @@ export const SETTING_MAX_CHARS = 4096;
 export const SECRET_MAX_CHARS = 16_384;
 
 /** A check for text of authors that people or models read. */
-export function refuseHidden(shape: TextShape) {
+export const refuseHidden = (shape: TextShape) => refuseFaulty((value) => describeHiddenCharacter(value, shape));
+
+/** A check by a function that returns what is wrong with a text. */
+function refuseFaulty(findFault: (value: string) => string | null) {
   return (value: string, context: z.core.$RefinementCtx<string>): void => {
-    const message = describeHiddenCharacter(value, shape);
+    const message = findFault(value);
     if (message !== null) context.addIssue(message);
   };
 }
@@ -60,12 +63,7 @@ const secret = z.strictObject({
   description: label(1000).optional().describe('Help below the field.'),
   required: z.boolean().default(false).describe('The plugin runs only with a value.'),
   use: z
-    .array(
-      z.string({ error: 'must be a string; put it in quotes' }).refine(isSecretUse, {
-        error: (issue) =>
-          `“${String(issue.input)}” is not a use. Write webhooks, or http: and one exact host, such as http:api.example.com`,
-      }),
-    )
+    .array(z.string({ error: 'must be a string; put it in quotes' }).superRefine(refuseFaulty(findSecretUseFault)))
     .min(1, 'must name at least one use; leave it out if the plugin must read the value')
     .max(SECRET_USES_MAX, `must have at most ${SECRET_USES_MAX} entries`)
     .refine((uses) => new Set(uses).size === uses.length, 'must not name a use twice')
@@ -84,12 +82,7 @@ const fields = z.strictObject({
   name: label(NAME_MAX_CHARS).describe('The plugin’s name, on one line.'),
   description: label(DESCRIPTION_MAX_CHARS).describe('One or two sentences for its card, on one line.'),
   capabilities: z
-    .array(
-      z.string({ error: 'must be a string' }).refine(isDeclarable, {
-        error: (issue) =>
-          `“${String(issue.input)}” is not a capability. Examples: host.llm, host.workspace:read, host.http:api.example.com`,
-      }),
-    )
+    .array(z.string({ error: 'must be a string' }).superRefine(refuseFaulty(findCapabilityFault)))
     .max(CAPABILITIES_MAX, `must have at most ${CAPABILITIES_MAX} entries`)
     .default([])
     .describe('The capabilities of the code: see below.'),
