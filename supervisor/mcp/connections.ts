@@ -1,10 +1,10 @@
 /** The MCP connections of this process, each with its own server and stream. Unused ones are closed. */
 import { randomUUID } from 'node:crypto';
-import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { buildServer } from './server.ts';
 import type { McpDeps } from './server-parts.ts';
+import { McpTransport } from './transport.ts';
 
 const OF_ACCOUNT_MAX = 50;
 const TOTAL_MAX = 2_000;
@@ -16,7 +16,7 @@ const STOPPING_RETRY_AFTER_S = 1;
 
 export interface Connection {
   readonly session: Session;
-  readonly transport: WebStandardStreamableHTTPServerTransport;
+  readonly transport: McpTransport;
   lastUsedAt: number;
   /** Number of unfinished responses, including the open stream. */
   streams: number;
@@ -64,11 +64,14 @@ export class McpConnections {
       throw new Problem('unavailable', 'This supervisor is stopping and opens no MCP connections. Connect again.', {
         retryAfter: STOPPING_RETRY_AFTER_S,
       });
-    this.#refuseTooMany(session.accountId);
+    this.#requireRoom(session.accountId);
     const { server, close: unwatch } = buildServer(this.#deps, session);
-    const transport = new WebStandardStreamableHTTPServerTransport({
+    const transport = new McpTransport({
       sessionIdGenerator: randomUUID,
-      onsessioninitialized: (id) => void this.#open.set(id, connection),
+      onsessioninitialized: (id) => {
+        if (this.#isFull(session.accountId)) void this.#findUnused(session.accountId)?.close();
+        this.#open.set(id, connection);
+      },
     });
     const connection: Connection = {
       session,
@@ -83,6 +86,7 @@ export class McpConnections {
       if (transport.sessionId !== undefined) this.#open.delete(transport.sessionId);
     };
     await server.connect(transport);
+    transport.checkRequests();
     return connection;
   }
 
@@ -107,12 +111,26 @@ export class McpConnections {
       else connection.transport.closeStandaloneSSEStream();
   }
 
-  #refuseTooMany(accountId: string): void {
-    const own = [...this.#open.values()].filter(({ session }) => session.accountId === accountId);
-    if (own.length < OF_ACCOUNT_MAX && this.#open.size < TOTAL_MAX) return;
-    throw new Problem('rate_limited', 'Too many MCP connections are open. Close one (DELETE), or retry shortly.', {
-      retryAfter: FULL_RETRY_AFTER_S,
-    });
+  /** A client that crashed leaves connections behind that it cannot list. A new one takes the place of the one unused for longest. */
+  #requireRoom(accountId: string): void {
+    if (!this.#isFull(accountId) || this.#findUnused(accountId)) return;
+    throw new Problem(
+      'rate_limited',
+      `Too many MCP connections: the account has ${OF_ACCOUNT_MAX}, or this process ${TOTAL_MAX}, and each of the account’s has an open stream or a running request. End one with DELETE, or retry shortly.`,
+      { retryAfter: FULL_RETRY_AFTER_S },
+    );
+  }
+
+  #isFull = (accountId: string): boolean =>
+    this.#open.size >= TOTAL_MAX || this.#listOf(accountId).length >= OF_ACCOUNT_MAX;
+
+  #listOf = (accountId: string): Connection[] =>
+    [...this.#open.values()].filter(({ session }) => session.accountId === accountId);
+
+  /** The account's connection that was unused for longest. */
+  #findUnused(accountId: string): Connection | undefined {
+    const unused = this.#listOf(accountId).filter(({ streams, running }) => streams === 0 && running === 0);
+    return unused.toSorted((one, other) => one.lastUsedAt - other.lastUsedAt)[0];
   }
 
   #sweep(): void {

@@ -58,18 +58,16 @@ const MESSAGE_TOO_LARGE = createRefusal(
 
 const rpcMessage = z.unknown().meta({ description: 'JSON-RPC messages of the Model Context Protocol.' });
 const rpcError = { content: { 'application/json': { schema: rpcMessage } } };
+const refusals = { 400: rpcError, 404: rpcError, 406: rpcError, 409: rpcError };
 const response = {
   200: { content: { 'application/json': { schema: rpcMessage }, 'text/event-stream': { schema: z.string() } } },
   202: noContent,
-  400: rpcError,
-  404: rpcError,
-  406: rpcError,
-  409: rpcError,
+  ...refusals,
 };
-const summaries = {
-  GET: 'Opens the stream of a connection',
-  POST: 'Sends messages to the MCP server',
-  DELETE: 'Ends a connection',
+const methods = {
+  GET: { summary: 'Opens the stream of a connection', response },
+  POST: { summary: 'Sends messages to the MCP server', body: rpcMessage, response },
+  DELETE: { summary: 'Ends a connection', response: { 200: noContent, ...refusals } },
 } as const;
 
 /** @param questionMs how long a client's user has to answer a question */
@@ -117,14 +115,13 @@ export function mcpRoutes(services: SessionServices, consoleUrl: string, questio
         if (transport.sessionId === undefined) await connection.close();
       }
     };
-    for (const [method, summary] of Object.entries(summaries)) {
-      const messages = method === 'POST' ? { body: rpcMessage } : {};
+    for (const [method, schema] of Object.entries(methods)) {
       app.route({
         method,
         url: '/sessions/:sessionId/mcp',
         bodyLimit: CALL_BODY_MAX_BYTES,
         exposeHeadRoute: false,
-        schema: { summary, details: DETAILS, params: sessionParams, ...messages, response },
+        schema: { ...schema, details: DETAILS, params: sessionParams },
         handler: async (request, reply) =>
           serve(request, reply, await requireSession(services, requireCaller(request), request.params)),
       });
@@ -133,7 +130,7 @@ export function mcpRoutes(services: SessionServices, consoleUrl: string, questio
         url: '/mcp',
         bodyLimit: CALL_BODY_MAX_BYTES,
         exposeHeadRoute: false,
-        schema: { summary, details: ACCOUNT_DETAILS, ...messages, response },
+        schema: { ...schema, details: ACCOUNT_DETAILS },
         handler: async (request, reply) => {
           const { id: accountId } = requireCaller(request);
           const connections = await openConnections();

@@ -110,7 +110,7 @@ async function findUnconfiguredTool(
 /** An unknown tool is a protocol error that names the nearest tool. */
 async function requireTool(services: SessionServices, session: Session, name: string): Promise<FoundTool> {
   try {
-    return await findTool(services, session, name);
+    return await findTool(services, session, name, false);
   } catch (error) {
     throw error instanceof Problem ? new McpError(ErrorCode.InvalidParams, error.message) : error;
   }

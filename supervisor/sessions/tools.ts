@@ -69,18 +69,28 @@ export function listOfferedTools(accountPlugins: AccountPlugins, session: Sessio
   return [...offered, ...own];
 }
 
-/** Finds a tool of a session by its full name. @throws Problem `not_found` that suggests the nearest name */
-export async function findTool(services: SessionServices, session: Session, name: string): Promise<FoundTool> {
-  const own = findHostTool(session, name);
-  if (own) return { kind: 'host', tool: own };
+/**
+ * Finds a tool of a session by its full name.
+ *
+ * @param suggestsOwn whether the caller can list the tools that the runtime performs itself
+ * @throws Problem `not_found` that suggests the nearest name
+ */
+export async function findTool(
+  services: SessionServices,
+  session: Session,
+  name: string,
+  suggestsOwn = true,
+): Promise<FoundTool> {
+  const hostTool = findHostTool(session, name);
+  if (hostTool) return { kind: 'host', tool: hostTool };
   const known = (await services.pluginsCache.get(session.accountId)).tools.get(name);
   if (known) return { kind: 'plugin', tool: known };
-  const others = [...(await listOwnTools(services, session)), ...listHostTools(session)].map((tool) => tool.name);
-  // The host's own tools were looked up above.
-  if (others.includes(name)) return { kind: 'runtime', tool: { name } };
+  const own = await listOwnTools(services, session);
+  if (own.some((tool) => tool.name === name)) return { kind: 'runtime', tool: { name } };
   const { tools } = await services.pluginsCache.getNewest(session.accountId);
   const found = tools.get(name);
   if (found) return { kind: 'plugin', tool: found };
+  const others = [...(suggestsOwn ? own : []), ...listHostTools(session)].map((tool) => tool.name);
   const nearest = findNearestName(name, [...others, ...tools.keys()]);
   const hint = nearest === null ? '' : ` Did you mean ${nearest}?`;
   throw new Problem('not_found', `No tool has this name.${hint}`);

@@ -834,3 +834,145 @@ t.test('a question that is not answered ends with its time', async (t) => {
     content: [{ text: /did not answer in time/ }],
   });
 });
+
+/** Sends one message over plain HTTP, because the official client waits for answers, and hides their texts behind its own. */
+async function post(path: string, account: string, connection: string | null, message: object, signal?: AbortSignal) {
+  return fetch(`http://127.0.0.1:${port}${path}`, {
+    method: 'POST',
+    body: JSON.stringify(message),
+    signal: signal ?? null,
+    headers: {
+      authorization: `Bearer ${await fixture.issuer.issue(account)}`,
+      accept: 'application/json, text/event-stream',
+      'content-type': 'application/json',
+      ...(connection === null ? {} : { 'mcp-session-id': connection }),
+    },
+  });
+}
+
+const INITIALIZE = {
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'initialize',
+  params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'raw', version: '1' } },
+};
+
+async function initialize(path: string, account: string): Promise<string> {
+  const response = await post(path, account, null, INITIALIZE);
+  await response.text();
+  return response.headers.get('mcp-session-id') ?? `none: ${response.status}`;
+}
+
+t.test('a stream ends when all its calls are over, also where one was cancelled', async (t) => {
+  const path = `/sessions/${session}/mcp`;
+  const connection = await initialize(path, 'ann');
+  const call = (id: number | string, name: string) => ({
+    jsonrpc: '2.0',
+    id,
+    method: 'tools/call',
+    params: { name, arguments: { a: 1 } },
+  });
+  /** Sends calls, and cancellations until they are answered, because the first may arrive before the calls. */
+  const cancelCalls = async (message: object, cancelled: readonly (number | string)[]) => {
+    let ended: string | null = null;
+    const answering = post(path, 'ann', connection, message).then(async (answer) => {
+      ended = await answer.text();
+    });
+    await eventually(async () => {
+      for (const requestId of cancelled) {
+        const notification = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId } };
+        t.equal((await post(path, 'ann', connection, notification)).status, 202);
+      }
+      return ended !== null;
+    });
+    await answering;
+    return ended;
+  };
+  for (const id of [7, 0, 'x'])
+    t.equal(await cancelCalls(call(id, 'kit__wait'), [id]), '', 'a cancelled request has no answer');
+  t.match(await cancelCalls([call(8, 'kit__wait'), call(9, 'kit__add')], [8]), /"sum":2/, 'the other one has');
+  t.equal(await cancelCalls([call(10, 'kit__wait'), call(11, 'kit__wait')], [10, 11]), '');
+  let isOpen = true;
+  const half = post(path, 'ann', connection, [call(12, 'kit__wait'), call(13, 'kit__wait')]).then(async (answer) => {
+    await answer.text();
+    isOpen = false;
+  });
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  const cancel = (requestId: number) =>
+    post(path, 'ann', connection, { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId } });
+  await cancel(12);
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  t.ok(isOpen, 'the stream stays open for the other call');
+  await eventually(async () => {
+    await Promise.all([cancel(12), cancel(13)]);
+    return !isOpen;
+  });
+  await half;
+});
+
+t.test('a new connection takes the place of the account’s that was unused for longest', async (t) => {
+  const own = fixture.withNewAccount();
+  const path = `/sessions/${await own.session()}/mcp`;
+  const list = { jsonrpc: '2.0', id: 2, method: 'tools/list' };
+  const opened: string[] = [];
+  for (let count = 0; count < 50; count += 1) opened.push(await initialize(path, own.account));
+  const [oldest = '', second = '', third = ''] = opened;
+  await (await post(path, own.account, oldest, list)).text();
+  const fresh = await initialize(path, own.account);
+  t.equal((await post(path, own.account, second, list)).status, 404, 'the one that was unused for longest is closed');
+  t.equal((await post(path, own.account, oldest, list)).status, 200, 'the first one was used since');
+  t.equal((await post(path, own.account, third, list)).status, 200);
+  t.equal((await post(path, own.account, fresh, list)).status, 200);
+  const authorization = `Bearer ${await fixture.issuer.issue(own.account)}`;
+  const streams = await Promise.all(
+    [...opened, fresh].map((id) =>
+      fetch(`http://127.0.0.1:${port}${path}`, {
+        headers: { authorization, accept: 'text/event-stream', 'mcp-session-id': id },
+      }),
+    ),
+  );
+  const refused = await post(path, own.account, null, INITIALIZE);
+  t.equal(refused.status, 429, 'every connection is in use');
+  t.match(await refused.text(), /the account has 50.*End one with DELETE/);
+  await Promise.all(streams.map(({ body }) => body?.cancel()));
+});
+
+t.test('errors are sentences, and repeat no code', async (t) => {
+  const path = `/sessions/${session}/mcp`;
+  const connection = await initialize(path, 'ann');
+  const send = async (method: string, params: unknown) => {
+    const answer = await post(path, 'ann', connection, { jsonrpc: '2.0', id: 3, method, params });
+    return JSON.parse(/^data: (.*)$/m.exec(await answer.text())?.[1] ?? '{}').error;
+  };
+  const invalid = (message: string) => ({ code: -32_602, message });
+  t.same(await send('tools/call', { arguments: {} }), invalid('params.name is required and must be text.'));
+  t.same(
+    await send('tools/call', { name: 'kit__add', arguments: 'x' }),
+    invalid('params.arguments must be an object, not text.'),
+  );
+  t.same(await send('tools/call', undefined), invalid('params is required and must be an object.'));
+  t.same(await send('prompts/get', {}), invalid('params.name is required and must be text.'));
+  t.same(await send('resources/read', {}), invalid('params.uri is required and must be text.'));
+  t.same(await send('prompts/get', { name: 'kit__none' }), invalid('No prompt has this name.'));
+  t.same(await send('resources/read', { uri: 'skill://x/y' }), { code: -32_002, message: 'No skill has this name.' });
+});
+
+t.test('no tool of the runtime is suggested to a client that cannot list it', async (t) => {
+  const own = fixture.withNewAccount();
+  const id = await own.session();
+  const tools = [{ name: 'oven', parameters: { type: 'object' } }];
+  t.equal((await own.call('PUT', `/sessions/${id}/tools`, { tools })).status, 200);
+  const { client } = await connect(t, id, own.account);
+  t.same(
+    (await client.listTools()).tools.filter(({ name }) => name === 'oven'),
+    [],
+  );
+  const error = await client.callTool({ name: 'ovem' }).catch((reason: Error) => reason);
+  t.match(String(error), /No tool has this name/);
+  t.notMatch(String(error), /oven/);
+});
+
+t.test('the end of a connection is declared without a body', async (t) => {
+  const { paths } = (await fixture.app.inject({ url: '/openapi.json' })).json();
+  for (const path of ['/mcp', '/sessions/{sessionId}/mcp']) t.notOk(paths[path].delete.responses[200].content, path);
+});
