@@ -664,7 +664,7 @@ export const hostCalls = {
   'workspace.write': {
     ...call,
     capability: 'workspace',
-    doc: 'Writes a file and creates its directories.',
+    doc: 'Writes a file of at most 1 MiB and creates its directories.',
     params: { path, content: z.union([z.string(), p.bytes]) },
     result: noResult,
   },
@@ -673,7 +673,7 @@ export const hostCalls = {
     ...call,
     secrets: 'refused',
     capability: 'media',
-    doc: 'Stores a media file and returns its id. The same bytes have the same id.',
+    doc: 'Stores a media file of at most 2 MiB and returns its id. The same bytes have the same id.',
     params: { content: p.bytes, name: z.string().max(255).optional() },
     result: z.object({ id: p.id, mediaType: z.string(), sizeBytes: z.number().int() }),
   },

@@ -68,6 +68,7 @@ export interface HostRow<Member extends string = string> extends Row {
   readonly params: Readonly<Record<string, z.ZodType>>;
   readonly result: z.ZodType;
   readonly timeoutMs: number;
+  /** Of the result. */
   readonly maxBytes: number;
   /** `digest`: outcome, duration and a digest of the arguments are recorded; `none`: nothing is recorded. */
   readonly audit: 'digest' | 'none';

@@ -2,7 +2,7 @@
 
 import { hostExamples, listExampleArguments } from '../contract/host-examples.ts';
 import { limits } from '../contract/limits.ts';
-import { capabilities, type HostCallName, httpReach } from '../contract/protocol.ts';
+import { capabilities, type HostCallName, hostCalls, httpReach } from '../contract/protocol.ts';
 import type { CapabilityRow, HostRow } from '../contract/rows.ts';
 import { listCalls, members, printSignature } from './host-types.ts';
 import { printValue, type TypePrinter } from './printer.ts';
@@ -52,10 +52,12 @@ function printReachLines(member: string): string[] {
 
 function printCallEntry(member: string, method: string, row: HostRow, printer: TypePrinter): string {
   const waits = row.pausesBudget ? ' Waiting for it does not count towards the handler’s budget.' : '';
+  const isVoid = printer.print(row.result) === 'void';
+  const size = isVoid ? '' : ` The result may have at most ${formatBytes(row.maxBytes)}.`;
   return `\`\`\`typescript
 host.${member}.${printSignature(method, row, printer)}
 \`\`\`
-${row.doc} ${describeGrant(row)} Timeout: ${formatSeconds(row.timeoutMs)}. Arguments and result may have at most ${formatBytes(row.maxBytes)}.${waits}
+${row.doc} ${describeGrant(row)} Timeout: ${formatSeconds(row.timeoutMs)}.${size}${waits}
 
 \`\`\`ts
 ${printExample(`${member}.${method}` as HostCallName)}
@@ -81,9 +83,10 @@ export function printLimitsSection(): string {
 | Log lines per minute | ${formatCount(limits.logLinesPerMinute)} |
 | Size of a log message and of its data | ${formatBytes(limits.logMessageBytes)}, ${formatBytes(limits.logDataBytes)} |
 | Size of a tool result | ${formatBytes(limits.toolResultBytes)} |
+| Size of the arguments of one host call | ${formatBytes(limits.frameBytes)} of JSON, with bytes as base64 |
 | \`host.storage\` per installation | ${formatBytes(limits.storageBytes)} in ${limits.storageKeys} keys |
-| \`host.workspace\` per account | ${formatBytes(limits.workspaceBytes)} in ${formatCount(limits.workspaceFiles)} files and folders |
-| \`host.media\` per account | ${formatBytes(limits.mediaBytes)} in ${formatCount(limits.mediaFiles)} files of ${formatBytes(limits.mediaItemBytes)} |
+| \`host.workspace\` per account | ${formatBytes(limits.workspaceBytes)} in ${formatCount(limits.workspaceFiles)} files and folders; ${formatBytes(hostCalls['workspace.read'].maxBytes)} per file |
+| \`host.media\` per account | ${formatBytes(limits.mediaBytes)} in ${formatCount(limits.mediaFiles)} files; ${formatBytes(limits.mediaItemBytes)} per file |
 | Memory | ${limits.heapMegabytes} MB heap, ${limits.residentMegabytes} MB resident |
 | Number of tools, commands, providers | ${limits.tools}, ${limits.commands}, ${limits.providers} |
 

@@ -30,6 +30,15 @@ t.test('every row has its entry in the reference', async (t) => {
   for (const name of Object.keys(hostCalls)) t.match(reference, `\nhost.${name}(`);
 });
 
+t.test('the reference says the limits that the host applies', async (t) => {
+  const reference = printReference();
+  t.notMatch(reference, /Arguments and result may have/, 'the limit of a row is that of its result');
+  t.match(reference, /Stores a media file of at most 2 MiB .*The result may have at most 1 MiB\./);
+  t.match(reference, '| `host.workspace` per account | 256 MiB in 10,000 files and folders; 1 MiB per file |');
+  t.match(reference, '| Size of the arguments of one host call | 4 MiB of JSON, with bytes as base64 |');
+  t.notMatch(printGlobals(), /no process, require, import\(\), fetch/);
+});
+
 t.test('the printer names what payloads.ts names and refuses what it does not know', async (t) => {
   const printer = new TypePrinter();
   t.equal(printer.print(z.array(z.string().nullable())), 'Array<string | null>');

@@ -1573,7 +1573,7 @@ export declare const hostCalls: {
         readonly secrets: 'sent';
         readonly pausesBudget: false;
         readonly capability: 'workspace';
-        readonly doc: 'Writes a file and creates its directories.';
+        readonly doc: 'Writes a file of at most 1 MiB and creates its directories.';
         readonly params: {
             readonly path: z.ZodString;
             readonly content: z.ZodUnion<readonly [z.ZodString, z.ZodInstanceOf<Uint8Array<ArrayBuffer>>]>;
@@ -1604,7 +1604,7 @@ export declare const hostCalls: {
         readonly pausesBudget: false;
         readonly secrets: 'refused';
         readonly capability: 'media';
-        readonly doc: 'Stores a media file and returns its id. The same bytes have the same id.';
+        readonly doc: 'Stores a media file of at most 2 MiB and returns its id. The same bytes have the same id.';
         readonly params: {
             readonly content: z.ZodInstanceOf<Uint8Array<ArrayBuffer>>;
             readonly name: z.ZodOptional<z.ZodString>;
