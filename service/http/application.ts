@@ -25,6 +25,7 @@ import type { ConsoleSite } from './console-requests.ts';
 import { delayCostlyAnswers } from './costly-answers.ts';
 import { answerError } from './errors.ts';
 import { readJsonBodies } from './json-body.ts';
+import { markCursors } from './list-cursors.ts';
 import { AnonymousRateLimiter } from './rate-limits.ts';
 import { traceRequests } from './request-trace.ts';
 import { refuseLongQuery, refuseUnknownFields } from './unknown-fields.ts';
@@ -138,6 +139,7 @@ export function serveAccounts(
   });
   // As late as this: the body is read in a separate async context.
   scope.addHook('preHandler', (request, _, done) => asAccount(requireCaller(request).id, done));
+  markCursors(scope);
   delayCostlyAnswers(scope);
 }
 

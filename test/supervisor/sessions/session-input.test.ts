@@ -248,3 +248,25 @@ t.test('unknown resources and invalid JSON are rejected', async (t) => {
   const notUtf8 = await raw(Buffer.from('{"agentId":"\xff"}', 'latin1'), await fixture.issuer.issue('ann'));
   t.match(notUtf8.json(), { status: 400, code: 'bad_request', detail: /not UTF-8/ });
 });
+
+t.test('a list refuses the cursor of another list', async (t) => {
+  const own = fixture.withNewAccount();
+  const [one, two] = [await own.session(), await own.session()];
+  for (const id of [one, two]) {
+    const messages = ['a', 'b', 'c'].map((text) => ({ role: 'user', text }));
+    await own.call('POST', `/sessions/${id}/messages`, { messages });
+    for (const turn of ['t1', 't2'])
+      await own.call('POST', `/sessions/${id}/turns`, { id: turn, text: turn, trigger: 'user' });
+  }
+  const lists = ['/sessions', '/sessions/unanswered', ...[one, two].map((id) => `/sessions/${id}/messages`)];
+  lists.push(`/sessions/${one}/turns`);
+  const read = (list: string, cursor: string) => own.call('GET', `${list}?limit=1&cursor=${cursor}`);
+  for (const list of lists) {
+    const { nextCursor } = (await read(list, '')).body;
+    for (const other of lists) {
+      const { status, body } = await read(other, nextCursor);
+      if (other === list) t.match([status, body.items.length], [200, 1], list);
+      else t.match([status, body.detail], [400, /Use the nextCursor of a page of this list/], `${list} in ${other}`);
+    }
+  }
+});
