@@ -94,15 +94,18 @@ const IS_ACTIVE = `NOT EXISTS (SELECT 1 FROM accounts a WHERE a.id = r.account_i
 
 interface DueQuery {
   readonly shards: readonly number[] | null;
-  /** Accounts that are left out. */
-  readonly busy: readonly string[];
+  /** Accounts without those that are asked for. */
+  readonly leftOut: readonly string[];
   /** Maximum number of each account. */
   readonly perAccount: number;
   readonly limit: number;
 }
 
 /** Oldest first. */
-export const listDueReminders = (pool: Pool, { shards, busy, perAccount, limit }: DueQuery): Promise<ReminderRow[]> =>
+export const listDueReminders = (
+  pool: Pool,
+  { shards, leftOut, perAccount, limit }: DueQuery,
+): Promise<ReminderRow[]> =>
   listRows(
     pool,
     `SELECT ${REMINDER} FROM (
@@ -110,7 +113,7 @@ export const listDueReminders = (pool: Pool, { shards, busy, perAccount, limit }
         WHERE due_at <= now() AND ${isInShardsSql('account_id', '$1')} AND account_id <> ALL ($2::text[])
           AND ${IS_ACTIVE}) reminders
       WHERE n <= $3 ORDER BY due_at, reminders.position LIMIT $4`,
-    [shards, busy, perAccount, limit],
+    [shards, leftOut, perAccount, limit],
   );
 
 export interface NextTime {

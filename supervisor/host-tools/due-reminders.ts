@@ -23,7 +23,10 @@ const SCAN_MS = 1_000;
 /** Maximum reminders of one account per look: a flood of one account is spread, and the others continue. */
 const PER_ACCOUNT = 5;
 const PER_SCAN = 100;
-const ACCOUNTS_AT_ONCE = 16;
+/** Most of them wait for a plugin. */
+const ACCOUNTS_AT_ONCE = 64;
+/** An account begins no further reminder after this part of its turn. Milliseconds. */
+const TURN_MS = 2_000;
 /**
  * While a required plugin does not run, or the next time cannot be computed: seconds until the next attempt, doubled each time,
  * and attempts until it is given up.
@@ -50,6 +53,8 @@ export class DueReminders {
   readonly #deps: DueDeps;
   /** Accounts whose reminders are being delivered. */
   readonly #busy = new Map<string, Promise<void>>();
+  /** Accounts that had their turn: they have the next one after all others with due reminders. */
+  readonly #served = new Set<string>();
   readonly #timer: NodeJS.Timeout;
   #isScanning = false;
 
@@ -59,23 +64,27 @@ export class DueReminders {
   }
 
   async scan(): Promise<void> {
-    const { services, ownership, onError } = this.#deps;
     if (this.#isScanning || this.#busy.size >= ACCOUNTS_AT_ONCE) return;
     this.#isScanning = true;
     try {
-      const due = await listDueReminders(services.pool, {
-        shards: ownership.listShards(),
-        busy: [...this.#busy.keys()],
-        perAccount: PER_ACCOUNT,
-        limit: PER_SCAN,
-      });
+      let due = await this.#listDue([...this.#busy.keys(), ...this.#served]);
+      if (due.length === 0 && this.#served.size > 0) {
+        this.#served.clear();
+        due = await this.#listDue([...this.#busy.keys()]);
+      }
       for (const [accountId, reminders] of Map.groupBy(due, (reminder) => reminder.accountId))
         this.#begin(accountId, reminders);
     } catch (error) {
-      onError(error as Error);
+      this.#deps.onError(error as Error);
     } finally {
       this.#isScanning = false;
     }
+  }
+
+  #listDue(leftOut: readonly string[]): Promise<ReminderRow[]> {
+    const { services, ownership } = this.#deps;
+    const shards = ownership.listShards();
+    return listDueReminders(services.pool, { shards, leftOut, perAccount: PER_ACCOUNT, limit: PER_SCAN });
   }
 
   #begin(accountId: string, reminders: readonly ReminderRow[]): void {
@@ -83,6 +92,7 @@ export class DueReminders {
     if (this.#busy.size >= ACCOUNTS_AT_ONCE) return;
     const work = ownership.begin(accountId);
     if (!work) return;
+    this.#served.add(accountId);
     const running = asAccount(accountId, () => this.#deliverAll(reminders, work))
       .catch(onError)
       .finally(() => {
@@ -102,8 +112,9 @@ export class DueReminders {
   async #deliverAll(reminders: readonly ReminderRow[], work: OwnedWork): Promise<void> {
     const { services, onError } = this.#deps;
     const writes = { pool: services.pool, fence: work.fence };
+    const endsAt = performance.now() + TURN_MS;
     for (const reminder of reminders) {
-      if (work.isLeaving()) return;
+      if (work.isLeaving() || performance.now() > endsAt) return;
       await deliverReminder(services, reminder, writes, onError);
     }
   }

@@ -47,10 +47,7 @@ export function scheduleReminder(
       if (known.digest !== digest) throw createReusedProblem('a reminder');
       return describeReminder(known);
     }
-    if (Date.parse(wanted.at) < Date.now() - PAST_MAX_MS)
-      throw new Problem('bad_request', 'at is in the past. Give a time to come.', {
-        errors: [{ field: 'at', message: 'is in the past' }],
-      });
+    requireFuture(wanted.at, 'is in the past. Give a time to come');
     requireZone(wanted.zone);
     const readRule = (at: string) =>
       wanted.repeat === null ? null : services.recurrences.read(session.accountId, wanted.repeat, at, wanted.zone);
@@ -61,7 +58,10 @@ export function scheduleReminder(
     const { text, at } = answer.context.notify;
     const { zone, to } = wanted;
     // A plugin may have moved the first time, from which a rule counts.
-    if (at !== wanted.at) recurrence = await readRule(at);
+    if (at !== wanted.at) {
+      requireFuture(at, 'was moved into the past by a plugin');
+      recurrence = await readRule(at);
+    }
     const { rule: repeat, count: remaining } = recurrence ?? { rule: null, count: null };
     const fields = { text, to, zone, repeat, startsAt: at, remaining };
     const made = await insertReminder(services.pool, key, fields, { digest, maxReminders: REMINDERS_MAX });
@@ -69,6 +69,12 @@ export function scheduleReminder(
     if (made) return describeReminder(made);
     throw new Problem('too_many', `The account has ${REMINDERS_MAX} reminders that are not over. Cancel some.`);
   });
+}
+
+/** @throws Problem `bad_request` */
+function requireFuture(at: string, message: string): void {
+  if (Date.parse(at) >= Date.now() - PAST_MAX_MS) return;
+  throw new Problem('bad_request', `at ${message}.`, { errors: [{ field: 'at', message }] });
 }
 
 /** @throws Problem `not_found` */

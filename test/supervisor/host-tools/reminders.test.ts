@@ -120,6 +120,36 @@ t.test('a reminder is judged when it is scheduled and when it is due, and comes 
   t.match(await send('darn inbound', 'agent'), { last: { role: 'user', text: 'dear' } });
 });
 
+t.test('accounts whose reminders take long make those of others wait only for a place', async (t) => {
+  const { promise: released, resolve: release } = Promise.withResolvers<{ nextAt: null; remaining: null; missed: 0 }>();
+  const schedule = async (fixture: SupervisorFixture, repeat: string | null) => {
+    const session = await startSession(fixture);
+    const { rows } = await shared.pool.query<{ id: string }>('SELECT account_id AS id FROM sessions WHERE id = $1', [
+      session,
+    ]);
+    if (repeat !== null) recurrences.faults.set(rows[0]?.id ?? '', () => released);
+    const reminders = remindersOf(fixture, session);
+    const reminder = { id: 'r1', text: 'stand up', at: inMs(0), to: 'agent', repeat, trigger: 'user' };
+    t.equal((await reminders('POST', '', reminder)).status, 201);
+    return () => reminders('GET', '/r1');
+  };
+  await Promise.all(Array.from({ length: 24 }, () => schedule(shared.withNewAccount(), 'FREQ=DAILY')));
+  const read = await schedule(shared.withNewAccount(), null);
+  await eventually(async () => (await read()).body.lastOutcome === 'delivered');
+  release({ nextAt: null, remaining: null, missed: 0 });
+});
+
+t.test('a plugin cannot move a reminder into the past', async (t) => {
+  const fixture = shared.withNewAccount();
+  const code = `middleware.notifySchedule = () => ({ notify: { at: '2020-01-01T00:00:00Z' } });`;
+  await fixture.install({ slug: `past-${fixture.account}`, code });
+  const reminders = remindersOf(fixture, await startSession(fixture));
+  t.match(await reminders('POST', '', { text: 'x', at: inMs(HOUR_MS), trigger: 'user' }), {
+    status: 400,
+    body: { detail: 'at was moved into the past by a plugin.' },
+  });
+});
+
 t.test('a reminder with the id of one that was deleted comes too', async (t) => {
   const fixture = shared.withNewAccount();
   const session = await startSession(fixture);

@@ -1,0 +1,5 @@
+/** A worker for tests: blocks its thread for as long as it is told. */
+export function wait(ms: number): number {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+  return ms;
+}
