@@ -9,7 +9,7 @@ import { requireCaller } from '../../service/http/authentication.ts';
 import { answerCreated } from '../../service/http/created.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { jsonBody, noContent, page, pageQuery, storedId, storedText, timestamp } from '../../service/http/schemas.ts';
-import { clearTranscript, removeSession, startSession } from './lifecycle.ts';
+import { changeSession, clearTranscript, removeSession, startSession } from './lifecycle.ts';
 import { requireSession, type SessionServices, sessionParams } from './session-services.ts';
 import { hostTools, runtimeTools } from './tool-routes.ts';
 
@@ -19,7 +19,10 @@ const BY_MAX_CHARS = 500;
 
 const newSession = jsonBody({
   agentId: storedId.describe('The runtime’s id of the agent.'),
-  agentName: storedText(AGENT_NAME_MAX_CHARS).min(1).optional().describe('Default: the agent’s id.'),
+  agentName: storedText(AGENT_NAME_MAX_CHARS)
+    .min(1)
+    .optional()
+    .describe('Set when the session starts: a known key does not change it. Default: the agent’s id.'),
   channelId: storedId.nullable().default(null).describe('A channel of the account. Default: none.'),
   key: storedId
     .nullable()
@@ -27,7 +30,7 @@ const newSession = jsonBody({
     .describe(
       'The runtime’s own name of the session. The same key opens the same session, also after a restart. Default: a new session.',
     ),
-  hostTools: hostTools.default([]),
+  hostTools: hostTools.optional().describe(`${hostTools.description} Default: none.`),
   tools: runtimeTools.optional(),
   strict: z
     .boolean()
@@ -63,7 +66,7 @@ const shapes = {
   start: {
     summary: 'Starts a session',
     details:
-      'Plugins that registered `sessionStarted` receive the event. If a session with this `key` exists, the response is that session with 200, so that a runtime finds it again after a restart. `tools` then replace its tools; `strict` can only be switched on.',
+      'Plugins that registered `sessionStarted` receive the event. If a session with this `key` exists, the response is that session with 200, so that a runtime finds it again after a restart. `hostTools` and `tools` then replace its tools, each if it is given; `strict` can only be switched on. The other fields stay unchanged.',
     problems: ['not_found', 'id_reused', 'quota_exceeded'],
     body: newSession,
     response: { 200: sessionResource, 201: sessionResource },
@@ -89,10 +92,12 @@ export function sessionRoutes(services: SessionServices): FastifyPluginAsyncZod 
   return async (app) => {
     groupRoutes(app, 'Sessions');
     app.post('/sessions', { schema: shapes.start }, async (request, reply) => {
-      const { agentId, agentName = agentId, ...fields } = request.body;
+      const { agentId, agentName = agentId, hostTools, ...fields } = request.body;
       const { id } = requireCaller(request);
-      const { session, isNew } = await startSession(services, id, { agentId, agentName, ...fields });
-      return isNew ? answerCreated(request, reply, session.id).send(session) : reply.send(session);
+      const wanted = { agentId, agentName, hostTools: hostTools ?? [], ...fields };
+      const { session, isNew } = await startSession(services, id, wanted);
+      if (isNew) return answerCreated(request, reply, session.id).send(session);
+      return hostTools ? changeSession(services, session, { hostTools }) : session;
     });
 
     app.get('/sessions', { schema: shapes.list }, (request) =>

@@ -25,6 +25,7 @@ import { toolResource, toolResultResource } from './turn-schemas.ts';
 export const hostTools = z
   .array(z.enum(hostToolGroups))
   .max(hostToolGroups.length)
+  .refine((groups) => new Set(groups).size === groups.length, 'must have each group once')
   .describe(
     'Groups of the host’s own tools that the session offers: `todo` is `todo__create` and the others of its prefix.',
   );

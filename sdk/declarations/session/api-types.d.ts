@@ -58,11 +58,12 @@ export interface SessionRecord {
 }
 export interface NewSession {
     readonly agentId: string;
+    /** Set when the session starts: a known `key` does not change it. Default: the agent's id. */
     readonly agentName?: string;
     readonly channelId?: string | null;
     /** Your own name of the session. The same key opens the same session, also after a restart. Default: a new session. */
     readonly key?: string | null;
-    /** Groups of the host's own tools that the session offers: `todo` is `todo__create` and the others of its prefix. Default: none. */
+    /** Groups of the host's own tools that the session offers: `todo` is `todo__create` and the others of its prefix. If a session with this `key` exists, they replace its groups. Default: none, or those of that session. */
     readonly hostTools?: readonly HostToolGroup[];
     /** Tools that you perform yourself. If a session with this `key` exists, they replace its tools. */
     readonly tools?: readonly OwnTool[];

@@ -97,6 +97,20 @@ t.test('a call is judged, handed to the runtime, and its result judged', async (
   t.match(await turn('POST', '/t1/calls/c4/result', result), { status: 409, body: { code: 'turn_ended' } });
 });
 
+t.test('a known key replaces the groups of tools that are given, and no other field', async (t) => {
+  const fixture = shared.withNewAccount();
+  const start = (more: object) => fixture.call('POST', '/sessions', { agentId: 'a', key: 'k', ...more });
+  const fields = { agentName: 'Ann', hostTools: ['todo'] };
+  t.match(await start(fields), { status: 201, body: fields });
+  t.match(await start({ agentName: 'Bob' }), { status: 200, body: fields });
+  t.match(await start({ hostTools: ['agent'] }), { status: 200, body: { agentName: 'Ann', hostTools: ['agent'] } });
+  t.same((await start({ hostTools: [] })).body.hostTools, []);
+  t.match(await start({ hostTools: ['todo', 'todo'] }), {
+    status: 400,
+    body: { detail: 'hostTools: must have each group once' },
+  });
+});
+
 t.test('names and sizes are checked, and a key opens the session with the tools of now', async (t) => {
   const fixture = shared.withNewAccount();
   const start = (tools: unknown, more: object = {}) =>
