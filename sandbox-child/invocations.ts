@@ -27,15 +27,23 @@ const VETO = Object.freeze(new Error('this operation was cancelled'));
 
 const toFailedOutcome = (error: unknown): Outcome => ({ outcome: 'failed', ...describeError(error) });
 
-export function trackInvocations(): Invocations {
+/** @param announce called when a handler begins before those of other invocations have answered */
+export function trackInvocations(announce: (invocationId: string) => void): Invocations {
   const scope = new AsyncLocalStorage<RunningInvocation>();
+  let unanswered = 0;
+  const onAnswered = (): void => {
+    unanswered -= 1;
+  };
   return {
     getCurrentId: () => scope.getStore()?.id ?? null,
     run(call, handler, cancellation) {
       const running = new RunningInvocation(call.invocationId, cancellation);
+      if (unanswered > 0) announce(call.invocationId);
       try {
         const answer = scope.run(running, handler, createContext(call, running));
-        return isThenable(answer) ? running.awaitAnswer(answer) : running.applyVeto({ outcome: 'answered', answer });
+        if (!isThenable(answer)) return running.applyVeto({ outcome: 'answered', answer });
+        unanswered += 1;
+        return running.awaitAnswer(answer, onAnswered);
       } catch (error) {
         return running.applyVeto(toFailedOutcome(error));
       }
@@ -69,9 +77,14 @@ class RunningInvocation {
   }
 
   /** Resolves with the outcome of an asynchronous handler, or with its cancellation if that comes first. */
-  awaitAnswer(answer: unknown): Promise<Outcome> {
+  awaitAnswer(answer: unknown, onAnswered: () => void): Promise<Outcome> {
     return new Promise((resolve) => {
-      const end = (outcome: Outcome): void => resolve(this.applyVeto(outcome));
+      let isAnswered = false;
+      const end = (outcome: Outcome): void => {
+        if (!isAnswered) onAnswered();
+        isAnswered = true;
+        resolve(this.applyVeto(outcome));
+      };
       this.#cancellation.onCancellationRequested((reason) => {
         const error = createAbortReason(reason);
         this.#controller?.abort(error);

@@ -37,7 +37,9 @@ export function serve(realm: Realm): void {
 class Program {
   readonly #realm: Realm;
   readonly #supervisor: SupervisorConnection;
-  readonly #invocations: Invocations = trackInvocations();
+  readonly #invocations: Invocations = trackInvocations(
+    (invocationId) => void this.#supervisor.notify('started', { invocationId }),
+  );
   readonly #deltas: Deltas;
   readonly #registry = openRegistry();
   readonly #idleCollection = new IdleCollection();

@@ -805,6 +805,8 @@ export const control = {
       z.object({ outcome: z.literal('failed'), message: z.string(), stack: z.string() }),
     ]),
   },
+  /** The handler of an invocation begins while those of others have not answered: it waits for none of them. */
+  started: { by: 'child', form: 'notification', params: z.object({ invocationId: p.id }) },
   /** A delta of an answer, before the response to its `invoke`. The token is the id of the invocation. */
   '$/progress': { by: 'child', form: 'notification', params: z.object({ token: p.id, value: z.unknown() }) },
   /** One delta of an invocation was passed on: the child may send another. */

@@ -43,6 +43,8 @@ export type LinkResult =
   | {
       readonly kind: 'error' | 'timeout' | 'unavailable';
       readonly message: string;
+      /** Why a call took too long, in the host's words, where it was not its handler that did. */
+      readonly cause?: string | undefined;
       /** An instruction for the user, if a retry does not help. */
       readonly advice?: string;
       /** Set where the handler threw: `message` is then the plugin's own text. */
@@ -142,14 +144,15 @@ function failLink(row: HookRow, state: ChainState, link: Link, failure: Failure,
 interface FailureText {
   /** The failure, as a phrase that follows the plugin's name. */
   readonly what: string;
-  readonly cause?: string;
+  readonly cause?: string | undefined;
   readonly advice?: string | undefined;
 }
 
 function describeFailure(row: HookRow, failure: Failure, ms: number): FailureText {
   if (failure.kind === 'malformed') return { what: 'returned a result that this hook does not allow' };
   // A chain that runs out of time gives its last link less than the row's budget.
-  if (failure.kind === 'timeout') return { what: `did not answer within ${formatSeconds(Math.min(row.budgetMs, ms))}` };
+  if (failure.kind === 'timeout')
+    return { what: `did not answer within ${formatSeconds(Math.min(row.budgetMs, ms))}`, cause: failure.cause };
   if (failure.kind === 'unavailable') return { what: 'could not run', cause: failure.message, advice: failure.advice };
   return failure.stack === undefined ? { what: 'failed', cause: failure.message } : { what: 'failed with an error' };
 }

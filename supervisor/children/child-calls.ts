@@ -58,7 +58,7 @@ export class ChildCalls {
   readonly connection: ChildConnection;
   readonly process: CalledProcess;
   readonly #slots: CallSlots;
-  /** Calls that the child has not answered. At most sixteen, so a search is faster than a map. */
+  /** Calls that the child has not answered, as they were sent. At most sixteen, so a search is faster than a map. */
   readonly #running: Call[] = [];
   /** Whether budgets are stopped, because a debugger is attached to the child. */
   #areHeld = false;
@@ -93,6 +93,17 @@ export class ChildCalls {
     }
   }
 
+  /** The child runs the handler of this call. Children report it where others were not answered. */
+  recordStart(invocationId: string): void {
+    const started = this.#find(invocationId);
+    if (started) started.hasStarted = true;
+  }
+
+  /** The call whose handler keeps a child that hangs: the last that started, and does not wait for the host. */
+  findHung(): Call | undefined {
+    return this.#running.findLast(({ hasStarted, deadline }) => hasStarted && !deadline.isPaused);
+  }
+
   #find(invocationId: string): Call | undefined {
     return this.#running.find((call) => call.invocationId === invocationId);
   }
@@ -120,19 +131,23 @@ export class ChildCalls {
   /** Registers a call that is sent to the child. */
   add(call: Call): void {
     this.#running.push(call);
+    this.#markFirst();
     if (this.#areHeld) call.deadline.pause();
   }
 
   /** Frees the slot of a call that was answered, or that was never sent. */
   remove(call: Call): void {
     const index = this.#running.indexOf(call);
-    const last = this.#running.at(-1);
-    if (index >= 0 && last) {
-      this.#running[index] = last;
-      this.#running.pop();
-    }
+    if (index >= 0) this.#running.splice(index, 1);
+    this.#markFirst();
     call.leaveSlot?.();
     if (this.#slots.inUse === 0) this.#onIdle?.();
+  }
+
+  /** The child starts calls in the order in which they were sent. */
+  #markFirst(): void {
+    const [first] = this.#running;
+    if (first) first.hasStarted = true;
   }
 
   /** Kills a child that breaks the protocol. */
@@ -170,6 +185,8 @@ class Call {
   readonly deadline: Deadline;
   /** Whether the caller's promise is settled. */
   isSettled = false;
+  /** Whether the child is known to have started the handler. */
+  hasStarted = false;
   leaveSlot: (() => void) | null = null;
   onAnswered: (() => void) | null = null;
   readonly #calls: ChildCalls;
@@ -265,15 +282,29 @@ class Call {
     }
   };
 
+  get #handler(): string {
+    return `${this.#target.kind} ${this.#target.name}`;
+  }
+
+  /** What others read who waited for this call in vain. */
+  describeHang(): string {
+    return `${this.#handler} did not return for ${Math.round(this.deadline.elapsedMs())} ms`;
+  }
+
   #expire(): void {
-    const { kind, name } = this.#target;
+    const hung = this.#calls.findHung();
     const detail = ` (${Math.round(this.deadline.elapsedMs())} ms)`;
-    const error = createTimeoutError(`${kind} ${name}`, this.#budgetMs, detail);
+    const timeout = createTimeoutError(this.#handler, this.#budgetMs, detail);
+    const hang = hung && hung !== this ? hung.describeHang() : timeout.message;
+    const isBlocked = this.#cancellation !== null && !this.hasStarted && hang !== timeout.message;
+    const error = isBlocked
+      ? new ChildError('timeout', `${hang}, so ${this.#handler} did not start`, { blockedBy: hang })
+      : timeout;
     if (this.#cancellation === null || this.#isAnswered) this.finish(error);
     else {
       this.#resolveCaller(error);
       this.#calls.connection.cancel(this.#cancellation, 'deadline');
-      this.#calls.killIfHung(this, error.message);
+      this.#calls.killIfHung(this, hang);
     }
   }
 

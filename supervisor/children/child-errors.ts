@@ -16,10 +16,17 @@ export class ChildError extends Error {
   readonly pluginStack: string;
   /** Set for `dead` when the child was killed from outside. */
   readonly interrupted: boolean;
+  /** Set for `timeout` when another handler of the child did not return, so that the called one did not start. */
+  readonly blockedBy: string | undefined;
 
-  constructor(kind: ChildErrorKind, message: string, details: { pluginStack?: string; interrupted?: boolean } = {}) {
+  constructor(
+    kind: ChildErrorKind,
+    message: string,
+    details: { pluginStack?: string; interrupted?: boolean; blockedBy?: string } = {},
+  ) {
     super(message);
     this.kind = kind;
+    this.blockedBy = details.blockedBy;
     this.pluginStack = details.pluginStack ?? '';
     this.interrupted = details.interrupted === true;
   }

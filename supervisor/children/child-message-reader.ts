@@ -45,6 +45,7 @@ let readers = 0;
 
 function findCost(method: unknown, bytes: number): number {
   if (method === 'log') return Math.max(bytes, LINE_MIN_BYTES);
+  if (method === 'started') return bytes;
   return method === PROGRESS_METHOD ? DELTA_BYTES : CALL_BYTES;
 }
 

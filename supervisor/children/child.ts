@@ -308,6 +308,12 @@ export class Child {
   }
 
   #onNotification(method: string, params: unknown): void {
+    if (method === 'started') {
+      const started = control.started.params.safeParse(params);
+      if (started.success) this.#pipes?.calls.recordStart(started.data.invocationId);
+      else this.#onViolation(`a malformed notification ${quote(method)}`);
+      return;
+    }
     const parsed = method === 'ready' ? control.ready.params.safeParse(params) : control.log.params.safeParse(params);
     if (!parsed.success) this.#onViolation(`a malformed notification ${quote(method)}`);
     else if (method === 'ready') this.#readyReceived.resolve();

@@ -37,6 +37,10 @@ export class Deadline {
     return this.#usedMs + (this.#pauses > 0 ? 0 : unstalledNow() - this.#startedAt);
   }
 
+  get isPaused(): boolean {
+    return this.#pauses > 0;
+  }
+
   /** Pauses can be nested: the budget runs again after as many calls of `resume`. */
   pause(): void {
     this.#pauses += 1;

@@ -1937,6 +1937,14 @@ export declare const control: {
             stack: z.ZodString;
         }, z.core.$strip>]>;
     };
+    /** The handler of an invocation begins while those of others have not answered: it waits for none of them. */
+    readonly started: {
+        readonly by: 'child';
+        readonly form: 'notification';
+        readonly params: z.ZodObject<{
+            invocationId: z.ZodString;
+        }, z.core.$strip>;
+    };
     /** A delta of an answer, before the response to its `invoke`. The token is the id of the invocation. */
     readonly '$/progress': {
         readonly by: 'child';

@@ -160,6 +160,37 @@ for (const [name, code] of Object.entries({
   });
 }
 
+t.test('the reason of a hang names the handler that did not return, not one that waits for it', async (t) => {
+  const tool = (name: string, code: string) =>
+    `tools.${name} = { description: 'test', parameters: {}, async handler(args, ctx) { ${code} } };`;
+  const code = [tool('wait', 'await new Promise(() => 0);'), tool('spin', 'for (;;);'), tool('queued', '')].join('\n');
+  const hang = /^tools spin did not return for \d+ ms/;
+  const blocked = testChild(t, jail);
+  await blocked.load(bundleOf(code));
+  const spin = callTool(blocked, 'spin', {}, 20 * DEADLINE_MS);
+  const queued = callTool(blocked, 'queued', {}, DEADLINE_MS);
+  const victim = {
+    kind: 'timeout',
+    blockedBy: hang,
+    message: /did not return for \d+ ms, so tools queued did not start$/,
+  };
+  await t.rejects(queued, victim);
+  await t.rejects(spin, { kind: 'dead', message: hang });
+  t.match((await blocked.ended).reason, hang);
+  const waiting = testChild(t, jail);
+  await waiting.load(bundleOf(code));
+  const waits = callTool(waiting, 'wait', {}, DEADLINE_MS);
+  const spins = callTool(waiting, 'spin', {}, 20 * DEADLINE_MS);
+  await t.rejects(waits, { kind: 'timeout', blockedBy: undefined, message: /^tools wait took longer/ });
+  await t.rejects(spins, { kind: 'dead', message: hang }, 'although another call was sent before it');
+  const later = testChild(t, jail);
+  await later.load(bundleOf(code));
+  const stays = callTool(later, 'wait', {}, 20 * DEADLINE_MS);
+  const spinsLater = callTool(later, 'spin', {}, DEADLINE_MS);
+  await t.rejects(spinsLater, { kind: 'timeout', message: /^tools spin took longer/ });
+  await t.rejects(stays, { kind: 'dead', message: /^tools spin took longer/ });
+});
+
 t.test('a handler that merely waits too long is left behind, and its child serves on', async (t) => {
   const child = testChild(t, jail);
   await child.load(
