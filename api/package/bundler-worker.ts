@@ -13,19 +13,22 @@ import { listRealmGlobals } from './load-hints.ts';
 import { applyEdits, findSesEdits } from './ses-source.ts';
 import { moveColumns } from './source-map-columns.ts';
 
-/** Maximum duration of a build; ordinary packages take well under a second. Milliseconds. */
-const BUILD_TIMEOUT_MS = 20_000;
 /** Stops an idle esbuild after this time, to release its memory. Milliseconds. */
 const IDLE_MS = 30_000;
 /** Maximum number of messages of one build; later ones usually follow from the first. */
 const MESSAGES_MAX = 20;
 yieldThread();
 
+/** Maximum duration of a build. Milliseconds. */
+export const BUILD_TIME_MS = 20_000;
+
 export interface BuildTask {
   readonly entry: string;
   readonly files: ModulePaths;
   /** Whether the realm has `fetch`. Default: no. */
   readonly hasFetch?: boolean;
+  /** Time limit of the build. Default: `BUILD_TIME_MS`. Milliseconds. */
+  readonly timeMs?: number;
 }
 export type BuildResult =
   | {
@@ -52,7 +55,7 @@ export async function build(task: BuildTask): Promise<BuildResult> {
 
 async function buildInTime(task: BuildTask): Promise<BuildResult> {
   try {
-    const built = await within(runEsbuild(task), BUILD_TIMEOUT_MS);
+    const built = await within(runEsbuild(task), task.timeMs ?? BUILD_TIME_MS);
     if (built !== undefined) return finish(built);
     await esbuild.stop();
     return { outcome: 'late' };

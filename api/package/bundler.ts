@@ -12,8 +12,17 @@ import type { BuildResult, BuildTask } from './bundler-worker.ts';
 const THREADS = Math.max(1, Math.min(4, availableParallelism() >> 1));
 /** Builds waiting for a thread: short enough that a client can wait for it. One account may take its share of them. */
 const QUEUE_MAX = 32;
-/** From the request to the result, including the wait. Milliseconds. */
-const TOTAL_TIMEOUT_MS = 60_000;
+/** Limit of a build in the first threads; ordinary packages take well under a second, on a busy machine a few. Milliseconds. */
+const QUICK_MS = 4_000;
+/** Limit of a build that took longer than that. Milliseconds. */
+const SLOW_MS = 20_000;
+/** A build that has waited this long does not begin. Milliseconds. */
+const WAIT_MAX_MS = 40_000;
+/**
+ * A thread that does not end its build by itself within this time is ended. It cannot reap its esbuild, which remains as a zombie,
+ * so this is much longer than any build. Milliseconds.
+ */
+const HANG_MS = 90_000;
 const RETRY_AFTER_S = 2;
 
 export interface Bundler {
@@ -29,49 +38,89 @@ interface BundlerOptions {
   readonly threads?: number;
   /** Maximum number of waiting builds; 0: a busy bundler rejects at once. */
   readonly queue?: number;
+  /** Default: `QUICK_MS`. */
+  readonly quickMs?: number;
+  /** Default: `SLOW_MS`. */
+  readonly slowMs?: number;
   /** Called when a thread ends unexpectedly between tasks; the pool replaces it. */
   readonly onError?: (error: Error) => void;
 }
 
+/**
+ * A build that takes longer than usual is stopped and begins again in a thread of its own, where only its like wait for it: one
+ * line of types can keep esbuild busy for hours.
+ */
 export function startBundler(options: BundlerOptions = {}): Bundler {
-  const threads = options.threads ?? THREADS;
-  const pool = new Piscina<BuildTask, BuildResult>({
-    filename: new URL('./bundler-worker.ts', import.meta.url).href,
-    minThreads: 0,
-    maxThreads: threads,
-    // A thread that ends cannot reap its esbuild, which would remain as a zombie. So threads stay and stop their
-    // esbuild when idle.
-    idleTimeout: Number.POSITIVE_INFINITY,
-    // Piscina's other modes block the thread's event loop between tasks, which would stop the connection to esbuild.
-    atomics: 'disabled',
-    resourceLimits: { maxOldGenerationSizeMb: 512 },
-    env: esbuildEnvironment(),
-  });
-  // Without a listener, an error event would end the process.
-  pool.on('error', options.onError ?? (() => undefined));
-  const queue = new FairQueue({ places: threads, waitingPlaces: options.queue ?? QUEUE_MAX });
+  const { threads = THREADS, queue = QUEUE_MAX, quickMs = QUICK_MS, slowMs = SLOW_MS } = options;
+  const onError = options.onError ?? (() => undefined);
+  const quick = new Builders({ threads, queue, onError });
+  const slow = new Builders({ threads: 1, queue, onError });
   const runFor =
     (accountId: string): RunBuild =>
     async (task) => {
-      if (!queue.hasRoom(accountId)) throw busy();
-      const signal = AbortSignal.timeout(TOTAL_TIMEOUT_MS);
-      try {
-        return await queue.run(accountId, () => pool.run(task, { name: 'build', signal }));
-      } catch (error) {
-        throw toProblem(error);
+      const endsAt = performance.now() + WAIT_MAX_MS;
+      if (!slow.queue.has(accountId)) {
+        const result = await quick.run(accountId, { ...task, timeMs: quickMs }, endsAt);
+        if (result.outcome !== 'late') return result;
       }
+      return slow.run(accountId, { ...task, timeMs: slowMs }, endsAt);
     };
   return {
     bundle: (of, accountId) => bundlePackage(runFor(accountId), of),
-    load: () => ({ busy: queue.running, waiting: queue.waiting }),
-    close: () => pool.close(),
+    load: () => ({
+      busy: quick.queue.running + slow.queue.running,
+      waiting: quick.queue.waiting + slow.queue.waiting,
+    }),
+    close: async () => void (await Promise.all([quick.close(), slow.close()])),
   };
+}
+
+/** Threads that build, and the builds that wait for them. */
+class Builders {
+  readonly queue: FairQueue;
+  readonly #pool: Piscina<BuildTask, BuildResult>;
+
+  constructor({ threads, queue, onError }: Required<Pick<BundlerOptions, 'threads' | 'queue' | 'onError'>>) {
+    this.queue = new FairQueue({ places: threads, waitingPlaces: queue });
+    this.#pool = new Piscina<BuildTask, BuildResult>({
+      filename: new URL('./bundler-worker.ts', import.meta.url).href,
+      minThreads: 0,
+      maxThreads: threads,
+      // A thread that ends cannot reap its esbuild, which would remain as a zombie. So threads stay and stop their
+      // esbuild when idle.
+      idleTimeout: Number.POSITIVE_INFINITY,
+      // Piscina's other modes block the thread's event loop between tasks, which would stop the connection to esbuild.
+      atomics: 'disabled',
+      resourceLimits: { maxOldGenerationSizeMb: 512 },
+      env: esbuildEnvironment(),
+    });
+    // Without a listener, an error event would end the process.
+    this.#pool.on('error', onError);
+  }
+
+  /** @param endsAt the build does not begin after this time, on the monotonic clock @throws Problem */
+  async run(accountId: string, task: BuildTask, endsAt: number): Promise<BuildResult> {
+    if (!this.queue.hasRoom(accountId)) throw busy();
+    return this.queue.run(accountId, async () => {
+      if (performance.now() > endsAt) throw busy();
+      const signal = AbortSignal.timeout(HANG_MS);
+      try {
+        return await this.#pool.run(task, { name: 'build', signal });
+      } catch (error) {
+        throw toProblem(error);
+      }
+    });
+  }
+
+  close(): Promise<void> {
+    return this.#pool.close();
+  }
 }
 
 function toProblem(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
-  if (error.name === 'AbortError') return busy();
-  return 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY' ? buildFailed() : error;
+  const isOfPackage = error.name === 'AbortError' || ('code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY');
+  return isOfPackage ? buildFailed() : error;
 }
 
 /** The environment of a thread and its esbuild, without the API's settings and addresses. */

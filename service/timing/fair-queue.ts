@@ -27,6 +27,11 @@ export class FairQueue {
     return this.#waiting.size;
   }
 
+  /** Whether work of this account runs or waits. */
+  has(accountId: string): boolean {
+    return this.#running.get(accountId) > 0 || this.#waiting.count(accountId) > 0;
+  }
+
   /** Whether `run` would accept work of this account. */
   hasRoom(accountId: string): boolean {
     const { places, waitingPlaces } = this.#options;

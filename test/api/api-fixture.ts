@@ -66,7 +66,7 @@ export interface ApiOptions {
   };
   /** Reverse proxies whose `X-Forwarded-For` is believed. */
   readonly trustProxy?: readonly string[];
-  readonly bundler?: { threads?: number; queue?: number };
+  readonly bundler?: Parameters<typeof startBundler>[0];
   /** In place of the jailed child, where a test is about something else than packages. */
   readonly introspect?: Introspect;
   /** Issuers whose tokens services may exchange. */

@@ -270,3 +270,28 @@ t.test('decorators are built or rejected with a message', async (t) => {
   t.ok(status === 201 || /index\.ts:2/.test(body.detail), JSON.stringify(body).slice(0, 300));
   t.equal((await publish(INDEX)).status, 201);
 });
+
+/** Nested `infer … extends`: esbuild reads each level twice. */
+const ENDLESS = range(30).reduce((inner) => `(infer A extends ${inner} ? 0 : 0)`, '0');
+
+t.test('code that keeps the bundler busy does not keep other authors waiting', async (t) => {
+  const limits = { threads: 1, quickMs: 3_000, slowMs: 4_000 };
+  const api = await startApiFixture(t, { introspect: introspectsMinimal, bundler: limits });
+  const startAuthor = async (name: string) => {
+    const user = await api.user(name);
+    const { id } = (await user.post('/plugins', { slug: name, displayName: name })).body;
+    return (source: string) =>
+      user.post(`/plugins/${id}/draft`, { files: fileList({ 'readme.md': README, 'index.ts': source }) });
+  };
+  const [save, saveOfBen] = [await startAuthor('ann'), await startAuthor('ben')];
+  let isAnswered = false;
+  const endless = save(`type X = ${ENDLESS};\n${INDEX}`).finally(() => {
+    isAnswered = true;
+  });
+  t.equal((await saveOfBen(INDEX)).status, 200);
+  t.equal((await saveOfBen(`${INDEX}// again`)).status, 200);
+  t.notOk(isAnswered);
+  const { status, body } = await endless;
+  t.equal(status, 422);
+  t.match(body.detail, /takes too long/);
+});
