@@ -23,7 +23,7 @@ import { answerClientError, answerUnroutable, findHostFault, uncheckedHost } fro
 import { limitConnections } from './connection-limits.ts';
 import type { ConsoleSite } from './console-requests.ts';
 import { delayCostlyAnswers } from './costly-answers.ts';
-import { answerError } from './errors.ts';
+import { answerError, type ErrorForm } from './errors.ts';
 import { readJsonBodies } from './json-body.ts';
 import { markCursors } from './list-cursors.ts';
 import { AnonymousRateLimiter } from './rate-limits.ts';
@@ -40,6 +40,8 @@ interface ServerOptions {
   readonly bodyMaxBytes: number;
   /** Reverse proxies whose `X-Forwarded-For` is used: addresses and networks. Default: none. */
   readonly trustProxy?: readonly string[] | undefined;
+  /** Default: every error is a problem. */
+  readonly errorForm?: ErrorForm;
   /** Options of the server below the application. */
   readonly server: FastifyHttpOptions<RawServerDefault>;
 }
@@ -97,6 +99,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     report: (error, count) => app.log.error({ err: error, count }, error.message),
   });
   app.decorate('outages', outages);
+  app.decorate('errorForm', options.errorForm ?? null);
   app.addHook('onClose', () => outages.close());
   app.setErrorHandler(answerError);
   answerUnknownRoutes(app);

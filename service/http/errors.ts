@@ -1,4 +1,4 @@
-/** Turns every error into a response of type `application/problem+json` without internal details. */
+/** Turns every error into a response of type `application/problem+json`, or of another form, without internal details. */
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { hasZodFastifySchemaValidationErrors } from 'fastify-type-provider-zod';
 import { BlobStoreUnavailableError } from '../../db/files/blob-errors.ts';
@@ -23,8 +23,18 @@ const FRAMEWORK: Readonly<Record<string, [ProblemCode, string]>> = {
   FST_ERR_BAD_URL: ['bad_request', 'The address is not a valid URL.'],
 };
 
+/** The form of the errors below an address whose clients do not read problems. */
+export interface ErrorForm {
+  /** Ends with a slash. */
+  readonly below: string;
+  /** Returns JSON. */
+  toBody(problem: ProblemBody): object;
+}
+
 declare module 'fastify' {
   interface FastifyInstance {
+    /** Null: every error is a problem. */
+    readonly errorForm: ErrorForm | null;
     /**
      * Errors that made requests `unavailable` or their outcome unknown. An outage or an attack affects thousands of requests per
      * second, which would fill the log.
@@ -97,7 +107,15 @@ const createInternalProblem = () =>
 /** Fastify's error handler. */
 export function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const problem = toProblem(error);
-  return prepareAnswer(problem, error, request, reply).type(PROBLEM_TYPE).send(problemBody(problem, request.id));
+  const { type, body } = formatProblem(problem, request);
+  return prepareAnswer(problem, error, request, reply).type(type).send(body);
+}
+
+function formatProblem(problem: Problem, request: FastifyRequest): { readonly type: string; readonly body: object } {
+  const body = problemBody(problem, request.id);
+  const { errorForm } = request.server;
+  if (errorForm === null || !request.url.startsWith(errorForm.below)) return { type: PROBLEM_TYPE, body };
+  return { type: 'application/json', body: errorForm.toBody(body) };
 }
 
 /**
@@ -107,8 +125,9 @@ export function answerError(error: unknown, request: FastifyRequest, reply: Fast
  * @returns the payload
  */
 export function replaceAnswer(problem: Problem, request: FastifyRequest, reply: FastifyReply): string {
-  prepareAnswer(problem, problem, request, reply).type(PROBLEM_TYPE).removeHeader('content-length');
-  return JSON.stringify(problemBody(problem, request.id));
+  const { type, body } = formatProblem(problem, request);
+  prepareAnswer(problem, problem, request, reply).type(type).removeHeader('content-length');
+  return JSON.stringify(body);
 }
 
 /** The problem of an error in the middle of a stream, whose status was sent already. */
@@ -117,15 +136,6 @@ export function describeStreamError(error: unknown, request: FastifyRequest): Pr
   logUnexpected(problem, error, request);
   return problemBody(problem, request.id);
 }
-
-/** Makes an error handler for routes whose clients read errors in another form. @param toBody returns JSON */
-export const answerErrorsAs =
-  (toBody: (problem: ProblemBody) => object) =>
-  (error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply => {
-    const problem = toProblem(error);
-    const body = toBody(problemBody(problem, request.id));
-    return prepareAnswer(problem, error, request, reply).type('application/json').send(body);
-  };
 
 function prepareAnswer(problem: Problem, error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   logUnexpected(problem, error, request);

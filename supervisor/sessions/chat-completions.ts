@@ -17,6 +17,8 @@ const ARGUMENTS_LEVELS_MAX = JSON_LEVELS_MAX - 10;
 
 /** Parts or tool calls of one message. A provider takes fewer. */
 const PARTS_MAX = 1_000;
+/** Characters of an unknown type that the error repeats. */
+const TYPE_SHOWN_CHARS = 100;
 const part = z.looseObject({ type: z.string(), text: z.string().optional() });
 const TEXTS = z.union([z.string(), boundedList(part, PARTS_MAX)]);
 const toolCall = z.looseObject({
@@ -101,6 +103,12 @@ function toProviderMessage(
   readArguments: ReturnType<typeof openArgumentsReader>,
 ): ProviderRequest['messages'][number] {
   const parts = typeof content === 'string' ? [{ type: 'text', text: content }] : (content ?? []);
+  const unknown = parts.find(({ type }) => type !== 'text' && type !== 'image_url');
+  if (unknown)
+    throw new Problem(
+      'bad_request',
+      `messages: a content part of the type “${unknown.type.slice(0, TYPE_SHOWN_CHARS)}” is not supported. Send text and image_url.`,
+    );
   const images = parts.filter(({ type }) => type === 'image_url').map(readImage);
   const text = parts.flatMap((part) => (part.type === 'text' && part.text !== undefined ? [part.text] : [])).join('');
   return {

@@ -15,6 +15,7 @@ import { sshHostRoutes } from '../host-tools/ssh-host-routes.ts';
 import { sshRoutes } from '../host-tools/ssh-routes.ts';
 import { todoRoutes } from '../host-tools/todo-routes.ts';
 import { mcpRoutes } from '../mcp/route.ts';
+import { toOpenAiError } from './chat-completions.ts';
 import { chatRoutes } from './chat-routes.ts';
 import { commandRoutes } from './command-routes.ts';
 import { draftRoutes } from './draft-routes.ts';
@@ -91,6 +92,7 @@ export async function buildSessionApi(
     logger,
     trustProxy,
     bodyMaxBytes: BODY_MAX_BYTES,
+    errorForm: { below: '/v1/', toBody: toOpenAiError },
     server: {
       keepAliveTimeout: KEEP_ALIVE_MS,
       ...(services.inspections.allowed ? { http: { shouldUpgradeCallback: isInspectorPath } } : {}),

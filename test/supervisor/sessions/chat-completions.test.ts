@@ -143,6 +143,48 @@ t.test('it streams, and sends pictures', async (t) => {
   });
 });
 
+t.test('content that no provider gets is refused by its name', async (t) => {
+  const parts = [
+    { type: 'input_audio' as const, input_audio: { data: 'AAAA', format: 'wav' as const } },
+    { type: 'file' as const, file: { file_id: 'f' } },
+  ];
+  for (const part of parts)
+    await t.rejects(
+      client.chat.completions.create({
+        model,
+        messages: [{ role: 'user', content: [{ type: 'text', text: 'hear' }, part] }],
+      }),
+      { status: 400, message: new RegExp(`“${part.type}” is not supported`) },
+      part.type,
+    );
+});
+
+t.test('one model is found by its id, and every error below /v1 has OpenAI’s form', async (t) => {
+  t.match(await client.models.retrieve(model), { id: model, object: 'model', owned_by: 'acme' });
+  const call = async (method: 'GET' | 'POST', url: string, authorization = `Bearer ${token}`) => {
+    const { statusCode, headers, json } = await fixture.app.inject({ method, url, headers: { authorization } });
+    return { statusCode, type: headers['content-type'], body: json() };
+  };
+  t.match(await call('GET', `/v1/models/${model}`), { statusCode: 200, body: { id: model } }, 'with a slash');
+  const wrong = { message: String, type: 'invalid_request_error', param: null };
+  for (const [status, method, url, code] of [
+    [404, 'GET', '/v1/models/acme__brain%2Flarge', 'not_found'],
+    [404, 'GET', '/v1/models/acme__brain/large', 'not_found'],
+    [405, 'GET', '/v1/chat/completions', 'method_not_allowed'],
+    [404, 'POST', '/v1/embeddings', 'not_found'],
+    [404, 'POST', '/v1/responses', 'not_found'],
+    [400, 'GET', '/v1/%zz', 'bad_request'],
+  ] as const) {
+    const answer = { statusCode: status, type: /^application\/json/, body: { error: { ...wrong, code } } };
+    t.match(await call(method, url), answer, `${method} ${url}`);
+  }
+  t.match(await call('GET', '/v1/models/x', ''), {
+    statusCode: 401,
+    body: { error: { type: 'authentication_error' } },
+  });
+  t.match(await call('GET', '/v2/models'), { statusCode: 404, type: /problem\+json/ }, 'elsewhere');
+});
+
 t.test('tools are called, streamed and by a framework', async (t) => {
   const parameters = { type: 'object', properties: { a: { type: 'number' }, b: { type: 'number' } } };
   const tools = [{ type: 'function' as const, function: { name: 'add', parameters } }];
