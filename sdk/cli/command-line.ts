@@ -5,11 +5,10 @@
  * commands become one message on standard error and an exit code here.
  */
 import { Command as Commander, CommanderError, Option as CommanderOption } from 'commander';
-import { formatLocation } from '../contract/errors.ts';
-import { COMMON_OPTIONS, type Command, ParsedArgs } from './command.ts';
+import { type Command, listCommonOptions, ParsedArgs } from './command.ts';
 import { commands } from './command-list.ts';
 import { Context, type InputStream } from './context.ts';
-import { exitCodes, type Failure, INTERRUPTED, toFailure } from './failure.ts';
+import { exitCodes, type Failure, formatFaults, INTERRUPTED, toFailure } from './failure.ts';
 import type { LocalTools } from './local-tools.ts';
 import { Output, type OutputStream } from './output.ts';
 
@@ -85,11 +84,12 @@ function addCommand(
 ): void {
   const sub = program.command(command.name).summary(command.summary).description(command.summary);
   for (const { name, doc } of command.args ?? []) sub.argument(name, doc);
-  for (const { flags, doc, repeatable } of [...(command.options ?? []), ...COMMON_OPTIONS]) {
+  for (const { flags, doc, repeatable } of [...(command.options ?? []), ...listCommonOptions(command)]) {
     const option = new CommanderOption(flags, doc);
     sub.addOption(repeatable ? option.argParser(appendValue) : option);
   }
-  const examples = command.examples?.map((line) => `  bulkhead ${line}`) ?? [];
+  const examples =
+    command.examples?.map((line) => (line.includes('| bulkhead ') ? `  ${line}` : `  bulkhead ${line}`)) ?? [];
   if (examples.length > 0) sub.addHelpText('after', `\nExamples\n${examples.join('\n')}`);
   // Commander passes the positional arguments, the options and the command itself.
   sub.action(async (...parameters: unknown[]) => {
@@ -105,7 +105,7 @@ function addCommand(
 const appendValue = (value: string, previous: readonly string[] | undefined): string[] => [...(previous ?? []), value];
 
 async function runCommand(command: Command, args: ParsedArgs, options: CommandLineOptions): Promise<number> {
-  const output = new Output({ ...options, json: args.flag('json') });
+  const output = new Output({ ...options, json: args.flag('json'), printsItems: command.printsItems ?? false });
   const context = new Context({ ...options, output, url: args.text('url') });
   try {
     output.printResult(await command.run(context, args));
@@ -121,9 +121,6 @@ async function runCommand(command: Command, args: ParsedArgs, options: CommandLi
 function printFailure(output: Output, { code, message, errors, requestId, result }: Failure): void {
   output.printResult({ error: { code, message, errors, ...(requestId ? { requestId } : {}) }, ...result });
   if (output.json) return;
-  const label = output.paint.red('error');
-  // With several faults, `message` has only the first one and their number.
-  if (errors.length > 1) for (const error of errors) output.printNote(`${label} ${formatLocation(error)}`);
-  else output.printNote(`${label} ${message}`);
+  for (const line of formatFaults({ message, errors }, output.paint)) output.printNote(line);
   if (code === 'internal' && requestId) output.printNote(`Report request id ${requestId} to the operator.`);
 }

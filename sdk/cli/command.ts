@@ -20,8 +20,10 @@ export interface Command {
   readonly summary: string;
   readonly args?: readonly Argument[];
   readonly options?: readonly Option[];
-  /** Command lines without `bulkhead`. */
+  /** Command lines without `bulkhead`; a pipeline is written whole. */
   readonly examples?: readonly string[];
+  /** Whether it prints items as they come (`Output.printItem`): with `--json`, one object a line instead of one document. */
+  readonly printsItems?: boolean;
   /**
    * Runs the command. Text for people goes to `context.output`; the returned value is printed with `--json`.
    *
@@ -30,10 +32,10 @@ export interface Command {
   run(context: Context, args: ParsedArgs): Promise<unknown>;
 }
 
-/** The options of every command. */
-export const COMMON_OPTIONS: readonly Option[] = [
+/** The options that every command has. */
+export const listCommonOptions = ({ printsItems = false }: Command): readonly Option[] => [
   { flags: '--url <address>', doc: 'address of the service' },
-  { flags: '--json', doc: 'print JSON' },
+  { flags: '--json', doc: printsItems ? 'print one JSON object a line' : 'print JSON' },
 ];
 
 /** The parsed arguments and options of a command. */

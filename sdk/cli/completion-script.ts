@@ -1,5 +1,5 @@
 /** Renders shell completion scripts from the list of commands. */
-import { COMMON_OPTIONS, type Command } from './command.ts';
+import { type Command, listCommonOptions } from './command.ts';
 
 export const shells = ['bash', 'zsh', 'fish'] as const;
 type Shell = (typeof shells)[number];
@@ -14,8 +14,9 @@ interface CommandRow {
 const HELP = { flags: '--help', doc: 'show help' };
 
 export function renderCompletionScript(shell: Shell, commands: readonly Command[]): string {
-  const rows = commands.map(({ name, summary, options = [] }): CommandRow => {
-    const flags = [...options, ...COMMON_OPTIONS, HELP].flatMap(({ flags, doc }) => {
+  const rows = commands.map((command): CommandRow => {
+    const { name, summary, options = [] } = command;
+    const flags = [...options, ...listCommonOptions(command), HELP].flatMap(({ flags, doc }) => {
       const flag = /--[\w-]+/.exec(flags)?.[0];
       return flag === undefined ? [] : [{ flag, doc }];
     });

@@ -1,6 +1,7 @@
 /** Maps every error of a command to a code, a message and an exit code. */
-import type { ProblemLocation } from '../contract/errors.ts';
+import { formatLocation, type ProblemLocation } from '../contract/errors.ts';
 import { BulkheadError, ConnectionLostError } from '../session/transport.ts';
+import type { Paint } from './output.ts';
 
 /** `bulkhead --help` and docs/cli.md list these. */
 export const exitCodes = {
@@ -74,7 +75,7 @@ const EXITS: Readonly<Record<string, ExitName>> = {
 const HINTS: Readonly<Record<string, string>> = {
   slug_taken: 'Pass it with `--slug`.',
   version_exists: 'Omit `--version` to use the next free number.',
-  unavailable: 'Try again in a few seconds.',
+  unavailable: 'Try again in a few seconds; `bulkhead status` says whether a plugin must be fixed first.',
   rate_limited: 'Try again in a minute.',
   no_published_version: 'Run `bulkhead publish`.',
   already_installed: 'Run `bulkhead status` to see it.',
@@ -102,10 +103,17 @@ export function toFailure(error: unknown, url: string): Failure {
   };
 }
 
+/** Formats a failure as lines: one for each fault of a package, or its message. */
+export function formatFaults({ message, errors }: Pick<Failure, 'message' | 'errors'>, paint: Paint): string[] {
+  // With several faults, `message` has only the first one and their number.
+  const texts = errors.length > 1 ? errors.map(formatLocation) : [message];
+  return texts.map((text) => `${paint.red('error')} ${text}`);
+}
+
 function describeProblem({ code, message }: BulkheadError, url: string): string {
   if (code === 'unauthenticated') return `Your token for ${url} is not valid or has expired. Run \`bulkhead login\`.`;
   const hint = Object.hasOwn(HINTS, code) ? HINTS[code] : undefined;
-  return hint === undefined ? message : `${message} ${hint}`;
+  return hint === undefined ? message : `${message.replace(/(?<![.!?])$/, '.')} ${hint}`;
 }
 
 /** @param waitedMs null if the connection failed at once */

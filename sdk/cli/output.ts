@@ -14,6 +14,8 @@ interface OutputOptions {
   readonly stdout: OutputStream;
   readonly stderr: OutputStream;
   readonly json: boolean;
+  /** Whether the command prints items, so that each JSON text is one line. */
+  readonly printsItems: boolean;
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
@@ -28,11 +30,13 @@ export class Output {
   readonly isTerminal: boolean;
   /** Stands for the escape character of the program's own colours, so that all others can be made visible. */
   readonly #mark = randomUUID();
+  readonly #indent: number;
   readonly #stdout: OutputStream;
   readonly #stderr: OutputStream;
 
-  constructor({ stdout, stderr, json, env }: OutputOptions) {
+  constructor({ stdout, stderr, json, printsItems, env }: OutputOptions) {
     this.json = json;
+    this.#indent = printsItems ? 0 : 2;
     this.#stdout = stdout;
     this.#stderr = stderr;
     this.isTerminal = stdout.isTTY === true && !json;
@@ -61,7 +65,8 @@ export class Output {
 
   /** Prints the result of a command with `--json`. */
   printResult(value: unknown): void {
-    if (this.json && value !== undefined) this.#stdout.write(`${escapeUnsafe(JSON.stringify(value, null, 2))}\n`);
+    if (this.json && value !== undefined)
+      this.#stdout.write(`${escapeUnsafe(JSON.stringify(value, null, this.#indent))}\n`);
   }
 
   /** Writes text for programs as it is, with and without `--json`. */

@@ -84,13 +84,27 @@ export async function readSlug(folder: string): Promise<string> {
   } catch {
     throw new CommandError('failed', `${join(folder, 'package.json')} is not valid JSON. Fix it, or pass \`--slug\`.`);
   }
-  return typeof slug === 'string' ? slug : toSlug(basename(folder));
+  if (slug === undefined) return readFolderSlug(folder);
+  if (typeof slug === 'string') return slug;
+  const message = `bulkhead.slug in ${join(folder, 'package.json')} must be text, such as "my-plugin", not ${JSON.stringify(slug)}.`;
+  throw new CommandError('usage', message);
 }
 
-/** `My Plugin` → `my-plugin`. */
+/** The slug of a folder that names none. @throws CommandError if the folder's name has letters that a slug cannot have */
+function readFolderSlug(folder: string): string {
+  const name = basename(folder).normalize();
+  if (!/(?![A-Za-z])\p{L}/u.test(name)) return toSlug(name);
+  const message = `The folder “${name}” has letters that a slug cannot have, so it needs a slug of its own. Pass \`--slug my-plugin\`, or set bulkhead.slug in package.json.`;
+  throw new CommandError('usage', message);
+}
+
+/** `My Plugin` → `my-plugin`, `Größe` → `grosse`. */
 export function toSlug(name: string): string {
   const slug = name
     .toLowerCase()
+    .replaceAll('ß', 'ss')
+    .normalize('NFKD')
+    .replace(/\p{M}/gu, '')
     .replace(/[^a-z0-9]+/g, '-')
     .slice(0, SLUG_MAX_CHARS)
     .replace(/^-|-$/g, '');

@@ -6,9 +6,10 @@ import type { HookRow } from '../contract/rows.ts';
 import type { HookName } from '../session/api-types.ts';
 import type { Session } from '../session/client.ts';
 import { readEvents, type ServerSentEvent } from '../session/event-stream.ts';
-import type { Transport } from '../session/transport.ts';
+import { hasCode, type Transport } from '../session/transport.ts';
 import type { Context } from './context.ts';
 import { CommandError } from './failure.ts';
+import { suggestName } from './nearest-name.ts';
 
 const AGENT = { agentId: 'bulkhead-cli', agentName: 'bulkhead command line' };
 
@@ -62,13 +63,20 @@ export class TestSession {
 
   /** @param name with or without the prefix `<slug>__` */
   async runCommand(slug: string, name: string, input: string): Promise<unknown> {
-    return (await this.getSession()).runCommand(toFullName(slug, name), input, { signal: this.#context.signal });
+    const session = await this.getSession();
+    const { signal } = this.#context;
+    const full = toFullName(slug, name);
+    return session.runCommand(full, input, { signal }).catch(async (error: unknown) => {
+      if (!hasCode(error, 'not_found')) throw error;
+      const known = (await session.commands({ signal })).map((command) => command.name);
+      throw new CommandError('not_found', `There is no command “${full}”. ${suggestName(full, known)}`.trimEnd());
+    });
   }
 
   /** Runs a hook of all installed plugins. Omitted context fields, at any depth, come from the hook's example. */
   async runHook(name: string, given: Readonly<Record<string, unknown>>): Promise<unknown> {
-    const full = Object.keys(hooks).find((known) => known === name || known === `middleware.${name}`);
-    if (full === undefined) throw createUnknownNameError('hook', name, Object.keys(hooks));
+    const full = Object.keys(hooks).find((known) => known === name || toShortName(known) === name);
+    if (full === undefined) throw createUnknownNameError('hook', name, Object.keys(hooks).map(toShortName));
     const context = fillContext(full, given);
     const session = await this.getSession();
     const { signal } = this.#context;
@@ -76,7 +84,7 @@ export class TestSession {
       const { messages, focus } = context;
       return session.compact({ messages, focus } as object, { signal });
     }
-    return session.hook(full.replace(/^middleware\./, '') as HookName, context as never, { signal });
+    return session.hook(toShortName(full) as HookName, context as never, { signal });
   }
 
   /** Returns the temporary session, which starts on first use. */
@@ -109,7 +117,8 @@ function fillContext(hook: string, given: Readonly<Record<string, unknown>>): Re
 const toFullName = (slug: string, name: string): string =>
   name.includes('__') ? name : formatFullName({ slug }, name);
 
-function createUnknownNameError(kind: string, name: string, known: readonly string[]): CommandError {
-  const message = `There is no ${kind} “${name}”. Known: ${known.join(', ')}.`;
-  return new CommandError('usage', message);
-}
+/** `middleware.systemPrompt` → `systemPrompt`. */
+const toShortName = (hook: string): string => hook.replace(/^middleware\./, '');
+
+const createUnknownNameError = (kind: string, name: string, known: readonly string[]): CommandError =>
+  new CommandError('usage', `There is no ${kind} “${name}”. ${suggestName(name, known)} Known: ${known.join(', ')}.`);

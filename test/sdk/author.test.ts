@@ -100,6 +100,13 @@ t.test('dev makes each save live and runs it', async (t) => {
   await says(/live[\s\S]*live word-count in \d+ ms/);
   dev.type('tool count {"text":"a b c d"}');
   await says(/4 words!/);
+  await writeFile(source, 'hots.log(1);\nsting();\n');
+  await says(/\nerror index\.ts:1:1: [^\n]*“host”\?\nerror index\.ts:2:1: [^\n]*“String”\?\n/);
+  t.notMatch(dev.readOutput(), 'see errors', 'the form of check');
+  dev.type('hook systemprompt');
+  await says(/There is no hook “systemprompt”\. Did you mean “systemPrompt”\?/);
+  dev.type('command nope');
+  await says(/There is no command “word-count__nope”\.\n/);
   await writeFile(source, first);
   await says(/live[\s\S]*live[\s\S]*live word-count in \d+ ms/);
   t.equal(await dev.interrupt(), 0, dev.readOutput());
@@ -120,7 +127,11 @@ t.test('publish, install and call', async (t) => {
   const again = await author.bulkhead(['publish'], here);
   t.match(again, { code: 1, stderr: /Nothing changed since 1\.0\.0/ });
   const installed = await author.bulkhead(['install', 'word-count', '--yes']);
-  t.match(installed, { code: 0, stdout: /installed word-count 1\.0\.0, ready/ }, installed.stderr);
+  t.match(
+    installed,
+    { code: 0, stdout: /installed word-count 1\.0\.0, ready to start at its first call/ },
+    installed.stderr,
+  );
   t.match(answer(await author.bulkhead(['status', '--json'])).installations, [{ versionPolicy: 'Latest' }], 'no draft');
   const called = await author.bulkhead(['call', 'word-count__count', '{"text":"five words in this sentence"}']);
   t.match(called, { code: 0, stdout: /5 words/ }, called.stderr);
@@ -152,6 +163,8 @@ t.test('deliveries: why one waits, try it now, give it up, replay it', async (t)
   await eventually(async () => /waits until.*has no channel\.receive/.test((await listed()).stdout));
   t.match(await typed(['try-now', id]), { code: 1, stderr: /It waits until the installation can run/ });
   t.match(await typed(['replay', id]), { code: 1, stderr: /Only finished deliveries are replayed/ });
+  await api.pool.query('UPDATE deliveries SET attempts = 1 WHERE id = $1', [id]);
+  t.match((await listed()).stdout, /pending {2}1 attempt\n/);
   t.match(await typed(['give-up', id]), { code: 0, stdout: `given up ${id} for word-count\n` });
   t.match(await listed(), { code: 0, stdout: 'none\n' });
   t.match(await typed(['replay', id, '--slug', 'word-count']), { code: 0, stdout: `queued ${id} for word-count\n` });
@@ -167,7 +180,7 @@ t.test('deliveries: why one waits, try it now, give it up, replay it', async (t)
   t.match(await typed(['call', 'word-count__count']), {
     code: 1,
     stderr:
-      /“word-count” has no tool “word-count__count” now\. Its state is paused: Its user paused it\. Resume it\. bulkhead resume word-count/,
+      /“word-count” cannot run “word-count__count” now\. Its state is paused: Its user paused it\. Resume it\. bulkhead resume word-count/,
   });
   t.match(await typed(['restart', 'word-count']), { code: 1, stderr: /not running: paused/ });
   t.match(await typed(['resume', 'word-count']), { code: 0, stdout: 'word-count: ready\n' });
@@ -179,6 +192,30 @@ t.test('usage shows what the account keeps', async (t) => {
   t.ok((kinds.find(({ kind }) => kind === 'versions')?.usedBytes ?? 0) > 1_000);
   t.match(await typed(['usage']), { code: 0, stdout: /^versions {5}█?░+ [\d.]+ KiB, no limit$/m });
   t.match(await typed(['usage', '--help']), { code: 0, stdout: /how to make room/ });
+});
+
+t.test('a call says why a plugin does not load with its grants, and what to do', async (t) => {
+  await typed(['init', 'choosy', '--template', 'tool']);
+  const source = join(author.folder, 'choosy/index.ts');
+  const code = await readFile(source, 'utf8');
+  await writeFile(source, `${code}\nif (host.storage) throw new Error('no disk');\n`);
+  const readme = join(author.folder, 'choosy/readme.md');
+  await writeFile(readme, (await readFile(readme, 'utf8')).replace('---\n', '---\ncapabilities: [host.storage]\n'));
+  const published = await typed(['publish', 'choosy']);
+  t.match(published, { code: 0, stdout: /List it in the catalog with: bulkhead list choosy\n/ }, published.stderr);
+  t.match(await typed(['install', 'choosy', '--yes']), { code: 0, stdout: /ready to start at its first call/ });
+  const call = () => typed(['call', 'choosy__count', '{"text":"a"}']);
+  for (const _ of ['first', 'second'])
+    t.match(await call(), {
+      code: 1,
+      stderr:
+        /^error “choosy” cannot run “choosy__count” now\. Its state is restarting: Its process ended: no disk\. After a pause [^\n]* starts it again\.\n$/,
+    });
+  t.match(await typed(['call', 'word-count__cuont']), {
+    code: 1,
+    stderr: /“word-count__cuont”\. Did you mean “word-count__count”\?\n$/,
+  });
+  t.equal((await typed(['uninstall', 'choosy', '--yes'])).code, 0);
 });
 
 t.test('list, delist, yank and status', async (t) => {

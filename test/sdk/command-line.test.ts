@@ -71,9 +71,9 @@ t.test('init takes the title from the name of the folder, and prints commands th
   const strange = "Ünï côde 😀 it's";
   t.match(await printed(strange.normalize('NFD')), `Next: cd '${strange.normalize('NFD').replace("'", `'\\''`)}'\n`);
   t.equal(await title(strange.normalize('NFD')), JSON.stringify(strange));
-  const long = `${'Ü'.repeat(70)} y`;
+  const long = `${'Œ'.repeat(70)} y`;
   await printed(long);
-  t.equal(await title(long), `"${'Ü'.repeat(64)}"`);
+  t.equal(await title(long), `"${'Œ'.repeat(64)}"`);
   for (const name of [strange.normalize('NFD'), long]) {
     const checked = await bulkhead(['check'], { folder: join(folder, name), localTools });
     t.equal(checked.code, 0, checked.stderr);
@@ -252,6 +252,41 @@ t.test('help lists every command and the exit codes', async (t) => {
   for (const value of Object.values(exitCodes)) t.match(stdout, new RegExp(`\\b${value} `));
   t.match(await bulkhead(['frobnicate']), { code: 2, stderr: /unknown command/ });
   t.match(await bulkhead(['check', '--frob']), { code: 2, stderr: /unknown option/ });
+});
+
+t.test('help shows what each command prints and how it is piped', async (t) => {
+  const help = async (name: string) => (await bulkhead([name, '--help'])).stdout;
+  t.match(await help('login'), /\n {2}npm run -s token -- ann \| bulkhead login --url/);
+  t.match(await help('logs'), /--json +print one JSON object a line/);
+  t.match(await help('status'), /--json +print JSON$/m);
+});
+
+t.test('with --json, a command that prints items prints a refusal as one line, too', async (t) => {
+  const refused = await bulkhead(['logs', 'weather', '-n', '0', '--json']);
+  t.match(refused.stdout, /^\{"error":\{"code":"usage".*\}\}\n$/);
+});
+
+t.test('a folder without a slug of its own, and one that no slug fits', async (t) => {
+  const home = await temporaryFolder(t);
+  const check = async (name: string, packageJson?: string) => {
+    const folder = join(home, name);
+    await mkdir(folder, { recursive: true });
+    await writeFile(join(folder, 'index.ts'), '');
+    if (packageJson) await writeFile(join(folder, 'package.json'), packageJson);
+    return bulkhead(['check'], { folder, localTools });
+  };
+  const refusal = /“Größe Plugin” has letters that a slug cannot have.*`--slug my-plugin`.*bulkhead\.slug/;
+  t.match(await check('Größe Plugin'), { code: 2, stderr: refusal });
+  t.match(await bulkhead(['init', 'Größe Œuvre'], { folder: home }), {
+    code: 0,
+    stdout:
+      /\nThe slug is grosse-uvre\. To choose another, change bulkhead\.slug in package\.json before you publish\.\n/,
+  });
+  t.match(await check('Größe Plugin', '{ "bulkhead": { "slug": "size" } }'), { code: 3, stderr: /readme\.md/ });
+  t.match(await check('a', '{ "bulkhead": { "slug": 5 } }'), {
+    code: 2,
+    stderr: /bulkhead\.slug in .*package\.json must be text, such as "my-plugin", not 5\./,
+  });
 });
 
 t.test('a number that an option cannot take is refused with the name of the option', async (t) => {

@@ -1,10 +1,12 @@
 /** `bulkhead call`: calls a tool of an installed plugin in a temporary session. */
 import type { Tool } from '../../session/api-types.ts';
+import { hasCode } from '../../session/transport.ts';
 import type { Command } from '../command.ts';
 import { describeCondition, describeNextStep } from '../condition-text.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
 import { parseJsonObject } from '../json-argument.ts';
+import { suggestName } from '../nearest-name.ts';
 import type { Installation } from '../rest-types.ts';
 import { TestSession } from '../test-session.ts';
 
@@ -24,7 +26,9 @@ export const call: Command = {
       const session = await testSession.getSession();
       const tools = await session.tools({ signal: context.signal });
       if (!tools.some((tool) => tool.name === name)) throw await createUnknownToolError(context, name, tools);
-      const result = await session.callTool(name, toolArguments, { signal: context.signal });
+      const result = await session.callTool(name, toolArguments, { signal: context.signal }).catch(async (error) => {
+        throw (hasCode(error, 'unavailable') && (await findStopped(context, name))) || error;
+      });
       for (const part of result.content) {
         context.output.printLine(part.type === 'text' ? part.text : JSON.stringify(part, null, 2));
       }
@@ -38,14 +42,20 @@ export const call: Command = {
   },
 };
 
-/** A plugin that does not run has no tools: names its state and the next step. */
+/** A plugin that does not run has no tools. */
 async function createUnknownToolError(context: Context, name: string, tools: readonly Tool[]): Promise<CommandError> {
+  const stopped = await findStopped(context, name);
+  if (stopped) return stopped;
+  const known = tools.map((tool) => tool.name);
+  const hint = known.length === 0 ? 'No installed plugin has a tool now.' : suggestName(name, known);
+  return new CommandError('not_found', `No installed plugin has the tool “${name}”. ${hint}`);
+}
+
+/** The state and the next step of the plugin of a tool. Null: it runs, or is not installed. */
+async function findStopped(context: Context, name: string): Promise<CommandError | null> {
   const installations = await (await context.getRest()).getAll<Installation>('/installations');
   const owner = installations.find(({ slug }) => name.startsWith(`${slug}__`));
-  if (owner && owner.condition.state !== 'ready') {
-    const state = `${describeCondition(owner)} ${describeNextStep(owner) ?? ''}`.trimEnd();
-    return new CommandError('not_running', `“${owner.slug}” has no tool “${name}” now. Its state is ${state}`);
-  }
-  const known = tools.map((tool) => tool.name).join(', ') || 'none';
-  return new CommandError('not_found', `No installed plugin has the tool “${name}”. Known: ${known}.`);
+  if (!owner || owner.condition.state === 'ready') return null;
+  const state = `${describeCondition(owner)} ${describeNextStep(owner) ?? ''}`.trimEnd();
+  return new CommandError('not_running', `“${owner.slug}” cannot run “${name}” now. Its state is ${state}`);
 }

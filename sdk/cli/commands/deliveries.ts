@@ -25,7 +25,9 @@ export const deliveries: Command = {
     const { output } = context;
     for (const { id: delivery, receivedAt, direction, state, setAside, attempts, waitReason, lastError } of items) {
       const word = setAside && state === 'pending' ? 'set aside' : state;
-      output.printLine(`${delivery}  ${receivedAt}  ${direction.padEnd(3)}  ${word}  ${attempts} attempts`);
+      output.printLine(
+        `${delivery}  ${receivedAt}  ${direction.padEnd(3)}  ${word}  ${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}`,
+      );
       const why = [waitReason, lastError].filter((text) => text !== null).join(' Last error: ');
       if (state !== 'delivered' && why !== '') output.printLine(`    ${toOneLine(why)}`);
     }

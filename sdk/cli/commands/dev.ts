@@ -1,12 +1,11 @@
 /** `bulkhead dev`: saves the folder as the author's draft after every change, and prints its log. */
-import { formatLocation } from '../../contract/errors.ts';
 import type { Command } from '../command.ts';
 import type { Context } from '../context.ts';
 import { Draft } from '../dev/draft.ts';
 import { watchFolder } from '../dev/folder-watcher.ts';
 import { openInspector } from '../dev/inspector.ts';
 import { runPlaygroundLine } from '../dev/playground.ts';
-import { toFailure } from '../failure.ts';
+import { formatFaults, toFailure } from '../failure.ts';
 import { followLines, formatLine } from '../log-lines.ts';
 import { Rest } from '../rest.ts';
 
@@ -25,6 +24,7 @@ export const dev: Command = {
     { flags: '--inspect-port <port>', doc: `local port of the inspector (default: ${DEFAULT_PORT})` },
   ],
   examples: ['dev', 'dev plugins/weather --inspect'],
+  printsItems: true,
   async run(context, args) {
     const port = args.wholeNumber('inspectPort', { from: 0, to: PORT_MAX, preset: DEFAULT_PORT });
     const draft = await Draft.open(context, args.positional[0], args.text('slug'));
@@ -106,8 +106,7 @@ async function saveOnce(context: Context, draft: Draft, times: number[]): Promis
   } catch (error) {
     if (context.signal.aborted) return;
     const { code, message, errors } = toFailure(error, await context.getUrl());
-    const locations = errors.length > 1 ? errors.map(formatLocation) : [];
-    const text = [`${output.paint.red('error')} ${message}`, ...locations].join('\n');
+    const text = formatFaults({ message, errors }, output.paint).join('\n');
     output.printItem({ error: { code, message, errors } }, text);
   }
 }

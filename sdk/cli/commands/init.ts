@@ -36,6 +36,10 @@ export const init: Command = {
     const created = Object.keys(files).filter((path) => path !== 'package.json' || change === null);
     output.printLine(`Wrote ${created.join(', ')}${place === '' ? '' : ` to ${place}/`}`);
     if (change !== null) output.printLine(change);
+    if (args.text('slug') === undefined && slug !== basename(folder))
+      output.printLine(
+        `The slug is ${slug}. To choose another, change bulkhead.slug in package.json before you publish.`,
+      );
     if (place !== '') output.printLine(`Next: cd ${quoteForShell(place)}`);
     output.printLine('Next: bulkhead check, then bulkhead publish');
     return { folder, slug, name, template: template.name, files: Object.keys(files) };

@@ -46,7 +46,9 @@ export const install: Command = {
         ...(versionId && { versionId }),
       }));
     const { output } = context;
-    const status = installation.status.replaceAll('_', ' ');
+    // The process starts with its first call, so its code may still fail to load.
+    const status =
+      installation.status === 'ready' ? 'ready to start at its first call' : installation.status.replaceAll('_', ' ');
     output.printLine(`${output.paint.green('installed')} ${slug} ${installation.currentSemVer ?? 'draft'}, ${status}`);
     if (installation.status === 'needs_configuration') {
       output.printLine(`${installation.statusReason ?? ''} See bulkhead configure ${slug} --help.`.trim());

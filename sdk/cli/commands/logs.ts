@@ -17,6 +17,7 @@ export const logs: Command = {
     { flags: '--session <id>', doc: 'lines of this session only' },
   ],
   examples: ['logs weather -f', 'logs weather --level error --level warn --json'],
+  printsItems: true,
   async run(context, args) {
     const { output, signal } = context;
     const count = args.wholeNumber('lines', { from: 1, to: LINES_MAX, preset: LINES });

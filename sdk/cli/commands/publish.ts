@@ -92,5 +92,5 @@ function printPublished(
     return;
   }
   output.printLine(`Only you can see it. Install it with: bulkhead install ${slug}`);
-  output.printLine('List it in the catalog with: bulkhead list');
+  output.printLine(`List it in the catalog with: bulkhead list ${slug}`);
 }
