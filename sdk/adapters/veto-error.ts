@@ -11,7 +11,7 @@ export class VetoError extends Error {
   readonly isFinal: boolean;
 
   constructor(plugin: string | null, reason: string | null, isFinal = true) {
-    super(describeCancel(plugin, reason));
+    super(describeCancel(plugin, reason, isFinal));
     this.plugin = plugin ?? '';
     this.reason = reason ?? '';
     this.isFinal = isFinal;

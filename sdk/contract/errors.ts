@@ -54,9 +54,15 @@ export type ProblemCode = keyof typeof problems;
 /** The detail of `not_found` where the service has no such address at all. */
 export const NO_ROUTE = 'No route has this address.';
 
-/** The sentence for users: which plugin, by its display name, cancelled what they did, and why. */
-export const describeCancel = (plugin: string | null, reason: string | null): string =>
-  `${plugin ?? 'A plugin'} cancelled the operation: ${reason ?? 'no reason given'}`;
+/**
+ * The sentence for users: which plugin, by its display name, cancelled what they did, and why.
+ *
+ * @param isFinal whether the plugin cancelled. False: it is required and did not run, and the reason is the host's whole sentence
+ */
+export const describeCancel = (plugin: string | null, reason: string | null, isFinal = true): string =>
+  isFinal || reason === null
+    ? `${plugin ?? 'A plugin'} cancelled the operation: ${reason ?? 'no reason given'}`
+    : reason;
 
 /** The place of one fault in a request or a package. `line` and `column` start at 1. */
 export interface ProblemLocation {

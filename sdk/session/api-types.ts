@@ -140,7 +140,10 @@ export interface MediaFile {
 }
 export type Completion = z.infer<typeof p.completion>;
 export type CompletionRequest = z.input<typeof p.completionRequest>;
-export type ToolResult = z.infer<typeof p.toolResult>;
+export type ToolResult = z.infer<typeof p.toolResult> & {
+  /** False: a required plugin did not run, so the tool did not. The same call may pass later. */
+  readonly isFinal?: false | undefined;
+};
 
 interface Offered {
   /** `<slug>__<name>` */

@@ -5,6 +5,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
+import { describeCancel } from '../../sdk/contract/errors.ts';
 import { locateFault } from '../../sdk/contract/field-faults.ts';
 import { limits, SECOND } from '../../sdk/contract/limits.ts';
 import { REASON_MAX_CHARS } from '../../sdk/contract/payloads.ts';
@@ -71,6 +72,10 @@ export interface Fold {
   /** The line for the plugin's log. Null when the link succeeded. */
   readonly fault: string | null;
 }
+
+/** The sentence for users and agents about a cancelled operation. */
+export const formatCancel = ({ by, reason, cause }: Cancel): string =>
+  describeCancel(by.displayName, reason, cause === 'plugin');
 
 /** A chain before its first link. */
 export const startChain = (context: Fields): ChainState => ({ context, trace: [], cancelled: null });

@@ -2,10 +2,9 @@
 import type { Pool } from 'pg';
 import { replaceUnstorable } from '../../db/postgres/storable-json.ts';
 import { appendNotice } from '../../db/sessions/sessions.ts';
-import { describeCancel } from '../../sdk/contract/errors.ts';
 import type { AccountPluginsCache } from '../children/account-plugins-cache.ts';
 import type { HookCounts } from '../records/hook-counts.ts';
-import type { Cancel, ChainState } from './chain.ts';
+import { type Cancel, type ChainState, formatCancel } from './chain.ts';
 import { type ChainDeps, runChain } from './chain-runner.ts';
 import type { HookRequest } from './plugin-port.ts';
 
@@ -27,10 +26,11 @@ export async function recordCancel(
   { pool }: Pick<HookDeps, 'pool'>,
   { hook, noticeId }: Pick<HookRequest, 'hook' | 'noticeId'>,
   sessionId: string,
-  { reason, by, cause }: Cancel,
+  cancel: Cancel,
 ): Promise<void> {
+  const { by, cause } = cancel;
   const data = { kind: 'cancelled', hook, installationId: by.installationId, plugin: by.slug, cause };
-  const text = describeCancel(by.displayName, replaceUnstorable(reason));
+  const text = replaceUnstorable(formatCancel(cancel));
   // A plugin's cancel is final. After a failure the operation is retried, so this notice leaves `noticeId` free for a later cancel.
   const id = noticeId !== undefined && cause === 'failure' ? `${noticeId}:stopped` : noticeId;
   await appendNotice(pool, sessionId, { id, text, data });

@@ -8,8 +8,7 @@ import { lockAgent } from '../../db/accounts/agents.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import { inTransaction, type Transaction, type WritingPool } from '../../db/postgres/pool.ts';
 import { appendMessages, createSession, findAgentSession, type Session } from '../../db/sessions/sessions.ts';
-import { describeCancel } from '../../sdk/contract/errors.ts';
-import type { Cancel } from '../calls/chain.ts';
+import { type Cancel, formatCancel } from '../calls/chain.ts';
 import { toJudgement } from '../calls/judgement.ts';
 import type { PluginPort } from '../calls/plugin-port.ts';
 import { recordSessionEvent } from '../calls/session-events.ts';
@@ -91,4 +90,4 @@ export async function sendAgentMessage(
   return added ? { id: added.id } : { cancelled: 'the session was deleted meanwhile' };
 }
 
-const describeRefusal = ({ by, reason }: Cancel) => ({ cancelled: describeCancel(by.displayName, reason) });
+const describeRefusal = (cancel: Cancel) => ({ cancelled: formatCancel(cancel) });

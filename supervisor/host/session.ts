@@ -3,7 +3,7 @@ import { randomUUIDv7 } from 'node:crypto';
 import type { Pool } from 'pg';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { appendMessages, lastMessages, type NewMessage, type Session } from '../../db/sessions/sessions.ts';
-import { describeCancel } from '../../sdk/contract/errors.ts';
+import { formatCancel } from '../calls/chain.ts';
 import { toJudgement } from '../calls/judgement.ts';
 import type { PluginPort } from '../calls/plugin-port.ts';
 import { HostError, type HostHandlers, type HostScope, requireScopeSession, requireStorable } from './host-call.ts';
@@ -48,7 +48,7 @@ async function post({ otherPlugins, messageChains }: SessionDeps, scope: HostSco
     trigger: 'agent',
   });
   const { cancelled } = judged;
-  if (cancelled) throw new HostError(describeCancel(cancelled.by.displayName, cancelled.reason));
+  if (cancelled) throw new HostError(formatCancel(cancelled));
   const passed = judged.context.message as typeof message;
   const judgement = toJudgement('outboundMessage', judged);
   return add(scope, session, { id: message.id, role: 'assistant', text: passed.text, judgement });

@@ -78,13 +78,18 @@ async function describeTools({ pluginsCache }: SessionServices, session: Session
   });
 }
 
-function toMcp({ content, isError }: ToolResult): CallToolResult {
+function toMcp({ content, isError, isFinal }: ToolResult): CallToolResult {
   const parts = content.map((part) =>
     part.type === 'json' ? { type: 'text' as const, text: JSON.stringify(part.json) } : part,
   );
   const objects = content.flatMap((part) => (part.type === 'json' && isObject(part.json) ? [part.json] : []));
   const [only] = objects;
-  return { content: parts, isError, ...(objects.length === 1 && only ? { structuredContent: only } : {}) };
+  return {
+    content: parts,
+    isError,
+    ...(objects.length === 1 && only ? { structuredContent: only } : {}),
+    ...(isFinal === undefined ? {} : { _meta: { isFinal } }),
+  };
 }
 
 const isObject = (value: unknown): value is Record<string, unknown> =>

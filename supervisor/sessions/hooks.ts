@@ -1,10 +1,10 @@
 /** Runs hooks for a session. */
 import type { z } from 'zod';
 import type { Session } from '../../db/sessions/sessions.ts';
-import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
 import type { attachments, trigger } from '../../sdk/contract/payloads.ts';
 import type { HookName } from '../../sdk/contract/protocol.ts';
-import type { ChainState, Fields } from '../calls/chain.ts';
+import { type ChainState, type Fields, formatCancel } from '../calls/chain.ts';
 import { runHook } from '../calls/hook-runner.ts';
 import type { HookRequest } from '../calls/plugin-port.ts';
 import { holdAttachments } from './session-media.ts';
@@ -80,6 +80,6 @@ export async function runHookOrThrow<Context extends Fields>(
 /** @throws Problem `cancelled` */
 export function requireContinued<Answer extends ChainState>(answer: Answer): Answer {
   const { cancelled } = answer;
-  if (cancelled) throw new Problem('cancelled', describeCancel(cancelled.by.displayName, cancelled.reason));
+  if (cancelled) throw new Problem('cancelled', formatCancel(cancelled));
   return answer;
 }

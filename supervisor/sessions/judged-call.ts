@@ -1,9 +1,9 @@
 /** Makes the tool calls of agents: `middleware.toolCall` judges each before, and `middleware.toolResult` its result. */
 import type { Session } from '../../db/sessions/sessions.ts';
 import type { Judgement } from '../../db/sessions/turns.ts';
-import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
-import type { Cancel, ChainState } from '../calls/chain.ts';
+import { type Cancel, type ChainState, formatCancel } from '../calls/chain.ts';
 import { toJudgement } from '../calls/judgement.ts';
 import { runSessionHook } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
@@ -89,9 +89,11 @@ export async function judgeCall(
   const { cancelled } = answer;
   const judgement = judgeReplaced('toolCall', answer);
   if (!cancelled) return { arguments: (answer.context as typeof context).call.arguments, judgement };
-  const describe = (reason: string): string => describeCancel(cancelled.by.displayName, reason);
+  const isFinal = cancelled.cause === 'plugin';
+  const describe = (reason: string): string => formatCancel({ ...cancelled, reason });
   const explained = await explainCancel(services, session, call, cancelled, describe, 0);
-  return { ...withReason(explained, judgement), arguments: null, isFinal: cancelled.cause === 'plugin' };
+  const { result, ...judged } = withReason(explained, judgement);
+  return { ...judged, result: isFinal ? result : { ...result, isFinal }, arguments: null, isFinal };
 }
 
 /** The result that the agent may read. The tool has run, so a required plugin that did not judge it withholds it for good. */
@@ -107,7 +109,9 @@ export async function judgeResult(
   const judgement = judgeReplaced('toolResult', answer);
   if (!cancelled) return { result: answer.result, judgement };
   const describe = (reason: string): string =>
-    `The tool ran, but ${cancelled.by.displayName} withheld its result: ${reason}`;
+    cancelled.cause === 'plugin'
+      ? `The tool ran, but ${cancelled.by.displayName} withheld its result: ${reason}`
+      : `The tool ran, but its result is withheld: ${reason}`;
   return withReason(await explainCancel(services, session, call, cancelled, describe, durationMs), judgement);
 }
 

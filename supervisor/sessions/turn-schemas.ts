@@ -53,6 +53,10 @@ export const toolResultResource = z
       ]),
     ),
     isError: z.boolean(),
+    isFinal: z
+      .literal(false)
+      .optional()
+      .describe('Only where a required plugin did not run, so the tool did not. The same call may pass later.'),
   })
   .meta({ id: 'ToolResult', description: 'The result of a tool, as a Model Context Protocol content list.' });
 

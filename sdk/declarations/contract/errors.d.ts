@@ -196,8 +196,12 @@ export declare const problems: {
 export type ProblemCode = keyof typeof problems;
 /** The detail of `not_found` where the service has no such address at all. */
 export declare const NO_ROUTE = "No route has this address.";
-/** The sentence for users: which plugin, by its display name, cancelled what they did, and why. */
-export declare const describeCancel: (plugin: string | null, reason: string | null) => string;
+/**
+ * The sentence for users: which plugin, by its display name, cancelled what they did, and why.
+ *
+ * @param isFinal whether the plugin cancelled. False: it is required and did not run, and the reason is the host's whole sentence
+ */
+export declare const describeCancel: (plugin: string | null, reason: string | null, isFinal?: boolean) => string;
 /** The place of one fault in a request or a package. `line` and `column` start at 1. */
 export interface ProblemLocation {
     readonly path?: string | undefined;

@@ -1,6 +1,5 @@
 /** Runs the account's SSH hooks for a plugin's command, the same chains as for agents' commands. */
-import { describeCancel } from '../../../sdk/contract/errors.ts';
-import type { ChainState, Fields } from '../../calls/chain.ts';
+import { type ChainState, type Fields, formatCancel } from '../../calls/chain.ts';
 import type { Invocations } from '../../calls/invocations.ts';
 import type { PluginPort } from '../../calls/plugin-port.ts';
 import { HostError, type HostScope } from '../host-call.ts';
@@ -49,7 +48,7 @@ export class SshGuards {
       },
     });
     if (!state.cancelled) return state;
-    throw new HostError(describeCancel(state.cancelled.by.displayName, state.cancelled.reason));
+    throw new HostError(formatCancel(state.cancelled));
   }
 
   #isInHook(scope: HostScope): boolean {

@@ -443,6 +443,47 @@ t.test('a plugin that is uninstalled, paused or reconfigured while an earlier on
   );
 });
 
+t.test('a tool’s result says whether a plugin refused the call, or a required one did not run', async (t) => {
+  const own = fixture.withNewAccount();
+  const session = await own.session();
+  await own.install({
+    slug: 'kit',
+    account: own.account,
+    code: `tools.go = { description: 'Goes', parameters: {}, handler: () => 'gone' };`,
+  });
+  await own.install({
+    slug: 'strict-guard',
+    account: own.account,
+    required: true,
+    code: `middleware.toolCall = (ctx) => {
+      if (ctx.call.arguments.refuse) ctx.cancel('not today');
+      throw new Error('sk-1');
+    };
+    middleware.sessionClear = () => { throw new Error('sk-1'); };`,
+  });
+  const path = `/sessions/${session}/tools/kit__go`;
+  const call = async (refuse: boolean) => (await own.call('POST', path, { arguments: { refuse } })).body;
+  const refused = {
+    content: [{ type: 'text', text: 'strict-guard cancelled the operation: not today' }],
+    isError: true,
+  };
+  t.same(await call(true), refused);
+  const down =
+    '“strict-guard” failed with an error, and this account requires it. Try again. If it fails again, see the plugin’s log, or pause the plugin to continue without it.';
+  t.same(await call(false), { content: [{ type: 'text', text: down }], isError: true, isFinal: false });
+  const turn = { id: 't1', text: 'hi', trigger: 'user' };
+  t.equal((await own.call('POST', `/sessions/${session}/turns`, turn)).status, 201);
+  const calls = `/sessions/${session}/turns/t1/calls/c1`;
+  const made = await own.call('POST', calls, { name: 'kit__go', arguments: {} });
+  t.same(made.body, { content: [{ type: 'text', text: down }], isError: true, isFinal: false });
+  const { items } = (await own.call('GET', `/sessions/${session}/messages`)).body;
+  const notices = items.filter(({ role }: { role: string }) => role === 'notice');
+  t.same(
+    [...new Set(notices.map(({ text }: { text: string }) => text))].toSorted(),
+    [refused.content[0]?.text, down].toSorted(),
+  );
+});
+
 t.test('called while the supervisor drains: the message does not pass', { buffered: false }, async (t) => {
   const draining = await fixture.install({ slug: 'draining', account: 'draining', code: guard(NEVER), required: true });
   t.match((await send(draining, 'good')).body, { action: 'continue' });
