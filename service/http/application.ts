@@ -18,6 +18,7 @@ import type { SignIn } from '../identity/sign-in.ts';
 import { RepeatedErrors } from '../telemetry/repeated-errors.ts';
 import { waitToBegin } from '../timing/loop-turns.ts';
 import { requireCaller, requireSignIn } from './authentication.ts';
+import { refuseEncodedBody } from './body-reader.ts';
 import type { ByteLimits } from './byte-budget.ts';
 import { answerClientError, answerUnroutable, findHostFault, uncheckedHost } from './client-errors.ts';
 import { limitConnections } from './connection-limits.ts';
@@ -109,6 +110,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     reply.header('x-request-id', request.id);
     const fault = findHostFault(request.raw);
     if (fault) throw fault;
+    if (request.method !== 'GET' && request.method !== 'HEAD') refuseEncodedBody(request, reply);
   });
   return app;
 }

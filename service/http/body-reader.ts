@@ -1,6 +1,7 @@
 /** Reads a request's body, bounded in bytes and time. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { KIB, MIB, SECOND } from '../../sdk/contract/limits.ts';
 
@@ -11,6 +12,19 @@ const MEAN_CHUNK_MIN_BYTES = 16;
 /** Whether a body costs more by its number of chunks than by its bytes: 11,000 chunks of a byte stop the event loop for 20 ms. */
 const isFragmented = (chunks: number, bytes: number): boolean =>
   chunks > FREE_CHUNKS && bytes < chunks * MEAN_CHUNK_MIN_BYTES;
+
+const CODING_SHOWN_CHARS = 40;
+
+/** A small compressed body may have any size when it is read. @throws Problem `unsupported_media_type` */
+export function refuseEncodedBody({ headers }: FastifyRequest, reply: FastifyReply): void {
+  const coding = headers['content-encoding'] ?? 'identity';
+  if (coding.toLowerCase() === 'identity') return;
+  reply.header('accept-encoding', 'identity');
+  throw new Problem(
+    'unsupported_media_type',
+    `The Content-Encoding “${coding.slice(0, CODING_SHOWN_CHARS)}” is not supported. Send the body uncompressed, without this header.`,
+  );
+}
 
 export interface BodyBounds {
   readonly maxBytes: number;

@@ -118,6 +118,8 @@ export async function buildSessionApi(
       credentials: true,
       methods: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'],
       maxAge: PREFLIGHT_S,
+      // Otherwise it answers OPTIONS without the headers of a preflight with a text that is no problem.
+      strictPreflight: false,
     });
   }
   await app.register(async (scope) => {

@@ -31,6 +31,28 @@ for (const [name, [bytes, status]] of Object.entries(malformed)) {
   });
 }
 
+t.test('a compressed body is refused', async (t) => {
+  const post = (coding: string, path = '/known') =>
+    app.inject({
+      method: 'POST',
+      url: path,
+      headers: { 'content-type': 'application/json', 'content-encoding': coding },
+      payload: '{"a":1}',
+    });
+  for (const coding of ['gzip', 'br', 'gzip, identity', 'x'.repeat(100)]) {
+    const answer = await post(coding);
+    t.match(
+      answer.json(),
+      { status: 415, code: 'unsupported_media_type', detail: /Send the body uncompressed/ },
+      coding,
+    );
+    t.equal(answer.headers['accept-encoding'], 'identity');
+  }
+  t.equal((await post('gzip', '/unknown')).statusCode, 415);
+  for (const coding of ['identity', 'Identity']) t.match((await post(coding)).json(), { body: { a: 1 } }, coding);
+  t.equal((await app.inject({ url: '/known', headers: { 'content-encoding': 'gzip' } })).statusCode, 200, 'no body');
+});
+
 t.test('what only looks odd is served', async (t) => {
   const served: Readonly<Record<string, string>> = {
     'HTTP/1.0 without a Host': 'GET /known HTTP/1.0\r\n\r\n',

@@ -138,3 +138,11 @@ t.test('framework errors are problems with a request id', async (t) => {
     t.equal(answer.headers['x-request-id'], answer.json().requestId);
   }
 });
+
+t.test('OPTIONS has an answer of HTTP, whether or not a browser asks for another origin', async (t) => {
+  const origin = { origin: 'http://localhost:4000', 'access-control-request-method': 'POST' };
+  for (const headers of [{}, origin]) {
+    const { statusCode, body } = await app.inject({ method: 'OPTIONS', url: '/sessions', headers });
+    t.same([statusCode, body], [204, '']);
+  }
+});
