@@ -7,7 +7,7 @@ import { listFiles } from '../../db/catalog/versions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
-import { LIMIT_MAX, page, pageQuery } from '../../service/http/schemas.ts';
+import { LIMIT_MAX, page, pageLimit, pageQuery } from '../../service/http/schemas.ts';
 import type { Services } from '../services.ts';
 import { packTree } from './blob-archive.ts';
 import { versionParams } from './plugin-input.ts';
@@ -38,7 +38,7 @@ export function fileRoutes(services: Services, filePages: VersionFilePages): Fas
           problems: ['not_owner', 'gone'],
           params: versionParams,
           // The list of most versions is one page.
-          querystring: pageQuery.extend({ limit: pageQuery.shape.limit.unwrap().default(LIMIT_MAX) }),
+          querystring: pageQuery.extend({ limit: pageLimit(LIMIT_MAX) }),
           response: { 200: page(fileResource) },
         },
       },

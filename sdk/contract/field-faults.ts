@@ -24,11 +24,24 @@ const FORMATS: Readonly<Record<string, string>> = {
   url: 'an absolute address, such as https://example.com/',
 };
 
+/** What `allowNull` made. */
+const nullables = new WeakSet<object>();
+
+/** As `schema.nullable()`, and the faults say that null is allowed: those of the library's are of `schema` alone. */
+export function allowNull<Schema extends z.ZodType>(schema: Schema): z.ZodNullable<Schema> {
+  const own = schema.clone();
+  nullables.add(own);
+  return own.nullable();
+}
+
 /** For issues whose schema says nothing itself. Undefined: the library's message. */
 export function describeFieldFault(issue: Issue): string | undefined {
   switch (issue.code) {
     case 'invalid_type':
-      return refuse(issue.input, TYPES[issue.expected] ?? issue.expected);
+      return refuse(
+        issue.input,
+        `${TYPES[issue.expected] ?? issue.expected}${issue.inst && nullables.has(issue.inst) ? ' or null' : ''}`,
+      );
     case 'invalid_value':
       return refuseMissing(
         issue.input,

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { boundedList } from './bounded-list.ts';
 import { boundedRecord } from './bounded-record.ts';
+import { allowNull } from './field-faults.ts';
 
 /** An opaque id, made by Bulkhead or by the agent runtime. */
 export const id = z.string().min(1).max(200);
@@ -115,9 +116,9 @@ export const partial = z.object({
 export const todoFields = z.object({
   title: z.string().min(1).max(1000),
   notes: z.string().max(65_536),
-  dueAt: timestamp.nullable(),
+  dueAt: allowNull(timestamp),
 });
-const assigneeAgentId = id.nullable();
+const assigneeAgentId = allowNull(id);
 export const newTodo = todoFields.extend({ notes: todoFields.shape.notes.default(''), assigneeAgentId });
 /** Without defaults: a field that is left out does not change. */
 export const todoChanges = todoFields
@@ -132,7 +133,7 @@ export const newNotify = z.object({
   text,
   at: timestamp,
   /** An RRULE of RFC 5545, if the host performs it. */
-  repeat: z.string().max(200).nullable(),
+  repeat: allowNull(z.string().max(200)),
   /** The time zone in which `repeat` counts. */
   zone: z.string().max(64).nullable().default(null),
   to: z.string().max(500),

@@ -59,7 +59,7 @@ export function toProblem(error: unknown): Problem {
 const createUnavailable = (what: string, retryAfter = UNAVAILABLE_RETRY_AFTER_S): Problem =>
   new Problem('unavailable', `${what}. Retry shortly.`, { retryAfter });
 
-const PARTS: Readonly<Record<string, string>> = { body: 'body', headers: 'header' };
+const PARTS: Readonly<Record<string, string>> = { body: 'body', headers: 'header', params: 'path' };
 
 function fromValidation({ validation = [], validationContext }: FastifyError): Problem {
   const issues = validation.slice(0, LOCATIONS_MAX).map(({ instancePath, message = 'is not valid' }) => ({
@@ -69,7 +69,7 @@ function fromValidation({ validation = [], validationContext }: FastifyError): P
   return createBadRequest(PARTS[validationContext ?? ''] ?? 'query', issues);
 }
 
-/** @param part of the request: `body`, `query` or `header` */
+/** @param part of the request: `body`, `query`, `header` or `path` */
 export function createBadRequest(part: string, issues: readonly ProblemLocation[]): Problem {
   const [first] = issues;
   const where = part === 'body' ? '' : `${part} `;

@@ -21,14 +21,24 @@ export const idParams = z.object({ id: z.string() });
 export const FILTERED_PAGES =
   'Large items end a page before limit. Where a filter finds few, a page may be short or empty although others follow: continue while there is a nextCursor.';
 
+/** JavaScript reads other texts as numbers, too, such as `1e2` and the empty one. */
+const readDigits = (text: unknown): unknown => (/^-?\d+$/.test(String(text)) ? Number(text) : text);
+
+/** `?limit=` of a list. */
+export const pageLimit = (byDefault = LIMIT_DEFAULT) =>
+  z.preprocess(
+    readDigits,
+    z
+      .number({ error: 'must be a whole number' })
+      .int('must be a whole number')
+      .min(1, 'must be at least 1')
+      .max(LIMIT_MAX, `must be at most ${LIMIT_MAX}`)
+      .default(byDefault),
+  );
+
 /** `?limit=&cursor=` of a list. */
 export const pageQuery = z.object({
-  limit: z.coerce
-    .number({ error: 'must be a whole number' })
-    .int('must be a whole number')
-    .min(1, 'must be at least 1')
-    .max(LIMIT_MAX, `must be at most ${LIMIT_MAX}`)
-    .default(LIMIT_DEFAULT),
+  limit: pageLimit(),
   cursor: storedText(CURSOR_MAX_CHARS).optional(),
 });
 

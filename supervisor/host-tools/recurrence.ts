@@ -51,14 +51,13 @@ export interface Recurrence {
 
 /** Reads a rule without computing its times. @throws Problem `bad_request` that names the part */
 export function parseRecurrence(text: string): Recurrence {
-  const parts = text
-    .replace(/^RRULE:/i, '')
-    .toUpperCase()
-    .split(';')
-    .map((part) => part.split('='));
+  const rule = text.replace(/^RRULE:/i, '').toUpperCase();
+  if (rule === '') throw refuseRepeat('is empty: leave it out for a reminder that comes once');
+  const parts = rule.split(';').map((part) => part.split('='));
   for (const [name = '', value = '', ...rest] of parts) {
-    if (!Object.hasOwn(PARTS, name) || !PARTS[name]?.test(value) || rest.length > 0)
-      throw refuseRepeat(`has a part that is not supported: ${name}`);
+    if (!Object.hasOwn(PARTS, name)) throw refuseRepeat(`has a part that is not supported: “${name}”`);
+    if (!PARTS[name]?.test(value) || rest.length > 0)
+      throw refuseRepeat(`has a ${name} that is not supported: “${[value, ...rest].join('=')}”`);
     const outside = findOutside(name, value);
     if (outside !== undefined) throw refuseRepeat(`has a number that ${name} does not take: ${outside}`);
   }

@@ -139,6 +139,22 @@ t.test('accounts whose reminders take long make those of others wait only for a 
   release({ nextAt: null, remaining: null, missed: 0 });
 });
 
+t.test('a rule that is refused says which part or value is wrong', async (t) => {
+  const fixture = shared.withNewAccount();
+  const reminders = remindersOf(fixture, await startSession(fixture));
+  for (const [repeat, detail] of [
+    ['FREQ=DAILY;COUNT=0', 'repeat has a COUNT that is not supported: “0”.'],
+    ['FREQ=DAILY;UNTIL=2000', 'repeat has a UNTIL that is not supported: “2000”.'],
+    ['FREQ=DAILY;COUNT=1=2', 'repeat has a COUNT that is not supported: “1=2”.'],
+    ['FREQ=DAILY;BYSECOND=1', 'repeat has a part that is not supported: “BYSECOND”.'],
+    ['', 'repeat is empty: leave it out for a reminder that comes once.'],
+    ['RRULE:', 'repeat is empty: leave it out for a reminder that comes once.'],
+  ] as const) {
+    const made = await reminders('POST', '', { text: 'x', at: inMs(HOUR_MS), repeat, trigger: 'user' });
+    t.match([made.status, made.body.detail], [400, detail], repeat);
+  }
+});
+
 t.test('a plugin cannot move a reminder into the past', async (t) => {
   const fixture = shared.withNewAccount();
   const code = `middleware.notifySchedule = () => ({ notify: { at: '2020-01-01T00:00:00Z' } });`;

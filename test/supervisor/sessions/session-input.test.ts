@@ -81,7 +81,11 @@ t.test('bodies and queries', async (t) => {
     ['POST', at('/hooks/systemPrompt'), { context: {}, trigger: 'moon' }],
     ['GET', '/sessions?limit=0', undefined],
     ['GET', '/sessions?limit=1001', undefined],
-    ['GET', '/sessions?limit=x', undefined],
+    ...['x', '', '1e2', '0x10', '5.0', '+5', '%205'].map((limit): [string, string, unknown] => [
+      'GET',
+      `/sessions?limit=${limit}`,
+      undefined,
+    ]),
     ['GET', '/sessions?cursor=%00', undefined],
     ['GET', at('/messages?cursor=!!'), undefined],
     ...[at('/messages'), at('/turns'), at('/notifications'), at('/todos')].map((list): [string, string, unknown] => [
@@ -269,4 +273,21 @@ t.test('a list refuses the cursor of another list', async (t) => {
       else t.match([status, body.detail], [400, /Use the nextCursor of a page of this list/], `${list} in ${other}`);
     }
   }
+});
+
+t.test('a refused id in the path is called one of the path', async (t) => {
+  const turn = `/sessions/${await fixture.session()}/turns/t1`;
+  const call = await fixture.call('GET', `${turn}/calls/${'x'.repeat(201)}`);
+  t.match(call, { status: 400, body: { detail: /^path callId: must be at most 200 characters/ } });
+});
+
+t.test('a field that may be null says so where it is missing or of another type', async (t) => {
+  const path = `/sessions/${await fixture.session()}/hooks/todoCreate`;
+  const create = async (todo: object) =>
+    (await fixture.call('POST', path, { context: { todo: { title: 'x', notes: '', ...todo } } })).body.errors;
+  t.match(await create({}), [{ field: 'context.todo.dueAt', message: 'is required and must be text or null' }]);
+  t.match(await create({ dueAt: 3 }), [{ field: 'context.todo.dueAt', message: 'must be text or null, not a number' }]);
+  t.match(await create({ title: null, dueAt: null }), [
+    { field: 'context.todo.title', message: 'must be text, not null' },
+  ]);
 });
