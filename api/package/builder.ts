@@ -13,6 +13,7 @@ import { invalidAt } from './invalid-package.ts';
 import { type Package, type PackageFile, readText } from './package-files.ts';
 import { readCommands, readSkills } from './prompts.ts';
 import { type PackageSource, readPackage } from './reader.ts';
+import { findSchemaWarnings } from './schema-warnings.ts';
 import { findUnusedFiles } from './unused-files.ts';
 import { findWarnings } from './warnings.ts';
 
@@ -80,7 +81,7 @@ export async function buildPackage(
     registrations: found,
     files: of.files,
     warnings: findWarnings({
-      bundling: bundle.warnings,
+      bundling: [...bundle.warnings, ...findSchemaWarnings(introspected)],
       manifest: head.data,
       code: bundle.text,
       commands: prompts.commands,

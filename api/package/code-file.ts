@@ -2,12 +2,13 @@
 import { isBuiltin } from 'node:module';
 import { type Loader, type OnLoadResult, type PartialMessage, transform } from 'esbuild';
 import { mapPosition, NAMESPACE } from '../../db/records/source-maps.ts';
-import type { ProblemLocation } from '../../sdk/contract/errors.ts';
+import { formatLocation, type ProblemLocation } from '../../sdk/contract/errors.ts';
 import { findLibraryLines } from './author-files.ts';
 import { CodeFault, type FileSyntax, findImports, type ImportCall, parseFile } from './file-syntax.ts';
-import { findFreeNames } from './free-names.ts';
+import { type FreeName, findFreeNames } from './free-names.ts';
 import { LineIndex } from './line-index.ts';
 import { applyEdits } from './ses-source.ts';
+import { findUnknownToolKeys } from './tool-keys.ts';
 import { findUnclosed } from './unclosed.ts';
 import type { UndeclaredNames } from './undeclared-names.ts';
 
@@ -55,7 +56,8 @@ export async function compileFile(file: CodeFile, context: CompileContext): Prom
     compiled.collectNames(context.names);
     const url = `data:application/json;base64,${Buffer.from(map).toString('base64')}`;
     const absent = compiled.findAbsentImports(context);
-    return { contents: `${respellImportCalls(code, absent)}\n//# sourceMappingURL=${url}`, loader: 'js' };
+    const contents = `${respellImportCalls(code, absent)}\n//# sourceMappingURL=${url}`;
+    return { contents, loader: 'js', warnings: compiled.listWarnings() };
   } catch (error) {
     if (error instanceof Error && 'errors' in error) return { errors: error.errors as PartialMessage[] };
     throw error;
@@ -113,6 +115,7 @@ async function locateInSource(file: CodeFile, error: unknown): Promise<unknown> 
 /** A file after its compilation to JavaScript. Offsets count in its code. */
 class CompiledFile {
   readonly syntax: FileSyntax;
+  readonly #freeNames: readonly FreeName[];
   readonly #path: string;
   readonly #code: string;
   readonly #map: string;
@@ -131,6 +134,7 @@ class CompiledFile {
       if (!(error instanceof CodeFault)) throw error;
       throw Object.assign(error, { errors: [reportAt(path, mapPosition(map, error), error.message)] });
     }
+    this.#freeNames = findFreeNames(this.syntax.tree);
   }
 
   /** Finds forbidden constructs in the author's own code. The resolver checks imports of files. */
@@ -153,15 +157,22 @@ class CompiledFile {
   }
 
   collectNames(names: UndeclaredNames): void {
-    const { tree, isModule, createdGlobals } = this.syntax;
+    const { isModule, createdGlobals } = this.syntax;
     names.addFile({
       path: this.#path,
       isModule,
       createdGlobals,
-      freeNames: findFreeNames(tree),
+      freeNames: this.#freeNames,
       locate: (start) => this.#locate(start),
       isLibraryLine: this.#isLibraryLine,
     });
+  }
+
+  /** Warnings with the author's file, line and column. */
+  listWarnings(): PartialMessage[] {
+    return findUnknownToolKeys(this.syntax.tree, this.#freeNames).map(({ start, message }) => ({
+      text: formatLocation({ path: this.#path, ...this.#locate(start), message }),
+    }));
   }
 
   #isInLibrary({ line = 1 }: CodePlace): boolean {

@@ -93,8 +93,9 @@ answers a zip that depends on the tree alone. [Agreement with other readers](pac
   warnings: `## Warnings
 
 Publishing, saving a draft and \`bulkhead check\` answer warnings about what is allowed but probably wrong: a capability that is declared and not
-used, or used and not declared; a setting that nothing reads; a command without a description; files that nothing uses, such as
-\`command/review.md\`, code that is not imported, \`.git/\` and \`node_modules/\`. A warning prevents nothing.`,
+used, or used and not declared; a call that writes where only the \`:read\` form is declared; a request to a host that is not declared; a field
+of a tool that does not exist, and a keyword of its schema that JSON Schema does not have; a setting that nothing reads; a command without a description;
+files that nothing uses, such as \`command/review.md\`, code that is not imported, \`.git/\` and \`node_modules/\`. A warning prevents nothing.`,
 
   hash: `## The hash of a version
 

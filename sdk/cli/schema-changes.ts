@@ -3,6 +3,7 @@
  * that fitted before may be refused.
  */
 import { isDeepStrictEqual } from 'node:util';
+import { checkedKeywords } from '../contract/schema-keywords.ts';
 
 /** `unclear`: the comparison cannot tell whether the schema refuses what it took before. */
 type Effect = 'wider' | 'narrower' | 'unclear';
@@ -13,21 +14,10 @@ interface SchemaChange {
 }
 type Schema = Readonly<Record<string, unknown>>;
 
-/** Keywords that refuse nothing. */
-const ANNOTATIONS = new Set([
-  'title',
-  'description',
-  '$comment',
-  'default',
-  'examples',
-  'deprecated',
-  'readOnly',
-  'writeOnly',
-]);
 const LOWER_BOUNDS = new Set(['minimum', 'exclusiveMinimum', 'minLength', 'minItems', 'minProperties']);
 const UPPER_BOUNDS = new Set(['maximum', 'exclusiveMaximum', 'maxLength', 'maxItems', 'maxProperties']);
 /** Keywords that stand for themselves: without one of them, a schema takes at least as much. */
-const REMOVABLE = new Set(['pattern', 'format', 'multipleOf', 'not', 'propertyNames', 'dependentRequired']);
+const REMOVABLE = new Set(['pattern', 'multipleOf', 'not', 'propertyNames', 'dependentRequired']);
 
 /** Lists the changes that affect which values fit. Empty: the same values fit. */
 export function compareSchemas(before: unknown, after: unknown, at = ''): SchemaChange[] {
@@ -51,7 +41,7 @@ function toSchema(value: unknown): Schema | null {
 
 function compareKeyword(keyword: string, old: Schema, now: Schema, parent: string): SchemaChange[] {
   const [before, after] = [own(old, keyword), own(now, keyword)];
-  if (ANNOTATIONS.has(keyword) || isDeepStrictEqual(before, after)) return [];
+  if (!checkedKeywords.has(keyword) || isDeepStrictEqual(before, after)) return [];
   const at = `${parent}/${keyword}`;
   switch (keyword) {
     case 'properties':

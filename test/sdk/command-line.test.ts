@@ -189,7 +189,7 @@ t.test('the next version number depends on the arguments that a tool takes', (t)
       { properties: { a: { type: 'integer', minimum: 1 } }, type: 'object' },
       same,
     ],
-    [{ description: 'one' }, { description: 'two', title: 'Two', default: 1, examples: [1] }, same],
+    [{ description: 'one' }, { description: 'two', title: 'Two', default: 1, format: 'uri', 'x-of-ours': 1 }, same],
     [{ enum: ['x', 'y'] }, { enum: ['y', 'x'] }, same],
     [{ const: 'x' }, { enum: ['x'] }, same],
     [true, {}, same],

@@ -40,6 +40,47 @@ t.test('no warning about computed accesses', async (t) => {
   t.same(await warnings([], hook("host.log('hello');")), []);
 });
 
+t.test('calls that the declared form does not allow', async (t) => {
+  const head = [
+    'capabilities: ["host.workspace:read", "host.http:a.example.com", "host.http:*.example.org", "host.llm", "host.llm"]',
+  ];
+  const index = hook(
+    "await host.workspace.read('a'); await host.workspace.write('a', 'b'); await host.http.fetch('https://A.example.com/x');" +
+      "await fetch('https://wrong.example.com'); await fetch('https://b.example.org:8443/'); const id = ctx.agentId;" +
+      `await fetch(\`https://api-\${id}.example.com/\`); await fetch(\`https://other.example.com/\${id}\`);`,
+  );
+  t.same(await warnings(head, index), [
+    'host.llm is declared but never used. Remove it, so that users need not grant it.',
+    'host.workspace.write is used, but only host.workspace:read is declared, so it will be undefined. Declare host.workspace.',
+    'The code sends a request to a host that is not declared, so it will be refused. Declare host.http:wrong.example.com.',
+    'The code sends a request to a host that is not declared, so it will be refused. Declare host.http:other.example.com.',
+  ]);
+});
+
+t.test('fields and keywords that check nothing', async (t) => {
+  const index = `tools.a = {
+  description: 'x', paramaters: {}, handler: () => '',
+  parameters: { text: { type: 'string' }, 'x-of-ours': 1 },
+};
+tools['b'] = {
+  description: 'x', handler: () => '',
+  parameters: { type: 'object', propertis: {}, properties: { one: { enmu: [1], format: 'uri' }, enmu: {} }, $defs: { c: { oneOf: [{ tpye: 'x' }] } } },
+} as never;
+{
+  const tools: Record<string, unknown> = {};
+  tools.c = { other: 1 };
+}
+`;
+  const keyword = 'is not a keyword of JSON Schema, so it checks nothing.';
+  t.same(await warnings([], index), [
+    'index.ts:2:21: A tool has no field “paramaters”, so it is ignored. Did you mean “parameters”?',
+    `index.ts:1:7: tools.a.parameters/text: ${keyword} Write the parameter as properties: { text: … }.`,
+    `index.ts:5:10: tools.b.parameters/propertis: ${keyword} Did you mean “properties”?`,
+    `index.ts:5:10: tools.b.parameters/properties/one/enmu: ${keyword} Did you mean “enum”?`,
+    `index.ts:5:10: tools.b.parameters/$defs/c/oneOf/0/tpye: ${keyword} Did you mean “type”?`,
+  ]);
+});
+
 t.test('files that nothing uses', async (t) => {
   const index =
     "import type { A } from './lib/types';\nimport './lib/used.js';\nmiddleware.systemPrompt = () => 'x' as A;";

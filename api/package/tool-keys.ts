@@ -1,0 +1,40 @@
+/** Finds fields of tools that the host does not read, such as a misspelt `paramaters`. The child drops them when it registers. */
+import type { AnyNode } from 'acorn';
+import { closest } from 'fastest-levenshtein';
+import type { FreeName } from './free-names.ts';
+
+const KEYS = ['description', 'parameters', 'handler'];
+
+interface UnknownKey {
+  /** Offset in the code. */
+  readonly start: number;
+  readonly message: string;
+}
+
+/**
+ * Reads the assignments `tools.name = { … }` at the top level of a file.
+ *
+ * @param freeNames the names that the file does not declare: `tools` is the host's only among them
+ */
+export function findUnknownToolKeys(tree: AnyNode, freeNames: readonly FreeName[]): UnknownKey[] {
+  if (tree.type !== 'Program') return [];
+  const starts = new Set(freeNames.filter(({ name }) => name === 'tools').map(({ start }) => start));
+  return tree.body.flatMap((statement) => {
+    if (statement.type !== 'ExpressionStatement' || statement.expression.type !== 'AssignmentExpression') return [];
+    const { left, right } = statement.expression;
+    if (left.type !== 'MemberExpression' || !starts.has(left.object.start) || right.type !== 'ObjectExpression')
+      return [];
+    return right.properties.flatMap((property) => {
+      const key = readKey(property);
+      if (key === null || KEYS.includes(key)) return [];
+      const message = `A tool has no field “${key}”, so it is ignored. Did you mean “${closest(key, KEYS)}”?`;
+      return [{ start: property.start, message }];
+    });
+  });
+}
+
+function readKey(property: AnyNode): string | null {
+  if (property.type !== 'Property' || property.computed) return null;
+  if (property.key.type === 'Identifier') return property.key.name;
+  return property.key.type === 'Literal' ? String(property.key.value) : null;
+}
