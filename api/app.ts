@@ -16,7 +16,7 @@ import { type AccountLimits, limitAccounts, limitAnonymous, parseNetwork } from 
 import type { ConsoleSessions } from '../service/identity/console-sessions.ts';
 import { REST_SCOPES } from '../service/identity/scopes.ts';
 import type { SignIn } from '../service/identity/sign-in.ts';
-import type { TokenExchange } from '../service/identity/token-exchange.ts';
+import { refuseExchange, type TokenExchange } from '../service/identity/token-exchange.ts';
 import { accountRoutes } from './accounts/account-routes.ts';
 import { delegationRoutes } from './accounts/delegation-routes.ts';
 import { exchangeRoutes } from './accounts/exchange-routes.ts';
@@ -81,6 +81,8 @@ export interface AppDeps {
   readonly consoleSessions: ConsoleSessions;
   /** Exchanges tokens of services. Default: none is exchanged. */
   readonly exchange?: TokenExchange;
+  /** Addresses of the issuers of those tokens. Default: none. */
+  readonly exchangeIssuers?: readonly string[];
   /** Domain of the console's cookie. Default: the host of `publicUrl`. */
   readonly cookieDomain?: string | undefined;
   readonly metrics: Pick<Metrics, 'answered'>;
@@ -144,12 +146,10 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     await scope.register(documentationRoutes(buildDocument));
   };
   await app.register(anonymousScope, { prefix: API_PREFIX });
-  const { exchange } = deps;
-  if (exchange)
-    await app.register(async (scope) => {
-      limitAnonymous(scope, limits.anonymous);
-      await scope.register(exchangeRoutes(exchange));
-    });
+  await app.register(async (scope) => {
+    limitAnonymous(scope, limits.anonymous);
+    await scope.register(exchangeRoutes(deps.exchange ?? refuseExchange));
+  });
   return app;
 }
 
@@ -200,7 +200,7 @@ async function accountScope(scope: FastifyInstance, deps: AppDeps, site: Console
   const filePages = new VersionFilePages(services.blobs);
   await scope.register(accountRoutes(services));
   await scope.register(tokenRoutes(services));
-  await scope.register(delegationRoutes(services));
+  await scope.register(delegationRoutes(services, deps.exchangeIssuers ?? []));
   await scope.register(signOutRoutes(services, deps.consoleSessions, site));
   await scope.register(pluginRoutes(services, uploads, filePages, limits.pluginsPerAccount));
   await scope.register(pluginLifecycleRoutes(services));

@@ -172,5 +172,6 @@ async function openExchange(pool: Pool, config: ApiConfig, keys: KeyStore) {
   if (config.EXCHANGE_ISSUERS.length === 0) return {};
   const issuer = await openIssuer(config.DATA_DIR, keys);
   const audience = config.EXCHANGE_AUDIENCE ?? publicUrl(config);
-  return { exchange: openTokenExchange({ pool, issuer, issuers: config.EXCHANGE_ISSUERS, audience }) };
+  const exchangeIssuers = config.EXCHANGE_ISSUERS;
+  return { exchange: openTokenExchange({ pool, issuer, issuers: exchangeIssuers, audience }), exchangeIssuers };
 }

@@ -3,7 +3,8 @@ import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { pageAccountActions } from '../../db/accounts/account-actions.ts';
-import { addDelegation, pageDelegations, removeDelegation } from '../../db/accounts/delegations.ts';
+import { addDelegation, type Delegation, pageDelegations, removeDelegation } from '../../db/accounts/delegations.ts';
+import { mapPage } from '../../db/postgres/cursors.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { label } from '../../sdk/contract/manifest.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
@@ -23,6 +24,11 @@ const delegationResource = z
     id: z.string(),
     name: z.string(),
     issuer: z.string(),
+    isIssuerConfigured: z
+      .boolean()
+      .describe(
+        'Whether the operator configured the issuer. False: the service gets no token before the operator does.',
+      ),
     subject: z.string(),
     scopes: z.array(z.string()),
     createdAt: timestamp,
@@ -55,7 +61,7 @@ const shapes = {
   add: {
     summary: 'Lets a service act for the caller’s account',
     details: `The service exchanges a token of its issuer for one of the account at \`POST /oauth/token\` (RFC 8693). The issuer must be one that the
-operator configured. Scopes: ${scopeNames.map((name) => `\`${name}\`: ${scopes[name]}`).join(' ')}`,
+operator configured: see \`isIssuerConfigured\` in the response. Scopes: ${scopeNames.map((name) => `\`${name}\`: ${scopes[name]}`).join(' ')}`,
     problems: ['id_reused', 'too_many'],
     body: jsonBody({
       name: label(TOKEN_NAME_MAX_CHARS),
@@ -84,19 +90,24 @@ operator configured. Scopes: ${scopeNames.map((name) => `\`${name}\`: ${scopes[n
   },
 } satisfies Record<string, FastifySchema>;
 
-export function delegationRoutes({ pool }: Pick<Services, 'pool'>): FastifyPluginAsyncZod {
+/** @param issuers those that the operator configured, without a slash at the end */
+export function delegationRoutes({ pool }: Pick<Services, 'pool'>, issuers: readonly string[]): FastifyPluginAsyncZod {
+  const describeDelegation = (delegation: Delegation) => ({
+    ...delegation,
+    isIssuerConfigured: issuers.includes(delegation.issuer),
+  });
   return async (app) => {
     groupRoutes(app, 'Account');
 
-    app.get('/me/delegations', { schema: shapes.list }, (request) =>
-      pageDelegations(pool, requireCaller(request).id, request.query),
+    app.get('/me/delegations', { schema: shapes.list }, async (request) =>
+      mapPage(await pageDelegations(pool, requireCaller(request).id, request.query), describeDelegation),
     );
 
     app.post('/me/delegations', { schema: shapes.add }, async (request, reply) => {
       const { id: accountId, tokenId } = requireCaller(request);
       const fields = { ...request.body, scopes: [...new Set(request.body.scopes)] };
       const added = await addDelegation(pool, { accountId, tokenId }, fields, DELEGATIONS_MAX);
-      if (added) return answerCreated(request, reply, added.id).send(added);
+      if (added) return answerCreated(request, reply, added.id).send(describeDelegation(added));
       const known = await pageDelegations(pool, accountId, { limit: DELEGATIONS_MAX });
       if (known.items.some(({ issuer, subject }) => issuer === fields.issuer && subject === fields.subject))
         throw new Problem('id_reused', 'This service may act for you already. Remove it first to change its scopes.');

@@ -61,7 +61,7 @@ function DelegationTable({ delegations }: { readonly delegations: readonly Deleg
     key: delegation.id,
     cells: [
       escapeText(delegation.name),
-      `${escapeText(delegation.subject)} of ${escapeText(delegation.issuer)}`,
+      `${escapeText(delegation.subject)} of ${escapeText(delegation.issuer)}${delegation.isIssuerConfigured ? '' : ' (the operator has not configured this issuer)'}`,
       delegation.scopes.join(', '),
       delegation.lastUsedAt === null ? 'never' : <Timestamp key="used" at={delegation.lastUsedAt} />,
       <EndService key="end" delegation={delegation} />,

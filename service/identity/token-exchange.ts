@@ -83,6 +83,14 @@ interface ExchangeOptions {
 
 export type TokenExchange = (form: URLSearchParams) => Promise<ExchangedToken>;
 
+/** Of a service whose operator configured no issuer. */
+export const refuseExchange: TokenExchange = async () => {
+  throw new ExchangeError(
+    'unsupported_grant_type',
+    'This service exchanges no tokens: its operator has configured no issuer.',
+  );
+};
+
 /** @returns a function that throws ExchangeError, or the database's error */
 export function openTokenExchange({ pool, issuer, issuers, audience }: ExchangeOptions): TokenExchange {
   const keysOf = new Map(issuers.map((address) => [address, openIssuerKeys(address)]));

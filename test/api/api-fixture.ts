@@ -130,11 +130,17 @@ export async function startApiFixture(t: Teardown, options: ApiOptions = {}): Pr
   const signIn = new SignIn(pool, withConsoleSessions(pool, tokens));
   await signIn.follow(listener);
   const issuer = await openIssuer(dataDir);
+  const { exchangeIssuers } = options;
   const app = await buildApp({
     services,
     signIn,
     consoleSessions: openConsoleSessions({ pool, tokens, signIn, lifetimeMs: 60_000 }),
-    exchange: openTokenExchange({ pool, issuer, issuers: options.exchangeIssuers ?? [], audience: PUBLIC_URL }),
+    ...(exchangeIssuers
+      ? {
+          exchange: openTokenExchange({ pool, issuer, issuers: exchangeIssuers, audience: PUBLIC_URL }),
+          exchangeIssuers,
+        }
+      : {}),
     metrics: { answered: () => undefined },
     logger: pino({ level: 'silent' }),
     limits: {

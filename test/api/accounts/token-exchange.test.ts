@@ -66,7 +66,10 @@ t.test('a service acts for an account that allowed it', async (t) => {
   });
 
   const allowed = await ann.post('/me/delegations', delegation);
-  t.match(allowed, { status: 201, body: { issuer: issuer.url, subject: 'helpdesk', lastUsedAt: null } });
+  t.match(allowed, {
+    status: 201,
+    body: { issuer: issuer.url, isIssuerConfigured: true, subject: 'helpdesk', lastUsedAt: null },
+  });
   t.match(await ann.post('/me/delegations', delegation), { status: 409, body: { code: 'id_reused' } });
 
   await t.test('with a token that says for whom, by whom, for what and how long', async (t) => {
@@ -276,5 +279,24 @@ t.test('a service acts for an account that allowed it', async (t) => {
     const refused = answers.filter(({ status }) => status === 429);
     t.ok(refused.length > 0 && refused.length <= 20, `${refused.length} of 80 are refused`);
     t.match(refused[0], { body: { error: 'temporarily_unavailable' }, headers: { 'retry-after': /^\d+$/ } });
+  });
+});
+
+t.test('a service without issuers says so to the account and to the service', async (t) => {
+  const api = await startApiFixture(t, {});
+  const ann = await api.user('ann');
+  const delegation = { name: 'Helpdesk', issuer: 'https://id.example.com', subject: 'x', scopes: ['sessions:read'] };
+  t.match(await ann.post('/me/delegations', delegation), { status: 201, body: { isIssuerConfigured: false } });
+  t.match((await ann.get('/me/delegations')).body.items, [{ isIssuerConfigured: false }]);
+  const refused = await api.app.inject({
+    method: 'POST',
+    url: '/oauth/token',
+    headers: { 'content-type': 'application/x-www-form-urlencoded' },
+    payload: new URLSearchParams({ grant_type: GRANT_TYPE }).toString(),
+  });
+  t.match(refused, { statusCode: 400, headers: { 'cache-control': 'no-store' } });
+  t.match(refused.json(), {
+    error: 'unsupported_grant_type',
+    error_description: /its operator has configured no issuer/,
   });
 });
