@@ -75,8 +75,11 @@ export const trigger = z.enum(['user', 'channel', 'schedule', 'agent', 'tool', '
 
 export const attachment = z.object({
   name: z.string().max(255),
-  mediaType: z.string().max(255),
-  mediaId: id.optional(),
+  mediaType: z
+    .string()
+    .max(255)
+    .describe('As the sender names it, which nobody checks; with a `mediaId`, as it was detected from the bytes.'),
+  mediaId: id.optional().describe('A media file. Without `mediaId` and `url`, only the name and type are known.'),
   url: z.url().max(4096).optional(),
 });
 export const attachments = boundedList(attachment, 50);
