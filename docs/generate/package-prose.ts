@@ -31,7 +31,7 @@ direction and invisible characters are refused in all text.`,
 
   capabilities: `Declare what the code uses outside its own process. Do not declare hooks, tools, commands, events, providers and \`channel\`: registering one makes it
 a capability. An unknown capability is an error. \`host.assets\`, \`host.log\`, \`host.settings\` and \`host.secrets\` need none. A host of \`host.http:\` is a name with a
-dot, or \`*.\` and a name for all hosts below it.`,
+dot, or \`*.\` and a name for all hosts below it, in lower case and without scheme, port and path. IP addresses cannot be declared.`,
 
   code: `## Code
 

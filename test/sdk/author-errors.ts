@@ -41,6 +41,12 @@ export const mistakes: readonly Mistake[] = [
   },
   { title: 'A capability is misspelt', args: ['check'], files: { 'readme.md': declaring('host.lm') }, exit: 3 },
   {
+    title: 'A host is declared with its scheme',
+    args: ['check'],
+    files: { 'readme.md': declaring('host.http:https://api.example.com') },
+    exit: 3,
+  },
+  {
     title: 'A capability is used but not declared',
     args: ['check'],
     exit: 0,
@@ -81,6 +87,12 @@ export const mistakes: readonly Mistake[] = [
     exit: 3,
   },
   {
+    title: 'A keyword of a JSON Schema is misspelt',
+    args: ['check'],
+    files: { 'index.ts': INDEX.replace('properties', 'propertis') },
+    exit: 0,
+  },
+  {
     title: 'The arguments of a tool cannot be an object',
     args: ['check'],
     files: { 'index.ts': INDEX.replace("'object'", "'string'") },
@@ -105,6 +117,12 @@ export const mistakes: readonly Mistake[] = [
     exit: 3,
   },
   { title: 'The code has a syntax error', args: ['check'], files: { 'index.ts': INDEX.replace('};\n', '') }, exit: 3 },
+  {
+    title: 'Host is used while the code loads',
+    args: ['check'],
+    files: { 'readme.md': declaring('host.storage'), 'index.ts': `const last = host.storage.get('last');\n${INDEX}` },
+    exit: 3,
+  },
   {
     title: 'An npm package is imported',
     args: ['check'],
