@@ -1,5 +1,6 @@
 /** Calls the tools, commands and providers of plugins. */
 import { randomUUIDv7 } from 'node:crypto';
+import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
@@ -7,23 +8,27 @@ import type { LinkResult } from './chain.ts';
 import type { ChainDeps } from './chain-runner.ts';
 import { pickStack } from './plugin-call.ts';
 import type { SurfaceRequest } from './plugin-port.ts';
+import { readSurfaceAnswer } from './surface-answers.ts';
 
 type SurfaceServices = Pick<ChainDeps, 'invoker' | 'metrics' | 'logs'>;
 
-/** Calls a handler with its row's budget and logs a failure in the plugin's log. */
+/**
+ * Calls a handler with its row's budget and logs a failure in the plugin's log. The answer of a command or provider is valid, and continues
+ * its deltas also where no caller reads them; that of a tool is not checked.
+ */
 export async function callSurface(services: SurfaceServices, request: SurfaceRequest): Promise<LinkResult> {
   const { kind, name, plugin, session } = request;
   const started = performance.now();
   const deadlineAt = Date.now() + surfaces[kind].budgetMs;
   const invocationId = request.invocationId ?? randomUUIDv7();
   const scoped = 'session' in surfaces[kind].params.shape ? session : null;
-  const result = await services.invoker.invoke(plugin, {
+  const called = await services.invoker.invoke(plugin, {
     target: { kind, name },
     invocationId,
     session: scoped,
     deadlineAt,
     signal: request.signal,
-    onDelta: request.onDelta,
+    onDelta: request.onDelta ?? (kind === 'providers' ? ignoreDelta : undefined),
     context: {
       invocationId,
       settings: plugin.settings,
@@ -32,9 +37,33 @@ export async function callSurface(services: SurfaceServices, request: SurfaceReq
       ...request.fields,
     },
   });
+  const result = checkAnswer(kind, called);
   services.metrics.targetRan({ kind, name }, plugin, result.kind, performance.now() - started);
   logFailure(services, request, invocationId, result);
   return result;
+}
+
+const ignoreDelta = async (): Promise<void> => undefined;
+
+function checkAnswer(kind: SurfaceRequest['kind'], result: LinkResult): LinkResult {
+  if (kind === 'tools' || result.kind !== 'answered') return result;
+  const read = readSurfaceAnswer(kind, result.answer);
+  return 'fault' in read ? { kind: 'error', message: read.fault } : { kind: 'answered', answer: read.answer };
+}
+
+/** Logs why a result of a tool is malformed, before its caller reads it. @param read throws a Problem for a malformed result */
+export function readOrLog<T>(
+  { logs }: Pick<SurfaceServices, 'logs'>,
+  { plugin, session, tool }: { readonly plugin: InstalledPlugin; readonly session: Session; readonly tool: string },
+  read: () => T,
+): T {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof Problem)
+      logs.system(plugin, 'error', `tools.${tool} (error): ${error.message}`, { sessionId: session.id });
+    throw error;
+  }
 }
 
 function logFailure(

@@ -2,6 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { z } from 'zod';
 import { isStorable } from '../../db/postgres/storable-json.ts';
+import { describeFieldFault, locateFault } from '../../sdk/contract/field-faults.ts';
 import type { providerCompletion, providerDelta } from '../../sdk/contract/payloads.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
 import type { LinkResult } from '../calls/chain.ts';
@@ -40,12 +41,8 @@ export class AnswerDeltas {
    * @returns passes it on in its turn, or refuses it; does not reject
    */
   readonly receive = (delta: unknown): (() => Promise<void>) => {
-    const { data, error } = providers.delta.safeParse(delta);
-    if (!data) {
-      const [issue] = error.issues;
-      return async () =>
-        this.#refuse(`it yielded a malformed delta: ${issue?.path.join('.') || 'it'} ${issue?.message}`);
-    }
+    const { data, error } = providers.delta.safeParse(delta, { error: describeFieldFault });
+    if (!data) return async () => this.#refuse(`it yielded a malformed delta: ${locateFault(error)}`);
     this.#chars += (data.text?.length ?? 0) + (data.toolCall?.argumentsText?.length ?? 0);
     return this.#chars > providers.maxResultBytes
       ? async () => this.#refuse(`it yielded more than ${providers.maxResultBytes} characters`)

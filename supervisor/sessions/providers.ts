@@ -5,7 +5,6 @@ import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { formatFullName } from '../../sdk/contract/full-names.ts';
 import type { providerCompletion, providerRequest } from '../../sdk/contract/payloads.ts';
-import { surfaces } from '../../sdk/contract/protocol.ts';
 import type { Completion } from '../../sdk/session/api-types.ts';
 import { callSurface, toProblem } from '../calls/surface-call.ts';
 import type { DeltaReader, ProviderDelta } from '../children/answer-deltas.ts';
@@ -89,9 +88,7 @@ export async function askProvider(
   const fields = { request: { ...request, model: chooseModel(wanted, models, request.model) } };
   const result = await callSurface(services, { kind: 'providers', name, plugin, session, signal, onDelta, fields });
   if (result.kind !== 'answered') throw toProblem(wanted, result);
-  const checked = surfaces.providers.result.safeParse(result.answer);
-  if (!checked.success) throw new Problem('plugin_failed', `${wanted} returned no completion.`);
-  return checked.data;
+  return result.answer as ProviderAnswer;
 }
 
 /**

@@ -1,7 +1,7 @@
 /** Validates the results of tool handlers: a list of parts, a string, or any JSON value. */
 import { z } from 'zod';
 import { Problem, type ProblemLocation } from '../../sdk/contract/errors.ts';
-import { locateFault } from '../../sdk/contract/field-faults.ts';
+import { describeFieldFault, locateFault } from '../../sdk/contract/field-faults.ts';
 import { toolResult } from '../../sdk/contract/payloads.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
 
@@ -23,6 +23,7 @@ export function readToolResult(name: string, answer: unknown, maxBytes: number):
     throw new Problem('plugin_failed', `${name} returned nothing. Return a string or a JSON value.`);
   const checked = answered.safeParse(
     hasContent(answer) ? answer : { content: [{ type: 'text', text: toText(answer) }] },
+    { error: describeFieldFault },
   );
   if (!checked.success) {
     const fault = locateFault(checked.error);

@@ -6,7 +6,7 @@ import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { formatFullName, TOOL_NAME_MAX_CHARS } from '../../sdk/contract/full-names.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
-import { callSurface, toProblem } from '../calls/surface-call.ts';
+import { callSurface, readOrLog, toProblem } from '../calls/surface-call.ts';
 import type { AccountPlugins, ToolRef } from '../children/account-plugins-cache.ts';
 import { findHostTool, listHostTools } from '../host-tools/catalog.ts';
 import type { HostTool } from '../host-tools/host-tool.ts';
@@ -153,8 +153,12 @@ async function callHandler(
   const fields = { callId, arguments: args };
   const result = await callSurface(services, { kind: 'tools', name: tool, plugin, session, signal, fields });
   if (signal?.aborted && result.kind !== 'answered') return failedTool(describeAbort(signal));
-  if (result.kind === 'answered')
-    return readToolResult(formatFullName(plugin, tool), result.answer, services.toolResultBytes);
+  if (result.kind === 'answered') {
+    const { answer } = result;
+    return readOrLog(services, { plugin, session, tool }, () =>
+      readToolResult(formatFullName(plugin, tool), answer, services.toolResultBytes),
+    );
+  }
   if (result.kind === 'error' && !('invalidArguments' in result)) return failedTool(result.message);
   if (result.kind === 'cancelled') return failedTool(result.reason);
   const problem = toProblem(formatFullName(plugin, tool), result);

@@ -2,7 +2,6 @@
 import { randomUUIDv7 } from 'node:crypto';
 import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
 import { formatFullName } from '../../../sdk/contract/full-names.ts';
-import { surfaces } from '../../../sdk/contract/protocol.ts';
 import type { Invocations } from '../../calls/invocations.ts';
 import type { PluginPort } from '../../calls/plugin-port.ts';
 import { HostError, type HostScope } from '../host-call.ts';
@@ -62,9 +61,8 @@ export class PluginProviders {
     if (result.kind === 'cancelled') throw new HostError(`${formatFullName(plugin, name)} refused: ${result.reason}`);
     if (result.kind === 'unavailable') throw new HostError(`${formatFullName(plugin, name)} is unavailable now`);
     if (result.kind === 'timeout') throw new HostError(`${formatFullName(plugin, name)} took too long`);
-    const checked = result.kind === 'answered' ? surfaces.providers.result.safeParse(result.answer) : null;
-    if (!checked?.success) throw new HostError(`${formatFullName(plugin, name)} failed; its own log says why`);
-    return checked.data;
+    if (result.kind !== 'answered') throw new HostError(`${formatFullName(plugin, name)} failed; its own log says why`);
+    return result.answer as ModelAnswer;
   }
 
   /**

@@ -276,7 +276,7 @@ t.test('an error in mid-stream ends it, in OpenAI’s form', async (t) => {
   t.match(await read('shapeless'), {
     text: 'Some ',
     code: 'plugin_failed',
-    message: /yielded a malformed delta: text /,
+    message: /yielded a malformed delta: text: must be text/,
   });
   t.match(await read('other'), {
     text: 'Some ',
