@@ -26,9 +26,12 @@ export const call: Command = {
       const session = await testSession.getSession();
       const tools = await session.tools({ signal: context.signal });
       if (!tools.some((tool) => tool.name === name)) throw await createUnknownToolError(context, name, tools);
-      const result = await session.callTool(name, toolArguments, { signal: context.signal }).catch(async (error) => {
-        throw (hasCode(error, 'unavailable') && (await findStopped(context, name))) || error;
-      });
+      const result = await session
+        .callTool(name, toolArguments, { signal: context.signal })
+        .catch(async (error: unknown) => {
+          const stopped = hasCode(error, 'unavailable') ? await findStopped(context, name) : null;
+          throw stopped ?? error;
+        });
       for (const part of result.content) {
         context.output.printLine(part.type === 'text' ? part.text : JSON.stringify(part, null, 2));
       }
