@@ -70,6 +70,7 @@ const ownIds = (run: Run): Promise<Record<Port, Ids>> =>
         ],
         ['/media/', { mediaId: media.id }],
         ['/ssh-hosts/', { hostId: host.id }],
+        ['/v1/models/', { model: `${kit.slug}__conform/parrot` }],
         ['/installations/', { id: kit.installationId }],
       ],
     };
@@ -189,6 +190,7 @@ const SHOWN: Readonly<Record<Port, Readonly<Record<string, string>>>> = {
     '/sessions/': '/sessions/{sessionId}/turns/{turnId}/calls/{callId}',
     '/media/': '/media/{mediaId}',
     '/ssh-hosts/': '/ssh-hosts/{hostId}',
+    '/v1/models/': '/v1/models/{model}',
   },
 };
 
