@@ -10,6 +10,7 @@ import {
   findValue,
   hasRow,
   listRows,
+  listValues,
   type PageQuery,
   type Positioned,
   planOnce,
@@ -180,14 +181,11 @@ export const pageOutputs = (
     query,
   );
 
-/** Those whose last piece did not come, in the order in which they began. */
-export const listUnfinishedOutputs = (
-  db: Queryable,
-  { sessionId, turnId }: TurnKey,
-): Promise<Pick<OutputRow, 'id' | 'pieces' | 'isHeld' | 'isStreamed'>[]> =>
-  listRows(
+/** The ids of those whose last piece did not come, in the order in which they began. */
+export const listUnfinishedOutputs = (db: Queryable, { sessionId, turnId }: TurnKey): Promise<string[]> =>
+  listValues(
     db,
-    `SELECT id, pieces, is_held AS "isHeld", is_streamed AS "isStreamed" FROM turn_outputs
+    `SELECT id FROM turn_outputs
       WHERE session_id = $1 AND turn_id = $2 AND state = 'open' AND pieces > 0 ORDER BY turn_outputs.position`,
     [sessionId, turnId],
   );

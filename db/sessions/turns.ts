@@ -55,6 +55,7 @@ export interface TurnRow {
   /** The runtime that holds the lease. */
   readonly runtime: string;
   readonly leaseUntil: string;
+  readonly leaseSeconds: number;
   readonly isLeased: boolean;
   readonly openedAt: string;
   readonly endedAt: string | null;
@@ -63,10 +64,8 @@ export interface TurnRow {
   readonly message: TurnMessage | null;
 }
 
-type GivenField = 'id' | 'sender' | 'trigger' | 'digest' | 'systemPrompt' | 'model' | 'runtime';
-export interface NewTurn extends Pick<TurnRow, GivenField> {
-  readonly leaseSeconds: number;
-}
+type GivenField = 'id' | 'sender' | 'trigger' | 'digest' | 'systemPrompt' | 'model' | 'runtime' | 'leaseSeconds';
+export type NewTurn = Pick<TurnRow, GivenField>;
 
 /** The first values of each statement that writes a new turn. */
 const listTurnValues = (sessionId: string, turn: NewTurn) => [
@@ -85,18 +84,25 @@ export const MESSAGE_OF_TURN = `(SELECT json_build_object('id', m.id, 'role', m.
     FROM session_messages m WHERE m.session_id = turns.session_id AND m.id = turns.id)`;
 export const TURN = `turns.id, turns.session_id AS "sessionId", turns.account_id AS "accountId", turns.state, turns.sender, turns.trigger,
   turns.digest, turns.system_prompt AS "systemPrompt", turns.model, turns.judgement, turns.runtime,
-  turns.lease_until AS "leaseUntil", turns.lease_until >= now() AS "isLeased", turns.opened_at AS "openedAt",
+  turns.lease_until AS "leaseUntil", turns.lease_seconds AS "leaseSeconds", turns.lease_until >= now() AS "isLeased", turns.opened_at AS "openedAt",
   turns.ended_at AS "endedAt", turns.reply_id AS "replyId"`;
-const LEASE_END = (seconds: string): string => `now() + make_interval(secs => ${seconds})`;
+/**
+ * Part of `lease_seconds`. A renewed lease lasts for `lease_seconds` and two of these parts. A step renews it if less than
+ * `lease_seconds` and one part is left, so that most steps write nothing here, and steps shorter than one part need no renewal at
+ * their end.
+ */
+export const LEASE_SPARE_PART = 0.25;
+const LEASE_END = (seconds: string): string =>
+  `now() + make_interval(secs => ${1 + 2 * LEASE_SPARE_PART} * ${seconds})`;
 
 const OPEN = `session_id = $1 AND id = $2 AND state = 'open'`;
 /**
  * The head of every step's statement. `held` has the turn `$2` of session `$1` if it is open and the runtime `$3` has its lease
- * or gets one that has expired. Without a row, the step is refused. A lease is renewed when half of it is over, so that most
- * steps write no more than they must.
+ * or gets one that has expired. Without a row, the step is refused.
  */
 export const HOLD_TURN = `WITH kept AS (
-    SELECT * FROM turns WHERE ${OPEN} AND runtime = $3 AND lease_until > now() + make_interval(secs => lease_seconds / 2.0)),
+    SELECT * FROM turns WHERE ${OPEN} AND runtime = $3
+       AND lease_until > now() + make_interval(secs => ${1 + LEASE_SPARE_PART} * lease_seconds)),
   renewed AS (
     UPDATE turns SET runtime = $3, lease_until = ${LEASE_END('lease_seconds')}
      WHERE ${OPEN} AND (runtime = $3 OR lease_until < now()) AND NOT EXISTS (SELECT 1 FROM kept) RETURNING turns.*),
@@ -105,13 +111,20 @@ export const HOLD_TURN = `WITH kept AS (
 /**
  * Writes a new turn, or finds the one with this id. The runtime gets the lease if it is free.
  *
+ * @param hasText false: the request is for the message that the turn or the transcript has
  * @returns null: the session was deleted
  * @throws Problem `quota_exceeded`
  */
-export function claimTurn(pool: Pool, sessionId: string, turn: NewTurn): Promise<TurnRow | null> {
+export function claimTurn(pool: Pool, sessionId: string, turn: NewTurn, hasText = true): Promise<TurnRow | null> {
   const isFree = '(turns.runtime = excluded.runtime OR turns.lease_until < now())';
   // Nothing was judged yet: the last request counts.
   const isUnjudged = `${isFree} AND turns.state = 'judging'`;
+  const isSameOpen = `${isFree} AND turns.state = 'open'
+    AND (turns.digest = excluded.digest OR NOT $10::boolean AND turns.trigger = excluded.trigger)`;
+  // A newer release of a runtime replaces them. A runtime that only renews its lease omits them.
+  const setGiven = (column: string): string =>
+    `${column} = CASE WHEN ${isUnjudged} OR ${isSameOpen} AND excluded.${column} NOT IN ('', turns.${column})
+       THEN excluded.${column} ELSE turns.${column} END`;
   return findRow<TurnRow>(
     pool,
     `INSERT INTO turns (session_id, id, account_id, sender, trigger, digest, system_prompt, model, runtime, lease_seconds, lease_until)
@@ -121,14 +134,13 @@ export function claimTurn(pool: Pool, sessionId: string, turn: NewTurn): Promise
        digest = CASE WHEN ${isUnjudged} THEN excluded.digest ELSE turns.digest END,
        sender = CASE WHEN ${isUnjudged} THEN excluded.sender ELSE turns.sender END,
        trigger = CASE WHEN ${isUnjudged} THEN excluded.trigger ELSE turns.trigger END,
-       -- A turn may be opened without them: the next runtime that takes it sets them.
-       system_prompt = CASE WHEN ${isUnjudged} OR ${isFree} AND turns.system_prompt = '' THEN excluded.system_prompt ELSE turns.system_prompt END,
-       model = CASE WHEN ${isUnjudged} OR ${isFree} AND turns.model = '' THEN excluded.model ELSE turns.model END,
+       ${setGiven('system_prompt')},
+       ${setGiven('model')},
        runtime = CASE WHEN ${isFree} THEN excluded.runtime ELSE turns.runtime END,
        lease_seconds = CASE WHEN ${isFree} THEN excluded.lease_seconds ELSE turns.lease_seconds END,
        lease_until = CASE WHEN ${isFree} THEN excluded.lease_until ELSE turns.lease_until END
      RETURNING ${TURN}, ${MESSAGE_OF_TURN} AS message`,
-    listTurnValues(sessionId, turn),
+    [...listTurnValues(sessionId, turn), hasText],
   ).catch(throwQuotaProblem);
 }
 
@@ -179,34 +191,34 @@ export function openJudgedTurn(
 
 const OPEN_TURN = `WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
   opened AS (
-    UPDATE turns SET state = 'open', judgement = $4 FROM s
+    UPDATE turns SET state = 'open', judgement = $4, lease_until = ${LEASE_END('lease_seconds')} FROM s
      WHERE turns.session_id = s.id AND turns.id = $2 AND turns.runtime = $3 AND turns.state = 'judging'
-     RETURNING s.account_id)`;
+     RETURNING s.account_id, lease_until)`;
 
 /**
  * Opens a judged turn and adds its message to the transcript.
  *
- * @returns false: another runtime has the lease meanwhile, or the turn is gone
+ * @returns the end of the lease; null: another runtime has the lease meanwhile, or the turn is gone
  * @throws Problem `quota_exceeded`
  */
-export async function openTurnWithMessage(
+export function openTurnWithMessage(
   pool: Pool,
   { sessionId, turnId }: TurnKey,
   runtime: string,
   judged: Judgement,
   message: JudgedMessage,
-): Promise<boolean> {
-  const opened = findValue(
+): Promise<string | null> {
+  const leaseUntil = findValue<string>(
     pool,
     `${OPEN_TURN},
      added AS (
        INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement, waits)
        SELECT $1, account_id, $2, 'user', $5, $6, $4, false FROM opened ON CONFLICT DO NOTHING RETURNING account_id),
      notified AS (${NOTIFY_READERS_SQL})
-     SELECT (SELECT count(*) FROM opened)::int AS opened, (SELECT count(*) FROM notified) AS notified`,
+     SELECT (SELECT lease_until FROM opened) AS "leaseUntil", (SELECT count(*) FROM notified) AS notified`,
     [sessionId, turnId, runtime, JSON.stringify(judged), message.text, JSON.stringify(message.data)],
   );
-  return (await opened.catch(throwQuotaProblem)) === 1;
+  return leaseUntil.catch(throwQuotaProblem);
 }
 
 /**
@@ -214,6 +226,7 @@ export async function openTurnWithMessage(
  * that was not judged before, the summaries that were made of it are removed.
  *
  * @param message as it was judged now; null: it stays as it was judged before
+ * @returns as `openTurnWithMessage`
  */
 export function openTurnOfMessage(
   pool: Pool,
@@ -221,11 +234,11 @@ export function openTurnOfMessage(
   runtime: string,
   judged: Judgement,
   message: Pick<TurnMessage, 'text' | 'data'> | null,
-): Promise<boolean> {
+): Promise<string | null> {
   return inTransaction(pool, async (tx) => {
     // A summary that is being added is either seen here, or sees the judgement.
     await lockSession(tx, sessionId);
-    const opened = await findValue(
+    return findValue<string>(
       tx,
       `${OPEN_TURN},
        marked AS (
@@ -233,7 +246,7 @@ export function openTurnOfMessage(
           WHERE m.session_id = $1 AND m.id = $2 AND $8 RETURNING m.position),
        forgotten AS (
          DELETE FROM session_summaries s USING marked WHERE $7 AND s.session_id = $1 AND s.up_to >= marked.position)
-       SELECT count(*)::int FROM opened`,
+       SELECT lease_until FROM opened`,
       [
         sessionId,
         turnId,
@@ -245,7 +258,6 @@ export function openTurnOfMessage(
         message !== null,
       ],
     );
-    return opened === 1;
   });
 }
 

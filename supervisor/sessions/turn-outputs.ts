@@ -15,6 +15,7 @@ import {
   holdNewOutput,
   type JudgedOutput as JudgedOutputRow,
   listPieces,
+  listUnfinishedOutputs,
   type OutputKey,
   type OutputRow,
   type PieceRow,
@@ -243,27 +244,28 @@ async function findRepeated(
 }
 
 /** Judges outputs whose last piece did not come. @returns `cancel` if a required plugin did not run, so that one stays open */
-export async function finishOutputs(
-  services: SessionServices,
-  turn: TurnStep,
-  outputs: readonly Pick<OutputRow, 'id' | 'pieces' | 'isStreamed' | 'isHeld'>[],
-  target: string,
-): Promise<Verdict> {
-  for (const { id, pieces, isStreamed, isHeld } of outputs) {
+export async function finishOutputs(services: SessionServices, turn: TurnStep, target: string): Promise<Verdict> {
+  for (const id of await listUnfinishedOutputs(services.pool, turn.key)) {
     const step = toOutputStep(turn, id);
-    const { state, ...verdict } = await withLock(services, step.key, async () => {
-      await requireHeldTurn(services.pool, step.key, step.runtime);
-      const rows = await listPieces(services.pool, step.key);
-      if (isStreamed && !isHeld && rows.every(({ judgement }) => judgement !== null)) {
-        const last = { piece: pieces, text: '', attachments: [], target, done: true, digest: '' };
-        return judgeKnownPiece(services, step, last);
-      }
-      const output = joinPieces(rows, pieces);
-      return judgeOutput(services, step, { ...output, attachments: [], target, digest: '' });
-    });
-    if (state === 'open') return verdict;
+    const answer = await withLock(services, step.key, () => finishOutput(services, step, target));
+    if (answer?.state === 'open') return answer;
   }
   return CONTINUE;
+}
+
+/** Null: its last piece came meanwhile. */
+async function finishOutput(services: SessionServices, step: OutputStep, target: string): Promise<OutputAnswer | null> {
+  const { pool } = services;
+  const output = await findOutput(pool, step.key);
+  if (output?.state !== 'open') return null;
+  await requireHeldTurn(pool, step.key, step.runtime);
+  const { pieces, isStreamed, isHeld } = output;
+  const rows = await listPieces(pool, step.key);
+  if (isStreamed && !isHeld && rows.every(({ judgement }) => judgement !== null)) {
+    const last = { piece: pieces, text: '', attachments: [], target, done: true, digest: '' };
+    return judgeKnownPiece(services, step, last);
+  }
+  return judgeOutput(services, step, { ...joinPieces(rows, pieces), attachments: [], target, digest: '' });
 }
 
 interface CompleteOutput extends Omit<WholeOutput, 'id' | 'isShown' | 'isNew'> {

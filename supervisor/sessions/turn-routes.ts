@@ -16,6 +16,7 @@ import { abortWhenClosed } from './closed-requests.ts';
 import { CALL_BODY_MAX_BYTES, requireSession, type SessionServices, sessionParams } from './session-services.ts';
 import { answerOwnCall, callToolInTurn, describeCall, requireCall } from './tool-journal.ts';
 import type { TurnStep } from './turn-answers.ts';
+import { holdDuring } from './turn-lease.ts';
 import { sendPiece, sendWholeOutput } from './turn-outputs.ts';
 import { readPrompt } from './turn-prompt.ts';
 import {
@@ -56,8 +57,8 @@ const shapes = {
   open: {
     summary: 'Opens a turn: judges a message and adds it to the transcript',
     details:
-      'Runs the hook `inboundMessage`. A message of a channel, a reminder or another agent was judged when it arrived; only required plugins that were installed, changed or required since judge it again. A repeated request with the same id returns the same turn, and judges nothing twice. Another runtime gets 409 `turn_held` until the lease has expired. With `prompt`, the response includes the input for the model, which saves a request.',
-    problems: ['turn_held', 'id_reused', 'quota_exceeded'],
+      'Runs the hook `inboundMessage`. A message of a channel, a reminder or another agent was judged when it arrived; only required plugins that were installed, changed or required since judge it again. A repeated request with the same id returns the same turn, and judges nothing twice. It may omit `text`. A `systemPrompt` or `model` in it replaces the earlier one of an open turn, and its `leaseSeconds` applies from then on. Another runtime gets 409 `turn_held` until the lease has expired. With `prompt`, the response includes the input for the model, which saves a request.',
+    problems: ['turn_held', 'turn_ended', 'id_reused', 'quota_exceeded'],
     headers: runtimeHeaders,
     params: sessionParams,
     body: newTurn,
@@ -151,7 +152,7 @@ const shapes = {
   end: {
     summary: 'Ends a turn, and sends its last output to the session’s channel',
     details:
-      'If a plugin cancels the text, the turn stays open: end it with another text, or without one. A repeated request returns the same response and sends nothing twice. With `reply: false`, nothing is sent.',
+      'Outputs whose last piece did not come are completed first, so that they precede the text. If a plugin cancels the text, the turn stays open: end it with another text, or without one. A repeated request returns the same response and sends nothing twice. With `reply: false`, nothing is sent.',
     problems: [...STEP_PROBLEMS, 'id_reused', 'quota_exceeded'],
     ...step,
     body: endBody,
@@ -171,6 +172,14 @@ export function turnRoutes(services: SessionServices): FastifyPluginAsyncZod {
   const readStep = async (request: FastifyRequest, params: z.infer<typeof turnParams>): Promise<TurnStep> => {
     const session = await requireSession(services, requireCaller(request), params);
     return { session, key: { sessionId: session.id, turnId: params.turnId }, runtime: readRuntime(request) };
+  };
+  const takeStep = async <T>(
+    request: FastifyRequest,
+    params: z.infer<typeof turnParams>,
+    take: (step: TurnStep) => Promise<T>,
+  ): Promise<T> => {
+    const turn = await readStep(request, params);
+    return holdDuring(services.pool, turn, () => take(turn));
   };
   return async (app) => {
     groupRoutes(app, 'Turns');
@@ -210,23 +219,24 @@ export function turnRoutes(services: SessionServices): FastifyPluginAsyncZod {
     app.get(
       '/sessions/:sessionId/turns/:turnId/prompt',
       { config: { runsPlugins: true }, schema: shapes.prompt },
-      async (request) => readPrompt(services, await readStep(request, request.params), request.query),
+      (request) => takeStep(request, request.params, (turn) => readPrompt(services, turn, request.query)),
     );
 
-    app.post('/sessions/:sessionId/turns/:turnId/prompt', { schema: shapes.promptWith }, async (request) =>
-      readPrompt(services, await readStep(request, request.params), request.body),
+    app.post('/sessions/:sessionId/turns/:turnId/prompt', { schema: shapes.promptWith }, (request) =>
+      takeStep(request, request.params, (turn) => readPrompt(services, turn, request.body)),
     );
 
     app.post(
       '/sessions/:sessionId/turns/:turnId/calls/:callId',
       { bodyLimit: CALL_BODY_MAX_BYTES, config: { anyPropertyNames: true }, schema: shapes.call },
       async (request, reply) => {
-        const { session, key, runtime } = await readStep(request, request.params);
         const { callId } = request.params;
         const { name, arguments: args, own: isOwn, attempt = randomUUIDv7(), keepRunning } = request.body;
         const signal = keepRunning ? undefined : abortWhenClosed(reply);
-        const call = { callId, name, arguments: args, isOwn, attempt, runtime, signal };
-        const outcome = await callToolInTurn(services, session, key, call);
+        const call = { callId, name, arguments: args, isOwn, attempt, signal };
+        const outcome = await takeStep(request, request.params, ({ session, key, runtime }) =>
+          callToolInTurn(services, session, key, { ...call, runtime }),
+        );
         if ('result' in outcome) return outcome.result;
         return reply.code(202).send({ callId, name, ...outcome });
       },
@@ -235,9 +245,9 @@ export function turnRoutes(services: SessionServices): FastifyPluginAsyncZod {
     app.post(
       '/sessions/:sessionId/turns/:turnId/calls/:callId/result',
       { bodyLimit: CALL_BODY_MAX_BYTES, config: { anyPropertyNames: true }, schema: shapes.ownResult },
-      async (request) => {
+      (request) => {
         const answer = { callId: request.params.callId, result: request.body };
-        return answerOwnCall(services, await readStep(request, request.params), answer);
+        return takeStep(request, request.params, (turn) => answerOwnCall(services, turn, answer));
       },
     );
 
@@ -253,16 +263,17 @@ export function turnRoutes(services: SessionServices): FastifyPluginAsyncZod {
       return describeCall(services, key, await requireCall(services, callKey));
     });
 
-    app.post('/sessions/:sessionId/turns/:turnId/output', { schema: shapes.output }, async (request) => {
-      const turn = await readStep(request, request.params);
+    app.post('/sessions/:sessionId/turns/:turnId/output', { schema: shapes.output }, (request) => {
       const { piece, done, isShown, ...output } = request.body;
-      return piece === undefined
-        ? sendWholeOutput(services, turn, { ...output, isShown })
-        : sendPiece(services, turn, { piece, done, ...output });
+      return takeStep(request, request.params, (turn) =>
+        piece === undefined
+          ? sendWholeOutput(services, turn, { ...output, isShown })
+          : sendPiece(services, turn, { piece, done, ...output }),
+      );
     });
 
-    app.post('/sessions/:sessionId/turns/:turnId/end', { schema: shapes.end }, async (request) =>
-      endTurnWith(services, await readStep(request, request.params), request.body),
+    app.post('/sessions/:sessionId/turns/:turnId/end', { schema: shapes.end }, (request) =>
+      takeStep(request, request.params, (turn) => endTurnWith(services, turn, request.body)),
     );
   };
 }

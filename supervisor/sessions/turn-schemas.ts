@@ -105,7 +105,9 @@ export const newTurn = jsonBody({
   from: z.string().min(1).max(FROM_MAX_CHARS).default('user').describe('The name of the sender that plugins see.'),
   text: storedText(TEXT_MAX_CHARS)
     .optional()
-    .describe('Default: the text of the message with this id in the transcript, such as a message of a channel.'),
+    .describe(
+      'Default: the text of the message with this id in the transcript, such as a message of a channel or of a turn that you open again. `from` and `attachments` are then those of the message, too.',
+    ),
   attachments: attachments.default([]),
   trigger: trigger.describe('The cause of the turn. Plugins see it in every hook of the turn.'),
   systemPrompt: storedText(TEXT_MAX_CHARS).default('').describe('Default: the instructions of the account’s agent.'),
@@ -115,7 +117,9 @@ export const newTurn = jsonBody({
     .min(1)
     .max(LEASE_MAX_S)
     .default(LEASE_DEFAULT_S)
-    .describe('Duration of the lease: after each step, the turn belongs to the runtime for this time.'),
+    .describe(
+      'Duration of the lease: the turn belongs to the runtime during each step and for this time after it. The lease ends at most half of this time later.',
+    ),
   prompt: z
     .union([z.boolean(), z.object(promptFields)])
     .default(false)
@@ -158,7 +162,10 @@ export const turnResource = z
       })
       .nullable()
       .describe('The message after the plugins’ changes. Null: a plugin cancelled it, or it was removed.'),
-    lease: z.strictObject({ runtime: z.string(), until: timestamp }),
+    lease: z.strictObject({
+      runtime: z.string(),
+      until: timestamp.describe('Until then, no other runtime can continue the turn.'),
+    }),
     openedAt: timestamp,
     endedAt: timestamp.nullable(),
     replyId: z

@@ -7,7 +7,6 @@ import type { Session } from '../../db/sessions/sessions.ts';
 import {
   findLastOutput,
   type JudgedOutput,
-  listUnfinishedOutputs,
   type OutputKey,
   passLastOutput,
   passOutput,
@@ -20,6 +19,7 @@ import {
   forgetTurn,
   hasTurnOrMessage,
   type Judgement,
+  LEASE_SPARE_PART,
   type NewTurn,
   openJudgedTurn,
   openTurnOfMessage,
@@ -51,6 +51,7 @@ import {
   type TurnStep,
   type Verdict,
 } from './turn-answers.ts';
+import { holdDuring } from './turn-lease.ts';
 import { finishOutputs, requireNewOutput, sendWholeOutput } from './turn-outputs.ts';
 import { buildPrompt, type ConversationRows, readConversationRows } from './turn-prompt.ts';
 import type { OpenedTurn, TurnAnswer, TurnEnd, TurnRequest } from './turn-schemas.ts';
@@ -65,7 +66,7 @@ const SMALL_PROMPT_CHARS = 8_192;
  * Judges a message, adds it to the transcript and opens the turn that answers it. A repeated call with the same id returns the
  * same turn and judges nothing twice.
  *
- * @throws Problem `turn_held`, `id_reused`, `not_found`, `quota_exceeded`
+ * @throws Problem `turn_held`, `turn_ended`, `id_reused`, `not_found`, `quota_exceeded`
  */
 export async function openTurn(
   services: SessionServices,
@@ -79,7 +80,9 @@ export async function openTurn(
   );
   const turn = { ...describeTurn(row), ...(stopped ? describeCancelled(stopped) : {}) };
   if (!prompt || row.state !== 'open') return turn;
-  return { ...turn, prompt: await buildPrompt(services, session, row, prompt, conversation) };
+  const step = { key: { sessionId: session.id, turnId: row.id }, runtime };
+  const build = () => buildPrompt(services, session, row, prompt, conversation);
+  return { ...turn, prompt: await holdDuring(services.pool, step, build) };
 }
 
 interface JudgedTurn {
@@ -114,14 +117,18 @@ async function claimAndJudge(
     conversation?.catch(() => undefined);
     const openedAt = performance.now();
     const row = await openNewTurn(services, session, turn, judged);
-    if (row) services.untouchedTurns.add(key, runtime, openedAt + (turn.leaseSeconds * 1_000) / 2);
+    if (row) services.untouchedTurns.add(key, runtime, openedAt + turn.leaseSeconds * 1_000 * LEASE_SPARE_PART);
     if (row) return { row, ...(conversation ? { conversation } : {}) };
   }
-  const claimed = await claimTurn(pool, session.id, turn);
+  const hasText = text !== undefined;
+  const claimed = await claimTurn(pool, session.id, turn, hasText);
   if (!claimed) throw new Problem('not_found', 'You have no session with this id.');
   const isOver = claimed.state !== 'judging' && claimed.state !== 'open';
   if (claimed.runtime !== runtime && !isOver) throw createHeldProblem(claimed);
-  if (claimed.digest !== digest) throw createReusedProblem('a turn');
+  if (claimed.state === 'cleared') throw await explainRefusal(pool, key);
+  // Without a text, the request is for the message of the turn, which plugins may have changed.
+  const isSame = claimed.digest === digest || (!hasText && claimed.trigger === trigger);
+  if (!isSame) throw createReusedProblem('a turn');
   await services.faultPoint('turn.claimed');
   if (claimed.state !== 'judging') return { row: claimed };
   return judgeClaimed(services, session, key, request, claimed, judged).catch((error) =>
@@ -187,8 +194,9 @@ async function judgeClaimed(
   if (known && known.role !== 'user') throw createReusedProblem('a message of the transcript');
   if (known?.judgement && !(await hasNewRequiredPlugin(services, session, known))) {
     // A channel's message was judged when it came in.
-    if (!(await openTurnOfMessage(pool, key, runtime, known.judgement, null))) throw await explainRefusal(pool, key);
-    return { row: { ...claimed, state: 'open', judgement: known.judgement } };
+    const leaseUntil = await openTurnOfMessage(pool, key, runtime, known.judgement, null);
+    if (leaseUntil === null) throw await explainRefusal(pool, key);
+    return { row: { ...claimed, state: 'open', leaseUntil, judgement: known.judgement } };
   }
   const judged =
     judgedBefore && !known
@@ -203,13 +211,13 @@ async function judgeClaimed(
   }
   const { text } = message;
   const data = describeData({ ...message, id: request.id });
-  const opened = known
+  const leaseUntil = known
     ? await openTurnOfMessage(pool, key, runtime, judgement, { text, data: keepJudgedFiles(known, message) })
     : await openTurnWithMessage(pool, key, runtime, judgement, { text, data });
-  if (!opened) throw await explainRefusal(pool, key);
+  if (leaseUntil === null) throw await explainRefusal(pool, key);
   await services.faultPoint('turn.opened');
   const kept: TurnMessage = { id: request.id, role: 'user', text, data, judgement };
-  return { row: { ...claimed, state: 'open', judgement, message: kept } };
+  return { row: { ...claimed, state: 'open', leaseUntil, judgement, message: kept } };
 }
 
 /** Whether a plugin that the user requires by now may not have judged the message when it came in. */
@@ -278,16 +286,25 @@ export async function requireTurn({ pool }: SessionServices, key: TurnKey): Prom
 }
 
 /**
- * Judges and adds the last text, ends the turn, and sends its last output to the channel of the session. A text that a
- * plugin cancels leaves the turn open, so that the agent can end it with other words.
+ * Completes the outputs whose last piece did not come, judges and adds the last text, ends the turn, and sends its last output to
+ * the channel of the session. A text that a plugin cancels leaves the turn open, so that the agent can end it with other words.
  *
  * @throws Problem `turn_held`, `turn_ended`, `id_reused`, `not_found`, `quota_exceeded`
  */
-export async function endTurnWith(services: SessionServices, step: TurnStep, end: TurnEnd): Promise<TurnAnswer> {
+export function endTurnWith(services: SessionServices, step: TurnStep, end: TurnEnd): Promise<TurnAnswer> {
+  // Of several requests at once, the first one ends the turn. Other locks begin with the id of a session, so no key is the same.
+  const lock = `end ${step.key.sessionId} ${step.key.turnId}`;
+  return services.turnLocks.run(lock, () => endLockedTurn(services, step, end));
+}
+
+async function endLockedTurn(services: SessionServices, step: TurnStep, end: TurnEnd): Promise<TurnAnswer> {
   const { pool } = services;
   const { session, key, runtime } = step;
   let ended: TurnRow | null = null;
   const isNew = services.untouchedTurns.take(key, runtime) && session.channelId === null;
+  // Open outputs precede the last text, which is not added while one of them cannot be judged.
+  const finished = isNew ? CONTINUE : await finishOutputs(services, step, end.target);
+  if (finished.action === 'cancel') return describeOpenTurn(services, key, finished);
   // Without a channel, one statement adds the text and ends the turn.
   const save = async (output: OutputKey, row: JudgedOutput): Promise<boolean> => {
     if (session.channelId !== null || row.text === '') return passOutput(pool, output, runtime, row);
@@ -320,8 +337,8 @@ async function describeOpenTurn(
 async function endWithReply(services: SessionServices, step: TurnStep, end: TurnEnd): Promise<TurnAnswer> {
   const { pool } = services;
   const { session, key, runtime } = step;
-  // The transcript must have what was shown of texts that were streamed and not ended.
-  const verdict = await finishOutputs(services, step, await listUnfinishedOutputs(pool, key), end.target);
+  // Pieces may have come while the last text was judged.
+  const verdict = await finishOutputs(services, step, end.target);
   if (verdict.action === 'cancel') return describeOpenTurn(services, key, verdict);
   const reply = await findLastOutput(pool, key);
   const isSent = end.reply && session.channelId !== null;

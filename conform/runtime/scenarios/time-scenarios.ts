@@ -7,8 +7,8 @@ const RESUME =
   'Open the turn again with the id of its message: when the lease has expired, any runtime may go on with it.';
 const REMINDER =
   'Open the turn of the reminder with the id of its message and the trigger `schedule`, after the turn before.';
-/** The longest lease that a runtime can ask for. Seconds. */
-const LEASE_MAX_S = 3_600;
+/** The longest that a lease lasts after a step: half as long again as the longest `leaseSeconds`. Seconds. */
+const LEASE_MAX_S = 5_400;
 const HOUR_S = 3_600;
 const never = new Promise<void>(() => undefined);
 

@@ -70,6 +70,13 @@ async function transcript(fixture: SupervisorFixture, session: string) {
   return items as { id: string; role: string; text: string; data?: object; judgement?: object }[];
 }
 
+/** As if a time had passed. */
+const letLeasePass = (fixture: SupervisorFixture, session: string, seconds: number) =>
+  fixture.pool.query(`UPDATE turns SET lease_until = lease_until - make_interval(secs => $2) WHERE session_id = $1`, [
+    session,
+    seconds,
+  ]);
+
 /** As if its runtime had been silent for longer than the lease. */
 const expireLease = (fixture: SupervisorFixture, session: string) =>
   fixture.pool.query(`UPDATE turns SET lease_until = now() - interval '1 second' WHERE session_id = $1`, [session]);
@@ -107,6 +114,76 @@ t.test('a turn that was just opened ends although a piece comes while its last t
   t.match(ended, { status: 200, body: { state: 'ended' } });
   t.match((await transcript(fixture, session)).map(({ text }) => text).sort(), ['hello', 'hi', 'so far']);
 });
+
+t.test('the end of a turn adds the text of an open output before the last text', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hi', trigger: 'user' });
+  await turn('POST', '/t1/output', { id: 'o1', piece: 0, text: 'first' });
+  t.match((await turn('POST', '/t1/end', { text: 'bye', outputId: 'o2' })).body, { state: 'ended', replyId: 'o2' });
+  t.same(
+    (await transcript(fixture, session)).map(({ text }) => text),
+    ['hi', 'first', 'bye'],
+  );
+});
+
+t.test('a last text is not added while a required guard cannot judge an open output', async (t) => {
+  const fixture = shared.withNewAccount();
+  const slug = `strict-${fixture.account}`;
+  const code = `let isThrown = false;
+    middleware.outboundMessage = ({ message: { text } }) => {
+      if (text !== 'THROW' || isThrown) return;
+      isThrown = true;
+      throw new Error('x');
+    };`;
+  await fixture.install({ slug, code, required: true });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hi', trigger: 'user' });
+  await turn('POST', '/t1/output', { id: 'o1', piece: 0, text: 'THROW' });
+  const stopped = { action: 'cancel', isFinal: false, state: 'open', cancelledBy: slug };
+  t.match((await turn('POST', '/t1/end', { text: 'bye' })).body, stopped);
+  t.match((await turn('POST', '/t1/end', { text: 'other words' })).body, { action: 'continue', state: 'ended' });
+  t.same(
+    (await transcript(fixture, session)).filter(({ role }) => role !== 'notice').map(({ text }) => text),
+    ['hi', 'THROW', 'other words'],
+  );
+});
+
+t.test(
+  'a turn that several requests end at once ends with one text, and each of them is answered for its own',
+  async (t) => {
+    const fixture = shared.withNewAccount();
+    await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
+    const session = await fixture.session();
+    const turn = asRuntime(fixture, session, 'r1');
+    const endAtOnce = (id: string, texts: readonly string[]) =>
+      Promise.all(texts.map((text) => turn('POST', `/${id}/end`, { text, outputId: `${id} ${text}` })));
+    for (let round = 0; round < 10; round += 1) {
+      const id = `t${round}`;
+      await turn('POST', '', { id, text: 'hi', trigger: 'user' });
+      await turn('POST', `/${id}/output`, { id: `${id} piece`, piece: 0, text: 'open piece ' });
+      const replies = await endAtOnce(id, ['bye', 'bye', 'bye']);
+      t.match(replies[0], { status: 200, body: { state: 'ended', replyId: `${id} bye` } });
+      for (const { status, body } of replies) t.same({ status, body }, { status: 200, body: replies[0]?.body });
+    }
+    for (const [id, isStreamed] of Object.entries({ streamed: true, whole: false })) {
+      await turn('POST', '', { id, text: 'hi', trigger: 'user' });
+      if (isStreamed) await turn('POST', `/${id}/output`, { id: `${id} piece`, piece: 0, text: 'open piece ' });
+      const before = (await transcript(fixture, session)).length;
+      const texts = Array.from({ length: 50 }, (_, n) => (n % 2 === 0 ? 'bye' : 'bye2'));
+      const replies = await endAtOnce(id, texts);
+      const [won] = replies.flatMap(({ status, body }) => (status === 200 ? [body.replyId] : []));
+      for (const [n, reply] of replies.entries()) {
+        const isWinner = `${id} ${texts[n]}` === won;
+        const ended = { status: 200, body: { state: 'ended', replyId: won } };
+        t.match(reply, isWinner ? ended : { status: 409, body: { code: 'turn_ended' } });
+      }
+      t.equal((await transcript(fixture, session)).length, before + (isStreamed ? 2 : 1));
+    }
+  },
+);
 
 t.test('a whole turn; every repeated step returns the same and judges nothing twice', async (t) => {
   const fixture = shared.withNewAccount();
@@ -351,9 +428,12 @@ t.test('ids are not for other requests, and late steps are refused', async (t) =
   );
   await fixture.call('POST', `/sessions/${session}/clear`, {});
   t.match(await turn('GET', '/t2/prompt'), late, 'a cleared turn does not go on');
-  t.match(await turn('POST', '', { id: 't2', text: 'now with a text', trigger: 'user' }), {
-    body: { state: 'cleared' },
-  });
+  t.match(
+    await turn('POST', '', { id: 't2', text: 'now with a text', trigger: 'user' }),
+    late,
+    'nor is it opened again',
+  );
+  t.match(await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' }), late, 'nor one that had ended');
   t.same(await transcript(fixture, session), [], 'and a late repetition brings nothing back');
   const other = shared.withNewAccount();
   const foreign = asRuntime(other, session, 'r1');
@@ -545,7 +625,7 @@ t.test('every tool call is judged before it runs, and its result before the agen
   await failAt('result');
   t.match(await call('d2', 1), {
     isError: true,
-    text: /The tool ran, but .* withheld its result: .*account requires it/,
+    text: /The tool ran, but its result is withheld: .*account requires it/,
   });
   await failAt('');
   t.match(await call('d2', 1), { isError: true }, 'it ran, and does not run again');
@@ -628,6 +708,111 @@ t.test('two runtimes: one holds a turn, and the other gets it when the lease has
   );
   const unnamed = await fixture.call('POST', `/sessions/${session}/turns`, { ...opening, id: 't2' });
   t.match(unnamed, { status: 201, body: { lease: { runtime: /without a name|token/ } } });
+});
+
+t.test('a turn belongs to its runtime for `leaseSeconds` after each step', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await fixture.session();
+  const [one, two] = [asRuntime(fixture, session, 'one'), asRuntime(fixture, session, 'two')];
+  const tool = { name: 'own', own: true };
+  for (const [n, [path, body]] of (
+    [
+      ['/prompt'],
+      ['/calls/c1', tool],
+      ['/calls/c1/result', { content: [] }],
+      ['/output', { id: 'o', text: 'so far' }],
+      ['/output', { id: 'o', piece: 0, text: 'so far' }],
+    ] as const
+  ).entries())
+    for (const passed of [1, 24, 26, 49, 51, 99]) {
+      const id = `${n} ${passed}`;
+      await one('POST', '', { id, text: 'hello', trigger: 'user', leaseSeconds: 100 });
+      if (path.endsWith('result')) await one('POST', `/${id}/calls/c1`, tool);
+      else await one('GET', `/${id}/prompt`);
+      await letLeasePass(fixture, session, passed);
+      const step = body ? { ...body, ...('id' in body ? { id: `${id} o` } : {}) } : undefined;
+      const { status } = await one(step ? 'POST' : 'GET', `/${id}${path}`, step);
+      t.ok(status < 300, `${path}: ${status}`);
+      const { lease } = (await one('GET', `/${id}`)).body.turn;
+      const seconds = (Date.parse(lease.until) - Date.now()) / 1_000;
+      t.ok(seconds > 99 && seconds < 151, `${path} after ${passed} s: the lease ends in ${seconds} s`);
+      await letLeasePass(fixture, session, 99);
+      const held = { status: 409, body: { code: 'turn_held' } };
+      t.match(await two('GET', `/${id}/prompt`), held, `${path} after ${passed} s`);
+      await letLeasePass(fixture, session, 52);
+      t.match(await two('GET', `/${id}/prompt`), { status: 200 });
+    }
+});
+
+t.test('a turn belongs to its runtime while a step runs, and afterwards', async (t) => {
+  const fixture = shared.withNewAccount();
+  const slug = `slow-${fixture.account}`;
+  const code = `const wait = () => new Promise((resolve) => setTimeout(resolve, 2_200));
+    tools.wait = { description: 'Waits', parameters: { type: 'object' },
+      handler: async () => { host.log('waiting'); await wait(); return 'done'; } };
+    middleware.inboundMessage = ({ message }) => message.text === 'slow' ? wait() : undefined;`;
+  await fixture.install({ slug, code });
+  const session = await fixture.session();
+  const [one, two] = [asRuntime(fixture, session, 'one'), asRuntime(fixture, session, 'two')];
+  const opening = { trigger: 'user', leaseSeconds: 1 };
+  await one('POST', '', { ...opening, id: 't1', text: 'hello' });
+  let isRunning = true;
+  const call = one('POST', '/t1/calls/c1', { name: `${slug}__wait` }).finally(() => {
+    isRunning = false;
+  });
+  await eventually(async () => (await fixture.readLog('waiting')).length === 1);
+  const held = { status: 409, body: { code: 'turn_held' } };
+  while (isRunning) {
+    t.match(await two('GET', '/t1/prompt'), held);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  t.match(await call, { status: 200, body: { isError: false } });
+  const readLease = async (id: string) => {
+    const { lease } = (await one('GET', `/${id}`)).body.turn;
+    return Date.parse(lease.until) - Date.now();
+  };
+  t.ok((await readLease('t1')) > 900, 'a whole lease is left');
+  const late = [{ id: 'late', role: 'user', text: 'slow' }];
+  await fixture.call('POST', `/sessions/${session}/messages`, { messages: late });
+  const { lease } = (await one('POST', '', { ...opening, id: 'late' })).body;
+  t.ok((await readLease('late')) > 900, 'also where the message was judged for longer');
+  t.equal(lease.until, (await one('GET', '/late')).body.turn.lease.until);
+});
+
+t.test('a turn is opened again without its text, also with another prompt and model', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
+  const session = await fixture.session();
+  const [one, two] = [asRuntime(fixture, session, 'one'), asRuntime(fixture, session, 'two')];
+  const opening = {
+    id: 't1',
+    from: 'bob',
+    text: 'pay with 4111',
+    trigger: 'user',
+    systemPrompt: 'Be brief.',
+    model: 'm1',
+  };
+  const opened = (await one('POST', '', opening)).body;
+  const readPrompt = async (runtime: Runtime) => (await runtime('GET', '/t1/prompt')).body;
+  t.match(await one('POST', '', { id: 't1', trigger: 'user' }), {
+    status: 201,
+    body: { action: 'continue', state: 'open', message: opened.message },
+  });
+  t.match(await readPrompt(one), { systemPrompt: 'Be brief. Be kind.', model: 'm1' }, 'what it omits stays');
+  const reused = { status: 409, body: { code: 'id_reused' } };
+  const newer = { systemPrompt: 'Be thorough.', model: 'm2' };
+  t.match(await one('POST', '', { id: 't1', trigger: 'agent', ...newer }), reused);
+  t.match(await one('POST', '', { ...opening, text: 'other', ...newer }), reused);
+  t.match(await two('POST', '', { id: 't1', trigger: 'user', ...newer }), { body: { code: 'turn_held' } });
+  t.match(await readPrompt(one), { systemPrompt: 'Be brief. Be kind.', model: 'm1' }, 'refused, it changes nothing');
+  await expireLease(fixture, session);
+  const { prompt } = (await two('POST', '', { id: 't1', trigger: 'user', prompt: true, ...newer })).body;
+  t.match(prompt, { systemPrompt: 'Be thorough. Be kind.', model: 'm2', messages: [{ text: 'pay with [card]' }] });
+  t.match((await two('POST', '', { ...opening, ...newer, systemPrompt: 'Be kind.' })).status, 201);
+  t.match(await readPrompt(two), { systemPrompt: 'Be kind. Be kind.', model: 'm2' });
+  t.equal((await fixture.readLog('inbound')).length, 1, 'its message is not judged again');
+  await two('POST', '/t1/end', {});
+  t.match((await two('POST', '', { id: 't1', trigger: 'user' })).body, { state: 'ended', message: opened.message });
 });
 
 t.test('a message that is sent twice at once is judged once', async (t) => {
