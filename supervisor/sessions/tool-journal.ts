@@ -224,7 +224,7 @@ export async function answerOwnCall(
 ): Promise<ToolResult> {
   const { pool, toolResultBytes } = services;
   const resultDigest = digestOf(result);
-  return services.turnLocks.run(`${turn.sessionId} ${turn.turnId} result ${callId}`, async () => {
+  return lockResult(services, { ...turn, callId }, async () => {
     const call = await requireCall(services, { ...turn, callId });
     if (call.answer && call.resultDigest === resultDigest) return readResult(call.answer);
     if (call.answer) throw createReusedProblem('a call that was answered');
@@ -239,12 +239,50 @@ export async function answerOwnCall(
     const noticeId = createNoticeId(turn.turnId, callId);
     const passed = await judgeResult(services, session, { ...judged, noticeId }, result, durationMs);
     await services.faultPoint('call.judged');
-    const answer = { result: passed.result };
-    const { data, ...message } = toToolMessage(key, { ...judged, judgement: passed.judgement }, answer);
-    // The adapters replace what their frameworks remember of it.
-    const marked = { ...message, data: { ...data, performedBy: 'runtime' } };
-    await saveAnswer(services, key, answer, marked, resultDigest);
+    const made = { ...judged, judgement: passed.judgement };
+    await saveOwnAnswer(services, key, made, passed.result, resultDigest);
     return passed.result;
+  });
+}
+
+/** Of one call, one result at a time: the runtime may send one while it aborts the call. */
+const lockResult = <T>(
+  { turnLocks }: SessionServices,
+  { sessionId, turnId, callId }: Omit<CallKey, 'digest'>,
+  work: () => Promise<T>,
+): Promise<T> => turnLocks.run(`${sessionId} ${turnId} result ${callId}`, work);
+
+/** @param resultDigest null: the runtime sent no result */
+function saveOwnAnswer(
+  services: SessionServices,
+  key: CallKey,
+  made: Parameters<typeof toToolMessage>[1],
+  result: ToolResult,
+  resultDigest: string | null,
+): Promise<CallAnswer> {
+  const answer = { result };
+  const { data, ...message } = toToolMessage(key, made, answer);
+  // The adapters replace what their frameworks remember of it.
+  const marked = { ...message, data: { ...data, performedBy: 'runtime' } };
+  return saveAnswer(services, key, answer, marked, resultDigest);
+}
+
+const ABORTED = failedTool('The call was aborted: the runtime aborted it. The tool may have done a part of its work.');
+
+/**
+ * Aborts a call, and waits until it has ended. A call that the runtime performs ends here: the host cannot stop the runtime's work,
+ * and accepts no result of it any more.
+ *
+ * @throws Problem `not_found`
+ */
+export async function abortCall(services: SessionServices, call: Omit<CallKey, 'digest'>): Promise<CallRow> {
+  await services.runningCalls.abort(call, 'the runtime aborted it');
+  return lockResult(services, call, async () => {
+    const found = await requireCall(services, call);
+    if (found.answer || !found.handed) return found;
+    const made = { name: found.name, arguments: found.handed.arguments, judgement: OF_THE_HOST };
+    await saveOwnAnswer(services, { ...call, digest: found.digest }, made, ABORTED, null);
+    return requireCall(services, call);
   });
 }
 

@@ -14,7 +14,7 @@ import { groupRoutes } from '../../service/http/route-schema.ts';
 import { page, pageQuery, storedId } from '../../service/http/schemas.ts';
 import { abortWhenClosed } from './closed-requests.ts';
 import { CALL_BODY_MAX_BYTES, requireSession, type SessionServices, sessionParams } from './session-services.ts';
-import { answerOwnCall, callToolInTurn, describeCall, requireCall } from './tool-journal.ts';
+import { abortCall, answerOwnCall, callToolInTurn, describeCall, requireCall } from './tool-journal.ts';
 import type { TurnStep } from './turn-answers.ts';
 import { holdDuring } from './turn-lease.ts';
 import { sendPiece, sendWholeOutput } from './turn-outputs.ts';
@@ -136,7 +136,7 @@ const shapes = {
   abortCall: {
     summary: 'Aborts a call of a tool',
     details:
-      'Aborts the handler’s `signal`, and returns the call after it ended. A call that had ended before stays unchanged.',
+      'Aborts the handler’s `signal`, and returns the call after it ended. A call that the runtime performs ends with an error as its result: stop the work yourself, because its result is then refused with 409. A call that had ended before stays unchanged.',
     params: callParams,
     response: { 200: callResource },
   },
@@ -259,8 +259,7 @@ export function turnRoutes(services: SessionServices): FastifyPluginAsyncZod {
     app.delete('/sessions/:sessionId/turns/:turnId/calls/:callId', { schema: shapes.abortCall }, async (request) => {
       const { key } = await readStep(request, request.params);
       const callKey = { ...key, callId: request.params.callId };
-      await services.runningCalls.abort(callKey, 'the runtime aborted it');
-      return describeCall(services, key, await requireCall(services, callKey));
+      return describeCall(services, key, await abortCall(services, callKey));
     });
 
     app.post('/sessions/:sessionId/turns/:turnId/output', { schema: shapes.output }, (request) => {

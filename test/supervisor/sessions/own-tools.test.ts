@@ -97,6 +97,35 @@ t.test('a call is judged, handed to the runtime, and its result judged', async (
   t.match(await turn('POST', '/t1/calls/c4/result', result), { status: 409, body: { code: 'turn_ended' } });
 });
 
+t.test('a call that the runtime performs ends when it is aborted', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await fixture.session();
+  const turn = (method: 'GET' | 'POST' | 'DELETE', path: string, body?: object) =>
+    fixture.call(method, `/sessions/${session}/turns${path}`, body);
+  await turn('POST', '', { id: 't1', text: 'list', trigger: 'user' });
+  await turn('POST', '/t1/calls/c1', { name: 'list', arguments: { a: 1 }, own: true });
+  t.match((await turn('GET', '/t1/calls/c1')).body, { state: 'performing' });
+  const text = /aborted: the runtime aborted it/;
+  const aborted = await turn('DELETE', '/t1/calls/c1');
+  t.match(aborted, {
+    status: 200,
+    body: { state: 'answered', endedAt: String, result: { isError: true, content: [{ text }] } },
+  });
+  t.same((await turn('DELETE', '/t1/calls/c1')).body, aborted.body, 'again');
+  const late = { content: [{ type: 'text', text: 'late' }], isError: false };
+  t.match(await turn('POST', '/t1/calls/c1/result', late), { status: 409, body: { code: 'id_reused' } });
+  t.match(
+    (await turn('POST', '/t1/calls/c1', { name: 'list', arguments: { a: 1 }, own: true })).body,
+    aborted.body.result,
+  );
+  const { items } = (await fixture.call('GET', `/sessions/${session}/messages`)).body;
+  t.match(
+    items.filter(({ role }: { role: string }) => role === 'tool'),
+    [{ text, data: { callId: 'c1', arguments: { a: 1 }, isError: true, performedBy: 'runtime' } }],
+  );
+  t.equal(items.length, 2);
+});
+
 t.test('a known key replaces the groups of tools that are given, and no other field', async (t) => {
   const fixture = shared.withNewAccount();
   const start = (more: object) => fixture.call('POST', '/sessions', { agentId: 'a', key: 'k', ...more });
