@@ -7,10 +7,11 @@ import { stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
 import { localTools } from '../../pack/local-tools.ts';
 import { commands } from '../../sdk/cli/command-list.ts';
-import { exitCodes } from '../../sdk/cli/failure.ts';
+import { exitCodes, toFailure } from '../../sdk/cli/failure.ts';
 import { listRequested, proposeVersion } from '../../sdk/cli/next-version.ts';
 import type { Version } from '../../sdk/cli/rest-types.ts';
 import { renderTemplate, templates } from '../../sdk/cli/templates.ts';
+import { BulkheadError } from '../../sdk/session/transport.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { bulkhead } from './typed.ts';
 
@@ -259,6 +260,16 @@ t.test('help shows what each command prints and how it is piped', async (t) => {
   t.match(await help('login'), /\n {2}npm run -s token -- ann \| bulkhead login --url/);
   t.match(await help('logs'), /--json +print one JSON object a line/);
   t.match(await help('status'), /--json +print JSON$/m);
+});
+
+t.test('a hint follows a whole sentence, and does not say that waiting always helps', (t) => {
+  const detail = 'its code does not load; its own log says why';
+  const { message } = toFailure(new BulkheadError(503, { code: 'unavailable', detail }), 'http://localhost:4000');
+  t.match(
+    message,
+    `${detail}. Try again in a few seconds; \`bulkhead status\` says whether a plugin must be fixed first.`,
+  );
+  t.end();
 });
 
 t.test('with --json, a command that prints items prints a refusal as one line, too', async (t) => {
