@@ -41,7 +41,7 @@ export class HostCalls {
       const { value } = (await this.#supervisor.request('hostCall', call)) as { value?: unknown };
       return value;
     } catch (error) {
-      throw toPluginError(error as ResponseError<{ readonly code: string } | undefined>);
+      throw toPluginError(call.member, error as ResponseError<{ readonly code: string } | undefined>);
     }
   }
 
@@ -56,8 +56,12 @@ export class HostCalls {
   }
 }
 
-/** Copies the error, because a plugin could reach the library through the library's own error object. */
-function toPluginError({ message, data }: ResponseError<{ readonly code: string } | undefined>): Error {
-  const error = new Error(message);
-  return data ? Object.assign(error, { code: data.code }) : error;
+/**
+ * Copies the error, because a plugin could reach the library through the library's own error object. Without data, the call was not
+ * sent: its arguments cannot be encoded.
+ */
+function toPluginError(member: string, { message, data }: ResponseError<{ readonly code: string } | undefined>): Error {
+  return data
+    ? Object.assign(new Error(message), { code: data.code })
+    : Object.assign(new Error(`host.${member}: the arguments cannot be sent: ${message}`), { code: 'failed' });
 }

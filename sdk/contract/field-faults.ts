@@ -71,7 +71,8 @@ export function locateFault({ issues: [issue] }: z.ZodError): string {
   return issue.path.length === 0 ? issue.message : `${issue.path.join('.')}: ${issue.message}`;
 }
 
-const refuse = (input: unknown, wanted: string): string =>
+/** The fault of a value of another type. */
+export const refuse = (input: unknown, wanted: string): string =>
   input === undefined ? `is required and must be ${wanted}` : `must be ${wanted}, not ${nameType(input)}`;
 
 const refuseMissing = (input: unknown, wanted: string): string =>
@@ -110,9 +111,10 @@ function describeUnion(issue: Extract<Issue, { code: 'invalid_union' }>): string
   const { discriminator, options } = issue;
   if (discriminator && Array.isArray(options)) return `must be one of ${listValues(options)}`;
   const wanted = new Set(
-    issue.errors.flatMap(([first]) =>
-      first?.code === 'invalid_type' ? [TYPES[first.expected] ?? first.expected] : [],
-    ),
+    issue.errors.flatMap(([first]) => {
+      if (first?.code === 'invalid_type') return [TYPES[first.expected] ?? first.expected];
+      return first?.code === 'custom' ? (/^must be ([^,]+), not /.exec(first.message)?.slice(1) ?? []) : [];
+    }),
   );
   return wanted.size > 0 ? `must be ${[...wanted].join(' or ')}` : 'is none of the forms that the reference lists';
 }

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { boundedList } from './bounded-list.ts';
 import { boundedRecord } from './bounded-record.ts';
-import { allowNull } from './field-faults.ts';
+import { allowNull, refuse } from './field-faults.ts';
 
 /** An opaque id, made by Bulkhead or by the agent runtime. */
 export const id = z.string().min(1).max(200);
@@ -24,7 +24,9 @@ export const surfaceName = z
   .regex(/^[A-Za-z][A-Za-z0-9_-]{0,63}$/, 'must be 1-64 letters, digits, - or _, starting with a letter')
   .refine((name) => !name.includes('__'), 'must not contain a double underscore');
 /** Bytes: a `Uint8Array` in the supervisor and in the child. */
-export const bytes = z.instanceof(Uint8Array).meta({ tsType: 'Uint8Array' });
+export const bytes = z
+  .instanceof(Uint8Array, { error: ({ input }) => refuse(input, 'bytes') })
+  .meta({ tsType: 'Uint8Array' });
 /** Any JSON value. A plain walk: zod's own schema takes 20 times as long, and every value of a call passes here. */
 export const json = z.custom<z.core.util.JSONType>(isJson, 'must be JSON').meta({ tsType: 'Json' });
 

@@ -3,10 +3,11 @@
  * contains.
  */
 import { isDeepStrictEqual } from 'node:util';
+import { distance } from 'fastest-levenshtein';
 import { z } from 'zod';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { describeCancel } from '../../sdk/contract/errors.ts';
-import { locateFault } from '../../sdk/contract/field-faults.ts';
+import { describeFieldFault, locateFault } from '../../sdk/contract/field-faults.ts';
 import { limits, SECOND } from '../../sdk/contract/limits.ts';
 import { REASON_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { type ArgumentFault, type HookName, hookBase, hooks } from '../../sdk/contract/protocol.ts';
@@ -184,7 +185,7 @@ function applyAnswer(hook: HookName, context: Fields, answer: unknown): Applied 
   if (answer === undefined) return { ok: true, context, changed: false };
   const { answers }: HookRow = hooks[hook];
   if (answers.kind === 'patch') return applyPatch(hook, context, answer);
-  const checked = answers.schema.safeParse(answer);
+  const checked = answers.schema.safeParse(answer, { error: describeFieldFault });
   if (!checked.success) return { ok: false, message: `${hook}: its answer ${locateFault(checked.error)}` };
   const changed = context[answers.field] !== checked.data;
   return { ok: true, context: changed ? { ...context, [answers.field]: checked.data } : context, changed };
@@ -200,6 +201,7 @@ const cutName = (name: string): string => name.slice(0, NAME_MAX_CHARS);
 
 function applyPatch(hook: HookName, context: Fields, answer: unknown): Applied {
   if (!isFields(answer)) return { ok: false, message: `${hook} must return an object or nothing` };
+  const { cancellable }: HookRow = hooks[hook];
   const patchable = patchablePaths[hook];
   let next: Fields = context;
   for (const [key, value] of Object.entries(answer)) {
@@ -207,8 +209,10 @@ function applyPatch(hook: HookName, context: Fields, answer: unknown): Applied {
     const whole = patchable.get(key);
     const present = Object.hasOwn(next, key) ? next[key] : undefined;
     const merged = whole ? checkValue(whole, value) : mergeGroup(patchable, key, present, value);
-    if (!merged.ok)
-      return { ok: false, message: `${hook}: ${cutName(key)}${merged.message}`.slice(0, FAULT_MAX_CHARS) };
+    if (!merged.ok) {
+      const hint = cancellable && key === 'cancel' ? '; to cancel the operation, call ctx.cancel(reason)' : '';
+      return { ok: false, message: `${hook}: ${cutName(key)}${merged.message}${hint}`.slice(0, FAULT_MAX_CHARS) };
+    }
     if (!isDeepStrictEqual(merged.value, present)) next = { ...next, [key]: merged.value };
   }
   return { ok: true, context: next, changed: next !== context };
@@ -218,27 +222,38 @@ function applyPatch(hook: HookName, context: Fields, answer: unknown): Applied {
 type Merged = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly message: string };
 
 function checkValue(schema: z.ZodType, value: unknown): Merged {
-  const checked = schema.safeParse(value);
+  const checked = schema.safeParse(value, { error: describeFieldFault });
   return checked.success ? { ok: true, value: checked.data } : { ok: false, message: ` ${locateFault(checked.error)}` };
 }
 
 /** Merges one level deep: of `message`, the fields listed as `message.x`. Other fields may be returned only unchanged. */
 function mergeGroup(patchable: ReadonlyMap<string, z.ZodType>, key: string, present: unknown, given: unknown): Merged {
   if (isDeepStrictEqual(present, given)) return { ok: true, value: present };
-  if (!isFields(present) || !isFields(given)) return { ok: false, message: ' cannot be changed' };
+  if (!isFields(present) || !isFields(given))
+    return { ok: false, message: ` cannot be changed${present === undefined ? suggestPath(patchable, key) : ''}` };
   const value: Record<string, unknown> = { ...present };
   for (const [field, wanted] of Object.entries(given)) {
     const schema = patchable.get(`${key}.${field}`);
     if (!schema) {
-      if (Object.hasOwn(present, field) && isDeepStrictEqual(present[field], wanted)) continue;
-      return { ok: false, message: `.${cutName(field)} cannot be changed` };
+      const isKnown = Object.hasOwn(present, field);
+      if (isKnown && isDeepStrictEqual(present[field], wanted)) continue;
+      const hint = isKnown ? '' : suggestPath(patchable, `${key}.${field}`);
+      return { ok: false, message: `.${cutName(field)} cannot be changed${hint}` };
     }
     if (wanted === undefined) continue;
-    const checked = schema.safeParse(wanted);
+    const checked = schema.safeParse(wanted, { error: describeFieldFault });
     if (!checked.success) return { ok: false, message: `.${field} ${locateFault(checked.error)}` };
     value[field] = checked.data;
   }
   return { ok: true, value };
+}
+
+/** Largest number of wrong letters in a name for which another is suggested. */
+const WRONG_LETTERS_MAX = 2;
+
+function suggestPath(patchable: ReadonlyMap<string, z.ZodType>, wrong: string): string {
+  const nearest = [...patchable.keys()].find((path) => distance(path, cutName(wrong)) <= WRONG_LETTERS_MAX);
+  return nearest === undefined ? '' : `; did you mean ${nearest}?`;
 }
 
 const isFields = (value: unknown): value is Record<string, unknown> =>

@@ -1,17 +1,22 @@
-/** Validates what the handlers of commands and providers return. */
+/** Validates what the handlers of commands, providers and channels return. */
 import type { z } from 'zod';
 import { describeFieldFault, locateFault } from '../../sdk/contract/field-faults.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
 
-type Kind = 'commands' | 'providers';
-type SurfaceAnswer<Name extends Kind> = z.infer<(typeof surfaces)[Name]['result']>;
+export type SurfaceKind = 'commands' | 'providers' | 'channel.receive' | 'channel.handshake';
+export type SurfaceAnswer<Name extends SurfaceKind> = z.infer<(typeof surfaces)[Name]['result']>;
 
-const WANTED: Readonly<Record<Kind, string>> = { commands: 'text', providers: 'completion' };
+const WANTED: Readonly<Record<SurfaceKind, string>> = {
+  commands: 'text',
+  providers: 'completion',
+  'channel.receive': 'messages',
+  'channel.handshake': 'answer to the vendor',
+};
 /** A path in a fault has names that a plugin chooses. Characters. */
 const FAULT_MAX_CHARS = 500;
 
 /** The answer of a handler, or what is wrong with it: a phrase about the handler. A command may return its text alone. */
-export function readSurfaceAnswer<Name extends Kind>(
+export function readSurfaceAnswer<Name extends SurfaceKind>(
   kind: Name,
   given: unknown,
 ): { readonly answer: SurfaceAnswer<Name> } | { readonly fault: string } {

@@ -33,7 +33,7 @@ export function admitText(message: Record<string, unknown>): Record<string, unkn
 function admitResult(result: Fields): Fields {
   if (result.outcome === 'answered') {
     const field = findUnstorable(result.answer);
-    return field === null ? result : failed(`it returned a text that ${UNSTORABLE}${field === '' ? '' : `: ${field}`}`);
+    return field === null ? result : failed(`${field === '' ? 'the text' : field} in what it returned ${UNSTORABLE}`);
   }
   if (result.outcome !== 'loaded') return mapTexts(result, replaceUnstorable);
   const field = findUnstorable(result.registrations);

@@ -1,7 +1,7 @@
 /** Calls a plugin's channel handlers. */
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
-import { surfaces } from '../../sdk/contract/protocol.ts';
 import type { LinkResult } from '../calls/chain.ts';
+import { readSurfaceAnswer } from '../calls/surface-answers.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 
 interface ChannelCall {
@@ -30,8 +30,6 @@ export async function callChannelHandler(
   const result = await invoker.invoke(plugin, { target, invocationId, session: null, deadlineAt, context });
   metrics.targetRan(target, plugin, result.kind, performance.now() - started);
   if (result.kind !== 'answered' || name === 'send') return result;
-  const checked = surfaces[`channel.${name}`].result.safeParse(result.answer ?? undefined);
-  if (checked.success) return { kind: 'answered', answer: checked.data };
-  const issue = checked.error.issues[0];
-  return { kind: 'error', message: `it returned ${issue?.path.join('.') || 'an answer'}: ${issue?.message}` };
+  const read = readSurfaceAnswer(`channel.${name}`, result.answer ?? undefined);
+  return 'fault' in read ? { kind: 'error', message: read.fault } : { kind: 'answered', answer: read.answer };
 }

@@ -11,11 +11,12 @@ import {
 } from '../../db/channels/handshakes.ts';
 import { type InstalledPlugin, loadInstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { mayRun } from '../../db/installations/run-rule.ts';
-import { HANDSHAKE_HEADERS } from '../../sdk/contract/payloads.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
+import { pickStack } from '../calls/plugin-call.ts';
 import type { Ownership } from '../cluster/ownership.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { callChannelHandler } from './channel-call.ts';
+import { splitHandshakeHeaders } from './handshake-headers.ts';
 import { toRequest } from './webhook-request.ts';
 
 interface HandshakeDeps {
@@ -59,15 +60,12 @@ async function callHandshake(
   });
   if (result.kind === 'answered') {
     const reply = (result.answer as HandshakeReply | undefined) ?? null;
-    const dropped = Object.keys(reply?.headers ?? {}).filter((name) => !HANDSHAKE_HEADERS.includes(name.toLowerCase()));
-    if (dropped.length > 0) {
-      const text = `channel.handshake: not sent: ${dropped.join(', ')}. Allowed headers: ${HANDSHAKE_HEADERS.join(', ')}.`;
-      services.logs.system(plugin, 'warn', text, { invocationId });
-    }
+    const { note } = splitHandshakeHeaders(reply?.headers);
+    if (note !== null) services.logs.system(plugin, 'warn', note, { invocationId });
     return reply;
   }
   const fault = result.kind === 'cancelled' ? result.reason : result.message;
-  const data = { channelId: asked.channelId, next: 'queued' };
+  const data = { channelId: asked.channelId, next: 'queued', ...pickStack(result) };
   services.logs.system(plugin, 'error', `channel.handshake: ${fault}`, { invocationId, data });
   return null;
 }

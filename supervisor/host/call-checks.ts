@@ -2,6 +2,7 @@
 
 import { findUnstorable } from '../../db/postgres/storable-json.ts';
 import type { AuditOutcome } from '../../db/records/audit.ts';
+import { describeFieldFault } from '../../sdk/contract/field-faults.ts';
 import type { HostRow } from '../../sdk/contract/rows.ts';
 import type { SecretMask } from '../records/secret-mask.ts';
 import { HostError } from './host-call.ts';
@@ -26,7 +27,7 @@ export function checkArguments(name: string, row: HostRow, given: readonly unkno
   for (const [index, [param, schema]] of params.entries()) {
     // JSON has no undefined: an omitted argument before a present one arrives as null.
     const value = given[index] === null && schema.safeParse(undefined).success ? undefined : given[index];
-    const checked = schema.safeParse(value);
+    const checked = schema.safeParse(value, { error: describeFieldFault });
     if (!checked.success) {
       const [issue] = checked.error.issues;
       const where = [param, ...(issue?.path ?? [])].join('.');

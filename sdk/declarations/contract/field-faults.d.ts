@@ -7,4 +7,6 @@ export declare function allowNull<Schema extends z.ZodType>(schema: Schema): z.Z
 export declare function describeFieldFault(issue: Issue): string | undefined;
 /** The first fault of a value, behind the place of the field. */
 export declare function locateFault({ issues: [issue] }: z.ZodError): string;
+/** The fault of a value of another type. */
+export declare const refuse: (input: unknown, wanted: string) => string;
 export {};

@@ -66,6 +66,14 @@ t.test('a refused field is named as it is, and cut', async (t) => {
   const explain = (value: unknown) => fold('middleware.inboundMessage', context, answer(value)).fault;
   t.equal(explain({ "$&$'%": 1 }), "middleware.inboundMessage: $&$'% cannot be changed");
   t.equal(explain({ message: { more: 1 } }), 'middleware.inboundMessage: message.more cannot be changed');
+  t.equal(
+    explain({ message: { txt: 'x' } }),
+    'middleware.inboundMessage: message.txt cannot be changed; did you mean message.text?',
+  );
+  t.equal(
+    explain({ cancel: 'no' }),
+    'middleware.inboundMessage: cancel cannot be changed; to cancel the operation, call ctx.cancel(reason)',
+  );
   t.match(explain({ message: { text: 3 } }), /^middleware\.inboundMessage: message\.text /);
   const long = 'x'.repeat(100_000);
   t.equal(explain({ [long]: 1 }), `middleware.inboundMessage: ${'x'.repeat(100)} cannot be changed`);

@@ -105,6 +105,28 @@ t.test('storage keeps exact JSON within its quota, each installation its own', a
   t.same(await run(fixture, 'two'), []);
 });
 
+t.test('wrong arguments are refused with the types that are allowed, the name of the call and a code', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({
+    slug: 'mistyped',
+    capabilities: ['host.media', 'host.workspace', 'host.storage', 'host.http:example.com'],
+    code: tool(`
+      const failing = (call) => call.then(() => 'done', ({ code, message }) => code + ' ' + message);
+      return { content: [{ type: 'json', json: [
+        await failing(host.media.put('text')),
+        await failing(host.workspace.write('a', 5)),
+        await failing(host.http.fetch('https://example.com/', { body: { a: 1 } })),
+        await failing(host.storage.set('x', { a: 10n })),
+      ] }] };`),
+  });
+  t.same(await run(fixture, 'mistyped'), [
+    'failed host.media.put: content: must be bytes, not text',
+    'failed host.workspace.write: content: must be text or bytes',
+    'failed host.http.fetch: init.body: must be text or bytes',
+    'failed host.storage.set: the arguments cannot be sent: Do not know how to serialize a BigInt',
+  ]);
+});
+
 t.test('a list of more keys than fit is refused, not cut', async (t) => {
   const fixture = shared.withNewAccount();
   const code = tool(

@@ -14,6 +14,7 @@ const { installationId } = await fixture.install({
   code: [
     tool('none', ''),
     tool('text', "return { content: 'text' };"),
+    tool('nul', "return { ok: 'a\\0' };"),
     tool('large', "return 'x'.repeat(300_000);"),
     command('typo', "return { txt: 'x' };"),
     command('none', ''),
@@ -87,4 +88,12 @@ t.test('a plugin that asks a provider is sent to the provider’s log, which say
   const { body } = await fixture.call('POST', `/sessions/${session}/tools/asker__ask`, { arguments: {} });
   t.match(body.content, [{ text: /odd__none failed; its own log says why/ }]);
   t.same((await readSystemLines()).slice(known.length), ['providers.none (error): it returned nothing']);
+});
+
+t.test('a text that cannot be stored is named by its place', async (t) => {
+  const { body } = await fixture.call('POST', `/sessions/${session}/tools/odd__nul`, { arguments: {} });
+  t.match(body, {
+    isError: true,
+    content: [{ text: 'ok in what it returned must not contain U+0000 or lone surrogates' }],
+  });
 });

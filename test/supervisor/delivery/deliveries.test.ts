@@ -289,7 +289,7 @@ t.test('a message that a required plugin did not see stays out, and comes again'
     const { rows } = await fixture.pool.query('SELECT role, text FROM session_messages ORDER BY position');
     return rows.map(({ role, text }) => `${role}: ${text.slice(0, 30)}`);
   };
-  const before = ['user: first seen', 'notice: guard cancelled the operation:'];
+  const before = ['user: first seen', 'notice: “guard” failed with an error, '];
   t.same(await transcript(), before);
   t.match(await rowOf(fixture, id), { state: 'pending' });
   await fixture.pool.query(

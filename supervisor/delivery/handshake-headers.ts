@@ -1,0 +1,14 @@
+/** Tells which headers of a handshake's answer are not sent to the vendor. */
+import { HANDSHAKE_HEADERS } from '../../sdk/contract/payloads.ts';
+
+type Headers = Readonly<Record<string, string>>;
+
+/** @returns the headers that are sent, and the line for the plugin's log about the others; null: there are none */
+export function splitHandshakeHeaders(headers: Headers = {}): { readonly sent: Headers; readonly note: string | null } {
+  const { sent = [], dropped = [] } = Object.groupBy(Object.entries(headers), ([name]) =>
+    HANDSHAKE_HEADERS.includes(name.toLowerCase()) ? 'sent' : 'dropped',
+  );
+  const names = dropped.map(([name]) => name).join(', ');
+  const note = `channel.handshake: not sent: ${names}. Allowed headers: ${HANDSHAKE_HEADERS.join(', ')}.`;
+  return { sent: Object.fromEntries(sent), note: dropped.length > 0 ? note : null };
+}

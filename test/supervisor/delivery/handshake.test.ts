@@ -1,0 +1,48 @@
+/** A handshake that fails: the vendor gets no answer of the plugin, and its log says where the error is. */
+import { randomUUIDv7 } from 'node:crypto';
+import t from 'tap';
+import { requestHandshake } from '../../../db/channels/handshakes.ts';
+import { startSupervisorFixture } from '../supervisor-fixture.ts';
+import { connect } from './channels.ts';
+
+const fixture = await startSupervisorFixture(t);
+const made = await fixture.install({
+  slug: 'door',
+  code: `channel.receive = () => undefined;
+    channel.handshakeOn = { header: 'x-hook' };
+    channel.handshake = (request) => {
+      if (request.bodyText === 'text') return 'welcome';
+      throw new Error('no key');
+    };`,
+});
+const channel = await connect(fixture, made);
+const ask = (body: string) =>
+  requestHandshake(
+    { pool: fixture.pool, listener: fixture.supervisor.listener },
+    {
+      id: randomUUIDv7(),
+      channelId: channel.id,
+      installationId: made.installationId,
+      accountId: made.accountId,
+      routingId: channel.routingId,
+      receivedAt: Date.now(),
+      method: 'POST',
+      query: '',
+      headers: [],
+      body: Buffer.from(body),
+    },
+  );
+
+t.test('an error is logged with its stack', async (t) => {
+  t.equal(await ask('throw'), null);
+  const [data] = await fixture.readLog('channel.handshake: no key');
+  t.match(data, { next: 'queued', stack: /Error: no key\n.*door@/ });
+});
+
+t.test('a malformed answer is logged as a sentence', async (t) => {
+  t.equal(await ask('text'), null);
+  const [data] = await fixture.readLog(
+    'channel.handshake: it returned no answer to the vendor: must be an object, not text',
+  );
+  t.match(data, { next: 'queued', stack: undefined });
+});
