@@ -22,7 +22,7 @@ export function text(value: unknown): string {
 }
 
 /** Stack frames of this program and of Node, which do not help an author. */
-const FOREIGN_FRAME = /\n +at (?:[^\n]*?[ (])?(?:\/child\.cjs|node:[\w/]+):\d+:\d+\)?(?=\n|$)/g;
+const FOREIGN_FRAME = /\n +at (?:[^\n]*?[ (])?(?:\/child\.cjs|\/proc\/self\/fd\/\d+|node:[\w/]+):\d+:\d+\)?(?=\n|$)/g;
 export const removeForeignFrames = (stack: string): string => stack.replace(FOREIGN_FRAME, '');
 
 /** Errors that are shown behind an error: its causes, and those that an AggregateError holds. */

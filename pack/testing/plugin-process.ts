@@ -1,5 +1,7 @@
 /** The jailed process of an open plugin, and the calls to it. */
 import { randomUUID } from 'node:crypto';
+import { mapTexts } from '../../db/postgres/storable-json.ts';
+import { mapFrames } from '../../db/records/source-maps.ts';
 import { type HostCallName, hostCalls, type Registrations, type Target } from '../../sdk/contract/protocol.ts';
 import type { LogLine } from '../../sdk/testing/testing.ts';
 import { describeArgumentFault, formatSource } from '../../supervisor/calls/plugin-call.ts';
@@ -43,7 +45,7 @@ export class PluginProcess {
       onHostCall: (call) => this.#answerHostCall(call),
       onLog: (line) => this.#addPluginLine(line),
       onExit: ({ requested, reason }) =>
-        requested || this.#addSystemLine('error', `The plugin’s process ended: ${reason}.`),
+        requested || this.addSystemLine('error', `The plugin’s process ended: ${reason}.`),
     });
   }
 
@@ -134,10 +136,17 @@ export class PluginProcess {
 
   #addPluginLine({ level, message, data, invocationId }: ChildLogLine): void {
     const source = (invocationId === null ? undefined : this.#running.get(invocationId)) ?? 'background';
-    this.#addLine({ level, message, source, ...(data === undefined ? {} : { data }) });
+    const shown = data === undefined ? {} : { data: mapTexts(data, (text) => this.#show(text)) };
+    this.#addLine({ level, message: this.#show(message), source, ...shown });
   }
 
-  #addSystemLine(level: LogLine['level'], message: string): void {
+  /** As the log of the service shows it: without secrets, and with positions in the author's files. */
+  #show(text: string): string {
+    return mapFrames(this.#source.sourceMap, this.#host.mask.maskText(text), this.#source.name);
+  }
+
+  /** Adds a line that the service would add. */
+  addSystemLine(level: LogLine['level'], message: string): void {
     this.#addLine({ level, message, source: 'system' });
   }
 

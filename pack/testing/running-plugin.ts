@@ -7,21 +7,15 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { completeFields } from '../../sdk/contract/example-fields.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import { listSecretCapabilities, resolveSettings } from '../../sdk/contract/manifest.ts';
-import {
-  type EventName,
-  events,
-  type HookName,
-  hooks,
-  type SurfaceName,
-  surfaces,
-  type Target,
-} from '../../sdk/contract/protocol.ts';
+import { type EventName, events, type HookName, hooks, surfaces, type Target } from '../../sdk/contract/protocol.ts';
 import type { EventRow, HookRow } from '../../sdk/contract/rows.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
 import type { Handshake, OpenPlugin, PluginOptions, Received, VendorRequest } from '../../sdk/testing/testing.ts';
 import { foldLink, startChain } from '../../supervisor/calls/chain.ts';
+import { readSurfaceAnswer, type SurfaceAnswer, type SurfaceKind } from '../../supervisor/calls/surface-answers.ts';
 import { AnswerDeltas } from '../../supervisor/children/answer-deltas.ts';
 import type { InvokeOptions } from '../../supervisor/children/child-calls.ts';
+import { splitHandshakeHeaders } from '../../supervisor/delivery/handshake-headers.ts';
 import { toRequest } from '../../supervisor/delivery/webhook-request.ts';
 import { SecretMask } from '../../supervisor/records/secret-mask.ts';
 import { belowFrontmatter, fillPrompt } from '../../supervisor/sessions/prompt-texts.ts';
@@ -119,17 +113,24 @@ export class RunningPlugin implements OpenPlugin {
       `commands.${name}`,
       await this.#surface('commands', name, { input, ...this.#place() }),
     );
-    return this.#checked('commands', typeof answer === 'string' ? { text: answer } : answer).text;
+    return this.#checked('commands', `commands.${name}`, answer).text;
   }
 
   readonly chat: OpenPlugin['chat'] = async (provider, request, { onDelta, signal } = {}) => {
     this.#require('providers', provider, `providers.${provider}`);
-    const deltas = onDelta ? new AnswerDeltas(new SecretMask(), async (delta) => onDelta(delta), signal) : null;
-    const answered = this.#surface('providers', provider, { request }, deltas?.signal ?? signal, deltas?.receive);
-    const answer = this.#answered(`providers.${provider}`, await answered);
-    const ended = await deltas?.end({ kind: 'answered', answer });
-    if (ended?.kind === 'error') throw this.#process.fault('its answer', ended.message);
-    return this.#checked('providers', answer);
+    const full = `providers.${provider}`;
+    const deltas = new AnswerDeltas(new SecretMask(), async (delta) => onDelta?.(delta), signal);
+    const answered = this.#surface('providers', provider, { request }, deltas.signal, deltas.receive);
+    const answer = this.#answered(
+      full,
+      await answered.catch((error: unknown) => {
+        // The refusal aborted the call.
+        throw deltas.fault === null ? error : this.#process.fault(full, deltas.fault);
+      }),
+    );
+    const ended = await deltas.end({ kind: 'answered', answer });
+    if (ended.kind === 'error') throw this.#process.fault(full, ended.message);
+    return this.#checked('providers', full, answer);
   };
 
   readonly event: OpenPlugin['event'] = async (name: EventName, data = {}, { id = randomUUID(), attempt = 1 } = {}) => {
@@ -153,14 +154,19 @@ export class RunningPlugin implements OpenPlugin {
   };
 
   async receive(request: VendorRequest): Promise<Received> {
+    const name = 'channel.receive';
     return (
-      this.#checked('channel.receive', await this.#channel('receive', { request: vendorRequest(request) })) ??
-      NO_MESSAGES
+      this.#checked(name, name, await this.#channel('receive', { request: vendorRequest(request) })) ?? NO_MESSAGES
     );
   }
 
   async handshake(request: VendorRequest): Promise<Handshake | undefined> {
-    return this.#checked('channel.handshake', await this.#channel('handshake', { request: vendorRequest(request) }));
+    const name = 'channel.handshake';
+    const answer = this.#checked(name, name, await this.#channel('handshake', { request: vendorRequest(request) }));
+    if (!answer?.headers) return answer;
+    const { sent, note } = splitHandshakeHeaders(answer.headers);
+    if (note !== null) this.#process.addSystemLine('warn', note);
+    return { ...answer, headers: sent };
   }
 
   async send(message: Parameters<OpenPlugin['send']>[0]): Promise<void> {
@@ -213,12 +219,10 @@ export class RunningPlugin implements OpenPlugin {
     throw this.#process.fault(what, answer.message, answer.stack);
   }
 
-  #checked<Name extends SurfaceName>(name: Name, answer: unknown) {
-    const checked = surfaces[name].result.safeParse(answer);
-    if (checked.success) return checked.data as ReturnType<(typeof surfaces)[Name]['result']['parse']>;
-    const issue = checked.error.issues[0];
-    const where = issue?.path.join('.') ?? '';
-    throw this.#process.fault(name, `it answered with ${where === '' ? 'what it may not' : where}: ${issue?.message}`);
+  #checked<Kind extends SurfaceKind>(kind: Kind, name: string, given: unknown): SurfaceAnswer<Kind> {
+    const read = readSurfaceAnswer(kind, given);
+    if ('fault' in read) throw this.#process.fault(name, read.fault);
+    return read.answer;
   }
 
   #require(kind: 'hooks' | 'events' | 'tools' | 'commands' | 'providers', name: string, full: string): void {

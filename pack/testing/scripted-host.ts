@@ -7,6 +7,7 @@ import { closest } from 'fastest-levenshtein';
 import { verifySignature } from '../../sandbox-child/webhook-signatures.ts';
 import type { FolderFile } from '../../sdk/cli/local-tools.ts';
 import { isGranted, listGrantedCalls } from '../../sdk/contract/capabilities.ts';
+import { describeFieldFault } from '../../sdk/contract/field-faults.ts';
 import { hostExamples } from '../../sdk/contract/host-examples.ts';
 import { type HostCallName, hostCalls } from '../../sdk/contract/protocol.ts';
 import type { HostRow } from '../../sdk/contract/rows.ts';
@@ -14,11 +15,13 @@ import type { HostScript, MadeCall } from '../../sdk/testing/testing.ts';
 import type { HostCall } from '../../supervisor/children/child.ts';
 import { HostCallRefusal } from '../../supervisor/children/child-errors.ts';
 import { type FindFile, readAsset, readAssetText } from '../../supervisor/host/assets.ts';
-import { checkArguments, checkResult } from '../../supervisor/host/call-checks.ts';
+import { admitSecrets, checkArguments, checkResult } from '../../supervisor/host/call-checks.ts';
 import type { HostArgs } from '../../supervisor/host/host-call.ts';
 import { answerBodyCall, isBodyCall, readOpening } from '../../supervisor/host/http/body-calls.ts';
 import { readTarget } from '../../supervisor/host/http/reach.ts';
+import { readRequest } from '../../supervisor/host/http/request.ts';
 import { SecretHandles, type SecretSource, WEBHOOKS_USE } from '../../supervisor/host/secret-handles.ts';
+import { encodeStored, requireKey } from '../../supervisor/host/stored-values.ts';
 import { SecretMask } from '../../supervisor/records/secret-mask.ts';
 import { ScriptedBodies } from './scripted-bodies.ts';
 
@@ -43,6 +46,8 @@ export class ScriptedHost {
   readonly #bodies = new ScriptedBodies();
   readonly #handles = new SecretHandles();
   readonly #source: SecretSource;
+  /** Masks the secrets in what leaves the plugin, as the service does. */
+  readonly mask = new SecretMask();
 
   /** @throws Error when the script names an unknown host call, or one that the plugin has no grant for */
   constructor(
@@ -52,6 +57,7 @@ export class ScriptedHost {
     files: readonly FolderFile[],
   ) {
     this.#granted = granted;
+    for (const [name, value] of Object.entries(values)) this.mask.add(name, value);
     this.#source = {
       installationId: 'test',
       names: Object.keys(uses),
@@ -82,8 +88,8 @@ export class ScriptedHost {
     const name = member as HostCallName;
     const row: HostRow | undefined = Object.hasOwn(hostCalls, name) ? hostCalls[name] : undefined;
     if (!row || !isGranted(row, this.#granted)) throw new HostCallRefusal('denied', `host.${member} is not granted`);
-    const named = read(() => checkArguments(name, row, given));
-    const args = name === 'http.fetch' ? await this.#fillRequest(named) : named;
+    const named = read(() => admitSecrets(name, row, this.mask, checkArguments(name, row, given)));
+    const args = name === 'http.fetch' ? await this.#fillRequest(named as HostArgs<'http.fetch'>) : named;
     if (this.calls.length < CALLS_MAX) this.calls.push({ name, args });
     const answer = this.#answers.get(name);
     if (!answer) throw this.#blame(unscripted(name));
@@ -92,21 +98,25 @@ export class ScriptedHost {
       const checked = checkResult(name, row, result);
       return bodyId !== null && this.#bodies.has(bodyId) ? { ...(checked as object), isOpen: true } : checked;
     } catch (error) {
-      const issue = row.result.safeParse(result).error?.issues[0];
+      const issue = row.result.safeParse(result, { error: describeFieldFault }).error?.issues[0];
       const why = issue ? [issue.path.join('.'), issue.message].filter(Boolean).join(': ') : (error as Error).message;
       throw this.#blame(`host.${name} is scripted with an answer that the service never gives: ${why}.`);
     }
   }
 
-  /** As the service sends it: with the values of handles in the headers. */
-  async #fillRequest(args: Record<string, unknown>): Promise<Record<string, unknown>> {
-    const { hostname } = read(() => readTarget(String(args.url), this.#granted));
-    const init = args.init as { readonly headers?: Readonly<Record<string, string>> } | undefined;
-    if (!init?.headers) return args;
-    const target = { hostname, isSafe: true };
-    const filled = this.#handles.fillHeaders(init.headers, target, this.#source, new SecretMask());
-    const headers = await filled.catch((error: Error) => read(() => rethrow(error)));
-    return { ...args, init: { ...init, headers } };
+  /** As the service sends it: with the values of handles in the headers. @throws HostCallRefusal for what the service refuses */
+  async #fillRequest(args: HostArgs<'http.fetch'>): Promise<Record<string, unknown>> {
+    try {
+      const target = readTarget(args.url, this.#granted);
+      readRequest(target, args, { handles: this.#handles, source: this.#source });
+      const { init } = args;
+      if (!init?.headers) return { ...args };
+      const place = { hostname: target.hostname, isSafe: target.protocol === 'https:' };
+      const headers = await this.#handles.fillHeaders(init.headers, place, this.#source, new SecretMask());
+      return { ...args, init: { ...init, headers } };
+    } catch (error) {
+      throw new HostCallRefusal('failed', `host.http.fetch: ${(error as Error).message}`);
+    }
   }
 
   #blame(message: string): HostCallRefusal {
@@ -146,13 +156,10 @@ function formatValue(value: unknown): string {
   return json.replaceAll('"…bytes"', 'new Uint8Array()');
 }
 
-const rethrow = (error: Error): never => {
-  throw error;
-};
-
 /** Secrets come from the options; stored values are kept while the plugin is open. */
 function defaults(handles: SecretHandles, source: SecretSource): [string, Answer][] {
-  const stored = new Map<string, unknown>();
+  /** In JSON, as the service stores them. */
+  const stored = new Map<string, string>();
   return [
     [
       'secrets.get',
@@ -169,9 +176,9 @@ function defaults(handles: SecretHandles, source: SecretSource): [string, Answer
         return verifySignature(scheme, { headers, bodyBytes }, secret, options);
       },
     ],
-    ['storage.get', ({ key }) => stored.get(String(key)) ?? null],
-    ['storage.set', ({ key, value }) => void stored.set(String(key), value)],
-    ['storage.delete', ({ key }) => void stored.delete(String(key))],
+    ['storage.get', ({ key }) => JSON.parse(stored.get(requireKey(String(key))) ?? 'null')],
+    ['storage.set', ({ key, value }) => void stored.set(requireKey(String(key)), encodeStored(value))],
+    ['storage.delete', ({ key }) => void stored.delete(requireKey(String(key)))],
     ['storage.list', ({ prefix = '' }) => [...stored.keys()].filter((key) => key.startsWith(String(prefix))).sort()],
   ];
 }

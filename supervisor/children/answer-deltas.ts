@@ -35,6 +35,11 @@ export class AnswerDeltas {
     this.signal = signal ? AbortSignal.any([signal, this.#refused.signal]) : this.#refused.signal;
   }
 
+  /** Why a delta was refused. Null: none was. */
+  get fault(): string | null {
+    return this.#fault;
+  }
+
   /**
    * Checks and counts a delta of the child, so that no more than an answer may hold waits for its turn.
    *

@@ -7,11 +7,8 @@ import {
   writeStorageValue,
 } from '../../db/installations/plugin-storage.ts';
 import { limits } from '../../sdk/contract/limits.ts';
-import { hostCalls } from '../../sdk/contract/protocol.ts';
-import { HostError, type HostHandlers, requireStorable } from './host-call.ts';
-
-/** A larger value could not be read again. */
-const VALUE_BYTES = hostCalls['storage.get'].maxBytes;
+import { HostError, type HostHandlers } from './host-call.ts';
+import { encodeStored, requireKey } from './stored-values.ts';
 
 type Calls = 'storage.get' | 'storage.set' | 'storage.delete' | 'storage.list';
 
@@ -21,9 +18,7 @@ export const storageCalls = (pool: Pool, maxBytes: number): Pick<HostHandlers, C
     return text === null ? null : JSON.parse(text);
   },
   'storage.set': async ({ plugin, signal, writes }, { key, value }) => {
-    const stored = { key: requireKey(key), value: JSON.stringify(value) };
-    if (Buffer.byteLength(stored.value) > VALUE_BYTES)
-      throw new HostError(`a value has at most ${VALUE_BYTES} bytes of JSON; divide it over several keys`);
+    const stored = { key: requireKey(key), value: encodeStored(value) };
     const excess = await writeStorageValue(writes, plugin.installationId, stored, maxBytes, signal);
     if (excess === 'bytes')
       throw new HostError(`storage is full: an installation keeps ${maxBytes} bytes of keys and values`);
@@ -40,5 +35,3 @@ export const storageCalls = (pool: Pool, maxBytes: number): Pick<HostHandlers, C
     return keys;
   },
 });
-
-const requireKey = (key: string): string => requireStorable(key, 'a key');

@@ -6,6 +6,7 @@ import { stop as stopEsbuild } from 'esbuild';
 import t, { type Test } from 'tap';
 import { openPlugin } from '../../pack/testing/testing.ts';
 import type { PluginOptions } from '../../sdk/testing/testing.ts';
+import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 
 t.teardown(() => stopEsbuild());
@@ -52,6 +53,73 @@ t.test('a plugin gets a handle of a secret with a use, which the recorded reques
   t.match(await plugin.tool('send'), { content: [{ text: '{"isHandle":true,"isGenuine":true}' }] });
   const sent = plugin.calls.find(({ name }) => name === 'http.fetch');
   t.match(sent?.args, { init: { headers: { authorization: 'Bearer t0ken' } } });
+});
+
+t.test('handles of secrets, storage, logs and handshakes have the limits of the service', async (t) => {
+  const plugin = await open(
+    t,
+    `const failing = (call) => call.then(() => 'done', ({ code, message }) => code + ' ' + message);
+     tools.misuse = { description: 'Misuses', parameters: {}, handler: async () => {
+       const handle = await host.secrets.get('bearer');
+       const key = await host.secrets.get('key');
+       const headers = { authorization: handle };
+       host.log('the key is ' + key, { key });
+       return JSON.stringify([
+         await failing(host.http.fetch('http://api.example.com/', { headers })),
+         await failing(host.http.fetch('https://api.example.com/?key=' + handle)),
+         await failing(host.http.fetch('https://api.example.com/', { method: 'POST', body: handle })),
+         await failing(host.http.fetch('https://api.example.com/', { headers: { host: 'x' } })),
+         await failing(host.storage.set('a', 'x'.repeat(3_000_000))),
+         await failing(host.storage.set('a', key)),
+         await failing(host.storage.set('a', { n: 10n })),
+         await failing(host.http.fetch('https://api.example.com/', { method: 'POST', body: { a: 1 } })),
+       ]);
+     } };
+     tools.late = { description: 'Fails later', parameters: {}, handler: () => {
+       setTimeout(() => { throw new Error('too late'); });
+       return 'ok';
+     } };
+     channel.receive = () => undefined;
+     channel.handshake = () => ({ status: 200, headers: { 'x-hook-secret': 'a', 'x-other': 'b' } });
+     commands.typo = { description: 'd', handler: () => ({ txt: 'x' }) };
+     providers.acme = { models: [{ id: 'm', name: 'M' }], async *chat(request) {
+       if (request.model === 'odd') yield 'x';
+       yield { text: 'one' };
+       return { text: 'two', model: 'm', ...(request.model === 'other' ? { usage: { inputTokens: 1, outputTokens: 1 } } : {}) };
+     } };`,
+    { secrets: { bearer: 't0ken-value', key: 's3cret-value' } },
+  );
+  const [part] = (await plugin.tool('misuse')).content;
+  const storedSecret = 'failed host.storage.set: value: holds a secret, which would be stored in plain text';
+  t.same(JSON.parse(part?.type === 'text' ? part.text : ''), [
+    'failed host.http.fetch: the secret bearer is sent over https: only',
+    'failed host.http.fetch: the address holds the handle of the secret bearer, which works in headers only',
+    'failed host.http.fetch: the body holds the handle of the secret bearer, which works in headers only',
+    'failed host.http.fetch: the header host is set by the host and cannot be sent',
+    'failed host.storage.set: a value has at most 1048576 bytes of JSON; divide it over several keys',
+    storedSecret,
+    'failed host.storage.set: the arguments cannot be sent: Do not know how to serialize a BigInt',
+    'failed host.http.fetch: init.body: must be text or bytes',
+  ]);
+  t.match(plugin.logs[0], { message: 'the key is [secret key]', data: { key: '[secret key]' } });
+  await plugin.tool('late');
+  await eventually(async () => plugin.logs.some(({ message }) => message.startsWith('uncaught')));
+  t.match(plugin.logs.at(-1)?.message, /^uncaught: Error: too late\n +at eval \(index\.ts:19:33\)$/);
+  t.same(await plugin.handshake({}), { status: 200, headers: { 'x-hook-secret': 'a' } });
+  t.match(plugin.logs.at(-1), { level: 'warn', source: 'system', message: /^channel\.handshake: not sent: x-other\./ });
+  await t.rejects(plugin.command('typo'), {
+    message: 'commands.typo: it returned no text: text: is required and must be text',
+  });
+  const chat = (model: string) => plugin.chat('acme', { model, messages: [{ role: 'user', text: 'x' }] });
+  await t.rejects(chat('odd'), {
+    message: 'providers.acme: it yielded a malformed delta: must be an object, not text',
+  });
+  await t.rejects(chat('other'), {
+    message: 'providers.acme: the text that it returned does not begin with the text that it yielded',
+  });
+  await t.rejects(chat('m'), {
+    message: 'providers.acme: it returned no completion: usage: is required and must be an object',
+  });
 });
 
 t.test('a plugin reads the assets of its package', async (t) => {

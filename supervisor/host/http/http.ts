@@ -4,7 +4,7 @@ import { AmountsByKey } from '../../../db/timing/amounts-by-key.ts';
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
 import { SecretMask } from '../../records/secret-mask.ts';
 import { holdGrant } from '../held-grant.ts';
-import { type HostArgs, HostError, type HostHandlers, type HostScope } from '../host-call.ts';
+import { HostError, type HostHandlers, type HostScope } from '../host-call.ts';
 import type { SecretHandles, SecretSource } from '../secret-handles.ts';
 import type { Secrets } from '../secrets.ts';
 import { type AnswerBody, readBody } from './answer-body.ts';
@@ -13,18 +13,18 @@ import { type BodyStream, BodyStreams, type StreamBounds } from './body-streams.
 import { describeFailure, type Exchange, type HttpRequest, type Opened, type Redirect, send } from './exchange.ts';
 import { bodilessHeaders, type Headers, harmlessHeaders, requestHeaders } from './headers.ts';
 import { readTarget } from './reach.ts';
+import { readRequest } from './request.ts';
 import { isAllowedPrivate } from './resolution.ts';
 
 interface HttpAnswer extends AnswerBody {
   readonly status: number;
   readonly headers: Headers;
 }
-type HttpInit = NonNullable<HostArgs<'http.fetch'>['init']>;
 
 const MAX_REDIRECTS = 5;
 /** Maximum number of concurrent requests of one installation. */
 const REQUESTS_AT_ONCE = 16;
-const { timeoutMs: ROW_TIMEOUT_MS, maxBytes: BODY_MAX_BYTES } = hostCalls['http.fetch'];
+const { timeoutMs: ROW_TIMEOUT_MS } = hostCalls['http.fetch'];
 
 interface Http {
   readonly calls: Pick<HostHandlers, 'http.fetch'>;
@@ -51,15 +51,8 @@ export function openHttp(
         if (running.get(installationId) >= REQUESTS_AT_ONCE)
           throw new HostError(`${REQUESTS_AT_ONCE} requests are running; wait until one has ended`);
         return running.during(installationId, async () => {
-          const first: HttpRequest = {
-            url: requireTarget(scope, url),
-            method: init.method ?? 'GET',
-            headers: requestHeaders(init.headers ?? {}),
-            body: encodeBody(init),
-          };
           const sender: Sender = { exchange, handles: secrets.handles, source: secrets.sourceOf(scope.plugin) };
-          sender.handles.refuseHandle('address', url, sender.source);
-          if (typeof init.body === 'string') sender.handles.refuseHandle('body', init.body, sender.source);
+          const first = readRequest(requireTarget(scope, url), { url, init }, sender);
           const redirectsMax = init.redirect === 'error' ? 0 : MAX_REDIRECTS;
           const arrive = (signal: AbortSignal) => followRedirects(scope, first, sender, redirectsMax, signal);
           return withTimeLimit(init.timeoutMs ?? ROW_TIMEOUT_MS, scope.signal, (signal) =>
@@ -126,14 +119,6 @@ function isGranted(url: URL, granted: readonly string[]): boolean {
   } catch {
     return false;
   }
-}
-
-function encodeBody({ method = 'GET', body }: HttpInit): Uint8Array | null {
-  if (body === undefined) return null;
-  if (method === 'GET' || method === 'HEAD') throw new HostError(`a ${method} request has no body`);
-  const bytes = typeof body === 'string' ? Buffer.from(body) : body;
-  if (bytes.byteLength > BODY_MAX_BYTES) throw new HostError(`the body is longer than ${BODY_MAX_BYTES} bytes`);
-  return bytes;
 }
 
 /** The dependencies that send a request of one installation. */
