@@ -13,7 +13,8 @@ interface PublishFaultsProps {
 }
 
 export function PublishFaults({ error, onPlace, onReplace }: PublishFaultsProps) {
-  if (onReplace && error instanceof Problem && error.code === 'draft_changed') return <DraftConflict onReplace={onReplace} />;
+  if (onReplace && error instanceof Problem && error.code === 'draft_changed')
+    return <DraftConflict onReplace={onReplace} />;
   const faults = getFaults(error);
   const sentence = getErrorMessage(error);
   // With one fault, the list repeats the sentence.
