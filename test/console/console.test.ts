@@ -444,6 +444,8 @@ t.test('a plugin is written, fixed and tried without leaving the page', async (t
     await write(page, `${PLUGIN}// here again`);
     await page.keyboard.press('Control+s');
     await eventually(async () => (await readFiles()).some(({ contentText }) => contentText.endsWith('// here again')));
+    // The next change must not meet a save that the page still waits for.
+    await page.getByText('The draft is saved.').waitFor();
   });
 
   await t.test('the keyboard leaves the editor, and leaving unsaved text asks first', async (t) => {
