@@ -68,7 +68,7 @@ interface NewSession {
   readonly agentName: string;
   readonly channelId: string | null;
   readonly key?: string | null;
-  readonly hostTools?: readonly string[];
+  readonly hostTools?: readonly string[] | undefined;
   readonly strict?: boolean;
 }
 

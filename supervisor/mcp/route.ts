@@ -33,7 +33,6 @@ const ACCOUNT_SESSION = {
   agentName: 'MCP client',
   channelId: null,
   key: 'bulkhead:mcp',
-  hostTools: [],
   strict: false,
 } as const;
 const CONNECTION_HEADER = 'mcp-session-id';

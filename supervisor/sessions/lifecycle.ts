@@ -24,8 +24,9 @@ import { runHookOrThrow } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
 
 interface NewSession extends Pick<Session, 'agentId' | 'agentName' | 'channelId' | 'key' | 'strict'> {
-  readonly hostTools: readonly string[];
-  /** Left out: those of the session with the key stay. */
+  /** Omitted: a session with the key keeps its groups. */
+  readonly hostTools?: readonly string[] | undefined;
+  /** Omitted: a session with the key keeps its tools. */
   readonly tools?: readonly RuntimeTool[] | undefined;
 }
 
@@ -61,15 +62,15 @@ export async function startSession(
 async function applyFields(
   services: SessionServices,
   session: Session,
-  { tools, strict }: Pick<NewSession, 'tools' | 'strict'>,
+  { hostTools, tools, strict }: Pick<NewSession, 'hostTools' | 'tools' | 'strict'>,
 ): Promise<Session> {
   const becomesStrict = strict && !session.strict;
-  return tools || becomesStrict ? changeSession(services, session, { tools, becomesStrict }) : session;
+  if (!hostTools && !tools && !becomesStrict) return session;
+  return changeSession(services, session, { hostTools, tools, becomesStrict });
 }
 
 /** A list that is left out stays unchanged. */
-interface SessionChanges extends Pick<NewSession, 'tools'> {
-  readonly hostTools?: NewSession['hostTools'] | undefined;
+interface SessionChanges extends Pick<NewSession, 'hostTools' | 'tools'> {
   readonly becomesStrict?: boolean;
 }
 

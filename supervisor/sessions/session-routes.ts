@@ -9,7 +9,7 @@ import { requireCaller } from '../../service/http/authentication.ts';
 import { answerCreated } from '../../service/http/created.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { jsonBody, noContent, page, pageQuery, storedId, storedText, timestamp } from '../../service/http/schemas.ts';
-import { changeSession, clearTranscript, removeSession, startSession } from './lifecycle.ts';
+import { clearTranscript, removeSession, startSession } from './lifecycle.ts';
 import { requireSession, type SessionServices, sessionParams } from './session-services.ts';
 import { hostTools, runtimeTools } from './tool-routes.ts';
 
@@ -92,12 +92,10 @@ export function sessionRoutes(services: SessionServices): FastifyPluginAsyncZod 
   return async (app) => {
     groupRoutes(app, 'Sessions');
     app.post('/sessions', { schema: shapes.start }, async (request, reply) => {
-      const { agentId, agentName = agentId, hostTools, ...fields } = request.body;
+      const { agentId, agentName = agentId, ...fields } = request.body;
       const { id } = requireCaller(request);
-      const wanted = { agentId, agentName, hostTools: hostTools ?? [], ...fields };
-      const { session, isNew } = await startSession(services, id, wanted);
-      if (isNew) return answerCreated(request, reply, session.id).send(session);
-      return hostTools ? changeSession(services, session, { hostTools }) : session;
+      const { session, isNew } = await startSession(services, id, { agentId, agentName, ...fields });
+      return isNew ? answerCreated(request, reply, session.id).send(session) : reply.send(session);
     });
 
     app.get('/sessions', { schema: shapes.list }, (request) =>
