@@ -6,6 +6,8 @@ import { invalidAll, invalidAt } from './invalid-package.ts';
 import type { Package } from './package-files.ts';
 
 export const ENTRY = 'index.ts';
+/** Maximum duration of a build. Milliseconds. */
+export const BUILD_TIME_MS = 20_000;
 /** The bundle travels to the child in one frame, as JSON, with settings and registrations. Bytes. */
 export const BUNDLE_MAX_BYTES = limits.frameBytes - 512 * KIB;
 
@@ -28,7 +30,7 @@ export interface CodePackage extends Package {
 /** Builds the package's `index.ts`. @throws Problem `invalid_package` with locations */
 export async function bundlePackage(run: RunBuild, of: CodePackage): Promise<Bundle> {
   const files = Object.fromEntries(of.files.map((file) => [file.path, file.stagedAt]));
-  const task: BuildTask = { entry: ENTRY, files, hasFetch: of.hasFetch };
+  const task: BuildTask = { entry: ENTRY, files, hasFetch: of.hasFetch, timeMs: BUILD_TIME_MS };
   let result = await run(task);
   // Retry once: if the builder was killed from outside, the second run succeeds; if this package killed it, it dies
   // again.

@@ -19,16 +19,13 @@ const IDLE_MS = 30_000;
 const MESSAGES_MAX = 20;
 yieldThread();
 
-/** Maximum duration of a build. Milliseconds. */
-export const BUILD_TIME_MS = 20_000;
-
 export interface BuildTask {
   readonly entry: string;
   readonly files: ModulePaths;
   /** Whether the realm has `fetch`. Default: no. */
   readonly hasFetch?: boolean;
-  /** Time limit of the build. Default: `BUILD_TIME_MS`. Milliseconds. */
-  readonly timeMs?: number;
+  /** Time limit of the build. Milliseconds. */
+  readonly timeMs: number;
 }
 export type BuildResult =
   | {
@@ -55,7 +52,7 @@ export async function build(task: BuildTask): Promise<BuildResult> {
 
 async function buildInTime(task: BuildTask): Promise<BuildResult> {
   try {
-    const built = await within(runEsbuild(task), task.timeMs ?? BUILD_TIME_MS);
+    const built = await within(runEsbuild(task), task.timeMs);
     if (built !== undefined) return finish(built);
     await esbuild.stop();
     return { outcome: 'late' };

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { Piscina } from 'piscina';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { FairQueue } from '../../service/timing/fair-queue.ts';
-import { type Bundle, buildFailed, bundlePackage, type CodePackage, type RunBuild } from './bundle.ts';
+import { BUILD_TIME_MS, type Bundle, buildFailed, bundlePackage, type CodePackage, type RunBuild } from './bundle.ts';
 import type { BuildResult, BuildTask } from './bundler-worker.ts';
 
 /** Each thread has an esbuild process with two threads. */
@@ -14,8 +14,6 @@ const THREADS = Math.max(1, Math.min(4, availableParallelism() >> 1));
 const QUEUE_MAX = 32;
 /** Limit of a build in the first threads; ordinary packages take well under a second, on a busy machine a few. Milliseconds. */
 const QUICK_MS = 4_000;
-/** Limit of a build that took longer than that. Milliseconds. */
-const SLOW_MS = 20_000;
 /** A build that has waited this long does not begin. Milliseconds. */
 const WAIT_MAX_MS = 40_000;
 /**
@@ -40,7 +38,7 @@ interface BundlerOptions {
   readonly queue?: number;
   /** Default: `QUICK_MS`. */
   readonly quickMs?: number;
-  /** Default: `SLOW_MS`. */
+  /** Limit of a build that took longer than that. Default: `BUILD_TIME_MS`. Milliseconds. */
   readonly slowMs?: number;
   /** Called when a thread ends unexpectedly between tasks; the pool replaces it. */
   readonly onError?: (error: Error) => void;
@@ -51,7 +49,7 @@ interface BundlerOptions {
  * line of types can keep esbuild busy for hours.
  */
 export function startBundler(options: BundlerOptions = {}): Bundler {
-  const { threads = THREADS, queue = QUEUE_MAX, quickMs = QUICK_MS, slowMs = SLOW_MS } = options;
+  const { threads = THREADS, queue = QUEUE_MAX, quickMs = QUICK_MS, slowMs = BUILD_TIME_MS } = options;
   const onError = options.onError ?? (() => undefined);
   const quick = new Builders({ threads, queue, onError });
   const slow = new Builders({ threads: 1, queue, onError });

@@ -1,11 +1,11 @@
 /** Reads YAML frontmatter of Markdown files, with limits. Errors name the line. */
-import { closest, distance } from 'fastest-levenshtein';
 import { type Document, isAlias, isCollection, isMap, isNode, isScalar, LineCounter, parseDocument, visit } from 'yaml';
 import type { z } from 'zod';
 import type { ProblemLocation } from '../../sdk/contract/errors.ts';
 import { KIB } from '../../sdk/contract/limits.ts';
 import { describeIssue, describeYamlFault, FOREIGN_TAG } from './frontmatter-messages.ts';
 import { invalidAll, invalidAt } from './invalid-package.ts';
+import { findNearName } from './near-name.ts';
 
 /** Checked before parsing, because the cost of YAML grows faster than its length. Bytes. */
 export const FRONTMATTER_MAX_BYTES = 16 * KIB;
@@ -144,8 +144,8 @@ function locateIssue(
   return issue.keys.map((key) => {
     const at = [...issue.path, key];
     const known = listKnownFields(issue.path);
-    const near = known.length > 0 ? closest(key, known) : '';
-    const hint = near !== '' && distance(key, near) <= EDITS_MAX ? `; did you mean “${near}”?` : '';
+    const near = findNearName(key, known, EDITS_MAX);
+    const hint = near === null ? '' : `; did you mean “${near}”?`;
     return { ...locate(path, lines, findOffset(document, at)), field: at.join('.'), message: `is not known${hint}` };
   });
 }

@@ -1,5 +1,4 @@
 /** Suggests fixes when code fails to load because it uses a global that plugins do not have, or `host` before a handler runs. */
-import { closest, distance } from 'fastest-levenshtein';
 import {
   absentGlobals,
   globalNames,
@@ -7,6 +6,7 @@ import {
   platformGlobals,
   pluginGlobals,
 } from '../../sdk/contract/realm-globals.ts';
+import { findNearName } from './near-name.ts';
 
 /** Globals worth suggesting, without those of the language itself. */
 const GLOBALS = Object.keys({ ...pluginGlobals, ...platformGlobals });
@@ -37,8 +37,8 @@ export function suggestFix(message: string, bundle: BuiltBundle, at: { line: num
   if (name === null || !isMissing(name, message, bundle)) return '';
   if (Object.hasOwn(absentGlobals, name)) return `. Plugins have no ${name}: ${absentGlobals[name]}`;
   if (GLOBALS.includes(name)) return '';
-  const near = closest(name, GLOBALS);
-  return distance(name, near) <= EDITS_MAX ? `. “${name}” does not exist; did you mean “${near}”?` : '';
+  const near = findNearName(name, GLOBALS, EDITS_MAX);
+  return near === null ? '' : `. “${name}” does not exist; did you mean “${near}”?`;
 }
 
 /** A declared name may have the value undefined. So have globals of Node that plugins lack, but those the bundler warns of. */

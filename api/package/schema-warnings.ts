@@ -1,8 +1,9 @@
 /** Finds keywords in the schemas of tools that JSON Schema does not have: they check nothing, and usually are misspelt. */
-import { closest, distance } from 'fastest-levenshtein';
 import { formatLocation } from '../../sdk/contract/errors.ts';
+import { isRecord } from '../../sdk/contract/is-record.ts';
 import { checkedKeywords, describingKeywords } from '../../sdk/contract/schema-keywords.ts';
 import type { Introspected } from './discovery.ts';
+import { findNearName } from './near-name.ts';
 
 const KNOWN = [...checkedKeywords, ...describingKeywords];
 /** Edits between a keyword and a suggestion, at most. */
@@ -24,11 +25,11 @@ export function findSchemaWarnings({ registrations, placeOf }: Introspected): st
 }
 
 function findUnknownKeywords(schema: unknown, at: string): { at: string; message: string }[] {
-  if (!isObject(schema)) return [];
+  if (!isRecord(schema)) return [];
   return Object.entries(schema).flatMap(([keyword, value]) => {
     const place = `${at}/${keyword}`;
     if (SCHEMAS.has(keyword)) return findUnknownKeywords(value, place);
-    if ((LISTS.has(keyword) && Array.isArray(value)) || (MAPS.has(keyword) && isObject(value)))
+    if ((LISTS.has(keyword) && Array.isArray(value)) || (MAPS.has(keyword) && isRecord(value)))
       return Object.entries(value).flatMap(([name, inner]) => findUnknownKeywords(inner, `${place}/${name}`));
     if (KNOWN.includes(keyword) || keyword.startsWith('x-')) return [];
     return [
@@ -38,11 +39,8 @@ function findUnknownKeywords(schema: unknown, at: string): { at: string; message
 }
 
 function suggest(keyword: string, schema: Schema, at: string): string {
-  const near = closest(keyword, KNOWN);
-  if (distance(keyword, near) <= EDITS_MAX) return ` Did you mean “${near}”?`;
-  const isParameter = at === '' && schema.properties === undefined && isObject(schema[keyword]);
+  const near = findNearName(keyword, KNOWN, EDITS_MAX);
+  if (near !== null) return ` Did you mean “${near}”?`;
+  const isParameter = at === '' && schema.properties === undefined && isRecord(schema[keyword]);
   return isParameter ? ` Write the parameter as properties: { ${keyword}: … }.` : '';
 }
-
-const isObject = (value: unknown): value is Schema =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);

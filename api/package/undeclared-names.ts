@@ -1,9 +1,9 @@
 /** Reports the names that the code of a package uses and that neither a file nor the realm declares. */
 import type { PartialMessage } from 'esbuild';
-import { closest, distance } from 'fastest-levenshtein';
 import type { ProblemLocation } from '../../sdk/contract/errors.ts';
 import { absentGlobals } from '../../sdk/contract/realm-globals.ts';
 import type { FreeName } from './free-names.ts';
+import { findNearName } from './near-name.ts';
 
 /** Uses of undeclared names that are examined in one file; ordinary files have a few. */
 const USES_MAX = 10_000;
@@ -100,8 +100,7 @@ export class UndeclaredNames {
     const candidates = [...visible.slice(0, CANDIDATES_MAX), ...this.#globals].filter(
       (candidate) => candidate.length <= COMPARED_MAX,
     );
-    const near = closest(name, candidates);
-    return distance(name, near) <= Math.min(EDITS_MAX, Math.ceil(name.length / 3)) ? near : null;
+    return findNearName(name, candidates, Math.min(EDITS_MAX, Math.ceil(name.length / 3)));
   }
 }
 

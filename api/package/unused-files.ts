@@ -1,10 +1,10 @@
 /** Finds files of a package that nothing uses: usually a folder with the wrong name, or a file of the author's tools. */
 import { readFile } from 'node:fs/promises';
 import { posix } from 'node:path';
-import { closest, distance } from 'fastest-levenshtein';
 import { LoopSlices } from '../../service/timing/loop-turns.ts';
 import { ENTRY } from './bundle.ts';
 import { findModule, isCode } from './bundle-modules.ts';
+import { findNearName } from './near-name.ts';
 import type { Package } from './package-files.ts';
 
 /** Folders of the package format. */
@@ -55,8 +55,8 @@ function describeUse(path: string): string {
   if (isHidden(path)) return 'belongs to your tools. Leave it out of the package.';
   if (folder === 'commands') return 'is not a command: commands are files commands/<name>.md, without folders.';
   if (folder === 'skills') return 'is not a skill: a skill is a folder skills/<name>/ with a SKILL.md.';
-  const near = closest(folder.toLowerCase(), FOLDERS);
-  if (distance(folder.toLowerCase(), near) <= EDITS_MAX) return `is used by nothing. Did you mean the folder ${near}/?`;
+  const near = findNearName(folder.toLowerCase(), FOLDERS, EDITS_MAX);
+  if (near !== null) return `is used by nothing. Did you mean the folder ${near}/?`;
   return isCode(path) ? NOT_IMPORTED : NOT_READ;
 }
 const NOT_IMPORTED = 'is imported by nothing. Import it, or leave it out of the package.';

@@ -7,7 +7,7 @@
 const RECOVER_AFTER_MS = 50;
 const BUTTONS = 'button:not(:disabled), a[href]';
 const DIALOG = '[role=dialog]';
-const AREAS = '[role=dialog], section, [role=tabpanel], main';
+const AREAS = `${DIALOG}, section, [role=tabpanel], main`;
 const HEADINGS = 'h1, h2, h3';
 
 /** Where an element was. */

@@ -113,7 +113,7 @@ export class RunningPlugin implements OpenPlugin {
       `commands.${name}`,
       await this.#surface('commands', name, { input, ...this.#place() }),
     );
-    return this.#checked('commands', `commands.${name}`, answer).text;
+    return this.#checked('commands', answer, `commands.${name}`).text;
   }
 
   readonly chat: OpenPlugin['chat'] = async (provider, request, { onDelta, signal } = {}) => {
@@ -130,7 +130,7 @@ export class RunningPlugin implements OpenPlugin {
     );
     const ended = await deltas.end({ kind: 'answered', answer });
     if (ended.kind === 'error') throw this.#process.fault(full, ended.message);
-    return this.#checked('providers', full, answer);
+    return this.#checked('providers', answer, full);
   };
 
   readonly event: OpenPlugin['event'] = async (name: EventName, data = {}, { id = randomUUID(), attempt = 1 } = {}) => {
@@ -154,15 +154,15 @@ export class RunningPlugin implements OpenPlugin {
   };
 
   async receive(request: VendorRequest): Promise<Received> {
-    const name = 'channel.receive';
     return (
-      this.#checked(name, name, await this.#channel('receive', { request: vendorRequest(request) })) ?? NO_MESSAGES
+      this.#checked('channel.receive', await this.#channel('receive', { request: vendorRequest(request) })) ??
+      NO_MESSAGES
     );
   }
 
   async handshake(request: VendorRequest): Promise<Handshake | undefined> {
-    const name = 'channel.handshake';
-    const answer = this.#checked(name, name, await this.#channel('handshake', { request: vendorRequest(request) }));
+    const given = await this.#channel('handshake', { request: vendorRequest(request) });
+    const answer = this.#checked('channel.handshake', given);
     if (!answer?.headers) return answer;
     const { sent, note } = splitHandshakeHeaders(answer.headers);
     if (note !== null) this.#process.addSystemLine('warn', note);
@@ -219,7 +219,7 @@ export class RunningPlugin implements OpenPlugin {
     throw this.#process.fault(what, answer.message, answer.stack);
   }
 
-  #checked<Kind extends SurfaceKind>(kind: Kind, name: string, given: unknown): SurfaceAnswer<Kind> {
+  #checked<Kind extends SurfaceKind>(kind: Kind, given: unknown, name: string = kind): SurfaceAnswer<Kind> {
     const read = readSurfaceAnswer(kind, given);
     if ('fault' in read) throw this.#process.fault(name, read.fault);
     return read.answer;

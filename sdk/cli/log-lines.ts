@@ -1,4 +1,6 @@
 /** Reads and formats the log lines of an installation. */
+
+import { isRecord } from '../contract/is-record.ts';
 import { followEvents } from '../session/event-stream.ts';
 import { BulkheadError } from '../session/transport.ts';
 import type { Paint } from './output.ts';
@@ -59,15 +61,12 @@ function toQueryString({ installationId, levels, sessionId }: LogFilter): string
 /** Formats a line for a terminal, with its data as JSON. Further lines of its text are indented, so that none looks like a log line. */
 export function formatLine({ at, level, source, message, data }: LogLine, paint: Paint): string {
   const paints = { debug: paint.dim, info: paint.cyan, warn: paint.yellow, error: paint.red } as const;
-  const { stack, ...rest } = isObject(data) ? data : { stack: undefined, value: data };
+  const { stack, ...rest } = isRecord(data) ? data : { stack: undefined, value: data };
   const hasData = Object.values(rest).some((value) => value !== null && value !== undefined);
-  const shownData = hasData ? ` ${paint.dim(JSON.stringify(isObject(data) ? rest : data))}` : '';
+  const shownData = hasData ? ` ${paint.dim(JSON.stringify(isRecord(data) ? rest : data))}` : '';
   const frames = typeof stack === 'string' ? `\n    ${indentLines(stack)}` : '';
   const time = at.slice('2026-01-05T'.length, '2026-01-05T12:34:56'.length);
   return `${paint.dim(time)} ${paints[level](level.padEnd(5))} ${source}: ${indentLines(message)}${shownData}${frames}`;
 }
 
 const indentLines = (text: string): string => text.replace(/\r?\n/g, '\n    ');
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);

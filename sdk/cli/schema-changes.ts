@@ -3,6 +3,7 @@
  * that fitted before may be refused.
  */
 import { isDeepStrictEqual } from 'node:util';
+import { isRecord } from '../contract/is-record.ts';
 import { checkedKeywords } from '../contract/schema-keywords.ts';
 
 /** `unclear`: the comparison cannot tell whether the schema refuses what it took before. */
@@ -146,8 +147,6 @@ function listTypes(type: unknown): readonly unknown[] | null {
 
 const isLess = (one: unknown, other: unknown): boolean =>
   typeof one === 'number' && typeof other === 'number' && one < other;
-const isRecord = (value: unknown): value is Schema =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 const toRecord = (value: unknown): Schema => (isRecord(value) ? value : {});
 const toList = (value: unknown): readonly unknown[] | null => (Array.isArray(value) ? value : null);
 const own = (schema: Schema, name: string): unknown => (Object.hasOwn(schema, name) ? schema[name] : undefined);

@@ -8,6 +8,7 @@ import { z } from 'zod';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { describeCancel } from '../../sdk/contract/errors.ts';
 import { describeFieldFault, locateFault } from '../../sdk/contract/field-faults.ts';
+import { isRecord } from '../../sdk/contract/is-record.ts';
 import { limits, SECOND } from '../../sdk/contract/limits.ts';
 import { REASON_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { type ArgumentFault, type HookName, hookBase, hooks } from '../../sdk/contract/protocol.ts';
@@ -200,7 +201,7 @@ const FAULT_MAX_CHARS = 500;
 const cutName = (name: string): string => name.slice(0, NAME_MAX_CHARS);
 
 function applyPatch(hook: HookName, context: Fields, answer: unknown): Applied {
-  if (!isFields(answer)) return { ok: false, message: `${hook} must return an object or nothing` };
+  if (!isRecord(answer)) return { ok: false, message: `${hook} must return an object or nothing` };
   const { cancellable }: HookRow = hooks[hook];
   const patchable = patchablePaths[hook];
   let next: Fields = context;
@@ -229,7 +230,7 @@ function checkValue(schema: z.ZodType, value: unknown): Merged {
 /** Merges one level deep: of `message`, the fields listed as `message.x`. Other fields may be returned only unchanged. */
 function mergeGroup(patchable: ReadonlyMap<string, z.ZodType>, key: string, present: unknown, given: unknown): Merged {
   if (isDeepStrictEqual(present, given)) return { ok: true, value: present };
-  if (!isFields(present) || !isFields(given))
+  if (!isRecord(present) || !isRecord(given))
     return { ok: false, message: ` cannot be changed${present === undefined ? suggestPath(patchable, key) : ''}` };
   const value: Record<string, unknown> = { ...present };
   for (const [field, wanted] of Object.entries(given)) {
@@ -255,9 +256,6 @@ function suggestPath(patchable: ReadonlyMap<string, z.ZodType>, wrong: string): 
   const nearest = [...patchable.keys()].find((path) => distance(path, cutName(wrong)) <= WRONG_LETTERS_MAX);
   return nearest === undefined ? '' : `; did you mean ${nearest}?`;
 }
-
-const isFields = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** The schema of each patchable path, so that only the fields a link changes are validated. */
 const patchablePaths = Object.fromEntries(

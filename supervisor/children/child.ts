@@ -308,15 +308,11 @@ export class Child {
   }
 
   #onNotification(method: string, params: unknown): void {
-    if (method === 'started') {
-      const started = control.started.params.safeParse(params);
-      if (started.success) this.#pipes?.calls.recordStart(started.data.invocationId);
-      else this.#onViolation(`a malformed notification ${quote(method)}`);
-      return;
-    }
-    const parsed = method === 'ready' ? control.ready.params.safeParse(params) : control.log.params.safeParse(params);
+    const row = method === 'ready' || method === 'started' ? control[method] : control.log;
+    const parsed = row.params.safeParse(params);
     if (!parsed.success) this.#onViolation(`a malformed notification ${quote(method)}`);
     else if (method === 'ready') this.#readyReceived.resolve();
+    else if (method === 'started') this.#pipes?.calls.recordStart((parsed.data as Params<'started'>).invocationId);
     else this.#handlers.onLog(this.#dropForeignInvocation(parsed.data as ChildLogLine));
   }
 

@@ -416,7 +416,7 @@ export class Ownership {
     const ended = over.then(() => {
       isOver = true;
     });
-    const hasLeft = () => this.#releaseFailedAt !== null || this.#epochs.some((epoch) => epoch !== NO_EPOCH);
+    const hasLeft = () => this.#releaseFailedAt !== null || this.#listOwned().length > 0;
     while (hasLeft() && this.#successors > 0 && !isOver) {
       await Promise.race([ended, sleep(DRAIN_PAUSE_MS, undefined, { ref: false })]);
       await within(this.#heartbeat.beatNow(), MOVE_HOLD_MS);

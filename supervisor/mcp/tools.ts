@@ -11,6 +11,7 @@ import {
 } from '@modelcontextprotocol/sdk/types.js';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { isRecord } from '../../sdk/contract/is-record.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
 import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import { addUnconfigured, type ToolRef } from '../children/account-plugins-cache.ts';
@@ -82,7 +83,7 @@ function toMcp({ content, isError, isFinal }: ToolResult): CallToolResult {
   const parts = content.map((part) =>
     part.type === 'json' ? { type: 'text' as const, text: JSON.stringify(part.json) } : part,
   );
-  const objects = content.flatMap((part) => (part.type === 'json' && isObject(part.json) ? [part.json] : []));
+  const objects = content.flatMap((part) => (part.type === 'json' && isRecord(part.json) ? [part.json] : []));
   const [only] = objects;
   return {
     content: parts,
@@ -91,9 +92,6 @@ function toMcp({ content, isError, isFinal }: ToolResult): CallToolResult {
     ...(isFinal === undefined ? {} : { _meta: { isFinal } }),
   };
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** An error that the model can correct becomes a tool result; all others become protocol errors. */
 function toToolError(error: unknown): CallToolResult {

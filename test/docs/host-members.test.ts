@@ -4,6 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stop } from 'esbuild';
 import t from 'tap';
+import { BUILD_TIME_MS, ENTRY } from '../../api/package/bundle.ts';
 import { build } from '../../api/package/bundler-worker.ts';
 import type { ModelProvider } from '../../supervisor/host/llm/configuration.ts';
 import { root } from '../house/source-files.ts';
@@ -34,7 +35,7 @@ t.test('every package of the page does what the page says', async (t) => {
   for (const [index, [, capabilities = '', code = '']] of packages.entries()) {
     const entry = join(folder, `${index}.ts`);
     await writeFile(entry, code);
-    const built = await build({ entry: 'index.ts', files: { 'index.ts': entry } });
+    const built = await build({ entry: ENTRY, files: { [ENTRY]: entry }, timeMs: BUILD_TIME_MS });
     if (built.outcome !== 'built') throw new Error(JSON.stringify(built));
     const declared = capabilities.split(', ').filter((one) => one !== '');
     await fixture.install({ slug: slugs[index] ?? '', code: built.bundle, capabilities: declared });
