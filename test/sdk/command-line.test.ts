@@ -110,14 +110,12 @@ t.test('symbolic links of a package are left out with a warning', async (t) => {
   t.match(await bulkhead(['check'], { folder, localTools }), { code: 3, stdout: /index\.ts is left out/ });
 });
 
+/** What a package offers that registers nothing. */
+const NOTHING = { commands: [], skills: [], middleware: [], lifecycle: [], providers: [], channel: null, tools: [] };
+
 t.test('the next version number depends on the changes', async (t) => {
   const tool = (properties: object, required: string[] = []) => ({
-    commands: [],
-    skills: [],
-    middleware: [],
-    lifecycle: [],
-    providers: [],
-    channel: null,
+    ...NOTHING,
     tools: [{ name: 'a', parameters: { type: 'object', properties, required } }],
   });
   const offer = (discovered: Version['discovered'], capabilities: string[] = []) => ({ discovered, capabilities });
@@ -167,12 +165,7 @@ t.test('the next version number depends on the arguments that a tool takes', (t)
       ({
         capabilities: [],
         discovered: {
-          commands: [],
-          skills: [],
-          middleware: [],
-          lifecycle: [],
-          providers: [],
-          channel: null,
+          ...NOTHING,
           tools: [{ name: 'a', parameters: { type: 'object', properties: { x: schema } } }],
         },
       }) as unknown as Version;

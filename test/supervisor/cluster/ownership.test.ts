@@ -67,8 +67,9 @@ function chooseAccount([first, second]: readonly [Ownership, Ownership]): string
   }
 }
 
-t.test('a call is led to the next owner after a drain that began while the move paused', async (t) => {
-  const both = await openTwo(t, await testDatabase(t));
+/** Begins work of an account that is then to move from the first to the second. */
+async function beginMove(t: Test, database: TestDatabase) {
+  const both = await openTwo(t, database);
   const [first, second] = both;
   const account = chooseAccount(both);
   await first.join(ADDRESS);
@@ -76,6 +77,11 @@ t.test('a call is led to the next owner after a drain that began while the move 
   if (work === null) throw new Error('the only supervisor owns every account');
   await second.join(ADDRESS);
   await eventually(async () => work.isLeaving());
+  return { first, second, account, work };
+}
+
+t.test('a call is led to the next owner after a drain that began while the move paused', async (t) => {
+  const { first, second, account, work } = await beginMove(t, await testDatabase(t));
   await eventually(async () => !work.isLeaving());
   t.ok(first.holds(account), 'the move pauses, because work lasts');
   const left = first.leave(NEVER);
@@ -89,14 +95,7 @@ t.test('a call is led to the next owner after a drain that began while the move 
 
 t.test('a drain repeats a release that failed', async (t) => {
   const database = await testDatabase(t);
-  const both = await openTwo(t, database);
-  const [first, second] = both;
-  const account = chooseAccount(both);
-  await first.join(ADDRESS);
-  const work = first.begin(account);
-  if (work === null) throw new Error('the only supervisor owns every account');
-  await second.join(ADDRESS);
-  await eventually(async () => work.isLeaving());
+  const { first, second, account, work } = await beginMove(t, database);
   await database.pool.query(REFUSE_TWICE);
   const left = first.leave(NEVER);
   work.end();

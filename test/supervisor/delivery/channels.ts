@@ -20,6 +20,20 @@ export const connect = (fixture: SupervisorFixture, made: Installed, name = 'inb
     insertChannel(tx, { installationId: made.installationId, accountId: made.accountId, name }),
   );
 
+/** A request to a channel's webhook address, as it was received. */
+export const describeRequest = (made: Installed, channel: Channel, body: string | Uint8Array) => ({
+  id: randomUUIDv7(),
+  channelId: channel.id,
+  installationId: made.installationId,
+  accountId: made.accountId,
+  routingId: channel.routingId,
+  receivedAt: Date.now(),
+  method: 'POST',
+  query: '',
+  headers: [],
+  body: Buffer.from(body),
+});
+
 /** Takes requests in, in order. Answers their ids. */
 export async function deliver(
   fixture: SupervisorFixture,
@@ -29,16 +43,9 @@ export async function deliver(
   headers: readonly (readonly [string, string])[] = [],
 ): Promise<string[]> {
   const rows = bodies.map((body) => ({
-    id: randomUUIDv7(),
-    channelId: channel.id,
-    installationId: made.installationId,
-    accountId: made.accountId,
-    routingId: channel.routingId,
-    receivedAt: Date.now(),
-    method: 'POST',
+    ...describeRequest(made, channel, body),
     query: 'a=1',
     headers,
-    body: Buffer.from(body),
     traceparent: currentTrace(),
   }));
   await insertDeliveries(fixture.pool, rows);

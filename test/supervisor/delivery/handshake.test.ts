@@ -1,9 +1,8 @@
 /** A handshake that fails: the vendor gets no answer of the plugin, and its log says where the error is. */
-import { randomUUIDv7 } from 'node:crypto';
 import t from 'tap';
 import { requestHandshake } from '../../../db/channels/handshakes.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
-import { connect } from './channels.ts';
+import { connect, describeRequest } from './channels.ts';
 
 const fixture = await startSupervisorFixture(t);
 const made = await fixture.install({
@@ -17,21 +16,7 @@ const made = await fixture.install({
 });
 const channel = await connect(fixture, made);
 const ask = (body: string) =>
-  requestHandshake(
-    { pool: fixture.pool, listener: fixture.supervisor.listener },
-    {
-      id: randomUUIDv7(),
-      channelId: channel.id,
-      installationId: made.installationId,
-      accountId: made.accountId,
-      routingId: channel.routingId,
-      receivedAt: Date.now(),
-      method: 'POST',
-      query: '',
-      headers: [],
-      body: Buffer.from(body),
-    },
-  );
+  requestHandshake({ pool: fixture.pool, listener: fixture.supervisor.listener }, describeRequest(made, channel, body));
 
 t.test('an error is logged with its stack', async (t) => {
   t.equal(await ask('throw'), null);
