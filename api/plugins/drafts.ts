@@ -26,7 +26,7 @@ import { type BuiltVersion, buildVersion } from './publishing.ts';
 interface DraftSave {
   readonly pluginId: string;
   readonly source: PackageSource;
-  /** Hash of the draft that this one was made from; null: of none. Undefined: it replaces any. */
+  /** Hash of the draft that the client edited. Null: the plugin had none. Undefined: the new draft replaces any. */
   readonly replaces: string | null | undefined;
 }
 

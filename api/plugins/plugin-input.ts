@@ -38,7 +38,7 @@ export const draftBody = filesBody.extend({
     .nullable()
     .optional()
     .describe(
-      '`sourceSha256` of the draft that this one was made from; null: there was none. If another was saved since, the answer is 409 `draft_changed`. Without this field, it replaces any.',
+      '`sourceSha256` of the draft that the client edited. Null: the plugin had no draft. The service answers 409 `draft_changed` if the current draft is another one. Default: the new draft replaces any.',
     ),
 });
 export const publishBody = filesBody.extend({ semVer: z.string() });

@@ -29,7 +29,7 @@ export async function publishVersion(
   return (await uploadForm(`/api/plugins/${encodeURIComponent(id)}/versions/zip`, form, onProgress)) as Published;
 }
 
-/** @param replaces hash of the draft that the files were made from; null: of none. Undefined: they replace any. */
+/** @param replaces hash of the draft that the user edited. Null: the plugin had none. Undefined: the files replace any draft. */
 export async function saveDraft(id: string, dropped: Dropped | null, replaces: string | null | undefined) {
   if (dropped === null || 'zip' in dropped) throw new Error('A draft is saved from a folder, not from a zip.');
   const body = { files: [...dropped.files], ...(replaces === undefined ? {} : { replaces }) };

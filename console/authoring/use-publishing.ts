@@ -10,7 +10,7 @@ interface PublishingOptions {
   readonly pluginId: string;
   /** Null until the user has chosen a package. */
   readonly dropped: Dropped | null;
-  /** Hash of the draft that the package was made from; null: of none. Undefined: the package replaces any draft. */
+  /** Hash of the draft that the user edited. Null: the plugin had none. Undefined: the package replaces any draft. */
   readonly madeFrom?: string | null | undefined;
   /** Called after each request with its error or null, and with what was sent, which may be older than `dropped`. */
   readonly onAnswer?: (refusal: Error | null, sent: Dropped | null) => void;

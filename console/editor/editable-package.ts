@@ -9,7 +9,7 @@ export interface EditablePackage {
   readonly displayName: string;
   readonly slug: string;
   readonly files: readonly TextFile[];
-  /** Hash of the draft; null: there is none. */
+  /** Hash of the draft. Null: the plugin has none. */
   readonly draftSha256: string | null;
   /** Binary files, which a draft cannot contain, and text that is too long to be read. */
   readonly skippedFiles: readonly string[];

@@ -30,7 +30,7 @@ interface FilesEditorProps {
   readonly pluginId: string;
   /** The files as they are stored. */
   readonly given: readonly TextFile[];
-  /** Hash of the draft that they are; null: there is no draft. */
+  /** Hash of the draft that these files are. Null: the plugin has no draft. */
   readonly draftSha256: string | null;
 }
 

@@ -5,7 +5,7 @@ interface KeptFiles {
   /** Milliseconds since 1970. */
   readonly keptAt: number;
   readonly files: readonly TextFile[];
-  /** Hash of the draft that they were made from; null: there was none. Absent: an older console kept them. */
+  /** Hash of the draft that the user edited. Null: the plugin had none. Absent: kept by an older console. */
   readonly draftSha256?: string | null;
 }
 

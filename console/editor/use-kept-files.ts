@@ -9,7 +9,7 @@ const PAUSE_MS = 200;
 /**
  * @param files the files as they are
  * @param isUnsaved whether the files differ from the stored ones
- * @param draftSha256 hash of the draft that they were made from; null: there was none
+ * @param draftSha256 hash of the draft that the user edited. Null: the plugin had none
  * @param readUnsaved returns the files with the last keystrokes, which `files` may not have yet; null: nothing is unsaved
  * @returns a function that keeps the newest files now; false: they could not be kept
  */

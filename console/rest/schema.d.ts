@@ -4485,7 +4485,7 @@ export interface operations {
                         path: string;
                         contentText: string;
                     }[];
-                    /** @description `sourceSha256` of the draft that this one was made from; null: there was none. If another was saved since, the answer is 409 `draft_changed`. Without this field, it replaces any. */
+                    /** @description `sourceSha256` of the draft that the client edited. Null: the plugin had no draft. The service answers 409 `draft_changed` if the current draft is another one. Default: the new draft replaces any. */
                     replaces?: string | null;
                 };
             };

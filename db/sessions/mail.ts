@@ -34,7 +34,7 @@ export const pageMail = (
     query,
   );
 
-/** A mail that was sent. Its id is of its request, whoever got it. */
+/** A mail that was sent. Its id comes from the request, not from the receiver. */
 interface SentMailRow {
   readonly sessionId: string;
   readonly toAgentId: string;

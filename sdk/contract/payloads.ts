@@ -80,7 +80,7 @@ export const attachment = z.object({
   mediaType: z
     .string()
     .max(255)
-    .describe('As the sender names it, which nobody checks; with a `mediaId`, as it was detected from the bytes.'),
+    .describe('The type that the sender claims, unchecked. With a `mediaId`: the type detected from the bytes.'),
   mediaId: id.optional().describe('A media file. Without `mediaId` and `url`, only the name and type are known.'),
   url: z.url().max(4096).optional(),
 });

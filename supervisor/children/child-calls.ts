@@ -286,7 +286,7 @@ class Call {
     return `${this.#target.kind} ${this.#target.name}`;
   }
 
-  /** What others read who waited for this call in vain. */
+  /** The reason for the errors of calls that this one blocked. */
   describeHang(): string {
     return `${this.#handler} did not return for ${Math.round(this.deadline.elapsedMs())} ms`;
   }

@@ -19,7 +19,7 @@ t.test('a page whose code cannot be fetched says so, and loads when the service 
   await go(page, 'Agents');
   await page.getByRole('alert').getByText('The service is unreachable').waitFor();
   t.ok(await page.getByRole('link', { name: 'Catalog', exact: true }).isVisible(), 'the navigation stays');
-  // Until then, the alert of before is shown. If the service came back meanwhile, the document would reload without another click.
+  // Until then, the page shows its first alert. If the service came back during the retry, the document would reload without a click.
   const failedAgain = page.waitForEvent('requestfailed', (request) => request.url() === `${service.url}/`);
   await press(page, 'Try again');
   await failedAgain;
