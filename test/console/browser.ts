@@ -5,7 +5,14 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import chromium from '@sparticuz/chromium';
 import axe, { type AxeResults, type RunOptions } from 'axe-core';
-import { type Browser, type BrowserContext, chromium as driver, type Page, type Response } from 'playwright-core';
+import {
+  type Browser,
+  type BrowserContext,
+  chromium as driver,
+  type Page,
+  type Response,
+  type Route,
+} from 'playwright-core';
 import rootTest from 'tap';
 import type { Teardown } from '../runner/harness.ts';
 import { BROWSER_VARIABLE, unpackBrowser } from '../runner/unpacked-browser.ts';
@@ -63,6 +70,22 @@ export async function shareBrowser(t: Teardown): Promise<Browser> {
   const browser = await shared;
   t.teardown(() => Promise.all(browser.contexts().map((context) => context.close())));
   return browser;
+}
+
+/**
+ * Answers requests for these addresses instead of the service, until the returned function is called. The route itself stays:
+ * a request that is sent while the driver ends its interception may never get a response.
+ */
+export async function answerInstead(
+  context: BrowserContext,
+  addresses: string,
+  answer: (route: Route) => Promise<void>,
+) {
+  let isOver = false;
+  await context.route(addresses, (route) => (isOver ? route.continue() : answer(route)));
+  return () => {
+    isOver = true;
+  };
 }
 
 export interface Look {

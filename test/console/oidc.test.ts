@@ -1,6 +1,6 @@
 import t from 'tap';
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
-import { openConsole, shareBrowser } from './browser.ts';
+import { answerInstead, openConsole, shareBrowser } from './browser.ts';
 import { inspect } from './pictures.ts';
 import { AUDIENCE, CLIENT, startSignInIssuer } from './sign-in-issuer.ts';
 
@@ -21,13 +21,13 @@ t.test('the console sends to the issuer, comes back to where one was, and ends i
   t.equal(await page.getByLabel('Token').count(), 0, 'a token of ours would not be taken');
   await inspect(t, page, 'sign-in');
 
-  await context.route(`${issuer.url}/**`, (route) => route.abort('connectionrefused'));
+  const endOutage = await answerInstead(context, `${issuer.url}/**`, (route) => route.abort('connectionrefused'));
   await signIn.click();
   await page
     .getByRole('alert')
     .getByText(`The identity provider ${issuer.url} is unreachable from this page. It must be running, and allow`)
     .waitFor();
-  await context.unroute(`${issuer.url}/**`);
+  endOutage();
 
   const authorizationRequest = page.waitForRequest((request) => request.url().startsWith(`${issuer.url}/auth`));
   await signIn.click();

@@ -3,7 +3,7 @@ import type { Page } from 'playwright-core';
 import t from 'tap';
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { eventually } from '../runner/eventually.ts';
-import { openConsole, shareBrowser } from './browser.ts';
+import { answerInstead, openConsole, shareBrowser } from './browser.ts';
 import { go, press, pressInDialog, tab } from './console-fixture.ts';
 import { publishFrontDesk } from './front-desk.ts';
 
@@ -15,7 +15,7 @@ t.test('a page whose code cannot be fetched says so, and loads when the service 
   const { context, page } = await openConsole(browser, signInLink);
   await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
   await page.evaluate('globalThis.isSameDocument = true');
-  await context.route('**', (route) => route.abort('connectionrefused'));
+  const endOutage = await answerInstead(context, '**', (route) => route.abort('connectionrefused'));
   await go(page, 'Agents');
   await page.getByRole('alert').getByText('The service is unreachable').waitFor();
   t.ok(await page.getByRole('link', { name: 'Catalog', exact: true }).isVisible(), 'the navigation stays');
@@ -25,12 +25,15 @@ t.test('a page whose code cannot be fetched says so, and loads when the service 
   await failedAgain;
   await page.getByRole('alert').getByText('The service is unreachable').waitFor();
   t.equal(await page.evaluate('globalThis.isSameDocument'), true, 'the document is not reloaded during the outage');
-  await context.unroute('**');
+  endOutage();
   await press(page, 'Try again');
   await page.getByRole('heading', { level: 1, name: 'Agents' }).waitFor();
 
   await page.evaluate('globalThis.isSameDocument = true');
-  await context.route('**/assets/tokens-page*.js', (route) => route.fulfill({ status: 404 }), { times: 1 });
+  const endGap = await answerInstead(context, '**/assets/tokens-page*.js', (route) => {
+    endGap();
+    return route.fulfill({ status: 404 });
+  });
   await go(page, 'Tokens');
   await page.getByRole('heading', { level: 1, name: 'Tokens' }).waitFor();
   t.notOk(await page.evaluate('globalThis.isSameDocument'), 'a chunk that a new version replaced reloads the document');
