@@ -31,8 +31,9 @@ const toFailedOutcome = (error: unknown): Outcome => ({ outcome: 'failed', ...de
 export function trackInvocations(announce: (invocationId: string) => void): Invocations {
   const scope = new AsyncLocalStorage<RunningInvocation>();
   let unanswered = 0;
-  const onAnswered = (): void => {
+  const countAnswered = (outcome: Outcome): Outcome => {
     unanswered -= 1;
+    return outcome;
   };
   return {
     getCurrentId: () => scope.getStore()?.id ?? null,
@@ -43,7 +44,7 @@ export function trackInvocations(announce: (invocationId: string) => void): Invo
         const answer = scope.run(running, handler, createContext(call, running));
         if (!isThenable(answer)) return running.applyVeto({ outcome: 'answered', answer });
         unanswered += 1;
-        return running.awaitAnswer(answer, onAnswered);
+        return running.awaitAnswer(answer).then(countAnswered);
       } catch (error) {
         return running.applyVeto(toFailedOutcome(error));
       }
@@ -77,14 +78,9 @@ class RunningInvocation {
   }
 
   /** Resolves with the outcome of an asynchronous handler, or with its cancellation if that comes first. */
-  awaitAnswer(answer: unknown, onAnswered: () => void): Promise<Outcome> {
+  awaitAnswer(answer: unknown): Promise<Outcome> {
     return new Promise((resolve) => {
-      let isAnswered = false;
-      const end = (outcome: Outcome): void => {
-        if (!isAnswered) onAnswered();
-        isAnswered = true;
-        resolve(this.applyVeto(outcome));
-      };
+      const end = (outcome: Outcome): void => resolve(this.applyVeto(outcome));
       this.#cancellation.onCancellationRequested((reason) => {
         const error = createAbortReason(reason);
         this.#controller?.abort(error);

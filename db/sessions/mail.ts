@@ -34,18 +34,15 @@ export const pageMail = (
     query,
   );
 
-/** A mail that was sent. Its id comes from the request, not from the receiver. */
-interface SentMailRow {
-  readonly sessionId: string;
-  readonly toAgentId: string;
-  readonly digest: string;
-}
-
-export const findMail = (pool: Pool, accountId: string, messageId: string): Promise<SentMailRow | null> =>
+/** Finds a mail that was sent. Its id comes from the request, not from the receiver. */
+export const findMail = (
+  pool: Pool,
+  accountId: string,
+  messageId: string,
+): Promise<{ readonly sessionId: string; readonly digest: string } | null> =>
   findRow(
     pool,
-    `SELECT m.session_id AS "sessionId", s.agent_id AS "toAgentId", m.request_digest AS digest
-       FROM session_messages m JOIN sessions s ON s.id = m.session_id
-      WHERE m.account_id = $1 AND m.id = $2 AND m.request_digest IS NOT NULL`,
+    `SELECT session_id AS "sessionId", request_digest AS digest FROM session_messages
+      WHERE account_id = $1 AND id = $2 AND request_digest IS NOT NULL`,
     [accountId, messageId],
   );

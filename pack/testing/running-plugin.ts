@@ -12,7 +12,7 @@ import type { EventRow, HookRow } from '../../sdk/contract/rows.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
 import type { Handshake, OpenPlugin, PluginOptions, Received, VendorRequest } from '../../sdk/testing/testing.ts';
 import { foldLink, startChain } from '../../supervisor/calls/chain.ts';
-import { readSurfaceAnswer, type SurfaceAnswer, type SurfaceKind } from '../../supervisor/calls/surface-answers.ts';
+import { checkSurfaceAnswer, type SurfaceAnswer, type SurfaceKind } from '../../supervisor/calls/surface-answers.ts';
 import { AnswerDeltas } from '../../supervisor/children/answer-deltas.ts';
 import type { InvokeOptions } from '../../supervisor/children/child-calls.ts';
 import { splitHandshakeHeaders } from '../../supervisor/delivery/handshake-headers.ts';
@@ -220,9 +220,9 @@ export class RunningPlugin implements OpenPlugin {
   }
 
   #checked<Kind extends SurfaceKind>(kind: Kind, given: unknown, name: string = kind): SurfaceAnswer<Kind> {
-    const read = readSurfaceAnswer(kind, given);
-    if ('fault' in read) throw this.#process.fault(name, read.fault);
-    return read.answer;
+    const checked = checkSurfaceAnswer(kind, given);
+    if (checked.kind === 'error') throw this.#process.fault(name, checked.message);
+    return checked.answer;
   }
 
   #require(kind: 'hooks' | 'events' | 'tools' | 'commands' | 'providers', name: string, full: string): void {

@@ -74,11 +74,10 @@ function findHostFault(host: string): string | null {
 /** Returns why frontmatter may not name this use of a secret, as a sentence; null: it may. */
 export function findSecretUseFault(use: string): string | null {
   if (use === 'webhooks') return null;
-  const host = use.startsWith(HTTP_USE) ? use.slice(HTTP_USE.length) : null;
-  const isPattern = host?.startsWith('*') ?? false;
-  const fault = host === null || isPattern ? null : findHostFault(host);
-  if (host !== null && !isPattern && fault === null) return null;
-  const reason = fault === null ? '' : `: ${fault}`;
+  const isOfOneHost = use.startsWith(HTTP_USE) && !use.startsWith(`${HTTP_USE}*`);
+  const fault = isOfOneHost ? findHostFault(use.slice(HTTP_USE.length)) : '';
+  if (fault === null) return null;
+  const reason = fault === '' ? '' : `: ${fault}`;
   return `“${use}” is not a use${reason}. Write webhooks, or http: and one exact host, such as http:api.example.com`;
 }
 

@@ -15,14 +15,15 @@ const WANTED: Readonly<Record<SurfaceKind, string>> = {
 /** A path in a fault has names that a plugin chooses. Characters. */
 const FAULT_MAX_CHARS = 500;
 
-/** The answer of a handler, or what is wrong with it: a phrase about the handler. A command may return its text alone. */
-export function readSurfaceAnswer<Name extends SurfaceKind>(
-  kind: Name,
-  given: unknown,
-): { readonly answer: SurfaceAnswer<Name> } | { readonly fault: string } {
+type CheckedAnswer<Name extends SurfaceKind> =
+  | { readonly kind: 'answered'; readonly answer: SurfaceAnswer<Name> }
+  | { readonly kind: 'error'; readonly message: string };
+
+/** Checks what a handler returned. A malformed answer is an error of the plugin. A command may return its text alone. */
+export function checkSurfaceAnswer<Name extends SurfaceKind>(kind: Name, given: unknown): CheckedAnswer<Name> {
   const answer = kind === 'commands' && typeof given === 'string' ? { text: given } : given;
   const checked = surfaces[kind].result.safeParse(answer, { error: describeFieldFault });
-  if (checked.success) return { answer: checked.data as SurfaceAnswer<Name> };
+  if (checked.success) return { kind: 'answered', answer: checked.data as SurfaceAnswer<Name> };
   const why = given === undefined ? 'nothing' : `no ${WANTED[kind]}: ${locateFault(checked.error)}`;
-  return { fault: `it returned ${why}`.slice(0, FAULT_MAX_CHARS) };
+  return { kind: 'error', message: `it returned ${why}`.slice(0, FAULT_MAX_CHARS) };
 }

@@ -8,7 +8,7 @@ import type { LinkResult } from './chain.ts';
 import type { ChainDeps } from './chain-runner.ts';
 import { pickStack } from './plugin-call.ts';
 import type { SurfaceRequest } from './plugin-port.ts';
-import { readSurfaceAnswer } from './surface-answers.ts';
+import { checkSurfaceAnswer } from './surface-answers.ts';
 
 type SurfaceServices = Pick<ChainDeps, 'invoker' | 'metrics' | 'logs'>;
 
@@ -37,19 +37,13 @@ export async function callSurface(services: SurfaceServices, request: SurfaceReq
       ...request.fields,
     },
   });
-  const result = checkAnswer(kind, called);
+  const result = kind === 'tools' || called.kind !== 'answered' ? called : checkSurfaceAnswer(kind, called.answer);
   services.metrics.targetRan({ kind, name }, plugin, result.kind, performance.now() - started);
   logFailure(services, request, invocationId, result);
   return result;
 }
 
 const ignoreDelta = async (): Promise<void> => undefined;
-
-function checkAnswer(kind: SurfaceRequest['kind'], result: LinkResult): LinkResult {
-  if (kind === 'tools' || result.kind !== 'answered') return result;
-  const read = readSurfaceAnswer(kind, result.answer);
-  return 'fault' in read ? { kind: 'error', message: read.fault } : { kind: 'answered', answer: read.answer };
-}
 
 /** Logs why a result of a tool is malformed, before its caller reads it. @param read throws a Problem for a malformed result */
 export function readOrLog<T>(

@@ -1,7 +1,7 @@
 /** Calls a plugin's channel handlers. */
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { LinkResult } from '../calls/chain.ts';
-import { readSurfaceAnswer } from '../calls/surface-answers.ts';
+import { checkSurfaceAnswer } from '../calls/surface-answers.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 
 interface ChannelCall {
@@ -30,6 +30,5 @@ export async function callChannelHandler(
   const result = await invoker.invoke(plugin, { target, invocationId, session: null, deadlineAt, context });
   metrics.targetRan(target, plugin, result.kind, performance.now() - started);
   if (result.kind !== 'answered' || name === 'send') return result;
-  const read = readSurfaceAnswer(`channel.${name}`, result.answer ?? undefined);
-  return 'fault' in read ? { kind: 'error', message: read.fault } : { kind: 'answered', answer: read.answer };
+  return checkSurfaceAnswer(`channel.${name}`, result.answer ?? undefined);
 }

@@ -7,13 +7,16 @@ import {
   isJSONRPCErrorResponse,
   isJSONRPCRequest,
   isJSONRPCResultResponse,
+  type JSONRPCErrorResponse,
   type JSONRPCMessage,
+  type JSONRPCRequest,
   ListPromptsRequestSchema,
   ListResourcesRequestSchema,
   ListToolsRequestSchema,
   ReadResourceRequestSchema,
   type RequestId,
 } from '@modelcontextprotocol/sdk/types.js';
+import type { z } from 'zod';
 import { describeFieldFault } from '../../sdk/contract/field-faults.ts';
 
 /** The requests of one POST that are not over, and those that its client cancelled. */
@@ -25,14 +28,14 @@ interface PostedRequests {
 const CANCELLED = 'notifications/cancelled';
 
 /** The requests with parameters. The library would answer wrong ones with the dump of its validator. */
-const schemas = {
-  'tools/list': ListToolsRequestSchema,
-  'tools/call': CallToolRequestSchema,
-  'prompts/list': ListPromptsRequestSchema,
-  'prompts/get': GetPromptRequestSchema,
-  'resources/list': ListResourcesRequestSchema,
-  'resources/read': ReadResourceRequestSchema,
-} as const;
+const schemas: ReadonlyMap<string, z.ZodType> = new Map<string, z.ZodType>([
+  ['tools/list', ListToolsRequestSchema],
+  ['tools/call', CallToolRequestSchema],
+  ['prompts/list', ListPromptsRequestSchema],
+  ['prompts/get', GetPromptRequestSchema],
+  ['resources/list', ListResourcesRequestSchema],
+  ['resources/read', ReadResourceRequestSchema],
+]);
 
 export class McpTransport extends WebStandardStreamableHTTPServerTransport {
   readonly #posted = new Set<PostedRequests>();
@@ -41,12 +44,9 @@ export class McpTransport extends WebStandardStreamableHTTPServerTransport {
   checkRequests(): void {
     const receive = this.onmessage;
     this.onmessage = (message, extra) => {
-      const fault = findParamsFault(message);
-      if (fault === null || !isJSONRPCRequest(message)) receive?.(message, extra);
-      else {
-        const error = { code: ErrorCode.InvalidParams, message: fault };
-        this.send({ jsonrpc: '2.0', id: message.id, error }).catch((reason: Error) => this.onerror?.(reason));
-      }
+      const refusal = isJSONRPCRequest(message) ? refuseParams(message) : null;
+      if (refusal === null) receive?.(message, extra);
+      else this.send(refusal).catch((reason: Error) => this.onerror?.(reason));
     };
   }
 
@@ -83,12 +83,12 @@ export class McpTransport extends WebStandardStreamableHTTPServerTransport {
   }
 }
 
-/** What is wrong with the parameters of a request, as a sentence. Null: nothing, or the method has none. */
-function findParamsFault(message: JSONRPCMessage): string | null {
-  if (!isJSONRPCRequest(message) || !Object.hasOwn(schemas, message.method)) return null;
-  const schema = schemas[message.method as keyof typeof schemas];
-  const [issue] = schema.safeParse(message, { error: describeFieldFault }).error?.issues ?? [];
-  return issue ? `${issue.path.join('.')} ${issue.message}.` : null;
+/** The response to a request with wrong parameters. Null: they are right, or the method has none. */
+function refuseParams(request: JSONRPCRequest): JSONRPCErrorResponse | null {
+  const [issue] = schemas.get(request.method)?.safeParse(request, { error: describeFieldFault }).error?.issues ?? [];
+  if (!issue) return null;
+  const error = { code: ErrorCode.InvalidParams, message: `${issue.path.join('.')} ${issue.message}.` };
+  return { jsonrpc: '2.0', id: request.id, error };
 }
 
 function isCancellation(message: unknown): message is { readonly params: { readonly requestId: RequestId } } {
