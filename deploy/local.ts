@@ -139,6 +139,8 @@ async function buildSite(name: string, builder: string): Promise<void> {
   try {
     await promisify(execFile)(process.execPath, [script(builder)]);
   } catch (error) {
+    // Ctrl-C ends the builds, too.
+    if (stopping !== undefined) return;
     const problem = (error as { stderr?: string }).stderr?.trim() || String(error);
     printLine(`${name} could not be built, so an older one or none is served: ${problem.slice(-500)}`);
   }
