@@ -14,8 +14,8 @@ const AT_ONCE = 10;
 /** 256 MB is the most there is. Ten of 40 MB that were held in memory would be found too. */
 const UPLOAD_BYTES = amount({ quick: 40, soak: 256 }) * MIB;
 const PIECE_BYTES = 256 * 1024;
-/** The quick suite shares the processors with other files. */
-const PATIENCE = amount({ quick: 5, soak: 1 });
+/** Other files share the processors: on a quiet machine every wait is a fifth of its limit or less. */
+const PATIENCE = 5;
 /** The first request of each kind loads code; this many bring the process to its usual size. */
 const WARM_UP = 5;
 
