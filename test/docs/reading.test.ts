@@ -59,6 +59,8 @@ t.test('the documentation site', async (t) => {
     await search.fill('verify signature');
     await page.getByRole('option').first().waitFor();
     t.same(await violations(page), []);
+    await search.fill('webhooks_per_second');
+    await page.getByRole('option').filter({ hasText: 'webhooks_per_second' }).first().waitFor();
     await search.fill('summarize');
     await page.getByRole('option', { name: 'compaction.summarize' }).first().waitFor();
     await page.keyboard.press('Enter');

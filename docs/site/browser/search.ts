@@ -93,7 +93,8 @@ function createExcerpt(text: string, words: readonly string[]): string {
 
 function markWords(text: string, words: readonly string[]): (Node | string)[] {
   if (words.length === 0) return [text];
-  const pattern = new RegExp(`(${words.map((word) => word.replaceAll(/[^\p{L}\p{N}]/gu, '\\$&')).join('|')})`, 'giu');
+  // A word has only letters, digits and underscores, which need no escape.
+  const pattern = new RegExp(`(${words.join('|')})`, 'giu');
   return text.split(pattern).map((part, at) => {
     if (at % 2 === 0) return part;
     const mark = document.createElement('mark');
