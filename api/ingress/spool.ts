@@ -12,6 +12,7 @@ import { type DataDirLock, makeFolder, syncPath, tryLock } from '../../db/files/
 import { mayTakeBytes } from '../../db/jobs/account-share.ts';
 import { orderedId } from '../../db/postgres/ordered-id.ts';
 import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
+import { KeyedLocks } from '../../db/timing/keyed-locks.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { createFile } from './created-file.ts';
 import { decodeRecords, encodeRecord, hasCompleteRecord } from './spool-segment.ts';
@@ -60,7 +61,7 @@ export class Spool {
   /** The content of the oldest segment and the read position. */
   #reading: Reading | null = null;
   /** Serializes writes to segments and their removal. */
-  #lastOperation: Promise<unknown> = Promise.resolve();
+  readonly #operations = new KeyedLocks();
 
   private constructor(options: { folder: string; lock: DataDirLock; maxBytes: number; onError(error: Error): void }) {
     this.#folder = options.folder;
@@ -235,10 +236,7 @@ export class Spool {
   }
 
   #enqueue<T>(operation: () => Promise<T>): Promise<T> {
-    const done = this.#lastOperation.then(operation);
-    // The caller handles the error; the next operation runs anyway.
-    this.#lastOperation = done.catch(() => undefined);
-    return done;
+    return this.#operations.run('', operation);
   }
 }
 

@@ -1,4 +1,5 @@
 /** Parses JSON arguments of the command line. */
+import { isRecord } from '../contract/is-record.ts';
 import { CommandError } from './failure.ts';
 
 /** @param text a JSON object; undefined or blank for `{}` @param example shown in the error @throws CommandError */
@@ -12,6 +13,6 @@ export function parseJsonObject(text: string | undefined, example: string): Read
   } catch {
     throw fault;
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw fault;
-  return value as Record<string, unknown>;
+  if (!isRecord(value)) throw fault;
+  return value;
 }

@@ -1,6 +1,7 @@
 /** Builds contexts of hooks and data of events from given fields and the row's example, and validates them. */
 import type { z } from 'zod';
 import { describeFieldFault, locateFault } from './field-faults.ts';
+import { isRecord } from './is-record.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -32,5 +33,4 @@ function mergeFields(example: unknown, given: unknown): unknown {
   return whole;
 }
 
-const isFields = (value: unknown): value is Fields =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array);
+const isFields = (value: unknown): value is Fields => isRecord(value) && !(value instanceof Uint8Array);

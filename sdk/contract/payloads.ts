@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { boundedList } from './bounded-list.ts';
 import { boundedRecord } from './bounded-record.ts';
 import { allowNull, refuse } from './field-faults.ts';
+import { isRecord } from './is-record.ts';
 
 /** An opaque id, made by Bulkhead or by the agent runtime. */
 export const id = z.string().min(1).max(200);
@@ -44,10 +45,7 @@ function isJson(value: unknown): boolean {
 /** zod's own record takes ten times as long. */
 const createJsonObject = (error: string, tsType: string) =>
   z
-    .custom<Record<string, z.core.util.JSONType>>(
-      (value) => typeof value === 'object' && !Array.isArray(value) && value !== null && isJson(value),
-      error,
-    )
+    .custom<Record<string, z.core.util.JSONType>>((value) => isRecord(value) && isJson(value), error)
     .meta({ tsType, type: 'object', additionalProperties: {} });
 export const jsonObject = createJsonObject('must be a JSON object', '{ [name: string]: Json }');
 /** Settings of an installation, or variables of a command. */

@@ -1,5 +1,6 @@
 /** Formats server-sent events. */
 import { JsonText } from '../../db/postgres/row-tail.ts';
+import { isRecord } from '../../sdk/contract/is-record.ts';
 import { KIB } from '../../sdk/contract/limits.ts';
 
 interface EventFields {
@@ -51,9 +52,8 @@ function* formatJson(value: unknown): Generator<string> {
     yield '"';
     for (const slice of sliceText(value)) yield JSON.stringify(slice).slice(1, -1);
     yield '"';
-  } else if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
-    yield* formatObject(value);
-  } else yield JSON.stringify(value);
+  } else if (isRecord(value)) yield* formatObject(value);
+  else yield JSON.stringify(value);
 }
 
 function* formatObject(object: object): Generator<string> {

@@ -186,10 +186,10 @@ function applyAnswer(hook: HookName, context: Fields, answer: unknown): Applied 
   if (answer === undefined) return { ok: true, context, changed: false };
   const { answers }: HookRow = hooks[hook];
   if (answers.kind === 'patch') return applyPatch(hook, context, answer);
-  const checked = answers.schema.safeParse(answer, { error: describeFieldFault });
-  if (!checked.success) return { ok: false, message: `${hook}: its answer ${locateFault(checked.error)}` };
-  const changed = context[answers.field] !== checked.data;
-  return { ok: true, context: changed ? { ...context, [answers.field]: checked.data } : context, changed };
+  const checked = checkValue(answers.schema, answer);
+  if (!checked.ok) return { ok: false, message: `${hook}: its answer${checked.message}` };
+  const changed = context[answers.field] !== checked.value;
+  return { ok: true, context: changed ? { ...context, [answers.field]: checked.value } : context, changed };
 }
 
 /** Fields that the supervisor and the child add to each link's context. `return ctx` repeats them; a chain stores none. */
@@ -242,9 +242,9 @@ function mergeGroup(patchable: ReadonlyMap<string, z.ZodType>, key: string, pres
       return { ok: false, message: `.${cutName(field)} cannot be changed${hint}` };
     }
     if (wanted === undefined) continue;
-    const checked = schema.safeParse(wanted, { error: describeFieldFault });
-    if (!checked.success) return { ok: false, message: `.${field} ${locateFault(checked.error)}` };
-    value[field] = checked.data;
+    const checked = checkValue(schema, wanted);
+    if (!checked.ok) return { ok: false, message: `.${field}${checked.message}` };
+    value[field] = checked.value;
   }
   return { ok: true, value };
 }

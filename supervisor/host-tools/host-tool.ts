@@ -22,6 +22,14 @@ export interface HostTool {
   call(services: SessionServices, session: Session, args: unknown, call: HostCall): Promise<ToolResult | Problem>;
 }
 
+const LIST_DEFAULT = 50;
+const LIST_MAX = 200;
+/** Arguments of a tool that lists a page. */
+export const pageFields = {
+  limit: z.int().min(1).max(LIST_MAX).default(LIST_DEFAULT),
+  cursor: z.string().optional().describe('`nextCursor` of the page before.'),
+};
+
 interface Definition<Input extends z.ZodType> extends Pick<HostTool, 'name' | 'description' | 'isRepeatable'> {
   readonly input: Input;
   run(services: SessionServices, session: Session, input: z.output<Input>, call: HostCall): Promise<unknown>;

@@ -4,15 +4,13 @@ import { pageReminders } from '../../db/sessions/reminders.ts';
 import { timestamp } from '../../sdk/contract/payloads.ts';
 import { storedId, storedText } from '../../service/http/schemas.ts';
 import { TO_AGENT } from './due-reminders.ts';
-import { defineTool, type HostTool } from './host-tool.ts';
+import { defineTool, type HostTool, pageFields } from './host-tool.ts';
 import { cancelReminder, describeReminder, scheduleReminder } from './reminders.ts';
 
 const TEXT_MAX_CHARS = 10_000;
 const TO_MAX_CHARS = 500;
 const REPEAT_MAX_CHARS = 200;
 const ZONE_MAX_CHARS = 64;
-const LIST_DEFAULT = 50;
-const LIST_MAX = 200;
 
 /** Fields that requests and tools share. */
 export const newReminderFields = {
@@ -43,7 +41,7 @@ export const notifyTools: readonly HostTool[] = [
   defineTool({
     name: 'notify__schedule',
     description: 'Schedules a reminder, once or repeated.',
-    input: z.strictObject({ ...newReminderFields }),
+    input: z.strictObject(newReminderFields),
     isRepeatable: true,
     run: (services, session, fields, { requestId }) =>
       scheduleReminder(services, session, { ...fields, id: requestId }, 'agent'),
@@ -51,10 +49,7 @@ export const notifyTools: readonly HostTool[] = [
   defineTool({
     name: 'notify__list',
     description: 'Lists the reminders of this conversation, oldest first. Without `nextAt`, a reminder is over.',
-    input: z.strictObject({
-      limit: z.int().min(1).max(LIST_MAX).default(LIST_DEFAULT),
-      cursor: z.string().optional().describe('`nextCursor` of the page before.'),
-    }),
+    input: z.strictObject(pageFields),
     isRepeatable: true,
     run: async ({ pool }, { id: sessionId }, query) => {
       const { items, nextCursor } = await pageReminders(pool, { sessionId, ...query });

@@ -94,7 +94,7 @@ export function requireZone(zone: string): void {
 }
 
 export const refuseRepeat = (message: string) => refuse('repeat', message);
-const refuse = (field: string, message: string) =>
+export const refuse = (field: string, message: string) =>
   new Problem('bad_request', `${field} ${message}.`, { errors: [{ field, message }] });
 
 function buildRule(rule: string, startsAt: string, zone: string): RRuleTemporal {

@@ -13,7 +13,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { runHookOrThrow } from '../sessions/hooks.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { createReusedProblem, digestOf } from '../sessions/turn-answers.ts';
-import { requireZone } from './recurrence.ts';
+import { refuse, requireZone } from './recurrence.ts';
 
 /** Maximum number of reminders of an account that are not over. */
 const REMINDERS_MAX = 1_000;
@@ -74,7 +74,7 @@ export function scheduleReminder(
 /** @throws Problem `bad_request` */
 function requireFuture(at: string, message: string): void {
   if (Date.parse(at) >= Date.now() - PAST_MAX_MS) return;
-  throw new Problem('bad_request', `at ${message}.`, { errors: [{ field: 'at', message }] });
+  throw refuse('at', message);
 }
 
 /** @throws Problem `not_found` */

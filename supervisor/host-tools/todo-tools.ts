@@ -3,11 +3,9 @@ import { z } from 'zod';
 import { pageTodos } from '../../db/sessions/todos.ts';
 import { timestamp, todoFields } from '../../sdk/contract/payloads.ts';
 import { storedId, storedText } from '../../service/http/schemas.ts';
-import { defineTool, type HostTool } from './host-tool.ts';
+import { defineTool, type HostTool, pageFields } from './host-tool.ts';
 import { changeTodo, createTodo, describeTodo, removeTodo, requireTodo } from './todos.ts';
 
-const LIST_DEFAULT = 50;
-const LIST_MAX = 200;
 /** Characters of the notes in a list. `todo__read` has all of them. */
 const NOTES_LISTED_MAX = 500;
 const TITLE_MAX_CHARS = 1_000;
@@ -50,8 +48,7 @@ export const todoTools: readonly HostTool[] = [
     input: z.strictObject({
       done: z.boolean().default(false).describe('Whether to list those that are done.'),
       assigneeAgentId: storedId.optional(),
-      limit: z.int().min(1).max(LIST_MAX).default(LIST_DEFAULT),
-      cursor: z.string().optional().describe('`nextCursor` of the page before.'),
+      ...pageFields,
     }),
     isRepeatable: true,
     run: async ({ pool }, { accountId }, query) => {

@@ -176,7 +176,7 @@ const readProperty = (value: unknown, name: string): unknown =>
 function requireAnswerer(request: FastifyRequest): void {
   if (mayConfigure(requireCaller(request))) return;
   const messages: unknown[] = [request.body].flat();
-  const isAnswer = messages.some((message) => typeof message === 'object' && message !== null && 'result' in message);
+  const isAnswer = messages.some((message) => readProperty(message, 'result') !== undefined);
   if (isAnswer)
     throw new Problem('insufficient_scope', 'A token with scopes may not answer questions about an installation.');
 }
