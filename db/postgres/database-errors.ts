@@ -28,10 +28,14 @@ const KINDS: Readonly<Record<string, DatabaseErrorKind>> = {
   '3D000': 'unavailable',
   '40001': 'busy',
   '40P01': 'busy',
+  // Insufficient privilege: the role may no longer connect, or not write to a table.
+  '42501': 'unavailable',
   // Insufficient resources: disk, memory or connections.
   '53': 'unavailable',
   // Program limit exceeded.
   '54': 'rejected_row',
+  // Object not in prerequisite state: the database accepts no connections.
+  '55000': 'unavailable',
   '55P03': 'busy',
   '57014': 'busy',
   // Operator intervention: the server shuts down, starts, or ended the connection.

@@ -92,6 +92,20 @@ const faults: readonly Fault[] = [
       ),
   },
   {
+    name: 'the database accepts no connections',
+    readyz: /(the|to the) database is (unavailable|lost)/,
+    answers: { read: [503], write: [503] },
+    begin: () => administer('postgres', 'ALTER DATABASE bulkhead ALLOW_CONNECTIONS false', CUT),
+    end: () => administer('postgres', 'ALTER DATABASE bulkhead ALLOW_CONNECTIONS true'),
+  },
+  {
+    name: 'the role may no longer connect',
+    readyz: /(the|to the) database is (unavailable|lost)/,
+    answers: { read: [503], write: [503] },
+    begin: () => administer('postgres', 'REVOKE CONNECT ON DATABASE bulkhead FROM PUBLIC, bulkhead', CUT),
+    end: () => administer('postgres', 'GRANT CONNECT ON DATABASE bulkhead TO PUBLIC, bulkhead'),
+  },
+  {
     name: 'the database is being restored under another name',
     readyz: /(the|to the) database is (unavailable|lost)/,
     answers: { read: [503], write: [503] },
