@@ -134,8 +134,12 @@ export class SignIn {
     };
     // Not in the share of a caller that watches its token: the keys that are read serve all accounts.
     const entry: CachedToken = { signedIn: asService(load), until: this.#now() + CACHE_MS, wasValid, accountId: null };
-    entry.signedIn.catch(() => {
-      if (this.#cached.get(token) === entry) this.#cached.delete(token);
+    entry.signedIn.catch((error: unknown) => {
+      if (this.#cached.get(token) !== entry) return;
+      // While the database or the issuer is unavailable, a token that was valid must not count as a stranger's.
+      const isRefused = error instanceof InvalidTokenError || error instanceof Problem;
+      if (isRefused || !entry.wasValid) this.#cached.delete(token);
+      else entry.until = 0;
     });
     return entry;
   }

@@ -83,3 +83,28 @@ t.test('a verified token is cached until its expiry at most; a rejected one is v
   await t.rejects(signIn('bad'), InvalidTokenError);
   t.equal(requests.filter((token) => token === 'bad').length, 2);
 });
+
+t.test('a token that was valid stays known while nobody can verify it, until it is refused', async (t) => {
+  let time = 1_000_000;
+  let fault: Error | null = null;
+  const signing = new SignIn(
+    pool,
+    {
+      async verify(subject) {
+        if (fault) throw fault;
+        return { issuer: 'bulkhead', subject, tokenId: null, issuedAt: null, expiresAt: time + 1e9 };
+      },
+    },
+    () => time,
+  );
+  await signing.signIn('seen');
+  time += 60_000;
+  fault = new Error('Connection terminated unexpectedly');
+  await t.rejects(signing.signIn('seen'), fault);
+  await t.rejects(signing.signIn('new'), fault);
+  t.equal(signing.knows('seen'), true);
+  t.equal(signing.knows('new'), false);
+  fault = new InvalidTokenError('the token was revoked');
+  await t.rejects(signing.signIn('seen'), fault);
+  t.equal(signing.knows('seen'), false);
+});
