@@ -204,8 +204,8 @@ ${lines.join('\n')}
 ${explained('--json', 'print the result or error as one line of JSON, without progress')}
 ${explained('--help', 'print this text, or the options of a command')}
 
-All commands except restore work whether or not the service runs. Exit code 0: done; 1: failed, and
-standard error has the reason; 2: wrong command line.`;
+restore and move-blobs require a stopped service; all other commands run beside it, too. Exit code 0: done;
+1: failed, and standard error has the reason; 2: wrong command line.`;
 }
 
 function formatUsage(name: string, { subjects, doc, options = {} }: OperatorCommand): string {
