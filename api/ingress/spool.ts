@@ -131,9 +131,13 @@ export class Spool {
       await file.datasync();
     } catch (error) {
       // Some records of the group may be in the file. Their vendors get an error and send them again.
-      await file.truncate(segment.bytes).catch(this.#onError);
-      // If it could not be cut, it may end with a partial record, so nothing more may be appended to it.
-      await this.#closeWriting();
+      try {
+        await file.truncate(segment.bytes);
+      } catch (truncateError) {
+        this.#onError(truncateError as Error);
+        // The file may end with a partial record, so nothing more may be appended to it.
+        await this.#closeWriting();
+      }
       throw error;
     }
     for (const { accountId, record } of records) {

@@ -227,6 +227,9 @@ t.test(
     const filler = join(disk.folder, 'filler');
     await truncate(filler, (await readFile(filler)).byteLength - 16_384);
     await t.rejects(spool.append(group), { code: 'ENOSPC' });
+    await t.rejects(spool.append(group), { code: 'ENOSPC' });
+    const segments = await readdir(folder, { recursive: true });
+    t.equal(segments.filter((file) => file.endsWith('.spool')).length, 1, 'a refused request leaves no file behind');
     await disk.empty();
     await abandon(folder);
     const heir = await open(folder);
