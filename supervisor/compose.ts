@@ -5,7 +5,7 @@ import { recordMember, requireCluster } from '../db/cluster/cluster-record.ts';
 import { announceProcess } from '../db/cluster/running-processes.ts';
 import type { KeyStore } from '../db/files/key-files.ts';
 import { openSecretKeys } from '../db/files/secrets.ts';
-import { hasForeignInstallations } from '../db/installations/foreign-installations.ts';
+import { hasForeignInstallations } from '../db/installations/installations.ts';
 import { openPool } from '../db/postgres/pool.ts';
 import { buildChild, buildInspectedChild, endBuilds } from '../sandbox-child/build-child.ts';
 import { SECOND } from '../sdk/contract/limits.ts';

@@ -6,6 +6,7 @@ import { findPluginBySlug, lockPlugin, type Plugin } from '../../db/catalog/plug
 import { findVersion, type Version } from '../../db/catalog/versions.ts';
 import { retireInstallationAddresses } from '../../db/channels/channels.ts';
 import { deleteSecret, saveSecret } from '../../db/files/secrets.ts';
+import { DRAFT_SEM_VER } from '../../db/installations/account-plugins.ts';
 import {
   type ConfigurationInput,
   checkConfiguration,
@@ -13,6 +14,7 @@ import {
   resolveStatus,
   saveSettings,
 } from '../../db/installations/configuration.ts';
+import { recordEvent } from '../../db/installations/events.ts';
 import {
   changeInstallation,
   type Installation,
@@ -26,10 +28,10 @@ import { inTransaction } from '../../db/postgres/pool.ts';
 import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { listSecretCapabilities } from '../../sdk/contract/manifest.ts';
+import type { EventName, events } from '../../sdk/contract/protocol.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { requireNotBlocked, requireVisiblePlugin } from '../plugins/plugin-access.ts';
 import type { Services } from '../services.ts';
-import { recordInstallationEvent } from './installation-events.ts';
 import type { newInstallation } from './installation-input.ts';
 import { changeLockedInstallation, requireInstallation } from './installation-lookup.ts';
 import { chooseVersion } from './version-choice.ts';
@@ -176,6 +178,20 @@ export async function rerunSetup(services: Services, caller: Caller, installatio
     await requireRoom(tx, caller.id, 'deliveries', 1);
     return recordInstallationEvent(tx, services.queues, installation, 'pluginInstalled', { reason: 'rerun-setup' });
   });
+}
+
+type Recipient = Pick<Installation, 'id' | 'accountId' | 'pluginId' | 'currentVersionId' | 'currentSemVer'>;
+
+/** @param tx the transaction that changes the installation. @returns the event's id */
+function recordInstallationEvent<Type extends EventName>(
+  tx: ClientBase,
+  queues: Queues,
+  { id: installationId, accountId, pluginId, currentVersionId: versionId, currentSemVer }: Recipient,
+  type: Type,
+  data: z.infer<(typeof events)[Type]['data']>,
+): Promise<string> {
+  const semVer = currentSemVer ?? DRAFT_SEM_VER;
+  return recordEvent(tx, queues, { installationId, accountId, pluginId, versionId, semVer, type, data });
 }
 
 const overQuota = (quota: number) =>

@@ -2,15 +2,15 @@
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
-import { pageLogs } from '../../db/records/logs.ts';
+import type { Listener } from '../../db/postgres/listener.ts';
+import { pageLogs, subscribeToLogs } from '../../db/records/logs.ts';
 import { logLevels } from '../../sdk/contract/protocol.ts';
 import { endWithToken, requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
-import { eventStreamHeaders } from '../../service/http/row-streams.ts';
+import { eventStreamHeaders, type RowStreamOptions, RowStreams } from '../../service/http/row-streams.ts';
 import { anyJson, FILTERED_PAGES, page, pageQuery, storedId, timestamp } from '../../service/http/schemas.ts';
 import { findReadableInstallation, requireInstallation } from '../installations/installation-lookup.ts';
 import type { Services } from '../services.ts';
-import { openLogStreams } from './log-streams.ts';
 import { isLogId, LogTail } from './log-tail.ts';
 
 const levels = z.enum(logLevels, `must be one of ${logLevels.join(', ')}`);
@@ -64,6 +64,12 @@ const shapes = {
     response: { 200: { content: { 'text/event-stream': { schema: z.string() } } } },
   },
 } satisfies Record<string, FastifySchema>;
+
+/** Creates the streams of this process. The key of a stream is its installation. */
+export function openLogStreams(listener: Listener, options: RowStreamOptions = {}): RowStreams {
+  const follow = (wake: (key: string | null) => void) => subscribeToLogs(listener, wake, () => wake(null));
+  return new RowStreams({ follow, things: 'logs' }, options);
+}
 
 export function logRoutes(services: Services): FastifyPluginAsyncZod {
   const { pool, listener } = services;

@@ -29,7 +29,7 @@ export const refuseImport = (path: string, fault = 'cannot be imported'): string
     : `“${path}” ${fault}. ${ALLOWED_IMPORTS}`;
 export const isRelative = (path: string): boolean => /^\.\.?(\/|$)/.test(path);
 
-export interface CodeFile {
+interface CodeFile {
   readonly path: string;
   readonly source: string;
   readonly loader: Loader;

@@ -55,7 +55,7 @@ export function isSystemFile(path: string): boolean {
 }
 
 /** A path of a package, or a folder that a zip names. */
-export interface PackagePath {
+interface PackagePath {
   readonly path: string;
   readonly isFolder: boolean;
 }

@@ -22,7 +22,7 @@ const COMMON_JS: ReadonlySet<string> = new Set(['module', 'exports', 'require'])
 
 const IF_LIBRARY = ' (if the file is a library’s, move it below vendor/)';
 
-export interface NamedFile {
+interface NamedFile {
   readonly path: string;
   readonly isModule: boolean;
   readonly freeNames: readonly FreeName[];

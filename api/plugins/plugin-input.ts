@@ -31,7 +31,7 @@ export const pluginQuery = z.object({ includeFiles: flag.default(false) });
 
 /** `contentText` is checked by the package reader, because binary content has its own problem code. */
 const file = z.object({ path: z.string(), contentText: z.string() });
-export const filesBody = z.object({ files: boundedList(file, FILES_MAX) });
+const filesBody = z.object({ files: boundedList(file, FILES_MAX) });
 export const draftBody = filesBody.extend({
   replaces: z
     .string()

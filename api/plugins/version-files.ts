@@ -39,7 +39,7 @@ export async function requireOwnedVersion(pool: Pool, caller: Caller, params: { 
 }
 
 /** The files of a version after one path. */
-export interface FileRange {
+interface FileRange {
   readonly versionId: string;
   /** One more than a page has, if that many follow. */
   readonly files: readonly VersionFile[];

@@ -181,7 +181,7 @@ async function hasRoom(tx: Transaction, accountId: string, agent: AgentRecord): 
 const measureAgent = (agent: AgentRecord): number => Buffer.byteLength(JSON.stringify(agent)) + 1;
 
 /** An agent as its user sees it. */
-export interface OwnedAgent extends AgentRecord {
+interface OwnedAgent extends AgentRecord {
   /** The installation that created it and may change it; null: the account itself. */
   readonly installationId: string | null;
   readonly slug: string | null;

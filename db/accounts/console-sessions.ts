@@ -5,7 +5,7 @@ import { inTransaction } from '../postgres/pool.ts';
 import { changeRows, findRow, findValue, type Queryable } from '../postgres/rows.ts';
 
 /** Whose session it is, as a token would say it. */
-export interface SessionIdentity {
+interface SessionIdentity {
   readonly subject: string;
   readonly issuer: string;
   /** Id of the token that was exchanged; null: the token had no record. */

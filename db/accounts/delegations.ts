@@ -10,7 +10,7 @@ import { recordAccountAction } from './account-actions.ts';
 import { lockAccount } from './accounts.ts';
 import { recordToken } from './issued-tokens.ts';
 
-export interface DelegationFields {
+interface DelegationFields {
   readonly name: string;
   /** Address of the OpenID Connect issuer, without a slash at the end. */
   readonly issuer: string;
@@ -76,7 +76,7 @@ export function removeDelegation(
 }
 
 /** A delegation with what a token for its account names. */
-export interface Delegated extends Pick<Delegation, 'id' | 'name' | 'scopes'> {
+interface Delegated extends Pick<Delegation, 'id' | 'name' | 'scopes'> {
   readonly accountId: string;
   readonly accountIssuer: string;
   readonly accountSubject: string;

@@ -90,7 +90,7 @@ export const renameToken = (db: Queryable, accountId: string, id: string, name: 
   ]);
 
 /** An operator's revocation, which is recorded. */
-export interface ByOperator {
+interface ByOperator {
   /** The name of the account. */
   readonly subject: string;
   /** The operator's account; null: the user of this process. */

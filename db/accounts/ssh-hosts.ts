@@ -13,7 +13,7 @@ export interface SshLogin {
   readonly passphrase?: string;
   readonly password?: string;
 }
-export interface SshHostFields {
+interface SshHostFields {
   readonly name: string;
   readonly address: string;
   readonly port: number;
@@ -33,7 +33,7 @@ export interface SshHostRow extends SshHostFields {
   readonly updatedAt: string;
   readonly position: string;
 }
-export interface SshHostKey {
+interface SshHostKey {
   readonly accountId: string;
   readonly hostId: string;
 }

@@ -146,7 +146,7 @@ export const findWaitingChannelQueues = (
   );
 
 /** The result of a search for the head of a channel queue. */
-export interface Claim {
+interface Claim {
   /** Null: the queue has no head, it is not due, or it waits for requests that came before it. */
   readonly delivery: ClaimedDelivery | null;
   /** Whether the search found a head, claimed or not. */

@@ -19,7 +19,7 @@ export interface ObjectStore {
   /** Idempotent. */
   delete(key: string): Promise<void>;
 }
-export interface BucketSettings {
+interface BucketSettings {
   /** `s3://bucket/folder`. */
   readonly address: string;
   /** Address of the service, without a slash at the end. */

@@ -33,7 +33,7 @@ const CHUNK_BYTES = 64 * 1024;
 /** Sweeps and uploads that meet are rare, so a third one is a fault. */
 const UPLOADS_MAX = 3;
 
-export interface SharedBlobsOptions {
+interface SharedBlobsOptions {
   readonly pool: Pool;
   /** Null: blobs are rows. */
   readonly objects: ObjectStore | null;

@@ -1,7 +1,7 @@
 /** Rows of the blobs outside of DATA_DIR: in the database, or as objects whose keys the rows name. */
 import { changeRows, findRow, findValue, hasRow, listRows, listValues, type Queryable } from '../postgres/rows.ts';
 
-export interface StoredBlob {
+interface StoredBlob {
   readonly sizeBytes: number;
   /** Null: the blob is an object. */
   readonly content: Buffer | null;

@@ -190,7 +190,7 @@ export async function loadInstalledPlugin(pool: Queryable, installationId: strin
 export const findAccountId = (pool: Queryable, installationId: string): Promise<string | null> =>
   findValue(pool, 'SELECT account_id FROM installations WHERE id = $1', [installationId]);
 
-export interface UpdateTarget {
+interface UpdateTarget {
   readonly plugin: InstalledPlugin;
   /** Names of the settings and secrets that the version requires and the installation lacks. */
   readonly missing: readonly string[];

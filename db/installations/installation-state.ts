@@ -44,7 +44,7 @@ export const installationStates = [
 /** Actions of the user that change the state. Each has its own operation. */
 export const installationActions = ['configure', 'resume', 'restart', 'retry_update'] as const;
 
-export interface InstallationState {
+interface InstallationState {
   readonly state: (typeof installationStates)[number];
   /** One sentence; null: there is nothing to explain. */
   readonly cause: string | null;

@@ -14,6 +14,7 @@ import {
   type Bounded,
   boundedSql,
   findRow,
+  hasRow,
   isCutShort,
   listRows,
   type PageQuery,
@@ -275,6 +276,14 @@ export async function lockInstallations(
   await tx.query(`SELECT 1 FROM installations i ${where} FOR UPDATE`, values);
   return listRows(tx, `${SELECT} ${where}`, values);
 }
+
+/** Whether an account has installed a plugin of another one. */
+export const hasForeignInstallations = (pool: Pool): Promise<boolean> =>
+  hasRow(
+    pool,
+    `SELECT 1 FROM installations JOIN plugins ON plugins.id = plugin_id
+      WHERE owner_id <> account_id AND status <> 'uninstalling' LIMIT 1`,
+  );
 
 /** Counts the live installations of each plugin. Plugins without any may be missing. */
 export async function countInstallations(db: Queryable, pluginIds: readonly string[]): Promise<Map<string, number>> {

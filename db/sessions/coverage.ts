@@ -38,7 +38,7 @@ export const listHookCounts = (pool: Pool, sessionId: string): Promise<Omit<Hook
     [sessionId],
   );
 
-export interface JudgedCount {
+interface JudgedCount {
   readonly role: string;
   readonly judged: number;
   readonly total: number;

@@ -116,7 +116,7 @@ export const listDueReminders = (
     [shards, leftOut, perAccount, limit],
   );
 
-export interface NextTime {
+interface NextTime {
   /** Null: it is over. */
   readonly nextAt: string | null;
   readonly remaining: number | null;

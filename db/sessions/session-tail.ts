@@ -41,7 +41,7 @@ type Row = Omit<MessageRow, 'data'> & {
 };
 
 /** Which rows of the account a reader wants. Null: all. */
-export interface TailFilter {
+interface TailFilter {
   readonly sessionId: string | null;
   readonly agentId: string | null;
   /** Whether it also wants what else happens to sessions. */

@@ -60,7 +60,7 @@ export const updateTodo = (
 export const deleteTodo = async (pool: Pool, { accountId, todoId }: TodoKey): Promise<boolean> =>
   (await changeRows(pool, 'DELETE FROM todos WHERE account_id = $1 AND id = $2', [accountId, todoId])) > 0;
 
-export interface TodoFilter {
+interface TodoFilter {
   readonly done?: boolean | undefined;
   readonly assigneeAgentId?: string | undefined;
 }

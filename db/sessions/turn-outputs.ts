@@ -79,7 +79,7 @@ export const outboundModes = ['none', 'pieces', 'whole'] as const;
 export type OutboundMode = (typeof outboundModes)[number];
 
 /** How a new piece is handled, and the end of the judged text before it. `shown`: it may be shown unjudged. `judged`: as its judgement says. `held`: it waits. */
-export interface PieceFate {
+interface PieceFate {
   readonly fate: 'shown' | 'judged' | 'held';
   readonly tail: string;
 }

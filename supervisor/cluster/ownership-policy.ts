@@ -5,7 +5,7 @@
 import { LEASE_MS } from '../../db/cluster/supervisors.ts';
 
 /** The children end this long before the lease can have expired. Milliseconds. */
-export const LAPSE_MARGIN_MS = 2_000;
+const LAPSE_MARGIN_MS = 2_000;
 /**
  * Maximum number of times a call is forwarded. During a handover the previous owner forwards it to the next one, which may be
  * handing the account over as well when several supervisors are replaced at once.

@@ -26,7 +26,7 @@ import type { SessionServices } from '../sessions/session-services.ts';
 const QUESTION_MS = 45_000;
 
 /** The call that cannot continue, and the client that made it. */
-export interface WaitingCall {
+interface WaitingCall {
   readonly server: Server;
   readonly requestId: RequestId;
   readonly caller: Caller;

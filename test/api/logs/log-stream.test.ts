@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
 import t from 'tap';
-import { openLogStreams } from '../../../api/logs/log-streams.ts';
+import { openLogStreams } from '../../../api/logs/log-routes.ts';
 import { LogTail } from '../../../api/logs/log-tail.ts';
 import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.ts';
 import { changeOperator, changeSuspension } from '../../../db/accounts/moderation.ts';
