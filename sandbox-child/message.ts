@@ -194,11 +194,8 @@ function detachFields(fields: object, path: Path, parts: Parts): object {
  *
  * @throws FrameError unless the content is one object whose parts fill the frame exactly
  */
-export function decodeMessage(buffer: Buffer, start: number, end: number): Record<string, unknown> {
-  const headEnd = findHeadEnd(buffer, start, end);
-  const { value } = readHead(buffer, start + LENGTH_BYTES, headEnd, null);
-  return complete(requireObject(value), buffer, headEnd, end, { isSuspect: false });
-}
+export const decodeMessage = (buffer: Buffer, start: number, end: number): Record<string, unknown> =>
+  decode(buffer, start, end, null).message;
 
 /**
  * `decodeMessage` for messages of plugins.
@@ -212,11 +209,23 @@ export function decodeUntrusted(
   end: number,
   admit?: (message: Record<string, unknown>) => Record<string, unknown>,
 ): Record<string, unknown> {
+  const { message, isSuspect } = decode(buffer, start, end, FRAME_BOUNDS);
+  return isSuspect && admit ? admit(message) : message;
+}
+
+interface Decoded {
+  readonly message: Record<string, unknown>;
+  /** Whether a text may hold U+0000 or a lone surrogate: the JSON has an escape, or a part the character itself. */
+  isSuspect: boolean;
+}
+
+function decode(buffer: Buffer, start: number, end: number, bounds: JsonBounds | null): Decoded {
   const headEnd = findHeadEnd(buffer, start, end);
-  const { value, isSuspect } = readHead(buffer, start + LENGTH_BYTES, headEnd, FRAME_BOUNDS);
-  const findings = { isSuspect };
-  const message = complete(requireObject(value), buffer, headEnd, end, findings);
-  return findings.isSuspect && admit ? admit(message) : message;
+  const { value, isSuspect } = readHead(buffer, start + LENGTH_BYTES, headEnd, bounds);
+  const decoded = { message: requireObject(value), isSuspect };
+  const partsEnd = Object.hasOwn(decoded.message, 'parts') ? attachParts(decoded, buffer, headEnd, end) : headEnd;
+  if (partsEnd !== end) throw new FrameError('the parts of a message do not fill its frame');
+  return decoded;
 }
 
 function findHeadEnd(buffer: Buffer, start: number, end: number): number {
@@ -237,40 +246,15 @@ function readHead(buffer: Buffer, start: number, end: number, bounds: JsonBounds
 const describeRefusal = (error: unknown): unknown =>
   error instanceof JsonError ? new FrameError(`a message that ${error.message}`) : error;
 
-/** Recorded while a frame is decoded, so that it need not be searched again. */
-interface Findings {
-  /** Whether a text may hold U+0000 or a lone surrogate: the JSON has an escape, or a part the character itself. */
-  isSuspect: boolean;
-}
-
-/** Puts the parts of a frame back into its message. */
-function complete(
-  message: Record<string, unknown>,
-  buffer: Buffer,
-  headEnd: number,
-  end: number,
-  findings: Findings,
-): Record<string, unknown> {
-  const partsEnd = Object.hasOwn(message, 'parts') ? attachParts(message, buffer, headEnd, end, findings) : headEnd;
-  if (partsEnd !== end) throw new FrameError('the parts of a message do not fill its frame');
-  return message;
-}
-
 function requireObject(message: unknown): Record<string, unknown> {
   if (typeof message !== 'object' || message === null || Array.isArray(message))
     throw new FrameError('a message that is not a JSON object');
   return message as Record<string, unknown>;
 }
 
-/** Puts the parts back into the message. @returns the end of the last part */
-function attachParts(
-  message: Record<string, unknown>,
-  buffer: Buffer,
-  start: number,
-  end: number,
-  findings: Findings,
-): number {
-  const { params, result, parts: table } = message;
+/** Puts the parts of a frame back into its message. @returns the end of the last part */
+function attachParts(decoded: Decoded, buffer: Buffer, start: number, end: number): number {
+  const { params, result, parts: table } = decoded.message;
   const root = result === undefined ? params : result;
   if (!Array.isArray(table) || table.length > PARTS_MAX * (PART_DEPTH_MAX + PART_EXTRAS))
     throw new FrameError('the parts of a message are not a list');
@@ -284,7 +268,7 @@ function attachParts(
     if ((kind !== TEXT && kind !== BYTES) || !isCount(length) || at + length > end)
       throw new FrameError('a malformed part');
     const content = kind === TEXT ? readPart(buffer, at, at + length) : copyBytes(buffer, at, length);
-    if (typeof content === 'string') findings.isSuspect ||= content.includes('\0');
+    if (typeof content === 'string') decoded.isSuspect ||= content.includes('\0');
     placePart(root, table, firstKey, depth, content);
     at += length;
     entry = firstKey + depth + 2;
