@@ -7,7 +7,7 @@ import type { Pool } from 'pg';
 import { saveUsageLimits } from '../db/accounts/usage.ts';
 import { startUsageUpkeep } from '../db/accounts/usage-upkeep.ts';
 import { sweepDeletedPlugins } from '../db/catalog/plugins.ts';
-import { recordMember, requireCluster } from '../db/cluster/cluster-record.ts';
+import { recordMember } from '../db/cluster/cluster-record.ts';
 import { announceProcess } from '../db/cluster/running-processes.ts';
 import type { KeyStore } from '../db/files/key-files.ts';
 import { openSecretKeys } from '../db/files/secrets.ts';
@@ -15,21 +15,16 @@ import { waitForUpdate } from '../db/installations/updates.ts';
 import { requestIntrospection } from '../db/jobs/introspections.ts';
 import { startQueues } from '../db/jobs/queues.ts';
 import { openListener } from '../db/postgres/listener.ts';
-import { openPool } from '../db/postgres/pool.ts';
 import { openConsoleSessions, withConsoleSessions } from '../service/identity/console-sessions.ts';
 import { SignIn } from '../service/identity/sign-in.ts';
 import { openTokenExchange } from '../service/identity/token-exchange.ts';
 import { openIssuer, openVerifier } from '../service/identity/tokens.ts';
 import { ConnectionDrain, listenOptions, stopAccepting } from '../service/lifecycle/drain.ts';
-import { collectWhenIdle } from '../service/lifecycle/garbage-collection.ts';
+import { openProcess } from '../service/lifecycle/open-process.ts';
 import { buildOperations, readReadiness } from '../service/lifecycle/operations.ts';
 import { announceReady, stopWithParent, waitForTurn } from '../service/lifecycle/parent.ts';
-import { preferThread } from '../service/lifecycle/priority.ts';
-import { publicUrl, SettingsError, supervisorUrl } from '../service/settings/settings.ts';
+import { publicUrl, supervisorUrl } from '../service/settings/settings.ts';
 import { openConfiguredBlobs } from '../service/storage/blob-stores.ts';
-import { describeMember } from '../service/storage/membership.ts';
-import { openLogger } from '../service/telemetry/logger.ts';
-import { startTracing } from '../service/telemetry/tracing.ts';
 import { within } from '../service/timing/within.ts';
 import { usageLimits } from './accounts/usage-limits.ts';
 import { type AppDeps, buildApp } from './app.ts';
@@ -59,20 +54,8 @@ export async function serveApi(
   config: ApiConfig,
   faultPoint: (step: string) => Promise<void> | undefined = () => undefined,
 ): Promise<void> {
-  if (config.DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set. npm start sets it.');
-  const endTracing = await startTracing('bulkhead-api', process.env);
-  collectWhenIdle();
-  preferThread();
-  const logger = openLogger('api', config.LOG_LEVEL);
-  const onError = (err: Error, count = 1) =>
-    logger.error({ err, ...(count > 1 ? { count } : {}) }, 'a background task failed and will be retried');
-  const connections = config.DATABASE_CONNECTIONS;
-  const sessionUrl = config.DATABASE_SESSION_URL;
-  const database = openPool(config.DATABASE_URL, { name: 'bulkhead-api', sessionUrl, connections, onError });
+  const { logger, onError, database, member, endTracing } = await openProcess('api', config, process.env);
   const { pool } = database;
-  const member = await describeMember(pool, config);
-  await requireCluster(pool, member);
-  await database.openKept();
   const listener = await openListener(pool, onError, database.session);
   const queues = await startQueues({ pool, role: 'producer', onError, faultPoint });
   const blobs = await openConfiguredBlobs(pool, config);

@@ -1,25 +1,20 @@
 /** Starts the supervisor process from its settings and serves until it is stopped. `main.ts` and the fault-point tests call it. */
 import { join } from 'node:path';
 import type { Pool } from 'pg';
-import { recordMember, requireCluster } from '../db/cluster/cluster-record.ts';
+import { recordMember } from '../db/cluster/cluster-record.ts';
 import { announceProcess } from '../db/cluster/running-processes.ts';
 import type { KeyStore } from '../db/files/key-files.ts';
 import { openSecretKeys } from '../db/files/secrets.ts';
 import { hasForeignInstallations } from '../db/installations/installations.ts';
-import { openPool } from '../db/postgres/pool.ts';
 import { buildChild, buildInspectedChild, endBuilds } from '../sandbox-child/build-child.ts';
 import { SECOND } from '../sdk/contract/limits.ts';
 import { openVerifier } from '../service/identity/tokens.ts';
 import { ConnectionDrain, listenOptions, stopAccepting } from '../service/lifecycle/drain.ts';
-import { collectWhenIdle } from '../service/lifecycle/garbage-collection.ts';
+import { openProcess } from '../service/lifecycle/open-process.ts';
 import { readReadiness } from '../service/lifecycle/operations.ts';
 import { announceReady, stopWithParent, waitForTurn } from '../service/lifecycle/parent.ts';
-import { preferThread } from '../service/lifecycle/priority.ts';
 import { publicUrl, SettingsError, supervisorUrl } from '../service/settings/settings.ts';
 import { openConfiguredBlobs } from '../service/storage/blob-stores.ts';
-import { describeMember } from '../service/storage/membership.ts';
-import { openLogger } from '../service/telemetry/logger.ts';
-import { startTracing } from '../service/telemetry/tracing.ts';
 import { within } from '../service/timing/within.ts';
 import type { ChildBounds } from './children/child.ts';
 import { availableMemory, countFittingChildren, defaultAccountMegabytes } from './children/fleet-bounds.ts';
@@ -46,19 +41,8 @@ export async function serveSupervisor(
   env: Readonly<Record<string, string | undefined>>,
   faultPoint: (step: string) => Promise<void> | undefined = () => undefined,
 ): Promise<void> {
-  if (config.DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set. npm start sets it.');
-  const endTracing = await startTracing('bulkhead-supervisor', env);
-  collectWhenIdle();
-  preferThread();
-  const logger = openLogger('supervisor', config.LOG_LEVEL);
-  const onError = (err: Error) => logger.error({ err }, 'a background task failed and will be retried');
   const models = await readModels(config.MODELS_FILE, env);
-  const connections = config.DATABASE_CONNECTIONS;
-  const sessionUrl = config.DATABASE_SESSION_URL;
-  const database = openPool(config.DATABASE_URL, { name: 'bulkhead-supervisor', sessionUrl, connections, onError });
-  const member = await describeMember(database.pool, config);
-  await requireCluster(database.pool, member);
-  await database.openKept();
+  const { logger, database, member, endTracing } = await openProcess('supervisor', config, env);
   await confirmSandboxOff(config, database.pool);
   const sandbox = await prepareSandbox(config);
   logger.info({ sandbox: sandbox.state, limiter: sandbox.limiter, runAs: sandbox.runAs }, 'the sandbox is ready');
