@@ -1,7 +1,7 @@
 /** The texts of agents in their turns, whole or in pieces, until they are judged. */
 import type { Pool } from 'pg';
 import type { z } from 'zod';
-import type { attachments } from '../../sdk/contract/payloads.ts';
+import { type attachments, BEFORE_MAX_CHARS, TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import type { Page } from '../postgres/cursors.ts';
 import {
@@ -70,8 +70,6 @@ interface NewPiece {
   readonly text: string;
   /** How plugins judge outputs now. */
   readonly mode: OutboundMode;
-  /** Most characters of the whole text. */
-  readonly maxChars: number;
 }
 
 /** How the plugins judge outputs. `pieces`: piece by piece. */
@@ -93,10 +91,10 @@ const ADD_PIECE = planOnce(`${HOLD_TURN},
     ON CONFLICT (session_id, turn_id, id) DO UPDATE SET
       pieces = o.pieces + 1, chars = o.chars + $6, is_held = ${MUST_HOLD},
       shown = o.shown + CASE WHEN o.is_streamed OR ${MUST_HOLD} THEN 0 ELSE $6 END
-      WHERE o.state = 'open' AND o.pieces = $5 AND $5 > 0 AND o.chars + $6 <= $8
+      WHERE o.state = 'open' AND o.pieces = $5 AND $5 > 0 AND o.chars + $6 <= ${TEXT_MAX_CHARS}
     RETURNING o.account_id, o.tail, CASE WHEN o.is_held THEN 'held' WHEN o.is_streamed THEN 'judged' ELSE 'shown' END AS fate)
   INSERT INTO turn_pieces (session_id, turn_id, output_id, piece, account_id, text, is_shown)
-  SELECT $1, $2, $4, $5, account_id, $9, fate = 'shown' FROM output
+  SELECT $1, $2, $4, $5, account_id, $8, fate = 'shown' FROM output
   RETURNING (SELECT fate FROM output), (SELECT tail FROM output)`);
 
 /**
@@ -109,7 +107,7 @@ export async function addPiece(
   pool: Pool,
   { sessionId, turnId, outputId }: OutputKey,
   runtime: string,
-  { piece, text, mode, maxChars }: NewPiece,
+  { piece, text, mode }: NewPiece,
 ): Promise<PieceFate | null> {
   const added = findRow<PieceFate>(pool, ADD_PIECE, [
     sessionId,
@@ -119,7 +117,6 @@ export async function addPiece(
     piece,
     text.length,
     mode,
-    maxChars,
     text,
   ]);
   return added.catch(throwQuotaProblem);
@@ -129,21 +126,19 @@ interface JudgedPiece {
   readonly piece: number;
   readonly text: string;
   readonly judgement: Judgement;
-  /** Most characters of the end that the next piece is judged with. */
-  readonly tailChars: number;
 }
 
 const PASS_PIECE = planOnce(`WITH judged AS (
     UPDATE turn_pieces SET judged_text = $5, judgement = $6, is_shown = true
      WHERE session_id = $1 AND turn_id = $2 AND output_id = $3 AND piece = $4 AND judgement IS NULL RETURNING 1)
-  UPDATE turn_outputs SET shown = shown + $7, tail = right(tail || $5, $8)
+  UPDATE turn_outputs SET shown = shown + $7, tail = right(tail || $5, ${BEFORE_MAX_CHARS})
    WHERE session_id = $1 AND turn_id = $2 AND id = $3 AND EXISTS (SELECT 1 FROM judged)`);
 
 /** Records the judgement of a piece, which may be shown now. */
 export async function passPiece(
   pool: Pool,
   { sessionId, turnId, outputId }: OutputKey,
-  { piece, text, judgement, tailChars }: JudgedPiece,
+  { piece, text, judgement }: JudgedPiece,
 ): Promise<void> {
   await changeRows(pool, PASS_PIECE, [
     sessionId,
@@ -153,7 +148,6 @@ export async function passPiece(
     text,
     JSON.stringify(judgement),
     text.length,
-    tailChars,
   ]);
 }
 

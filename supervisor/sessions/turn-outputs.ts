@@ -105,7 +105,7 @@ export function sendPiece(services: SessionServices, turn: TurnStep, request: Ou
     services.untouchedTurns.take(key, runtime);
     const mode = readOutboundMode(await services.pluginsCache.current(session.accountId));
     if (piece === 0) await requireRoom(services.pool, session.accountId, 'transcripts', 0);
-    const added = await addPiece(services.pool, key, runtime, { piece, text, mode, maxChars: TEXT_MAX_CHARS });
+    const added = await addPiece(services.pool, key, runtime, { piece, text, mode });
     const known = added === null ? await findRepeated(services, step, request, digest) : null;
     if (known && known.state !== 'open')
       return describeOutput(known, known.isHeld || known.isStreamed ? known.shown : known.shown - text.length);
@@ -199,7 +199,7 @@ async function judgePiece(
   const judged = answer.context.message;
   const own = toJudgement('outboundMessage', answer);
   if (!done && !answer.cancelled) {
-    await passPiece(services.pool, key, { piece, text: judged.text, judgement: own, tailChars: BEFORE_MAX_CHARS });
+    await passPiece(services.pool, key, { piece, text: judged.text, judgement: own });
     return describeOpen(id, judged.text);
   }
   // A veto keeps no text, so it needs none of the pieces before.
