@@ -42,7 +42,7 @@ export interface InstalledPlugin {
   readonly isOperators: boolean;
   /** Whether an operation stops when one of its hooks did not run. */
   readonly required: boolean;
-  /** Why an operator blocked the plugin or suspended the account; null: it may run. */
+  /** A clause: an operator blocked the plugin or suspended the account. Null: it may run. */
   readonly blockedReason: string | null;
   /** Paths of `commands/*.md` and `skills/<name>/SKILL.md`, with the blobs that hold them. */
   readonly texts: Readonly<Record<string, string>>;

@@ -18,7 +18,7 @@ export interface InstallationFacts {
   readonly status: InstallationStatus;
   /** The stored reason of the status. */
   readonly statusReason: string | null;
-  /** Why an operator blocked the plugin; null: it is not blocked. */
+  /** A clause: an operator blocked the plugin or suspended the account. Null: neither. */
   readonly blockedReason: string | null;
   readonly currentSemVer: string | null;
   readonly currentStatus: VersionStatus | null;
@@ -96,7 +96,7 @@ export function pickNotice({
   currentStatus,
   currentSemVer,
 }: Omit<InstallationFacts, 'status' | 'runtimeState' | 'lastExit'>): string | null {
-  if (blockedReason !== null) return `The operator blocked this plugin: ${blockedReason}`;
+  if (blockedReason !== null) return `${blockedReason.charAt(0).toUpperCase()}${blockedReason.slice(1)}`;
   if (statusReason !== null) return statusReason;
   if (failedUpdate) {
     const running = currentSemVer ?? 'The previous draft';

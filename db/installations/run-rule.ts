@@ -15,10 +15,10 @@ interface UpdateState {
 export const isActive = ({ status }: Pick<RunState, 'status'>): boolean => status === 'ready' || status === 'failed';
 
 /**
- * Why an operator stopped an installation: its plugin is blocked, or its account suspended. For a query with `installations i`
- * and `plugins p`.
+ * Why an operator stopped an installation, as a clause: its plugin is blocked, or its account suspended. For a query with
+ * `installations i` and `plugins p`.
  */
-export const BLOCKED_REASON_SQL = `coalesce(p.blocked_reason,
+export const BLOCKED_REASON_SQL = `coalesce('the operator blocked this plugin: ' || p.blocked_reason,
   (SELECT 'its account is suspended: ' || s.suspended_reason FROM accounts s WHERE s.id = i.account_id))`;
 
 /** An operator's block stops an active installation. */

@@ -216,7 +216,7 @@ export class Fleet implements PluginInvoker {
   /** Kills a blocked plugin's child with its running calls. */
   #stopBlocked(plugin: InstalledPlugin, reason: string): void {
     if (!this.#runners.has(plugin.installationId)) return;
-    this.#options.logs.system(plugin, 'warn', `Stopped: the operator blocked this plugin: ${reason}`);
+    this.#options.logs.system(plugin, 'warn', `Stopped: ${reason}`);
     void this.retire(plugin.installationId, 0);
   }
 

@@ -98,9 +98,19 @@ const rows: readonly [
   ],
   ...(['ready', 'failed', 'paused', 'needs_configuration'] as const).map((status): (typeof rows)[number] => [
     `${status} and blocked`,
-    { status, blockedReason: 'It phones home.' },
-    { state: 'blocked', cause: /operator blocked.*phones home/, nextStep: /operator/, action: null },
+    { status, blockedReason: 'the operator blocked this plugin: it phones home' },
+    {
+      state: 'blocked',
+      cause: /^The operator blocked this plugin: it phones home$/,
+      nextStep: /operator/,
+      action: null,
+    },
   ]),
+  [
+    'of a suspended account',
+    { blockedReason: 'its account is suspended: it sends spam' },
+    { state: 'blocked', cause: /^Its account is suspended: it sends spam$/, nextStep: /operator/, action: null },
+  ],
   [
     'being removed while blocked',
     { status: 'uninstalling', blockedReason: 'x' },

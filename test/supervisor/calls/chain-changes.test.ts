@@ -101,7 +101,7 @@ t.test('installed, resumed or moved to the front meanwhile: it runs, and nothing
 });
 
 t.test('blocked before its turn: skipped, or the operation stops with the operator’s reason', async (t) => {
-  const blocked = { ...b, blockedReason: 'it phones home' };
+  const blocked = { ...b, blockedReason: 'the operator blocked this plugin: it phones home' };
   t.match((await run([a, b], [a, blocked])).state, {
     cancelled: null,
     trace: [{}, { slug: 'b', required: false, outcome: 'skipped_unavailable', reason: /it phones home/ }],
@@ -128,9 +128,13 @@ t.test('a link that fails counts as its installation is by then', async (t) => {
   t.match((await run([guard, b], [a, b], fails)).state, { cancelled: null, context: { systemPrompt: '> b' } });
   t.match((await run([guard, b], [{ ...guard, status: 'paused' }, b], fails)).state.cancelled, null, 'paused');
   t.match((await run([guard, b], [b], fails)).state, { cancelled: null, trace: [{ outcome: 'skipped_error' }, {}] });
-  t.match((await run([guard, b], [{ ...guard, blockedReason: 'it phones home' }, b], fails)).state.cancelled, {
-    reason: /the operator blocked this plugin: it phones home/,
-  });
+  t.match(
+    (await run([guard, b], [{ ...guard, blockedReason: 'the operator blocked this plugin: it phones home' }, b], fails))
+      .state.cancelled,
+    {
+      reason: /the operator blocked this plugin: it phones home/,
+    },
+  );
 });
 
 t.test('a required plugin is asked once more where another changed the context after it', async (t) => {

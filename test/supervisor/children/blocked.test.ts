@@ -72,6 +72,11 @@ t.test('a suspended account’s children end at once; webhooks wait and arrive a
   await eventually(async () => /is blocked/.test((await rowOf(fixture, id)).last_error ?? ''));
   t.equal((await rowOf(fixture, id)).state, 'pending');
   t.equal(fixture.supervisor.fleet.getPid(made.installationId), null);
+  await fixture.supervisor.logs.flush();
+  const logged = await fixture.pool.query('SELECT message FROM plugin_logs WHERE installation_id = $1', [
+    made.installationId,
+  ]);
+  t.ok(logged.rows.some(({ message }) => message === 'Stopped: its account is suspended: it sends spam'));
   t.ok(await changeSuspension(fixture.pool, fixture.account, null));
   await eventually(async () => (await rowOf(fixture, id)).state === 'delivered');
   t.equal((await readInstallation(session, 'inbox')).status, 200);
