@@ -20,6 +20,7 @@ import {
   type SharedSettings,
   sharedSettings,
 } from '../service/settings/settings.ts';
+import { describeUnknownNames } from '../service/settings/unknown-names.ts';
 import { actAsOwner } from './data-dir-owner.ts';
 import { keepDatabase } from './database.ts';
 import { completeSearchPath } from './debian-packages.ts';
@@ -95,6 +96,7 @@ try {
 async function start(): Promise<void> {
   const env = readEnvironment();
   const settings = parseSettings({ ...sharedSettings, ...localSettings }, env);
+  for (const sentence of describeUnknownNames(env)) printLine(sentence);
   actAsOwner(settings.DATA_DIR);
   await makeDataDir(settings.DATA_DIR);
   await refuseHalfRestored(settings.DATA_DIR);

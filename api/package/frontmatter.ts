@@ -3,9 +3,9 @@ import { type Document, isAlias, isCollection, isMap, isNode, isScalar, LineCoun
 import type { z } from 'zod';
 import type { ProblemLocation } from '../../sdk/contract/errors.ts';
 import { KIB } from '../../sdk/contract/limits.ts';
+import { findNearName } from '../../service/text/near-name.ts';
 import { describeIssue, describeYamlFault, FOREIGN_TAG } from './frontmatter-messages.ts';
 import { invalidAll, invalidAt } from './invalid-package.ts';
-import { findNearName } from './near-name.ts';
 
 /** Checked before parsing, because the cost of YAML grows faster than its length. Bytes. */
 export const FRONTMATTER_MAX_BYTES = 16 * KIB;

@@ -6,7 +6,7 @@ import {
   platformGlobals,
   pluginGlobals,
 } from '../../sdk/contract/realm-globals.ts';
-import { findNearName } from './near-name.ts';
+import { findNearName } from '../../service/text/near-name.ts';
 
 /** Globals worth suggesting, without those of the language itself. */
 const GLOBALS = Object.keys({ ...pluginGlobals, ...platformGlobals });

@@ -2,8 +2,8 @@
 import { formatLocation } from '../../sdk/contract/errors.ts';
 import { isRecord } from '../../sdk/contract/is-record.ts';
 import { checkedKeywords, describingKeywords } from '../../sdk/contract/schema-keywords.ts';
+import { findNearName } from '../../service/text/near-name.ts';
 import type { Introspected } from './discovery.ts';
-import { findNearName } from './near-name.ts';
 
 const KNOWN = [...checkedKeywords, ...describingKeywords];
 /** Edits between a keyword and a suggestion, at most. */

@@ -2,8 +2,8 @@
 import type { PartialMessage } from 'esbuild';
 import type { ProblemLocation } from '../../sdk/contract/errors.ts';
 import { absentGlobals } from '../../sdk/contract/realm-globals.ts';
+import { findNearName } from '../../service/text/near-name.ts';
 import type { FreeName } from './free-names.ts';
-import { findNearName } from './near-name.ts';
 
 /** Uses of undeclared names that are examined in one file; ordinary files have a few. */
 const USES_MAX = 10_000;

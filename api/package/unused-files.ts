@@ -1,10 +1,10 @@
 /** Finds files of a package that nothing uses: usually a folder with the wrong name, or a file of the author's tools. */
 import { readFile } from 'node:fs/promises';
 import { posix } from 'node:path';
+import { findNearName } from '../../service/text/near-name.ts';
 import { LoopSlices } from '../../service/timing/loop-turns.ts';
 import { ENTRY } from './bundle.ts';
 import { findModule, isCode } from './bundle-modules.ts';
-import { findNearName } from './near-name.ts';
 import type { Package } from './package-files.ts';
 
 /** Folders of the package format. */

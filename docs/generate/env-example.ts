@@ -1,7 +1,7 @@
 /** The text of `.env.example`, made from the settings. */
-import { apiSettings } from '../../api/config.ts';
+import { apiSettings } from '../../service/settings/api-settings.ts';
 import { describeSettings, localSettings, type SettingDoc, sharedSettings } from '../../service/settings/settings.ts';
-import { supervisorSettings } from '../../supervisor/config.ts';
+import { supervisorSettings } from '../../service/settings/supervisor-settings.ts';
 
 const HEAD = `# Every setting, with its default. Set what you need in the environment, or copy this file to .env, which is read
 # from the folder in which the service starts. An empty value counts as not set. An invalid value stops start-up with a sentence that

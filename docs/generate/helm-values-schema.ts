@@ -1,7 +1,7 @@
 /** The JSON Schema of the Helm chart's values, which lists every setting by name. */
-import { apiSettings } from '../../api/config.ts';
+import { apiSettings } from '../../service/settings/api-settings.ts';
 import { sharedSettings } from '../../service/settings/settings.ts';
-import { supervisorSettings } from '../../supervisor/config.ts';
+import { supervisorSettings } from '../../service/settings/supervisor-settings.ts';
 
 /** The chart sets these itself, from its values, ports and volumes. */
 const OF_THE_CHART = new Set([

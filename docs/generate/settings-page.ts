@@ -1,14 +1,15 @@
 /** The text of docs/settings.md, made from the settings. */
-import { apiSettings } from '../../api/config.ts';
+import { apiSettings } from '../../service/settings/api-settings.ts';
 import { describeSettings, localSettings, type SettingDoc, sharedSettings } from '../../service/settings/settings.ts';
-import { supervisorSettings } from '../../supervisor/config.ts';
+import { supervisorSettings } from '../../service/settings/supervisor-settings.ts';
 
 const HEAD = `# Settings
 
-Generated from \`service/settings/settings.ts\`, \`api/config.ts\` and \`supervisor/config.ts\` by \`npm run -s generate\`.
+Generated from \`service/settings\` by \`npm run -s generate\`.
 
 Set an environment variable, or write the line into a file \`.env\` in the folder in which the service starts; a variable wins over the file.
 \`.env.example\` is the same list, to copy. An empty value counts as not set. An invalid value stops start-up with one sentence that names it.
+A name in \`.env\` that is not a setting, and a variable whose name is nearly that of a setting, has no effect; a warning at start-up names it.
 
 **Restart the processes after a change: each setting is read once, at start-up.** With \`npm start\`, stop and start it; \`SIGUSR2\` replaces API and
 supervisor but keeps the settings of \`npm start\`. Files that a setting names (\`MODELS_FILE\`, \`SSH_HOSTS_FILE\`) are read with it, so a changed

@@ -1,7 +1,8 @@
 /** Opens what every process of the service needs first: tracing, the log and the database. */
 import { requireCluster } from '../../db/cluster/cluster-record.ts';
 import { openPool } from '../../db/postgres/pool.ts';
-import { SettingsError, type SharedSettings } from '../settings/settings.ts';
+import { type Environment, SettingsError, type SharedSettings } from '../settings/settings.ts';
+import { describeUnknownNames } from '../settings/unknown-names.ts';
 import { describeMember } from '../storage/membership.ts';
 import { openLogger } from '../telemetry/logger.ts';
 import { startTracing } from '../telemetry/tracing.ts';
@@ -9,17 +10,15 @@ import { collectWhenIdle } from './garbage-collection.ts';
 import { preferThread } from './priority.ts';
 
 /** @throws SettingsError, and Error if this process may not join the cluster of the database */
-export async function openProcess(
-  name: 'api' | 'supervisor',
-  settings: SharedSettings,
-  env: Readonly<Record<string, string | undefined>>,
-) {
+export async function openProcess(name: 'api' | 'supervisor', settings: SharedSettings, env: Environment) {
   const { DATABASE_URL, DATABASE_SESSION_URL: sessionUrl, DATABASE_CONNECTIONS: connections } = settings;
   if (DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set. npm start sets it.');
   const endTracing = await startTracing(`bulkhead-${name}`, env);
   collectWhenIdle();
   preferThread();
   const logger = openLogger(name, settings.LOG_LEVEL);
+  // `npm start` has printed them.
+  if (!process.connected) for (const sentence of describeUnknownNames(env)) logger.warn(sentence);
   const onError = (err: Error, count = 1) =>
     logger.error({ err, ...(count > 1 ? { count } : {}) }, 'a background task failed and will be retried');
   const database = openPool(DATABASE_URL, { name: `bulkhead-${name}`, sessionUrl, connections, onError });

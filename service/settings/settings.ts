@@ -1,7 +1,8 @@
 /** Describes and parses settings, which are environment variables read once at start-up. */
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
+import { parseEnv } from 'node:util';
 import { z } from 'zod';
 import { describeFieldFault } from '../../sdk/contract/field-faults.ts';
 import { KIB, limits, MIB } from '../../sdk/contract/limits.ts';
@@ -10,6 +11,9 @@ import { KIB, limits, MIB } from '../../sdk/contract/limits.ts';
 export class SettingsError extends Error {
   override readonly name = 'SettingsError';
 }
+
+/** Variables by name. */
+export type Environment = Readonly<Record<string, string | undefined>>;
 
 const HIGHEST_PORT = 65_535;
 const BLOB_STORE = /^(files|database|s3:\/\/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/[A-Za-z0-9._-]+)*\/?)$/;
@@ -237,7 +241,7 @@ export type SharedSettings = z.output<z.ZodObject<typeof sharedSettings>>;
  */
 export function parseSettings<Shape extends z.ZodRawShape>(
   shape: Shape,
-  env: Readonly<Record<string, string | undefined>>,
+  env: Environment,
 ): z.output<z.ZodObject<Shape>> {
   const present = Object.fromEntries(
     Object.keys(shape).flatMap((name) => (env[name] === undefined || env[name] === '' ? [] : [[name, env[name]]])),
@@ -266,9 +270,14 @@ function refuseClientAudience(present: Readonly<Record<string, string | undefine
 }
 
 /** Returns the environment, plus variables from a file `.env` in the working directory. Existing variables win. */
-export function readEnvironment(): Readonly<Record<string, string | undefined>> {
-  if (existsSync('.env')) process.loadEnvFile('.env');
+export function readEnvironment(): Environment {
+  for (const [name, value] of Object.entries(readEnvironmentFile())) process.env[name] ??= value;
   return process.env;
+}
+
+/** Returns the variables of the file `.env` in the working directory, if there is one. */
+export function readEnvironmentFile(): Environment {
+  return existsSync('.env') ? parseEnv(readFileSync('.env', 'utf8')) : {};
 }
 
 /** The address of API and console for users, without a slash at the end. */

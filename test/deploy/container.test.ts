@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { parse } from 'yaml';
-import { apiSettings } from '../../api/config.ts';
 import { dashboard } from '../../deploy/grafana/dashboard.ts';
 import { HANDOVER_TIMEOUT_MS } from '../../service/lifecycle/parent.ts';
-import { supervisorSettings } from '../../supervisor/config.ts';
+import { apiSettings } from '../../service/settings/api-settings.ts';
+import { supervisorSettings } from '../../service/settings/supervisor-settings.ts';
 import { whyMissing } from '../runner/programs.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));

@@ -1,9 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
 import t from 'tap';
-import { apiSettings, readConfig as readApiConfig } from '../../api/config.ts';
+import { readConfig as readApiConfig } from '../../api/config.ts';
+import { apiSettings } from '../../service/settings/api-settings.ts';
 import { describeSettings, localSettings } from '../../service/settings/settings.ts';
-import { readConfig as readSupervisorConfig, supervisorSettings } from '../../supervisor/config.ts';
+import { supervisorSettings } from '../../service/settings/supervisor-settings.ts';
+import { readConfig as readSupervisorConfig } from '../../supervisor/config.ts';
 
 const written = readFileSync(new URL('../../.env.example', import.meta.url), 'utf8');
 

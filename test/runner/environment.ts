@@ -1,7 +1,7 @@
 /** Keeps what a developer's shell or a build machine exports from configuring the services and programs that tests start. */
-import { apiSettings } from '../../api/config.ts';
+import { apiSettings } from '../../service/settings/api-settings.ts';
 import { localSettings, sharedSettings } from '../../service/settings/settings.ts';
-import { supervisorSettings } from '../../supervisor/config.ts';
+import { supervisorSettings } from '../../service/settings/supervisor-settings.ts';
 
 /** A run itself has this setting: whether it may fetch programs. */
 const KEPT = 'SANDBOX_FETCH';

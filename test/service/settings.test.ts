@@ -8,6 +8,7 @@ import {
   sharedSettings,
   supervisorUrl,
 } from '../../service/settings/settings.ts';
+import { describeUnknownNames } from '../../service/settings/unknown-names.ts';
 
 const parse = (env: Record<string, string>): SharedSettings => parseSettings(sharedSettings, env);
 
@@ -65,4 +66,26 @@ t.test('a bad setting is refused in one sentence that names it and does not repe
     t.match(message, name === 'OIDC_ISSUER' ? /^OIDC_AUDIENCE must .*\.$/ : new RegExp(`^${name} must .*\\.$`));
     t.notOk(value.length > 3 && message.includes(value) && name !== 'OIDC_ISSUER', `${name}=${value}`);
   }
+});
+
+t.test('misspelt names are reported: those of the environment if they are nearly a setting, all of .env', async (t) => {
+  const others = {
+    HOME: '/',
+    PGHOST: 'db',
+    PGPORT: '1',
+    LANG: 'C',
+    NO_PROXY: '',
+    POSTGRES_PASSWORD: 'x',
+    DRAFT_BYTES: '1',
+  };
+  t.same(describeUnknownNames({ ...others, DATABSE_URL: 'x', CHILDREN: '3' }, {}), [
+    'DATABSE_URL is not a setting and has no effect. Did you mean DATABASE_URL?',
+  ]);
+  const file = { SPOOL_MEGABYTE: '1', port: '1', ACME_KEY: 'x', OTEL_SERVICE_NAME: 'x', PORT: '1' };
+  t.same(describeUnknownNames({ ...file, ...others }, file), [
+    'SPOOL_MEGABYTE in .env is not a setting and has no effect. Did you mean SPOOL_MEGABYTES?',
+    'port in .env is not a setting and has no effect. Did you mean PORT?',
+    'ACME_KEY in .env is not a setting and has no effect. docs/settings.md lists the settings.',
+  ]);
+  t.same(describeUnknownNames({ ACME_KEY: 'x', MODELS_FILE: 'models.json' }, { ACME_KEY: 'x' }), []);
 });
