@@ -7,7 +7,9 @@ import { UsageView } from '../activity/usage-view.tsx';
 import { ChannelsView } from '../channels/channels-view.tsx';
 import { LogView } from '../logs/log-view.tsx';
 import { MetricsView } from '../metrics/metrics-view.tsx';
-import { type Installation, useInstallation } from '../rest/installations.ts';
+import { readBody, rest } from '../rest/client.ts';
+import type { Installation } from '../rest/installations.ts';
+import { useSubject } from '../rest/use-subject.ts';
 import { DeprecationAlert } from '../shell/deprecation-alert.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { Monospace } from '../shell/monospace.tsx';
@@ -25,8 +27,10 @@ import { UpdateConsent } from './update-consent.tsx';
 
 export function InstallationPage() {
   const { id } = useParams({ from: '/installations/$id' });
-  const found = useInstallation(id);
-  if (found.error && !found.data) return <ErrorAlert isPage error={found.error} reset={() => void found.refetch()} />;
+  const found = useSubject(['installations', id], () =>
+    readBody(rest.GET('/installations/{id}', { params: { path: { id } } })),
+  );
+  if (found.error) return <ErrorAlert isPage error={found.error} reset={found.refetch} />;
   if (!found.data) return <Skeleton height={240} aria-label="Loading" />;
   return (
     <ReadOnlyArea value={!found.data.own}>

@@ -5,7 +5,7 @@ import { useNavigate, useParams } from '@tanstack/react-router';
 import type { Page, SessionRecord, TranscriptMessage } from '../../sdk/session/api-types.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import { callSessions } from '../rest/session-api.ts';
-import { ActionButton } from '../shell/action-button.tsx';
+import { useSubject } from '../rest/use-subject.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { Monospace } from '../shell/monospace.tsx';
@@ -23,8 +23,8 @@ const SHOWN = 200;
 export function SessionPage() {
   const { id } = useParams({ from: '/playground/$id' });
   const path = `/sessions/${encodeURIComponent(id)}`;
-  const session = useQuery({ queryKey: ['sessions', id], queryFn: () => callSessions<SessionRecord>('GET', path) });
-  if (session.error) return <ErrorAlert isPage error={session.error} reset={() => void session.refetch()} />;
+  const session = useSubject(['sessions', id], () => callSessions<SessionRecord>('GET', path));
+  if (session.error) return <ErrorAlert isPage error={session.error} reset={session.refetch} />;
   if (!session.data) return <Skeleton height={240} aria-label="Loading" />;
   return (
     <Stack gap="lg">

@@ -26,14 +26,7 @@ export const useInstallations = () =>
   useQuery({
     queryKey: ['installations'],
     queryFn: readInstallations,
-    refetchInterval: FOLLOW_MS,
-  });
-
-export const useInstallation = (id: string) =>
-  useQuery({
-    queryKey: ['installations', id],
-    queryFn: () => readBody(rest.GET('/installations/{id}', { params: { path: { id } } })),
-    refetchInterval: FOLLOW_MS,
+    refetchInterval: isFollowed && FOLLOW_MS,
   });
 
 /** Reads a catalog entry. @param since part of the query key: a change reads the entry again */

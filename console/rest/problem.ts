@@ -16,6 +16,11 @@ export class Problem extends Error {
   }
 }
 
+/** Statuses of what does not exist, or no longer: trying again does not help. */
+const GONE = [404, 410];
+
+export const isGone = (error: unknown): boolean => error instanceof Problem && GONE.includes(error.body.status);
+
 /** Returns the message of an error for the user. */
 export function getErrorMessage(error: unknown): string {
   if (error instanceof Problem) return error.message;

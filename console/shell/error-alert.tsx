@@ -1,6 +1,6 @@
 /** Shows why a page or section could not be loaded, and a button to try again. */
 import { Alert, Button, Stack, Text, Title } from '@mantine/core';
-import { getErrorMessage, Problem } from '../rest/problem.ts';
+import { getErrorMessage, isGone, Problem } from '../rest/problem.ts';
 import { IconAlertTriangle } from '../style/icons.tsx';
 import { LeavePageButtons } from './leave-page-buttons.tsx';
 
@@ -11,27 +11,24 @@ interface ErrorAlertProps {
   readonly isPage?: boolean;
 }
 
-/** Statuses after which trying again does not help. */
-const GONE = [404, 410];
-
 export function ErrorAlert({ error, reset, isPage = false }: ErrorAlertProps) {
   const problem = error instanceof Problem ? error.body : null;
-  const isGone = problem !== null && GONE.includes(problem.status);
+  const gone = isGone(error);
   return (
     <Alert
-      color={isGone ? 'yellow' : 'red'}
+      color={gone ? 'yellow' : 'red'}
       variant="light"
       role="alert"
-      title={<AlertTitle isPage={isPage} text={isGone ? 'Not found' : 'Could not load'} />}
+      title={<AlertTitle isPage={isPage} text={gone ? 'Not found' : 'Could not load'} />}
       icon={<IconAlertTriangle />}
     >
       <Stack gap="xs" align="flex-start">
         <Text className="foreign">{getErrorMessage(error)}</Text>
-        {isGone ? <LeavePageButtons /> : null}
-        {problem !== null && !isGone ? (
+        {gone ? <LeavePageButtons /> : null}
+        {problem !== null && !gone ? (
           <Text size="sm">Report request id {problem.requestId} to the operator if this continues.</Text>
         ) : null}
-        {reset && !isGone ? <Button onClick={reset}>Try again</Button> : null}
+        {reset && !gone ? <Button onClick={reset}>Try again</Button> : null}
       </Stack>
     </Alert>
   );

@@ -88,26 +88,76 @@ t.test('the focus moves on when the pressed button disappears', async (t) => {
   t.same(complaints, []);
 });
 
-t.test(
-  'a double click sends one request, and an error stays on its page and names fields by their labels',
-  async (t) => {
-    const { page } = await openConsole(browser, signInLink);
-    await go(page, 'My plugins');
-    await page.getByLabel('Name').fill('Night desk');
-    await page.getByLabel('Slug').fill('Not A Slug');
+t.test('a page about something that is gone says so, and asks no more', async (t) => {
+  const plugin = await publishFrontDesk(service, 'host.storage', { slug: 'old-desk', displayName: 'Old desk' });
+  const { body: desk } = await service.call('POST', '/api/installations', { slug: 'old-desk' });
+  const { body: session } = await service.session('POST', '/sessions', { agentId: 'ann' });
+  const { context, page } = await openConsole(browser, signInLink);
+  const list = await context.newPage();
+  const ends: readonly [path: string, button: string, end: () => Promise<unknown>][] = [
+    [`/installations/${desk.id}`, 'Uninstall', () => service.call('DELETE', `/api/installations/${desk.id}`)],
+    [`/playground/${session.id}`, 'Send', () => service.session('DELETE', `/sessions/${session.id}`)],
+  ];
+  for (const [path, button, end] of ends) {
+    await page.goto(`${service.url}${path}`);
+    await page.getByRole('button', { name: button, exact: true }).waitFor();
+    await end();
+    await page.getByRole('heading', { level: 1, name: 'Not found' }).waitFor();
+    t.equal(await page.getByRole('main').getByRole('heading').count(), 1, `${path}: nothing else is left on the page`);
     const requests: string[] = [];
-    page.on('request', (request) => {
-      if (request.method() === 'POST') requests.push(request.url());
-    });
-    // Both clicks come before the button is disabled.
-    await page.evaluate("const button = document.querySelector('form [type=submit]'); button.click(); button.click()");
-    const error = page.locator('.mantine-Notification-root', { hasText: 'Slug: ' });
-    await error.waitFor();
-    t.same(requests, [`${service.url}/api/plugins`]);
-    await go(page, 'Tokens');
-    await error.waitFor({ state: 'detached' });
-  },
-);
+    page.on('request', (request) => requests.push(request.url()));
+    // This page reads its list as often as the other one did.
+    await list.goto(`${service.url}/installations`);
+    for (let reads = 0; reads < 3; reads += 1) await list.waitForResponse(/\/api\/installations/);
+    t.same(requests, [], `${path}: no request while a page that follows something sends three`);
+  }
+  await context.close();
+  await service.call('DELETE', `/api/plugins/${plugin}/listing`);
+});
+
+t.test('a double click sends one request, and a refusal is shown at its field', async (t) => {
+  const { page } = await openConsole(browser, signInLink);
+  await go(page, 'My plugins');
+  await page.getByLabel('Name').fill('Night desk');
+  await page.getByLabel('Slug').fill('Not A Slug');
+  const requests: string[] = [];
+  page.on('request', (request) => {
+    if (request.method() === 'POST') requests.push(request.url());
+  });
+  // Both clicks come before the button is disabled.
+  await page.evaluate("const button = document.querySelector('form [type=submit]'); button.click(); button.click()");
+  await page
+    .locator('form')
+    .getByText(/^Slug must be .*\.$/)
+    .waitFor();
+  t.same(requests, [`${service.url}/api/plugins`]);
+  t.ok(await isFocusedOn(page, 'INPUT '));
+  t.equal(await page.locator('[aria-invalid=true]').inputValue(), 'Not A Slug');
+  t.equal(await page.locator('.mantine-Notification-root').count(), 0);
+});
+
+t.test('a refusal is shown inside its dialog, in which one can try again', async (t) => {
+  const { page } = await openConsole(browser, signInLink);
+  await go(page, 'Services');
+  await press(page, 'Add an SSH host');
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Id').fill('Not an id');
+  await dialog.getByLabel('Address').fill('web.example');
+  await dialog.getByLabel('User').fill('deploy');
+  await pressInDialog(page, 'Add an SSH host');
+  await dialog.getByText(/^Id must be 1-64 lower-case letters/).waitFor();
+  await dialog.getByLabel('Id').fill('web');
+  await pressInDialog(page, 'Add an SSH host');
+  await dialog.getByText('Send the private key or the password').waitFor();
+  t.equal(await dialog.getByText(/^Id must be/).count(), 0, 'the refusal of the first attempt is gone');
+  await dialog.getByLabel('Password').first().fill('secret');
+  await pressInDialog(page, 'Add an SSH host');
+  await page.getByText('deploy@web.example:22').waitFor();
+  await press(page, 'Add an SSH host');
+  await pressInDialog(page, 'Add an SSH host');
+  await dialog.getByRole('alert').getByText('There is an SSH host “web” already.').waitFor();
+  t.equal(await page.locator('.mantine-Notification-root', { hasText: 'already' }).count(), 0);
+});
 
 /** Makes the page read what it shows again, as when its user comes back to it after a while. */
 const READ_AGAIN = `const { now } = Date;
