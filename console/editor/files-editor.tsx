@@ -15,11 +15,11 @@ import type { TextFile } from '../authoring/package-files.ts';
 import { PublishButtons } from '../authoring/publish-buttons.tsx';
 import { usePublishing } from '../authoring/use-publishing.ts';
 import { Timestamp } from '../shell/timestamp.tsx';
+import { UnsavedGuard } from '../shell/unsaved-guard.tsx';
 import { CompilerErrors } from './compiler-errors.tsx';
 import { type Fault, getFaults, type Place } from './faults.ts';
 import { FileTabs } from './file-tabs.tsx';
 import { forgetFiles, readKeptFiles } from './kept-files.ts';
-import { UnsavedGuard } from './unsaved-guard.tsx';
 import { useKeptFiles } from './use-kept-files.ts';
 
 const CodeEditor = lazy(() => import('./code-editor.tsx').then(({ CodeEditor }) => ({ default: CodeEditor })));
@@ -123,7 +123,10 @@ function EditedFiles({ pluginId, given, draftSha256, start, children }: EditedFi
   }, [wantsSave, isSaving, files]);
   return (
     <Stack gap="sm">
-      <UnsavedGuard isUnsaved={isUnsaved} keep={keep} />
+      <UnsavedGuard isUnsaved={isUnsaved} keep={keep}>
+        Your changes are not in the draft. This browser keeps them and offers them when you open this page again. To run
+        them, stay and save them as a draft.
+      </UnsavedGuard>
       {isUnsaved ? children : null}
       <FileTabs files={files} path={path ?? ''} faults={[...faults, ...errors]} onPath={setPath} onFiles={onFiles} />
       <Suspense fallback={<Skeleton height={420} aria-label="Loading the editor" />}>
