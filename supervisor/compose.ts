@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { Pool } from 'pg';
 import { recordMember } from '../db/cluster/cluster-record.ts';
 import { announceProcess } from '../db/cluster/running-processes.ts';
+import { readCluster } from '../db/cluster/supervisors.ts';
 import type { KeyStore } from '../db/files/key-files.ts';
 import { openSecretKeys } from '../db/files/secrets.ts';
 import { hasForeignInstallations } from '../db/installations/installations.ts';
@@ -18,7 +19,8 @@ import { openConfiguredBlobs } from '../service/storage/blob-stores.ts';
 import { within } from '../service/timing/within.ts';
 import type { ChildBounds } from './children/child.ts';
 import { availableMemory, countFittingChildren, defaultAccountMegabytes } from './children/fleet-bounds.ts';
-import type { SupervisorConfig } from './config.ts';
+import { describeLoopbackPeers } from './cluster/loopback-peers.ts';
+import { describeDoubtfulLimits, type SupervisorConfig } from './config.ts';
 import { readModels } from './host/llm/configuration.ts';
 import { readSshTargets } from './host/ssh/hosts.ts';
 import { cacheProgram } from './jail/cached-program.ts';
@@ -43,6 +45,7 @@ export async function serveSupervisor(
 ): Promise<void> {
   const models = await readModels(config.MODELS_FILE, env);
   const { logger, database, member, endTracing } = await openProcess('supervisor', config, env);
+  for (const sentence of describeDoubtfulLimits(config, availableMemory())) logger.warn(sentence);
   await confirmSandboxOff(config, database.pool);
   const sandbox = await prepareSandbox(config);
   logger.info({ sandbox: sandbox.state, limiter: sandbox.limiter, runAs: sandbox.runAs }, 'the sandbox is ready');
@@ -102,6 +105,8 @@ export async function serveSupervisor(
   });
   await waitForTurn(() => readReadiness(health));
   await supervisor.join();
+  const { peers } = await readCluster(database.pool);
+  for (const sentence of describeLoopbackPeers(supervisor.ownership.id, peers)) logger.warn(sentence);
   await app.listen(listenOptions('service', { host: config.HOST, port: config.SUPERVISOR_PORT }));
   await health.listen(listenOptions('operations', { host: config.OPS_HOST, port: config.SUPERVISOR_OPS_PORT }));
   announceReady(supervisorUrl(config), sandbox.missing ?? undefined);

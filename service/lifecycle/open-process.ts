@@ -1,7 +1,7 @@
 /** Opens what every process of the service needs first: tracing, the log and the database. */
 import { requireCluster } from '../../db/cluster/cluster-record.ts';
 import { openPool } from '../../db/postgres/pool.ts';
-import { type Environment, SettingsError, type SharedSettings } from '../settings/settings.ts';
+import { describeDoubtfulSettings, type Environment, SettingsError, type SharedSettings } from '../settings/settings.ts';
 import { describeUnknownNames } from '../settings/unknown-names.ts';
 import { describeMember } from '../storage/membership.ts';
 import { openLogger } from '../telemetry/logger.ts';
@@ -19,6 +19,7 @@ export async function openProcess(name: 'api' | 'supervisor', settings: SharedSe
   const logger = openLogger(name, settings.LOG_LEVEL);
   // `npm start` has printed them.
   if (!process.connected) for (const sentence of describeUnknownNames(env)) logger.warn(sentence);
+  for (const sentence of describeDoubtfulSettings(settings)) logger.warn(sentence);
   const onError = (err: Error, count = 1) =>
     logger.error({ err, ...(count > 1 ? { count } : {}) }, 'a background task failed and will be retried');
   const database = openPool(DATABASE_URL, { name: `bulkhead-${name}`, sessionUrl, connections, onError });

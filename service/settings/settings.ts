@@ -15,7 +15,7 @@ export class SettingsError extends Error {
 /** Variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-const HIGHEST_PORT = 65_535;
+export const HIGHEST_PORT = 65_535;
 const BLOB_STORE = /^(files|database|s3:\/\/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/[A-Za-z0-9._-]+)*\/?)$/;
 type Unit = 'bytes' | 'megabytes' | 'seconds' | 'hours' | 'days' | 'a second' | 'a minute' | 'a day';
 
@@ -43,7 +43,7 @@ export function optionalText(doc: string) {
 }
 
 /** An address to listen on. Default: this machine only. */
-export function listenHost(doc: string) {
+function listenHost(doc: string) {
   return z.string().min(1).prefault('127.0.0.1').describe(doc);
 }
 
@@ -255,6 +255,7 @@ export function parseSettings<Shape extends z.ZodRawShape>(
     throw new SettingsError('OIDC_AUDIENCE must be set when OIDC_ISSUER is set.');
   }
   refuseClientAudience(present);
+  refuseForeignCookieDomain(present);
   return parsed.data;
 }
 
@@ -267,6 +268,35 @@ function refuseClientAudience(present: Readonly<Record<string, string | undefine
   throw new SettingsError(
     'OIDC_ACCESS_TOKENS=jwt needs an OIDC_CLIENT_ID, and an OIDC_AUDIENCE that is not a client id: ID tokens have the client id as audience.',
   );
+}
+
+/** Browsers drop a cookie of a domain that the page is not below: nobody could sign in to the console. */
+function refuseForeignCookieDomain({ CONSOLE_COOKIE_DOMAIN: domain, PUBLIC_URL }: Environment): void {
+  if (domain === undefined || isBelowDomain(PUBLIC_URL, domain)) return;
+  throw new SettingsError(
+    'CONSOLE_COOKIE_DOMAIN must be the host name of PUBLIC_URL or a domain above it: browsers keep no cookie of another one.',
+  );
+}
+
+/** @param url undefined: an address of localhost */
+function isBelowDomain(url: string | undefined, domain: string): boolean {
+  const host = url === undefined ? 'localhost' : new URL(url).hostname;
+  return `.${host}`.endsWith(`.${domain.toLowerCase()}`);
+}
+
+/** Describes settings that are valid but do not work together. @returns one sentence for each */
+export function describeDoubtfulSettings(settings: SharedSettings): readonly string[] {
+  const { CONSOLE_COOKIE_DOMAIN: domain, OIDC_ISSUER, OIDC_AUDIENCE, OIDC_CLIENT_ID } = settings;
+  const doubts: string[] = [];
+  if (domain !== undefined && !isBelowDomain(settings.SUPERVISOR_URL, domain))
+    doubts.push(
+      'SUPERVISOR_URL is not below CONSOLE_COOKIE_DOMAIN, so the console cannot call the session API: set CONSOLE_COOKIE_DOMAIN to a domain that PUBLIC_URL and SUPERVISOR_URL are both below.',
+    );
+  if (OIDC_ISSUER === undefined && (OIDC_AUDIENCE ?? OIDC_CLIENT_ID) !== undefined)
+    doubts.push(
+      'OIDC_AUDIENCE and OIDC_CLIENT_ID have no effect without OIDC_ISSUER: Bulkhead signs and accepts its own tokens. Set OIDC_ISSUER, or remove the two.',
+    );
+  return doubts;
 }
 
 /** Returns the environment, plus variables from a file `.env` in the working directory. Existing variables win. */

@@ -1,17 +1,19 @@
 /** Settings of the supervisor process. */
 import { z } from 'zod';
 import { KIB, limits, MIB } from '../../sdk/contract/limits.ts';
-import { commaList, listenHost, oneOf, optionalText, sharedSettings, wholeNumber } from './settings.ts';
+import { commaList, HIGHEST_PORT, oneOf, optionalText, sharedSettings, wholeNumber } from './settings.ts';
 
 /** A host name with a port. */
-const PRIVATE_TARGET = /^[a-z0-9.-]+:\d{1,5}$/;
+const PRIVATE_TARGET = /^[a-z0-9.-]+:([1-9]\d{0,4})$/;
 const privateTargets = (doc: string) =>
   commaList(
     'host:port',
-    (target) => PRIVATE_TARGET.test(target),
+    (target) => Number(PRIVATE_TARGET.exec(target)?.[1] ?? HIGHEST_PORT + 1) <= HIGHEST_PORT,
     doc,
     (target) => target.toLowerCase(),
   );
+/** `0.0.0.0`, `::` and their other forms. */
+const UNSPECIFIED_ADDRESS = /^[[\]0:.]+$/;
 /** Enough for a delivery that is tried for weeks. */
 const DELIVERY_WAITS_MAX = 20;
 
@@ -92,10 +94,18 @@ export const supervisorSettings = {
     'Maximum size of the result of a tool.',
     'bytes',
   ),
-  PEER_HOST: listenHost(
-    'Address on which the supervisor listens for the other supervisors and the APIs of the same database, which connect to it. With more than one machine: its address in the private network.',
-  ),
-  PEER_PORT: wholeNumber(0, 65_535, 0, 'Port of PEER_HOST for other supervisors and for APIs. 0: any free port.'),
+  PEER_HOST: z
+    .string()
+    .min(1)
+    .refine(
+      (host) => !UNSPECIFIED_ADDRESS.test(host),
+      'must be an address at which the others reach this machine, because they connect to it; 0.0.0.0 and :: are none',
+    )
+    .prefault('127.0.0.1')
+    .describe(
+      'Address on which the supervisor listens for the other supervisors and the APIs of the same database, which connect to it. With more than one machine: its address in the private network. Not 0.0.0.0 or ::.',
+    ),
+  PEER_PORT: wholeNumber(0, HIGHEST_PORT, 0, 'Port of PEER_HOST for other supervisors and for APIs. 0: any free port.'),
   MODELS_FILE: optionalText(
     'JSON file of the model endpoints that plugins may call (docs/models.md). Empty: plugins can call the models of other plugins only.',
   ),

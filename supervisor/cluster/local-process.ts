@@ -6,9 +6,20 @@ import { randomUUID } from 'node:crypto';
 import { readFileSync, readlinkSync } from 'node:fs';
 import { readProcessStat } from '../../service/lifecycle/process-stat.ts';
 
-/** Kernel, PID namespace, process id and its start: the same words name no other process. */
+/** Kernel, PID namespace, process id and its start: the same words name no other process. The network namespace follows. */
 export function nameProcess(): string {
-  return `${readMachine() ?? randomUUID()} ${process.pid} ${readProcessStat(process.pid)?.startTicks ?? ''}`;
+  const started = readProcessStat(process.pid)?.startTicks ?? '';
+  return `${readMachine() ?? randomUUID()} ${process.pid} ${started} ${readNetwork() ?? ''}`;
+}
+
+/** Whether a loopback address of that process may lead to it from here. False only if it surely does not. */
+export function mayShareLoopback(name: string): boolean {
+  const [boot, , , , network] = name.split(' ');
+  const machine = readMachine();
+  if (machine === null) return true;
+  if (boot !== machine.split(' ')[0]) return false;
+  // Older releases do not name the network.
+  return !network || network === readNetwork();
 }
 
 /** Whether a process of this machine has ended. False for those of other machines and containers, which cannot be seen. */
@@ -23,6 +34,15 @@ export function hasEnded(name: string): boolean {
   // Unreadable: a process of another user that hides its own.
   const stat = readProcessStat(Number(pid));
   return stat !== null && (stat.state === 'Z' || stat.startTicks !== started);
+}
+
+/** Null: this system does not say. */
+function readNetwork(): string | null {
+  try {
+    return readlinkSync('/proc/self/ns/net');
+  } catch {
+    return null;
+  }
 }
 
 /** Null: this system does not say. */

@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import t from 'tap';
 import {
+  describeDoubtfulSettings,
   parseSettings,
   publicUrl,
   SettingsError,
@@ -58,6 +59,8 @@ t.test('a bad setting is refused in one sentence that names it and does not repe
     { PUBLIC_URL: 'ftp://x' },
     { PUBLIC_URL: 'localhost' },
     { OIDC_ISSUER: 'https://issuer.example' },
+    { CONSOLE_COOKIE_DOMAIN: 'evil.example' },
+    { CONSOLE_COOKIE_DOMAIN: 'b.example', PUBLIC_URL: 'https://ab.example' },
   ];
   for (const env of bad) {
     const [[name = '', value = ''] = []] = Object.entries(env);
@@ -66,6 +69,16 @@ t.test('a bad setting is refused in one sentence that names it and does not repe
     t.match(message, name === 'OIDC_ISSUER' ? /^OIDC_AUDIENCE must .*\.$/ : new RegExp(`^${name} must .*\\.$`));
     t.notOk(value.length > 3 && message.includes(value) && name !== 'OIDC_ISSUER', `${name}=${value}`);
   }
+});
+
+t.test('settings that do not work together are reported', async (t) => {
+  const url = 'https://plugins.b.example';
+  const env = { CONSOLE_COOKIE_DOMAIN: 'B.example', PUBLIC_URL: url, SUPERVISOR_URL: 'https://agents.b.example' };
+  t.same(describeDoubtfulSettings(parse(env)), []);
+  t.match(describeDoubtfulSettings(parse({ ...env, SUPERVISOR_URL: 'https://agents.c.example' })), [
+    /^SUPERVISOR_URL is not below CONSOLE_COOKIE_DOMAIN, .*\.$/,
+  ]);
+  t.match(describeDoubtfulSettings(parse({ OIDC_AUDIENCE: 'api' })), [/have no effect without OIDC_ISSUER: .*\.$/]);
 });
 
 t.test('misspelt names are reported: those of the environment if they are nearly a setting, all of .env', async (t) => {

@@ -10,6 +10,8 @@ import { Problem } from '../../../sdk/contract/errors.ts';
 import { createServer } from '../../../service/http/application.ts';
 import type { Caller } from '../../../service/identity/caller.ts';
 import { serveOwnAccounts } from '../../../supervisor/cluster/account-router.ts';
+import { nameProcess } from '../../../supervisor/cluster/local-process.ts';
+import { describeLoopbackPeers } from '../../../supervisor/cluster/loopback-peers.ts';
 import { OwnedJobs } from '../../../supervisor/cluster/owned-jobs.ts';
 import { MOVE_PAUSE_MS, Ownership } from '../../../supervisor/cluster/ownership.ts';
 import { PeerRequests } from '../../../supervisor/cluster/peer-requests.ts';
@@ -205,3 +207,20 @@ for (const [how, method, status] of [
     t.equal(answer.statusCode, problem.status);
     t.match(answer.headers['content-type'], /^application\/problem\+json/);
   });
+
+t.test('a loopback address is reported when supervisors run on several machines', async (t) => {
+  const peer = { id: 1, capacity: 1, peerKey: '', draining: false, expiresInMs: 1, process: nameProcess() };
+  const [boot, ...rest] = nameProcess().split(' ');
+  const own = { ...peer, address: 'http://127.0.0.1:1' };
+  const neighbour = { ...own, id: 2 };
+  const other = { ...peer, id: 3, address: 'http://10.0.0.3:1', process: `${boot}0 ${rest.join(' ')}` };
+  t.same(describeLoopbackPeers(1, [own, neighbour, { ...other, expiresInMs: 0 }]), []);
+  t.match(describeLoopbackPeers(1, [own, neighbour, other]), [
+    /^This supervisor has the address http:\/\/127.0.0.1:1, /,
+  ]);
+  t.match(describeLoopbackPeers(3, [own, other]), []);
+  const reached = { ...own, address: 'http://10.0.0.1:1' };
+  t.match(describeLoopbackPeers(1, [reached, { ...other, address: 'http://[::1]:2' }]), [/^Supervisor 3 has /]);
+  const container = { ...peer, id: 4, address: 'http://10.0.0.4:1', process: `${peer.process}0` };
+  t.match(describeLoopbackPeers(1, [own, container]), [/^This supervisor /]);
+});
