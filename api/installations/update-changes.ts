@@ -1,12 +1,14 @@
 /** Compares the version that an installation runs with the one it is asked about: what models read, and the source. */
 import { z } from 'zod';
 import { findVersion, listFiles, type Version, type VersionFile } from '../../db/catalog/versions.ts';
+import { findNewlyMissing } from '../../db/installations/configuration.ts';
 import type { Installation } from '../../db/installations/installations.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { decodeText } from '../../sdk/contract/text-bytes.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
+import { configurationFields, showFields } from '../plugins/manifest-resource.ts';
 import { discovered } from '../plugins/plugin-resource.ts';
 import type { Services } from '../services.ts';
 import { requireInstallation } from './installation-lookup.ts';
@@ -28,6 +30,9 @@ export const updateChanges = z
         z.strictObject({ kind: z.enum(['tool', 'command', 'skill']), name: z.string(), change: changeKind, lines }),
       )
       .describe('The texts that models read: descriptions and parameters of tools, commands and skills.'),
+    fields: configurationFields.describe(
+      'The settings and secrets that it needs and the running version does not, without those that have a value.',
+    ),
     files: z
       .array(z.strictObject({ path: z.string(), change: changeKind, lines }))
       .describe('Every file that changed.'),
@@ -62,7 +67,23 @@ export async function compareUpdate(services: Services, caller: Caller, id: stri
     if (name === undefined) files.push({ path, change, lines });
     else texts.push({ kind: command === undefined ? 'skill' : 'command', name, change, lines });
   }
-  return { versionId: after.id, semVer: after.semVer, fromSemVer: before.semVer, texts, files };
+  return {
+    versionId: after.id,
+    semVer: after.semVer,
+    fromSemVer: before.semVer,
+    texts,
+    fields: showMissingFields(installation, after),
+    files,
+  };
+}
+
+function showMissingFields(installation: Installation, { manifest }: Version): UpdateChanges['fields'] {
+  const missing = findNewlyMissing(installation, manifest);
+  const { settings, secrets } = showFields(manifest);
+  return {
+    settings: settings.filter(({ name }) => missing.includes(name)),
+    secrets: secrets.filter(({ name }) => missing.includes(name)),
+  };
 }
 
 async function findSides({ pool }: Services, installation: Installation): Promise<[Version, Version]> {

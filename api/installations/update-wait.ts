@@ -1,6 +1,6 @@
 /** Says what an update under way waits for. Pure. */
+import { labelMissingConfiguration } from '../../db/installations/configuration.ts';
 import type { Installation } from '../../db/installations/installations.ts';
-import { findMissingConfiguration } from '../../sdk/contract/manifest.ts';
 
 type Facts = Pick<
   Installation,
@@ -13,7 +13,7 @@ export function describeUpdateWait(facts: Facts): string | null {
   if (targetVersionId === null || targetManifest === null) return null;
   const name = facts.targetSemVer ?? 'the draft';
   if (status === 'paused') return `Resume it, so that ${name} can start.`;
-  const missing = findMissingConfiguration(targetManifest, settings, secretNames);
-  if (missing.length > 0) return `Set ${missing.join(', ')}, so that ${name} can start.`;
+  const missing = labelMissingConfiguration(targetManifest, settings, secretNames);
+  if (missing !== '') return `Set ${missing}, so that ${name} can start.`;
   return facts.blockedReason === null ? null : `The operator must unblock the plugin before ${name} can start.`;
 }

@@ -1834,6 +1834,8 @@ export interface components {
                     text: string;
                 }[] | null;
             }[];
+            /** @description The settings and secrets that it needs and the running version does not, without those that have a value. */
+            fields: components["schemas"]["ConfigurationFields"];
             /** @description Every file that changed. */
             files: {
                 path: string;

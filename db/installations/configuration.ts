@@ -70,6 +70,16 @@ function validateSecret(manifest: Manifest, name: string, value: string | null):
 const describeNames = (names: readonly string[]): string =>
   names.length === 0 ? '; the plugin has none' : `; known are ${names.join(', ')}`;
 
+/** Lists the missing settings and secrets by the labels that forms show. */
+export function labelMissingConfiguration(
+  manifest: Manifest,
+  settings: Stored['settings'],
+  secretNames: Stored['secretNames'],
+): string {
+  const missing = findMissingConfiguration(manifest, settings, secretNames);
+  return missing.map((name) => (manifest.settings[name] ?? manifest.secrets[name])?.label ?? name).join(', ');
+}
+
 /** Names of required settings and secrets that a version lacks, and the current version does not. */
 export function findNewlyMissing(
   { currentManifest, settings, secretNames }: Stored & { readonly currentManifest: Manifest | null },
@@ -99,9 +109,9 @@ export function resolveStatus(
   { settings, secretNames }: Stored,
 ): { status: InstallationStatus; statusReason: string | null } {
   if (before === 'paused' || before === 'uninstalling') return { status: before, statusReason: null };
-  const missing = findMissingConfiguration(manifest, settings, secretNames);
-  if (missing.length === 0) return { status: 'ready', statusReason: null };
-  return { status: 'needs_configuration', statusReason: `Set ${missing.join(', ')} before it can run.` };
+  const missing = labelMissingConfiguration(manifest, settings, secretNames);
+  if (missing === '') return { status: 'ready', statusReason: null };
+  return { status: 'needs_configuration', statusReason: `Set ${missing} before it can run.` };
 }
 
 /**

@@ -233,7 +233,7 @@ t.test('configuration is required, validated and stored; secrets are never retur
   const { slug } = await published(CONFIGURED);
   const { body } = await ann.post('/installations', { slug });
   t.equal(body.status, 'needs_configuration');
-  t.equal(body.statusReason, 'Set city, apiKey before it can run.');
+  t.equal(body.statusReason, 'Set city, API key before it can run.');
   const path = `/installations/${body.id}/configure`;
   const half = await ann.post(path, { settings: { city: 'Bern' } });
   t.match(half.body, { status: 'needs_configuration', settings: { city: 'Bern' } });
@@ -282,6 +282,9 @@ t.test('null deletes a value, and an update requires the values it needs', async
   t.equal((await ann.post(`/plugins/${id}/versions`, { semVer: '2.0.0', files })).status, 201);
   const listed = (await ann.get(path)).body;
   t.match(listed, { currentSemVer: '1.0.0', status: 'ready', pendingUpdate: { semVer: '2.0.0', missing: ['city'] } });
+  const { fields } = (await ann.get(`${path}/update-changes`)).body;
+  t.match(fields, { settings: [{ name: 'city', enum: ['Rome'] }], secrets: [] }, 'what it asks for can be filled in');
+  t.equal(fields.settings.length, 1);
   const accepted = await ann.post(`${path}/accept-update`, { versionId: listed.pendingUpdate.versionId });
   t.match(accepted.body, {
     currentSemVer: '1.0.0',
