@@ -37,7 +37,6 @@ export interface InstalledPlugin {
   /** By secret that the version declares: how the host uses it. Null: the plugin reads its value. */
   readonly secretUses: Readonly<Record<string, readonly string[] | null>>;
   readonly status: 'ready' | 'needs_configuration' | 'paused' | 'failed' | 'uninstalling';
-  readonly hookOrder: number;
   /** Whether the account is an operator's. */
   readonly isOperators: boolean;
   /** Whether an operation stops when one of its hooks did not run. */
@@ -78,7 +77,7 @@ const selectSql = (versionId: string, granted: string, more = ''): string => `
          p.owner_id AS "pluginOwnerId", p.slug, p.display_name AS "displayName", v.id AS "versionId",
          v.semver AS "semVer",
          v.bundle_sha256 AS "bundleSha256", v.source_map_sha256 AS "sourceMapSha256", v.manifest,
-         ${granted} AS granted, i.settings AS given, i.status, i.hook_order AS "hookOrder", i.required,
+         ${granted} AS granted, i.settings AS given, i.status, i.required,
          (SELECT o.operator FROM accounts o WHERE o.id = i.account_id) AS "isOperators",
          ${BLOCKED_REASON_SQL} AS "blockedReason", i.updated_at AS "updatedAt",
          CASE WHEN i.previous_version_id IS NOT NULL

@@ -44,7 +44,6 @@ export interface TurnMessage {
 export interface TurnRow {
   readonly id: string;
   readonly sessionId: string;
-  readonly accountId: string;
   readonly state: (typeof turnStates)[number];
   readonly sender: string;
   readonly trigger: Trigger;
@@ -56,7 +55,6 @@ export interface TurnRow {
   readonly runtime: string;
   readonly leaseUntil: string;
   readonly leaseSeconds: number;
-  readonly isLeased: boolean;
   readonly openedAt: string;
   readonly endedAt: string | null;
   readonly replyId: string | null;
@@ -82,9 +80,9 @@ const listTurnValues = (sessionId: string, turn: NewTurn) => [
 
 export const MESSAGE_OF_TURN = `(SELECT json_build_object('id', m.id, 'role', m.role, 'text', m.text, 'data', m.data, 'judgement', m.judgement, 'at', m.at)
     FROM session_messages m WHERE m.session_id = turns.session_id AND m.id = turns.id)`;
-export const TURN = `turns.id, turns.session_id AS "sessionId", turns.account_id AS "accountId", turns.state, turns.sender, turns.trigger,
+export const TURN = `turns.id, turns.session_id AS "sessionId", turns.state, turns.sender, turns.trigger,
   turns.digest, turns.system_prompt AS "systemPrompt", turns.model, turns.judgement, turns.runtime,
-  turns.lease_until AS "leaseUntil", turns.lease_seconds AS "leaseSeconds", turns.lease_until >= now() AS "isLeased", turns.opened_at AS "openedAt",
+  turns.lease_until AS "leaseUntil", turns.lease_seconds AS "leaseSeconds", turns.opened_at AS "openedAt",
   turns.ended_at AS "endedAt", turns.reply_id AS "replyId"`;
 /**
  * Part of `lease_seconds`. A renewed lease lasts for `lease_seconds` and two of these parts. A step renews it if less than

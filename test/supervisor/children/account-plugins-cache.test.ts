@@ -156,7 +156,7 @@ t.test('a load reads what a version offers once', async (t) => {
     'the rest is read again',
   );
   const [before] = first.plugins;
-  t.same(second.plugins[1], { ...before, hookOrder: 10, settings: second.plugins[1]?.settings });
+  t.same(second.plugins[1], { ...before, settings: second.plugins[1]?.settings });
   await fixture.update(installed, { ...source, semVer: '2.0.0', code: `${source.code} tools.other = tools.one;` });
   await fixture.pool.query(`UPDATE installations SET status = 'paused' WHERE id <> $1`, [installed.installationId]);
   cache.drop(accountId);
