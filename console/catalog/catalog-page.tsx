@@ -2,6 +2,7 @@
 import { Badge, Card, Group, SimpleGrid, Skeleton, Stack, Text, TextInput } from '@mantine/core';
 import { useDebouncedCallback } from '@mantine/hooks';
 import { useNavigate, useRouter, useSearch } from '@tanstack/react-router';
+import { useWaitingUpdates } from '../installations/declined-updates.ts';
 import { readBody, rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
 import { EmptyState } from '../shell/empty-state.tsx';
@@ -47,6 +48,7 @@ export function CatalogPage() {
 }
 
 function Found({ q }: { readonly q: string }) {
+  const waiting = useWaitingUpdates();
   return (
     <PagedList
       queryKey={['marketplace', q]}
@@ -60,7 +62,7 @@ function Found({ q }: { readonly q: string }) {
       {(entries) => (
         <SimpleGrid cols={{ base: 1, sm: 2, lg: 3 }}>
           {entries.map((entry) => (
-            <EntryCard key={entry.slug} entry={entry} />
+            <EntryCard key={entry.slug} entry={entry} isWaiting={waiting.has(entry.slug)} />
           ))}
         </SimpleGrid>
       )}
@@ -68,7 +70,7 @@ function Found({ q }: { readonly q: string }) {
   );
 }
 
-function EntryCard({ entry }: { readonly entry: Summary }) {
+function EntryCard({ entry, isWaiting }: { readonly entry: Summary; readonly isWaiting: boolean }) {
   return (
     <Card withBorder component="article" className="entry-card">
       <Stack gap={10} h="100%">
@@ -87,7 +89,8 @@ function EntryCard({ entry }: { readonly entry: Summary }) {
             </PageLink>
             <Author entry={entry} />
           </Stack>
-          {entry.installed ? <Installed /> : null}
+          {isWaiting ? <Badge color="yellow">Update waits</Badge> : null}
+          {entry.installed && !isWaiting ? <Installed /> : null}
         </Group>
         <Text size="sm" lineClamp={2} lh={1.5} mih="3em" className="foreign">
           {escapeText(entry.description)}

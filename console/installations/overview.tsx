@@ -12,6 +12,7 @@ import { Section } from '../shell/section.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
 import { formatJson } from '../style/untrusted-text.ts';
 import { hasHooks, RequiredCheckbox } from './required-checkbox.tsx';
+import { describeProcess } from './status-badge.tsx';
 import { VersionPolicy } from './version-policy.tsx';
 
 const MIB = 2 ** 20;
@@ -25,7 +26,7 @@ export function Overview({ installation }: { readonly installation: Installation
         <DescriptionList
           look="figures"
           rows={[
-            ['Process', runtime.state],
+            ['Process', describeProcess(installation)],
             ['Memory', rssBytes === null ? '–' : `${Math.round(rssBytes / MIB)} MiB`],
             ['Restarts', runtime.restarts],
             ['Running since', <Timestamp key="started" at={runtime.startedAt} />],

@@ -26,8 +26,19 @@ export function StatusBadge({ condition }: OfCondition) {
   return <StatusDot tone={tone}>{text}</StatusDot>;
 }
 
+/** A ready plugin needs no process until something calls it, so “stopped” would read as a fault. */
+export const describeProcess = ({ condition, runtime }: Installation): string =>
+  condition.state === 'ready' && runtime.state === 'stopped' ? 'starts on demand' : runtime.state;
+
+/** Whether it, or the version that it moves to, lacks a required value. */
+function isMissing(installation: Installation): boolean {
+  const { settings, secrets } = listMissing(installation.configuration, UNCHANGED, installation);
+  return settings.length + secrets.length > 0;
+}
+
 /** Shows cause and next step. Shows nothing if there is nothing to explain. */
-export function ConditionAlert({ condition: { state, cause, nextStep } }: OfCondition) {
+export function ConditionAlert({ installation }: { readonly installation: Installation }) {
+  const { state, cause, nextStep } = installation.condition;
   if (cause === null) return null;
   const isTrouble = WORDS[state].tone === 'bad';
   return (

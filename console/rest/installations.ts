@@ -11,7 +11,7 @@ export const FOLLOW_MS = 2_500;
 const ALL = 1_000;
 
 /** Reads all pages: large installations end a page early. */
-async function readInstallations(): Promise<Installation[]> {
+export async function readInstallations(): Promise<Installation[]> {
   const items: Installation[] = [];
   for (let cursor: string | null = ''; cursor !== null; ) {
     const query = { limit: ALL, ...(cursor === '' ? {} : { cursor }) };
@@ -22,7 +22,8 @@ async function readInstallations(): Promise<Installation[]> {
   return items;
 }
 
-export const useInstallations = () =>
+/** @param isFollowed whether the page shows them, so that they are read again and again */
+export const useInstallations = ({ isFollowed = true } = {}) =>
   useQuery({
     queryKey: ['installations'],
     queryFn: readInstallations,

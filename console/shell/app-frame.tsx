@@ -1,9 +1,22 @@
 /** The frame of every page: navigation, account menu and the page itself. */
-import { AppShell, Burger, Center, Group, Loader, NavLink, ScrollArea, Text } from '@mantine/core';
+import {
+  AppShell,
+  Badge,
+  Burger,
+  Center,
+  Group,
+  Loader,
+  NavLink,
+  ScrollArea,
+  Text,
+  VisuallyHidden,
+} from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { Link, Outlet, useRouterState } from '@tanstack/react-router';
 import { useEffect, useSyncExternalStore } from 'react';
+import { useWaitingUpdates } from '../installations/declined-updates.ts';
 import { useMe } from '../rest/me.ts';
+import { Problem } from '../rest/problem.ts';
 import { hideActionErrors } from '../rest/use-action.ts';
 import { readSessionState, subscribeToSession } from '../sign-in/session-state.ts';
 import { SignInDialog } from '../sign-in/sign-in-dialog.tsx';
@@ -16,11 +29,16 @@ export function AppFrame() {
   const session = useSyncExternalStore(subscribeToSession, readSessionState);
   // Its first answer tells whether somebody is signed in.
   const me = useMe();
+  const isSuspended = me.error instanceof Problem && me.error.code === 'account_suspended';
   if (session === 'none') return <SignInPage />;
-  if (session === 'unknown')
+  if (session === 'unknown' || isSuspended)
     return (
       <Center mih="100vh" component="main" p="md">
-        {me.error ? <ErrorAlert error={me.error} reset={() => void me.refetch()} /> : <Loader aria-label="Loading" />}
+        {me.error ? (
+          <ErrorAlert isPage error={me.error} reset={() => void me.refetch()} />
+        ) : (
+          <Loader aria-label="Loading" />
+        )}
       </Center>
     );
   return (
@@ -103,10 +121,22 @@ function Places({ here }: { readonly here: string }) {
           className="place"
           active={here === to || here.startsWith(`${to}/`)}
           leftSection={<Icon size={17} stroke={1.7} />}
+          rightSection={to === '/installations' ? <WaitingUpdates /> : null}
         />
       ))}
     </div>
   ));
+}
+
+function WaitingUpdates() {
+  const { size } = useWaitingUpdates();
+  if (size === 0) return null;
+  return (
+    <Badge size="sm" color="yellow">
+      {size}
+      <VisuallyHidden> {size === 1 ? 'update waits' : 'updates wait'}</VisuallyHidden>
+    </Badge>
+  );
 }
 
 function Documentation() {
