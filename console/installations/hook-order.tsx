@@ -1,73 +1,96 @@
 /** The list of installations. Dragging a card or pressing its buttons changes the order of the hooks. */
-import { ActionIcon, Box, Card, Group, Stack, Text } from '@mantine/core';
-import { type ReactNode, useState } from 'react';
+import { ActionIcon, Badge, Box, Card, Group, Stack, Text, VisuallyHidden } from '@mantine/core';
+import { type ReactNode, useRef, useState } from 'react';
 import { rest } from '../rest/client.ts';
-import type { Installation } from '../rest/installations.ts';
+import { type Installation, readInstallations } from '../rest/installations.ts';
 import { useAction } from '../rest/use-action.ts';
 import { PageLink } from '../shell/page-link.tsx';
 import { PluginIcon } from '../shell/plugin-icon.tsx';
 import { IconArrowDown, IconArrowUp, IconGripVertical } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import { useDeclinedUpdate } from './declined-updates.ts';
-import { StatusBadge } from './status-badge.tsx';
+import { describeProcess, StatusBadge } from './status-badge.tsx';
 import { describeReason } from './update-consent.tsx';
 
 export function HookOrder({ installations }: { readonly installations: readonly Installation[] }) {
   const [dragged, setDragged] = useState<number | null>(null);
-  const sorted = installations.toSorted((a, b) => a.hookOrder - b.hookOrder || a.id.localeCompare(b.id));
-  const { mutate: move } = useAction(({ from, to }: Move) => reorder(sorted, from, to), 'The order is changed');
+  const { sorted, move, announcement } = useHookOrder(installations);
   return (
-    <Stack component="ol" gap="xs" m={0} p={0} style={{ listStyle: 'none' }}>
-      {sorted.map((installation, at) => (
-        <li
-          key={installation.id}
-          className="drop-place"
-          data-dragged={dragged === at || undefined}
-          draggable={sorted.length > 1}
-          onDragStart={() => setDragged(at)}
-          onDragEnd={() => setDragged(null)}
-          onDragOver={(event) => event.preventDefault()}
-          onDrop={() => {
-            if (dragged !== null && dragged !== at) move({ from: dragged, to: at });
-          }}
-        >
-          <InstallationCard installation={installation}>
-            <MoveButton
-              way="up"
-              name={escapeText(installation.displayName)}
-              disabled={at === 0}
-              onClick={() => move({ from: at, to: at - 1 })}
-            />
-            <MoveButton
-              way="down"
-              name={escapeText(installation.displayName)}
-              disabled={at === sorted.length - 1}
-              onClick={() => move({ from: at, to: at + 1 })}
-            />
-          </InstallationCard>
-        </li>
-      ))}
-    </Stack>
+    <>
+      <VisuallyHidden role="status">{announcement}</VisuallyHidden>
+      <Stack component="ol" gap="xs" m={0} p={0} style={{ listStyle: 'none' }}>
+        {sorted.map((installation, at) => (
+          <li
+            key={installation.id}
+            className="drop-place"
+            data-dragged={dragged === at || undefined}
+            draggable={sorted.length > 1}
+            onDragStart={() => setDragged(at)}
+            onDragEnd={() => setDragged(null)}
+            onDragOver={(event) => event.preventDefault()}
+            onDrop={() => {
+              if (dragged !== null && dragged !== at) move(dragged, at);
+            }}
+          >
+            <InstallationCard installation={installation}>
+              <MoveButton
+                way="up"
+                name={escapeText(installation.displayName)}
+                disabled={at === 0}
+                onClick={() => move(at, at - 1)}
+              />
+              <MoveButton
+                way="down"
+                name={escapeText(installation.displayName)}
+                disabled={at === sorted.length - 1}
+                onClick={() => move(at, at + 1)}
+              />
+            </InstallationCard>
+          </li>
+        ))}
+      </Stack>
+    </>
   );
 }
 
-interface Move {
-  readonly from: number;
-  readonly to: number;
+/** A move shows at once. Saves run one after another, and only the newest order is saved. */
+function useHookOrder(installations: readonly Installation[]) {
+  /** Ids in the order that is not saved yet. */
+  const [wanted, setWanted] = useState<readonly string[] | null>(null);
+  const [announcement, setAnnouncement] = useState('');
+  const newest = useRef<readonly string[]>([]);
+  const saved = useRef<Promise<void>>(Promise.resolve());
+  const { mutate: save } = useAction(async (ids: readonly string[]) => {
+    const before = saved.current;
+    saved.current = before.catch(() => undefined).then(() => (ids === newest.current ? saveOrder(ids) : undefined));
+    await saved.current;
+  });
+  const place = ({ id, hookOrder }: Installation) => (wanted === null ? hookOrder : wanted.indexOf(id));
+  const sorted = installations.toSorted((a, b) => place(a) - place(b) || a.id.localeCompare(b.id));
+  const move = (from: number, to: number) => {
+    const moved = sorted[from];
+    if (!moved) return;
+    const ids = sorted.map(({ id }) => id);
+    newest.current = ids.toSpliced(from, 1).toSpliced(to, 0, moved.id);
+    setWanted(newest.current);
+    setAnnouncement(`${escapeText(moved.displayName)} is ${to + 1} of ${sorted.length}`);
+    // Of several moves, only the last one calls it.
+    save(newest.current, { onSettled: () => setWanted(null) });
+  };
+  return { sorted, move, announcement };
 }
 
-async function reorder(sorted: readonly Installation[], from: number, to: number): Promise<void> {
-  const moved = sorted[from];
-  if (!moved) return;
-  const next = sorted.toSpliced(from, 1).toSpliced(to, 0, moved);
-  for (const [at, { id, hookOrder }] of next.entries()) {
-    if (hookOrder === at + 1) continue;
-    await rest.PATCH('/installations/{id}', { params: { path: { id } }, body: { hookOrder: at + 1 } });
+/** Saves the places that the service does not have yet. */
+async function saveOrder(ids: readonly string[]): Promise<void> {
+  for (const { id, hookOrder } of await readInstallations()) {
+    const place = ids.indexOf(id) + 1;
+    if (place === 0 || place === hookOrder) continue;
+    await rest.PATCH('/installations/{id}', { params: { path: { id } }, body: { hookOrder: place } });
   }
 }
 
 function InstallationCard({ installation, children }: { installation: Installation; children: ReactNode }) {
-  const { id, slug, displayName, condition, currentSemVer, required, runtime, pendingUpdate } = installation;
+  const { id, slug, displayName, condition, currentSemVer, required, pendingUpdate } = installation;
   const { declined } = useDeclinedUpdate(id);
   return (
     <Card withBorder padding="sm" className="row-card">
@@ -82,10 +105,14 @@ function InstallationCard({ installation, children }: { installation: Installati
               {escapeText(displayName)}
             </PageLink>
             <StatusBadge condition={condition} />
+            {required ? (
+              <Badge variant="light" size="sm">
+                required
+              </Badge>
+            ) : null}
           </Group>
           <Text size="sm" c="dimmed">
-            {currentSemVer ?? 'draft'} · {runtime.state}
-            {required ? ' · required' : ''}
+            {currentSemVer ?? 'draft'} · {describeProcess(installation)}
             {pendingUpdate && declined !== pendingUpdate.versionId
               ? ` · ${pendingUpdate.semVer ?? 'a draft'} ${describeReason(pendingUpdate)}`
               : ''}
@@ -118,8 +145,9 @@ function MoveButton({ way, name, disabled, onClick }: MoveProps) {
       variant="default"
       size="lg"
       aria-label={`Run ${name} ${way === 'up' ? 'earlier' : 'later'}`}
-      disabled={disabled}
-      onClick={onClick}
+      // Not `disabled`, which would take the focus away from the button that moved the plugin to the end.
+      aria-disabled={disabled}
+      {...(disabled ? { 'data-disabled': true } : { onClick })}
     >
       <Icon size={18} />
     </ActionIcon>

@@ -44,7 +44,7 @@ export function InstallationPage() {
 }
 
 function Head({ installation }: { readonly installation: Installation }) {
-  const { slug, condition, currentSemVer, runtime, own, account } = installation;
+  const { slug, condition, currentSemVer, own, account } = installation;
   const { updateUnderWay, deprecationMessage } = installation;
   return (
     <>
@@ -55,7 +55,6 @@ function Head({ installation }: { readonly installation: Installation }) {
           </Text>
           <Monospace>{currentSemVer ?? 'draft'}</Monospace>
           {updateUnderWay ? <span>moves to {updateUnderWay.semVer ?? 'the draft'} when it has started</span> : null}
-          {condition.state === 'ready' ? <span>process {runtime.state}</span> : null}
           {own ? null : (
             <span className="foreign">installed by {escapeText(account)}. You can view it, but not change it.</span>
           )}

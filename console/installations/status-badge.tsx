@@ -30,15 +30,8 @@ export function StatusBadge({ condition }: OfCondition) {
 export const describeProcess = ({ condition, runtime }: Installation): string =>
   condition.state === 'ready' && runtime.state === 'stopped' ? 'starts on demand' : runtime.state;
 
-/** Whether it, or the version that it moves to, lacks a required value. */
-function isMissing(installation: Installation): boolean {
-  const { settings, secrets } = listMissing(installation.configuration, UNCHANGED, installation);
-  return settings.length + secrets.length > 0;
-}
-
 /** Shows cause and next step. Shows nothing if there is nothing to explain. */
-export function ConditionAlert({ installation }: { readonly installation: Installation }) {
-  const { state, cause, nextStep } = installation.condition;
+export function ConditionAlert({ condition: { state, cause, nextStep } }: OfCondition) {
   if (cause === null) return null;
   const isTrouble = WORDS[state].tone === 'bad';
   return (

@@ -236,6 +236,14 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     await page.keyboard.press('Enter');
     await orderIs(service, ['back-desk', 'front-desk']);
     await cards.nth(0).getByText('Back desk').waitFor();
+    const last = page.getByRole('button', { name: /^Run Back desk.* later$/ });
+    await last.focus();
+    await page.keyboard.press('Enter');
+    await page.getByText(/^Back desk.* is 2 of 2$/).waitFor({ state: 'attached' });
+    t.ok(await last.evaluate(isFocused), 'the button that cannot move it further keeps the focus');
+    // Before the first move is saved.
+    await page.getByRole('button', { name: /^Run Back desk.* earlier$/ }).click();
+    await orderIs(service, ['back-desk', 'front-desk']);
     await inspect(t, page, 'order');
     await cards.nth(0).dragTo(cards.nth(1));
     await orderIs(service, ['front-desk', 'back-desk']);
