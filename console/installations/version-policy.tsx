@@ -1,5 +1,5 @@
 /** Selects the version policy: the newest version, a pinned one, or the owner's draft. */
-import { Button, Group, NativeSelect } from '@mantine/core';
+import { Button, Group, NativeSelect, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { readBody, rest } from '../rest/client.ts';
@@ -7,17 +7,22 @@ import { type Installation, useEntry } from '../rest/installations.ts';
 import { useMe } from '../rest/me.ts';
 import { Problem } from '../rest/problem.ts';
 import { useAction } from '../rest/use-action.ts';
+import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { useReadOnly } from '../shell/read-only.ts';
 
 type Policy = Installation['versionPolicy'];
+const NOT_PINNED = 'To roll back, choose an earlier version. A version that requests more access needs your consent.';
+const PINNED =
+  'It stays on this version and gets no updates, until you choose “The newest version”. A version that requests more access needs your consent.';
 
 export function VersionPolicy({ installation }: { readonly installation: Installation }) {
   const now = installation.versionPolicy === 'Pinned' ? `${installation.pinnedVersionId}` : installation.versionPolicy;
   const [chosen, setChosen] = useState(now);
   const options = useOptions(installation);
   const previous = usePrevious(installation);
+  const target = (body: Change) => ({ params: { path: { id: installation.id } }, body });
   const save = useAction(
-    (body: Change) => rest.PATCH('/installations/{id}', { params: { path: { id: installation.id } }, body }),
+    (body: Change) => rest.PATCH('/installations/{id}', target(body)),
     'The version policy is saved',
   );
   const isReadOnly = useReadOnly();
@@ -25,7 +30,7 @@ export function VersionPolicy({ installation }: { readonly installation: Install
     <Group align="flex-end">
       <NativeSelect
         label="Runs"
-        description="To roll back, choose an earlier version. A version that requests more access needs your consent."
+        description={installation.versionPolicy === 'Pinned' ? PINNED : NOT_PINNED}
         data={options}
         value={chosen}
         disabled={isReadOnly}
@@ -43,9 +48,17 @@ export function VersionPolicy({ installation }: { readonly installation: Install
         </Button>
       )}
       {previous && !isReadOnly ? (
-        <Button variant="default" onClick={() => save.mutate(changeTo(previous.versionId))}>
-          Go back to {previous.semVer}
-        </Button>
+        <ConfirmButton
+          label={`Go back to ${previous.semVer}`}
+          run={() => rest.PATCH('/installations/{id}', target(changeTo(previous.versionId)))}
+          done={`It stays on ${previous.semVer}`}
+          button={{ size: 'sm' }}
+        >
+          <Text>
+            {previous.semVer} runs instead, and stays: no newer version runs, until you choose “The newest version”
+            here.
+          </Text>
+        </ConfirmButton>
       ) : null}
     </Group>
   );

@@ -169,14 +169,20 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     await page.goto(`${service.url}/installations/${desk}`);
   });
 
-  await t.test('a new version that asks for no more runs by itself, and one click goes back', async (t) => {
-    await publish(service, plugin, '1.0.1', 'host.storage, host.agents');
-    await page.getByText('1.0.1', { exact: true }).waitFor();
-    await page.getByRole('button', { name: 'Go back to 1.0.0' }).click();
-    await page.getByText('1.0.0', { exact: true }).waitFor();
-    const { versionPolicy } = await installationThat(service, ({ currentSemVer }) => currentSemVer === '1.0.0');
-    t.equal(versionPolicy, 'Pinned');
-  });
+  await t.test(
+    'a new version that asks for no more runs by itself, and going back says that it ends updates',
+    async (t) => {
+      await publish(service, plugin, '1.0.1', 'host.storage, host.agents');
+      await page.getByText('1.0.1', { exact: true }).waitFor();
+      await page.getByRole('button', { name: 'Go back to 1.0.0' }).click();
+      await page.getByRole('dialog').getByText('no newer version runs').waitFor();
+      await page.getByRole('dialog').getByRole('button', { name: 'Go back to 1.0.0' }).click();
+      await page.getByText('1.0.0', { exact: true }).waitFor();
+      await page.getByText('It stays on this version and gets no updates').waitFor();
+      const { versionPolicy } = await installationThat(service, ({ currentSemVer }) => currentSemVer === '1.0.0');
+      t.equal(versionPolicy, 'Pinned');
+    },
+  );
 
   await t.test('log lines and deliveries; copied is what is shown', async (t) => {
     await page.getByRole('tab', { name: 'Logs' }).click();
