@@ -4,6 +4,8 @@ import { getErrorMessage, isGone, Problem } from '../rest/problem.ts';
 import { IconAlertTriangle } from '../style/icons.tsx';
 import { LeavePageButtons } from './leave-page-buttons.tsx';
 
+const FORBIDDEN = 403;
+
 interface ErrorAlertProps {
   readonly error: unknown;
   readonly reset?: () => void;
@@ -13,25 +15,36 @@ interface ErrorAlertProps {
 
 export function ErrorAlert({ error, reset, isPage = false }: ErrorAlertProps) {
   const problem = error instanceof Problem ? error.body : null;
-  const gone = isGone(error);
+  const isSuspended = problem?.code === 'account_suspended';
+  // The service says why not, so neither a second attempt nor a report helps.
+  const isRefused = isGone(error) || problem?.status === FORBIDDEN;
   return (
     <Alert
-      color={gone ? 'yellow' : 'red'}
+      color={isRefused ? 'yellow' : 'red'}
       variant="light"
       role="alert"
-      title={<AlertTitle isPage={isPage} text={gone ? 'Not found' : 'Could not load'} />}
+      title={<AlertTitle isPage={isPage} text={pickTitle(error)} />}
       icon={<IconAlertTriangle />}
     >
       <Stack gap="xs" align="flex-start">
         <Text className="foreign">{getErrorMessage(error)}</Text>
-        {gone ? <LeavePageButtons /> : null}
-        {problem !== null && !gone ? (
+        {isSuspended ? (
+          <Text size="sm">Your plugins are stopped. Ask the operator of this service to resume your account.</Text>
+        ) : null}
+        {isRefused && !isSuspended ? <LeavePageButtons /> : null}
+        {problem !== null && !isRefused ? (
           <Text size="sm">Report request id {problem.requestId} to the operator if this continues.</Text>
         ) : null}
-        {reset && !gone ? <Button onClick={reset}>Try again</Button> : null}
+        {reset && (!isRefused || isSuspended) ? <Button onClick={reset}>Try again</Button> : null}
       </Stack>
     </Alert>
   );
+}
+
+function pickTitle(error: unknown): string {
+  if (isGone(error)) return 'Not found';
+  if (!(error instanceof Problem) || error.body.status !== FORBIDDEN) return 'Could not load';
+  return error.code === 'account_suspended' ? 'Your account is suspended' : 'Not allowed';
 }
 
 function AlertTitle({ isPage, text }: { readonly isPage: boolean; readonly text: string }) {

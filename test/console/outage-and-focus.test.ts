@@ -115,6 +115,21 @@ t.test('a page about something that is gone says so, and asks no more', async (t
   await service.call('DELETE', `/api/plugins/${plugin}/listing`);
 });
 
+t.test('a suspended account is told why, until it is resumed', async (t) => {
+  const cleo = await service.asUser('cleo');
+  const { context, page } = await openConsole(browser, `${service.url}/#token=${cleo.token}`);
+  await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
+  await service.call('POST', '/api/operator/accounts/cleo/suspend', { reason: 'It sends spam' });
+  await page.reload();
+  await page.getByRole('heading', { level: 1, name: 'Your account is suspended' }).waitFor();
+  await page.getByText('It sends spam').waitFor();
+  t.equal(await page.getByText('request id').count(), 0);
+  await service.call('POST', '/api/operator/accounts/cleo/resume');
+  await press(page, 'Try again');
+  await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
+  await context.close();
+});
+
 t.test('a double click sends one request, and a refusal is shown at its field', async (t) => {
   const { page } = await openConsole(browser, signInLink);
   await go(page, 'My plugins');
