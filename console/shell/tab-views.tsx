@@ -19,7 +19,7 @@ export function TabViews<Name extends string>({ label, tabs, selected, onSelect,
     <Tabs value={selected} onChange={select} keepMounted={false}>
       <Tabs.List aria-label={label}>
         {tabs.map(({ name, label }) => (
-          <Tabs.Tab key={name} value={name} ref={name === selected ? scrollTabIntoView : undefined}>
+          <Tabs.Tab key={name} value={name}>
             {label}
           </Tabs.Tab>
         ))}
@@ -31,12 +31,4 @@ export function TabViews<Name extends string>({ label, tabs, selected, onSelect,
       ))}
     </Tabs>
   );
-}
-
-/** Scrolls the selected tab into view without scrolling the page. */
-function scrollTabIntoView(tab: HTMLElement | null): void {
-  const list = tab?.parentElement;
-  if (!tab || !list) return;
-  const [{ left, right }, seen] = [tab.getBoundingClientRect(), list.getBoundingClientRect()];
-  list.scrollLeft += Math.max(0, right - seen.right) - Math.max(0, seen.left - left);
 }
