@@ -123,8 +123,8 @@ function AgentDetail({ id }: { readonly id: string }) {
 function RemoveAgent({ agent: { id, name, slug } }: { readonly agent: Agent }) {
   return (
     <ConfirmButton
-      label="Remove"
-      title={`Remove ${escapeText(name)}`}
+      label={`Remove ${escapeText(name)}`}
+      short="Remove"
       run={() => rest.DELETE('/agents/{id}', { params: { path: { id } } })}
       done="The agent is removed"
     >

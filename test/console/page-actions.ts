@@ -231,8 +231,8 @@ const agents: readonly PageAction[] = [
     operation: 'DELETE /agents/{id}',
     where: 'Agents: Remove',
     async does({ page }) {
-      await press(page, 'Remove');
-      await pressInDialog(page, 'Remove');
+      await press(page, 'Remove Night clerk');
+      await pressInDialog(page, 'Remove Night clerk');
       await page.getByText('No plugin keeps an agent').waitFor();
       await go(page, 'Installations');
       await go(page, 'Front desk');
