@@ -1,10 +1,13 @@
 /** Lists the account's tokens, which can be renamed and revoked. */
-import { Group, Stack, Text, TextInput } from '@mantine/core';
+import { Code, Group, Stack, Text, TextInput } from '@mantine/core';
 import { useInputState } from '@mantine/hooks';
 import { readBody, rest } from '../rest/client.ts';
+import { useMe } from '../rest/me.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
+import { EmptyState } from '../shell/empty-state.tsx';
 import { PageHeader } from '../shell/page-header.tsx';
 import { PagedList } from '../shell/paged-list.tsx';
+import { IconShieldCheck } from '../style/icons.tsx';
 import { Delegations } from './delegations.tsx';
 import { type Token, TokensTable } from './tokens-table.tsx';
 
@@ -12,6 +15,7 @@ import { type Token, TokensTable } from './tokens-table.tsx';
 const NAME_MAX_CHARS = 100;
 
 export function TokensPage() {
+  const me = useMe();
   return (
     <Stack>
       <PageHeader
@@ -21,7 +25,13 @@ export function TokensPage() {
       <PagedList
         queryKey={['me', 'tokens']}
         read={(page) => readBody(rest.GET('/me/tokens', { params: { query: page } }))}
-        empty="Bulkhead has issued you no token that is still valid. You use a token of an identity provider or of an older release."
+        empty={
+          <EmptyState icon={IconShieldCheck}>
+            You have no token of this service: a sign-in link or an identity provider has signed you in. For a command
+            line or an agent runtime, ask the operator for a token.{' '}
+            <Code>npm run -s token -- {me.data?.name ?? 'ann'}</Code> prints one.
+          </EmptyState>
+        }
       >
         {(tokens) => <TokensTable label="Your tokens" tokens={tokens} actions={(token) => <Actions token={token} />} />}
       </PagedList>
