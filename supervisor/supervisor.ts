@@ -87,7 +87,8 @@ const FLEET_CLOSE_MS = 8_000;
 const LAST_ANSWERS_MS = 500;
 const LAST_WRITES_MS = 5_000;
 
-export interface SupervisorOptions extends Pick<FleetOptions, 'pool' | 'childrenMax' | 'spares' | 'idleStopMs'> {
+export interface SupervisorOptions
+  extends Pick<FleetOptions, 'pool' | 'childrenMax' | 'spares' | 'idleStopMs' | 'healthWithinMs'> {
   /** For the connection that listens; default: the pool. */
   readonly session?: SessionSource;
   readonly blobs: Blobs;
@@ -97,6 +98,8 @@ export interface SupervisorOptions extends Pick<FleetOptions, 'pool' | 'children
   readonly verifier: TokenVerifier;
   readonly sandbox: Sandbox;
   readonly logger: FastifyBaseLogger;
+  /** Called with the errors of background tasks. Default: logs each. */
+  onError?(error: Error): void;
   readonly logCaps?: LogCaps;
   /** The hosts of `host.ssh`. */
   readonly sshTargets?: readonly SshTarget[];
@@ -166,7 +169,8 @@ export interface Supervisor {
 export async function startSupervisor(options: SupervisorOptions): Promise<Supervisor> {
   tuneGc();
   const { pool, blobs, sandbox, logger } = options;
-  const onError = (err: Error) => logger.error({ err }, 'a background task failed and will be retried');
+  const onError =
+    options.onError ?? ((err: Error) => logger.error({ err }, 'a background task failed and will be retried'));
   const listener = await openListener(pool, onError, options.session);
   const faultPoint = options.faultPoint ?? (() => undefined);
   const queues = await startQueues({ pool, listener, role: 'worker', onError, faultPoint });
@@ -357,6 +361,7 @@ function assembleFleet(options: SupervisorOptions, { ownership, listener, queues
     spares: options.spares,
     firstSpare: sandbox.spare,
     idleStopMs: options.idleStopMs,
+    healthWithinMs: options.healthWithinMs,
     now: options.now ?? Date.now,
     startInspectable: sandbox.inspectable ? starter(sandbox.inspectable, options) : undefined,
     findRefusal: (isOperators) => findRefusal(sandbox, isOperators),

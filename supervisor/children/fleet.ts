@@ -31,7 +31,9 @@ import type { LoadedChild, LoadedChildDeps } from './loaded-child.ts';
 import { makeSpare, type Spare, SpareChildren } from './spare-children.ts';
 import { type Places, StartQueue } from './start-queue.ts';
 
-export interface FleetOptions extends LoadedChildDeps, Pick<RunnerDeps, 'outputBytesPerSecond' | 'now'> {
+export interface FleetOptions
+  extends LoadedChildDeps,
+    Pick<RunnerDeps, 'outputBytesPerSecond' | 'healthWithinMs' | 'now'> {
   readonly pool: Pool;
   readonly ownership: Pick<Ownership, 'holds' | 'fence' | 'pool'>;
   readonly metrics: Metrics;

@@ -40,6 +40,8 @@ import { sameConfiguration, startKey, versionKey } from './start-key.ts';
 export interface RunnerDeps extends LoadedChildDeps {
   /** Rate limit of log lines and host calls. The bucket outlives the children, so that a restart does not refill it. */
   readonly outputBytesPerSecond: number;
+  /** How long a freshly loaded version may take to answer, milliseconds. Default: `HEALTH_WITHIN_MS`. */
+  readonly healthWithinMs?: number | undefined;
   /** Clock of the restart policy, milliseconds since the epoch. */
   readonly now: () => number;
   readonly metrics: Pick<Metrics, 'childEnded' | 'childStarted' | 'childRestarted'>;
@@ -96,7 +98,7 @@ interface Handover {
 type Acquired = { readonly loadedChild: LoadedChild } | { readonly refusal: string };
 /** Longest restart backoff that a call waits for instead of failing: only the first backoff is this short. */
 const WAIT_OUT_MS = 1_500;
-/** How long a freshly loaded version may take to answer, milliseconds. */
+/** A version that loads answers within milliseconds; a processor that others use too takes seconds. Milliseconds. */
 const HEALTH_WITHIN_MS = 5_000;
 /** How long calls wait while an update is recorded, before the old version answers them. Milliseconds. */
 const HANDOVER_WAIT_MS = 1_000;
@@ -388,7 +390,7 @@ export class InstallationRunner {
     };
     const loadedChild = await this.#startInTurn(target, this.#inspector !== null, handlers);
     try {
-      await loadedChild.child.checkHealth(HEALTH_WITHIN_MS);
+      await loadedChild.child.checkHealth(this.#deps.healthWithinMs ?? HEALTH_WITHIN_MS);
       return loadedChild;
     } catch (error) {
       await loadedChild.discard();

@@ -23,7 +23,8 @@ type Kind = (typeof KINDS)[number];
 const UPDATE_MS = 300_000;
 /** An event whose attempts were hit by several crashes waits for its retries, milliseconds. */
 const DELIVERY_MS = 120_000;
-const SAMPLE_EVERY_MS = 10;
+/** Each installation is sampled this often, which keeps a core busy. Milliseconds. */
+const SAMPLE_EVERY_MS = amount({ quick: 50, soak: 10 });
 const SAMPLES_PER_SESSION = 10;
 
 /** Actions that a version performs only with its real grants, so that every kind can be published. */
@@ -64,7 +65,10 @@ interface Case {
   readonly kinds: Map<string, Kind>;
 }
 
+/** A version that hangs keeps a core busy until it is killed. Milliseconds. */
+const HEALTH_WITHIN_MS = amount({ quick: 2_000, soak: 5_000 });
 const shared = await startSupervisorFixture(t, {
+  healthWithinMs: HEALTH_WITHIN_MS,
   sessionApi: { accountLimits: { reads: 1_000_000, writes: 1_000_000 } },
 });
 const api = await startApiFixture(t, { beside: shared });

@@ -15,7 +15,12 @@ import {
 /** Past every backoff of the first exits, and far from the end of the first ten minutes. */
 const AFTER_BACKOFF_MS = 10_000;
 let passedMs = 0;
-const shared = await startSupervisorFixture(t, { now: () => Date.now() + passedMs });
+/** A version that hangs keeps a core busy until it is killed. Milliseconds. */
+const HEALTH_WITHIN_MS = 500;
+const shared = await startSupervisorFixture(t, {
+  now: () => Date.now() + passedMs,
+  healthWithinMs: HEALTH_WITHIN_MS,
+});
 const api = await startApiFixture(t, { beside: shared });
 const context = { systemPrompt: 'a', model: 'm' };
 
@@ -114,7 +119,7 @@ t.test('a version that loads and then blocks does not become current', async (t)
   await ended();
   t.match(await get(), {
     currentSemVer: '1.0.0',
-    failedUpdate: { reason: /health check took longer than its 5000 ms/ },
+    failedUpdate: { reason: new RegExp(`health check took longer than its ${HEALTH_WITHIN_MS} ms`) },
   });
   t.equal((await call()).context.systemPrompt, 'a 1.0.0');
 });
