@@ -44,7 +44,7 @@ export async function serveSupervisor(
   faultPoint: (step: string) => Promise<void> | undefined = () => undefined,
 ): Promise<void> {
   const models = await readModels(config.MODELS_FILE, env);
-  const { logger, database, member, endTracing } = await openProcess('supervisor', config, env);
+  const { logger, onError, database, member, endTracing } = await openProcess('supervisor', config, env);
   for (const sentence of describeDoubtfulLimits(config, availableMemory())) logger.warn(sentence);
   await confirmSandboxOff(config, database.pool);
   const sandbox = await prepareSandbox(config);
@@ -55,6 +55,7 @@ export async function serveSupervisor(
     session: database.session,
     sandbox,
     logger,
+    onError,
     models,
     faultPoint,
     ...(await openFiles(database.pool, config, member.keys)),

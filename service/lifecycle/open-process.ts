@@ -1,13 +1,15 @@
 /** Opens what every process of the service needs first: tracing, the log and the database. */
 import { requireCluster } from '../../db/cluster/cluster-record.ts';
-import { openPool } from '../../db/postgres/pool.ts';
+import { type Database, openPool } from '../../db/postgres/pool.ts';
 import { describeDoubtfulSettings, type Environment, SettingsError, type SharedSettings } from '../settings/settings.ts';
 import { describeUnknownNames } from '../settings/unknown-names.ts';
 import { describeMember } from '../storage/membership.ts';
+import { ErrorLog } from '../telemetry/error-log.ts';
 import { openLogger } from '../telemetry/logger.ts';
 import { startTracing } from '../telemetry/tracing.ts';
 import { collectWhenIdle } from './garbage-collection.ts';
 import { preferThread } from './priority.ts';
+import { createDatabaseCheck } from './readiness.ts';
 
 /** @throws SettingsError, and Error if this process may not join the cluster of the database */
 export async function openProcess(name: 'api' | 'supervisor', settings: SharedSettings, env: Environment) {
@@ -20,9 +22,23 @@ export async function openProcess(name: 'api' | 'supervisor', settings: SharedSe
   // `npm start` has printed them.
   if (!process.connected) for (const sentence of describeUnknownNames(env)) logger.warn(sentence);
   for (const sentence of describeDoubtfulSettings(settings)) logger.warn(sentence);
-  const onError = (err: Error, count = 1) =>
-    logger.error({ err, ...(count > 1 ? { count } : {}) }, 'a background task failed and will be retried');
-  const database = openPool(DATABASE_URL, { name: `bulkhead-${name}`, sessionUrl, connections, onError });
+  const onError = (error: Error, count?: number) => errors.add(error, count);
+  const opened = openPool(DATABASE_URL, { name: `bulkhead-${name}`, sessionUrl, connections, onError });
+  const checkDatabase = createDatabaseCheck(opened.pool);
+  const errors = new ErrorLog({
+    logger,
+    checkDatabase: async () => {
+      const { database = null, write = null } = await checkDatabase();
+      return database ?? write;
+    },
+  });
+  const database: Database = {
+    ...opened,
+    close: () => {
+      errors.close();
+      return opened.close();
+    },
+  };
   const member = await describeMember(database.pool, settings);
   await requireCluster(database.pool, member);
   await database.openKept();

@@ -1,6 +1,7 @@
 /** Reports an error that many requests run into once, and then once a minute with their number. */
 
-const WINDOW_MS = 60_000;
+/** An error is reported this long after it occurred, at most. Milliseconds. */
+export const REPORTED_WITHIN_MS = 60_000;
 /** Different errors that are counted; further ones share a count. */
 const TOPICS_MAX = 20;
 const OTHER = '';
@@ -50,7 +51,7 @@ export class RepeatedErrors {
   }
 
   #startWindow(key: string): NodeJS.Timeout {
-    return setTimeout(() => this.#endWindow(key), this.#options.windowMs ?? WINDOW_MS);
+    return setTimeout(() => this.#endWindow(key), this.#options.windowMs ?? REPORTED_WITHIN_MS);
   }
 
   #endWindow(key: string): void {

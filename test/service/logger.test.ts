@@ -2,9 +2,11 @@
 import t from 'tap';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { createServer } from '../../service/http/application.ts';
+import { ErrorLog, UnrepeatedError } from '../../service/telemetry/error-log.ts';
 import { withLogIds } from '../../service/telemetry/log-ids.ts';
 import { openLogger, REDACTED } from '../../service/telemetry/logger.ts';
 import { RepeatedErrors } from '../../service/telemetry/repeated-errors.ts';
+import { eventually } from '../runner/eventually.ts';
 
 function logged(write: (logger: ReturnType<typeof openLogger>) => void): string {
   const lines: string[] = [];
@@ -86,4 +88,56 @@ t.test('an outage that many requests meet is one line, and one more with their n
     lines.map((line) => JSON.parse(line)).map(({ msg, count }) => ({ msg, count })),
     [1, 49].map((count) => ({ msg: 'The service is full. Retry after 1 s.', count })),
   );
+});
+
+/** A log whose database is away while the returned object says so. */
+function openErrorLog() {
+  const lines: { level: number; msg: string; errors?: number; reason?: string }[] = [];
+  const logger = openLogger('test', 'info', { write: (line: string) => void lines.push(JSON.parse(line)) });
+  const database = { reason: null as string | null };
+  const log = new ErrorLog({ logger, checkDatabase: async () => database.reason, checkEveryMs: 1 });
+  return {
+    log,
+    lines,
+    database,
+    isLogged: (msg: RegExp) => eventually(() => lines.some((line) => msg.test(line.msg))),
+  };
+}
+const refused = () => Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' });
+
+t.test('a database that goes away is one line, and one when it is back', async (t) => {
+  const { log, lines, database, isLogged } = openErrorLog();
+  database.reason = 'the database is unavailable';
+  for (let task = 0; task < 40; task += 1) log.add(refused());
+  await isLogged(/is unavailable/);
+  log.add(refused());
+  log.add(new Error('another fault'));
+  database.reason = null;
+  await isLogged(/available again/);
+  // As `RepeatedErrors` reports what it counted in the outage.
+  log.add(refused(), 9);
+  await new Promise(setImmediate);
+  t.match(lines, [
+    { level: 50, msg: /^the database is unavailable; background tasks/, reason: 'the database is unavailable' },
+    { level: 50, msg: 'a background task failed and will be retried', err: { message: 'another fault' } },
+    { level: 40, msg: /^the database is available again after \d+ s$/, errors: 41 },
+  ]);
+  t.equal(lines.length, 3);
+});
+
+t.test('connections that are lost while the database is there are one line', async (t) => {
+  const { log, lines, database, isLogged } = openErrorLog();
+  for (let connection = 0; connection < 4; connection += 1) log.add(refused());
+  await isLogged(/4 times in the last minute/);
+  database.reason = 'the database is unavailable';
+  log.close();
+  log.add(refused());
+  t.match(lines[1], { msg: 'a background task failed and will be retried' }, 'a closed log follows no outage');
+});
+
+t.test('an error that nothing repeats says so itself', (t) => {
+  const { log, lines } = openErrorLog();
+  log.add(new UnrepeatedError('A file is lost. See the runbook.'));
+  t.match(lines, [{ level: 50, msg: 'A file is lost. See the runbook.' }]);
+  t.end();
 });
