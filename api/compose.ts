@@ -70,6 +70,7 @@ export async function serveApi(
     dataDir: config.DATA_DIR,
     bundler: () => bundler.load(),
     intake: () => ingress.load(),
+    keptFiles: () => ingress.countKept(),
   });
   let stopping = false;
   const dataDir = { path: config.DATA_DIR, minFreeMegabytes: config.MIN_FREE_MEGABYTES };

@@ -238,7 +238,7 @@ export class Intake {
     await requireAnswer(committed);
   }
 
-  /** Sets requests aside that the database rejects, so that they do not block the others. */
+  /** Keeps requests that the database refuses in files, so that they do not block the others. */
   async #commitAll(group: readonly NewDelivery[]): Promise<void> {
     try {
       await this.#commit(group);
@@ -247,8 +247,7 @@ export class Intake {
       for (const delivery of group) {
         await this.#commit([delivery]).catch((fault: Error) => {
           if (!isRejectedRow(fault)) throw fault;
-          this.#options.onError(fault);
-          return this.#options.spool.setAside(delivery);
+          return this.#options.spool.keepRefused(delivery, fault);
         });
       }
     }

@@ -14,6 +14,7 @@ import { orderedId } from '../../db/postgres/ordered-id.ts';
 import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
 import { KeyedLocks } from '../../db/timing/keyed-locks.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
+import { UnrepeatedError } from '../../service/telemetry/error-log.ts';
 import { createFile } from './created-file.ts';
 import { decodeRecords, encodeRecord, hasCompleteRecord } from './spool-segment.ts';
 
@@ -21,6 +22,7 @@ import { decodeRecords, encodeRecord, hasCompleteRecord } from './spool-segment.
 const SEGMENT_BYTES = 16 * MIB;
 /** File that the owner of a folder locks. */
 const LOCK = 'lock';
+const SEE_RUNBOOK = 'See BulkheadWebhooksKept in docs/runbook.md.';
 const ATTEMPTS_MAX = 5;
 /** A running process takes over files up to this share of its bound, because new requests need room as well. */
 const ADOPTED_SHARE = 0.5;
@@ -175,11 +177,23 @@ export class Spool {
     };
   }
 
-  /** Keeps a request that the database rejects, for an operator to inspect. */
-  async setAside(delivery: NewDelivery): Promise<void> {
-    const path = join(this.#folder, `${delivery.id}.refused`);
+  /** Keeps a request that the database refuses, for an operator. */
+  async keepRefused(delivery: NewDelivery, reason: Error): Promise<void> {
+    const { id, channelId, installationId } = delivery;
+    const path = join(this.#folder, `${id}.refused`);
     await writeFile(path, encodeRecord(delivery), { mode: 0o600, flush: true });
-    this.#onError(new Error(`The database rejected a webhook request. It is kept in ${path}.`));
+    this.#onError(
+      new UnrepeatedError(
+        `The database refused webhook request ${id} of channel ${channelId}, installation ${installationId}: ${reason.message}. It is kept in ${path} and is not tried again. ${SEE_RUNBOOK}`,
+      ),
+    );
+  }
+
+  /** Counts the files that are kept for an operator. */
+  async countKept(): Promise<{ readonly refused: number; readonly damaged: number }> {
+    const names = await readdir(this.#folder);
+    const count = (kind: string): number => names.filter((name) => name.endsWith(`.${kind}`)).length;
+    return { refused: count('refused'), damaged: count('damaged') };
   }
 
   async close(): Promise<void> {
@@ -233,8 +247,8 @@ export class Spool {
     const kept = `${path}.damaged`;
     await rename(path, kept);
     this.#onError(
-      new Error(
-        `The disk changed accepted webhook requests. Those that can be read are delivered. The file ${kept} has the others.`,
+      new UnrepeatedError(
+        `The disk changed accepted webhook requests in ${kept}. Those that can be read are delivered; the others are lost. ${SEE_RUNBOOK}`,
       ),
     );
   }

@@ -54,6 +54,8 @@ interface Webhooks {
   readonly serve: RequestListener;
   /** Number of requests in memory, and bytes in the spool. */
   load(): { readonly waiting: number; readonly spoolBytes: number };
+  /** Number of files in the spool that are kept for an operator. */
+  countKept: Spool['countKept'];
   /** Stores all accepted requests. Another process empties the spool. */
   close(): Promise<void>;
 }
@@ -93,7 +95,7 @@ export async function openWebhooks(deps: WebhookDeps): Promise<Webhooks> {
     await addresses.close();
     errors.close();
   };
-  return { serve, load, close };
+  return { serve, load, countKept: () => spool.countKept(), close };
 }
 
 /** Null: there is no answer in time, or the database is away. The request is queued, which needs only the disk. */

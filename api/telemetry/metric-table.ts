@@ -1,5 +1,6 @@
 /** Declares every metric of the API process. docs/metrics.md is generated from this table. */
 
+import { readyMetrics } from '../../service/lifecycle/readiness.ts';
 import { diskMetrics } from '../../service/telemetry/disk-use.ts';
 import type { MetricTable } from '../../service/telemetry/meters.ts';
 import { poolMetrics } from '../../service/telemetry/pool-use.ts';
@@ -30,8 +31,14 @@ export const apiMetrics = {
     help: 'Size of the webhook requests on disk that wait for the database.',
     labels: [],
   },
+  bulkhead_spool_kept_files: {
+    type: 'gauge',
+    help: 'Files of accepted webhook requests that were not delivered, kept for an operator: refused by the database, or damaged on the disk.',
+    labels: ['kind'],
+  },
   bulkhead_bundler_busy: { type: 'gauge', help: 'Builds under way.', labels: [] },
   bulkhead_bundler_queue: { type: 'gauge', help: 'Builds that wait for a thread.', labels: [] },
+  ...readyMetrics,
   ...poolMetrics,
   ...diskMetrics,
 } as const satisfies MetricTable;

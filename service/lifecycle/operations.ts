@@ -19,7 +19,11 @@ const BODY_MAX_BYTES = KIB;
 export interface OperationsDeps {
   readonly pool: Pool;
   readonly dataDir: DataDirSpace;
-  readonly metrics: { readonly registry: Registry };
+  readonly metrics: {
+    readonly registry: Registry;
+    /** Sets the metric of the checks, before each scrape. */
+    readyChecked(checks: Checks): void;
+  };
   /** Whether the process drains: it finishes running requests and must receive no new ones. */
   isStopping(): boolean;
   /** Fields that `/healthz` reports in addition to `status` and `version`. */
@@ -35,18 +39,19 @@ export function buildOperations(deps: OperationsDeps): FastifyInstance {
   const checkDataDir = createDataDirCheck(deps.dataDir);
   const app = createServer({ bodyMaxBytes: BODY_MAX_BYTES, server: { forceCloseConnections: true } });
   app.get('/healthz', async () => ({ status: 'ok', version: RELEASE, ...health }));
+  const runChecks = async (): Promise<Checks> => {
+    // At once, so that a scrape is answered in time where several of them fail.
+    const [own, dataDir, database] = await Promise.all([deps.runChecks?.(), checkDataDir(), checkDatabase()]);
+    return { process: deps.isStopping() ? 'stopping' : null, ...own, dataDir, ...database };
+  };
   app.get('/readyz', async (_request, reply) => {
-    const { code, body } = buildReadiness({
-      process: deps.isStopping() ? 'stopping' : null,
-      ...(await deps.runChecks?.()),
-      dataDir: await checkDataDir(),
-      ...(await checkDatabase()),
-    });
+    const { code, body } = buildReadiness(await runChecks());
     return reply.code(code).send(body);
   });
-  app.get('/metrics', async (_request, reply) =>
-    reply.type(metrics.registry.contentType).send(await metrics.registry.metrics()),
-  );
+  app.get('/metrics', async (_request, reply) => {
+    metrics.readyChecked(await runChecks());
+    return reply.type(metrics.registry.contentType).send(await metrics.registry.metrics());
+  });
   return app;
 }
 

@@ -3,6 +3,7 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Pool } from 'pg';
+import type { Gauge } from 'prom-client';
 import { readFreeSpace } from '../../db/files/data-dir.ts';
 import { queues } from '../../db/jobs/queues.ts';
 import { isDatabaseUnavailable } from '../../db/postgres/database-errors.ts';
@@ -25,6 +26,20 @@ const FILE_BYTES = 4_096;
 export type Checks = Readonly<Record<string, string | null>>;
 /** Null if the check passed, else the reason. */
 export type Check = () => Promise<string | null>;
+
+export const readyMetrics = {
+  bulkhead_ready: {
+    type: 'gauge',
+    help: '1 for each check of `/readyz` that passes, 0 for one that fails.',
+    labels: ['check'],
+  },
+} as const;
+
+/** Sets the gauge of `readyMetrics`. */
+export function setReady(gauge: Gauge<'check'>, checks: Checks): void {
+  gauge.reset();
+  for (const [check, failure] of Object.entries(checks)) gauge.set({ check }, failure === null ? 1 : 0);
+}
 
 export interface DataDirSpace {
   readonly path: string;

@@ -1,11 +1,6 @@
 /** Delivers the events of an installation in their order: claims a row, calls the child, and records the result. */
 
-import {
-  DRAFT_SEM_VER,
-  findBlocked,
-  type InstalledPlugin,
-  loadInstalledPlugin,
-} from '../../db/installations/account-plugins.ts';
+import { DRAFT_SEM_VER, type InstalledPlugin, loadInstalledPlugin } from '../../db/installations/account-plugins.ts';
 import {
   type ClaimedEvent,
   claimNextEvent,
@@ -72,8 +67,7 @@ async function deliver(deps: AttemptDeps, event: ClaimedEvent): Promise<void> {
   const plugin = await loadInstalledPlugin(deps.pool, event.installationId);
   const reason = plugin ? skipReason(event, plugin) : 'the installation is gone';
   if (!plugin || reason !== null) return finish(deps, event, 'skipped', reason);
-  const isBlocked = (await findBlocked(deps.pool, [plugin.installationId])).length > 0;
-  const held = isBlocked ? 'the plugin is blocked' : holdReason(plugin);
+  const held = holdReason(plugin);
   if (held !== null) return holdUntilReady(deps, event, held);
   const refused = deps.fleet.findRefusal(plugin);
   if (refused !== null) return postpone(deps, event, { afterSeconds: REFUSED_WAIT_S, error: refused, as: 'nothing' });
@@ -88,8 +82,10 @@ function skipReason(event: ClaimedEvent, plugin: InstalledPlugin): string | null
   return null;
 }
 
-const holdReason = ({ status }: InstalledPlugin): string | null =>
-  isActive({ status }) || status === 'uninstalling' ? null : `the installation is not ready: ${status}`;
+function holdReason({ status, blockedReason }: InstalledPlugin): string | null {
+  if (blockedReason !== null) return blockedReason;
+  return isActive({ status }) || status === 'uninstalling' ? null : `the installation is not ready: ${status}`;
+}
 
 async function holdUntilReady({ pool, queues, fence }: AttemptDeps, event: ClaimedEvent, why: string): Promise<void> {
   await holdEvent(pool, event.id, fence.epoch, why);
@@ -143,6 +139,7 @@ async function finish(
   error: string | null,
 ): Promise<void> {
   await deps.writes.write(() => finishEvent(deps.pool, event.id, deps.fence.epoch, state, error));
+  if (state === 'dead') deps.metrics.deliveryDied('events');
   await deps.faultPoint('event.finished');
   if (event.type !== 'pluginUninstalled') return;
   // The removal of the installation waits for this event.

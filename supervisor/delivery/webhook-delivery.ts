@@ -101,7 +101,7 @@ function holdReason(
   { status, blockedReason, registrations }: InstalledPlugin,
   { direction }: ChannelQueue,
 ): string | null {
-  if (blockedReason !== null) return 'the plugin is blocked';
+  if (blockedReason !== null) return blockedReason;
   if (!isActive({ status })) return `the installation is not ready: ${status}`;
   const handler = direction === 'in' ? 'receive' : 'send';
   return registrations.channel[handler] ? null : `this version of the plugin has no channel.${handler}`;
@@ -157,14 +157,15 @@ function recordVerdict(deps: AttemptDeps, delivery: ClaimedDelivery, verdict: At
 }
 
 async function finish(
-  { services: { pool }, fence }: AttemptDeps,
-  { id, setAside, hasNext }: ClaimedDelivery,
+  { services: { pool, metrics }, fence }: AttemptDeps,
+  { id, direction, setAside, hasNext }: ClaimedDelivery,
   state: 'delivered' | 'dead',
   error?: string,
 ): Promise<Outcome> {
   const isRecorded = await finishDelivery(pool, id, fence.epoch, state, error);
   // The write may be a repeated one, whose first answer was lost.
   if (!isRecorded) return { isNextDue: false, wakeAfterMs: 0 };
+  if (state === 'dead') metrics.deliveryDied(direction === 'in' ? 'webhooks' : 'replies');
   // A delivery that was set aside has delayed later replies of its conversation, which are in the other queue.
   return { isNextDue: hasNext, wakeAfterMs: setAside ? 0 : null };
 }

@@ -1,4 +1,5 @@
 /** Declares every metric of the supervisor. docs/metrics.md is generated from this table. */
+import { readyMetrics } from '../../service/lifecycle/readiness.ts';
 import { backlogMetrics } from '../../service/telemetry/backlogs.ts';
 import { diskMetrics } from '../../service/telemetry/disk-use.ts';
 import type { MetricTable } from '../../service/telemetry/meters.ts';
@@ -87,6 +88,11 @@ export const supervisorMetrics = {
     buckets: LAG_BUCKETS,
   },
   ...backlogMetrics,
+  bulkhead_deliveries_dead_total: {
+    type: 'counter',
+    help: 'Deliveries and events that became dead letters, by queue: webhooks, replies, events.',
+    labels: ['queue'],
+  },
   bulkhead_log_lines_total: {
     type: 'counter',
     help: 'Log lines of plugins, by result: written, or dropped over the limit.',
@@ -120,6 +126,7 @@ export const supervisorMetrics = {
     labels: ['method', 'route', 'status'],
     buckets: CALL_BUCKETS,
   },
+  ...readyMetrics,
   ...poolMetrics,
   ...diskMetrics,
 } as const satisfies MetricTable;

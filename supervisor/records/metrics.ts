@@ -2,6 +2,7 @@
 import type { Pool } from 'pg';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { limits } from '../../sdk/contract/limits.ts';
+import { type Checks, setReady } from '../../service/lifecycle/readiness.ts';
 import { backlogReaders } from '../../service/telemetry/backlogs.ts';
 import { diskReaders } from '../../service/telemetry/disk-use.ts';
 import { type Meters, openMeters, SlugLabels } from '../../service/telemetry/meters.ts';
@@ -35,11 +36,15 @@ export interface Metrics {
   /** One line of a plugin, written or over the limit. */
   lineTaken(installation: CountedInstallation, isKept: boolean): void;
   eventAttempted(type: string, outcome: string): void;
+  deliveryDied(queue: DeliveryQueue): void;
   webhookDelivered(lagMs: number): void;
   /** A plugin's call of a configured model; the cost is in the operator's currency. */
   modelAnswered(slug: string, provider: string, usage: ModelUsage, cost: number): void;
   sessionAnswered(method: string, route: string | undefined, status: number, ms: number): void;
+  readyChecked(checks: Checks): void;
 }
+const DELIVERY_QUEUES = ['webhooks', 'replies', 'events'] as const;
+type DeliveryQueue = (typeof DELIVERY_QUEUES)[number];
 interface ModelUsage {
   readonly inputTokens: number;
   readonly outputTokens: number;
@@ -73,6 +78,8 @@ export function createMetrics({ pool, gauges, rollups, slugs = limits.metricSlug
   collectDefaultMetrics({ register: registry });
   const labels = new SlugLabels(slugs);
   const all = openMeters(registry, supervisorMetrics, createReaders(pool, gauges, rollups, labels));
+  // Without an earlier value, Prometheus does not see the first increase.
+  for (const queue of DELIVERY_QUEUES) all.bulkhead_deliveries_dead_total.inc({ queue }, 0);
   const count = callCounter(all, labels);
   const called = ({ kind, name }: CallTarget, plugin: Doer, outcome: CallOutcome, ms: number) => {
     count(kind, NAMED_KINDS.has(kind) ? name : ANY_NAME, plugin.slug, outcome, ms);
@@ -107,6 +114,8 @@ export function createMetrics({ pool, gauges, rollups, slugs = limits.metricSlug
       if (written) all.bulkhead_log_lines_total.inc({ fate: 'written' }, written);
       if (dropped) all.bulkhead_log_lines_total.inc({ fate: 'dropped' }, dropped);
     },
+    deliveryDied: (queue) => all.bulkhead_deliveries_dead_total.inc({ queue }),
+    readyChecked: (checks) => setReady(all.bulkhead_ready, checks),
     eventAttempted: (type, outcome) => all.bulkhead_event_attempts_total.inc({ type, outcome }),
     webhookDelivered: (lagMs) => all.bulkhead_webhook_lag_seconds.observe(lagMs / 1000),
     sessionAnswered: (method, route, status, ms) =>

@@ -8,13 +8,17 @@ import t from 'tap';
 import { startQueues } from '../../db/jobs/queues.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import { buildOperations } from '../../service/lifecycle/operations.ts';
+import { type Checks, readyMetrics, setReady } from '../../service/lifecycle/readiness.ts';
+import { openMeters } from '../../service/telemetry/meters.ts';
 import { openSandbox } from '../../supervisor/jail/sandbox.ts';
 import { buildHealth } from '../../supervisor/records/operations.ts';
 import { mountSmallDisk, NO_DISK } from '../fixtures/small-disk.ts';
 import { childPrograms } from '../runner/child-program.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../runner/harness.ts';
 
-const metrics = { registry: new Registry() };
+const registry = new Registry();
+const { bulkhead_ready: gauge } = openMeters(registry, readyMetrics, {});
+const metrics = { registry, readyChecked: (checks: Checks) => setReady(gauge, checks) };
 
 interface Process {
   readonly name: string;
@@ -98,6 +102,10 @@ t.test('an unavailable database is not ready', async (t) => {
   const dataDir = { path: tmpdir(), minFreeMegabytes: 0 };
   const app = buildOperations({ pool: lost.pool, dataDir, metrics, isStopping: () => false });
   t.match(await readiness({ name: 'API', app }), { code: 503, reason: 'the database is unavailable' });
+  const { body } = await app.inject('/metrics');
+  t.match(body, 'bulkhead_ready{check="database"} 0');
+  t.match(body, 'bulkhead_ready{check="dataDir"} 1');
+  t.notMatch(body, 'check="write"', 'what cannot be checked has no value');
 });
 
 t.test('a database that accepts no writes is not ready', async (t) => {

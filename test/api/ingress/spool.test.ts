@@ -10,8 +10,10 @@ import { encodeRecord, hasCompleteRecord } from '../../../api/ingress/spool-segm
 import { insertDeliveries, type NewDelivery } from '../../../db/channels/deliveries.ts';
 import { settleSpool, showSpool } from '../../../db/channels/spools.ts';
 import { openPool } from '../../../db/postgres/pool.ts';
+import { listValues } from '../../../db/postgres/rows.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
 import { mountSmallDisk, NO_DISK } from '../../fixtures/small-disk.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../../runner/harness.ts';
 import { openGate } from '../../storm/database-gate.ts';
 import { awayPool } from './webhook-fixture.ts';
@@ -43,7 +45,7 @@ async function everything(spool: Spool): Promise<NewDelivery[]> {
 const describeDelivery = ({ id, query, headers, body }: NewDelivery) => [id, query, headers, body.toString('hex')];
 
 const describeDamage = (kept: string): string =>
-  `The disk changed accepted webhook requests. Those that can be read are delivered. The file ${kept} has the others.`;
+  `The disk changed accepted webhook requests in ${kept}. Those that can be read are delivered; the others are lost. See BulkheadWebhooksKept in docs/runbook.md.`;
 
 /** As if another process had written it and was killed, so its lock is free. */
 async function abandon(folder: string): Promise<string> {
@@ -131,6 +133,7 @@ t.test('a request that the disk changed is reported and its file kept; the other
   const kept = join(folder, own, `${name}.damaged`);
   t.same(errors, [describeDamage(kept)]);
   t.same(await readFile(kept), content);
+  t.same(await heir.countKept(), { refused: 0, damaged: 1 });
   await heir.close();
   await killed.close();
 });
@@ -470,19 +473,32 @@ t.test('a full spool reports it and stores nothing more', async (t) => {
   await intake.close();
 });
 
-t.test('a request that the database rejects is set aside and does not block others', async (t) => {
+t.test('a request that the database refuses is kept, does not block others, and can be given back', async (t) => {
   const { pool } = await testDatabase(t);
-  const spool = await open(await temporaryFolder(t));
-  const intake = new Intake({ pool, spool, onError: ignore });
+  const dataDir = await temporaryFolder(t);
+  const errors: Error[] = [];
+  const spool = await Spool.open(join(dataDir, 'spool'), 100 * MIB, (error) => errors.push(error));
+  const intake = new Intake({ pool, spool, onError: ignore, adoptEveryMs: 5 });
   const good = [deliveryOf(1), deliveryOf(3)];
-  await Promise.all(
-    [good[0], { ...deliveryOf(2), query: 'n=\0' }, good[1]].map((one) => intake.accept(one as NewDelivery)),
-  );
+  const bad = deliveryOf(2);
+  await Promise.all([good[0], { ...bad, query: 'n=\0' }, good[1]].map((one) => intake.accept(one as NewDelivery)));
   while (!spool.isEmpty) await new Promise(setImmediate);
-  const found = await pool.query<{ id: string }>('SELECT id FROM deliveries ORDER BY position');
-  t.same(
-    found.rows.map(({ id }) => id),
-    good.map(({ id }) => id),
-  );
+  const listStored = () =>
+    listValues<string>(pool, 'SELECT id FROM deliveries ORDER BY position').then((ids) => ids.join());
+  t.equal(await listStored(), good.map(({ id }) => id).join());
+  t.match(errors, [
+    { name: 'UnrepeatedError', message: new RegExp(`request ${bad.id} of channel c, installation i: `) },
+  ]);
+  t.same(await spool.countKept(), { refused: 1, damaged: 0 });
+  // As docs/runbook.md says, after a release that can store the request.
+  const [own = ''] = await readdir(join(dataDir, 'spool'));
+  const kept = join(dataDir, 'spool', own, `${bad.id}.refused`);
+  await writeFile(kept, encodeRecord(bad));
+  await mkdir(join(dataDir, 'returned'));
+  await rename(kept, join(dataDir, 'returned', `${bad.id}.spool`));
+  await rename(join(dataDir, 'returned'), join(dataDir, 'spool', 'returned'));
+  const all = [...good, bad].map(({ id }) => id).join();
+  t.ok(await eventually(async () => (await listStored()) === all));
+  t.same(await spool.countKept(), { refused: 0, damaged: 0 });
   await intake.close();
 });
