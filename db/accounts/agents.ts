@@ -8,7 +8,7 @@ import type { Queues } from '../jobs/queues.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { orderedId } from '../postgres/ordered-id.ts';
 import { inLockedTransaction, readingPool, type Transaction, type WritingPool } from '../postgres/pool.ts';
-import { findRow, listRows, listValues, type PageQuery, readPage } from '../postgres/rows.ts';
+import { findRow, hasRow, listRows, listValues, type PageQuery, readPage } from '../postgres/rows.ts';
 import { deleteSessions, emptySessions, nameSessionsLock } from '../sessions/session-removal.ts';
 
 type AgentRecord = z.infer<typeof agentRecord>;
@@ -166,16 +166,13 @@ async function deleteAgentSessions(
 /** Of the writes of an account's agents, which must not exceed the limits together. */
 const nameAgentsLock = (accountId: string): string => `agents:${accountId}`;
 
-async function hasRoom(tx: Transaction, accountId: string, agent: AgentRecord): Promise<boolean> {
-  const used = await findRow<{ count: number; bytes: number }>(
+const hasRoom = (tx: Transaction, accountId: string, agent: AgentRecord): Promise<boolean> =>
+  hasRow(
     tx,
-    `SELECT count(*)::int AS count, coalesce(sum(size_bytes), 0)::int AS bytes FROM agents
-      WHERE account_id = $1 AND id <> $2`,
-    [accountId, agent.id],
+    `SELECT 1 FROM agents WHERE account_id = $1 AND id <> $2
+     HAVING count(*) < ${AGENTS_MAX} AND coalesce(sum(size_bytes), 0) + $3 <= ${AGENTS_BYTES}`,
+    [accountId, agent.id, measureAgent(agent)],
   );
-  const { count, bytes } = used ?? { count: 0, bytes: 0 };
-  return count < AGENTS_MAX && bytes + measureAgent(agent) <= AGENTS_BYTES;
-}
 
 /** Size in a JSON list, with the comma. */
 const measureAgent = (agent: AgentRecord): number => Buffer.byteLength(JSON.stringify(agent)) + 1;
