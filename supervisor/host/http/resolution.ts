@@ -5,11 +5,17 @@ import { isIP, type LookupFunction } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { HostError } from '../host-call.ts';
 import { isPublicAddress, normalizeAddress } from './addresses.ts';
-import { isBadPort } from './bad-ports.ts';
 
 /** Time limit of one DNS query, milliseconds, and number of attempts. */
 const DNS_TIMEOUT_MS = 3_000;
 const DNS_TRIES = 2;
+/** The ports to which the fetch standard sends no request ("bad port"): a server there may take the request for its own protocol. */
+const BAD_PORTS: ReadonlySet<number> = new Set([
+  ...[0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109],
+  ...[110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530],
+  ...[531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190],
+  ...[5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080],
+]);
 
 export interface Resolution {
   /** `host:port` of targets that may have private addresses, from the operator's settings. */
@@ -28,7 +34,7 @@ export interface Resolution {
  */
 export async function resolveTarget(url: URL, resolution: Resolution, signal: AbortSignal): Promise<readonly string[]> {
   const port = readPort(url);
-  if (!isAllowedPrivate(url, resolution) && isBadPort(Number(port)))
+  if (!isAllowedPrivate(url, resolution) && BAD_PORTS.has(Number(port)))
     throw new HostError(`port ${port} belongs to another protocol than HTTP; requests to it are not allowed`);
   return resolveHost({ host: url.hostname, port }, resolution, signal);
 }
