@@ -1,51 +1,6 @@
-/** Validates and sorts the paths of a package. */
-import { describeHiddenCharacter } from '../../sdk/contract/visible-text.ts';
+/** Sorts the paths of a package, and finds conflicts between them. */
+import { DistinctPaths, type PackagePath } from '../../sdk/contract/package-paths.ts';
 import { LoopSlices } from '../../service/timing/loop-turns.ts';
-
-/** Maximum depth: deeper trees break tools on some systems. Segments. */
-export const PATH_MAX_DEPTH = 16;
-/** Maximum length of a name on common file systems. UTF-8 bytes. */
-export const SEGMENT_MAX_BYTES = 255;
-export const PATH_MAX_BYTES = 1024;
-
-const CONTROL = /\p{Cc}/u;
-const DRIVE = /^[A-Za-z]:/;
-const DEVICE = /^(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?$/i;
-
-/**
- * Returns why a path is invalid, as the end of a sentence; null: it is valid.
- *
- * @param path separated by `/`, without one at the end
- */
-export function validatePath(path: string): string | null {
-  if (path === '') return 'has no name';
-  if (!path.isWellFormed()) return 'is not valid Unicode';
-  if (CONTROL.test(path)) return 'holds a control character';
-  const hidden = describeHiddenCharacter(path, 'line');
-  if (hidden) return hidden;
-  if (path.includes('\\')) return 'holds a backslash; use / between folders';
-  if (path.startsWith('/')) return 'is absolute; paths start inside the package';
-  if (DRIVE.test(path)) return 'starts with a drive letter';
-  if (path.includes(':')) return 'holds a colon';
-  const segments = path.split('/');
-  if (segments.includes('..')) return 'holds “..”, which leaves the package';
-  if (segments.includes('.')) return 'holds the folder “.”; write the path without it';
-  if (Buffer.byteLength(path) > PATH_MAX_BYTES) return `is longer than ${PATH_MAX_BYTES} bytes`;
-  if (segments.length > PATH_MAX_DEPTH) return `is more than ${PATH_MAX_DEPTH} folders deep`;
-  for (const segment of segments) {
-    const fault = segmentFault(segment);
-    if (fault) return fault;
-  }
-  return null;
-}
-
-function segmentFault(segment: string): string | null {
-  if (segment === '') return 'holds an empty folder name';
-  if (Buffer.byteLength(segment) > SEGMENT_MAX_BYTES) return `holds a name longer than ${SEGMENT_MAX_BYTES} bytes`;
-  if (DEVICE.test(segment)) return `holds “${segment}”, a device name on Windows`;
-  if (/[. ]$/.test(segment)) return `holds “${segment}”, a name that ends with a dot or a space`;
-  return null;
-}
 
 /** Files that operating systems add automatically; not part of the package. */
 export function isSystemFile(path: string): boolean {
@@ -54,23 +9,8 @@ export function isSystemFile(path: string): boolean {
   return segments.includes('__MACOSX') || name === '.DS_Store' || name === 'Thumbs.db' || name.startsWith('._');
 }
 
-/** A path of a package, or a folder that a zip names. */
-interface PackagePath {
-  readonly path: string;
-  readonly isFolder: boolean;
-}
-interface Taken extends PackagePath {
-  /** Only because of a path below it. */
-  readonly isImplied: boolean;
-}
-interface TakenPath extends Taken {
-  /** Stands for the path in the keys of the paths below it. */
-  readonly number: number;
-}
-
 /**
  * Finds the first conflict between paths: paths that are equal on some file system, or a path that is both file and folder.
- * Folders take part, also those that only the paths below them name.
  *
  * @param loopKey whose turns of the event loop it uses
  * @returns the later path and the reason, or null
@@ -79,44 +19,15 @@ export async function findClash(
   paths: readonly PackagePath[],
   loopKey: string,
 ): Promise<{ path: string; fault: string } | null> {
-  const taken = new Map<string, TakenPath>();
+  const distinct = new DistinctPaths();
   const slices = new LoopSlices(loopKey);
-  for (const { path, isFolder } of paths) {
+  for (const one of paths) {
     await slices.pauseWhenOver();
-    let [end, parent] = [-1, 0];
-    for (const segment of path.split('/')) {
-      end += 1 + segment.length;
-      const isImplied = end < path.length;
-      const one = { path: path.slice(0, end), isFolder: isFolder || isImplied, isImplied };
-      // Folding whole paths would fold the first folder of each once for every folder below it.
-      const key = `${parent}/${foldCase(segment)}`;
-      const other = taken.get(key);
-      const fault = other && findFault(one, other);
-      if (fault) return { path, fault };
-      parent = other?.number ?? taken.size + 1;
-      if (!other || other.isImplied) taken.set(key, { ...one, number: parent });
-    }
+    const fault = distinct.add(one);
+    if (fault) return { path: one.path, fault };
   }
   return null;
 }
-
-function findFault(one: Taken, other: Taken): string | null {
-  const same = one.isFolder ? 'holds a folder that is the same as' : 'is the same as';
-  if (one.path !== other.path) {
-    const isNormalized = one.path.normalize('NFC') === other.path.normalize('NFC');
-    const rule = isNormalized ? 'in another Unicode normalization (NFC)' : 'where letter case does not count';
-    return `${same} “${other.path}” ${rule}`;
-  }
-  if (one.isFolder !== other.isFolder)
-    return one.isImplied ? `lies below “${other.path}”, which is a file` : 'is both a file and a folder';
-  return one.isImplied || other.isImplied ? null : 'is duplicated';
-}
-
-/**
- * Names with the same folded form are equal on file systems that ignore case or normalize names. Upper case of lower case is
- * Unicode's full folding: `ß` becomes `SS`, and both lower forms of sigma become one.
- */
-const foldCase = (name: string): string => name.normalize('NFD').toLowerCase().toUpperCase().normalize('NFD');
 
 /** Returns the single folder that contains every path, with its `/`; empty without one. */
 export function findWrapperFolder(paths: readonly string[]): string {

@@ -1,11 +1,12 @@
 /** Reads a package from a zip or a list of text files. Both give the same Package and hash. */
 import type { Staging } from '../../db/files/staging.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { validatePath } from '../../sdk/contract/package-paths.ts';
 import { LoopSlices, waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import { requireFileCount } from './file-list.ts';
 import { invalidAt, invalidPackage } from './invalid-package.ts';
 import { escapePath, hashFileTree, type Package, type PackageFile } from './package-files.ts';
-import { findClash, isSystemFile, sortByPathBytes, validatePath } from './paths.ts';
+import { findClash, isSystemFile, sortByPathBytes } from './paths.ts';
 import { readZip } from './zip-reader.ts';
 
 /** A file in the body of a file-list publish. */

@@ -2,10 +2,10 @@
 import type { FileHandle } from 'node:fs/promises';
 import { crc32 } from 'node:zlib';
 import type { Problem } from '../../sdk/contract/errors.ts';
+import { validatePath } from '../../sdk/contract/package-paths.ts';
 import { LoopSlices } from '../../service/timing/loop-turns.ts';
 import { invalidAt, invalidPackage } from './invalid-package.ts';
 import { escapePath } from './package-files.ts';
-import { validatePath } from './paths.ts';
 import { parseExtraFields, readAt, widenValues } from './zip-bytes.ts';
 import type { DirectoryPlace } from './zip-end-record.ts';
 

@@ -6,12 +6,12 @@ import { OFFER_MAX_BYTES, SCHEMA_MAX_BYTES } from '../../api/package/discovery.t
 import { FILE_LIST_MAX_BYTES } from '../../api/package/file-list.ts';
 import { FRONTMATTER_MAX_BYTES } from '../../api/package/frontmatter.ts';
 import { FILES_MAX, TEXT_MAX_BYTES } from '../../api/package/package-files.ts';
-import { PATH_MAX_BYTES, PATH_MAX_DEPTH, SEGMENT_MAX_BYTES } from '../../api/package/paths.ts';
 import { PROMPT_DESCRIPTION_MAX_CHARS, PROMPTS_MAX } from '../../api/package/prompts.ts';
 import { UPLOAD_MAX_BYTES } from '../../api/package/upload.ts';
 import { RATIO_FLOOR_BYTES, UNPACKED_MAX_BYTES } from '../../api/package/zip-reader.ts';
 import { KIB, limits, MIB, ZIP_RATIO_MAX } from '../../sdk/contract/limits.ts';
 import { manifest } from '../../sdk/contract/manifest.ts';
+import { PATH_MAX_BYTES, PATH_MAX_DEPTH, SEGMENT_MAX_BYTES } from '../../sdk/contract/package-paths.ts';
 import { capabilities, httpReach } from '../../sdk/contract/protocol.ts';
 import type { Reach } from '../../sdk/contract/rows.ts';
 import { SEM_VER_MAX_CHARS } from '../../sdk/contract/version-numbers.ts';

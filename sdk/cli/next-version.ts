@@ -1,6 +1,12 @@
 /** Proposes the next version number from what changed for users of the plugin. */
 import { findMissingCapabilities } from '../contract/capabilities.ts';
-import { comparePrecedence, findLatestVersion, raiseVersion } from '../contract/version-numbers.ts';
+import {
+  comparePrecedence,
+  FIRST_VERSION,
+  findFreeNumber,
+  findLatestVersion,
+  raiseVersion,
+} from '../contract/version-numbers.ts';
 import { listDiscovered, listNeeds } from './discovered.ts';
 import type { Discovered, Version } from './rest-types.ts';
 import { compareSchemas } from './schema-changes.ts';
@@ -25,8 +31,6 @@ export interface Proposal {
 }
 type Contents = Pick<Version, 'capabilities' | 'discovered'>;
 
-const FIRST = '1.0.0';
-
 /**
  * @param versions all versions, because even the number of a yanked one cannot be reused
  * @param previous the latest version; null if nothing was published
@@ -42,7 +46,7 @@ export function proposeVersion(versions: readonly Version[], previous: Version |
       widened: [],
       requested: [],
     };
-    const wanted = taken.length === 0 ? FIRST : findHighest(taken);
+    const wanted = taken.length === 0 ? FIRST_VERSION : findHighest(taken);
     return { semVer: findFreeNumber(wanted, taken), changes, because: 'the first version' };
   }
   const changes = compareVersions(previous, next);
@@ -104,10 +108,4 @@ function describeChanges({ added, removed, narrowed, unclear, widened, requested
   return parts.length > 0 ? parts.join('; ') : 'no change for users';
 }
 
-const findHighest = (taken: readonly string[]): string => taken.toSorted(comparePrecedence).at(-1) ?? FIRST;
-
-function findFreeNumber(wanted: string, taken: readonly string[]): string {
-  let semVer = wanted;
-  while (taken.includes(semVer)) semVer = raiseVersion(semVer, 'patch');
-  return semVer;
-}
+const findHighest = (taken: readonly string[]): string => taken.toSorted(comparePrecedence).at(-1) ?? FIRST_VERSION;

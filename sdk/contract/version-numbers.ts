@@ -6,6 +6,9 @@
 /** Maximum length of a version number. Characters. */
 export const SEM_VER_MAX_CHARS = 100;
 
+/** The number of a plugin's first version, unless its author chooses another. */
+export const FIRST_VERSION = '1.0.0';
+
 const NUMBER = String.raw`(?:0|[1-9]\d*)`;
 const IDENTIFIER = String.raw`(?:${NUMBER}|\d*[A-Za-z-][0-9A-Za-z-]*)`;
 const SEM_VER = new RegExp(
@@ -74,6 +77,13 @@ export function raiseVersion(text: string, kind: 'major' | 'minor' | 'patch'): s
   if (kind === 'patch') return `${major}.${minor}.${precedes ? patch : patch + 1n}`;
   if (kind === 'minor') return `${major}.${precedes && patch === 0n ? minor : minor + 1n}.0`;
   return `${precedes && minor === 0n && patch === 0n ? major : major + 1n}.0.0`;
+}
+
+/** Returns the number itself, or the next patch number that no version has. Even the number of a yanked version is taken. */
+export function findFreeNumber(wanted: string, taken: readonly string[]): string {
+  let semVer = wanted;
+  while (taken.includes(semVer)) semVer = raiseVersion(semVer, 'patch');
+  return semVer;
 }
 
 interface Numbered {

@@ -51,8 +51,12 @@ const OF_BOTH_SIDES = [
 ];
 /** The reader of JSON, whose limits the child keeps before it sends. */
 const JSON_READER = 'sdk/contract/untrusted-json.ts';
-/** The reader of event streams, which the console shares with the session client. */
-const EVENT_STREAM = 'sdk/session/event-stream.ts';
+/** The code that the console shares: the reader of event streams, and the rules for the names of files and versions. */
+const OF_CONSOLE_TOO = [
+  'sdk/session/event-stream.ts',
+  'sdk/contract/package-paths.ts',
+  'sdk/contract/version-numbers.ts',
+];
 
 const sources = listFiles('*.ts', '*.tsx')
   .filter((path) => !path.endsWith('.d.ts') && !path.startsWith('test/plugins/'))
@@ -92,7 +96,7 @@ t.test('folders import only what is below them', async (t) => {
     if (rule === undefined || !isOurs(to)) return false;
     if (folderOf(from) === 'supervisor' && OF_BOTH_SIDES.includes(to)) return false;
     if (folderOf(from) === 'sandbox-child' && to === JSON_READER) return false;
-    if (folderOf(from) === 'console' && to === EVENT_STREAM) return false;
+    if (folderOf(from) === 'console' && OF_CONSOLE_TOO.includes(to)) return false;
     return !rule.values.includes(folderOf(to)) && !(typeOnly && rule.types.includes(folderOf(to)));
   });
   t.same(wrong.map(describeImport), []);

@@ -4,9 +4,10 @@ import semver from 'semver';
 import t from 'tap';
 import { diffCapabilities, isCovered } from '../../../api/installations/capability-diff.ts';
 import { diffLines } from '../../../api/installations/line-diff.ts';
-import { findClash, findWrapperFolder, validatePath } from '../../../api/package/paths.ts';
+import { findClash, findWrapperFolder } from '../../../api/package/paths.ts';
 import { resolveStatus } from '../../../db/installations/configuration.ts';
 import { manifest, resolveSettings } from '../../../sdk/contract/manifest.ts';
+import { validatePath } from '../../../sdk/contract/package-paths.ts';
 import {
   comparePrecedence,
   findLatestVersion,
