@@ -6,6 +6,7 @@ import type { Page, SessionRecord, TranscriptMessage } from '../../sdk/session/a
 import { FOLLOW_MS } from '../rest/installations.ts';
 import { callSessions } from '../rest/session-api.ts';
 import { useSubject } from '../rest/use-subject.ts';
+import { ActionButton } from '../shell/action-button.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { Monospace } from '../shell/monospace.tsx';
