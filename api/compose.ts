@@ -19,10 +19,11 @@ import { openConsoleSessions, withConsoleSessions } from '../service/identity/co
 import { SignIn } from '../service/identity/sign-in.ts';
 import { openTokenExchange } from '../service/identity/token-exchange.ts';
 import { openIssuer, openVerifier } from '../service/identity/tokens.ts';
-import { ConnectionDrain, listenOptions, stopAccepting } from '../service/lifecycle/drain.ts';
+import { ConnectionDrain, stopAccepting } from '../service/lifecycle/drain.ts';
 import { openProcess } from '../service/lifecycle/open-process.ts';
 import { buildOperations, readReadiness } from '../service/lifecycle/operations.ts';
 import { announceReady, stopWithParent, waitForTurn } from '../service/lifecycle/parent.ts';
+import { listenOn, nameAddress } from '../service/lifecycle/start-faults.ts';
 import { publicUrl, supervisorUrl } from '../service/settings/settings.ts';
 import { openConfiguredBlobs } from '../service/storage/blob-stores.ts';
 import { within } from '../service/timing/within.ts';
@@ -128,8 +129,8 @@ export async function serveApi(
     await within(closeParts(), CLOSE_MS);
   });
   await waitForTurn(() => readReadiness(operations));
-  await app.listen(listenOptions('service', { host: config.HOST, port: config.PORT }));
-  await operations.listen(listenOptions('operations', { host: config.OPS_HOST, port: config.API_OPS_PORT }));
+  await listenOn(app, 'service', nameAddress(config, 'HOST', 'PORT'));
+  await listenOn(operations, 'operations', nameAddress(config, 'OPS_HOST', 'API_OPS_PORT'));
   announceReady(publicUrl(config));
 }
 

@@ -9,8 +9,10 @@ import type { SharedSettings } from '../service/settings/settings.ts';
 const SERVICE_START_MS = 60_000;
 const POLL_MS = 200;
 
-interface Located {
+export interface Located {
   readonly url: string;
+  /** The setting that says where it is. */
+  readonly setting: string;
   /** Stops the PostgreSQL that was started for this command. */
   release(): Promise<void>;
 }
@@ -24,7 +26,10 @@ export async function locateDatabase(settings: SharedSettings): Promise<Located>
   const { DATA_DIR } = settings;
   // A command does what a pooler in transaction mode cannot: migrations and locks.
   const url = settings.DATABASE_SESSION_URL ?? settings.DATABASE_URL;
-  if (url !== undefined) return { url, release: async () => undefined };
+  if (url !== undefined) {
+    const setting = settings.DATABASE_SESSION_URL === undefined ? 'DATABASE_URL' : 'DATABASE_SESSION_URL';
+    return { url, setting, release: async () => undefined };
+  }
   if (!hasEmbedded(DATA_DIR)) {
     throw new Error(
       `There is no database in DATA_DIR ${resolve(DATA_DIR)}. Set DATA_DIR to the folder of your service, or start the service first (npm start).`,
@@ -33,10 +38,10 @@ export async function locateDatabase(settings: SharedSettings): Promise<Located>
   const started = Date.now();
   for (;;) {
     const url = await findEmbedded(DATA_DIR);
-    if (url !== null) return { url, release: async () => undefined };
+    if (url !== null) return { url, setting: 'DATA_DIR', release: async () => undefined };
     try {
       const own = await startEmbedded({ dataDir: DATA_DIR, purpose: 'command' });
-      return { url: own.url, release: () => own.stop() };
+      return { url: own.url, setting: 'DATA_DIR', release: () => own.stop() };
     } catch (error) {
       // A service is starting: its address will be available soon.
       if (!(error instanceof DataDirInUseError) || Date.now() - started > SERVICE_START_MS) throw error;

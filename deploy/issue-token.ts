@@ -10,6 +10,7 @@ import { issueSignInLink } from '../service/identity/console-sessions.ts';
 import { issueRecordedToken } from '../service/identity/recorded-tokens.ts';
 import { type Scope, scopeNames, scopes } from '../service/identity/scopes.ts';
 import { openIssuer, TOKEN_NAME_MAX_CHARS, userName } from '../service/identity/tokens.ts';
+import { createDatabaseFault } from '../service/lifecycle/start-faults.ts';
 import {
   parseSettings,
   publicUrl,
@@ -18,7 +19,7 @@ import {
   sharedSettings,
 } from '../service/settings/settings.ts';
 import { describeMember } from '../service/storage/membership.ts';
-import { locateDatabase } from './command-database.ts';
+import { type Located, locateDatabase } from './command-database.ts';
 import { actAsOwner } from './data-dir-owner.ts';
 
 const tokenName = label(TOKEN_NAME_MAX_CHARS);
@@ -74,7 +75,7 @@ export async function issueToken(args: readonly string[], readSettings: typeof r
   if (!name.success) throw new Error(`--name ${name.error.issues[0]?.message}.`);
   const database = await locateDatabase(settings);
   try {
-    return await issue(database.url, {
+    return await issue(database, {
       user,
       name: name.data,
       scopes: granted,
@@ -111,10 +112,12 @@ interface Wanted {
 
 /** @returns the sign-in link or the token */
 async function issue(
-  url: string,
+  { url, setting }: Located,
   { user, name, scopes: granted, settings, operator, linkTo }: Wanted,
 ): Promise<string> {
-  await migrate(url, { onWait: console.error });
+  await migrate(url, { onWait: console.error }).catch((error: unknown) => {
+    throw createDatabaseFault(setting, error);
+  });
   const { pool, close } = openPool(url, { name: 'bulkhead-token', connections: 1, onError: () => undefined });
   try {
     // A token of a new key would be accepted nowhere.

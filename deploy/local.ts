@@ -12,6 +12,7 @@ import { makeDataDir } from '../db/files/data-dir.ts';
 import { migrate } from '../db/postgres/migrate.ts';
 import { openPool } from '../db/postgres/pool.ts';
 import { issueSignInLink } from '../service/identity/console-sessions.ts';
+import { createDatabaseFault } from '../service/lifecycle/start-faults.ts';
 import {
   localSettings,
   parseSettings,
@@ -157,16 +158,13 @@ async function startDatabase({ DATA_DIR }: SharedSettings): Promise<string> {
   return database.url;
 }
 
-async function prepareTables(url: string, { DATABASE_URL }: SharedSettings): Promise<void> {
+async function prepareTables(url: string, { DATABASE_URL, DATABASE_SESSION_URL }: SharedSettings): Promise<void> {
   try {
     const applied = await migrate(url, { onWait: printLine });
     if (applied.length > 0) printLine(`migrations applied: ${applied.join(', ')}`);
   } catch (error) {
     if (DATABASE_URL === undefined) throw error;
-    // If a host name has several addresses, the error contains one error for each and has no message.
-    const first = error instanceof AggregateError ? error.errors[0] : error;
-    const reason = first instanceof Error ? first.message : String(first);
-    throw new Error(`DATABASE_URL does not work: ${reason.replace(/\.$/, '')}.`);
+    throw createDatabaseFault(DATABASE_SESSION_URL === undefined ? 'DATABASE_URL' : 'DATABASE_SESSION_URL', error);
   }
 }
 

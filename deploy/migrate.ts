@@ -1,11 +1,17 @@
 /** Applies the migrations of this release: the step before API and supervisor in containers. */
 import { migrate } from '../db/postgres/migrate.ts';
+import { createDatabaseFault } from '../service/lifecycle/start-faults.ts';
 import { parseSettings, readEnvironment, SettingsError, sharedSettings } from '../service/settings/settings.ts';
 
 try {
   const { DATABASE_URL, DATABASE_SESSION_URL } = parseSettings(sharedSettings, readEnvironment());
   if (DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set. npm start sets it.');
-  const applied = await migrate(DATABASE_SESSION_URL ?? DATABASE_URL, { onWait: console.log });
+  const setting = DATABASE_SESSION_URL === undefined ? 'DATABASE_URL' : 'DATABASE_SESSION_URL';
+  const applied = await migrate(DATABASE_SESSION_URL ?? DATABASE_URL, { onWait: console.log }).catch(
+    (error: unknown) => {
+      throw createDatabaseFault(setting, error);
+    },
+  );
   console.log(applied.length > 0 ? `migrations applied: ${applied.join(', ')}` : 'the tables are of this release');
 } catch (error) {
   console.error(error instanceof Error ? error.message : String(error));

@@ -1,5 +1,6 @@
 /** Checks that all ports are free before anything is started. */
 import { createServer } from 'node:net';
+import { createListenFault, nameAddress } from '../service/lifecycle/start-faults.ts';
 import type { SharedSettings } from '../service/settings/settings.ts';
 
 /**
@@ -9,19 +10,18 @@ import type { SharedSettings } from '../service/settings/settings.ts';
  */
 export async function refuseTakenPorts(settings: SharedSettings): Promise<void> {
   const wanted = [
-    ['PORT', settings.HOST, settings.PORT],
-    ['SUPERVISOR_PORT', settings.HOST, settings.SUPERVISOR_PORT],
-    ['API_OPS_PORT', settings.OPS_HOST, settings.API_OPS_PORT],
-    ['SUPERVISOR_OPS_PORT', settings.OPS_HOST, settings.SUPERVISOR_OPS_PORT],
-  ] as const;
+    nameAddress(settings, 'HOST', 'PORT'),
+    nameAddress(settings, 'HOST', 'SUPERVISOR_PORT'),
+    nameAddress(settings, 'OPS_HOST', 'API_OPS_PORT'),
+    nameAddress(settings, 'OPS_HOST', 'SUPERVISOR_OPS_PORT'),
+  ];
   const seen = new Set<number>();
-  for (const [name, host, port] of wanted) {
-    if (seen.has(port)) throw new Error(`${name} is ${port}, which another setting uses already.`);
+  for (const address of wanted) {
+    const { portSetting, host, port } = address;
+    if (seen.has(port)) throw new Error(`${portSetting} is ${port}, which another setting uses already.`);
     seen.add(port);
     const fault = await findListenFault(host, port);
-    if (fault === 'EADDRINUSE')
-      throw new Error(`${name} ${port} is in use: stop the program that has it, or set ${name}.`);
-    if (fault !== null) throw new Error(`${name}: cannot listen on ${host}:${port} (${fault}).`);
+    if (fault !== null) throw createListenFault(address, fault);
   }
 }
 

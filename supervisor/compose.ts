@@ -10,10 +10,11 @@ import { hasForeignInstallations } from '../db/installations/installations.ts';
 import { buildChild, buildInspectedChild, endBuilds } from '../sandbox-child/build-child.ts';
 import { SECOND } from '../sdk/contract/limits.ts';
 import { openVerifier } from '../service/identity/tokens.ts';
-import { ConnectionDrain, listenOptions, stopAccepting } from '../service/lifecycle/drain.ts';
+import { ConnectionDrain, stopAccepting } from '../service/lifecycle/drain.ts';
 import { openProcess } from '../service/lifecycle/open-process.ts';
 import { readReadiness } from '../service/lifecycle/operations.ts';
 import { announceReady, stopWithParent, waitForTurn } from '../service/lifecycle/parent.ts';
+import { listenOn, nameAddress } from '../service/lifecycle/start-faults.ts';
 import { publicUrl, SettingsError, supervisorUrl } from '../service/settings/settings.ts';
 import { openConfiguredBlobs } from '../service/storage/blob-stores.ts';
 import { within } from '../service/timing/within.ts';
@@ -108,8 +109,8 @@ export async function serveSupervisor(
   await supervisor.join();
   const { peers } = await readCluster(database.pool);
   for (const sentence of describeLoopbackPeers(supervisor.ownership.id, peers)) logger.warn(sentence);
-  await app.listen(listenOptions('service', { host: config.HOST, port: config.SUPERVISOR_PORT }));
-  await health.listen(listenOptions('operations', { host: config.OPS_HOST, port: config.SUPERVISOR_OPS_PORT }));
+  await listenOn(app, 'service', nameAddress(config, 'HOST', 'SUPERVISOR_PORT'));
+  await listenOn(health, 'operations', nameAddress(config, 'OPS_HOST', 'SUPERVISOR_OPS_PORT'));
   announceReady(supervisorUrl(config), sandbox.missing ?? undefined);
 }
 

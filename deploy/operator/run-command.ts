@@ -5,6 +5,7 @@ import { isMissingObject } from '../../db/postgres/database-errors.ts';
 import { listMissingMigrations, migrate } from '../../db/postgres/migrate.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import { isStorable } from '../../db/postgres/storable-json.ts';
+import { requireDatabase } from '../../service/lifecycle/start-faults.ts';
 import {
   parseSettings,
   type readEnvironment,
@@ -177,6 +178,7 @@ async function openDatabase(settings: SharedSettings, closers: (() => Promise<vo
   closers.push(located.release);
   const database = openPool(located.url, { name: 'bulkhead-operator', connections: 2, onError: () => undefined });
   closers.push(database.close);
+  await requireDatabase(database.pool, located.setting);
   return { pool: database.pool, url: located.url };
 }
 

@@ -1,7 +1,12 @@
 /** Opens what every process of the service needs first: tracing, the log and the database. */
 import { requireCluster } from '../../db/cluster/cluster-record.ts';
 import { type Database, openPool } from '../../db/postgres/pool.ts';
-import { describeDoubtfulSettings, type Environment, SettingsError, type SharedSettings } from '../settings/settings.ts';
+import {
+  describeDoubtfulSettings,
+  type Environment,
+  SettingsError,
+  type SharedSettings,
+} from '../settings/settings.ts';
 import { describeUnknownNames } from '../settings/unknown-names.ts';
 import { describeMember } from '../storage/membership.ts';
 import { ErrorLog } from '../telemetry/error-log.ts';
@@ -10,6 +15,7 @@ import { startTracing } from '../telemetry/tracing.ts';
 import { collectWhenIdle } from './garbage-collection.ts';
 import { preferThread } from './priority.ts';
 import { createDatabaseCheck } from './readiness.ts';
+import { requireDatabase, requireDataDir } from './start-faults.ts';
 
 /** @throws SettingsError, and Error if this process may not join the cluster of the database */
 export async function openProcess(name: 'api' | 'supervisor', settings: SharedSettings, env: Environment) {
@@ -39,6 +45,8 @@ export async function openProcess(name: 'api' | 'supervisor', settings: SharedSe
       return opened.close();
     },
   };
+  await requireDataDir(settings.DATA_DIR);
+  await requireDatabase(database.pool, 'DATABASE_URL');
   const member = await describeMember(database.pool, settings);
   await requireCluster(database.pool, member);
   await database.openKept();

@@ -5,6 +5,7 @@ import type { Duplex } from 'node:stream';
 import { PEER_DELIVERIES, PEER_HEADER, verifyRequest } from '../../service/cluster/peer-signature.ts';
 import { createServer } from '../../service/http/node-http.ts';
 import { ConnectionDrain } from '../../service/lifecycle/drain.ts';
+import { createListenFault } from '../../service/lifecycle/start-faults.ts';
 import type { OwnedJobs } from './owned-jobs.ts';
 import { ALIVE_PATH, JOB_PATH, NOT_OWNED } from './peer-requests.ts';
 
@@ -46,11 +47,14 @@ export class PeerServer {
     this.#server.on('upgrade', (request, socket, head) => this.#serveSocket(request, socket, head));
   }
 
-  /** @returns the address at which others reach it */
+  /** @returns the address at which others reach it @throws SettingsError */
   async listen(): Promise<string> {
     const { host, port } = this.#options;
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    this.#server.once('error', reject);
+    const address = { hostSetting: 'PEER_HOST', host, portSetting: 'PEER_PORT', port };
+    this.#server.once('error', (error: NodeJS.ErrnoException) =>
+      reject(createListenFault(address, error.code ?? error.message)),
+    );
     this.#server.listen({ host, port }, resolve);
     await promise;
     const { port: bound } = this.#server.address() as AddressInfo;

@@ -157,4 +157,18 @@ t.test('a failed start prints one sentence that names the setting', async (t) =>
   }
   const reads = { DATA_DIR, DATABASE_URL: url, READS_PER_MINUTE: '-1' };
   await t.rejects(forkProcess(t, API_MAIN, reads, 'SIGKILL'), { message: /did not start: READS_PER_MINUTE must be/ });
+  const refused: [Record<string, string>, RegExp][] = [
+    [
+      { DATABASE_URL: `postgres://user@localhost:${nobody}/database` },
+      /did not start: DATABASE_URL does not work: .*ECONNREFUSED/,
+    ],
+    [{ DATA_DIR: '/dev/null' }, /did not start: DATA_DIR \/dev\/null cannot be used \(ENOTDIR\): /],
+    [{ PORT: taken }, new RegExp(`did not start: PORT ${taken} is in use`)],
+    [
+      { HOST: '203.0.113.9' },
+      /did not start: HOST 203\.0\.113\.9 is not an address of this machine \(EADDRNOTAVAIL\)\./,
+    ],
+  ];
+  for (const [env, message] of refused)
+    await t.rejects(forkProcess(t, API_MAIN, { DATA_DIR, DATABASE_URL: url, ...env }, 'SIGKILL'), { message });
 });
