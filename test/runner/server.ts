@@ -6,6 +6,8 @@ import { startQueues } from '../../db/jobs/queues.ts';
 import { startEmbedded } from '../../db/postgres/embedded.ts';
 import { migrate } from '../../db/postgres/migrate.ts';
 import { openPool } from '../../db/postgres/pool.ts';
+import { maintainAudit } from '../../db/records/audit.ts';
+import { maintainLogs } from '../../db/records/logs.ts';
 import { chooseTemporaryFolder } from './temporary-folder.ts';
 
 /** Where `npm test` has its PostgreSQL. */
@@ -39,7 +41,7 @@ export async function startTestServer(): Promise<TestServer> {
   };
 }
 
-/** All tables, pg-boss's included: in an empty database each start of an API or a supervisor would create those first. */
+/** All tables, pg-boss's and the current partitions included: each start of an API or a supervisor would create what is missing. */
 async function fillTemplate(url: string): Promise<void> {
   await migrate(url);
   const onError = (error: Error): never => {
@@ -48,6 +50,8 @@ async function fillTemplate(url: string): Promise<void> {
   const database = openPool(url, { name: 'bulkhead-test-template', connections: 2, onError });
   const queues = await startQueues({ pool: database.pool, role: 'producer', onError });
   await queues.stop();
+  await maintainLogs(database.pool);
+  await maintainAudit(database.pool);
   await database.close();
 }
 

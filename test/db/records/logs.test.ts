@@ -61,8 +61,9 @@ t.test('hours are made ahead and dropped after a day, in many processes at once'
           WHERE i.inhparent = 'plugin_logs'::regclass ORDER BY 1`,
       )
     ).rows.map((row) => row.name);
+  const current = await hours();
   await Promise.all(Array.from({ length: 8 }, () => maintainLogs(pool, now - 30 * HOUR)));
-  const old = await hours();
+  const old = (await hours()).filter((name) => !current.includes(name));
   t.equal(old.length, 5, old.join());
   await insertLogs(pool, [line(1, { at: new Date(now - 30 * HOUR).toISOString() })]);
   t.same((await pageLogs(pool, { installationId: 'i1', limit: 1 })).items, [], 'it can no longer be read');

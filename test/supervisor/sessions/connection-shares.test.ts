@@ -11,8 +11,8 @@ import { asCommand, runCommand, startSupervisorFixture } from '../supervisor-fix
 
 const fixture = await startSupervisorFixture(t);
 const { pool } = fixture;
-/** The fixture's pool has ten connections: two are left to the service, and one account gets half of the others. */
-const OF_ONE = 4;
+/** The fixture's pool has six connections: one is left to the service, and one account gets half of the others, rounded up. */
+const OF_ONE = 3;
 const CALLS = 40;
 
 const outside = openPool(fixture.url, { name: 'outside', connections: 1, onError: () => undefined });
