@@ -3,6 +3,7 @@
 import type { Pool } from 'pg';
 import type { Runtime } from '../installations/installation-runtimes.ts';
 import { describeFailedUpdate, type FailedUpdate } from '../installations/installation-state.ts';
+import { BLOCKED_REASON_SQL } from '../installations/run-rule.ts';
 import { listRows } from '../postgres/rows.ts';
 import { estimatePercentiles } from './rollups.ts';
 
@@ -118,7 +119,7 @@ export const listDeadLetters = (pool: Pool, installationId: string | null, limit
     [installationId, limit],
   );
 
-interface WaitingQueue {
+export interface WaitingQueue {
   readonly queue: 'webhooks' | 'replies' | 'events';
   readonly installationId: string;
   readonly slug: string | null;
@@ -134,8 +135,11 @@ interface WaitingQueue {
   readonly attempts: number;
   readonly lastError: string | null;
   /** Why the head is not done. */
-  readonly heldBy: 'supervisor' | 'retry' | 'installation' | 'nobody';
-  /** The supervisor's address and process in PostgreSQL, the time of the next attempt, or the installation's status. */
+  readonly heldBy: 'supervisor' | 'operator' | 'installation' | 'retry' | 'owner' | 'handover' | 'nobody';
+  /**
+   * The supervisor that attempts it or will, the operator's reason, the installation's status or what its version lacks, or the
+   * time of the next attempt. Null: no supervisor owns the account, because its owner changes or none runs.
+   */
   readonly holder: string | null;
 }
 
@@ -147,6 +151,9 @@ const WAITING = `
   UNION ALL
   SELECT 'events', installation_id, NULL, account_id, id, occurred_at, id, attempts, last_error, next_attempt_at, claimed_by, false
     FROM events WHERE state = 'pending'`;
+
+/** Active, or about to receive its last event. */
+const IS_ACTIVE = `i.status IN ('ready', 'failed', 'uninstalling')`;
 
 /** Lists queues with waiting entries and what holds each, longest wait first. @param installationId null: all */
 export const listWaitingQueues = (pool: Pool, installationId: string | null, limit: number): Promise<WaitingQueue[]> =>
@@ -161,16 +168,27 @@ export const listWaitingQueues = (pool: Pool, installationId: string | null, lim
                               CASE WHEN set_aside THEN next_attempt_at END, at, place)
      SELECT h.queue, h.installation_id AS "installationId", p.slug, a.name AS account, c.name AS channel,
             h.set_aside AS "setAside", h.waiting, h.since, h.id AS "headId", h.attempts, h.last_error AS "lastError",
-            CASE WHEN s.id IS NOT NULL THEN 'supervisor' WHEN h.next_attempt_at = 'infinity' THEN 'installation'
-                 WHEN h.next_attempt_at > now() THEN 'retry' ELSE 'nobody' END AS "heldBy",
-            CASE WHEN s.id IS NOT NULL THEN concat('supervisor ', s.id, ' at ', s.address)
-                 WHEN h.next_attempt_at = 'infinity' THEN concat_ws(': ', i.status, i.status_reason)
-                 WHEN h.next_attempt_at > now()
-                   THEN to_char(h.next_attempt_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') END AS holder
+            held.by AS "heldBy",
+            CASE held.by
+                 WHEN 'operator' THEN held.reason
+                 WHEN 'installation' THEN
+                   CASE WHEN ${IS_ACTIVE} THEN coalesce(h.last_error, i.status) ELSE concat_ws(': ', i.status, i.status_reason) END
+                 WHEN 'retry' THEN to_char(h.next_attempt_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+                 WHEN 'supervisor' THEN concat('supervisor ', s.id, ' at ', s.address)
+                 WHEN 'owner' THEN concat('supervisor ', s.id, ' at ', s.address) END AS holder
        FROM heads h JOIN accounts a ON a.id = h.account_id LEFT JOIN installations i ON i.id = h.installation_id
        LEFT JOIN plugins p ON p.id = i.plugin_id LEFT JOIN channels c ON c.id = h.channel_id
-       LEFT JOIN shards o ON o.epoch = h.claimed_by
+       LEFT JOIN shards o ON o.id = account_shard(h.account_id)
        LEFT JOIN supervisors s ON s.id = o.owner AND s.expires_at > now()
+       CROSS JOIN LATERAL (
+         SELECT reason, CASE WHEN s.id IS NOT NULL AND o.epoch = h.claimed_by THEN 'supervisor'
+                     WHEN reason IS NOT NULL THEN 'operator'
+                     WHEN h.next_attempt_at = 'infinity' OR NOT ${IS_ACTIVE} THEN 'installation'
+                     WHEN h.next_attempt_at > now() THEN 'retry'
+                     WHEN s.id IS NOT NULL THEN 'owner'
+                     WHEN EXISTS (SELECT 1 FROM supervisors l WHERE l.expires_at > now()) THEN 'handover'
+                     ELSE 'nobody' END AS by
+           FROM (SELECT ${BLOCKED_REASON_SQL} AS reason) r) held
       ORDER BY h.since LIMIT $2`,
     [installationId, limit],
   );

@@ -6,7 +6,7 @@ import { BLOCKED_REASON_SQL } from '../../db/installations/run-rule.ts';
 import { notifyInstallationChanged, notifyRestartRequested } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { findRow } from '../../db/postgres/rows.ts';
-import { listFleet, listWaitingQueues } from '../../db/records/operator-overview.ts';
+import { listFleet, listWaitingQueues, type WaitingQueue } from '../../db/records/operator-overview.ts';
 import { formatTable, linesOption, type OperatorCommand, type ParsedArgs, readLines, readText } from './command.ts';
 
 const formatMegabytes = (bytes: unknown): string | null =>
@@ -42,11 +42,14 @@ export const fleet: OperatorCommand = {
   },
 };
 
-const holders: Readonly<Record<string, string>> = {
+const holders: Readonly<Record<WaitingQueue['heldBy'], string | null>> = {
   supervisor: 'running on',
+  operator: null,
+  installation: 'its installation:',
   retry: 'next attempt',
-  installation: 'its installation is',
-  nobody: 'no supervisor takes it: is one running?',
+  owner: 'waits for its turn on',
+  handover: 'its account moves to another supervisor',
+  nobody: 'no supervisor runs',
 };
 
 export const waiting: OperatorCommand = {

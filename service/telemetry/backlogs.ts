@@ -2,6 +2,9 @@
 
 import type { Pool } from 'pg';
 import type { Gauge } from 'prom-client';
+import { isQueuedSql } from '../../db/channels/delivery-queue.ts';
+import { BLOCKED_REASON_SQL } from '../../db/installations/run-rule.ts';
+import { withPendingSql } from '../../db/jobs/pending.ts';
 import { queues } from '../../db/jobs/queues.ts';
 import { listRows } from '../../db/postgres/rows.ts';
 import { within } from '../timing/within.ts';
@@ -27,30 +30,54 @@ const selectJobs = (name: string) => `SELECT '${name}' AS name, count(*)::int AS
     NULL::int AS dead
   FROM (SELECT greatest(created_on, start_after) AS at FROM pgboss.job
          WHERE name = '${name}' AND state < 'active' AND start_after <= now() LIMIT ${COUNT_MAX}) j`;
-/** @param waits further condition of waiting rows */
-const selectRows = (name: string, table: string, at: string, where: string, waits = '') => `
-  SELECT '${name}', count(*)::int, ${AGE_SQL},
-    (SELECT count(*)::int FROM (SELECT 1 FROM ${table} WHERE state = 'dead' ${where} LIMIT ${COUNT_MAX}) d)
-  FROM (SELECT ${at} AS at FROM ${table}
-         WHERE state = 'pending' AND next_attempt_at <> 'infinity' ${where} ${waits} LIMIT ${COUNT_MAX}) p`;
+const countDead = (table: string, where: string) =>
+  `(SELECT count(*)::int FROM (SELECT 1 FROM ${table} WHERE state = 'dead' ${where} LIMIT ${COUNT_MAX}) d)`;
+
+/** Condition: the installation may receive deliveries and events, also the last event before its removal. */
+const RECEIVES_SQL = `i.status IN ('ready', 'failed', 'uninstalling') AND ${BLOCKED_REASON_SQL} IS NULL`;
+// LIMIT makes each look-up one probe: a join would read all channels and installations.
+const SELECT_EVENTS = `(${withPendingSql('events', 'installation_id')}
+  SELECT 'events', count(*)::int, ${AGE_SQL}, ${countDead('events', '')}
+    FROM (SELECT e.at FROM wanted w
+            CROSS JOIN LATERAL (SELECT 1 FROM installations i JOIN plugins p ON p.id = i.plugin_id
+                                 WHERE i.id = w.id AND ${RECEIVES_SQL} LIMIT 1) receiver
+            CROSS JOIN LATERAL (SELECT e.occurred_at AS at FROM events e
+                                 WHERE e.installation_id = w.id AND e.state = 'pending' LIMIT ${COUNT_MAX}) e
+           LIMIT ${COUNT_MAX}) e)`;
+const selectDirection = (name: string, direction: string) => `
+  SELECT '${name}', count(*)::int, ${AGE_SQL}, ${countDead('deliveries', `AND direction = ${direction}`)}
+    FROM (SELECT d.at FROM receivers r
+            CROSS JOIN LATERAL (SELECT d.received_at AS at FROM deliveries d
+                                 WHERE ${isQueuedSql('d', 'r.id', direction, false)} LIMIT ${COUNT_MAX}) d
+           -- Where the version has no handler for them, the first one is held, and the others wait behind it.
+           WHERE NOT EXISTS (SELECT 1 FROM deliveries h
+                              WHERE h.installation_id = r.installation_id AND h.next_attempt_at = 'infinity'
+                                AND ${isQueuedSql('h', 'r.id', direction, false)})
+           LIMIT ${COUNT_MAX}) d`;
+const SELECT_DELIVERIES = `(${withPendingSql('deliveries', 'channel_id')},
+  receivers AS MATERIALIZED (
+    SELECT w.id, receiver.installation_id FROM wanted w
+     CROSS JOIN LATERAL (SELECT c.installation_id FROM channels c JOIN installations i ON i.id = c.installation_id
+                           JOIN plugins p ON p.id = i.plugin_id
+                          WHERE c.id = w.id AND ${RECEIVES_SQL} LIMIT 1) receiver)
+  ${selectDirection('webhooks', "'in'")} UNION ALL ${selectDirection('replies', "'out'")})`;
 
 const BACKLOGS = [
   // The jobs of this queue only trigger rows of the events table, which are counted below.
   ...Object.keys(queues)
     .filter((name) => name !== 'events')
     .map(selectJobs),
-  selectRows('events', 'events', 'occurred_at', ''),
-  selectRows('webhooks', 'deliveries', 'received_at', "AND direction = 'in'", 'AND NOT set_aside'),
-  selectRows('replies', 'deliveries', 'received_at', "AND direction = 'out'", 'AND NOT set_aside'),
+  SELECT_EVENTS,
+  SELECT_DELIVERIES,
 ].join(' UNION ALL ');
 
-/** Reads all backlogs. Work that waits for its user (a paused installation) or is set aside does not count. */
+/** Reads all backlogs. Work that is set aside, or whose installation may not run, does not count. */
 export const readBacklogs = (pool: Pool): Promise<Backlog[]> => listRows(pool, BACKLOGS);
 
 export const backlogMetrics = {
   bulkhead_queue_depth: {
     type: 'gauge',
-    help: `Waiting jobs, events and deliveries, by queue, without deliveries set aside and work of paused installations; at most ${COUNT_MAX} are counted.`,
+    help: `Waiting jobs, events and deliveries, by queue, without deliveries set aside and work whose installation may not run (paused, not configured, blocked, account suspended); at most ${COUNT_MAX} are counted.`,
     labels: ['queue'],
   },
   bulkhead_queue_age_seconds: { type: 'gauge', help: 'Age of the oldest waiting one, by queue.', labels: ['queue'] },

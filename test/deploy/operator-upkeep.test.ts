@@ -100,7 +100,15 @@ t.test('waiting names what holds each queue', async (t) => {
   const { queues } = await runOperator('waiting');
   const byChannel = Object.fromEntries(queues.map((queue: { channel: string }) => [queue.channel, queue]));
   t.match(byChannel, {
-    In: { queue: 'webhooks', waiting: 2, headId: 'free', heldBy: 'nobody', slug: 'inbox', account: 'ann' },
+    In: {
+      queue: 'webhooks',
+      waiting: 2,
+      headId: 'free',
+      heldBy: 'owner',
+      holder: /^supervisor \d+ at /,
+      slug: 'inbox',
+      account: 'ann',
+    },
     Busy: {
       waiting: 2,
       headId: 'busy',
@@ -108,7 +116,7 @@ t.test('waiting names what holds each queue', async (t) => {
       holder: /^supervisor \d+ at http:\/\/192\.0\.2\.1:4012$/,
     },
     Later: { waiting: 1, heldBy: 'retry', holder: '2100-01-01T00:00:00Z', attempts: 2, lastError: 'it said no' },
-    Paused: { waiting: 1, heldBy: 'installation', holder: 'ready' },
+    Paused: { waiting: 1, heldBy: 'installation', holder: 'it said no' },
     Aside: {
       queue: 'webhooks',
       setAside: true,
@@ -122,6 +130,18 @@ t.test('waiting names what holds each queue', async (t) => {
   t.match(stdout, /Busy .* running on supervisor \d+ at http:\/\/192\.0\.2\.1/);
   t.match(stdout, /Later .* next attempt 2100-01-01T00:00:00Z/);
   t.match(stdout, /webhooks, set aside .*Aside .* next attempt 2100-01-01T01:00:00Z/);
+  const readHeld = async () => (await operator(env, 'waiting', '--installation', 'i1')).stdout;
+  await pool.query("UPDATE supervisors SET expires_at = now() - interval '1 s'");
+  t.match(await readHeld(), / In .* no supervisor runs /);
+  await pool.query("UPDATE supervisors SET expires_at = now() + interval '1 h'");
+  await pool.query('UPDATE shards SET owner = NULL');
+  t.match(await readHeld(), / In .* its account moves to another supervisor /);
+  await pool.query("UPDATE installations SET status = 'paused', status_reason = 'too loud' WHERE id = 'i1'");
+  t.match(await readHeld(), / Later .* its installation: paused: too loud /);
+  await pool.query("UPDATE accounts SET suspended_reason = 'unpaid' WHERE id = 'a1'");
+  t.match(await readHeld(), / Later .* its account is suspended: unpaid /);
+  await pool.query("UPDATE plugins SET blocked_reason = 'spam'");
+  t.match(await readHeld(), / Later .* the operator blocked this plugin: spam /);
 });
 
 t.test('prune', async (t) => {

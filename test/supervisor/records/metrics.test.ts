@@ -1,6 +1,7 @@
 /** The metrics of plugins for operators and users: those of the process and each installation's rollups. */
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
+import { notifyDeliveriesSql } from '../../../db/postgres/notifications.ts';
 import { readHandlers, readPoints } from '../../../db/records/rollups.ts';
 import { supervisorMetrics } from '../../../supervisor/records/metric-table.ts';
 import { Rollups } from '../../../supervisor/records/rollups.ts';
@@ -79,8 +80,40 @@ t.test('waiting work and dead letters are counted in PostgreSQL', async (t) => {
   await insertEvent('waiting', running, "'pending', now() + interval '1 h', now() - interval '90 s'");
   // Events of a paused installation: the supervisor would queue those of a running one at once.
   await insertEvent('held', paused, "'pending', 'infinity', now() - interval '9 h'");
+  await insertEvent('held-behind', paused, "'pending', now(), now() - interval '9 h'");
+  const suspended = await fixture.withNewAccount().install({ code: BUSY, slug: 'suspended' });
+  const insertWebhooks = async (
+    { installationId, accountId }: typeof running,
+    nextAttempts: readonly string[],
+    attempts = 0,
+  ) => {
+    const channel = randomUUID();
+    await fixture.pool.query(
+      "INSERT INTO channels (id, installation_id, account_id, name, routing_id) VALUES ($1, $2, $3, 'In', $1)",
+      [channel, installationId, accountId],
+    );
+    await fixture.pool.query(
+      `WITH made AS (
+         INSERT INTO deliveries (id, channel_id, installation_id, account_id, routing_id, received_at, method, query,
+           headers, body, next_attempt_at, attempts)
+         SELECT gen_random_uuid()::text, $1, $2, $3, $1, now() - interval '9 h', 'POST', '', '[]', '', at, $5
+           FROM unnest($4::timestamptz[]) AS at RETURNING channel_id, account_id)
+       ${notifyDeliveriesSql('SELECT channel_id, account_id FROM made')}`,
+      [channel, installationId, accountId, nextAttempts, attempts],
+    );
+  };
+  const later = '2100-01-01T00:00:00Z';
+  await fixture.pool.query("UPDATE accounts SET suspended_reason = 'x' WHERE id = $1", [suspended.accountId]);
+  await insertWebhooks(suspended, [later, later, later]);
+  // Its version receives no webhooks.
+  await insertWebhooks(running, ['infinity', later, later]);
+  t.match(await scrape(fixture), 'bulkhead_deliveries_dead_total{queue="webhooks"} 0');
+  await insertWebhooks(running, ['now'], 100);
+  await eventually(async () => /bulkhead_deliveries_dead_total\{queue="webhooks"\} 1/.test(await scrape(fixture)));
   const text = await scrape(fixture);
   t.match(text, 'bulkhead_queue_depth{queue="events"} 1', 'not the one that waits for its user');
+  t.match(text, 'bulkhead_queue_depth{queue="webhooks"} 0', 'none that waits for the operator or for another version');
+  t.match(text, 'bulkhead_queue_age_seconds{queue="webhooks"} 0');
   t.match(text, 'bulkhead_dead_letters{queue="events"} 1');
   t.match(text, /bulkhead_queue_age_seconds\{queue="events"\} (9\d|1\d\d)/);
 });
