@@ -26,6 +26,12 @@ export const rows: Readonly<Record<string, readonly Panel[]>> = {
       queries: [['{{outcome}}', 'sum by (outcome) (rate(bulkhead_invocations_total[$__rate_interval]))']],
     },
     {
+      title: 'Answers of the session API by status',
+      what: '5xx: agents run without their plugins, or not at all.',
+      unit: 'reqps',
+      queries: [['{{status}}', 'sum by (status) (rate(bulkhead_session_request_seconds_count[$__rate_interval]))']],
+    },
+    {
       title: 'REST answers by status',
       what: 'Of the API.',
       unit: 'reqps',
@@ -77,6 +83,35 @@ export const rows: Readonly<Record<string, readonly Panel[]>> = {
       ],
     },
     {
+      title: 'Starts of processes (p99)',
+      what: 'From the request to the loaded bundle. A start counts into the first call.',
+      unit: 's',
+      queries: [
+        ['p99', 'histogram_quantile(0.99, sum by (le) (rate(bulkhead_child_start_seconds_bucket[$__rate_interval])))'],
+      ],
+    },
+    {
+      title: 'Busy processes and waiting starts',
+      what: 'busy: share of CHILDREN, by supervisor. From 1 on, starts wait.',
+      unit: 'short',
+      queries: [
+        ['busy {{instance}}', 'max by (instance) (bulkhead_children_busy_ratio)'],
+        ['waiting', 'sum(bulkhead_starts_waiting)'],
+      ],
+    },
+    {
+      title: 'Tokens of models by plugin',
+      what: 'Input and output of configured models, per second.',
+      unit: 'short',
+      queries: [['{{slug}}', 'topk(10, sum by (slug) (rate(bulkhead_model_tokens_total[$__rate_interval])))']],
+    },
+    {
+      title: 'Cost of models by plugin',
+      what: 'In the last 24 hours, by the configured prices.',
+      unit: 'short',
+      queries: [['{{slug}}', 'topk(10, sum by (slug) (increase(bulkhead_model_cost_total[24h])))']],
+    },
+    {
       title: 'Denied host calls by plugin',
       what: 'Host calls without a declared capability, or beyond a quota.',
       unit: 'reqps',
@@ -125,8 +160,38 @@ export const rows: Readonly<Record<string, readonly Panel[]>> = {
       kind: 'stat',
       queries: [['{{instance}}', 'max by (instance) (bulkhead_spool_bytes)']],
     },
+    {
+      title: 'Webhooks kept in files',
+      what: 'Accepted and not delivered: refused by the database, or damaged on the disk. Should be 0.',
+      unit: 'short',
+      kind: 'stat',
+      queries: [['{{kind}}', 'sum by (kind) (bulkhead_spool_kept_files)']],
+    },
   ],
   Service: [
+    {
+      title: 'Failed checks of /readyz',
+      what: 'Processes that fail each check. Should be 0.',
+      unit: 'short',
+      queries: [['{{job}} {{check}}', 'count by (job, check) (bulkhead_ready) - sum by (job, check) (bulkhead_ready)']],
+    },
+    {
+      title: 'Sandbox',
+      what: 'Supervisors by the state of their sandbox. Other than full: other people’s plugins do not run.',
+      unit: 'short',
+      queries: [['{{state}} {{limiter}}', 'sum by (state, limiter) (bulkhead_sandbox)']],
+    },
+    {
+      title: 'Free space of DATA_DIR',
+      what: 'Share of its file system. Below 0.1 an alert fires.',
+      unit: 'percentunit',
+      queries: [
+        [
+          '{{job}} {{instance}}',
+          'min by (job, instance) (bulkhead_data_dir_free_bytes / bulkhead_data_dir_size_bytes)',
+        ],
+      ],
+    },
     {
       title: 'Event loop (p99)',
       what: 'Delay of all work in each process.',

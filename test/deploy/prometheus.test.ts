@@ -100,7 +100,7 @@ t.test('dashboard and alerts', { skip: whyMissing('prometheus') }, async (t) => 
   t.notOk((await answered('status=~"5.."')) > 0, 'no fault of ours');
   const publish = await figure('bulkhead_http_request_seconds_sum{route=~".*/versions",status="201"}');
   t.ok(publish > 0.01 && publish < 60, `the publish took ${publish} s`);
-  for (const idle of ['bundler_busy', 'bundler_queue', 'webhooks_waiting', 'spool_bytes'])
+  for (const idle of ['bundler_busy', 'bundler_queue', 'webhooks_waiting', 'spool_bytes', 'spool_kept_files'])
     t.equal(await figure(`bulkhead_${idle}`), 0, `${idle}: at rest`);
   const connections = await figure('bulkhead_database_connections{job="bulkhead-api"}');
   t.ok(connections >= 1 && connections <= 20, `${connections} connections`);
@@ -112,7 +112,7 @@ t.test('dashboard and alerts', { skip: whyMissing('prometheus') }, async (t) => 
       await provoke();
       return (await listFiring()).includes(name);
     });
-  const broken = ['WebhooksFailing', 'SessionsFailing', 'DiskFilling', 'TargetMissing', 'ProcessDown'];
+  const broken = ['WebhooksFailing', 'SessionsFailing', 'DiskFilling', 'TargetMissing', 'ProcessDown', 'NotReady'];
   const before = await listFiring();
   t.notOk(broken.some((name) => before.includes(`Bulkhead${name}`)));
   if (disk !== null) {
@@ -125,6 +125,7 @@ t.test('dashboard and alerts', { skip: whyMissing('prometheus') }, async (t) => 
   await pool.query(
     'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()',
   );
+  t.ok(await fires('BulkheadNotReady'), 'no process is ready, also without a request');
   const webhook = () =>
     fetch(`${service.url}/webhook/plugin/${'a'.repeat(22)}`, {
       method: 'POST',
