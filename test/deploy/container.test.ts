@@ -54,6 +54,7 @@ interface Service {
   readonly environment?: Readonly<Record<string, string>>;
   readonly image?: string;
   readonly depends_on?: readonly string[] | Readonly<Record<string, unknown>>;
+  readonly ports?: readonly string[];
   readonly volumes?: readonly string[];
   readonly stop_grace_period?: string;
   readonly logging?: { readonly driver: string };
@@ -68,6 +69,8 @@ t.test('compose names settings, scripts, files and services that are there', asy
   for (const [name, service] of Object.entries(services)) {
     t.match(service.image, /^(bulkhead|\S+:v?[\d.]+\S*)$/, `${name}: a fixed version`);
     const isOurs = service.image === 'bulkhead';
+    for (const port of isOurs ? [] : (service.ports ?? []))
+      t.match(port, /^127\.0\.0\.1:/, `${name}: for operators only`);
     const script = isOurs && service.command?.[1];
     if (script) t.ok(existsSync(join(ROOT, script)), `${name}: ${script}`);
     if (isOurs)
@@ -77,6 +80,8 @@ t.test('compose names settings, scripts, files and services that are there', asy
       t.ok(Object.hasOwn(settings, variable), `${name}: ${variable} is a setting`);
     const needs = Array.isArray(service.depends_on) ? service.depends_on : Object.keys(service.depends_on ?? {});
     for (const need of needs) t.ok(Object.hasOwn(services, need), `${name} needs ${need}`);
+    const passwords = Object.entries(service.environment ?? {}).filter(([variable]) => variable.endsWith('PASSWORD'));
+    for (const [variable, value] of passwords) t.match(value, /\$\{\w+:\?/, `${name}: ${variable} has no default`);
     for (const volume of service.volumes ?? []) {
       const [from = ''] = volume.split(':');
       t.ok(
