@@ -1,10 +1,17 @@
 #!/bin/sh
-# Runs after `npm ci`: removes the files of packages that nothing loads, 200 of 640 MB.
+# Runs after `npm ci`: adds links that packages cannot contain, and removes files that nothing loads, 200 of 640 MB.
 set -e
 cd "$(dirname "$0")/.."
 # `npm install --package-lock-only` runs this without any packages.
 [ -d node_modules ] || exit 0
 cd node_modules
+
+# Links between libraries of PostgreSQL. npm may not run the package's own script, and the user who starts the service may not
+# be allowed to write here.
+for package in @embedded-postgres/*/; do
+  [ -f "$package/scripts/hydrate-symlinks.js" ] || continue
+  (cd "$package" && node scripts/hydrate-symlinks.js)
+done
 
 # Headers for building native modules.
 rm -rf node-linux-*/include

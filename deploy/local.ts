@@ -35,6 +35,8 @@ import { ServiceProcess } from './service-process.ts';
 const LOCAL_USER = 'local';
 /** On Ctrl-C, npm sends the terminal's signal again. A second signal within this time is npm's. Milliseconds. */
 const ECHO_MS = 1_000;
+/** Longest part of the output of a failed build that is printed. Characters. */
+const PROBLEM_MAX_CHARS = 500;
 /** Interval between two checks that npm still runs. Milliseconds. */
 const PARENT_POLL_MS = 500;
 
@@ -144,8 +146,13 @@ async function buildSite(name: string, builder: string): Promise<void> {
   } catch (error) {
     // Ctrl-C ends the builds, too.
     if (stopping !== undefined) return;
-    const problem = (error as { stderr?: string }).stderr?.trim() || String(error);
-    printLine(`${name} could not be built, so an older one or none is served: ${problem.slice(-500)}`);
+    const output = (error as { stderr?: string }).stderr?.trim() || String(error);
+    // One line instead of the stack.
+    const problem = /^\w*Error: .*$/m.exec(output)?.[0] ?? output.slice(-PROBLEM_MAX_CHARS);
+    const remedy = /\b(EACCES|EROFS|EPERM)\b/.test(problem)
+      ? `. Run sh deploy/node.sh ${builder} as the owner of this folder`
+      : '';
+    printLine(`${name} could not be built, so an older one or none is served: ${problem}${remedy}`);
   }
 }
 

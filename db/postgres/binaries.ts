@@ -33,14 +33,17 @@ export async function findBinaries(): Promise<PostgresBinaries> {
   return { initdb: join(folder, 'native', 'bin', 'initdb'), postgres, major };
 }
 
-/** npm packages cannot contain symlinks. The package's install script creates them, unless npm runs without scripts. */
+/** npm packages cannot contain symlinks. `deploy/after-install.sh` creates them, unless npm runs without scripts. */
 async function restoreSymlinks(folder: string): Promise<void> {
   const list = join(folder, 'native', 'pg-symlinks.json');
   if (!existsSync(list)) return;
   for (const { source, target } of symlinkList.parse(JSON.parse(await readFile(list, 'utf8')))) {
     if (existsSync(join(folder, target))) continue;
     await symlink(relative(dirname(target), source), join(folder, target)).catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EEXIST') throw error;
+      if (error.code === 'EEXIST') return;
+      throw new Error(
+        `PostgreSQL in ${folder} lacks the link ${target}, and this user cannot add it (${error.code}). Run npm ci as the owner of the folder, or set DATABASE_URL.`,
+      );
     });
   }
 }
