@@ -7,6 +7,8 @@ import type { components } from './schema.d.ts';
 export type Installation = components['schemas']['Installation'];
 /** Refresh interval, milliseconds. */
 export const FOLLOW_MS = 2_500;
+/** Where only waiting updates are shown, which are rare. Milliseconds. */
+const UPDATES_MS = 60_000;
 /** Above the default quota of an account. */
 const ALL = 1_000;
 
@@ -22,12 +24,12 @@ export async function readInstallations(): Promise<Installation[]> {
   return items;
 }
 
-/** @param isFollowed whether the page shows them, so that they are read again and again */
+/** @param isFollowed whether the page shows their states, which change often */
 export const useInstallations = ({ isFollowed = true } = {}) =>
   useQuery({
     queryKey: ['installations'],
     queryFn: readInstallations,
-    refetchInterval: isFollowed && FOLLOW_MS,
+    refetchInterval: isFollowed ? FOLLOW_MS : UPDATES_MS,
   });
 
 /** Reads a catalog entry. @param since part of the query key: a change reads the entry again */

@@ -109,7 +109,8 @@ t.test('a page about something that is gone says so, and asks no more', async (t
     // This page reads its list as often as the other one did.
     await list.goto(`${service.url}/installations`);
     for (let reads = 0; reads < 3; reads += 1) await list.waitForResponse(/\/api\/installations/);
-    t.same(requests, [], `${path}: no request while a page that follows something sends three`);
+    const asked = requests.filter((url) => url.includes(path.slice(path.lastIndexOf('/'))));
+    t.same(asked, [], `${path}: no request while a page that follows something sends three`);
   }
   await context.close();
   await service.call('DELETE', `/api/plugins/${plugin}/listing`);
