@@ -68,6 +68,7 @@ const TOGETHER: readonly (readonly string[])[] = [
     'test/console/parity.test.ts',
     'test/console/oidc.test.ts',
     'test/console/built-folder.test.ts',
+    'test/console/outage-and-focus.test.ts',
   ],
   [
     'test/supervisor/host/http-attacks.test.ts',
@@ -123,6 +124,7 @@ const TOGETHER: readonly (readonly string[])[] = [
     'test/corpora/foreign-lists.test.ts',
     'test/corpora/semver.test.ts',
     'test/corpora/yaml.test.ts',
+    'test/bench/cleanup.test.ts',
     'test/corpora/test262/test262.test.ts',
   ],
   // Two of them install the packages of an object store.
