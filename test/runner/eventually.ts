@@ -4,7 +4,7 @@
 const PATIENCE_MS = 90_000;
 
 /** Between two looks, milliseconds: a tenth of the time waited so far, because most looks are a query. */
-const LOOK_MS = { min: 20, max: 60 };
+const LOOK_MS = { min: 20, max: 200 };
 
 type Found<T> = T | null | undefined | false;
 
