@@ -56,6 +56,17 @@ export async function requireCluster(pool: Pool, member: Member): Promise<void> 
   await adoptKeyFiles(member);
 }
 
+/** Says why `requireCluster` refuses this process. Null: it does not. */
+export async function findClusterMismatch(pool: Pool, member: Member): Promise<string | null> {
+  try {
+    await requireCluster(pool, member);
+    return null;
+  } catch (error) {
+    if (!(error instanceof ClusterMismatchError)) throw error;
+    return error.message.replace(` ${ACCEPT}`, '');
+  }
+}
+
 function requireClusterKey(row: ClusterRow | null, fingerprint: string | null): void {
   const expected = row?.keyFingerprint ?? null;
   if (expected === null || expected === fingerprint) return;

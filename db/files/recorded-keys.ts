@@ -77,6 +77,13 @@ export async function adoptKeyFiles({ keys, keyFiles }: KeyPlaces): Promise<void
     for (const [id, content] of await keyFiles.list(purpose)) await keys.add(purpose, id, content);
 }
 
+/** How many secrets none of these keys opens. */
+export async function countLostSecrets(pool: Pool, keys: KeyStore): Promise<number> {
+  const known = [...(await keys.list('secrets')).keys()];
+  const sql = 'SELECT count(*)::int FROM sealed_values WHERE NOT key_id = ANY ($1)';
+  return (await findValue<number>(pool, sql, [known])) ?? 0;
+}
+
 /**
  * Makes the keys of this process those of this database. Secrets sealed with lost keys stay: they open again when the key's file
  * comes back.

@@ -12,6 +12,8 @@ interface Option {
   readonly type: 'string' | 'boolean';
   /** Shown in the usage after the option's name. */
   readonly value?: string;
+  /** Its values, if others match nothing. */
+  readonly choices?: readonly string[];
   readonly doc: string;
 }
 export interface ParsedArgs {

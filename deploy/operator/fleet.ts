@@ -1,13 +1,17 @@
 /** Operator commands that list processes and installations, and restart an installation. */
 
 import { recordAction } from '../../db/accounts/operator-actions.ts';
-import { describeInstallation } from '../../db/installations/installation-state.ts';
+import type { RuntimeState } from '../../db/installations/installation-runtimes.ts';
+import { describeInstallation, type InstallationStatus } from '../../db/installations/installation-state.ts';
 import { BLOCKED_REASON_SQL } from '../../db/installations/run-rule.ts';
 import { notifyInstallationChanged, notifyRestartRequested } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { findRow } from '../../db/postgres/rows.ts';
 import { listFleet, listWaitingQueues, type WaitingQueue } from '../../db/records/operator-overview.ts';
 import { formatTable, linesOption, type OperatorCommand, type ParsedArgs, readLines, readText } from './command.ts';
+
+const STATES: readonly RuntimeState[] = ['starting', 'running', 'draining', 'backoff', 'failed', 'stopped'];
+const STATUSES: readonly InstallationStatus[] = ['ready', 'needs_configuration', 'paused', 'failed', 'uninstalling'];
 
 const formatMegabytes = (bytes: unknown): string | null =>
   bytes === null ? null : `${Math.round(Number(bytes) / 1e6)} MB`;
@@ -19,13 +23,15 @@ export const fleet: OperatorCommand = {
     state: {
       type: 'string',
       value: 'state',
-      doc: 'starting, running, draining, backoff, failed or stopped; by default all except stopped, and failed updates',
+      choices: STATES,
+      doc: `${STATES.join(', ')}; by default all except stopped, and failed updates`,
     },
     limit: linesOption,
   },
   async run(args, context) {
     const { pool } = await context.database();
-    const rows = await listFleet(pool, readText(args, 'state'), readLines(args));
+    const state = readText(args, 'state');
+    const rows = await listFleet(pool, state, readLines(args));
     const lines = rows.map((row) => ({
       INSTALLATION: row.installationId,
       PLUGIN: row.slug,
@@ -38,7 +44,8 @@ export const fleet: OperatorCommand = {
       'LAST EXIT': row.lastExit?.reason,
       'FAILED UPDATE': row.failedUpdate,
     }));
-    return { sentence: formatTable(lines, 'No plugin process runs.'), fields: { children: rows } };
+    const none = state === null ? 'No plugin process runs.' : `No plugin process is in the state ${state}.`;
+    return { sentence: formatTable(lines, none), fields: { children: rows } };
   },
 };
 
@@ -80,7 +87,7 @@ export const installations: OperatorCommand = {
   options: {
     plugin: { type: 'string', value: 'slug', doc: 'of one plugin' },
     user: { type: 'string', value: 'user', doc: 'of one account' },
-    status: { type: 'string', value: 'status', doc: 'ready, needs_configuration, paused, failed or uninstalling' },
+    status: { type: 'string', value: 'status', choices: STATUSES, doc: STATUSES.join(', ') },
     limit: linesOption,
   },
   async run(args, context) {

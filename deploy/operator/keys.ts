@@ -1,16 +1,20 @@
 /** Operator commands for keys: those that sign tokens, those that seal secrets, and the cluster key that seals both. */
+
+import type { Pool } from 'pg';
 import { recordAction } from '../../db/accounts/operator-actions.ts';
-import { acceptMember, requireCluster } from '../../db/cluster/cluster-record.ts';
+import { acceptMember, findClusterMismatch, type Member, requireCluster } from '../../db/cluster/cluster-record.ts';
+import { excludeProcesses } from '../../db/cluster/running-processes.ts';
 import { rotateKey as rotate } from '../../db/files/key-rotation.ts';
-import { recordKeys } from '../../db/files/recorded-keys.ts';
+import { countLostSecrets, recordKeys } from '../../db/files/recorded-keys.ts';
 import { changeClusterKey as sealAnew } from '../../db/files/sealed-keys.ts';
 import { openSecretKeys } from '../../db/files/secrets.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { addSigningKey, openIssuer } from '../../service/identity/tokens.ts';
+import type { SharedSettings } from '../../service/settings/settings.ts';
 import { openConfiguredBlobs } from '../../service/storage/blob-stores.ts';
 import { decodeKey, openConfiguredKeys, readClusterKey, readKeyFile } from '../../service/storage/cluster-key.ts';
 import { describeMember } from '../../service/storage/membership.ts';
-import type { OperatorCommand } from './command.ts';
+import type { OperatorCommand, Outcome } from './command.ts';
 
 export const rotateKey: OperatorCommand = {
   subjects: [],
@@ -70,20 +74,45 @@ export const changeClusterKey: OperatorCommand = {
 
 export const acceptDataDir: OperatorCommand = {
   subjects: [],
-  doc: 'make DATA_DIR the folder of this database after its keys were lost; the service refuses to start before',
-  async run(_args, { settings, migratedDatabase }) {
-    const { DATA_DIR, OIDC_ISSUER } = settings;
+  doc: 'make DATA_DIR the folder of this database after its keys were lost, while the service is stopped',
+  options: { yes: { type: 'boolean', doc: 'do it; without it, only print what would be lost' } },
+  async run({ options }, { settings, migratedDatabase }) {
     const { pool } = await migratedDatabase();
-    // Creates what a first start would create: the service refuses to start while it is missing.
-    await openConfiguredBlobs(pool, settings);
     const member = await describeMember(pool, settings);
-    await openSecretKeys(DATA_DIR, member.keys);
-    if (OIDC_ISSUER === undefined) await openIssuer(DATA_DIR, member.keys);
-    const lostSecrets = await acceptMember(pool, member);
-    await inTransaction(pool, (tx) => recordAction(tx, { action: 'accept-data-dir', subject: DATA_DIR }));
-    return {
-      sentence: `${DATA_DIR} belongs to this database now. ${lostSecrets} secrets cannot be opened without their lost keys: their users must enter them again. Tokens that a lost key signed are no longer valid.`,
-      fields: { dataDir: DATA_DIR, lostSecrets },
-    };
+    const mismatch = await findClusterMismatch(pool, member);
+    if (mismatch === null) {
+      const sentence = `DATA_DIR ${settings.DATA_DIR} fits this database. There is nothing to accept, and nothing was changed.`;
+      return { sentence, fields: { dataDir: settings.DATA_DIR, lostSecrets: 0 } };
+    }
+    if (options.yes !== true) {
+      const lost = await countLostSecrets(pool, member.keys);
+      throw new Error(
+        `${mismatch}. If the right one is lost for good, repeat accept-data-dir with --yes: ${lost} secrets can then not be opened, and tokens that a lost key signed are no longer valid. Nothing was changed.`,
+      );
+    }
+    const release = await excludeProcesses(pool);
+    if (release === null)
+      throw new Error(
+        'An API or a supervisor runs on this database, or was killed seconds ago, so its keys are not lost: set DATA_DIR to its folder. If it is meant, stop the service on all machines, then run this again.',
+      );
+    try {
+      return await accept(pool, settings, member);
+    } finally {
+      await release();
+    }
   },
 };
+
+async function accept(pool: Pool, settings: SharedSettings, member: Member): Promise<Outcome> {
+  const { DATA_DIR, OIDC_ISSUER } = settings;
+  // Creates what a first start would create: the service refuses to start while it is missing.
+  await openConfiguredBlobs(pool, settings);
+  await openSecretKeys(DATA_DIR, member.keys);
+  if (OIDC_ISSUER === undefined) await openIssuer(DATA_DIR, member.keys);
+  const lostSecrets = await acceptMember(pool, member);
+  await inTransaction(pool, (tx) => recordAction(tx, { action: 'accept-data-dir', subject: DATA_DIR }));
+  return {
+    sentence: `${DATA_DIR} belongs to this database now. ${lostSecrets} secrets cannot be opened without their lost keys: their users must enter them again. Tokens that a lost key signed are no longer valid.`,
+    fields: { dataDir: DATA_DIR, lostSecrets },
+  };
+}

@@ -128,6 +128,11 @@ function readArgs(name: string, { subjects, options = {} }: OperatorCommand, wor
   if (parsed.positionals.some((subject) => !isStorable(subject) || subject === '')) {
     throw new Error('The name contains characters that are not allowed.');
   }
+  for (const [option, { choices }] of Object.entries(options)) {
+    const value = parsed.values[option];
+    if (choices !== undefined && typeof value === 'string' && !choices.includes(value))
+      throw new UsageError(`--${option} must be one of ${choices.join(', ')}.`);
+  }
   return { subjects: parsed.positionals, options: parsed.values };
 }
 
@@ -206,7 +211,7 @@ ${lines.join('\n')}
 ${explained('--json', 'print the result or error as one line of JSON, without progress')}
 ${explained('--help', 'print this text, or the options of a command')}
 
-restore and move-blobs require a stopped service; all other commands run beside it, too. Exit code 0: done;
+restore, move-blobs and accept-data-dir require a stopped service; all other commands run beside it, too. Exit code 0: done;
 1: failed, and standard error has the reason; 2: wrong command line.`;
 }
 

@@ -302,13 +302,20 @@ t.test('lost keys are accepted, and secrets open again when their key comes back
   const lost = await readFile(join(secretsFolder(DATA_DIR), name));
   await rm(join(DATA_DIR, 'keys'), { recursive: true });
   const lostEnv = { ...env, DATA_DIR };
+  t.match(await operator(env, 'accept-data-dir', '--yes'), { code: 0, stdout: /There is nothing to accept/ });
   t.match(await operator(lostEnv, 'accept-data-dir'), {
+    code: 1,
+    stderr: /^DATA_DIR \S+ lacks keys .* with --yes: 1 secrets can then not be opened, .* Nothing was changed\.$/m,
+  });
+  t.match(await operator(lostEnv, 'accept-data-dir', '--yes'), {
     code: 0,
     stdout: /belongs to this database now\. 1 secrets cannot be opened/,
   });
   const again = await startApiAlone(t, { DATABASE_URL, DATA_DIR });
   t.match(await again.call('GET', '/api/me'), { status: 200 });
   t.match(await again.call('GET', '/api/me', undefined, service.token), { status: 401 });
+  const wrong = { ...env, DATA_DIR: await temporaryFolder(t) };
+  t.match(await operator(wrong, 'accept-data-dir', '--yes'), { code: 1, stderr: /^An API or a supervisor runs / });
   await writeFile(join(secretsFolder(DATA_DIR), name), lost);
   await t.resolves(compareWithCluster(lostEnv), 'a start with it is not refused');
   t.match(await operator(lostEnv, 'rotate-key'), { code: 0, stdout: /encrypted 1 secrets with it/ });

@@ -124,6 +124,8 @@ t.test('errors are printed as a sentence, or as JSON with --json', async (t) => 
     [['unblock', 'spy'], /No plugin has the slug “spy”/, 1],
     [['block', 'spy', '--reason', 'x', '--json'], /^\{"error":"No plugin has the slug “spy”."\}\n$/, 1],
     [['verify', 'a', '--loud'], /--loud/, 2],
+    [['fleet', '--state', 'bogus'], /--state must be one of starting, running, /, 2],
+    [['installations', '--status', 'bogus'], /--status must be one of ready, needs_configuration, /, 2],
     [['restart', 'nothing'], /No installation has the id “nothing”/, 1],
     [['replay'], /ids, --installation or --all/, 2],
     [['replay', 'nothing'], /No finished delivery or event/, 1],
