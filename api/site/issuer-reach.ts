@@ -23,7 +23,8 @@ export function watchIssuer(issuer: string, onError: (error: Error) => void): ()
       const { token_endpoint } = await discoverIssuer(issuer, discovery);
       found = [own, new URL(token_endpoint).origin];
     } catch (error) {
-      onError(error instanceof Error ? error : new Error(String(error)));
+      const reason = error instanceof Error ? error.message : String(error);
+      onError(new Error(`OIDC_ISSUER ${issuer} does not give its configuration: ${reason}`, { cause: error }));
     } finally {
       isAsking = false;
     }

@@ -36,6 +36,8 @@ export function describeUnknownNames(env: Environment, file: Environment = readE
 }
 
 function findNearSetting(name: string): string | null {
+  // No setting has a digit, and those of one of several machines do: `API_1_OPS_PORT` is HAProxy's.
+  if (/\d/.test(name)) return null;
   const upper = name.toUpperCase();
   return findNearName(upper, LONG_NAMES, LONG_EDITS_MAX) ?? findNearName(upper, SHORT_NAMES, SHORT_EDITS_MAX);
 }

@@ -1,4 +1,6 @@
+import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { parseEnv } from 'node:util';
 import t from 'tap';
 import {
   describeDoubtfulSettings,
@@ -100,5 +102,7 @@ t.test('misspelt names are reported: those of the environment if they are nearly
     'port in .env is not a setting and has no effect. Did you mean PORT?',
     'ACME_KEY in .env is not a setting and has no effect. docs/settings.md lists the settings.',
   ]);
+  const machine = parseEnv(readFileSync(new URL('../../deploy/ha/machine.env.example', import.meta.url), 'utf8'));
+  t.same(describeUnknownNames(machine, {}), [], 'of the other services of a machine');
   t.same(describeUnknownNames({ ACME_KEY: 'x', MODELS_FILE: 'models.json' }, { ACME_KEY: 'x' }), []);
 });
