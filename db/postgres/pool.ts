@@ -185,7 +185,8 @@ export function openPool(url: string, options: PoolOptions): Database {
     sessionUrl === undefined
       ? new SharedPool({ ...session, min, max, Client: PooledClient })
       : new PoolBehindPooler({ ...common, connectionString: url, min, max, Client: UnnamingClient });
-  pool.on('error', options.onError);
+  // The pool also passes the connection.
+  pool.on('error', (error) => options.onError(error));
   // The pool listens to idle connections only. Without this listener, a checked-out connection that is lost between two
   // queries would end the process; with it, the next query rejects.
   pool.on('connect', (client) => client.on('error', () => undefined));
