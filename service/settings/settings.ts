@@ -109,7 +109,7 @@ export const sharedSettings = {
     .prefault('.bulkhead')
     .describe('Folder of all state on disk: embedded PostgreSQL, keys, blobs.'),
   DATABASE_URL: databaseAddress.describe(
-    'Address of a PostgreSQL server, version 15 or newer. Empty: npm start runs an embedded PostgreSQL with its data in DATA_DIR.',
+    'Address of a PostgreSQL server, version 15 or newer. With TLS: ?sslmode=verify-full at its end (docs/operating.md). Empty: npm start runs an embedded PostgreSQL with its data in DATA_DIR.',
   ),
   DATABASE_SESSION_URL: databaseAddress.describe(
     'Address of PostgreSQL itself when DATABASE_URL is that of a pooler in transaction mode, such as pgbouncer: for notifications, migrations, backups and commands. Empty: DATABASE_URL.',
@@ -180,7 +180,9 @@ export const sharedSettings = {
     'Requests of one address without a valid token, in each process.',
     'a minute',
   ),
-  OIDC_ISSUER: webAddress('OpenID Connect issuer whose tokens are accepted instead of those that Bulkhead signs.'),
+  OIDC_ISSUER: webAddress(
+    'OpenID Connect issuer whose tokens are accepted instead of those that Bulkhead signs. One that does not answer stops no start: the log names it.',
+  ),
   OIDC_AUDIENCE: optionalText('Audience of the issuer’s tokens. Required with OIDC_ISSUER.'),
   OIDC_CLIENT_ID: optionalText(
     'Client id with which the console signs in (code flow with PKCE). Empty: OIDC_AUDIENCE.',
