@@ -69,7 +69,7 @@ t.test('a suspended account’s children end at once; webhooks wait and arrive a
   t.match(refused, { status: 403, body: { code: 'account_suspended', detail: /: it sends spam$/ } });
   t.equal((await readInstallation(otherSession, 'others', 'bob')).status, 200, 'what it published runs for others');
   const [id = ''] = await deliver(fixture, made, channel, ['hello']);
-  await eventually(async () => /is blocked/.test((await rowOf(fixture, id)).last_error ?? ''));
+  await eventually(async () => (await rowOf(fixture, id)).last_error === 'its account is suspended: it sends spam');
   t.equal((await rowOf(fixture, id)).state, 'pending');
   t.equal(fixture.supervisor.fleet.getPid(made.installationId), null);
   await fixture.supervisor.logs.flush();
