@@ -4,7 +4,7 @@ import { useEffect, useRef } from 'react';
 import type { TextFile } from '../authoring/package-files.ts';
 import { getFile, getModel, markFaults, readErrors, syncModels } from './editor-models.ts';
 import type { Fault, Place } from './faults.ts';
-import { editor, KeyCode, KeyMod } from './monaco.ts';
+import { editor, KeyCode } from './monaco.ts';
 import { recheckFiles } from './typescript.ts';
 
 /** Escape leaves the editor only if there is no widget for it to close. */
@@ -57,7 +57,6 @@ interface CodeEditorProps {
   readonly onText: (path: string, contentText: string) => void;
   /** Called with the errors that the compiler found in all files. */
   readonly onErrors: (errors: readonly Fault[]) => void;
-  readonly onSave: () => void;
   /** Moves the focus out of the editor, in which Tab indents. */
   readonly onLeave: () => void;
 }
@@ -80,7 +79,6 @@ export function CodeEditor({ files, path, faults, place, ...handlers }: CodeEdit
       clearTimeout(settling);
       settling = setTimeout(() => latest.current.onErrors(readErrors()), MARKERS_SETTLE_MS);
     });
-    made.addCommand(KeyMod.CtrlCmd | KeyCode.KeyS, () => latest.current.onSave());
     made.addCommand(KeyCode.Escape, () => latest.current.onLeave(), NO_WIDGET_OPEN);
     shown.current = made;
     // The font may load after the editor, which computes pointer positions from character widths.

@@ -1,5 +1,6 @@
 /** Edits the files of a package, saves them as a draft and publishes them. */
 import { Alert, Button, Group, Skeleton, Stack, Text } from '@mantine/core';
+import { useHotkeys } from '@mantine/hooks';
 import {
   lazy,
   type ReactNode,
@@ -19,7 +20,7 @@ import { UnsavedGuard } from '../shell/unsaved-guard.tsx';
 import { CompilerErrors } from './compiler-errors.tsx';
 import { type Fault, getFaults, type Place } from './faults.ts';
 import { FileTabs } from './file-tabs.tsx';
-import { forgetFiles, readKeptFiles } from './kept-files.ts';
+import { forgetFiles, type OpenCopy, openCopy } from './kept-files.ts';
 import { useKeptFiles } from './use-kept-files.ts';
 
 const CodeEditor = lazy(() => import('./code-editor.tsx').then(({ CodeEditor }) => ({ default: CodeEditor })));
@@ -36,16 +37,26 @@ interface FilesEditorProps {
 
 /** Starts with the unsaved files that this browser kept, if there are any. */
 export function FilesEditor({ pluginId, given, draftSha256 }: FilesEditorProps) {
-  const [kept, setKept] = useState(() => readKeptFiles(pluginId));
+  const [copy, setCopy] = useState<OpenCopy | null>(null);
+  useEffect(() => {
+    const closing = new AbortController();
+    void openCopy(pluginId, closing.signal).then((opened) => {
+      if (!closing.signal.aborted) setCopy(opened);
+    });
+    return () => closing.abort();
+  }, [pluginId]);
+  if (copy === null) return <Skeleton height={420} aria-label="Loading the editor" />;
+  const { key, kept } = copy;
   const discard = () => {
-    forgetFiles(pluginId);
-    setKept(null);
+    forgetFiles(key);
+    setCopy({ key, kept: null });
   };
   const start = kept?.files ?? given;
   return (
     <EditedFiles
       key={kept?.keptAt ?? 'stored'}
       pluginId={pluginId}
+      copyKey={key}
       given={given}
       draftSha256={kept?.draftSha256 === undefined ? draftSha256 : kept.draftSha256}
       start={start}
@@ -71,12 +82,14 @@ function KeptNotice({ keptAt, onDiscard }: { readonly keptAt: number; readonly o
 }
 
 interface EditedFilesProps extends FilesEditorProps {
+  /** Where this editor keeps what is unsaved. */
+  readonly copyKey: string;
   readonly start: readonly TextFile[];
   /** Shown as long as something is unsaved. */
   readonly children: ReactNode;
 }
 
-function EditedFiles({ pluginId, given, draftSha256, start, children }: EditedFilesProps) {
+function EditedFiles({ pluginId, copyKey, given, draftSha256, start, children }: EditedFilesProps) {
   const [files, setFiles] = useState(start);
   const [saved, setSaved] = useState(given);
   const [path, setPath] = useState(start.some((file) => file.path === 'index.ts') ? 'index.ts' : start[0]?.path);
@@ -110,7 +123,7 @@ function EditedFiles({ pluginId, given, draftSha256, start, children }: EditedFi
       if (refusal === null && sent !== null && 'files' in sent) setSaved(sent.files);
     },
   });
-  const keep = useKeptFiles(pluginId, { files, isUnsaved, draftSha256: publishing.newestDraft ?? null }, () =>
+  const keep = useKeptFiles(copyKey, { files, isUnsaved, draftSha256: publishing.newestDraft ?? null }, () =>
     isSame(newest.current, saved) ? null : newest.current,
   );
   const saveDraft = useEffectEvent(() => publishing.draft.mutate({ sent: dropped }));
@@ -121,6 +134,7 @@ function EditedFiles({ pluginId, given, draftSha256, start, children }: EditedFi
     setWantsSave(false);
     saveDraft();
   }, [wantsSave, isSaving, files]);
+  useHotkeys([['mod+S', () => setWantsSave(true)]], [], true);
   return (
     <Stack gap="sm">
       <UnsavedGuard isUnsaved={isUnsaved} keep={keep}>
@@ -128,7 +142,14 @@ function EditedFiles({ pluginId, given, draftSha256, start, children }: EditedFi
         them, stay and save them as a draft.
       </UnsavedGuard>
       {isUnsaved ? children : null}
-      <FileTabs files={files} path={path ?? ''} faults={[...faults, ...errors]} onPath={setPath} onFiles={onFiles} />
+      <FileTabs
+        files={files}
+        path={path ?? ''}
+        faults={[...faults, ...errors]}
+        onPath={setPath}
+        onFiles={onFiles}
+        onOpen={(opened) => onPlace({ path: opened, line: 1, column: 1 })}
+      />
       <Suspense fallback={<Skeleton height={420} aria-label="Loading the editor" />}>
         <CodeEditor
           files={files}
@@ -137,14 +158,13 @@ function EditedFiles({ pluginId, given, draftSha256, start, children }: EditedFi
           place={place}
           onText={onText}
           onErrors={setErrors}
-          onSave={() => setWantsSave(true)}
           onLeave={() => first.current?.focus()}
         />
       </Suspense>
       <Text size="xs" c="dimmed">
         {HELP}
       </Text>
-      <CompilerErrors errors={errors} onPlace={onPlace} />
+      <CompilerErrors errors={withoutListed(errors, faults)} onPlace={onPlace} />
       <PublishButtons publishing={publishing} first={first} onPlace={onPlace} />
     </Stack>
   );
@@ -160,3 +180,7 @@ function withText(files: readonly TextFile[], path: string, contentText: string)
 const isSame = (some: readonly TextFile[], others: readonly TextFile[]): boolean =>
   some.length === others.length &&
   some.every(({ path, contentText }) => others.find((other) => other.path === path)?.contentText === contentText);
+
+/** One mistake is listed once: a line that the service refused is in the alert. */
+const withoutListed = (errors: readonly Fault[], faults: readonly Fault[]): readonly Fault[] =>
+  errors.filter(({ path, line }) => !faults.some((fault) => fault.path === path && fault.line === line));

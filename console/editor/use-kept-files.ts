@@ -7,6 +7,7 @@ import { forgetFiles, keepFiles } from './kept-files.ts';
 const PAUSE_MS = 200;
 
 /**
+ * @param key the copy of this editor
  * @param files the files as they are
  * @param isUnsaved whether the files differ from the stored ones
  * @param draftSha256 hash of the draft that the user edited. Null: the plugin had none
@@ -14,7 +15,7 @@ const PAUSE_MS = 200;
  * @returns a function that keeps the newest files now; false: they could not be kept
  */
 export function useKeptFiles(
-  pluginId: string,
+  key: string,
   {
     files,
     isUnsaved,
@@ -26,11 +27,11 @@ export function useKeptFiles(
   const keep = useEffectEvent((): boolean => {
     const unsaved = readUnsaved();
     if (unsaved === null) {
-      forgetFiles(pluginId);
+      forgetFiles(key);
       return true;
     }
     if (unsaved === kept.current) return true;
-    if (!keepFiles(pluginId, { files: unsaved, draftSha256 })) return false;
+    if (!keepFiles(key, { files: unsaved, draftSha256 })) return false;
     kept.current = unsaved;
     return true;
   });
