@@ -3,10 +3,10 @@ import { Group, Text, TextInput } from '@mantine/core';
 import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
 import { rest } from '../rest/client.ts';
+import { isPublished, type Plugin } from '../rest/plugins.ts';
 import { ActionButton } from '../shell/action-button.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
-import type { Plugin } from './plugin-page.tsx';
 
 export function ListingButtons({ plugin }: { readonly plugin: Plugin }) {
   const [deprecationMessage, setMessage] = useState('');
@@ -42,14 +42,18 @@ export function ListingButtons({ plugin }: { readonly plugin: Plugin }) {
           List in the catalog
         </ActionButton>
       )}
-      <ConfirmButton
-        label="Delete"
-        title={`Delete ${escapeText(plugin.displayName)}`}
-        run={remove}
-        done="The plugin is deleted"
-      >
-        <Text>The plugin is removed permanently. Yank all published versions first.</Text>
-      </ConfirmButton>
+      {isPublished(plugin) ? null : (
+        <ConfirmButton
+          label="Delete"
+          title={`Delete ${escapeText(plugin.displayName)}`}
+          run={remove}
+          done="The plugin is deleted"
+        >
+          <Text>
+            The plugin and its draft are removed permanently. Once a version is published, this is not possible.
+          </Text>
+        </ConfirmButton>
+      )}
     </Group>
   );
 }

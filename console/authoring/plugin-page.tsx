@@ -1,11 +1,8 @@
 /** The page of one of the account's own plugins. */
 import { Code, Group, Skeleton, Stack, Text } from '@mantine/core';
-import { useQuery } from '@tanstack/react-query';
 import { useParams } from '@tanstack/react-router';
 import { DiscoveredList } from '../catalog/discovered-list.tsx';
-import { readBody, rest } from '../rest/client.ts';
-import { FOLLOW_MS } from '../rest/installations.ts';
-import type { components } from '../rest/schema.d.ts';
+import { isPublished, type Plugin, usePlugin } from '../rest/plugins.ts';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { PluginHeader } from '../shell/plugin-header.tsx';
@@ -17,15 +14,9 @@ import { PublishForm } from './publish-form.tsx';
 import { RenameButton } from './rename-button.tsx';
 import { VersionTable } from './version-table.tsx';
 
-export type Plugin = components['schemas']['PluginDetail'];
-
 export function PluginPage() {
   const { id } = useParams({ from: '/plugins/$id' });
-  const found = useQuery({
-    queryKey: ['plugins', id],
-    queryFn: () => readBody(rest.GET('/plugins/{id}', { params: { path: { id } } })),
-    refetchInterval: FOLLOW_MS,
-  });
+  const found = usePlugin(id);
   if (found.error && !found.data) return <ErrorAlert isPage error={found.error} reset={() => void found.refetch()} />;
   if (!found.data) return <Skeleton height={240} aria-label="Loading" />;
   const plugin = found.data;
@@ -81,13 +72,13 @@ function Rollbacks({ plugin: { rollbacks } }: { readonly plugin: Plugin }) {
 }
 
 function Head({ plugin }: { readonly plugin: Plugin }) {
-  const { id, slug, visibility, versions } = plugin;
+  const { id, slug, visibility } = plugin;
   return (
     <PluginHeader
       of={plugin}
       actions={
         <Group gap="xs">
-          {versions.some(({ status }) => status === 'published') ? null : <RenameButton plugin={plugin} />}
+          {isPublished(plugin) ? null : <RenameButton plugin={plugin} />}
           <ListingButtons plugin={plugin} />
         </Group>
       }

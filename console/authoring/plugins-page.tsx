@@ -87,7 +87,8 @@ const LABELS = { slug: 'Slug', displayName: 'Name', description: 'Description' }
 
 function NewPlugin() {
   const [displayName, setDisplayName] = useInputState('');
-  const [slug, setSlug] = useInputState('');
+  const [typedSlug, setSlug] = useInputState<string | null>(null);
+  const slug = typedSlug ?? proposeSlug(displayName);
   const [description, setDescription] = useInputState('');
   const navigate = useNavigate();
   const create = useAction<void, void>(async () => {
@@ -122,4 +123,14 @@ function NewPlugin() {
       </Stack>
     </ActionForm>
   );
+}
+
+/** The limit of the service. Characters. */
+const SLUG_MAX_CHARS = 64;
+
+/** Proposes a slug in the letters that a slug may have. Empty: the name has none of them. */
+function proposeSlug(name: string): string {
+  const plain = name.normalize('NFKD').replaceAll(/\p{M}/gu, '').toLowerCase();
+  const words = plain.match(/[a-z0-9]+/g) ?? [];
+  return words.join('-').slice(0, SLUG_MAX_CHARS).replace(/-$/, '');
 }

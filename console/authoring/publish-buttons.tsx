@@ -1,6 +1,6 @@
 /** The version field, the buttons that publish or save a draft, and the result. */
 import { Button, Group, Progress, Stack, Text, TextInput } from '@mantine/core';
-import type { Ref } from 'react';
+import { type Ref, useState } from 'react';
 import { escapeText } from '../style/untrusted-text.ts';
 import type { OnPlace } from './fault-list.tsx';
 import { PublishFaults } from './publish-faults.tsx';
@@ -13,39 +13,68 @@ interface Props {
   readonly first?: Ref<HTMLInputElement>;
 }
 
+/** The buttons and the result stay in view, however far the page scrolls. */
 export function PublishButtons({ publishing, onPlace, first }: Props) {
-  const { dropped, semVer, setSemVer, part, publish, draft, canPublish, canSave } = publishing;
-  const error = publish.error ?? draft.error;
+  const { dropped, semVer, setSemVer, semVerFault, part, publish, draft } = publishing;
+  const [isChecked, setChecked] = useState(false);
+  const { error } = getLast(publishing);
+  const start = () => {
+    setChecked(true);
+    if (semVerFault === null) publish.mutate(dropped);
+  };
   return (
-    <Stack>
-      <Group align="flex-end">
-        <TextInput ref={first} label="Version" placeholder="1.0.0" value={semVer} onChange={setSemVer} />
-        <Button disabled={!canPublish} loading={publish.isPending} onClick={() => publish.mutate(dropped)}>
+    <Stack className="publish-bar" gap="xs">
+      {error ? (
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard
+        <div className="publish-faults" tabIndex={0}>
+          <PublishFaults
+            error={error}
+            onPlace={onPlace}
+            onReplace={() => draft.mutate({ sent: dropped, isForced: true })}
+          />
+        </div>
+      ) : null}
+      <Group align="flex-end" gap="sm">
+        <TextInput
+          ref={first}
+          label="Version"
+          value={semVer}
+          onChange={(event) => {
+            setChecked(false);
+            setSemVer(event.currentTarget.value);
+          }}
+          error={isChecked ? semVerFault : null}
+          // Above the field: the buttons stay beside it.
+          inputWrapperOrder={['label', 'error', 'input']}
+        />
+        <Button loading={publish.isPending} onClick={start}>
           Publish
         </Button>
-        <Button
-          variant="default"
-          disabled={!canSave}
-          loading={draft.isPending}
-          onClick={() => draft.mutate({ sent: dropped })}
-        >
+        <Button variant="default" loading={draft.isPending} onClick={() => draft.mutate({ sent: dropped })}>
           Save as draft
         </Button>
       </Group>
       {publish.isPending ? <Progress value={part * 100} aria-label="Sent" /> : null}
-      <div role="status">
-        {publish.data ? (
-          <Text>Published. To change it, publish a new version. {publish.data.warnings.map(escapeText).join(' ')}</Text>
-        ) : null}
-        {draft.data ? <Text>The draft is saved. {draft.data.warnings.map(escapeText).join(' ')}</Text> : null}
-      </div>
-      {error ? (
-        <PublishFaults
-          error={error}
-          onPlace={onPlace}
-          onReplace={() => draft.mutate({ sent: dropped, isForced: true })}
-        />
-      ) : null}
+      <PublishStatus publishing={publishing} />
     </Stack>
+  );
+}
+
+/** The request that the user made last, whose result is shown. */
+const getLast = ({ publish, draft }: Publishing) => (publish.submittedAt > draft.submittedAt ? publish : draft);
+
+function PublishStatus({ publishing }: { readonly publishing: Publishing }) {
+  const { publish, draft } = publishing;
+  const last = getLast(publishing);
+  const warnings = last.data?.warnings.map(escapeText).join(' ');
+  return (
+    <div role="status">
+      {last === publish && publish.data ? (
+        <Text size="sm">
+          {publish.data.semVer} is published. To change it, publish a new version. {warnings}
+        </Text>
+      ) : null}
+      {last === draft && draft.data ? <Text size="sm">The draft is saved. {warnings}</Text> : null}
+    </div>
   );
 }

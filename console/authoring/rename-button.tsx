@@ -2,8 +2,8 @@
 import { TextInput } from '@mantine/core';
 import { useInputState } from '@mantine/hooks';
 import { readBody, rest } from '../rest/client.ts';
+import type { Plugin } from '../rest/plugins.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
-import type { Plugin } from './plugin-page.tsx';
 
 export function RenameButton({ plugin }: { readonly plugin: Plugin }) {
   const [displayName, setDisplayName] = useInputState(plugin.displayName);

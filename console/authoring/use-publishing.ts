@@ -1,7 +1,14 @@
 /** The state of publishing a package or saving it as a draft. */
-import { useInputState } from '@mantine/hooks';
 import { useMutation } from '@tanstack/react-query';
 import { useEffect, useEffectEvent, useState } from 'react';
+import {
+  FIRST_VERSION,
+  findFreeNumber,
+  findLatestVersion,
+  raiseVersion,
+  validateSemVer,
+} from '../../sdk/contract/version-numbers.ts';
+import { type Plugin, usePlugin } from '../rest/plugins.ts';
 import { queryClient } from '../rest/query-client.ts';
 import type { Dropped } from './package-files.ts';
 import { publishVersion, saveDraft } from './publish-requests.ts';
@@ -25,12 +32,17 @@ interface DraftSave {
 export type Publishing = ReturnType<typeof usePublishing>;
 
 export function usePublishing({ pluginId, dropped, madeFrom, onAnswer, keepsFaults = false }: PublishingOptions) {
-  const [semVer, setSemVer] = useInputState('');
+  const { data: plugin } = usePlugin(pluginId);
+  const [typed, setTyped] = useState<string | null>(null);
+  const semVer = typed ?? (plugin ? proposeVersion(plugin) : '');
   const [part, setPart] = useState(0);
   const publish = useMutation({
     mutationFn: (sent: Dropped | null) => publishVersion(pluginId, semVer.trim(), sent, setPart),
     onSettled: (_none, refusal, sent) => onAnswer?.(refusal, sent),
-    onSuccess: () => queryClient.invalidateQueries(),
+    onSuccess: async () => {
+      await queryClient.invalidateQueries();
+      setTyped(null);
+    },
   });
   const [newest, setNewest] = useState(madeFrom);
   const draft = useMutation({
@@ -47,15 +59,24 @@ export function usePublishing({ pluginId, dropped, madeFrom, onAnswer, keepsFaul
   });
   // biome-ignore lint/correctness/useExhaustiveDependencies: a new package clears the result of the previous one
   useEffect(() => forget(), [dropped]);
+  const fault = validateSemVer(semVer.trim());
   return {
     dropped,
     semVer,
-    setSemVer,
+    setSemVer: setTyped,
+    semVerFault: fault === null ? null : `The version number ${fault}.`,
     part,
     newestDraft: newest,
     publish,
     draft,
-    canPublish: dropped !== null && semVer.trim() !== '',
-    canSave: dropped !== null && !('zip' in dropped),
   };
+}
+
+function proposeVersion({ versions }: Plugin): string {
+  const latest = findLatestVersion(versions);
+  const wanted = latest ? raiseVersion(latest.semVer, 'patch') : FIRST_VERSION;
+  return findFreeNumber(
+    wanted,
+    versions.map((version) => version.semVer),
+  );
 }

@@ -2,6 +2,7 @@
 import { Button, Code, Group, Text } from '@mantine/core';
 import { useState } from 'react';
 import { rest } from '../rest/client.ts';
+import type { Plugin } from '../rest/plugins.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { DataTable } from '../shell/data-table.tsx';
 import { Dialog } from '../shell/dialog.tsx';
@@ -9,7 +10,6 @@ import { Monospace } from '../shell/monospace.tsx';
 import { StatusDot } from '../shell/status-dot.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
 import { formatBytes } from '../style/format-bytes.ts';
-import type { Plugin } from './plugin-page.tsx';
 import { VersionFiles } from './version-files.tsx';
 
 const TITLES = ['Version', 'Status', 'Published', 'Source', 'Size', 'New access', 'Actions'];
@@ -19,6 +19,7 @@ export function VersionTable({ plugin }: { readonly plugin: Plugin }) {
   const [opened, setOpened] = useState<string | null>(null);
   if (plugin.versions.length === 0)
     return <Text c="dimmed">No version is published. Drop the plugin’s folder above to publish one.</Text>;
+  const hasOne = plugin.versions.filter(({ status }) => status === 'published').length === 1;
   const rows = plugin.versions.map((version) => ({
     key: version.id,
     cells: [
@@ -36,12 +37,17 @@ export function VersionTable({ plugin }: { readonly plugin: Plugin }) {
         <Button size="xs" variant="default" onClick={() => setOpened(version.id)}>
           Files
         </Button>
-        {version.status === 'published' ? <Yank pluginId={plugin.id} {...version} /> : null}
+        {version.status === 'published' && !hasOne ? <Yank pluginId={plugin.id} {...version} /> : null}
       </Group>,
     ],
   }));
   return (
     <>
+      {hasOne ? (
+        <Text size="sm" c="dimmed">
+          A plugin keeps one published version. To yank this one, publish another first.
+        </Text>
+      ) : null}
       <DataTable label="Versions" titles={TITLES} rows={rows} numeric={['Size']} />
       <Dialog title="Files" opened={opened !== null} onClose={() => setOpened(null)}>
         {opened === null ? null : <VersionFiles pluginId={plugin.id} versionId={opened} />}

@@ -1,6 +1,7 @@
 /** Loads a package for the editor: the files of the draft, or of the newest version, or a template. */
 import type { TextFile } from '../authoring/package-files.ts';
 import { readBody, rest } from '../rest/client.ts';
+import type { Plugin } from '../rest/plugins.ts';
 import { readVersionFiles, TEXT_MAX_CHARS } from '../rest/version-files.ts';
 
 const TOO_LARGE = `The package has more than ${TEXT_MAX_CHARS / 1_048_576} MiB of text, so it cannot be a draft. Edit its files on your computer and publish a zip.`;
@@ -28,17 +29,17 @@ export async function readEditablePackage(id: string): Promise<EditablePackage> 
     displayName: plugin.displayName,
     slug: plugin.slug,
     draftSha256: plugin.draft?.sourceSha256 ?? null,
-    files: found.length === 0 ? firstFiles(plugin.displayName) : files,
+    files: found.length === 0 ? firstFiles(plugin) : files,
     skippedFiles: found.filter(({ contentText }) => contentText === null).map(({ path }) => path),
   };
 }
 
-const firstFiles = (name: string): TextFile[] => [
+const firstFiles = ({ displayName, description }: Pick<Plugin, 'displayName' | 'description'>): TextFile[] => [
   {
     path: 'readme.md',
     contentText: `---
-name: ${JSON.stringify(name)}
-description: Says what the plugin does, in one line
+name: ${JSON.stringify(displayName)}
+description: ${JSON.stringify(description || 'Says what the plugin does, in one line')}
 ---
 A description for people who read the catalog.
 `,

@@ -9,6 +9,7 @@ import { PromptForm } from '../playground/prompt-form.tsx';
 import { ToolForm } from '../playground/tool-form.tsx';
 import { rest } from '../rest/client.ts';
 import { type Installation, useInstallations } from '../rest/installations.ts';
+import { usePlugin } from '../rest/plugins.ts';
 import { callSessions } from '../rest/session-api.ts';
 import { ActionButton } from '../shell/action-button.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
@@ -24,6 +25,7 @@ interface Tried {
 export function TryPanel({ pluginId, slug }: Tried) {
   const [session, setSession] = useState<string | null>(null);
   const installations = useInstallations();
+  const hasDraft = usePlugin(pluginId).data?.draft != null;
   const installation = installations.data?.find((one) => one.pluginId === pluginId);
   const start = async () => {
     await followDraft(slug, installation);
@@ -39,8 +41,8 @@ export function TryPanel({ pluginId, slug }: Tried) {
         <Forms path={`/sessions/${encodeURIComponent(session)}`} />
       ) : (
         <>
-          <Text size="sm">{describeStart(installation)}</Text>
-          <ActionButton size="sm" variant="filled" run={start}>
+          <Text size="sm">{describeStart(installation, hasDraft)}</Text>
+          <ActionButton size="sm" variant="filled" run={start} disabled={!hasDraft}>
             Try it
           </ActionButton>
         </>
@@ -49,8 +51,9 @@ export function TryPanel({ pluginId, slug }: Tried) {
   );
 }
 
-function describeStart(installation: Installation | undefined): string {
-  if (!installation) return 'Save a draft first. This button installs it for you and opens a session.';
+function describeStart(installation: Installation | undefined, hasDraft: boolean): string {
+  if (!hasDraft) return 'Save the files as a draft first. Then you can run it here.';
+  if (!installation) return 'This button installs the draft for you and opens a session.';
   if (installation.versionPolicy === 'Draft') return 'Your installation runs the draft. This button opens a session.';
   return `Your installation runs ${installation.currentSemVer ?? 'another version'}. This button switches it to the draft and opens a session.`;
 }

@@ -336,11 +336,8 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByLabel('Message to its users').fill('Use the front desk.');
     await page.getByRole('dialog').getByRole('button', { name: 'Take out of the catalog' }).click();
     await page.getByText('delisted', { exact: true }).waitFor();
-    await page.getByRole('button', { name: 'Delete' }).click();
-    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
-    await page.getByText('Not done').waitFor();
-    // After a refusal the dialog stays open, so that the input can be read and fixed.
-    await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
+    t.equal(await page.getByRole('button', { name: 'Delete' }).count(), 0, 'a published plugin cannot be deleted');
+    await page.getByText('To yank this one, publish another first').waitFor();
   });
 
   await t.test('go to the documentation and back', async (t) => {
@@ -394,11 +391,29 @@ t.test('a plugin is written, fixed and tried without leaving the page', async (t
     t.equal(await page.getByLabel('File', { exact: true }).inputValue(), 'index.ts');
   });
 
-  await t.test('files are added, import each other, and all are saved as the draft', async (t) => {
-    await page.getByLabel('New file').fill('words.ts');
-    await page.getByRole('button', { name: 'Add' }).click();
-    await write(page, "export const words = 'Be brief.';\n");
-    await page.getByLabel('File', { exact: true }).selectOption('index.ts');
+  await t.test('files are added and removed, import each other, and all are saved as the draft', async (t) => {
+    const added = page.getByLabel('New file');
+    for (const [name, fault] of [
+      ['../evil.ts', 'The path holds “..”, which leaves the package.'],
+      ['INDEX.TS', 'The path is the same as “index.ts” where letter case does not count.'],
+    ] as const) {
+      await added.fill(name);
+      await page.keyboard.press('Enter');
+      await page.getByText(fault).waitFor();
+    }
+    for (const name of ['extra.ts', 'words.ts']) {
+      await added.fill(name);
+      await page.keyboard.press('Enter');
+      await added.and(page.locator('[value=""]')).waitFor();
+      // The focus has moved into the new file.
+      await page.keyboard.insertText("export const words = 'Be brief.';\n");
+      await page.locator('.view-line').getByText('words').first().waitFor();
+    }
+    await page.getByLabel('File', { exact: true }).selectOption('extra.ts');
+    await press(page, 'Remove');
+    await pressInDialog(page, 'Remove');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    t.equal(await page.getByLabel('File', { exact: true }).inputValue(), 'index.ts');
     await write(page, PLUGIN);
     await page.getByRole('button', { name: 'Save as draft' }).click();
     await page.getByText('The draft is saved.').waitFor();
@@ -442,6 +457,7 @@ t.test('a plugin is written, fixed and tried without leaving the page', async (t
     await page.getByText('The draft is saved.').waitFor();
     t.equal((await readFiles()).length, files.length);
     await write(page, `${PLUGIN}// here again`);
+    await page.getByLabel('File', { exact: true }).focus();
     await page.keyboard.press('Control+s');
     await eventually(async () => (await readFiles()).some(({ contentText }) => contentText.endsWith('// here again')));
     // The next change must not meet a save that the page still waits for.
@@ -522,6 +538,10 @@ t.test('the editor’s compiler is the authors’ compiler', async (t) => {
     // The service refuses a name that is declared twice.
     const typed = composeText(60).replaceAll('say', 'tell');
     await typeKeys(page, typed);
+    const other = await context.newPage();
+    await openEditor(other, service, id);
+    t.equal(await other.getByText('These are your unsaved changes').count(), 0, 'an open tab has its changes itself');
+    await other.close({ runBeforeUnload: true });
     const closed = page.waitForEvent('close');
     await page.close({ runBeforeUnload: true });
     await closed;

@@ -1,0 +1,17 @@
+/** Reads one of the account's own plugins. */
+import { useQuery } from '@tanstack/react-query';
+import { readBody, rest } from './client.ts';
+import { FOLLOW_MS } from './installations.ts';
+import type { components } from './schema.d.ts';
+
+export type Plugin = components['schemas']['PluginDetail'];
+
+export const usePlugin = (id: string) =>
+  useQuery({
+    queryKey: ['plugins', id],
+    queryFn: () => readBody(rest.GET('/plugins/{id}', { params: { path: { id } } })),
+    refetchInterval: FOLLOW_MS,
+  });
+
+export const isPublished = ({ versions }: Pick<Plugin, 'versions'>): boolean =>
+  versions.some(({ status }) => status === 'published');
