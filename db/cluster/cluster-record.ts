@@ -52,9 +52,14 @@ export async function requireCluster(pool: Pool, member: Member): Promise<void> 
   requireClusterKey(row, member.keys.fingerprint);
   const mismatch = await findKeyMismatch(pool, member);
   if (mismatch !== null) throw new ClusterMismatchError(`${mismatch}. ${ACCEPT}`);
-  await requireBlobs(pool, row, member.blobs);
+  if (row !== null) await requireBlobs(pool, row, member.blobs);
+  // Another process may make the cluster now: its mark must not be read beside the missing row.
+  else await inClusterLock(pool, async (tx) => requireBlobs(tx, await readClusterRow(tx), member.blobs));
   await adoptKeyFiles(member);
 }
+
+const inClusterLock = (pool: Pool, work: (tx: Queryable) => Promise<void>): Promise<void> =>
+  inLockedTransaction(pool, CLUSTER_LOCK, work);
 
 /** Says why `requireCluster` refuses this process. Null: it does not. */
 export async function findClusterMismatch(pool: Pool, member: Member): Promise<string | null> {
@@ -84,14 +89,14 @@ function requireClusterKey(row: ClusterRow | null, fingerprint: string | null): 
  */
 export async function recordMember(pool: Pool, member: Member): Promise<void> {
   await recordKeys(pool, member.keys);
-  await inLockedTransaction(pool, CLUSTER_LOCK, async (tx) => {
+  await inClusterLock(pool, async (tx) => {
     const row = await readClusterRow(tx);
     requireClusterKey(row, member.keys.fingerprint);
     await requireBlobs(tx, row, member.blobs);
     await saveCluster(tx, member);
   });
   // The row is committed before the mark is written: a mark without a row would be that of another cluster.
-  await inLockedTransaction(pool, CLUSTER_LOCK, async (tx) => {
+  await inClusterLock(pool, async (tx) => {
     await requireBlobs(tx, await readClusterRow(tx), member.blobs);
     await markBlobs(tx, member.blobs);
   });
