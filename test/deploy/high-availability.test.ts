@@ -11,6 +11,7 @@ import { issueToken } from '../../deploy/issue-token.ts';
 import { freePort } from '../fixtures/free-port.ts';
 import { addAccount, waitUntil } from '../nemesis/cluster.ts';
 import { whyNoPatroni } from '../nemesis/patroni-server.ts';
+import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { amount } from '../runner/soak.ts';
 import { Ledger } from '../storm/ledger.ts';
@@ -57,7 +58,8 @@ t.test('nothing acknowledged is lost when the primary is killed, and another one
   };
   const counts: number[] = [];
   const count = async (): Promise<void> => {
-    const session = await post('/sessions', sessionsPort, '{"agentId":"caller"}');
+    // The supervisors may still divide the accounts among themselves.
+    const session = await eventually(() => post('/sessions', sessionsPort, '{"agentId":"caller"}'));
     while (!over.signal.aborted) {
       const answer = await post(
         `/sessions/${session.id}/commands/${workerSlug}__count`,
