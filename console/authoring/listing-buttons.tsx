@@ -1,11 +1,12 @@
 /** Buttons that list, delist and delete a plugin. */
-import { Group, Text, TextInput } from '@mantine/core';
+import { Group, Text } from '@mantine/core';
 import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
 import { rest } from '../rest/client.ts';
 import { isPublished, type Plugin } from '../rest/plugins.ts';
 import { ActionButton } from '../shell/action-button.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
+import { TextField } from '../shell/form-fields.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 
 export function ListingButtons({ plugin }: { readonly plugin: Plugin }) {
@@ -26,8 +27,9 @@ export function ListingButtons({ plugin }: { readonly plugin: Plugin }) {
           done="The plugin is no longer in the catalog"
         >
           <Text>Users can no longer find it. Installations keep working and show your message.</Text>
-          <TextInput
+          <TextField
             label="Message to its users"
+            name="deprecationMessage"
             placeholder="Use the plugin … instead"
             value={deprecationMessage}
             onChange={(event) => setMessage(event.currentTarget.value)}

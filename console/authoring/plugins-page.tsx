@@ -1,13 +1,13 @@
 /** Lists the account's own plugins, with a form to create one. */
-import { Button, Card, Grid, Group, Stack, Text, TextInput } from '@mantine/core';
+import { Button, Card, Grid, Group, Stack, Text } from '@mantine/core';
 import { useInputState } from '@mantine/hooks';
 import { useNavigate } from '@tanstack/react-router';
 import { readBody, rest } from '../rest/client.ts';
-import { withFieldLabels } from '../rest/form-refusal.ts';
 import type { components } from '../rest/schema.d.ts';
 import { useAction } from '../rest/use-action.ts';
 import { ActionForm } from '../shell/action-form.tsx';
 import { EmptyState } from '../shell/empty-state.tsx';
+import { TextField } from '../shell/form-fields.tsx';
 import { Monospace } from '../shell/monospace.tsx';
 import { PageHeader } from '../shell/page-header.tsx';
 import { PageLink } from '../shell/page-link.tsx';
@@ -83,8 +83,6 @@ function PluginCard({ plugin }: { readonly plugin: components['schemas']['Plugin
   );
 }
 
-const LABELS = { slug: 'Slug', displayName: 'Name', description: 'Description' };
-
 function NewPlugin() {
   const [displayName, setDisplayName] = useInputState('');
   const [typedSlug, setSlug] = useInputState<string | null>(null);
@@ -92,25 +90,24 @@ function NewPlugin() {
   const [description, setDescription] = useInputState('');
   const navigate = useNavigate();
   const create = useAction<void, void>(async () => {
-    const { id } = await withFieldLabels(
-      readBody(rest.POST('/plugins', { body: { slug, displayName, description } })),
-      LABELS,
-    );
+    const { id } = await readBody(rest.POST('/plugins', { body: { slug, displayName, description } }));
     await navigate({ to: '/plugins/$id', params: { id } });
   }, 'The plugin is created');
   return (
-    <ActionForm onSubmit={() => create.mutate()}>
+    <ActionForm action={create} onSubmit={() => create.mutate()}>
       <Stack>
-        <TextInput label="Name" required value={displayName} onChange={setDisplayName} />
-        <TextInput
+        <TextField label="Name" name="displayName" required value={displayName} onChange={setDisplayName} />
+        <TextField
           label="Slug"
+          name="slug"
           description="Permanent name in addresses: lower-case letters, digits and hyphens."
           required
           value={slug}
           onChange={setSlug}
         />
-        <TextInput
+        <TextField
           label="Description"
+          name="description"
           description="Optional. Name and description hold until the first version; then its readme.md does."
           value={description}
           onChange={setDescription}

@@ -1,9 +1,9 @@
 /** Renames a plugin without published versions. */
-import { TextInput } from '@mantine/core';
 import { useInputState } from '@mantine/hooks';
 import { readBody, rest } from '../rest/client.ts';
 import type { Plugin } from '../rest/plugins.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
+import { TextField } from '../shell/form-fields.tsx';
 
 export function RenameButton({ plugin }: { readonly plugin: Plugin }) {
   const [displayName, setDisplayName] = useInputState(plugin.displayName);
@@ -15,14 +15,16 @@ export function RenameButton({ plugin }: { readonly plugin: Plugin }) {
       title="Name and description"
       run={() => readBody(rest.PATCH('/plugins/{id}', { params, body: { displayName, description } }))}
       done="The plugin is renamed"
+      isHarmless
     >
-      <TextInput
+      <TextField
         label="Name"
+        name="displayName"
         description="Holds until the first version is published; then its readme.md names the plugin."
         value={displayName}
         onChange={setDisplayName}
       />
-      <TextInput label="Description" value={description} onChange={setDescription} />
+      <TextField label="Description" name="description" value={description} onChange={setDescription} />
     </ConfirmButton>
   );
 }

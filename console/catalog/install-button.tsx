@@ -1,10 +1,19 @@
 /** The install dialog: version policy, configuration and consent. */
-import { Alert, Button, Card, Checkbox, Group, NativeSelect, Stack, Title } from '@mantine/core';
+import { Alert, Button, Card, Checkbox, Group, NativeSelect, Stack, Text, Title } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
-import { useNavigate } from '@tanstack/react-router';
+import { useBlocker, useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
+import { labelRefusal } from '../configuration/field-errors.ts';
 import { FieldInputs } from '../configuration/field-inputs.tsx';
-import { createFormValues, type Fields, type FormValues } from '../configuration/form-values.ts';
+import {
+  type Fields,
+  type FormValues,
+  isChanged,
+  listMissing,
+  NOTHING_STORED,
+  pickFields,
+  UNCHANGED,
+} from '../configuration/form-values.ts';
 import { saveConfiguration } from '../configuration/save-configuration.ts';
 import { hasHooks, RequiredCheckbox, suggestsRequired } from '../installations/required-checkbox.tsx';
 import { readBody, rest } from '../rest/client.ts';
@@ -14,10 +23,13 @@ import { Dialog } from '../shell/dialog.tsx';
 import { IconDownload } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import type { Entry } from './entry-page.tsx';
-import { ReachList } from './reach-list.tsx';
+import { ReachList, type Tools } from './reach-list.tsx';
 
 export function InstallButton({ entry }: { readonly entry: Entry }) {
   const [isOpen, { open, close }] = useDisclosure(false);
+  // Here, so that the dialog has it again after it was closed.
+  const [filled, setFilled] = useState(UNCHANGED);
+  useBlocker({ shouldBlockFn: () => false, enableBeforeUnload: () => isChanged(filled) });
   if (entry.latest === null) return null;
   return (
     <>
@@ -30,16 +42,22 @@ export function InstallButton({ entry }: { readonly entry: Entry }) {
         Install
       </Button>
       <Dialog title={`Install ${escapeText(entry.displayName)}`} opened={isOpen} onClose={close}>
-        <InstallForm entry={entry} />
+        <InstallForm entry={entry} filled={filled} setFilled={setFilled} onClose={close} />
       </Dialog>
     </>
   );
 }
 
-function InstallForm({ entry }: { readonly entry: Entry }) {
+interface InstallFormProps {
+  readonly entry: Entry;
+  readonly filled: FormValues;
+  readonly setFilled: (filled: FormValues) => void;
+  readonly onClose: () => void;
+}
+
+function InstallForm({ entry, filled, setFilled, onClose }: InstallFormProps) {
   const [pinned, setPinned] = useState('');
-  const offered = entry.versions.find(({ versionId }) => versionId === pinned) ?? pickNewest(entry);
-  const [filled, setFilled] = useState<FormValues>(createFormValues(offered.configuration, {}));
+  const offered: Asked = entry.versions.find(({ versionId }) => versionId === pinned) ?? pickNewest(entry);
   /** The version that the user consented to. Choosing another version asks again. */
   const [consented, setConsented] = useState<string | null>(null);
   /** The user's choice. Null: what is suggested for the version. */
@@ -51,11 +69,14 @@ function InstallForm({ entry }: { readonly entry: Entry }) {
     setPinned(versionId);
     setConsented(null);
     const version = entry.versions.find((one) => one.versionId === versionId) ?? pickNewest(entry);
-    setFilled({ ...createFormValues(version.configuration, filled.settings), secrets: pickSecrets(version, filled) });
+    setFilled(pickFields(version.configuration, filled));
   };
   return (
-    <ActionForm onSubmit={() => install.mutate()}>
+    <ActionForm action={install} onSubmit={() => install.mutate()}>
       <Stack>
+        <Text size="sm" c="dimmed" className="foreign">
+          By {escapeText(entry.author.name)}, {entry.tier}
+        </Text>
         <NativeSelect
           label="Versions"
           description="A new version that requests more access always needs your consent."
@@ -66,13 +87,13 @@ function InstallForm({ entry }: { readonly entry: Entry }) {
             ...entry.versions.map(({ versionId, semVer }) => ({ value: versionId, label: `Stay on ${semVer}` })),
           ]}
         />
-        <FieldInputs fields={offered.configuration} filled={filled} setFilled={setFilled} secretNames={[]} />
         <Card withBorder bg="var(--sunken)">
           <Title order={3} fz="md" mb="sm">
             What you allow
           </Title>
-          <ReachList reach={offered.reach} none="This plugin requests no access." />
+          <ReachList reach={offered.reach} none="This plugin requests no access." tools={offered.tools ?? []} />
         </Card>
+        <FieldInputs fields={offered.configuration} filled={filled} setFilled={setFilled} stored={NOTHING_STORED} />
         {hasHooks(offered.reach) ? <RequiredCheckbox required={required} onChange={setChosen} /> : null}
         {consented !== null && !isConsented ? (
           <Alert color="yellow" role="status" title={`${entry.latest?.semVer} has just been published`}>
@@ -84,7 +105,11 @@ function InstallForm({ entry }: { readonly entry: Entry }) {
           checked={isConsented}
           onChange={(event) => setConsented(event.currentTarget.checked ? offered.versionId : null)}
         />
+        <MissingNote fields={offered.configuration} filled={filled} />
         <Group justify="flex-end">
+          <Button variant="default" onClick={onClose}>
+            Cancel
+          </Button>
           <Button type="submit" disabled={!isConsented} loading={install.isPending}>
             Install
           </Button>
@@ -94,19 +119,35 @@ function InstallForm({ entry }: { readonly entry: Entry }) {
   );
 }
 
-type Asked = Pick<Entry['versions'][number], 'reach' | 'configuration'> & { readonly versionId: string | null };
+interface MissingNoteProps {
+  readonly fields: Fields;
+  readonly filled: FormValues;
+}
 
-const pickNewest = ({ latest, reach, configuration }: Entry): Asked => ({
+function MissingNote({ fields, filled }: MissingNoteProps) {
+  const { settings, secrets } = listMissing(fields, filled, NOTHING_STORED);
+  const labels = [...settings, ...secrets].map(({ label }) => label);
+  if (labels.length === 0) return null;
+  return (
+    <Text size="sm" className="foreign">
+      You can install it now, but it runs only with {escapeText(labels.join(', '))}. Fill in what is missing here, or
+      later in its settings.
+    </Text>
+  );
+}
+
+type Asked = Pick<Entry['versions'][number], 'reach' | 'configuration'> & {
+  readonly versionId: string | null;
+  /** Only the newest version's are known. */
+  readonly tools?: Tools;
+};
+
+const pickNewest = ({ latest, reach, configuration, discovered }: Entry): Asked => ({
   versionId: latest?.versionId ?? null,
+  tools: discovered?.tools ?? [],
   reach,
   configuration,
 });
-
-/** Keeps the secrets that this version declares. */
-function pickSecrets({ configuration }: Asked, { secrets }: FormValues): FormValues['secrets'] {
-  const known = configuration.secrets.map(({ name }) => name);
-  return Object.fromEntries(Object.entries(secrets).filter(([name]) => known.includes(name)));
-}
 
 interface Choice {
   readonly pinned: string;
@@ -122,7 +163,9 @@ function useInstall(entry: Entry, { pinned, filled, required, fields }: Choice) 
     const made = await readBody(rest.POST('/installations', { body }));
     // Navigates first: if saving the settings fails, the page of the installation shows what is missing.
     await navigate({ to: '/installations/$id', params: { id: made.id } });
-    await saveConfiguration({ id: made.id, fields, stored: {} }, filled);
+    await saveConfiguration({ id: made.id, settings: {} }, filled).catch((error: unknown) => {
+      throw labelRefusal(error, fields);
+    });
   }, 'Installed');
 }
 

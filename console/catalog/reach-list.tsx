@@ -1,10 +1,21 @@
 /** Lists what a plugin can access, the riskiest first. */
 import { Group, List, Text } from '@mantine/core';
 import { Monospace } from '../shell/monospace.tsx';
+import { escapeText } from '../style/untrusted-text.ts';
 import { ReachIcon } from './reach-icon.tsx';
 import { type Reach, RISK_TONES, sortByRisk } from './risks.ts';
 
-export function ReachList({ reach, none }: { readonly reach: Reach; readonly none?: string }) {
+/** With what their authors tell models about them. */
+export type Tools = readonly { readonly name: string; readonly description: string }[];
+
+interface ReachListProps {
+  readonly reach: Reach;
+  readonly none?: string;
+  readonly tools?: Tools;
+}
+
+export function ReachList({ reach, none, tools = [] }: ReachListProps) {
+  const describe = (capability: string) => tools.find(({ name }) => capability === `tools.${name}`)?.description;
   if (reach.length === 0) return <Text c="dimmed">{none ?? 'It has no access.'}</Text>;
   return (
     <List listStyleType="none" spacing={12}>
@@ -17,6 +28,9 @@ export function ReachList({ reach, none }: { readonly reach: Reach; readonly non
             <div>
               <Text size="sm" lh={1.45}>
                 {sentence}
+              </Text>
+              <Text size="sm" c="dimmed" lh={1.45} className="foreign">
+                {escapeText(describe(capability) ?? '')}
               </Text>
               <Group gap="xs" align="baseline" style={{ rowGap: 0 }}>
                 <span className="risk" data-tone={RISK_TONES[risk]}>

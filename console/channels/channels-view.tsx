@@ -7,6 +7,7 @@ import { useAction } from '../rest/use-action.ts';
 import { ActionForm } from '../shell/action-form.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { EmptyState } from '../shell/empty-state.tsx';
+import { TextField } from '../shell/form-fields.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
 import { IconWebhook } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
@@ -45,9 +46,9 @@ function Connect({ installationId }: { readonly installationId: string }) {
     setName('');
   }, 'The channel is connected');
   return (
-    <ActionForm onSubmit={() => connect.mutate()}>
+    <ActionForm action={connect} onSubmit={() => connect.mutate()}>
       <Group align="flex-end">
-        <TextInput label="New channel" placeholder="Support inbox" value={name} onChange={setName} />
+        <TextField label="New channel" name="name" placeholder="Support inbox" value={name} onChange={setName} />
         <Button type="submit" variant="default" disabled={name.trim() === ''} loading={connect.isPending}>
           Connect
         </Button>

@@ -42,8 +42,10 @@ export function DeliveriesView({ installationId, channels }: Props) {
         <ActionButton
           size="sm"
           leftSection={<IconRefresh size={15} stroke={1.8} />}
-          run={() => rest.POST('/installations/{id}/deliveries/replay', { params: { path }, body: { state: 'dead' } })}
-          done="Dead deliveries are queued again"
+          run={() =>
+            readBody(rest.POST('/installations/{id}/deliveries/replay', { params: { path }, body: { state: 'dead' } }))
+          }
+          done={describeReplay}
         >
           Replay all dead ones
         </ActionButton>
@@ -67,6 +69,11 @@ export function DeliveriesView({ installationId, channels }: Props) {
       </Dialog>
     </Stack>
   );
+}
+
+function describeReplay({ replayed }: { readonly replayed: number }): string {
+  if (replayed === 0) return 'No delivery is dead: there is nothing to replay';
+  return replayed === 1 ? '1 delivery is queued again' : `${replayed} deliveries are queued again`;
 }
 
 interface TableProps {

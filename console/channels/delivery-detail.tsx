@@ -2,12 +2,14 @@
 
 import { Group, Skeleton, Stack, Text, Title } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
+import { Fragment } from 'react';
 import { readBody, rest } from '../rest/client.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import { ActionButton } from '../shell/action-button.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { DescriptionList } from '../shell/description-list.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
+import { PageLink } from '../shell/page-link.tsx';
 import { PreformattedText } from '../shell/preformatted-text.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
@@ -33,7 +35,15 @@ export function DeliveryDetail({ installationId, deliveryId }: Props) {
     <Stack>
       <DescriptionList
         rows={[
-          ['State', <AttemptState key="state" {...delivery} lastError={null} />],
+          [
+            'State',
+            <Fragment key="state">
+              <AttemptState {...delivery} lastError={null} />
+              {delivery.state === 'delivered' && delivery.direction === 'in' ? (
+                <Handled installationId={installationId} />
+              ) : null}
+            </Fragment>,
+          ],
           ['Attempts', delivery.attempts],
           ['Received', <Timestamp key="received" at={delivery.receivedAt} />],
           ['Next attempt', <Timestamp key="next" at={delivery.nextAttemptAt} none="none" />],
@@ -81,5 +91,18 @@ export function DeliveryDetail({ installationId, deliveryId }: Props) {
         )}
       </Group>
     </Stack>
+  );
+}
+
+/** A plugin may drop a request, such as one with a wrong signature, without an error. */
+function Handled({ installationId }: { readonly installationId: string }) {
+  return (
+    <Text size="sm" c="dimmed">
+      The plugin has handled it. Whether it made a message of it or dropped it,{' '}
+      <PageLink to="/installations/$id" params={{ id: installationId }} search={{ tab: 'logs' }} underline="always">
+        its log
+      </PageLink>{' '}
+      may say.
+    </Text>
   );
 }

@@ -1,41 +1,24 @@
-/** Errors in the fields of a configuration, by field. */
+/** Errors in the fields of a configuration. */
 import { Problem } from '../rest/problem.ts';
-import type { Fields, FormValues } from './form-values.ts';
+import { FieldFaultError } from '../shell/form-fields.tsx';
+import { type Fields, type FormValues, listMissing, type StoredValues } from './form-values.ts';
 
-/** By `settings.<name>` or `secrets.<name>`, as the service names them. */
-export type FieldErrors = Readonly<Record<string, string>>;
-
-/** Finds required fields without a value. @param secretNames secrets that have a value already */
-export function findMissing(fields: Fields, filled: FormValues, secretNames: readonly string[]): FieldErrors {
-  const settings = fields.settings
-    .filter(({ name, required, default: fallback }) => required && !filled.settings[name] && fallback === null)
-    .map(({ name }) => `settings.${name}`);
-  const secrets = fields.secrets
-    .filter(({ name, required }) => required && !filled.secrets[name] && !secretNames.includes(name))
-    .map(({ name }) => `secrets.${name}`);
-  return Object.fromEntries([...settings, ...secrets].map((field) => [field, 'is required']));
+/** @throws FieldFaultError if a required field has no value */
+export function requireValues(fields: Fields, filled: FormValues, stored: StoredValues): void {
+  const missing = listMissing(fields, filled, stored);
+  const names = [
+    ...missing.settings.map(({ name }) => `settings.${name}`),
+    ...missing.secrets.map(({ name }) => `secrets.${name}`),
+  ];
+  if (names.length > 0) throw new FieldFaultError(names.map((field) => ({ field, message: 'is required' })));
 }
 
-/** The service refused values. The message names fields by their labels. */
-class RefusedValuesError extends Error {
-  readonly fieldErrors: FieldErrors;
-
-  constructor(fieldErrors: FieldErrors, fields: Fields) {
-    const sentences = Object.entries(fieldErrors).map(([field, message]) => `${findLabel(field, fields)} ${message}.`);
-    super(sentences.join(' '));
-    this.fieldErrors = fieldErrors;
-  }
-}
-
-/** Turns the service's refusal of values into one with labels. Returns any other error as it is. */
-export function explainRefusal(error: unknown, fields: Fields): unknown {
+/** Names the fields of a refusal by their labels, for where its form is gone. Returns any other error as it is. */
+export function labelRefusal(error: unknown, fields: Fields): unknown {
   const places = error instanceof Problem ? (error.body.errors ?? []) : [];
-  const errors = places.flatMap(({ field, message }) => (field === undefined ? [] : [[field, message] as const]));
-  return errors.length === 0 ? error : new RefusedValuesError(Object.fromEntries(errors), fields);
+  const sentences = places.map(({ field, message }) => `${findLabel(field ?? '', fields)} ${message}.`);
+  return sentences.length === 0 ? error : new Error(sentences.join(' '), { cause: error });
 }
-
-export const readFieldErrors = (error: unknown): FieldErrors =>
-  error instanceof RefusedValuesError ? error.fieldErrors : {};
 
 function findLabel(field: string, { settings, secrets }: Fields): string {
   const setting = settings.find(({ name }) => `settings.${name}` === field);

@@ -1,39 +1,36 @@
 /** Form inputs for the settings and secrets of a plugin. */
-import { NativeSelect, PasswordInput, Stack, TextInput } from '@mantine/core';
-import type { FieldErrors } from './field-errors.ts';
-import type { Fields, FormValues } from './form-values.ts';
+import { Stack } from '@mantine/core';
+import { PasswordField, SelectField, TextField } from '../shell/form-fields.tsx';
+import { type Fields, type FormValues, readSetting, type StoredValues } from './form-values.ts';
 
 interface Form {
   readonly fields: Fields;
   readonly filled: FormValues;
   readonly setFilled: (filled: FormValues) => void;
-  /** Secrets that have a value already. */
-  readonly secretNames: readonly string[];
-  readonly errors?: FieldErrors;
+  readonly stored: StoredValues;
 }
 type Setting = Fields['settings'][number];
 
-export function FieldInputs({ fields, filled, setFilled, secretNames, errors = {} }: Form) {
+export function FieldInputs({ fields, filled, setFilled, stored }: Form) {
   return (
     <Stack>
       {fields.settings.map((field) => (
         <SettingInput
           key={field.name}
           field={field}
-          value={filled.settings[field.name] ?? ''}
-          error={describeError(field.label, errors[`settings.${field.name}`])}
+          value={readSetting(field, filled, stored)}
           onValue={(value) => setFilled({ ...filled, settings: { ...filled.settings, [field.name]: value } })}
         />
       ))}
       {fields.secrets.map(({ name, label, description, required, use }) => {
-        const isSet = secretNames.includes(name);
+        const isSet = stored.secretNames.includes(name);
         return (
-          <PasswordInput
+          <PasswordField
             key={name}
+            name={`secrets.${name}`}
             label={label}
             description={[description, describeUse(use)].filter(Boolean).join(' ')}
             withAsterisk={required}
-            error={describeError(label, errors[`secrets.${name}`])}
             placeholder={isSet ? 'Set. Type to replace it.' : 'Not set'}
             value={filled.secrets[name] ?? ''}
             onChange={(event) =>
@@ -63,20 +60,15 @@ function describeUse(use: readonly string[] | null): string {
 interface Input {
   readonly field: Setting;
   readonly value: string;
-  /** Null: nothing is wrong. */
-  readonly error: string | null;
   readonly onValue: (value: string) => void;
 }
 
-const describeError = (label: string, error: string | undefined): string | null =>
-  error === undefined ? null : `${label} ${error}.`;
-
-function SettingInput({ field, value, error, onValue }: Input) {
+function SettingInput({ field, value, onValue }: Input) {
   const { label, description, required } = field;
-  const common = { label, description, withAsterisk: required, value, error };
+  const common = { name: `settings.${field.name}`, label, description, withAsterisk: required, value };
   if (field.enum === null) {
     return (
-      <TextInput
+      <TextField
         {...common}
         placeholder={field.default === null ? 'Not set' : `Default: ${field.default}`}
         onChange={(event) => onValue(event.currentTarget.value)}
@@ -85,7 +77,7 @@ function SettingInput({ field, value, error, onValue }: Input) {
   }
   const none = field.default === null ? [{ value: '', label: 'Not set' }] : [];
   return (
-    <NativeSelect
+    <SelectField
       {...common}
       data={[...none, ...field.enum.map((option) => ({ value: option, label: option }))]}
       onChange={(event) => onValue(event.currentTarget.value)}

@@ -67,11 +67,11 @@ async function followDraft(slug: string, installation: Installation | undefined)
 }
 
 function DraftState({ installation }: { readonly installation: Installation }) {
-  const { id, condition } = installation;
+  const { id } = installation;
   return (
     <>
       <UpdateConsent installation={installation} />
-      <ConditionAlert condition={condition} />
+      <ConditionAlert installation={installation} />
       <Text size="sm">
         <PageLink to="/installations/$id" params={{ id }} search={{ tab: 'logs' }} size="sm" underline="always">
           Its log

@@ -1,15 +1,14 @@
 /** Buttons that pause, resume, restart, set up again and uninstall an installation. */
 import { Group, List, Text } from '@mantine/core';
-import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
-import { readBody, rest } from '../rest/client.ts';
+import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
+import { useAgents } from '../rest/use-agents.ts';
 import { ActionButton } from '../shell/action-button.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { IconPlayerPause, IconPlayerPlay, IconRefresh, IconTrash } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 
-const AGENTS_MAX = 1_000;
 const ICON = { size: 15, stroke: 1.8 } as const;
 /** By the action that the condition of an installation names. */
 const REMEDIES = {
@@ -93,7 +92,7 @@ function PauseButton({ installation: { id, required } }: { readonly installation
 
 function Removed({ installation }: { readonly installation: Installation }) {
   const { channels, secretNames } = installation;
-  const agents = useAgents(installation.id);
+  const agents = useAgents().filter(({ installationId }) => installationId === installation.id);
   return (
     <>
       <Text>The plugin is notified first. Then these are removed permanently:</Text>
@@ -115,12 +114,4 @@ function Removed({ installation }: { readonly installation: Installation }) {
       </List>
     </>
   );
-}
-
-function useAgents(installationId: string) {
-  const found = useQuery({
-    queryKey: ['agents', 'all'],
-    queryFn: () => readBody(rest.GET('/agents', { params: { query: { limit: AGENTS_MAX } } })),
-  });
-  return (found.data?.items ?? []).filter((agent) => agent.installationId === installationId);
 }

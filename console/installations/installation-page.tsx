@@ -1,10 +1,12 @@
 /** The page of one installation. */
 import { Group, Skeleton, Stack, Text } from '@mantine/core';
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
+import { useState } from 'react';
 import { EventsView } from '../activity/events-view.tsx';
 import { HostCallsView } from '../activity/host-calls-view.tsx';
 import { UsageView } from '../activity/usage-view.tsx';
 import { ChannelsView } from '../channels/channels-view.tsx';
+import { isChanged, UNCHANGED } from '../configuration/form-values.ts';
 import { LogView } from '../logs/log-view.tsx';
 import { MetricsView } from '../metrics/metrics-view.tsx';
 import { readBody, rest } from '../rest/client.ts';
@@ -17,6 +19,7 @@ import { PageLink } from '../shell/page-link.tsx';
 import { PluginHeader } from '../shell/plugin-header.tsx';
 import { ReadOnlyArea } from '../shell/read-only.ts';
 import { TabViews } from '../shell/tab-views.tsx';
+import { UnsavedGuard } from '../shell/unsaved-guard.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import { InstallationActions } from './installation-actions.tsx';
 import { Overview } from './overview.tsx';
@@ -63,7 +66,7 @@ function Head({ installation }: { readonly installation: Installation }) {
           </PageLink>
         </Group>
       </PluginHeader>
-      <ConditionAlert condition={condition} />
+      <ConditionAlert installation={installation} />
       <DeprecationAlert message={deprecationMessage} />
     </>
   );
@@ -72,9 +75,11 @@ function Head({ installation }: { readonly installation: Installation }) {
 function Parts({ installation }: { readonly installation: Installation }) {
   const { tab = 'overview' } = useSearch({ from: '/installations/$id' });
   const navigate = useNavigate({ from: '/installations/$id' });
+  // Here, so that what is typed stays while another tab is open.
+  const [filled, setFilled] = useState(UNCHANGED);
   const views = {
     overview: <Overview installation={installation} />,
-    settings: <SettingsForm installation={installation} key={installation.currentVersionId} />,
+    settings: <SettingsForm installation={installation} filled={filled} setFilled={setFilled} />,
     logs: <LogView installationId={installation.id} />,
     channels: <ChannelsView installation={installation} />,
     events: <EventsView installationId={installation.id} />,
@@ -83,12 +88,17 @@ function Parts({ installation }: { readonly installation: Installation }) {
     metrics: <MetricsView installationId={installation.id} />,
   };
   return (
-    <TabViews
-      label="Parts of the installation"
-      tabs={tabs}
-      selected={tab}
-      onSelect={(next) => void navigate({ search: { tab: next }, replace: true })}
-      views={views}
-    />
+    <>
+      <UnsavedGuard isUnsaved={isChanged(filled)}>
+        What you typed in the settings is not saved, and is lost if you leave.
+      </UnsavedGuard>
+      <TabViews
+        label="Parts of the installation"
+        tabs={tabs}
+        selected={tab}
+        onSelect={(next) => void navigate({ search: { tab: next }, replace: true })}
+        views={views}
+      />
+    </>
   );
 }

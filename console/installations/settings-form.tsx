@@ -1,50 +1,39 @@
 /** The form for the settings and secrets of an installation. */
 import { Button, Group, Stack, Text } from '@mantine/core';
-import { useRef, useState } from 'react';
-import { findMissing, readFieldErrors } from '../configuration/field-errors.ts';
+import { requireValues } from '../configuration/field-errors.ts';
 import { FieldInputs } from '../configuration/field-inputs.tsx';
-import { createFormValues } from '../configuration/form-values.ts';
+import { type FormValues, pickFields, UNCHANGED } from '../configuration/form-values.ts';
 import { saveConfiguration } from '../configuration/save-configuration.ts';
 import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
+import { queryClient } from '../rest/query-client.ts';
 import { useAction } from '../rest/use-action.ts';
 import { ActionForm } from '../shell/action-form.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { useReadOnly } from '../shell/read-only.ts';
 
-/** Some inputs carry the mark themselves, some are inside the element that does. */
-const FAULTY_INPUT = ':is(input, select):is([aria-invalid=true], [aria-invalid=true] *, [data-error] *)';
+interface SettingsFormProps {
+  readonly installation: Installation;
+  readonly filled: FormValues;
+  readonly setFilled: (filled: FormValues | ((now: FormValues) => FormValues)) => void;
+}
 
-export function SettingsForm({ installation }: { readonly installation: Installation }) {
-  const { id, configuration, settings, secretNames } = installation;
-  const [filled, setFilled] = useState(createFormValues(configuration, settings));
-  const form = useRef<HTMLDivElement>(null);
-  const [isChecked, setIsChecked] = useState(false);
-  const save = useAction<void, void>(async () => {
-    await saveConfiguration({ id, fields: configuration, stored: settings }, filled);
-    setFilled({ ...filled, secrets: {} });
+export function SettingsForm({ installation, filled, setFilled }: SettingsFormProps) {
+  const { id, configuration, secretNames } = installation;
+  const save = useAction(async (values: FormValues) => {
+    requireValues(configuration, values, installation);
+    const saved = await saveConfiguration(installation, pickFields(configuration, values));
+    if (saved !== null) queryClient.setQueryData(['installations', id], saved);
+    // What the user typed while it was saved is kept.
+    setFilled((now) => (now === values ? UNCHANGED : now));
   }, 'Saved');
-  const missing = findMissing(configuration, filled, secretNames);
-  const errors = { ...readFieldErrors(save.error), ...(isChecked ? missing : {}) };
-  const submit = () => {
-    setIsChecked(true);
-    if (Object.keys(missing).length === 0) save.mutate();
-    // After the fields are marked.
-    else requestAnimationFrame(() => form.current?.querySelector<HTMLElement>(FAULTY_INPUT)?.focus());
-  };
   const isReadOnly = useReadOnly();
   if (configuration.settings.length + configuration.secrets.length === 0)
     return <Text>This plugin has no settings and no secrets.</Text>;
   return (
-    <ActionForm onSubmit={submit}>
-      <Stack maw={560} ref={form}>
-        <FieldInputs
-          fields={configuration}
-          filled={filled}
-          setFilled={setFilled}
-          secretNames={secretNames}
-          errors={errors}
-        />
+    <ActionForm action={save} onSubmit={() => save.mutate(filled)}>
+      <Stack maw={560}>
+        <FieldInputs fields={configuration} filled={filled} setFilled={setFilled} stored={installation} />
         <Group>
           {isReadOnly ? null : (
             <Button type="submit" loading={save.isPending}>

@@ -1,6 +1,8 @@
 /** The state of an installation as a word and a colour, and why it is in that state. */
 import { Alert, Text } from '@mantine/core';
+import { listMissing, UNCHANGED } from '../configuration/form-values.ts';
 import type { Installation } from '../rest/installations.ts';
+import { PageLink } from '../shell/page-link.tsx';
 import { StatusDot, type Tone } from '../shell/status-dot.tsx';
 import { IconAlertTriangle, IconInfoCircle } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
@@ -30,9 +32,17 @@ export function StatusBadge({ condition }: OfCondition) {
 export const describeProcess = ({ condition, runtime }: Installation): string =>
   condition.state === 'ready' && runtime.state === 'stopped' ? 'starts on demand' : runtime.state;
 
+/** Whether it, or the version that it moves to, lacks a required value. */
+function isMissing(installation: Installation): boolean {
+  const { settings, secrets } = listMissing(installation.configuration, UNCHANGED, installation);
+  return settings.length + secrets.length > 0;
+}
+
 /** Shows cause and next step. Shows nothing if there is nothing to explain. */
-export function ConditionAlert({ condition: { state, cause, nextStep } }: OfCondition) {
+export function ConditionAlert({ installation }: { readonly installation: Installation }) {
+  const { state, cause, nextStep, action } = installation.condition;
   if (cause === null) return null;
+  const isFillable = installation.own && isMissing(installation);
   const isTrouble = WORDS[state].tone === 'bad';
   return (
     <Alert
@@ -42,7 +52,18 @@ export function ConditionAlert({ condition: { state, cause, nextStep } }: OfCond
       icon={isTrouble ? <IconAlertTriangle /> : <IconInfoCircle />}
     >
       {escapeText(cause)}
-      {nextStep === null ? null : <Text size="sm">{nextStep}</Text>}
+      {nextStep === null || (isFillable && action === 'configure') ? null : <Text size="sm">{nextStep}</Text>}
+      {isFillable ? (
+        <PageLink
+          to="/installations/$id"
+          params={{ id: installation.id }}
+          search={{ tab: 'settings' }}
+          underline="always"
+          size="sm"
+        >
+          Go to its settings
+        </PageLink>
+      ) : null}
     </Alert>
   );
 }

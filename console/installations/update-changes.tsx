@@ -16,12 +16,15 @@ interface Props {
   readonly versionId: string;
 }
 
-export function UpdateChanges({ installationId, versionId }: Props) {
-  const found = useQuery({
+export const useUpdateChanges = ({ installationId, versionId }: Props) =>
+  useQuery({
     queryKey: ['installations', installationId, 'update-changes', versionId],
     queryFn: () =>
       readBody(rest.GET('/installations/{id}/update-changes', { params: { path: { id: installationId } } })),
   });
+
+export function UpdateChanges(props: Props) {
+  const found = useUpdateChanges(props);
   if (found.error) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
   if (!found.data) return <Skeleton height={60} aria-label="Loading" />;
   const { texts, files } = found.data;

@@ -1,14 +1,18 @@
 /** Asks for consent to an update: lists added and removed access and accepts exactly that version. */
 import { Button, Card, Group, Stack, Text, Title } from '@mantine/core';
-import type { ReactNode } from 'react';
+import { type ReactNode, useState } from 'react';
 import { ReachList } from '../catalog/reach-list.tsx';
 import type { Reach } from '../catalog/risks.ts';
+import { FieldInputs } from '../configuration/field-inputs.tsx';
+import { NOTHING_STORED, UNCHANGED } from '../configuration/form-values.ts';
+import { saveConfiguration } from '../configuration/save-configuration.ts';
 import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
-import { ActionButton } from '../shell/action-button.tsx';
+import { useAction } from '../rest/use-action.ts';
+import { ActionForm } from '../shell/action-form.tsx';
 import { IconMinus, IconPlus, IconShieldQuestion } from '../style/icons.tsx';
 import { useDeclinedUpdate } from './declined-updates.ts';
-import { UpdateChanges } from './update-changes.tsx';
+import { UpdateChanges, useUpdateChanges } from './update-changes.tsx';
 
 type Pending = NonNullable<Installation['pendingUpdate']>;
 
@@ -45,33 +49,59 @@ export function UpdateConsent({ installation }: { readonly installation: Install
               {installation.currentSemVer ?? 'What you have'} keeps running until you decide.
             </Text>
           </div>
-          <Difference pending={pendingUpdate} reach={installation.reach} />
-          <UpdateChanges installationId={id} versionId={versionId} />
-          <Group gap="xs">
-            <ActionButton
-              size="sm"
-              variant="filled"
-              run={() =>
-                rest.POST('/installations/{id}/accept-update', { params: { path: { id } }, body: { versionId } })
-              }
-              done="Accepted: the new version runs when it has started and answered"
-            >
-              Allow this and update to {semVer ?? 'the draft'}
-            </ActionButton>
-            <Button variant="default" onClick={() => decline(versionId)}>
-              Not this version
-            </Button>
-          </Group>
+          <ConsentForm
+            key={versionId}
+            installation={installation}
+            pending={pendingUpdate}
+            onDecline={() => decline(versionId)}
+          />
         </Stack>
       </Group>
     </Card>
   );
 }
 
+interface ConsentFormProps {
+  readonly installation: Installation;
+  readonly pending: Pending;
+  readonly onDecline: () => void;
+}
+
+function ConsentForm({ installation: { id, reach }, pending, onDecline }: ConsentFormProps) {
+  const { versionId, semVer } = pending;
+  const [filled, setFilled] = useState(UNCHANGED);
+  const fields = useUpdateChanges({ installationId: id, versionId }).data?.fields;
+  const accept = useAction<void, void>(async () => {
+    await rest.POST('/installations/{id}/accept-update', { params: { path: { id } }, body: { versionId } });
+    await saveConfiguration({ id, settings: {} }, filled);
+  }, 'Accepted: the new version runs when it has started and answered');
+  return (
+    <ActionForm action={accept} onSubmit={() => accept.mutate()}>
+      <Stack gap="md">
+        <Difference pending={pending} reach={reach} />
+        {fields && fields.settings.length + fields.secrets.length > 0 ? (
+          <Side sign="added" title="It asks you for">
+            <FieldInputs fields={fields} filled={filled} setFilled={setFilled} stored={NOTHING_STORED} />
+          </Side>
+        ) : null}
+        <UpdateChanges installationId={id} versionId={versionId} />
+        <Group gap="xs">
+          <Button type="submit" loading={accept.isPending}>
+            Allow this and update to {semVer ?? 'the draft'}
+          </Button>
+          <Button variant="default" onClick={onDecline}>
+            Not this version
+          </Button>
+        </Group>
+      </Stack>
+    </ActionForm>
+  );
+}
+
 /** Without new access, consent is needed for new configuration, or because the account requires the plugin. */
 export function describeReason({ added, missing }: Pending): string {
   if (added.length > 0) return 'asks for more access';
-  return missing.length > 0 ? `needs ${missing.join(', ')}` : 'drops a hook of a plugin that you require';
+  return missing.length > 0 ? 'asks for new settings' : 'drops a hook of a plugin that you require';
 }
 
 function Difference({ pending: { added, removed }, reach }: { readonly pending: Pending; readonly reach: Reach }) {

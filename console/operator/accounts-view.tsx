@@ -7,6 +7,7 @@ import { ActionButton } from '../shell/action-button.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { DataTable } from '../shell/data-table.tsx';
 import { Dialog } from '../shell/dialog.tsx';
+import { TextField } from '../shell/form-fields.tsx';
 import { PagedList } from '../shell/paged-list.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
@@ -18,7 +19,7 @@ type Account = components['schemas']['KnownAccount'];
 const SEARCH_AFTER_MS = 250;
 /** Limit of the REST interface. Characters. */
 const REASON_MAX_CHARS = 500;
-const TITLES = ['Account', 'Issuer', 'Rights', 'Since', 'Do'];
+const TITLES = ['Account', 'Issuer', 'Rights', 'Since', 'Actions'];
 
 export function AccountsView() {
   const [typed, setTyped] = useInputState('');
@@ -75,6 +76,7 @@ function Actions({ account: { name, operator, suspendedReason } }: { readonly ac
         short={operator ? 'Demote' : 'Appoint'}
         run={() => rest.POST(`/operator/accounts/{name}/${operator ? 'demote' : 'appoint'}`, path)}
         done={`${name} is ${operator ? 'no longer' : 'now'} an operator`}
+        isHarmless={!operator}
       >
         <Text>
           {operator
@@ -101,7 +103,14 @@ function Suspend({ name }: { readonly name: string }) {
         sign-ins and tokens work again afterwards, unless you revoke them. Plugins that it published keep running for
         others. The user sees the reason.
       </Text>
-      <TextInput label="Reason" value={reason} maxLength={REASON_MAX_CHARS} required onChange={setReason} />
+      <TextField
+        label="Reason"
+        name="reason"
+        value={reason}
+        maxLength={REASON_MAX_CHARS}
+        required
+        onChange={setReason}
+      />
     </ConfirmButton>
   );
 }

@@ -31,9 +31,9 @@ export function OperatorPage() {
   const navigate = useNavigate({ from: '/operator' });
   return (
     <Stack>
-      <PageHeader title="Operation" subtitle="The processes, plugins, accounts and queues of this service." />
+      <PageHeader title="Administration" subtitle="The processes, plugins, accounts and queues of this service." />
       <TabViews
-        label="Parts of the operation"
+        label="Parts of the administration"
         tabs={operatorTabs}
         selected={tab}
         onSelect={(next) => void navigate({ search: { tab: next }, replace: true })}

@@ -1,6 +1,7 @@
 /** Lists the plugins with their costs of the last day, and actions to block a plugin and to verify its author. */
-import { Group, Text, TextInput } from '@mantine/core';
+import { Group, Text } from '@mantine/core';
 import { useInputState } from '@mantine/hooks';
+import { Fragment } from 'react';
 import { milliseconds } from '../metrics/points-table.tsx';
 import { rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
@@ -8,11 +9,13 @@ import { ActionButton } from '../shell/action-button.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { DataTable } from '../shell/data-table.tsx';
 import { EmptyState } from '../shell/empty-state.tsx';
+import { TextField } from '../shell/form-fields.tsx';
+import { PageLink } from '../shell/page-link.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 
 type Plugin = components['schemas']['PluginCosts']['plugins'][number];
 
-const TITLES = ['Plugin', 'Author', 'Installed', 'Calls', 'Failed', '95 % within', 'Restarts', 'Processor', 'Do'];
+const TITLES = ['Plugin', 'Author', 'Installed', 'Calls', 'Failed', '95 % within', 'Restarts', 'Processor', 'Actions'];
 const PERCENT = 100;
 const SECOND_MS = 1_000;
 
@@ -30,7 +33,12 @@ export function PluginCosts({ rows, search }: Props) {
   const shown = rows.map((row) => ({
     key: row.slug,
     cells: [
-      row.blockedReason === null ? row.slug : `${row.slug} (blocked: ${escapeText(row.blockedReason)})`,
+      <Fragment key="plugin">
+        <PageLink to="/catalog/$slug" params={{ slug: row.slug }} underline="always">
+          {row.slug}
+        </PageLink>
+        {row.blockedReason === null ? '' : ` (blocked: ${escapeText(row.blockedReason)})`}
+      </Fragment>,
       row.verified ? `${row.author} (verified)` : row.author,
       row.installations,
       row.calls,
@@ -67,14 +75,15 @@ function Verify({ author, verified }: Pick<Plugin, 'author' | 'verified'>) {
   const verb = verified ? 'Unverify' : 'Verify';
   return (
     <ConfirmButton
-      label={`${verb} ${author}`}
-      short={verb}
+      label={`${verb} author ${author}`}
+      short={`${verb} author`}
       run={() =>
         rest.POST(`/operator/accounts/{name}/${verified ? 'unverify' : 'verify'}`, {
           params: { path: { name: author } },
         })
       }
       done={`${author} is ${verified ? 'no longer verified' : 'verified'}`}
+      isHarmless={!verified}
     >
       <Text>
         {verified
@@ -95,7 +104,7 @@ function Block({ slug }: { readonly slug: string }) {
       done={`${slug} is blocked`}
     >
       <Text>The plugin is removed from the catalog and stops in all accounts. Its users see the reason.</Text>
-      <TextInput label="Reason" value={reason} maxLength={500} required onChange={setReason} />
+      <TextField label="Reason" name="reason" value={reason} maxLength={500} required onChange={setReason} />
     </ConfirmButton>
   );
 }

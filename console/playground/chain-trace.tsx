@@ -3,21 +3,33 @@ import { Alert, Stack, Text } from '@mantine/core';
 import { Fragment } from 'react';
 import type { HookAnswer, HookName, TraceLink } from '../../sdk/session/api-types.ts';
 import { DataTable } from '../shell/data-table.tsx';
+import { PageLink } from '../shell/page-link.tsx';
 import { PreformattedText } from '../shell/preformatted-text.tsx';
 import { StatusDot, type Tone } from '../shell/status-dot.tsx';
 import { escapeText, formatJson } from '../style/untrusted-text.ts';
 
-const TONES: Readonly<Record<string, Tone>> = { changed: 'good', unchanged: 'quiet', cancelled: 'fair' };
+interface Outcome {
+  readonly tone: Tone;
+  readonly text: string;
+}
+/** Continues a sentence that begins with the plugin. */
+const OUTCOMES: Readonly<Record<string, Outcome>> = {
+  changed: { tone: 'good', text: 'changed' },
+  unchanged: { tone: 'quiet', text: 'unchanged' },
+  cancelled: { tone: 'fair', text: 'cancelled the operation' },
+  skipped_error: { tone: 'bad', text: 'failed and was skipped' },
+  skipped_timeout: { tone: 'bad', text: 'timed out and was skipped' },
+  skipped_unavailable: { tone: 'bad', text: 'did not run and was skipped' },
+  vetoed_error: { tone: 'bad', text: 'failed, so the operation stopped' },
+  vetoed_timeout: { tone: 'bad', text: 'timed out, so the operation stopped' },
+  vetoed_unavailable: { tone: 'bad', text: 'did not run, so the operation stopped' },
+};
 const TITLES = ['Plugin', 'Outcome', 'Took'];
 
 export function ChainTrace({ answer }: { readonly answer: HookAnswer<HookName> }) {
   return (
     <Stack gap="sm" role="status">
-      {answer.action === 'cancel' ? (
-        <Alert color="yellow" title={`${answer.cancelledBy} cancelled the operation`} className="foreign">
-          {escapeText(answer.reason ?? '')}
-        </Alert>
-      ) : null}
+      {answer.action === 'cancel' ? <Cancelled answer={answer} /> : null}
       {answer.trace.length === 0 ? (
         <Text size="sm" c="dimmed">
           No running plugin has this hook: it went through unchanged.
@@ -36,11 +48,47 @@ export function ChainTrace({ answer }: { readonly answer: HookAnswer<HookName> }
   );
 }
 
-function renderRow({ slug, required, ms, outcome, reason }: TraceLink, index: number) {
+function Cancelled({ answer: { trace, cancelledBy, reason } }: { readonly answer: HookAnswer<HookName> }) {
+  const last = trace.findLast(({ slug }) => slug === cancelledBy);
+  const { text } = describeOutcome(last?.outcome ?? 'cancelled');
+  return (
+    <Alert color="yellow" title={`${cancelledBy} ${text}`} className="foreign">
+      {escapeText(reason ?? '')}
+      {last && last.outcome !== 'cancelled' ? (
+        <>
+          {' '}
+          <LogLink installationId={last.installationId}>Open its log</LogLink>
+        </>
+      ) : null}
+    </Alert>
+  );
+}
+
+function LogLink({ installationId, children }: { readonly installationId: string; readonly children: string }) {
+  return (
+    <PageLink
+      to="/installations/$id"
+      params={{ id: installationId }}
+      search={{ tab: 'logs' }}
+      size="sm"
+      underline="always"
+    >
+      {children}
+    </PageLink>
+  );
+}
+
+const describeOutcome = (outcome: string): Outcome => OUTCOMES[outcome] ?? { tone: 'bad', text: outcome };
+
+function renderRow({ installationId, slug, required, ms, outcome, reason }: TraceLink, index: number) {
+  const { tone, text } = describeOutcome(outcome);
   const cells = [
-    required ? `${slug} (required)` : slug,
+    <Fragment key="plugin">
+      <LogLink installationId={installationId}>{slug}</LogLink>
+      {required ? ' (required)' : ''}
+    </Fragment>,
     <Fragment key="outcome">
-      <StatusDot tone={TONES[outcome] ?? 'bad'}>{outcome}</StatusDot>
+      <StatusDot tone={tone}>{text}</StatusDot>
       {reason ? (
         <Text size="xs" className="foreign">
           {escapeText(reason)}

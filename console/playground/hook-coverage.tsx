@@ -29,19 +29,34 @@ export function HookCoverageList({ id, path }: { readonly id: string; readonly p
         ))}
       </List>
       {hooks.data.strict && <Text size="sm">Strict: messages that no hook judged are refused.</Text>}
-      <Text size="sm" c="dimmed">
-        {never.length > 0 ? `Never: ${never.join(', ')}.` : 'Every hook ran.'}
-      </Text>
+      {usedHooks.some(countUnjudged) ? (
+        <Text size="sm" c="dimmed">
+          A message counts as judged when a turn of an agent runtime sent it through the hook. Those of this page do
+          not.
+        </Text>
+      ) : null}
+      {never.length > 0 ? (
+        <details>
+          <summary>{never.length === 1 ? '1 hook' : `${never.length} hooks`} never ran</summary>
+          <Text size="sm" c="dimmed">
+            {never.join(', ')}
+          </Text>
+        </details>
+      ) : (
+        <Text size="sm" c="dimmed">
+          Every hook ran.
+        </Text>
+      )}
     </>
   );
 }
 
 function describeHook({ name, asked, cancelled, messages }: HookCoverage): string {
   const times = `${asked} ${asked === 1 ? 'time' : 'times'}`;
-  // The playground runs the hook and then adds the message without a turn, so its own messages count only in the total.
-  const judged =
-    messages === null || messages.total === 0
-      ? ''
-      : `. Turns of an agent runtime sent ${messages.judged} of ${messages.total} messages of the transcript through it`;
-  return `${name}: ran ${times}${cancelled > 0 ? `, ${cancelled} cancelled` : ''}${judged}`;
+  const unjudged = countUnjudged({ messages });
+  const judgement = unjudged === 0 ? '' : `; ${unjudged} of ${messages?.total} messages are not judged`;
+  return `${name}: ran ${times}${cancelled > 0 ? `, ${cancelled} cancelled` : ''}${judgement}`;
 }
+
+const countUnjudged = ({ messages }: Pick<HookCoverage, 'messages'>): number =>
+  messages === null ? 0 : messages.total - messages.judged;

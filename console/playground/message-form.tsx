@@ -1,38 +1,54 @@
 /** Runs `inboundMessage` on a message and appends the result to the transcript. */
-import { Button, Group, Stack, TextInput } from '@mantine/core';
-import { useInputState } from '@mantine/hooks';
+import { Stack } from '@mantine/core';
+import { type KeyboardEvent, useState } from 'react';
 import type { HookAnswer } from '../../sdk/session/api-types.ts';
 import { callSessions } from '../rest/session-api.ts';
-import { useAction } from '../rest/use-action.ts';
 import { ActionForm } from '../shell/action-form.tsx';
+import { TextAreaField } from '../shell/form-fields.tsx';
 import { ChainTrace } from './chain-trace.tsx';
+import { RunButton } from './run-button.tsx';
+import { usePlaygroundCall } from './use-playground-call.ts';
 
 export function MessageForm({ path }: { readonly path: string }) {
-  const [text, setText] = useInputState('');
-  const send = useAction(async (said: string) => {
+  const [text, setText] = useState('');
+  const send = usePlaygroundCall(async (said: string, signal) => {
     const message = { id: crypto.randomUUID(), from: 'playground', text: said, attachments: [] };
-    const answer = await callSessions<HookAnswer<'inboundMessage'>>('POST', `${path}/hooks/inboundMessage`, {
-      context: { message },
-    });
+    const hook = `${path}/hooks/inboundMessage`;
+    const answer = await callSessions<HookAnswer<'inboundMessage'>>('POST', hook, { context: { message } }, signal);
     if (answer.action === 'continue') {
       const { message: changed } = answer.context;
-      await callSessions('POST', `${path}/messages`, {
-        messages: [{ id: message.id, role: 'user', text: changed.text }],
-      });
+      const messages = [{ id: message.id, role: 'user', text: changed.text }];
+      await callSessions('POST', `${path}/messages`, { messages }, signal);
     }
+    // What was typed meanwhile is the next message.
+    setText((typed) => (typed === said ? '' : typed));
     return answer;
   });
   return (
-    <ActionForm onSubmit={() => send.mutate(text)}>
+    <ActionForm action={send} onSubmit={() => send.mutate(text)}>
       <Stack gap="sm">
-        <Group align="flex-end">
-          <TextInput label="Message" value={text} onChange={setText} style={{ flex: '1 1 16rem' }} />
-          <Button type="submit" disabled={text === ''} loading={send.isPending}>
-            Send
-          </Button>
-        </Group>
+        <TextAreaField
+          label="Message"
+          name="context.message.text"
+          description="Enter sends it. Shift+Enter starts a new line."
+          autosize
+          maxRows={10}
+          value={text}
+          onChange={(event) => setText(event.currentTarget.value)}
+          onKeyDown={sendByEnter}
+        />
+        <RunButton call={send} disabled={text === ''}>
+          Send
+        </RunButton>
         {send.data ? <ChainTrace answer={send.data} /> : null}
       </Stack>
     </ActionForm>
   );
+}
+
+function sendByEnter(event: KeyboardEvent<HTMLTextAreaElement>): void {
+  // Enter also ends the composition of a character, such as a Japanese one.
+  if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return;
+  event.preventDefault();
+  if (event.currentTarget.value !== '') event.currentTarget.form?.requestSubmit();
 }

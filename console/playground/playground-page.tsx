@@ -1,16 +1,17 @@
 /** Lists sessions for trying plugins, with a form to open one. */
-import { Button, Card, Group, Stack, Text, TextInput } from '@mantine/core';
+import { Button, Card, Group, Stack, Text } from '@mantine/core';
 import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
 import type { Page, SessionRecord } from '../../sdk/session/api-types.ts';
-import { withFieldLabels } from '../rest/form-refusal.ts';
 import { callSessions } from '../rest/session-api.ts';
 import { useAction } from '../rest/use-action.ts';
 import { ActionForm } from '../shell/action-form.tsx';
 import { EmptyState } from '../shell/empty-state.tsx';
+import { TextField } from '../shell/form-fields.tsx';
 import { PageHeader } from '../shell/page-header.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { PagedList } from '../shell/paged-list.tsx';
+import { Timestamp } from '../shell/timestamp.tsx';
 import { IconMessages } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 
@@ -28,7 +29,7 @@ export function PlaygroundPage() {
         empty={<EmptyState icon={IconMessages}>There is no session yet. Open the first one above.</EmptyState>}
       >
         {(items) =>
-          items.map(({ id, agentName, agentId }) => (
+          items.map(({ id, agentName, key, createdAt }) => (
             <Card key={id} withBorder padding="sm" component="article" className="row-card">
               <Group gap="sm">
                 <span className="tile" data-tone="quiet">
@@ -37,8 +38,8 @@ export function PlaygroundPage() {
                 <PageLink to="/playground/$id" params={{ id }} className="foreign entry-link">
                   {escapeText(agentName)}
                 </PageLink>
-                <Text size="xs" c="dimmed" ff="monospace" className="foreign">
-                  {escapeText(agentId)} · {id}
+                <Text size="sm" c="dimmed" className="foreign">
+                  {key === null ? '' : `${escapeText(key)} · `}opened <Timestamp at={createdAt} />
                 </Text>
               </Group>
             </Card>
@@ -53,15 +54,19 @@ function NewSession() {
   const [agent, setAgent] = useState('tester');
   const navigate = useNavigate();
   const open = useAction<void, void>(async () => {
-    const { id } = await withFieldLabels(callSessions<SessionRecord>('POST', '/sessions', { agentId: agent.trim() }), {
-      agentId: 'Agent',
-    });
+    const { id } = await callSessions<SessionRecord>('POST', '/sessions', { agentId: agent.trim() });
     await navigate({ to: '/playground/$id', params: { id } });
   });
   return (
-    <ActionForm onSubmit={() => open.mutate()}>
+    <ActionForm action={open} onSubmit={() => open.mutate()}>
       <Group align="flex-end">
-        <TextInput label="Agent" required value={agent} onChange={(event) => setAgent(event.currentTarget.value)} />
+        <TextField
+          label="Agent"
+          name="agentId"
+          required
+          value={agent}
+          onChange={(event) => setAgent(event.currentTarget.value)}
+        />
         <Button type="submit" loading={open.isPending}>
           Open a session
         </Button>

@@ -6,7 +6,6 @@ import type { Page, SessionRecord, TranscriptMessage } from '../../sdk/session/a
 import { FOLLOW_MS } from '../rest/installations.ts';
 import { callSessions } from '../rest/session-api.ts';
 import { useSubject } from '../rest/use-subject.ts';
-import { ActionButton } from '../shell/action-button.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { Monospace } from '../shell/monospace.tsx';
@@ -30,7 +29,7 @@ export function SessionPage() {
   return (
     <Stack gap="lg">
       <PageHeader title={escapeText(session.data.agentName)} subtitle={<Monospace>{id}</Monospace>}>
-        <SessionButtons path={path} />
+        <SessionButtons id={id} path={path} />
       </PageHeader>
       <Grid gap="md">
         <Grid.Col span={{ base: 12, lg: 7 }}>
@@ -61,22 +60,28 @@ export function SessionPage() {
   );
 }
 
-function SessionButtons({ path }: { readonly path: string }) {
+function SessionButtons({ id, path }: PathProps) {
   const navigate = useNavigate();
+  const { data } = useTranscript({ id, path });
   const remove = async () => {
     await callSessions('DELETE', path);
     await navigate({ to: '/playground' });
   };
   return (
     <Group gap="xs">
-      <ActionButton
+      <ConfirmButton
+        label="Clear"
+        title="Clear the transcript?"
         run={() =>
           callSessions('POST', `${path}/clear`, { reason: 'cleared in the console', by: 'user', trigger: 'user' })
         }
         done="The session is cleared"
       >
-        Clear
-      </ActionButton>
+        <Text>
+          {describeCount(data)} removed permanently. The session stays. Plugins can refuse it with their hook
+          sessionClear.
+        </Text>
+      </ConfirmButton>
       <ConfirmButton label="Delete" title="Delete the session" run={remove} done="The session is deleted">
         <Text>The transcript is removed permanently. Plugins receive sessionDeleted.</Text>
       </ConfirmButton>
@@ -84,12 +89,27 @@ function SessionButtons({ path }: { readonly path: string }) {
   );
 }
 
-function Transcript({ id, path }: { readonly id: string; readonly path: string }) {
-  const found = useQuery({
+interface PathProps {
+  readonly id: string;
+  readonly path: string;
+}
+
+const useTranscript = ({ id, path }: PathProps) =>
+  useQuery({
     queryKey: ['sessions', id, 'messages'],
     queryFn: () => callSessions<Page<TranscriptMessage>>('GET', `${path}/messages?limit=${SHOWN}`),
     refetchInterval: FOLLOW_MS,
   });
+
+function describeCount(transcript: Page<TranscriptMessage> | undefined): string {
+  if (transcript === undefined) return 'All messages are';
+  const count = transcript.items.length;
+  if (transcript.nextCursor !== null) return `More than ${count} messages are`;
+  return count === 1 ? '1 message is' : `${count} messages are`;
+}
+
+function Transcript({ id, path }: PathProps) {
+  const found = useTranscript({ id, path });
   if (found.error) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
   if (!found.data) return <Skeleton height={60} aria-label="Loading" />;
   if (found.data.items.length === 0) return <Text c="dimmed">There are no messages yet.</Text>;

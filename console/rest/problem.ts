@@ -23,7 +23,8 @@ export const isGone = (error: unknown): boolean => error instanceof Problem && G
 
 /** Returns the message of an error for the user. */
 export function getErrorMessage(error: unknown): string {
-  if (error instanceof Problem) return error.message;
+  // The service marks code in its messages.
+  if (error instanceof Problem) return error.message.replaceAll(/`([^`]+)`/g, '“$1”');
   if (error instanceof TypeError)
     return 'The service is unreachable. Check that it is running and that you are online.';
   return error instanceof Error ? error.message : 'Something went wrong.';

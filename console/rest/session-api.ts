@@ -16,7 +16,12 @@ async function readAddress(): Promise<string> {
 }
 
 /** @throws Problem if the service refuses the call */
-export async function callSessions<Answer>(method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: unknown) {
+export async function callSessions<Answer>(
+  method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
+  path: string,
+  body?: unknown,
+  signal: AbortSignal | null = null,
+) {
   address ??= readAddress();
   const base = await address.catch((error: unknown) => {
     address = null;
@@ -27,6 +32,7 @@ export async function callSessions<Answer>(method: 'GET' | 'POST' | 'PATCH' | 'D
       new Request(`${base}${path}`, {
         method,
         credentials: 'include',
+        signal,
         ...(body === undefined ? {} : { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
       }),
     );

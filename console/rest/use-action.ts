@@ -1,7 +1,7 @@
 /** Runs a change at the service and then refetches all queries. */
 import { notifications } from '@mantine/notifications';
 import { type UseMutationResult, useMutation } from '@tanstack/react-query';
-import { useRef } from 'react';
+import { type RefObject, useRef } from 'react';
 import { getErrorMessage } from './problem.ts';
 import { queryClient } from './query-client.ts';
 
@@ -9,20 +9,34 @@ import { queryClient } from './query-client.ts';
 const REFUSAL_MS = 12_000;
 const shownErrors = new Set<string>();
 
+/** An action whose error a form or a dialog shows. */
+export interface RefusableAction {
+  readonly error: Error | null;
+  /** Whether it is shown there. False: a notification shows it. */
+  readonly isErrorShown: RefObject<boolean>;
+}
+
 /** @param done message after success; null if the page itself shows the result */
 export function useAction<Input, Output>(
   run: (input: Input) => Promise<Output>,
-  done: string | null = null,
-): UseMutationResult<Output, Error, Input> {
+  done: string | ((output: Output) => string) | null = null,
+): UseMutationResult<Output, Error, Input> & RefusableAction {
   const running = useRef(new Set<unknown>());
+  const isErrorShown = useRef(false);
   const action = useMutation<Output, Error, Input>({
     mutationFn: run,
-    onSuccess: () => {
-      if (done !== null) notifications.show({ message: done });
+    // An error of an earlier attempt would contradict the result of this one.
+    onMutate: hideActionErrors,
+    onSuccess: (output) => {
+      if (done !== null) notifications.show({ message: typeof done === 'string' ? done : done(output) });
+      return queryClient.invalidateQueries();
     },
-    onError: showError,
-    onSettled: async (_output, _error, input) => {
-      await queryClient.invalidateQueries();
+    onError: (error) => {
+      if (!isErrorShown.current) showError(error);
+      // The error must not wait for these: while the service is away, they take seconds.
+      void queryClient.invalidateQueries();
+    },
+    onSettled: (_output, _error, input) => {
       running.current.delete(input);
     },
   });
@@ -33,11 +47,11 @@ export function useAction<Input, Output>(
     running.current.add(input);
     action.mutate(...args);
   };
-  return { ...action, mutate };
+  return { ...action, mutate, isErrorShown };
 }
 
 function showError(error: Error): void {
-  const content = { color: 'red', title: 'Not done', message: getErrorMessage(error), autoClose: REFUSAL_MS };
+  const content = { color: 'red', message: getErrorMessage(error), autoClose: REFUSAL_MS };
   shownErrors.add(notifications.show(content));
 }
 

@@ -3,6 +3,7 @@ import { Group, Stack, Text } from '@mantine/core';
 import type { Page, Reminder, SessionRecord, Todo } from '../../sdk/session/api-types.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import { callSessions } from '../rest/session-api.ts';
+import { useAgents } from '../rest/use-agents.ts';
 import { ActionButton } from '../shell/action-button.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { DataTable } from '../shell/data-table.tsx';
@@ -38,7 +39,14 @@ export function ServicesPage() {
   );
 }
 
+/** Names an agent of a plugin, whose id says nothing to a person. A runtime chooses the ids of its own agents. */
+function useAgentName(): (id: string) => string {
+  const agents = useAgents();
+  return (id) => escapeText(agents.find((agent) => agent.id === id)?.name ?? id);
+}
+
 function Todos() {
+  const nameAgent = useAgentName();
   return (
     <Section title="To-dos">
       <PagedList
@@ -47,13 +55,19 @@ function Todos() {
         refreshMs={FOLLOW_MS}
         empty="Nothing is to be done. Agents whose sessions offer the tools todo__… add to-dos here."
       >
-        {(todos) => <DataTable label="To-dos" titles={['To do', 'Due', 'For', 'Do']} rows={todos.map(describeTodo)} />}
+        {(todos) => (
+          <DataTable
+            label="To-dos"
+            titles={['To do', 'Due', 'For', 'Actions']}
+            rows={todos.map((todo) => describeTodo(todo, nameAgent))}
+          />
+        )}
       </PagedList>
     </Section>
   );
 }
 
-function describeTodo({ id, title, notes, dueAt, assigneeAgentId }: Todo) {
+function describeTodo({ id, title, notes, dueAt, assigneeAgentId }: Todo, nameAgent: (id: string) => string) {
   const name = escapeText(title);
   return {
     key: id,
@@ -69,7 +83,7 @@ function describeTodo({ id, title, notes, dueAt, assigneeAgentId }: Todo) {
         )}
       </Stack>,
       dueAt === null ? 'any time' : <Timestamp key="due" at={dueAt} />,
-      assigneeAgentId === null ? 'all agents' : escapeText(assigneeAgentId),
+      assigneeAgentId === null ? 'all agents' : nameAgent(assigneeAgentId),
       <Group key="do" gap="xs" wrap="nowrap">
         <ActionButton
           aria-label={`Complete ${name}`}
@@ -115,7 +129,7 @@ function Reminders() {
         {(reminders) => (
           <DataTable
             label="Reminders"
-            titles={['Text', 'Next', 'Repeats', 'Last', 'Do']}
+            titles={['Text', 'Next', 'Repeats', 'Last', 'Actions']}
             rows={reminders.map(describeReminder)}
           />
         )}
@@ -161,6 +175,7 @@ function describeReminder({ id, sessionId, text, to, zone, repeat, nextAt, lastA
 }
 
 function Mail() {
+  const nameAgent = useAgentName();
   return (
     <Section title="Mail between agents">
       <PagedList
@@ -173,7 +188,7 @@ function Mail() {
           <DataTable
             label="Mail between agents"
             titles={['From', 'To', 'Text', 'When']}
-            rows={mail.map(describeMail)}
+            rows={mail.map((one) => describeMail(one, nameAgent))}
           />
         )}
       </PagedList>
@@ -181,12 +196,15 @@ function Mail() {
   );
 }
 
-const describeMail = ({ messageId, sessionId, fromAgentId, toAgentId, text, at }: ReceivedMail) => ({
+const describeMail = (
+  { messageId, sessionId, fromAgentId, toAgentId, text, at }: ReceivedMail,
+  nameAgent: (id: string) => string,
+) => ({
   key: `${sessionId} ${messageId}`,
   cells: [
-    escapeText(fromAgentId),
+    nameAgent(fromAgentId),
     <Group key="to" gap={4}>
-      {escapeText(toAgentId)} in <OpenSession id={sessionId} />
+      {nameAgent(toAgentId)} in <OpenSession id={sessionId} />
     </Group>,
     <Text key="text" size="sm" lineClamp={3} className="foreign">
       {escapeText(text)}

@@ -1,13 +1,13 @@
 /** The account's own SSH hosts: added, tested, pinned and removed. */
-import { Group, PasswordInput, Stack, Text, Textarea, TextInput } from '@mantine/core';
+import { Group, Stack, Text } from '@mantine/core';
 import { useInputState } from '@mantine/hooks';
 import type { OwnSshHost, Page, SshTest } from '../../sdk/session/api-types.ts';
-import { withFieldLabels } from '../rest/form-refusal.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import { callSessions } from '../rest/session-api.ts';
 import { ActionButton } from '../shell/action-button.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { DataTable } from '../shell/data-table.tsx';
+import { PasswordField, TextAreaField, TextField } from '../shell/form-fields.tsx';
 import { Monospace } from '../shell/monospace.tsx';
 import { PagedList } from '../shell/paged-list.tsx';
 import { Section } from '../shell/section.tsx';
@@ -33,7 +33,7 @@ export function SshHosts() {
           {(hosts) => (
             <DataTable
               label="SSH hosts"
-              titles={['Host', 'Address', 'Key', 'Test', 'Do']}
+              titles={['Host', 'Address', 'Key', 'Test', 'Actions']}
               rows={hosts.map(describeHost)}
             />
           )}
@@ -75,18 +75,6 @@ const describeHost = (host: OwnSshHost) => ({
   ],
 });
 
-const LABELS = {
-  id: 'Id',
-  name: 'Id',
-  address: 'Address',
-  port: 'Port',
-  user: 'User',
-  privateKey: 'Private key',
-  password: 'Password',
-  hostKeys: 'Key',
-  'hostKeys.0': 'Key',
-};
-
 function PinKey({ host: { id, login } }: { readonly host: OwnSshHost }) {
   const [key, setKey] = useInputState('');
   const [password, setPassword] = useInputState('');
@@ -96,21 +84,20 @@ function PinKey({ host: { id, login } }: { readonly host: OwnSshHost }) {
       short="Pin"
       title={`Pin the key of ${id}`}
       run={() =>
-        withFieldLabels(
-          callSessions('PATCH', `/ssh-hosts/${id}`, {
-            hostKeys: [key.trim()],
-            ...(password === '' ? {} : { password }),
-          }),
-          LABELS,
-        )
+        callSessions('PATCH', `/ssh-hosts/${id}`, {
+          hostKeys: [key.trim()],
+          ...(password === '' ? {} : { password }),
+        })
       }
       done={`The key of ${id} is pinned`}
+      isHarmless
     >
       <Text size="sm">A test shows the key of the host. Compare it with what ssh-keygen -lf prints there.</Text>
-      <TextInput label="Key" placeholder="SHA256:…" value={key} required onChange={setKey} />
+      <TextField label="Key" name="hostKeys" placeholder="SHA256:…" value={key} required onChange={setKey} />
       {login === 'password' ? (
-        <PasswordInput
+        <PasswordField
           label="Password"
+          name="password"
           description="Needed to replace a key that is pinned"
           value={password}
           onChange={setPassword}
@@ -128,35 +115,46 @@ function AddHost() {
   const [privateKey, setPrivateKey] = useInputState('');
   const [password, setPassword] = useInputState('');
   const fields = [
-    ['Id', id, setId, 'By which agents name it, such as web'],
-    ['Address', address, setAddress, 'A public host name or IP address'],
-    ['Port', port, setPort, ''],
-    ['User', user, setUser, 'Choose one with few rights'],
+    ['id', 'Id', id, setId, 'By which agents name it, such as web'],
+    ['address', 'Address', address, setAddress, 'A public host name or IP address'],
+    ['port', 'Port', port, setPort, ''],
+    ['user', 'User', user, setUser, 'Choose one with few rights'],
   ] as const;
-  const login = privateKey.trim() === '' ? { password } : { privateKey };
+  const login = { ...(privateKey.trim() === '' ? {} : { privateKey }), ...(password === '' ? {} : { password }) };
   return (
     <ConfirmButton
       label="Add an SSH host"
       title="Add an SSH host"
-      run={() =>
-        withFieldLabels(
-          callSessions('POST', '/ssh-hosts', { id, name: id, address, port: Number(port), user, ...login }),
-          LABELS,
-        )
-      }
+      run={() => callSessions('POST', '/ssh-hosts', { id, name: id, address, port: Number(port), user, ...login })}
       done={`${id} is added: test it and pin its key`}
+      isHarmless
     >
-      {fields.map(([label, value, change, description]) => (
-        <TextInput key={label} label={label} description={description} value={value} required onChange={change} />
+      {fields.map(([field, label, value, change, description]) => (
+        <TextField
+          key={field}
+          name={field}
+          label={label}
+          description={description}
+          value={value}
+          required
+          onChange={change}
+        />
       ))}
-      <Textarea
+      <TextAreaField
         label="Private key"
+        name="privateKey"
         description="Without a passphrase; bulkhead ssh takes others. Never shown again."
         rows={4}
         value={privateKey}
         onChange={setPrivateKey}
       />
-      <PasswordInput label="Password" description="Instead of a private key" value={password} onChange={setPassword} />
+      <PasswordField
+        label="Password"
+        name="password"
+        description="Instead of a private key"
+        value={password}
+        onChange={setPassword}
+      />
     </ConfirmButton>
   );
 }

@@ -19,29 +19,43 @@ interface ConfirmButtonProps {
   /** Message after success. */
   readonly done: string;
   readonly button?: ButtonProps;
+  /** Whether it takes nothing away: the button that confirms is not red. */
+  readonly isHarmless?: boolean;
 }
 
-export function ConfirmButton({ label, short, title = `${label}?`, children, run, done, button }: ConfirmButtonProps) {
+export function ConfirmButton({
+  label,
+  short,
+  title = `${label}?`,
+  children,
+  isHarmless = false,
+  ...props
+}: ConfirmButtonProps) {
+  const { run, done, button } = props;
   const [isOpen, { open, close }] = useDisclosure(false);
-  const { mutate, isPending } = useAction<void, unknown>(async () => {
+  const action = useAction<void, unknown>(async () => {
     await run();
     close();
   }, done);
   if (useReadOnly()) return null;
+  const start = () => {
+    action.reset();
+    open();
+  };
   return (
     <>
-      <Button size="xs" variant="default" aria-label={label} {...button} onClick={open}>
+      <Button size="xs" variant="default" aria-label={label} {...button} onClick={start}>
         {short ?? label}
       </Button>
       <Dialog title={title} opened={isOpen} onClose={close}>
-        <ActionForm onSubmit={() => mutate()}>
+        <ActionForm action={action} onSubmit={() => action.mutate()}>
           <Stack>
             {children}
             <Group justify="flex-end">
               <Button variant="default" onClick={close} data-autofocus>
                 Cancel
               </Button>
-              <Button type="submit" color="red" loading={isPending}>
+              <Button type="submit" {...(isHarmless ? {} : { color: 'red' })} loading={action.isPending}>
                 {label}
               </Button>
             </Group>

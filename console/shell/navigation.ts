@@ -35,7 +35,7 @@ export const places = [
 
 /** Additional entries for operators. */
 export const operatorPlaces = [
-  { title: 'Operate', places: [{ to: '/operator', label: 'Operation', icon: IconActivityHeartbeat }] },
+  { title: 'Operate', places: [{ to: '/operator', label: 'Administration', icon: IconActivityHeartbeat }] },
 ] as const;
 
 /** The documentation is a separate site that needs no sign-in. */

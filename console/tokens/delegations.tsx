@@ -1,12 +1,12 @@
 /** Services that may act for the account, and what was done in its name. */
-import { Checkbox, Group, Stack, Text, TextInput } from '@mantine/core';
+import { Checkbox, Group, Stack, Text } from '@mantine/core';
 import { useInputState } from '@mantine/hooks';
 import { useState } from 'react';
 import { readBody, rest } from '../rest/client.ts';
-import { withFieldLabels } from '../rest/form-refusal.ts';
 import type { components } from '../rest/schema.d.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { DataTable } from '../shell/data-table.tsx';
+import { TextField, useFieldError } from '../shell/form-fields.tsx';
 import { PagedList } from '../shell/paged-list.tsx';
 import { Section } from '../shell/section.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
@@ -68,7 +68,11 @@ function DelegationTable({ delegations }: { readonly delegations: readonly Deleg
     ],
   }));
   return (
-    <DataTable label="Services that act for you" titles={['Name', 'Service', 'May', 'Last used', 'Do']} rows={rows} />
+    <DataTable
+      label="Services that act for you"
+      titles={['Name', 'Service', 'May', 'Last used', 'Actions']}
+      rows={rows}
+    />
   );
 }
 
@@ -92,38 +96,59 @@ function ActionTable({ actions }: { readonly actions: readonly AccountAction[] }
   );
 }
 
-const LABELS = { name: 'Name', issuer: 'Issuer', subject: 'Subject', scopes: 'It may' };
-
 function AllowService() {
   const [name, setName] = useInputState('');
   const [issuer, setIssuer] = useInputState('');
   const [subject, setSubject] = useInputState('');
   const [scopes, setScopes] = useState<readonly Scope[]>([]);
   const fields = [
-    ['Name', name, setName, 'For you, such as Helpdesk'],
-    ['Issuer', issuer, setIssuer, 'Address of its identity provider'],
-    ['Subject', subject, setSubject, 'The claim sub of its tokens'],
+    ['name', 'Name', name, setName, 'For you, such as Helpdesk'],
+    ['issuer', 'Issuer', issuer, setIssuer, 'Address of its identity provider'],
+    ['subject', 'Subject', subject, setSubject, 'The claim sub of its tokens'],
   ] as const;
   return (
     <ConfirmButton
       label="Allow a service"
       title="Allow a service to act for you"
-      run={() =>
-        withFieldLabels(rest.POST('/me/delegations', { body: { name, issuer, subject, scopes: [...scopes] } }), LABELS)
-      }
+      run={() => rest.POST('/me/delegations', { body: { name, issuer, subject, scopes: [...scopes] } })}
       done={`${name} may act for you`}
+      isHarmless
     >
-      {fields.map(([label, value, change, description]) => (
-        <TextInput key={label} label={label} description={description} value={value} required onChange={change} />
+      {fields.map(([field, label, value, change, description]) => (
+        <TextField
+          key={field}
+          name={field}
+          label={label}
+          description={description}
+          value={value}
+          required
+          onChange={change}
+        />
       ))}
-      <Checkbox.Group label="It may" value={[...scopes]} onChange={(chosen) => setScopes(chosen as Scope[])}>
-        <Stack gap="xs">
-          {SCOPES.map(([scope, text]) => (
-            <Checkbox key={scope} value={scope} label={text} />
-          ))}
-        </Stack>
-      </Checkbox.Group>
+      <Scopes scopes={scopes} onScopes={setScopes} />
     </ConfirmButton>
+  );
+}
+
+interface ScopesProps {
+  readonly scopes: readonly Scope[];
+  readonly onScopes: (scopes: readonly Scope[]) => void;
+}
+
+function Scopes({ scopes, onScopes }: ScopesProps) {
+  return (
+    <Checkbox.Group
+      label="It may"
+      error={useFieldError('scopes', 'It may')}
+      value={[...scopes]}
+      onChange={(chosen) => onScopes(chosen as Scope[])}
+    >
+      <Stack gap="xs">
+        {SCOPES.map(([scope, text]) => (
+          <Checkbox key={scope} name="scopes" value={scope} label={text} />
+        ))}
+      </Stack>
+    </Checkbox.Group>
   );
 }
 

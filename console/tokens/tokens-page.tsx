@@ -1,10 +1,11 @@
 /** Lists the account's tokens, which can be renamed and revoked. */
-import { Code, Group, Stack, Text, TextInput } from '@mantine/core';
+import { Code, Group, Stack, Text } from '@mantine/core';
 import { useInputState } from '@mantine/hooks';
 import { readBody, rest } from '../rest/client.ts';
 import { useMe } from '../rest/me.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { EmptyState } from '../shell/empty-state.tsx';
+import { TextField } from '../shell/form-fields.tsx';
 import { PageHeader } from '../shell/page-header.tsx';
 import { PagedList } from '../shell/paged-list.tsx';
 import { IconShieldCheck } from '../style/icons.tsx';
@@ -56,8 +57,9 @@ function Actions({ token }: { readonly token: Token }) {
         title={`Rename ${token.name}`}
         run={() => rest.PATCH('/me/tokens/{id}', { params: { path: { id } }, body: { name } })}
         done={`It is called ${name}`}
+        isHarmless
       >
-        <TextInput label="Name" value={name} maxLength={NAME_MAX_CHARS} required onChange={setName} />
+        <TextField label="Name" name="name" value={name} maxLength={NAME_MAX_CHARS} required onChange={setName} />
       </ConfirmButton>
       <ConfirmButton
         label={`Revoke ${token.name}`}

@@ -6,7 +6,7 @@ import { Timestamp } from '../shell/timestamp.tsx';
 
 export type Token = components['schemas']['Token'];
 
-const TITLES = ['Name', 'Scopes', 'Created', 'Last used', 'Expires', 'Do'];
+const TITLES = ['Name', 'Scopes', 'Created', 'Last used', 'Expires', 'Actions'];
 
 interface Props {
   readonly label: string;

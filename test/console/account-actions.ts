@@ -78,17 +78,17 @@ export const tokens: readonly PageAction[] = [
 export const accounts: readonly PageAction[] = [
   {
     operation: 'GET /operator/accounts',
-    where: 'Operation: Accounts',
+    where: 'Administration: Accounts',
     async does({ page, service }) {
       await issueToken(['bob', '--name', 'tablet'], () => service.env);
-      await go(page, 'Operation');
+      await go(page, 'Administration');
       await tab(page, 'Accounts');
       await page.getByRole('button', { name: 'Suspend bob' }).first().waitFor();
     },
   },
   {
     operation: 'POST /operator/accounts/{name}/suspend',
-    where: 'Operation: Accounts, Suspend',
+    where: 'Administration: Accounts, Suspend',
     async does({ page }) {
       await press(page, 'Suspend bob');
       await page.getByRole('dialog').getByLabel('Reason').fill('Looked at');
@@ -98,7 +98,7 @@ export const accounts: readonly PageAction[] = [
   },
   {
     operation: 'POST /operator/accounts/{name}/resume',
-    where: 'Operation: Accounts, Resume',
+    where: 'Administration: Accounts, Resume',
     async does({ page }) {
       await press(page, 'Resume bob');
       await page.getByText('bob (suspended: Looked at)').waitFor({ state: 'detached' });
@@ -106,7 +106,7 @@ export const accounts: readonly PageAction[] = [
   },
   {
     operation: 'POST /operator/accounts/{name}/appoint',
-    where: 'Operation: Accounts, Appoint',
+    where: 'Administration: Accounts, Appoint',
     async does({ page }) {
       await press(page, 'Appoint bob');
       await pressInDialog(page, 'Appoint bob');
@@ -115,7 +115,7 @@ export const accounts: readonly PageAction[] = [
   },
   {
     operation: 'POST /operator/accounts/{name}/demote',
-    where: 'Operation: Accounts, Demote',
+    where: 'Administration: Accounts, Demote',
     async does({ page }) {
       await press(page, 'Demote bob');
       await pressInDialog(page, 'Demote bob');
@@ -124,12 +124,12 @@ export const accounts: readonly PageAction[] = [
   },
   {
     operation: 'GET /operator/accounts/{name}/tokens',
-    where: 'Operation: Accounts, Tokens',
+    where: 'Administration: Accounts, Tokens',
     does: ({ page }) => press(page, 'Tokens of bob'),
   },
   {
     operation: 'DELETE /operator/accounts/{name}/tokens/{id}',
-    where: 'Operation: Accounts, Tokens, Revoke',
+    where: 'Administration: Accounts, Tokens, Revoke',
     async does({ page }) {
       await pressInDialog(page, 'Revoke tablet');
       await page.getByText('Bulkhead has issued this account no token').waitFor();
@@ -137,7 +137,7 @@ export const accounts: readonly PageAction[] = [
   },
   {
     operation: 'DELETE /operator/accounts/{name}/tokens',
-    where: 'Operation: Accounts, Tokens, Revoke all tokens',
+    where: 'Administration: Accounts, Tokens, Revoke all tokens',
     async does({ page }) {
       await pressInDialog(page, 'Revoke all tokens');
       await page.getByText('All tokens of bob are revoked').waitFor();

@@ -10,7 +10,7 @@ import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 // With --soak, `inspect` looks at every page in every look.
 import { amount } from '../runner/soak.ts';
-import { openConsole, shareBrowser } from './browser.ts';
+import { answerInstead, openConsole, shareBrowser } from './browser.ts';
 import { compile } from './compiler.ts';
 import { press, pressInDialog } from './console-fixture.ts';
 import {
@@ -53,7 +53,17 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     const dialog = page.getByRole('dialog');
     t.ok(await dialog.getByRole('button', { name: 'Install' }).isDisabled(), 'not without consent');
     await dialog.getByLabel('Tone').selectOption('warm');
-    await dialog.getByLabel('API key').fill('k3y');
+    await dialog.getByText('By local, community').waitFor();
+    await dialog.getByText('Rings the bell', { exact: true }).waitFor();
+    await dialog.getByText('it runs only with API key').waitFor();
+    await dialog.getByLabel('API key').first().fill('k3y');
+    await dialog.getByText('it runs only with').waitFor({ state: 'detached' });
+    await page.mouse.click(5, 5);
+    t.ok(await dialog.isVisible(), 'a click beside the dialog drops nothing');
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'Install' }).click();
+    t.equal(await dialog.getByLabel('API key').first().inputValue(), 'k3y', 'nor does closing it');
     t.ok(await dialog.getByLabel('Require this plugin').isChecked(), 'suggested for a plugin that can cancel');
     await dialog.getByText('messages and turns that it must check are stopped').waitFor();
     await dialog.getByLabel('I allow this plugin').check();
@@ -132,7 +142,8 @@ t.test('what users do with plugins can be done in the console', async (t) => {
   });
 
   await t.test('decide on an update that asks for more, and go back', async (t) => {
-    await publish(service, plugin, '1.1.0', 'host.storage, host.llm', { bell: 'Rings the bell twice' });
+    const secret = ', door: { label: Door code, required: true }';
+    await publish(service, plugin, '1.1.0', 'host.storage, host.llm', { bell: 'Rings the bell twice', secret });
     await page.getByRole('tab', { name: 'Overview' }).click();
     await page.getByText('1.1.0 asks for more access').waitFor();
     await page.getByText('tool bell', { exact: true }).waitFor();
@@ -146,8 +157,11 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByText('you have declined it').waitFor();
     await inspect(t, page, 'declined');
     await page.getByRole('button', { name: 'Look at it again' }).click();
+    await page.getByRole('link', { name: 'Installations 1 update waits' }).waitFor();
+    await page.getByLabel('Door code').first().fill('4711');
     await page.getByRole('button', { name: 'Allow this and update to 1.1.0' }).click();
-    await installationThat(service, ({ currentSemVer }) => currentSemVer === '1.1.0');
+    const updated = await installationThat(service, ({ currentSemVer }) => currentSemVer === '1.1.0');
+    t.same(updated.secretNames, ['door', 'key']);
     await page.getByText('1.1.0 asks for more access').waitFor({ state: 'detached' });
     await page.getByLabel('Runs').selectOption({ label: 'Only 1.0.0' });
     await page.getByRole('button', { name: 'Save' }).click();
@@ -170,6 +184,22 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByRole('button', { name: 'Call the tool' }).click();
     await page.getByText('"ding"').waitFor();
     await inspect(t, page, 'session');
+    t.equal(await page.getByRole('textbox', { name: 'Message', exact: true }).inputValue(), '', 'a sent text is gone');
+    const { promise: cancelled, resolve: release } = Promise.withResolvers<void>();
+    const endDelay = await answerInstead(context, '**/tools/*', (route) => cancelled.then(() => route.abort()));
+    await page.getByRole('button', { name: 'Call the tool' }).click();
+    await page.getByRole('timer').waitFor();
+    await press(page, 'Cancel');
+    await page.getByText('You have cancelled it.').waitFor();
+    release();
+    endDelay();
+    await page.getByLabel('Arguments').fill('{');
+    await page.getByRole('button', { name: 'Call the tool' }).click();
+    await page.locator('form').getByText('The arguments are not valid JSON.').waitFor();
+    await press(page, 'Clear');
+    await page.getByRole('dialog').getByText('2 messages are removed permanently').waitFor();
+    await pressInDialog(page, 'Clear');
+    await page.getByText('There are no messages yet').waitFor();
     await page.getByRole('button', { name: 'Delete' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
     await page
@@ -248,13 +278,23 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByRole('button', { name: 'Save' }).click();
     await page.locator('form').getByText(`Signature must be at most ${SETTING_MAX_CHARS} characters.`).waitFor();
     await inspect(t, page, 'settings-refused');
-    const refusal = page.locator('.mantine-Notification-root', { hasText: 'Signature must be' });
-    await refusal.getByRole('button', { name: 'Dismiss' }).click();
-    await refusal.waitFor({ state: 'detached' });
+    t.ok(await page.getByLabel('Signature').evaluate(isFocused), 'the refused field has the focus');
+    t.equal(await page.locator('.mantine-Notification-root', { hasText: 'Signature' }).count(), 0);
     await page.getByLabel('Signature').fill('The desk');
     await inspect(t, page, 'settings');
+    const { id } = await installationThat(service, () => true);
+    // As another browser does meanwhile.
+    const elsewhere = { settings: { tone: 'plain' } };
+    await service.call('POST', `/api/installations/${id}/configure`, elsewhere);
+    await page.getByRole('tab', { name: 'Overview' }).click();
+    await page.getByRole('link', { name: 'Catalog', exact: true }).click();
+    await page.getByRole('dialog').getByText('What you typed in the settings is not saved').waitFor();
+    await page.getByRole('button', { name: 'Stay' }).click();
+    await page.getByRole('tab', { name: 'Settings' }).click();
+    t.equal(await page.getByLabel('Signature').inputValue(), 'The desk', 'what was typed stays');
     await page.getByRole('button', { name: 'Save' }).click();
-    await installationThat(service, ({ settings }) => settings.sign === 'The desk');
+    const saved = await installationThat(service, ({ settings }) => settings.sign === 'The desk');
+    t.equal(saved.settings.tone, 'plain', 'what another browser saved stays');
     await page.getByRole('tab', { name: 'Overview' }).click();
     await page.getByRole('button', { name: 'Pause' }).click();
     await page.getByRole('dialog').getByText('messages and turns continue without its checks').waitFor();
@@ -273,7 +313,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByRole('link', { name: 'Front desk' }).click();
     await page.getByRole('button', { name: 'Uninstall' }).click();
     const dialog = page.getByRole('dialog');
-    await dialog.getByText('its secrets: key').waitFor();
+    await dialog.getByText('its secrets: door, key').waitFor();
     await inspect(t, page, 'uninstall');
     await dialog.getByRole('button', { name: 'Uninstall' }).click();
     await page.getByText('Nothing is installed yet').waitFor();

@@ -10,14 +10,14 @@ export const TRICKS = '\u202Egnp.exe \u001b[31mred\u001b[0m <script>alert(1)</sc
 
 const FRONT_DESK = { slug: 'front-desk', displayName: 'Front desk' };
 
-const README = (capabilities: string, name: string) => `---
+const README = (capabilities: string, name: string, secret: string) => `---
 name: ${JSON.stringify(name)}
 description: Answers what comes in and keeps a log of it
 capabilities: [${capabilities}]
 settings:
   tone: { label: Tone, default: plain, enum: [plain, warm], required: false }
   sign: { label: Signature, description: Put under every answer }
-secrets: { key: { label: API key, required: true } }
+secrets: { key: { label: API key, required: true }${secret} }
 ---
 # Front desk
 
@@ -57,15 +57,17 @@ interface PackageVariant {
   readonly name?: string;
   /** The description of its tool. */
   readonly bell?: string;
+  /** A secret in addition, as YAML after a comma. */
+  readonly secret?: string;
   /** Code at the end of `index.ts`. */
   readonly more?: string;
 }
 
 export const packageFiles = (
   capabilities = 'host.storage',
-  { name = FRONT_DESK.displayName, bell = 'Rings the bell', more = '' }: PackageVariant = {},
+  { name = FRONT_DESK.displayName, bell = 'Rings the bell', more = '', secret = '' }: PackageVariant = {},
 ) => [
-  { path: 'readme.md', contentText: README(capabilities, name) },
+  { path: 'readme.md', contentText: README(capabilities, name, secret) },
   { path: 'index.ts', contentText: INDEX(bell) + more },
 ];
 

@@ -133,6 +133,11 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     await rows.nth(0).getByText('delivered', { exact: true }).waitFor();
     await dialog.getByRole('button', { name: 'Give up' }).click();
     const sure = page.getByRole('dialog', { name: 'Give up this delivery' });
+    await sure.waitFor();
+    await page.keyboard.press('Escape');
+    await sure.waitFor({ state: 'detached' });
+    t.ok(await dialog.getByRole('button', { name: 'Give up' }).isVisible(), 'Escape closes the upper dialog only');
+    await dialog.getByRole('button', { name: 'Give up' }).click();
     await sure.getByRole('button', { name: 'Give up' }).click();
     await rows.nth(1).getByText('dead', { exact: true }).waitFor();
     await service.call('DELETE', `/api/installations/${desk}/channels/${channel.id}`);
@@ -257,7 +262,7 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
 
   await t.test('the pages of operators, with untrusted names', async (t) => {
     const quiet = await service.asUser('ben');
-    await page.getByRole('link', { name: 'Operation' }).click();
+    await page.getByRole('link', { name: 'Administration' }).click();
     await page.getByRole('table', { name: 'Plugin processes' }).getByText('back-desk').waitFor();
     await inspect(t, page, 'processes');
     await page.getByRole('tab', { name: 'Plugins' }).click();
@@ -274,7 +279,7 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     await dialog.getByLabel('Reason').fill('It copies another one.');
     await dialog.getByRole('button', { name: 'Block quiet-desk' }).click();
     await costs.getByText('quiet-desk (blocked: It copies another one.)').waitFor();
-    await page.getByRole('button', { name: 'Verify ben' }).click();
+    await page.getByRole('button', { name: 'Verify author ben' }).click();
     await dialog.getByText('Verify only an author whose identity you have checked').waitFor();
     await inspect(t, page, 'verify');
     await dialog.getByRole('button', { name: 'Cancel' }).click();

@@ -16,16 +16,16 @@ export const figures: readonly PageAction[] = [
 export const operating: readonly PageAction[] = [
   {
     operation: 'GET /operator/fleet',
-    where: 'Operation: Processes',
+    where: 'Administration: Processes',
     async does({ page }) {
-      await go(page, 'Operation');
-      await page.getByRole('heading', { name: 'Operation' }).waitFor();
+      await go(page, 'Administration');
+      await page.getByRole('heading', { name: 'Administration' }).waitFor();
     },
   },
-  { operation: 'GET /operator/queues', where: 'Operation: Queues', does: ({ page }) => tab(page, 'Queues') },
+  { operation: 'GET /operator/queues', where: 'Administration: Queues', does: ({ page }) => tab(page, 'Queues') },
   {
     operation: 'GET /operator/plugins',
-    where: 'Operation: Plugins',
+    where: 'Administration: Plugins',
     async does({ page }) {
       await tab(page, 'Plugins');
       await page.getByRole('table', { name: 'Plugins by cost' }).waitFor();
@@ -33,7 +33,7 @@ export const operating: readonly PageAction[] = [
   },
   {
     operation: 'POST /operator/plugins/{slug}/block',
-    where: 'Operation: Plugins, Block',
+    where: 'Administration: Plugins, Block',
     async does({ page }) {
       await press(page, 'Block front-desk');
       await pressInDialog(page, 'Block front-desk');
@@ -45,7 +45,7 @@ export const operating: readonly PageAction[] = [
   },
   {
     operation: 'POST /operator/plugins/{slug}/unblock',
-    where: 'Operation: Plugins, Unblock',
+    where: 'Administration: Plugins, Unblock',
     async does({ page }) {
       await press(page, 'Unblock front-desk');
       await page.getByText('blocked: Looked at').waitFor({ state: 'detached' });
@@ -53,20 +53,20 @@ export const operating: readonly PageAction[] = [
   },
   {
     operation: 'POST /operator/accounts/{name}/verify',
-    where: 'Operation: Plugins, Verify',
+    where: 'Administration: Plugins, Verify',
     async does({ page }) {
-      await press(page, 'Verify local');
+      await press(page, 'Verify author local');
       await page.getByRole('dialog').getByText('Verify only an author whose identity you have checked').waitFor();
-      await pressInDialog(page, 'Verify local');
+      await pressInDialog(page, 'Verify author local');
       await page.getByText('local (verified)').waitFor();
     },
   },
   {
     operation: 'POST /operator/accounts/{name}/unverify',
-    where: 'Operation: Plugins, Unverify',
+    where: 'Administration: Plugins, Unverify',
     async does({ page }) {
-      await press(page, 'Unverify local');
-      await pressInDialog(page, 'Unverify local');
+      await press(page, 'Unverify author local');
+      await pressInDialog(page, 'Unverify author local');
       await page.getByText('local (verified)').waitFor({ state: 'detached' });
       await go(page, 'Installations');
       await go(page, 'Front desk');

@@ -68,7 +68,7 @@ t.test('the focus moves on when the pressed button disappears', async (t) => {
   await page.getByText('No channel is connected').waitFor();
   t.ok(await isFocusedOn(page, 'DIV New channel'), 'after Disconnect it is on the tab’s panel');
 
-  await go(page, 'Operation');
+  await go(page, 'Administration');
   await tab(page, 'Accounts');
   await focusAndPress(page, 'Suspend ben');
   await page.getByRole('dialog').waitFor();

@@ -49,11 +49,13 @@ const installing: readonly PageAction[] = [
     operation: 'POST /installations/{id}/configure',
     where: 'Installation: Settings, Save',
     async does({ page, service }) {
-      await tab(page, 'Settings');
+      await page.getByText('Set API key before it can run.').waitFor();
+      await go(page, 'Go to its settings');
       await press(page, 'Save');
       await page.getByText('API key is required.').waitFor();
       await page.locator('input:focus').fill('k3y');
       await press(page, 'Save');
+      await page.getByText('Saved', { exact: true }).waitFor();
       await installationThat(service, ({ status }) => status === 'ready');
     },
   },
@@ -178,7 +180,10 @@ const watching: readonly PageAction[] = [
   {
     operation: 'POST /installations/{id}/deliveries/replay',
     where: 'Installation: Channels, Replay all dead ones',
-    does: ({ page }) => press(page, 'Replay all dead ones'),
+    async does({ page }) {
+      await press(page, 'Replay all dead ones');
+      await page.getByText('1 delivery is queued again').waitFor();
+    },
   },
   {
     operation: 'POST /installations/{id}/channels/{channelId}/replace-address',

@@ -153,7 +153,7 @@ export async function runSessionCases(t: Test, service: ServiceFixture, browser:
       'Storage',
       'My plugins',
       'Playground',
-      'Operation',
+      'Administration',
     ]) {
       await page.getByRole('link', { name: title, exact: true }).first().click();
       await page.getByRole('heading', { level: 1, name: title }).waitFor();

@@ -1,0 +1,78 @@
+/** Fields of a form that show what the service does not accept in them. */
+import {
+  NativeSelect,
+  type NativeSelectProps,
+  PasswordInput,
+  type PasswordInputProps,
+  Textarea,
+  type TextareaProps,
+  TextInput,
+  type TextInputProps,
+} from '@mantine/core';
+import { createContext, useContext } from 'react';
+import { Problem } from '../rest/problem.ts';
+
+interface Fault {
+  /** As the request names it, such as `hostKeys.0`. */
+  readonly field: string;
+  readonly message: string;
+}
+
+/** Values that the console does not send, because they cannot be right. */
+export class FieldFaultError extends Error {
+  readonly faults: readonly Fault[];
+
+  constructor(faults: readonly Fault[]) {
+    super(faults.map(({ message }) => message).join(' '));
+    this.faults = faults;
+  }
+}
+
+/** The faults of the form around a field. */
+export const FieldFaults = createContext<readonly Fault[]>([]);
+
+export function readFaults(error: Error | null): readonly Fault[] {
+  if (error instanceof FieldFaultError) return error.faults;
+  const places = error instanceof Problem ? (error.body.errors ?? []) : [];
+  return places.flatMap(({ field, message }) => (field === undefined ? [] : [{ field, message }]));
+}
+
+/** Finds the first fault of a field, or of a part of it. */
+export const findFault = (faults: readonly Fault[], name: string): Fault | null =>
+  faults.find(({ field }) => name !== '' && (field === name || field.startsWith(`${name}.`))) ?? null;
+
+/** Returns the sentence to show at a field, or null. @param name as the request names the field */
+export function useFieldError(name: string, label: string): string | null {
+  const fault = findFault(useContext(FieldFaults), name);
+  if (fault === null) return null;
+  const sentence = fault.message.endsWith('.') ? fault.message : `${fault.message}.`;
+  // A message in lower case begins with the verb. A place in a list of one is not worth a word.
+  if (!/^\p{Ll}/u.test(sentence)) return sentence;
+  const part = fault.field.slice(name.length + 1);
+  return /^\d*$/.test(part) ? `${label} ${sentence}` : `${label}: ${part} ${sentence}`;
+}
+
+interface Named {
+  readonly name: string;
+  readonly label: string;
+}
+
+export const TextField = (props: TextInputProps & Named) => (
+  <TextInput {...props} error={useFieldError(props.name, props.label)} />
+);
+
+export const TextAreaField = (props: TextareaProps & Named) => (
+  <Textarea {...props} error={useFieldError(props.name, props.label)} />
+);
+
+export const SelectField = (props: NativeSelectProps & Named) => (
+  <NativeSelect {...props} error={useFieldError(props.name, props.label)} />
+);
+
+export const PasswordField = (props: PasswordInputProps & Named) => (
+  <PasswordInput
+    visibilityToggleButtonProps={{ 'aria-label': `Reveal ${props.label}` }}
+    {...props}
+    error={useFieldError(props.name, props.label)}
+  />
+);
