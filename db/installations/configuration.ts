@@ -70,14 +70,19 @@ function validateSecret(manifest: Manifest, name: string, value: string | null):
 const describeNames = (names: readonly string[]): string =>
   names.length === 0 ? '; the plugin has none' : `; known are ${names.join(', ')}`;
 
-/** Lists the missing settings and secrets by the labels that forms show. */
+/** Lists the missing settings and secrets by the labels that forms show, and the names that the command line and the API take. */
 export function labelMissingConfiguration(
   manifest: Manifest,
   settings: Stored['settings'],
   secretNames: Stored['secretNames'],
 ): string {
   const missing = findMissingConfiguration(manifest, settings, secretNames);
-  return missing.map((name) => (manifest.settings[name] ?? manifest.secrets[name])?.label ?? name).join(', ');
+  return missing
+    .map((name) => {
+      const label = (manifest.settings[name] ?? manifest.secrets[name])?.label ?? name;
+      return label === name ? name : `${label} (${name})`;
+    })
+    .join(', ');
 }
 
 /** Names of required settings and secrets that a version lacks, and the current version does not. */

@@ -49,7 +49,7 @@ const installing: readonly PageAction[] = [
     operation: 'POST /installations/{id}/configure',
     where: 'Installation: Settings, Save',
     async does({ page, service }) {
-      await page.getByText('Set API key before it can run.').waitFor();
+      await page.getByText('Set API key (key) before it can run.').waitFor();
       await go(page, 'Go to its settings');
       await press(page, 'Save');
       await page.getByText('API key is required.').waitFor();

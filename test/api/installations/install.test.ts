@@ -233,7 +233,7 @@ t.test('configuration is required, validated and stored; secrets are never retur
   const { slug } = await published(CONFIGURED);
   const { body } = await ann.post('/installations', { slug });
   t.equal(body.status, 'needs_configuration');
-  t.equal(body.statusReason, 'Set city, API key before it can run.');
+  t.equal(body.statusReason, 'Set city, API key (apiKey) before it can run.');
   const path = `/installations/${body.id}/configure`;
   const half = await ann.post(path, { settings: { city: 'Bern' } });
   t.match(half.body, { status: 'needs_configuration', settings: { city: 'Bern' } });
