@@ -177,10 +177,12 @@ t.test('deliveries: why one waits, try it now, give it up, replay it', async (t)
   t.match(await typed(['status']), {
     stdout: /paused: Its user paused it\.\n {4}Resume it\. bulkhead resume word-count/,
   });
-  t.match(await typed(['call', 'word-count__count']), {
-    code: 1,
-    stderr:
-      /“word-count” cannot run “word-count__count” now\. Its state is paused: Its user paused it\. Resume it\. bulkhead resume word-count/,
+  const refusal =
+    /“word-count” cannot run “word-count__count” now\. Its state is paused: Its user paused it\. Resume it\. bulkhead resume word-count/;
+  // The supervisor is notified of the pause, which may take a moment.
+  await eventually(async () => {
+    const { code, stderr } = await typed(['call', 'word-count__count']);
+    return code === 1 && refusal.test(stderr);
   });
   t.match(await typed(['restart', 'word-count']), { code: 1, stderr: /not running: paused/ });
   t.match(await typed(['resume', 'word-count']), { code: 0, stdout: 'word-count: ready\n' });
