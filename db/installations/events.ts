@@ -10,7 +10,7 @@ import type { Queues } from '../jobs/queues.ts';
 import { orderedId } from '../postgres/ordered-id.ts';
 import { type Fence, holdShardSql } from '../postgres/pool.ts';
 import { findRow, listRows, type Queryable, SWEEP_BATCH, sweepRows } from '../postgres/rows.ts';
-import { BLOCKED_REASON_SQL } from './run-rule.ts';
+import { BLOCKED_REASON_SQL, RECEIVES_EVENTS_SQL } from './run-rule.ts';
 
 /** Limits the memory of one sweep; the next sweep handles the rest. */
 const SWEEP_LIMIT = 10_000;
@@ -225,7 +225,7 @@ export async function releaseHeldEvents(pool: Pool, queues: Queues, installation
   const released = await listRows<QueuedEvent>(
     pool,
     `UPDATE events e SET next_attempt_at = now() FROM installations i JOIN plugins p ON p.id = i.plugin_id
-      WHERE i.id = e.installation_id AND ${BLOCKED_REASON_SQL} IS NULL AND i.status IN ('ready', 'failed', 'uninstalling')
+      WHERE i.id = e.installation_id AND ${BLOCKED_REASON_SQL} IS NULL AND ${RECEIVES_EVENTS_SQL}
         AND e.state = 'pending' AND e.next_attempt_at = 'infinity' AND ($1::text IS NULL OR e.installation_id = $1)
       RETURNING e.id, e.installation_id AS "installationId", e.account_id AS "accountId"`,
     [installationId],

@@ -32,5 +32,8 @@ export const mayRun = (installation: RunState): boolean =>
 export const mayUpdate = ({ plugin: { status, blockedReason }, missing }: UpdateState): boolean =>
   status !== 'paused' && status !== 'uninstalling' && blockedReason === null && missing.length === 0;
 
+/** Statuses in which an installation receives events: the last event arrives while it is uninstalled. For a query with `installations i`. */
+export const RECEIVES_EVENTS_SQL = `i.status IN ('ready', 'failed', 'uninstalling')`;
+
 /** `mayRun` for a query with `installations i` and `plugins p`. */
 export const MAY_RUN_SQL = `i.status IN ('ready', 'failed') AND ${BLOCKED_REASON_SQL} IS NULL`;

@@ -3,7 +3,7 @@
 import type { Pool } from 'pg';
 import type { Runtime } from '../installations/installation-runtimes.ts';
 import { describeFailedUpdate, type FailedUpdate } from '../installations/installation-state.ts';
-import { BLOCKED_REASON_SQL } from '../installations/run-rule.ts';
+import { BLOCKED_REASON_SQL, RECEIVES_EVENTS_SQL } from '../installations/run-rule.ts';
 import { listRows } from '../postgres/rows.ts';
 import { estimatePercentiles } from './rollups.ts';
 
@@ -152,9 +152,6 @@ const WAITING = `
   SELECT 'events', installation_id, NULL, account_id, id, occurred_at, id, attempts, last_error, next_attempt_at, claimed_by, false
     FROM events WHERE state = 'pending'`;
 
-/** Active, or about to receive its last event. */
-const IS_ACTIVE = `i.status IN ('ready', 'failed', 'uninstalling')`;
-
 /** Lists queues with waiting entries and what holds each, longest wait first. @param installationId null: all */
 export const listWaitingQueues = (pool: Pool, installationId: string | null, limit: number): Promise<WaitingQueue[]> =>
   listRows(
@@ -172,7 +169,7 @@ export const listWaitingQueues = (pool: Pool, installationId: string | null, lim
             CASE held.by
                  WHEN 'operator' THEN held.reason
                  WHEN 'installation' THEN
-                   CASE WHEN ${IS_ACTIVE} THEN coalesce(h.last_error, i.status) ELSE concat_ws(': ', i.status, i.status_reason) END
+                   CASE WHEN ${RECEIVES_EVENTS_SQL} THEN coalesce(h.last_error, i.status) ELSE concat_ws(': ', i.status, i.status_reason) END
                  WHEN 'retry' THEN to_char(h.next_attempt_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
                  WHEN 'supervisor' THEN concat('supervisor ', s.id, ' at ', s.address)
                  WHEN 'owner' THEN concat('supervisor ', s.id, ' at ', s.address) END AS holder
@@ -183,7 +180,7 @@ export const listWaitingQueues = (pool: Pool, installationId: string | null, lim
        CROSS JOIN LATERAL (
          SELECT reason, CASE WHEN s.id IS NOT NULL AND o.epoch = h.claimed_by THEN 'supervisor'
                      WHEN reason IS NOT NULL THEN 'operator'
-                     WHEN h.next_attempt_at = 'infinity' OR NOT ${IS_ACTIVE} THEN 'installation'
+                     WHEN h.next_attempt_at = 'infinity' OR NOT ${RECEIVES_EVENTS_SQL} THEN 'installation'
                      WHEN h.next_attempt_at > now() THEN 'retry'
                      WHEN s.id IS NOT NULL THEN 'owner'
                      WHEN EXISTS (SELECT 1 FROM supervisors l WHERE l.expires_at > now()) THEN 'handover'

@@ -3,7 +3,7 @@
 import type { Pool } from 'pg';
 import type { Gauge } from 'prom-client';
 import { isQueuedSql } from '../../db/channels/delivery-queue.ts';
-import { BLOCKED_REASON_SQL } from '../../db/installations/run-rule.ts';
+import { BLOCKED_REASON_SQL, RECEIVES_EVENTS_SQL } from '../../db/installations/run-rule.ts';
 import { withPendingSql } from '../../db/jobs/pending.ts';
 import { queues } from '../../db/jobs/queues.ts';
 import { listRows } from '../../db/postgres/rows.ts';
@@ -33,8 +33,8 @@ const selectJobs = (name: string) => `SELECT '${name}' AS name, count(*)::int AS
 const countDead = (table: string, where: string) =>
   `(SELECT count(*)::int FROM (SELECT 1 FROM ${table} WHERE state = 'dead' ${where} LIMIT ${COUNT_MAX}) d)`;
 
-/** Condition: the installation may receive deliveries and events, also the last event before its removal. */
-const RECEIVES_SQL = `i.status IN ('ready', 'failed', 'uninstalling') AND ${BLOCKED_REASON_SQL} IS NULL`;
+/** Condition: work of the installation is attempted. */
+const RECEIVES_SQL = `${RECEIVES_EVENTS_SQL} AND ${BLOCKED_REASON_SQL} IS NULL`;
 // LIMIT makes each look-up one probe: a join would read all channels and installations.
 const SELECT_EVENTS = `(${withPendingSql('events', 'installation_id')}
   SELECT 'events', count(*)::int, ${AGE_SQL}, ${countDead('events', '')}
