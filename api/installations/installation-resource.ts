@@ -2,10 +2,12 @@
 
 import { z } from 'zod';
 import { findNewlyMissing, mergeManifests } from '../../db/installations/configuration.ts';
+import { runtimeStates } from '../../db/installations/installation-runtimes.ts';
 import {
   describeInstallation,
   installationActions,
   installationStates,
+  installationStatuses,
   pickNotice,
 } from '../../db/installations/installation-state.ts';
 import type { Installation } from '../../db/installations/installations.ts';
@@ -66,7 +68,7 @@ export const installationResource = z
       'Settings and secrets of the running version, and of the one that an update under way moves to.',
     ),
     reach: z.array(reachRow).describe('The meaning of the granted and requested capabilities.'),
-    status: z.enum(['ready', 'needs_configuration', 'paused', 'failed', 'uninstalling']),
+    status: z.enum(installationStatuses),
     statusReason: z.string().nullable(),
     condition: z
       .strictObject({
@@ -84,7 +86,7 @@ export const installationResource = z
     account: z.string().describe('Name of the account that installed it.'),
     own: z.boolean().describe('Whether the caller installed it. Operators read others’ and cannot change them.'),
     runtime: z.strictObject({
-      state: z.enum(['stopped', 'starting', 'running', 'draining', 'backoff', 'failed']),
+      state: z.enum(runtimeStates),
       restarts: z.number(),
       lastExit: anyJson.nullable(),
       startedAt: timestamp.nullable(),

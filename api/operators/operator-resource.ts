@@ -1,6 +1,7 @@
 /** Requests and representations of the operator routes. */
 
 import { z } from 'zod';
+import { runtimeStates } from '../../db/installations/installation-runtimes.ts';
 import { isStorable, UNSTORABLE } from '../../db/postgres/storable-json.ts';
 import { jsonBody, page, storedText, timestamp } from '../../service/http/schemas.ts';
 
@@ -21,7 +22,7 @@ export const fleetResource = z
         slug: z.string(),
         account: z.string(),
         semVer: z.string().nullable(),
-        state: z.enum(['stopped', 'starting', 'running', 'draining', 'backoff', 'failed']),
+        state: z.enum(runtimeStates),
         restarts: count,
         rssBytes: count.nullable(),
         startedAt: timestamp.nullable(),

@@ -1684,7 +1684,7 @@ export interface components {
             own: boolean;
             runtime: {
                 /** @enum {string} */
-                state: "stopped" | "starting" | "running" | "draining" | "backoff" | "failed";
+                state: "starting" | "running" | "draining" | "backoff" | "failed" | "stopped";
                 restarts: number;
                 lastExit: unknown | null;
                 startedAt: string | null;
@@ -1981,7 +1981,7 @@ export interface components {
                 account: string;
                 semVer: string | null;
                 /** @enum {string} */
-                state: "stopped" | "starting" | "running" | "draining" | "backoff" | "failed";
+                state: "starting" | "running" | "draining" | "backoff" | "failed" | "stopped";
                 restarts: number;
                 rssBytes: number | null;
                 startedAt: string | null;

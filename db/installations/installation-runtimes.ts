@@ -3,7 +3,8 @@ import type { Pool } from 'pg';
 import { isEpochHeldSql } from '../cluster/shards.ts';
 import { inTransaction, type WritingPool } from '../postgres/pool.ts';
 
-export type RuntimeState = 'stopped' | 'starting' | 'running' | 'draining' | 'backoff' | 'failed';
+export const runtimeStates = ['starting', 'running', 'draining', 'backoff', 'failed', 'stopped'] as const;
+export type RuntimeState = (typeof runtimeStates)[number];
 export interface LastExit {
   readonly at: string;
   readonly reason: string;

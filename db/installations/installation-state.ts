@@ -5,7 +5,8 @@
 import type { VersionStatus } from '../catalog/versions.ts';
 import type { LastExit, RuntimeState } from './installation-runtimes.ts';
 
-export type InstallationStatus = 'ready' | 'needs_configuration' | 'paused' | 'failed' | 'uninstalling';
+export const installationStatuses = ['ready', 'needs_configuration', 'paused', 'failed', 'uninstalling'] as const;
+export type InstallationStatus = (typeof installationStatuses)[number];
 
 export interface FailedUpdate {
   readonly semVer: string | null;

@@ -1,17 +1,14 @@
 /** Operator commands that list processes and installations, and restart an installation. */
 
 import { recordAction } from '../../db/accounts/operator-actions.ts';
-import type { RuntimeState } from '../../db/installations/installation-runtimes.ts';
-import { describeInstallation, type InstallationStatus } from '../../db/installations/installation-state.ts';
+import { runtimeStates } from '../../db/installations/installation-runtimes.ts';
+import { describeInstallation, installationStatuses } from '../../db/installations/installation-state.ts';
 import { BLOCKED_REASON_SQL } from '../../db/installations/run-rule.ts';
 import { notifyInstallationChanged, notifyRestartRequested } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { findRow } from '../../db/postgres/rows.ts';
 import { listFleet, listWaitingQueues, type WaitingQueue } from '../../db/records/operator-overview.ts';
 import { formatTable, linesOption, type OperatorCommand, type ParsedArgs, readLines, readText } from './command.ts';
-
-const STATES: readonly RuntimeState[] = ['starting', 'running', 'draining', 'backoff', 'failed', 'stopped'];
-const STATUSES: readonly InstallationStatus[] = ['ready', 'needs_configuration', 'paused', 'failed', 'uninstalling'];
 
 const formatMegabytes = (bytes: unknown): string | null =>
   bytes === null ? null : `${Math.round(Number(bytes) / 1e6)} MB`;
@@ -23,8 +20,8 @@ export const fleet: OperatorCommand = {
     state: {
       type: 'string',
       value: 'state',
-      choices: STATES,
-      doc: `${STATES.join(', ')}; by default all except stopped, and failed updates`,
+      choices: runtimeStates,
+      doc: `${runtimeStates.join(', ')}; by default all except stopped, and failed updates`,
     },
     limit: linesOption,
   },
@@ -87,7 +84,7 @@ export const installations: OperatorCommand = {
   options: {
     plugin: { type: 'string', value: 'slug', doc: 'of one plugin' },
     user: { type: 'string', value: 'user', doc: 'of one account' },
-    status: { type: 'string', value: 'status', choices: STATUSES, doc: STATUSES.join(', ') },
+    status: { type: 'string', value: 'status', choices: installationStatuses, doc: installationStatuses.join(', ') },
     limit: linesOption,
   },
   async run(args, context) {
