@@ -9,7 +9,7 @@ import { ActionButton } from '../shell/action-button.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { DescriptionList } from '../shell/description-list.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
-import { PageLink } from '../shell/page-link.tsx';
+import { LogLink } from '../shell/log-link.tsx';
 import { PreformattedText } from '../shell/preformatted-text.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
@@ -99,10 +99,7 @@ function Handled({ installationId }: { readonly installationId: string }) {
   return (
     <Text size="sm" c="dimmed">
       The plugin has handled it. Whether it made a message of it or dropped it,{' '}
-      <PageLink to="/installations/$id" params={{ id: installationId }} search={{ tab: 'logs' }} underline="always">
-        its log
-      </PageLink>{' '}
-      may say.
+      <LogLink installationId={installationId}>its log</LogLink> may say.
     </Text>
   );
 }

@@ -13,7 +13,7 @@ import { usePlugin } from '../rest/plugins.ts';
 import { callSessions } from '../rest/session-api.ts';
 import { ActionButton } from '../shell/action-button.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
-import { PageLink } from '../shell/page-link.tsx';
+import { LogLink } from '../shell/log-link.tsx';
 
 const AGENT = 'editor';
 
@@ -67,16 +67,12 @@ async function followDraft(slug: string, installation: Installation | undefined)
 }
 
 function DraftState({ installation }: { readonly installation: Installation }) {
-  const { id } = installation;
   return (
     <>
       <UpdateConsent installation={installation} />
       <ConditionAlert installation={installation} />
       <Text size="sm">
-        <PageLink to="/installations/$id" params={{ id }} search={{ tab: 'logs' }} size="sm" underline="always">
-          Its log
-        </PageLink>{' '}
-        shows what <Code>host.log</Code> writes.
+        <LogLink installationId={installation.id}>Its log</LogLink> shows what <Code>host.log</Code> writes.
       </Text>
     </>
   );

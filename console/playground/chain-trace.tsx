@@ -3,7 +3,7 @@ import { Alert, Stack, Text } from '@mantine/core';
 import { Fragment } from 'react';
 import type { HookAnswer, HookName, TraceLink } from '../../sdk/session/api-types.ts';
 import { DataTable } from '../shell/data-table.tsx';
-import { PageLink } from '../shell/page-link.tsx';
+import { LogLink } from '../shell/log-link.tsx';
 import { PreformattedText } from '../shell/preformatted-text.tsx';
 import { StatusDot, type Tone } from '../shell/status-dot.tsx';
 import { escapeText, formatJson } from '../style/untrusted-text.ts';
@@ -61,20 +61,6 @@ function Cancelled({ answer: { trace, cancelledBy, reason } }: { readonly answer
         </>
       ) : null}
     </Alert>
-  );
-}
-
-function LogLink({ installationId, children }: { readonly installationId: string; readonly children: string }) {
-  return (
-    <PageLink
-      to="/installations/$id"
-      params={{ id: installationId }}
-      search={{ tab: 'logs' }}
-      size="sm"
-      underline="always"
-    >
-      {children}
-    </PageLink>
   );
 }
 

@@ -7,7 +7,7 @@ import { callSessions } from '../rest/session-api.ts';
 import { ActionButton } from '../shell/action-button.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { DataTable } from '../shell/data-table.tsx';
-import { PasswordField, TextAreaField, TextField } from '../shell/form-fields.tsx';
+import { PasswordField, RequiredFields, TextAreaField, TextField } from '../shell/form-fields.tsx';
 import { Monospace } from '../shell/monospace.tsx';
 import { PagedList } from '../shell/paged-list.tsx';
 import { Section } from '../shell/section.tsx';
@@ -129,17 +129,7 @@ function AddHost() {
       done={`${id} is added: test it and pin its key`}
       isHarmless
     >
-      {fields.map(([field, label, value, change, description]) => (
-        <TextField
-          key={field}
-          name={field}
-          label={label}
-          description={description}
-          value={value}
-          required
-          onChange={change}
-        />
-      ))}
+      <RequiredFields fields={fields} />
       <TextAreaField
         label="Private key"
         name="privateKey"

@@ -61,6 +61,24 @@ export const TextField = (props: TextInputProps & Named) => (
   <TextInput {...props} error={useFieldError(props.name, props.label)} />
 );
 
+interface RequiredFieldsProps {
+  /** Of each: its name in the request, label, value, setter and description. */
+  readonly fields: readonly (readonly [string, string, string, TextInputProps['onChange'], string])[];
+}
+
+export const RequiredFields = ({ fields }: RequiredFieldsProps) =>
+  fields.map(([name, label, value, onChange, description]) => (
+    <TextField
+      key={name}
+      name={name}
+      label={label}
+      description={description}
+      value={value}
+      required
+      onChange={onChange}
+    />
+  ));
+
 export const TextAreaField = (props: TextareaProps & Named) => (
   <Textarea {...props} error={useFieldError(props.name, props.label)} />
 );

@@ -6,7 +6,7 @@ import { readBody, rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { DataTable } from '../shell/data-table.tsx';
-import { TextField, useFieldError } from '../shell/form-fields.tsx';
+import { RequiredFields, useFieldError } from '../shell/form-fields.tsx';
 import { PagedList } from '../shell/paged-list.tsx';
 import { Section } from '../shell/section.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
@@ -114,17 +114,7 @@ function AllowService() {
       done={`${name} may act for you`}
       isHarmless
     >
-      {fields.map(([field, label, value, change, description]) => (
-        <TextField
-          key={field}
-          name={field}
-          label={label}
-          description={description}
-          value={value}
-          required
-          onChange={change}
-        />
-      ))}
+      <RequiredFields fields={fields} />
       <Scopes scopes={scopes} onScopes={setScopes} />
     </ConfirmButton>
   );
