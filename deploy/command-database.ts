@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DataDirInUseError } from '../db/files/data-dir.ts';
 import { findEmbedded, hasEmbedded, startEmbedded } from '../db/postgres/embedded.ts';
-import type { SharedSettings } from '../service/settings/settings.ts';
+import { pickSessionSetting, type SharedSettings } from '../service/settings/settings.ts';
 
 /** Maximum time until a starting service has its database up. Milliseconds. */
 const SERVICE_START_MS = 60_000;
@@ -24,12 +24,9 @@ export interface Located {
  */
 export async function locateDatabase(settings: SharedSettings): Promise<Located> {
   const { DATA_DIR } = settings;
-  // A command does what a pooler in transaction mode cannot: migrations and locks.
-  const url = settings.DATABASE_SESSION_URL ?? settings.DATABASE_URL;
-  if (url !== undefined) {
-    const setting = settings.DATABASE_SESSION_URL === undefined ? 'DATABASE_URL' : 'DATABASE_SESSION_URL';
-    return { url, setting, release: async () => undefined };
-  }
+  const setting = pickSessionSetting(settings);
+  const url = settings[setting];
+  if (url !== undefined) return { url, setting, release: async () => undefined };
   if (!hasEmbedded(DATA_DIR)) {
     throw new Error(
       `There is no database in DATA_DIR ${resolve(DATA_DIR)}. Set DATA_DIR to the folder of your service, or start the service first (npm start).`,

@@ -16,6 +16,7 @@ import { createDatabaseFault } from '../service/lifecycle/start-faults.ts';
 import {
   localSettings,
   parseSettings,
+  pickSessionSetting,
   publicUrl,
   readEnvironment,
   type SharedSettings,
@@ -165,13 +166,13 @@ async function startDatabase({ DATA_DIR }: SharedSettings): Promise<string> {
   return database.url;
 }
 
-async function prepareTables(url: string, { DATABASE_URL, DATABASE_SESSION_URL }: SharedSettings): Promise<void> {
+async function prepareTables(url: string, settings: SharedSettings): Promise<void> {
   try {
     const applied = await migrate(url, { onWait: printLine });
     if (applied.length > 0) printLine(`migrations applied: ${applied.join(', ')}`);
   } catch (error) {
-    if (DATABASE_URL === undefined) throw error;
-    throw createDatabaseFault(DATABASE_SESSION_URL === undefined ? 'DATABASE_URL' : 'DATABASE_SESSION_URL', error);
+    if (settings.DATABASE_URL === undefined) throw error;
+    throw createDatabaseFault(pickSessionSetting(settings), error);
   }
 }
 

@@ -1,15 +1,21 @@
 /** Applies the migrations of this release: the step before API and supervisor in containers. */
 import { migrate } from '../db/postgres/migrate.ts';
 import { createDatabaseFault } from '../service/lifecycle/start-faults.ts';
-import { parseSettings, readEnvironment, SettingsError, sharedSettings } from '../service/settings/settings.ts';
+import {
+  parseSettings,
+  pickSessionSetting,
+  readEnvironment,
+  SettingsError,
+  sharedSettings,
+} from '../service/settings/settings.ts';
 
 try {
-  const { DATABASE_URL, DATABASE_SESSION_URL } = parseSettings(sharedSettings, readEnvironment());
+  const settings = parseSettings(sharedSettings, readEnvironment());
+  const { DATABASE_URL, DATABASE_SESSION_URL } = settings;
   if (DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set. npm start sets it.');
-  const setting = DATABASE_SESSION_URL === undefined ? 'DATABASE_URL' : 'DATABASE_SESSION_URL';
   const applied = await migrate(DATABASE_SESSION_URL ?? DATABASE_URL, { onWait: console.log }).catch(
     (error: unknown) => {
-      throw createDatabaseFault(setting, error);
+      throw createDatabaseFault(pickSessionSetting(settings), error);
     },
   );
   console.log(applied.length > 0 ? `migrations applied: ${applied.join(', ')}` : 'the tables are of this release');

@@ -272,7 +272,7 @@ function refuseClientAudience(present: Readonly<Record<string, string | undefine
   );
 }
 
-/** Browsers drop a cookie of a domain that the page is not below: nobody could sign in to the console. */
+/** Browsers drop a cookie of a domain that the page is not below, so users could not sign in to the console. */
 function refuseForeignCookieDomain({ CONSOLE_COOKIE_DOMAIN: domain, PUBLIC_URL }: Environment): void {
   if (domain === undefined || isBelowDomain(PUBLIC_URL, domain)) return;
   throw new SettingsError(
@@ -311,6 +311,10 @@ export function readEnvironment(): Environment {
 export function readEnvironmentFile(): Environment {
   return existsSync('.env') ? parseEnv(readFileSync('.env', 'utf8')) : {};
 }
+
+/** The setting with the address that migrations, backups and commands use: a pooler in transaction mode cannot serve them. */
+export const pickSessionSetting = ({ DATABASE_SESSION_URL }: Pick<SharedSettings, 'DATABASE_SESSION_URL'>) =>
+  DATABASE_SESSION_URL === undefined ? 'DATABASE_URL' : 'DATABASE_SESSION_URL';
 
 /** The address of API and console for users, without a slash at the end. */
 export function publicUrl(settings: Pick<SharedSettings, 'PUBLIC_URL' | 'PORT'>): string {
