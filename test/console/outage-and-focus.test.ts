@@ -116,7 +116,7 @@ t.test('a page about something that is gone says so, and asks no more', async (t
   await service.call('DELETE', `/api/plugins/${plugin}/listing`);
 });
 
-t.test('a suspended account is told why, until it is resumed', async (t) => {
+t.test('the page of a suspended account names the reason, until an operator resumes it', async (t) => {
   const cleo = await service.asUser('cleo');
   const { context, page } = await openConsole(browser, `${service.url}/#token=${cleo.token}`);
   await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();

@@ -133,7 +133,7 @@ t.test('a failed start prints one sentence that names the setting', async (t) =>
   t.teardown(() => other.close());
   const address = other.address();
   const taken = String(typeof address === 'object' ? address?.port : '');
-  const { PORT: nobody } = await freePorts();
+  const { PORT: freePort } = await freePorts();
   const wrong: [Record<string, string>, RegExp][] = [
     [{ PORT: 'x' }, /^PORT must be a whole number/],
     [{ SANDBOX: 'maybe' }, /^SANDBOX must be one of auto, require, off/],
@@ -141,8 +141,8 @@ t.test('a failed start prints one sentence that names the setting', async (t) =>
     [{ DATA_DIR: '/proc/a/b' }, /^DATA_DIR \/proc\/a\/b cannot be created \(ENOENT\); set DATA_DIR to a folder that/],
     [{ PORT: taken }, new RegExp(`^PORT ${taken} is in use`)],
     [{ SUPERVISOR_PORT: taken }, new RegExp(`^SUPERVISOR_PORT ${taken} is in use`)],
-    [{ DATABASE_URL: `postgres://user@127.0.0.1:${nobody}/database` }, /^DATABASE_URL does not work: .*ECONNREFUSED/],
-    [{ DATABASE_URL: `postgres://user@localhost:${nobody}/database` }, /^DATABASE_URL does not work: .*ECONNREFUSED/],
+    [{ DATABASE_URL: `postgres://user@127.0.0.1:${freePort}/database` }, /^DATABASE_URL does not work: .*ECONNREFUSED/],
+    [{ DATABASE_URL: `postgres://user@localhost:${freePort}/database` }, /^DATABASE_URL does not work: .*ECONNREFUSED/],
     [
       { DATABASE_URL: url.replace(/\/\/[^@]+@/, '//stranger:wrong@') },
       /^DATABASE_URL does not work: password authentication/,
@@ -159,7 +159,7 @@ t.test('a failed start prints one sentence that names the setting', async (t) =>
   await t.rejects(forkProcess(t, API_MAIN, reads, 'SIGKILL'), { message: /did not start: READS_PER_MINUTE must be/ });
   const refused: [Record<string, string>, RegExp][] = [
     [
-      { DATABASE_URL: `postgres://user@localhost:${nobody}/database` },
+      { DATABASE_URL: `postgres://user@localhost:${freePort}/database` },
       /did not start: DATABASE_URL does not work: .*ECONNREFUSED/,
     ],
     [{ DATA_DIR: '/dev/null' }, /did not start: DATA_DIR \/dev\/null cannot be used \(ENOTDIR\): /],

@@ -84,7 +84,7 @@ t.test('a verified token is cached until its expiry at most; a rejected one is v
   t.equal(requests.filter((token) => token === 'bad').length, 2);
 });
 
-t.test('a token that was valid stays known while nobody can verify it, until it is refused', async (t) => {
+t.test('a token that was valid stays known while it cannot be verified, until the service refuses it', async (t) => {
   let time = 1_000_000;
   let fault: Error | null = null;
   const signing = new SignIn(
