@@ -401,7 +401,7 @@ t.test('a message whose turn a required plugin does not let open waits, also for
   const desk = await openDesk();
   const guard = await installGuard(desk);
   const positions: string[] = [];
-  const long = Promise.withResolvers<void>();
+  let long = Promise.withResolvers<void>();
   const asked: string[] = [];
   const agent: ServedAgent = async ({ text, message }) => {
     asked.push(text);
@@ -424,9 +424,12 @@ t.test('a message whose turn a required plugin does not let open waits, also for
   await eventually(async () => positions.length > reported);
   t.equal(asked.filter((text) => text === 'late').length, 1);
 
+  // The agent is held until the guard fails: the second message is judged right after its answer.
+  long = Promise.withResolvers();
   await desk.deliver('long', 'later');
   await eventually(async () => asked.filter((text) => text === 'long').length === 2);
   await guard.failAt('inboundMessage');
+  long.resolve();
   await eventually(async () => (await listTurns(desk, 'judging')).length > 0);
   const before = positions.length;
   first.stop();

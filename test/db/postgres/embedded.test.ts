@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
+import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -10,6 +10,7 @@ import { Client } from 'pg';
 import t from 'tap';
 import { DataDirInUseError, lockDataDir } from '../../../db/files/data-dir.ts';
 import { findEmbedded, startEmbedded } from '../../../db/postgres/embedded.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { type Teardown, temporaryFolder } from '../../runner/harness.ts';
 
 const HOLDER = fileURLToPath(new URL('./embedded-holder.ts', import.meta.url));
@@ -32,6 +33,15 @@ async function hold(t: Teardown, dataDir: string): Promise<{ holder: ChildProces
   t.teardown(() => holder.kill('SIGKILL'));
   const [line] = await once(createInterface({ input: holder.stdout }), 'line');
   return { holder, ...JSON.parse(String(line)) };
+}
+
+/** Returns null while another process has the port. */
+async function listenAt(port: number): Promise<Server | null> {
+  const server = createServer().listen(port, '127.0.0.1');
+  return once(server, 'listening').then(
+    () => server,
+    () => null,
+  );
 }
 
 async function alive(pid: number): Promise<boolean> {
@@ -131,8 +141,8 @@ t.test('a killed server waits for its port, which its clients know', async (t) =
   const { url, pid } = postgres;
   process.kill(pid, 'SIGKILL');
   await postgres.ended();
-  const other = createServer();
-  await once(other.listen(Number(new URL(url).port), '127.0.0.1'), 'listening');
+  // Another process may have the port for a moment: one that PostgreSQL forked before its death, or one that connects from it.
+  const other = await eventually(() => listenAt(Number(new URL(url).port)));
   await t.rejects(postgres.restart(), {
     message: `PostgreSQL did not start: another program uses its port ${new URL(url).port}. Stop that program.`,
   });
