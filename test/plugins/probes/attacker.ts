@@ -67,7 +67,9 @@ export class Attacker {
     if (goal === 'register') return this.#register(probe);
     const found = goal === 'forge' ? await this.#forge(probe) : await this.run(probe.code);
     const reached = found !== null && (probe.counts?.test(found) ?? true) ? found : null;
-    if (probe.alone || !(await this.#isIntact())) await this.#drop();
+    // Behind the realm a probe does not get to Node or to the wire, which it would spoil for the next one.
+    const isSpoilt = probe.alone && (reached !== null || this.#values.realm !== 'true');
+    if (isSpoilt || !(await this.#isIntact())) await this.#drop();
     return reached ?? this.#findForged();
   }
 

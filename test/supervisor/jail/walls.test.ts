@@ -30,13 +30,15 @@ import { bundleOf, callTool, testChild, testJail, toolOf } from '../children/jai
 const openRealmProgram = await buildChild(fileURLToPath(new URL('open-realm.ts', import.meta.url)));
 // The bundler's process would be counted as left behind.
 await stopEsbuild();
-/** Concurrent children: enough for two cores, and more for probes that mostly wait for a response that never comes. */
+/** Concurrent children at most: enough for two cores, and more for probes that mostly wait for a response that never comes. */
 const ATTACKERS: Readonly<Record<Goal, number>> = {
   reach: amount({ quick: 3, soak: 6 }),
   exhaust: amount({ quick: 3, soak: 6 }),
   forge: amount({ quick: 5, soak: 12 }),
   register: amount({ quick: 3, soak: 6 }),
 };
+/** Probes that reach or forge something share a child: fewer than this are not worth the start of another one. */
+const PROBES_PER_CHILD = 10;
 const isUpdate = process.env.UPDATE_ESCAPES === '1';
 /** One probe of this many is in the sample, a different one in each combination. */
 const SAMPLE_STEP = isUpdate ? 1 : amount({ quick: 15, soak: 1 });
@@ -119,8 +121,9 @@ function sampleProbes({ goal, probes }: ProbeGroup, combination: Combination): r
 async function attackAll(attackers: readonly Attacker[], goal: Goal, probes: readonly Probe[]): Promise<string[]> {
   const escaped: string[] = [];
   const queue = [...probes];
+  const worthStarting = goal === 'reach' || goal === 'forge' ? Math.ceil(probes.length / PROBES_PER_CHILD) : Infinity;
   await Promise.all(
-    attackers.slice(0, ATTACKERS[goal]).map(async (attacker) => {
+    attackers.slice(0, Math.min(ATTACKERS[goal], worthStarting)).map(async (attacker) => {
       for (let probe = queue.shift(); probe; probe = queue.shift()) {
         const reached = await attacker.attack(goal, probe);
         if (reached !== null) escaped.push(`${probe.name}: ${reached}`);
