@@ -6,72 +6,60 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import t from 'tap';
+import t, { type Test } from 'tap';
+import { readConfig as readApiConfig } from '../../api/config.ts';
+import { makeDataDir } from '../../db/files/data-dir.ts';
+import { openPool } from '../../db/postgres/pool.ts';
+import { requireDatabase, requireDataDir } from '../../service/lifecycle/start-faults.ts';
+import { readConfig as readSupervisorConfig } from '../../supervisor/config.ts';
 import { forkProcess } from '../fixtures/forked-process.ts';
+import { freePort } from '../fixtures/free-port.ts';
 import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
-import { freePorts, startOnly, startServiceFixture } from './service-fixture.ts';
+import { processTree, stillRunning } from './process-tree.ts';
+import { type Environment, startOnly, startServiceFixture } from './service-fixture.ts';
 import { buildWorkshop } from './workshop.ts';
 
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const LOCAL = fileURLToPath(new URL('../../deploy/local.ts', import.meta.url));
 const API_MAIN = fileURLToPath(new URL('../../api/main.ts', import.meta.url));
 const LINK = /http:\S+\/#code=[\w-]{43}/;
 const SENTENCE = /^[A-Z][^\n]+[^.\n]\.\n$/;
 
+const run = promisify(execFile);
 const withoutLog = (stderr: string): string => stderr.replaceAll(/^\{.*\n/gm, '');
 
+/** One database for all starts: the first is interrupted while it makes it. */
+const DATA_DIR = join(await temporaryFolder(t), 'data');
+
 t.test('npm start -- --help prints help, any other argument is refused, and neither starts the service', async (t) => {
-  const DATA_DIR = join(await temporaryFolder(t), 'data');
-  const cwd = fileURLToPath(new URL('../..', import.meta.url));
-  const npmStart = (argument: string) =>
-    promisify(execFile)('npm', ['start', '--silent', '--', argument], { cwd, env: { ...process.env, DATA_DIR } }).then(
-      ({ stdout }) => ({ code: 0, text: stdout }),
-      ({ code, stderr }: { code: number; stderr: string }) => ({ code, text: stderr }),
-    );
-  t.match(await npmStart('--help'), { code: 0, text: /^Usage: npm start\n[\s\S]*\bPORT\b[\s\S]*docs\/settings\.md/ });
+  const env = { ...process.env, DATA_DIR };
+  const help = await run('npm', ['start', '--silent', '--', '--help'], { cwd: ROOT, env });
+  t.match(help.stdout, /^Usage: npm start\n[\s\S]*\bPORT\b[\s\S]*docs\/settings\.md/);
   const refused = 'npm start accepts no “--port”: settings are environment variables. See npm start -- --help.\n';
-  t.match(await npmStart('--port'), { code: 2, text: refused });
+  t.match(await run(process.execPath, [LOCAL, '--port'], { cwd: '/', env }).catch((error: unknown) => error), {
+    code: 2,
+    stderr: refused,
+  });
   t.notOk(existsSync(DATA_DIR));
 });
 
-t.test('on a terminal it prints a sign-in link that works once', async (t) => {
-  const { url } = await testDatabase(t);
-  const DATA_DIR = join(await temporaryFolder(t), 'data');
-  const env = { ...process.env, ...(await freePorts()), DATA_DIR, DATABASE_URL: url };
-  const command = `'${process.execPath}' '${LOCAL}'`;
-  const child = spawn('script', ['--quiet', '--return', '--flush', '--command', command, '/dev/null'], {
-    env,
-    cwd: '/',
-  });
-  t.teardown(() => void child.kill());
-  let output = '';
-  child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
-    output += chunk;
-  });
-  const link = await eventually(() => LINK.exec(output)?.[0] ?? false).catch(() => t.fail(output));
-  const [address = '', code] = String(link).split('/#code=');
-  t.match(output, /once, within five minutes; npm run -s token -- local --link makes another/);
-  const redeem = () =>
-    fetch(`${address}/api/sign-in`, {
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        'x-bulkhead-console': '1',
-        origin: address,
-        connection: 'close',
-      },
-      body: JSON.stringify({ code }),
-    });
-  const first = await redeem();
-  t.match(await first.json(), { name: 'local', operator: true });
-  t.equal((await redeem()).status, 401);
-  const closed = once(child, 'close');
-  child.stdin.write('\u0003');
-  await closed;
+t.test('a signal while it starts stops it: no ready line, no trace', async (t) => {
+  for (const moment of [/^starting PostgreSQL/, /^starting the API/, /^starting the supervisor/]) {
+    const starting = await startOnly({ DATA_DIR });
+    await starting.line(moment);
+    // Before it is ready, also where this process is slow.
+    starting.kill('SIGTERM');
+    await starting.processes();
+    const { code, stdout, stderr } = await starting.exited;
+    t.equal(code, 0, `${moment}`);
+    t.notMatch(stdout, 'bulkhead ready');
+    t.equal(withoutLog(stderr), '', 'nothing to complain about');
+    t.same(await starting.leftovers(), []);
+  }
 });
 
 t.test('starts, signs in, runs a plugin, and stops without leftovers on each signal', async (t) => {
-  const DATA_DIR = join(await temporaryFolder(t), 'data');
   const first = await startServiceFixture(t, { DATA_DIR });
   t.equal(first.lines.filter((line) => line === `bulkhead ready ${first.url}/`).length, 1, 'ready, said once');
   t.match(await first.call('GET', '/api/me'), { status: 200, body: { name: 'local' } });
@@ -94,81 +82,105 @@ t.test('starts, signs in, runs a plugin, and stops without leftovers on each sig
   });
   t.same(await first.leftovers(), [], 'SIGTERM leaves nothing running');
 
-  const second = await startServiceFixture(t, { ...first.env, DATA_DIR });
-  t.match(await second.call('GET', '/api/me', undefined, first.token), { status: 200 }, 'the first token still works');
-  const third = await (await startOnly({ DATA_DIR })).exited;
-  t.match(third, {
-    code: 1,
-    stderr: `DATA_DIR ${DATA_DIR} is in use by process ${second.pid}; stop it or set another DATA_DIR.\n`,
+  await t.test('on a terminal it prints a sign-in link that works once, and Ctrl-C stops it', async (t) => {
+    const terminal = startOnTerminal(t, { ...first.env, DATA_DIR, DATABASE_URL: '' });
+    const link = await eventually(() => LINK.exec(terminal.output())?.[0] ?? false).catch(() =>
+      t.fail(terminal.output()),
+    );
+    const [address = '', code] = String(link).split('/#code=');
+    t.match(terminal.output(), /once, within five minutes; npm run -s token -- local --link makes another/);
+    const redeem = () =>
+      fetch(`${address}/api/sign-in`, {
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          'x-bulkhead-console': '1',
+          origin: address,
+          connection: 'close',
+        },
+        body: JSON.stringify({ code }),
+      });
+    const signedIn = await redeem();
+    t.match(await signedIn.json(), { name: 'local', operator: true });
+    t.equal((await redeem()).status, 401);
+    t.match(await first.call('GET', '/api/me'), { status: 200 }, 'the token of the first start still works');
+
+    const running = await processTree(terminal.pid);
+    const service = running.find(({ command }) => command === `${process.execPath} ${LOCAL}`);
+    t.match(await (await startOnly({ DATA_DIR })).exited, {
+      code: 1,
+      stderr: `DATA_DIR ${DATA_DIR} is in use by process ${service?.pid}; stop it or set another DATA_DIR.\n`,
+    });
+    t.match(await first.call('GET', '/api/me'), { status: 200 }, 'another start is refused, and this one goes on');
+    terminal.pressCtrlC();
+    t.equal(await terminal.exited, 0);
+    const leftovers = () => stillRunning(running);
+    t.same(await eventually(async () => (await leftovers()).length === 0 && []).catch(leftovers), []);
   });
-  t.match(await second.call('GET', '/api/me'), { status: 200 }, 'another start is refused, and this one goes on');
-  await second.processes();
-  // As a terminal sends it: to the whole process group.
-  process.kill(-second.pid, 'SIGINT');
-  t.match(await second.exited, { code: 0 });
-  t.same(await second.leftovers(), [], 'SIGINT leaves nothing running');
 });
 
-t.test('a signal while it starts stops it: no ready line, no trace', async (t) => {
-  const DATA_DIR = await temporaryFolder(t);
-  for (const moment of [/^starting PostgreSQL/, /^starting the API/, /^starting the supervisor/]) {
-    const starting = await startOnly({ DATA_DIR });
-    await starting.line(moment);
-    // Before it is ready, also where this process is slow.
-    starting.kill('SIGTERM');
-    await starting.processes();
-    const { code, stdout, stderr } = await starting.exited;
-    t.equal(code, 0, `${moment}`);
-    t.notMatch(stdout, 'bulkhead ready');
-    t.equal(withoutLog(stderr), '', 'nothing to complain about');
-    t.same(await starting.leftovers(), []);
-  }
-});
+/** Starts it as the foreground program of a terminal, whose Ctrl-C goes to its whole process group. */
+function startOnTerminal(t: Test, env: Environment) {
+  const command = `exec '${process.execPath}' '${LOCAL}'`;
+  const args = ['--quiet', '--return', '--flush', '--command', command, '/dev/null'];
+  const child = spawn('script', args, { env: { ...process.env, ...env }, cwd: '/' });
+  t.teardown(() => void child.kill());
+  let output = '';
+  child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+    output += chunk;
+  });
+  return {
+    pid: child.pid ?? 0,
+    output: () => output,
+    pressCtrlC: () => void child.stdin.write('\u0003'),
+    exited: once(child, 'close').then(([code]) => code as number),
+  };
+}
 
 t.test('a failed start prints one sentence that names the setting', async (t) => {
   const { url } = await testDatabase(t);
-  const DATA_DIR = await temporaryFolder(t);
+  const own = await temporaryFolder(t);
   const other = createServer();
   await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
   t.teardown(() => other.close());
   const address = other.address();
   const taken = String(typeof address === 'object' ? address?.port : '');
-  const { PORT: freePort } = await freePorts();
+  const nowhere = `postgres://user@localhost:${await freePort()}/database`;
   const wrong: [Record<string, string>, RegExp][] = [
     [{ PORT: 'x' }, /^PORT must be a whole number/],
-    [{ SANDBOX: 'maybe' }, /^SANDBOX must be one of auto, require, off/],
     [{ DATA_DIR: '/dev/null/data' }, /^DATA_DIR \/dev\/null\/data cannot be created/],
-    [{ DATA_DIR: '/proc/a/b' }, /^DATA_DIR \/proc\/a\/b cannot be created \(ENOENT\); set DATA_DIR to a folder that/],
     [{ PORT: taken }, new RegExp(`^PORT ${taken} is in use`)],
-    [{ SUPERVISOR_PORT: taken }, new RegExp(`^SUPERVISOR_PORT ${taken} is in use`)],
-    [{ DATABASE_URL: `postgres://user@127.0.0.1:${freePort}/database` }, /^DATABASE_URL does not work: .*ECONNREFUSED/],
-    [{ DATABASE_URL: `postgres://user@localhost:${freePort}/database` }, /^DATABASE_URL does not work: .*ECONNREFUSED/],
+    [{ DATABASE_URL: nowhere }, /^DATABASE_URL does not work: .*ECONNREFUSED/],
     [
       { DATABASE_URL: url.replace(/\/\/[^@]+@/, '//stranger:wrong@') },
       /^DATABASE_URL does not work: password authentication/,
     ],
   ];
   for (const [env, sentence] of wrong) {
-    const { code, stdout, stderr } = await (await startOnly({ DATA_DIR, DATABASE_URL: url, ...env })).exited;
+    const { code, stdout, stderr } = await (await startOnly({ DATA_DIR: own, DATABASE_URL: url, ...env })).exited;
     t.equal(code, 1, Object.keys(env).join());
     t.match(withoutLog(stderr), sentence);
     t.match(withoutLog(stderr), SENTENCE, 'one sentence');
     t.notMatch(stdout, 'bulkhead ready');
   }
-  const reads = { DATA_DIR, DATABASE_URL: url, READS_PER_MINUTE: '-1' };
-  await t.rejects(forkProcess(t, API_MAIN, reads, 'SIGKILL'), { message: /did not start: READS_PER_MINUTE must be/ });
-  const refused: [Record<string, string>, RegExp][] = [
-    [
-      { DATABASE_URL: `postgres://user@localhost:${freePort}/database` },
-      /did not start: DATABASE_URL does not work: .*ECONNREFUSED/,
-    ],
-    [{ DATA_DIR: '/dev/null' }, /did not start: DATA_DIR \/dev\/null cannot be used \(ENOTDIR\): /],
-    [{ PORT: taken }, new RegExp(`did not start: PORT ${taken} is in use`)],
-    [
-      { HOST: '203.0.113.9' },
-      /did not start: HOST 203\.0\.113\.9 is not an address of this machine \(EADDRNOTAVAIL\)\./,
-    ],
-  ];
-  for (const [env, message] of refused)
-    await t.rejects(forkProcess(t, API_MAIN, { DATA_DIR, DATABASE_URL: url, ...env }, 'SIGKILL'), { message });
+  const database = { DATA_DIR: own, DATABASE_URL: url };
+  await t.rejects(forkProcess(t, API_MAIN, { ...database, PORT: taken }, 'SIGKILL'), {
+    message: new RegExp(`did not start: PORT ${taken} is in use`),
+  });
+});
+
+t.test('API and supervisor name the setting that is wrong', async (t) => {
+  t.throws(() => readApiConfig({ READS_PER_MINUTE: '-1' }), { message: /^READS_PER_MINUTE must be/ });
+  t.throws(() => readSupervisorConfig({ SANDBOX: 'maybe' }), { message: /^SANDBOX must be one of auto, require, off/ });
+  await t.rejects(makeDataDir('/proc/a/b'), {
+    message: /^DATA_DIR \/proc\/a\/b cannot be created \(ENOENT\); set DATA_DIR to a folder that/,
+  });
+  await t.rejects(requireDataDir('/dev/null'), { message: /^DATA_DIR \/dev\/null cannot be used \(ENOTDIR\): / });
+  const port = await freePort();
+  for (const host of ['127.0.0.1', 'localhost']) {
+    const options = { name: 'test', connections: 1, onError: () => undefined };
+    const { pool, close } = openPool(`postgres://user@${host}:${port}/database`, options);
+    t.teardown(close);
+    await t.rejects(requireDatabase(pool, 'DATABASE_URL'), { message: /^DATABASE_URL does not work: .*ECONNREFUSED/ });
+  }
 });

@@ -4,6 +4,7 @@ import t from 'tap';
 import { computeBackoff } from '../../deploy/backoff.ts';
 import { refuseTakenPorts } from '../../deploy/ports.ts';
 import { parseSettings, sharedSettings } from '../../service/settings/settings.ts';
+import { freePort } from '../fixtures/free-port.ts';
 
 t.test('a taken port is named by its setting', async (t) => {
   const other = createServer();
@@ -13,6 +14,12 @@ t.test('a taken port is named by its setting', async (t) => {
   const settings = parseSettings(sharedSettings, {});
   await t.rejects(refuseTakenPorts({ ...settings, PORT: port }), {
     message: `PORT ${port} is in use: stop the program that has it, or set PORT.`,
+  });
+  await t.rejects(refuseTakenPorts({ ...settings, PORT: await freePort(), SUPERVISOR_PORT: port }), {
+    message: `SUPERVISOR_PORT ${port} is in use: stop the program that has it, or set SUPERVISOR_PORT.`,
+  });
+  await t.rejects(refuseTakenPorts({ ...settings, HOST: '203.0.113.9' }), {
+    message: 'HOST 203.0.113.9 is not an address of this machine (EADDRNOTAVAIL).',
   });
 });
 
