@@ -5,9 +5,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
-import { startEmbedded } from '../../db/postgres/embedded.ts';
 import { bareEnvironment } from '../fixtures/bare-environment.ts';
-import { temporaryFolder } from '../runner/harness.ts';
+import { temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { operatorProcess } from './operator-command.ts';
 import { startOnly, startServiceFixture } from './service-fixture.ts';
 
@@ -58,7 +57,7 @@ t.test('root acts as the owner of DATA_DIR, or refuses', { skip }, async (t) => 
 
 t.test('a DATA_DIR of root stays root’s', { skip }, async (t) => {
   const DATA_DIR = join(await temporaryFolder(t), 'data');
-  await (await startEmbedded({ dataDir: DATA_DIR })).stop();
-  await run(process.execPath, [TOKEN, 'ann'], { cwd: '/', env: { ...bareEnvironment, DATA_DIR } });
+  const { url: DATABASE_URL } = await testDatabase(t);
+  await run(process.execPath, [TOKEN, 'ann'], { cwd: '/', env: { ...bareEnvironment, DATA_DIR, DATABASE_URL } });
   t.equal((await stat(join(DATA_DIR, 'keys'))).uid, 0);
 });

@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import t from 'tap';
 import { freePorts } from '../deploy/service-fixture.ts';
 import { root } from '../house/source-files.ts';
-import { temporaryFolder } from '../runner/harness.ts';
+import { temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { amount } from '../runner/soak.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -45,9 +45,10 @@ async function run(script: string, args: readonly string[], env: Environment) {
 
 t.test('start, demo, stop', async (t) => {
   const ports = await freePorts();
-  // DATABASE_URL of a developer's shell would be used instead of a fresh database.
-  const { DATABASE_URL: _, TOKEN: __, ...inherited } = process.env;
-  const env = { ...inherited, ...ports, DATA_DIR: join(await temporaryFolder(t), 'data'), NO_COLOR: '1' };
+  const { TOKEN: _, ...inherited } = process.env;
+  const { url: DATABASE_URL } = await testDatabase(t);
+  const DATA_DIR = join(await temporaryFolder(t), 'data');
+  const env = { ...inherited, ...ports, DATA_DIR, DATABASE_URL, NO_COLOR: '1' };
   const service = startService(env);
   const stopped = once(service, 'exit');
   t.teardown(async () => {
