@@ -37,11 +37,11 @@ t.test('--scopes limits what the token may do', async (t) => {
   const DATA_DIR = await temporaryFolder(t);
   const { url, pool } = await testDatabase(t);
   const env = { DATA_DIR, DATABASE_URL: url };
-  const { stdout } = await token(['ann', '--scopes', 'sessions:read, account:read'], env);
+  const limited = await issueToken(['ann', '--scopes', 'sessions:read, account:read'], () => env);
   const verifier = await openVerifier({ DATA_DIR, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });
   const signIn = new SignIn(pool, verifier);
-  t.match(await signIn.signIn(stdout.trim()), { name: 'ann', scopes: ['sessions:read', 'account:read'] });
-  const { stdout: wide } = await token(['ann'], env);
+  t.match(await signIn.signIn(limited.trim()), { name: 'ann', scopes: ['sessions:read', 'account:read'] });
+  const wide = await issueToken(['ann'], () => env);
   t.match(await signIn.signIn(wide.trim()), { name: 'ann', scopes: null });
 });
 
@@ -49,14 +49,14 @@ t.test('prints a link that signs in to the console once, and no token', async (t
   const DATA_DIR = await temporaryFolder(t);
   const { url, pool } = await testDatabase(t);
   const env = { DATA_DIR, DATABASE_URL: url, PUBLIC_URL: 'https://bulkhead.example' };
-  const { stdout } = await token(['ann', '--link'], env);
-  t.match(stdout, /^https:\/\/bulkhead\.example\/#code=[\w-]{43}\n$/);
+  const link = await issueToken(['ann', '--link'], () => env);
+  t.match(link, /^https:\/\/bulkhead\.example\/#code=[\w-]{43}$/);
   const { rows } = await pool.query(
     `SELECT name, c.id, extract(epoch FROM expires_at - now())::int AS seconds FROM sign_in_codes c JOIN accounts a ON a.id = account_id`,
   );
   t.match(rows, [{ name: 'ann', seconds: Number }]);
   t.ok(rows[0].seconds > 280 && rows[0].seconds <= 300);
-  t.notOk(stdout.includes(rows[0].id), 'the database has only a hash');
+  t.notOk(link.includes(rows[0].id), 'the database has only a hash');
 });
 
 t.test('works while no service runs, three at once, and beside a running one', async (t) => {
