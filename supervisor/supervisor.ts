@@ -88,7 +88,7 @@ const LAST_ANSWERS_MS = 500;
 const LAST_WRITES_MS = 5_000;
 
 export interface SupervisorOptions
-  extends Pick<FleetOptions, 'pool' | 'childrenMax' | 'spares' | 'idleStopMs' | 'healthWithinMs'> {
+  extends Pick<FleetOptions, 'pool' | 'childrenMax' | 'spares' | 'idleStopMs' | 'loadWithinMs' | 'healthWithinMs'> {
   /** For the connection that listens; default: the pool. */
   readonly session?: SessionSource;
   readonly blobs: Blobs;
@@ -361,6 +361,7 @@ function assembleFleet(options: SupervisorOptions, { ownership, listener, queues
     spares: options.spares,
     firstSpare: sandbox.spare,
     idleStopMs: options.idleStopMs,
+    loadWithinMs: options.loadWithinMs,
     healthWithinMs: options.healthWithinMs,
     now: options.now ?? Date.now,
     startInspectable: sandbox.inspectable ? starter(sandbox.inspectable, options) : undefined,

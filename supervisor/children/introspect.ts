@@ -1,5 +1,4 @@
 /** Finds out what a bundle registers, by running it once in a jail without grants. */
-import { limits } from '../../sdk/contract/limits.ts';
 import type { Jail } from '../jail/jail.ts';
 import { type Child, type Loaded, startChild } from './child.ts';
 import { HostCallRefusal } from './child-errors.ts';
@@ -11,8 +10,8 @@ import { waitUntilReady } from './start-failure.ts';
  * @param sourceName the bundle's name in stack traces
  * @param hasFetch whether the package declares hosts: SDKs take `fetch` when their client is made, often while the file loads
  * @param onStart called with the child
- * @throws NotReadyError, or ChildError: `load` with the plugin's own message and stack, `timeout` over `limits.loadBudgetMs`, or
- *   `dead`
+ * @param loadWithinMs default: `limits.loadBudgetMs`
+ * @throws NotReadyError, or ChildError: `load` with the plugin's own message and stack, `timeout` over `loadWithinMs`, or `dead`
  */
 export async function introspect(
   jail: Jail,
@@ -20,6 +19,7 @@ export async function introspect(
   sourceName: string,
   hasFetch = false,
   onStart: (child: Child) => void = () => undefined,
+  loadWithinMs?: number,
 ): Promise<Loaded> {
   const child: Child = startChild(jail, {
     // Log lines of code that is not installed yet have no reader.
@@ -32,7 +32,7 @@ export async function introspect(
     await waitUntilReady(child);
     return await child.load(
       { bundle, sourceName, members: hasFetch ? ['http.fetch'] : [], settings: {}, secretNames: [], expected: null },
-      limits.loadBudgetMs,
+      loadWithinMs,
     );
   } finally {
     await child.kill('it was read');

@@ -28,6 +28,8 @@ export interface LoadedChildDeps {
   readonly invocations: Invocations;
   readonly logs: LogSink;
   readonly masks: SecretMasks;
+  /** How long a bundle may take to load and register, milliseconds. Default: `limits.loadBudgetMs`. */
+  readonly loadWithinMs?: number | undefined;
 }
 export interface LoadedChildHandlers {
   /** The current installation: grants and settings may have changed since the load. */
@@ -108,15 +110,18 @@ export class LoadedChild {
       ]);
       await waitUntilReady(loadedChild.child);
       loadedChild.child.chargeOutputTo(handlers.output);
-      await loadedChild.child.load({
-        bundle:
-          bundle.toString('utf8') + (loadedChild.inspectable ? await readSourceMapComment(deps.blobs, plugin) : ''),
-        sourceName: formatSourceName(plugin),
-        members: deps.hostCallRouter.listMembers(plugin.granted),
-        settings: plugin.settings,
-        secretNames: plugin.secretNames.filter((name) => Object.hasOwn(plugin.secretUses, name)),
-        expected: plugin.registrations,
-      });
+      await loadedChild.child.load(
+        {
+          bundle:
+            bundle.toString('utf8') + (loadedChild.inspectable ? await readSourceMapComment(deps.blobs, plugin) : ''),
+          sourceName: formatSourceName(plugin),
+          members: deps.hostCallRouter.listMembers(plugin.granted),
+          settings: plugin.settings,
+          secretNames: plugin.secretNames.filter((name) => Object.hasOwn(plugin.secretUses, name)),
+          expected: plugin.registrations,
+        },
+        deps.loadWithinMs,
+      );
       return loadedChild;
     } catch (error) {
       loadedChild.isStopping = true;

@@ -69,6 +69,8 @@ export interface ApiOptions {
   readonly bundler?: Parameters<typeof startBundler>[0];
   /** In place of the jailed child, where a test is about something else than packages. */
   readonly introspect?: Introspect;
+  /** How long a package may take to load in its jailed child, milliseconds. */
+  readonly loadWithinMs?: number;
   /** Issuers whose tokens services may exchange. */
   readonly exchangeIssuers?: readonly string[];
   /** A token is about to be verified. */
@@ -119,7 +121,7 @@ export async function startApiFixture(t: Teardown, options: ApiOptions = {}): Pr
       options.introspect ??
       (options.beside
         ? (request) => requestIntrospection({ pool, queues, listener }, request)
-        : await jailedIntrospect(blobs)),
+        : await jailedIntrospect(blobs, options.loadWithinMs)),
   });
   const verifier = await openVerifier({ DATA_DIR: dataDir, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });
   const watched: typeof verifier.verify = (token) => {
@@ -192,14 +194,14 @@ const introspected = new Map<string, { readonly sourceName: string; readonly loa
  * Does the work of the supervisor's worker for a request of the API, without the queue between. A bundle that loads is loaded once:
  * most tests publish one of a few, each time in a child process.
  */
-async function jailedIntrospect(blobs: Blobs): Promise<Introspect> {
+async function jailedIntrospect(blobs: Blobs, loadWithinMs?: number): Promise<Introspect> {
   const { jail } = await openSharedSandbox();
   return async ({ bundleSha256, sourceName }): Promise<Introspection> => {
     const known = introspected.get(bundleSha256);
     if (known) return renameSource(known, sourceName);
     try {
       const bundle = (await blobs.read(bundleSha256)).toString('utf8');
-      const loaded = await introspect(jail, bundle, sourceName);
+      const loaded = await introspect(jail, bundle, sourceName, false, undefined, loadWithinMs);
       introspected.set(bundleSha256, { sourceName, loaded: structuredClone(loaded) });
       return { ok: true, ...loaded } as Introspection;
     } catch (error) {

@@ -3,7 +3,10 @@ import t from 'tap';
 import { startApiFixture } from '../api-fixture.ts';
 import { type Files, fileList, INDEX, MINIMAL, README, readmeWith } from './packages.ts';
 
-const api = await startApiFixture(t);
+/** A package in an endless loop keeps a core busy until it is killed. Milliseconds. */
+const LOAD_WITHIN_MS = 1_000;
+
+const api = await startApiFixture(t, { loadWithinMs: LOAD_WITHIN_MS });
 const ann = await api.user('ann');
 const { id } = (await ann.post('/plugins', { slug: 'broken', displayName: 'Broken' })).body;
 let patch = 0;
@@ -433,7 +436,7 @@ const cases: Record<string, [Files, Expected]> = {
   ],
   'an endless loop at load': [
     withIndex('while (true) {}'),
-    { path: 'index.ts', message: /^loading took longer than its 5000 ms: the top-level code did not end$/ },
+    { path: 'index.ts', message: /^loading took longer than its 1000 ms: the top-level code did not end$/ },
   ],
   'a thrown value that is not an Error': [
     withIndex('throw { a: 1 };'),

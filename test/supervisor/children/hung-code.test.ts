@@ -10,18 +10,22 @@ import { groupFile } from './control-group.ts';
 
 // Most of them wait for a deadline.
 t.jobs = 4;
-const shared = await startSupervisorFixture(t);
+/** A version that hangs while it loads keeps a core busy until it is killed. Milliseconds. */
+const LOAD_WITHIN_MS = 1_000;
+const shared = await startSupervisorFixture(t, { loadWithinMs: LOAD_WITHIN_MS });
 
 /** By how much a deadline may be exceeded on a busy machine: without a deadline these calls would never end. Milliseconds. */
 const SLACK_MS = 10_000;
 const SPIN = 'for (;;) {}';
+/** Hangs at the deadline of a hook, and leaves the processor to other tests before. */
+const SPIN_LATE = `await new Promise((resolve) => setTimeout(resolve, 2_200)); ${SPIN}`;
 const context = { systemPrompt: 'a', model: 'm' };
 
 t.test('in a hook: the chain continues, the process has ended, and the next call works', async (t) => {
   const fixture = shared.withNewAccount();
   const hung = await fixture.install({
     slug: 'hung',
-    code: `middleware.systemPrompt = (ctx) => { if (ctx.systemPrompt === 'hang') ${SPIN} return ctx.systemPrompt + ' fine'; };`,
+    code: `middleware.systemPrompt = async (ctx) => { if (ctx.systemPrompt === 'hang') { ${SPIN_LATE} } return ctx.systemPrompt + ' fine'; };`,
   });
   await fixture.install({ slug: 'other', code: 'middleware.systemPrompt = (ctx) => ctx.systemPrompt + " other";' });
   const path = `/sessions/${await fixture.session()}/hooks/systemPrompt`;
@@ -111,7 +115,7 @@ t.test('at load: the call answers within the load budget, and the others of the 
   const path = `/sessions/${await fixture.session()}/hooks/systemPrompt`;
   const started = performance.now();
   const answer = await fixture.call('POST', path, { context });
-  t.ok(performance.now() - started < limits.loadBudgetMs + SLACK_MS);
+  t.ok(performance.now() - started < LOAD_WITHIN_MS + SLACK_MS);
   t.match(answer.body, {
     context: { systemPrompt: 'a other' },
     trace: [{ outcome: 'skipped_unavailable' }, { outcome: 'changed' }],
@@ -123,6 +127,15 @@ t.test('at load: the call answers within the load budget, and the others of the 
     return rows[0]?.last_exit && /loading took longer/.test(rows[0].last_exit.reason);
   });
   t.pass('the reason is kept');
+});
+
+t.test('a child that does not load a package ends at the budget of a load', async (t) => {
+  // A stopped process uses no processor for as long as an endless loop would.
+  const stop = (child: Child) => void child.ready.then(() => process.kill(child.pid, 'SIGSTOP'));
+  await t.rejects(introspect(shared.sandbox.jail, SPIN, 'index.js', false, stop), {
+    kind: 'timeout',
+    message: `loading took longer than its ${limits.loadBudgetMs} ms: the top-level code did not end`,
+  });
 });
 
 t.test('in a draft: soon it runs only while nothing else wants to, and the author’s next draft does not', async (t) => {
