@@ -43,9 +43,14 @@ const all = async () => await Promise.all(${JSON.stringify(names)}.map((name) =>
 let kept: unknown[] = [];
 tools.count = { description: 'c', parameters, handler: async () => String(new Set(await all()).size) };
 tools.fail = { description: 'f', parameters, handler: async () => { kept = await all(); throw new Error('failed'); } };
-middleware.systemPrompt = async () => { kept = await all(); for (;;) kept.length; };
+middleware.systemPrompt = async () => {
+  kept = await all();
+  // The deadline is after 3 s; until shortly before, the processor is left to other tests.
+  await new Promise((resolve) => setTimeout(resolve, 2_200));
+  for (;;) kept.length;
+};
 tools.eat = { description: 'e', parameters, handler: async () => {
-  for (const text = (await all()).join(); ; ) kept.push(new Array(100000).fill(0).map((_, i) => text + i));
+  for (const text = (await all()).join(); ; ) kept.push(new Array(1_000_000).fill(text + kept.length));
 } };
 `,
 };

@@ -275,7 +275,7 @@ t.test('decorators are built or rejected with a message', async (t) => {
 const ENDLESS = range(30).reduce((inner) => `(infer A extends ${inner} ? 0 : 0)`, '0');
 
 t.test('code that keeps the bundler busy does not keep other authors waiting', async (t) => {
-  const limits = { threads: 1, quickMs: 3_000, slowMs: 4_000 };
+  const limits = { threads: 1, quickMs: 1_500, slowMs: 3_000 };
   const api = await startApiFixture(t, { introspect: introspectsMinimal, bundler: limits });
   const startAuthor = async (name: string) => {
     const user = await api.user(name);

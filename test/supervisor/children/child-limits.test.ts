@@ -176,7 +176,7 @@ for (const limiter of findLimiter().kind === 'rlimit' ? [noGroups] : [findLimite
     // Until the classes are written.
     await spinFor(100);
     const before = read();
-    await spinFor(500);
+    await spinFor(300);
     const used = read().map((ms, index) => ms - (before[index] ?? 0));
     const [light = 0, ...hogs] = used;
     const ofHogs = hogs.reduce((sum, ms) => sum + ms, 0);

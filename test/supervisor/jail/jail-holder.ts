@@ -1,8 +1,12 @@
-/** A supervisor that a test kills: starts three children, one of them in an endless loop, and prints their process ids. */
+/** A supervisor that a test kills: starts three children, one of them in an endless loop, and prints their process ids when that loop runs. */
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import { startChild } from '../../../supervisor/children/child.ts';
 import { makeJail } from '../../../supervisor/jail/jail.ts';
 import { childProgram } from '../../runner/child-program.ts';
+
+/** More than the start of a load takes. */
+const SPIN_MS = 100;
 
 const jail = makeJail({ directory: String(process.argv[2]), program: await childProgram() });
 const children = [0, 1, 2].map(() =>
@@ -16,4 +20,7 @@ first
     60_000,
   )
   .catch(() => undefined);
+const spunMs = (): number => first?.cpuDemand().hadMs ?? 0;
+const before = spunMs();
+while (spunMs() < before + SPIN_MS) await sleep(10);
 process.send?.(children.map((child) => child.pid));

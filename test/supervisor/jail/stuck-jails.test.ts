@@ -12,8 +12,6 @@ import { temporaryFolder } from '../../runner/harness.ts';
 const HOLDER = fileURLToPath(new URL('jail-holder.ts', import.meta.url));
 const ROUNDS = 5;
 const WITHIN_MS = 60_000;
-/** In some rounds no jail is caught half built. Milliseconds. */
-const CATCH_MS = 5_000;
 /** Short, to find a jail that is being built. */
 const POLL_MS = 5;
 /** Each reads all processes of the machine, and the kernel takes its time to end a jail. */
@@ -69,7 +67,11 @@ t.test('a supervisor killed again and again while it builds jails leaves nothing
   for (let round = 0; round < ROUNDS; round += 1) {
     const supervisor = fork(HOLDER, [folder], { execArgv: [] });
     const gone = new Promise((resolve) => supervisor.once('exit', resolve));
-    await until(() => marked(folder).length > round, POLL_MS, CATCH_MS);
+    let areStarted = false;
+    supervisor.once('message', () => {
+      areStarted = true;
+    });
+    await until(() => areStarted || marked(folder).length > round);
     supervisor.kill('SIGKILL');
     await gone;
     await until(() => {
