@@ -2,17 +2,16 @@
 import { randomBytes } from 'node:crypto';
 import { cp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { requireCluster } from '../../db/cluster/cluster-record.ts';
+import { announceProcess } from '../../db/cluster/running-processes.ts';
+import { openListener } from '../../db/postgres/listener.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import { issueToken } from '../../deploy/issue-token.ts';
 import { openIssuer } from '../../service/identity/tokens.ts';
 import { RELEASE } from '../../service/settings/release.ts';
 import { parseSettings, sharedSettings } from '../../service/settings/settings.ts';
 import { describeMember } from '../../service/storage/membership.ts';
-import { forkProcess } from '../fixtures/forked-process.ts';
-import { freePort } from '../fixtures/free-port.ts';
 import { startObjectStore } from '../object-store/object-store.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { operator } from './operator-command.ts';
@@ -25,8 +24,6 @@ import {
   startServiceOnTestDatabase,
 } from './service-fixture.ts';
 import { buildWorkshop } from './workshop.ts';
-
-const API = fileURLToPath(new URL('../../api/main.ts', import.meta.url));
 
 const service = await startServiceOnTestDatabase(t);
 await buildWorkshop(service);
@@ -164,9 +161,9 @@ t.test('a refused start says why, ends with code 1 and makes no key', async (t) 
 t.test('a database without tables is named, with the command that makes them', async (t) => {
   const { url, pool } = await testDatabase(t);
   await pool.query('DROP TABLE migrations');
-  const settings = { DATABASE_URL: url, DATA_DIR: await temporaryFolder(t), LOG_LEVEL: 'error' };
-  const started = forkProcess(t, API, { ...settings, PORT: String(await freePort()) }, 'SIGKILL');
-  await t.rejects(started, { message: /The database has no tables yet: run sh deploy\/node\.sh deploy\/migrate\.ts / });
+  await t.rejects(compareWithCluster({ DATABASE_URL: url, DATA_DIR: await temporaryFolder(t) }), {
+    message: /The database has no tables yet: run sh deploy\/node\.sh deploy\/migrate\.ts /,
+  });
 });
 
 t.test('of two newer releases, the next one may run beside this one', async (t) => {
@@ -191,13 +188,17 @@ t.test('blobs move to a bucket and on to the database, which needs no folder of 
     code: 2,
     stderr: /^The store must be files, database or/,
   });
-  const api = await startApiAlone(t, { DATABASE_URL, DATA_DIR });
+  const { pool, session, close } = openPool(DATABASE_URL, { name: 'test', connections: 2, onError: () => undefined });
+  const listener = await openListener(pool, () => undefined, session);
+  // As each API and each supervisor does.
+  await announceProcess(listener);
   t.match(await operator(inFiles, 'move-blobs', bucket.BLOBS), {
     code: 1,
     stderr: /^An API or a supervisor runs, .*: stop the service on all machines, then run this again\.\n$/,
   });
-  t.equal(await countObjects(), 0, 'an API alone is enough');
-  await api.stop();
+  t.equal(await countObjects(), 0);
+  await listener.close();
+  await close();
   const moved = await operator(inFiles, 'move-blobs', bucket.BLOBS);
   t.match(moved, { code: 0, stdout: /^\d+ blobs are in s3:\/\/packages\/one\/cluster now\. Set BLOBS=s3:/ });
   t.ok((await countObjects()) > 0);
@@ -315,7 +316,8 @@ t.test('lost keys are accepted, and secrets open again when their key comes back
   t.match(await again.call('GET', '/api/me'), { status: 200 });
   t.match(await again.call('GET', '/api/me', undefined, service.token), { status: 401 });
   const wrong = { ...env, DATA_DIR: await temporaryFolder(t) };
-  t.match(await operator(wrong, 'accept-data-dir', '--yes'), { code: 1, stderr: /^An API or a supervisor runs / });
+  const refused = await operator(wrong, 'accept-data-dir', '--yes');
+  t.match(refused, { code: 1, stderr: /^An API or a supervisor runs / }, 'an API alone is enough');
   await writeFile(join(secretsFolder(DATA_DIR), name), lost);
   await t.resolves(compareWithCluster(lostEnv), 'a start with it is not refused');
   t.match(await operator(lostEnv, 'rotate-key'), { code: 0, stdout: /encrypted 1 secrets with it/ });
