@@ -19,9 +19,9 @@ import { type ServiceFixture, startServiceFixture, startServiceOnTestDatabase } 
 /** Replacements in a row. */
 const RESTARTS = amount({ quick: 2, soak: 20 });
 /** New requests, and messages for the guard. In a quick run the replacements count, not the load. */
-const PER_SECOND = amount({ quick: 15, soak: 50 });
+const PER_SECOND = amount({ quick: 8, soak: 50 });
 /** Between two requests on a kept connection, milliseconds. */
-const KEPT_PAUSE_MS = amount({ quick: 100, soak: 20 });
+const KEPT_PAUSE_MS = amount({ quick: 200, soak: 20 });
 /** Clients that repeat their call, of those that called before the supervisor was killed and of those that did after. */
 const REPEATING = amount({ quick: 4, soak: 20 });
 

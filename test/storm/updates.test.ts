@@ -15,8 +15,8 @@ import {
   startSupervisorFixture,
 } from '../supervisor/supervisor-fixture.ts';
 
-const UPDATES = amount({ quick: 6, soak: 200 });
-const INSTALLATIONS = amount({ quick: 6, soak: 8 });
+const UPDATES = amount({ quick: 5, soak: 200 });
+const INSTALLATIONS = amount({ quick: 5, soak: 8 });
 const KINDS = ['good', 'throwing', 'hanging', 'leaking', 'crash-looping'] as const;
 type Kind = (typeof KINDS)[number];
 /** An update ends within this time on a machine that others use too, milliseconds. */

@@ -40,11 +40,13 @@ const MOVE_MS = amount({ quick: 15_000, soak: 10_000 });
  * Callers of one account at a time, and the pause between two calls of one. A child takes no more than 80 calls. The quick
  * run leaves the processor to the supervisors that move.
  */
-const LOAD = amount({ quick: { callers: 4, pauseMs: 500 }, soak: { callers: 20, pauseMs: 0 } });
+const LOAD = amount({ quick: { callers: 4, pauseMs: 1_000 }, soak: { callers: 20, pauseMs: 0 } });
+/** Between two looks whether an account is served again. Milliseconds. */
+const LOOK_AGAIN_MS = amount({ quick: 200, soak: 50 });
 /** Calls that are under way when a supervisor vanishes, of each account. Their plugin makes them one after the other. */
 const BURST = 20;
 /** Calls of an account through both supervisors. */
-const CALLS = amount({ quick: 60, soak: 200 });
+const CALLS = amount({ quick: 24, soak: 200 });
 
 /** Adds one to a stored number: a plugin that takes care of its own concurrent calls, and knows of no other process. */
 const COUNTING = `let last = Promise.resolve();
@@ -63,7 +65,7 @@ const RECORDING = `events.sessionStarted = async ({ data }) => {
   await host.storage.set('told', [...told, data.sessionId + (overlaps ? ' overlaps' : '')]);
   await host.storage.set('busy', false);
 };`;
-const SESSIONS = 30;
+const SESSIONS = amount({ quick: 12, soak: 30 });
 
 /** Counts its runs, of which the first does not end. */
 const WAITING_ONCE = asCommand(`const runs = ((await host.storage.get('runs')) ?? 0) + 1;
@@ -401,7 +403,7 @@ for (const [how, { vanish, comeBack }] of Object.entries(vanishings))
     const stopped = performance.now();
     const back = await Promise.all(
       accounts.map(async (account) => {
-        while (!isGood(await callOnce(account, second))) await sleep(50);
+        while (!isGood(await callOnce(account, second))) await sleep(LOOK_AGAIN_MS);
         return performance.now() - stopped;
       }),
     );
