@@ -5,7 +5,6 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import pretty from 'pino-pretty';
 import { findOrCreateAccount, hasOperator, setOperator } from '../db/accounts/accounts.ts';
 import { isUnfinished } from '../db/backup/stored-files.ts';
 import { makeDataDir } from '../db/files/data-dir.ts';
@@ -56,7 +55,7 @@ Environment, also from .env
 
 const script = (path: string): string => fileURLToPath(new URL(`../${path}`, import.meta.url));
 /** Logs go to standard error, so that standard output has only the progress and the ready line. */
-const logs = process.stderr.isTTY ? pretty({ destination: 2, sync: true }) : process.stderr;
+const logs = process.stderr.isTTY ? await openPrettyLog() : process.stderr;
 
 /** Parts in the order of their start. They are stopped in reverse order, PostgreSQL last. */
 const running: { name: string; stop(force: AbortSignal): Promise<void> }[] = [];
@@ -268,6 +267,12 @@ async function stopRunning(): Promise<void> {
     await next.stop(force.signal);
     printLine(`${next.name} stopped`);
   }
+}
+
+async function openPrettyLog() {
+  // Thirty modules that most starts do not need.
+  const { default: pretty } = await import('pino-pretty');
+  return pretty({ destination: 2, sync: true });
 }
 
 function printLine(line: string): void {

@@ -135,7 +135,7 @@ function childBounds(config: SupervisorConfig): ChildBounds {
 }
 
 /** @throws SettingsError when the sandbox is off by mistake, or when it would put other accounts' plugins at risk */
-async function confirmSandboxOff(config: SupervisorConfig, pool: Pool): Promise<void> {
+export async function confirmSandboxOff(config: SupervisorConfig, pool: Pool): Promise<void> {
   if (config.SANDBOX !== 'off') return;
   if (config.SANDBOX_OFF_CONFIRMED !== 'yes')
     throw new SettingsError(
