@@ -47,7 +47,7 @@ t.test('init writes a package that passes the check', async (t) => {
 });
 
 t.test('login stores the token in a file that only the user can read', async (t) => {
-  const refused = await author.bulkhead(['publish'], { ...here, env: { BULKHEAD_URL: url } });
+  const refused = await typed(['publish'], { ...here, env: { BULKHEAD_URL: url } });
   t.equal(refused.code, 4);
   t.match(refused.stderr, /not signed in at .*bulkhead login/);
   const result = await author.bulkhead(['login', `${url}/#token=${token}`]);
@@ -56,10 +56,10 @@ t.test('login stores the token in a file that only the user can read', async (t)
   t.equal(mode & 0o777, 0o600);
   t.match(answer(await author.bulkhead(['whoami', '--json'])), { name: 'ann', url });
   await api.signIn('ann', 'old laptop');
-  t.match(answer(await author.bulkhead(['tokens', '--json'])), [{ name: 'old laptop', current: false }]);
-  t.match((await author.bulkhead(['tokens', '--rename', 'old laptop', '--to', 'lost'])).stdout, /lost, used never/);
-  t.match((await author.bulkhead(['tokens', '--revoke', 'lost'])).stdout, /“lost” is revoked/);
-  t.match((await author.bulkhead(['tokens', '--revoke', 'lost'])).stderr, /no token with this id or name: lost/);
+  t.match(answer(await typed(['tokens', '--json'])), [{ name: 'old laptop', current: false }]);
+  t.match((await typed(['tokens', '--rename', 'old laptop', '--to', 'lost'])).stdout, /lost, used never/);
+  t.match((await typed(['tokens', '--revoke', 'lost'])).stdout, /“lost” is revoked/);
+  t.match((await typed(['tokens', '--revoke', 'lost'])).stderr, /no token with this id or name: lost/);
 });
 
 t.test('ssh adds hosts for the agents of the account', async (t) => {
@@ -124,7 +124,7 @@ t.test('publish, install and call', async (t) => {
   const published = await author.bulkhead(['publish', '--json'], here);
   t.match(answer(published), { slug: 'word-count', visibility: 'private', version: { semVer: '1.0.0' } });
   t.equal(answer(published).version.sourceSha256, dry.sourceSha256, 'what was checked is what was published');
-  const again = await author.bulkhead(['publish'], here);
+  const again = await typed(['publish'], here);
   t.match(again, { code: 1, stderr: /Nothing changed since 1\.0\.0/ });
   const installed = await author.bulkhead(['install', 'word-count', '--yes']);
   t.match(
@@ -132,7 +132,7 @@ t.test('publish, install and call', async (t) => {
     { code: 0, stdout: /installed word-count 1\.0\.0, ready to start at its first call/ },
     installed.stderr,
   );
-  t.match(answer(await author.bulkhead(['status', '--json'])).installations, [{ versionPolicy: 'Latest' }], 'no draft');
+  t.match(answer(await typed(['status', '--json'])).installations, [{ versionPolicy: 'Latest' }], 'no draft');
   const called = await author.bulkhead(['call', 'word-count__count', '{"text":"five words in this sentence"}']);
   t.match(called, { code: 0, stdout: /5 words/ }, called.stderr);
 });
