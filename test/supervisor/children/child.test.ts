@@ -312,8 +312,8 @@ t.test(
     ];
     for (const [index, signal] of make.slice(0, 3).entries()) signal().addEventListener('abort', (event) => seen.push([index, event.target.reason]));
     const kept = AbortSignal.any([shutdown.signal]);
-    for (let wave = 0; wave < 400; wave += 1) {
-      for (let n = 0; n < 100; n += 1) make[n % make.length]().payload = new Array(1_000).fill(n);
+    for (let wave = 0; wave < 80; wave += 1) {
+      for (let n = 0; n < 100; n += 1) make[n % make.length]().payload = new Array(5_000).fill(n);
       await new Promise((resolve) => setTimeout(resolve));
     }
     shutdown.abort('over');
