@@ -53,7 +53,7 @@ export class QueueWorker {
 
   async #run(): Promise<void> {
     const { concurrency, pollSeconds } = this.#options.limits;
-    while (!this.#waker.closed) {
+    while (!this.#waker.isClosed) {
       if (this.#running.size < concurrency && (await this.#startJob())) continue;
       await this.#waker.wait(pollSeconds * 1000);
     }

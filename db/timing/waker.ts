@@ -1,27 +1,27 @@
-/** Waits for the next call of `wake` or for a time-out. A call before the wait is not lost. */
+/** Waits for the next call of `wake` or for a timeout. A call of `wake` before the wait ends the wait at once. */
 export class Waker {
-  #woken = false;
-  #closed = false;
+  #isWoken = false;
+  #isClosed = false;
   #resolve: (() => void) | null = null;
 
-  get closed(): boolean {
-    return this.#closed;
+  get isClosed(): boolean {
+    return this.#isClosed;
   }
 
   wake(): void {
-    this.#woken = true;
+    this.#isWoken = true;
     this.#resolve?.();
   }
 
   /** Ends the current wait and every later one immediately. */
   close(): void {
-    this.#closed = true;
+    this.#isClosed = true;
     this.wake();
   }
 
   /** Resolves when woken, or after `ms`. @returns whether it was woken */
   async wait(ms: number): Promise<boolean> {
-    if (!this.#woken) {
+    if (!this.#isWoken) {
       const { promise, resolve } = Promise.withResolvers<void>();
       const timer = setTimeout(resolve, ms);
       this.#resolve = resolve;
@@ -29,8 +29,8 @@ export class Waker {
       clearTimeout(timer);
       this.#resolve = null;
     }
-    const isWoken = this.#woken;
-    this.#woken = this.#closed;
-    return isWoken;
+    const wasWoken = this.#isWoken;
+    this.#isWoken = this.#isClosed;
+    return wasWoken;
   }
 }

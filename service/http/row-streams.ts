@@ -148,16 +148,16 @@ export class RowStreams {
     let beatAt = Date.now() + heartbeatMs;
     // Send an id first: a client that is disconnected before the first row can resume without a gap.
     yield `retry: ${RETRY_MS}\nid: ${tail.position}\n\n`;
-    while (!waker.closed && Date.now() < endsAt) {
+    while (!waker.isClosed && Date.now() < endsAt) {
       const { events, bytes, more, soon } = await tail.read();
       // A reader that is behind reads without a pause: its batches wait for turns too, however small they are.
       if (more || bytes > COSTLY_BYTES) await waitForLoopTurn(accountId);
       for (const piece of formatEvents(events)) {
-        if (waker.closed) return;
+        if (waker.isClosed) return;
         yield piece;
         if (piece.length >= PIECE_CHARS) await waitForLoopTurn(accountId);
       }
-      if (waker.closed) return;
+      if (waker.isClosed) return;
       if (Date.now() >= beatAt) {
         if (!(await isThere())) return;
         yield HEARTBEAT_TEXT;

@@ -35,7 +35,7 @@ import {
   pickPluginStack,
   type StartFailure,
 } from './start-failure.ts';
-import { sameConfiguration, startKey, versionKey } from './start-key.ts';
+import { hasSameConfiguration, startKey, versionKey } from './start-key.ts';
 
 export interface RunnerDeps extends LoadedChildDeps {
   /** Rate limit of log lines and host calls. The bucket outlives the children, so that a restart does not refill it. */
@@ -447,7 +447,7 @@ export class InstallationRunner {
     const serving = this.#serving;
     if (!serving) return;
     if (startKey(serving.plugin, serving.inspectable) !== this.#wanted) this.#replace();
-    else if (!sameConfiguration(before, plugin)) serving.configure(plugin);
+    else if (!hasSameConfiguration(before, plugin)) serving.configure(plugin);
   }
 
   /** Withdraws the grants: running host calls end and further ones are refused. */
@@ -616,7 +616,7 @@ export class InstallationRunner {
     // The configuration changed while the child started.
     if (
       versionKey(loadedChild.plugin) === versionKey(this.plugin) &&
-      !sameConfiguration(loadedChild.plugin, this.plugin)
+      !hasSameConfiguration(loadedChild.plugin, this.plugin)
     )
       loadedChild.configure(this.plugin);
     if (this.#failedShown) {

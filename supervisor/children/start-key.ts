@@ -1,12 +1,12 @@
-/** Compares installations: whether a change requires another child, or new configuration for the running one. */
+/** Decides whether a changed installation needs another child, or new configuration for the running one. */
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 
-/** A change of this key requires another child. Everything else is configured while the child runs. */
+/** Identifies the code that a child runs. */
 export const versionKey = (plugin: InstalledPlugin): string => `${plugin.versionId} ${plugin.bundleSha256}`;
-/** The same, with the kind of child. */
+/** Identifies the code and the kind of child. A change of this key requires another child; other changes do not. */
 export const startKey = (plugin: InstalledPlugin, inspected: boolean): string =>
   inspected ? `${versionKey(plugin)} inspected` : versionKey(plugin);
 
-/** Whether a running child needs no new configuration. */
-export const sameConfiguration = (a: InstalledPlugin, b: InstalledPlugin): boolean =>
+/** Whether a running child can keep its configuration. */
+export const hasSameConfiguration = (a: InstalledPlugin, b: InstalledPlugin): boolean =>
   JSON.stringify([a.settings, a.granted]) === JSON.stringify([b.settings, b.granted]);

@@ -59,7 +59,7 @@ export class Heartbeat {
     let pauseMs = firstPauseMs;
     for (;;) {
       await this.#waker.wait(pauseMs);
-      if (this.#waker.closed) return;
+      if (this.#waker.isClosed) return;
       const waiting = this.#waiting.splice(0);
       try {
         pauseMs = await this.#beat();

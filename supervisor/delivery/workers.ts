@@ -117,7 +117,7 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
   const upkeep = new Waker();
   const onUpkeepError = (error: Error): void => {
     // After a stop, the pool is closed: the next supervisor continues.
-    if (!upkeep.closed) deps.onError(error);
+    if (!upkeep.isClosed) deps.onError(error);
   };
   // A start must not wait for it either. If it fails, the next start goes on with it.
   void repairForeignTransactions(deps.pool).catch(onUpkeepError);
@@ -156,7 +156,7 @@ interface RunningWork {
 async function repeat(waker: Waker, intervalMs: number, work: () => Promise<void>): Promise<void> {
   for (;;) {
     await waker.wait(intervalMs);
-    if (waker.closed) return;
+    if (waker.isClosed) return;
     await work();
   }
 }

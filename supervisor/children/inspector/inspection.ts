@@ -6,17 +6,17 @@ import type { Child } from '../child.ts';
 import type { Inspector } from '../installation-runner.ts';
 import { MessagePipe } from './message-pipe.ts';
 
-/** Reported to the request that opened the inspector. */
+/** What the request that opened the inspector is notified of. */
 export type InspectionEvent =
   | { readonly type: 'open'; readonly path: string }
   | { readonly type: 'moved' | 'attached' | 'detached' }
   | { readonly type: 'closed'; readonly reason: string };
 
-/** Backlog of a slow debugger at which reading from the child pauses, bytes. */
+/** When a slow debugger has more unsent bytes than this, reading from the child pauses. */
 const CLIENT_BACKLOG_BYTES = 4_194_304;
-/** Longest close reason of a WebSocket, bytes. */
+/** A WebSocket's close reason has at most 123 bytes. The reasons are short texts of the supervisor. Characters. */
 const REASON_MAX = 120;
-/** WebSocket close codes of RFC 6455. */
+/** WebSocket close codes, of RFC 6455 and IANA's registry. */
 const CLOSE = { goingAway: 1001, malformed: 1007, policy: 1008, restarted: 1012, tryLater: 1013 } as const;
 
 /** A command of the Chrome DevTools Protocol. The child validates its params. */
@@ -33,7 +33,7 @@ export class Inspection implements Inspector {
   #child: Child | null = null;
   #pipe: MessagePipe | null = null;
   #client: WebSocket | null = null;
-  #ended = false;
+  #hasEnded = false;
 
   /** @param onEvent called for each event; `closed` is the last */
   constructor(token: string, onEvent: (event: InspectionEvent) => void) {
@@ -41,18 +41,18 @@ export class Inspection implements Inspector {
     this.#onEvent = onEvent;
   }
 
-  get ended(): boolean {
-    return this.#ended;
+  get hasEnded(): boolean {
+    return this.#hasEnded;
   }
 
-  /** Path of the WebSocket, below the session API's address. */
+  /** Path of the WebSocket, appended to the session API's address. */
   get path(): string {
     return `/inspector/${this.token}`;
   }
 
-  /** Switches to the child that serves from now on. A debugger attached to the previous one is disconnected. */
+  /** Switches to the child that serves from now on. Disconnects a debugger that is attached to the previous one. */
   serve(child: Child): void {
-    if (this.#ended || child.inspector === null) return;
+    if (this.#hasEnded || child.inspector === null) return;
     const isFirst = this.#child === null;
     this.#releaseChild(CLOSE.restarted, 'the draft was saved, or its process was started again');
     this.#child = child;
@@ -71,7 +71,7 @@ export class Inspection implements Inspector {
     if (this.#client || !this.#child || !this.#pipe) {
       client.close(
         CLOSE.tryLater,
-        this.#client ? 'another debugger is attached' : 'the plugin is not running, call it first',
+        this.#client ? 'another debugger is attached' : 'the plugin is not running: call it first',
       );
       return;
     }
@@ -88,9 +88,9 @@ export class Inspection implements Inspector {
 
   /** Closes the inspector: disconnects the debugger and resumes paused handlers. Idempotent. */
   end(reason: string): void {
-    if (this.#ended) return;
+    if (this.#hasEnded) return;
     this.#releaseChild(CLOSE.goingAway, reason);
-    this.#ended = true;
+    this.#hasEnded = true;
     this.#onEvent({ type: 'closed', reason });
   }
 

@@ -76,7 +76,7 @@ export class Inspections {
     }
     close = this.#recordOpen(plugin, inspection, started);
     // The inspection may have ended while its child started, for example by an uninstall.
-    if (inspection.ended) close();
+    if (inspection.hasEnded) close();
     return inspection;
   }
 
