@@ -24,8 +24,9 @@ export const newInstallation = z.object({
   versionId: storedId
     .optional()
     .describe(
-      'The version that the user consented to. If the policy now selects another version with more capabilities, the ' +
-        'answer is 409 `not_pending` and nothing is installed. Default: the version that the policy selects.',
+      'The version that the user consented to. If the policy now selects another version with more capabilities, or a ' +
+        'required plugin now lacks one of its hooks, the response is 409 `not_pending` and nothing is installed. ' +
+        'Default: the version that the policy selects.',
     ),
 });
 
@@ -36,7 +37,7 @@ export const installationChanges = z.object({
   required: required.optional(),
 });
 
-/** The manifest limits the length of values; this only rejects what cannot be stored. */
+/** Rejects only what the database cannot store. The manifest's limits of each value are checked later. */
 const value = z.string({ error: 'must be a string' }).refine(isStorable, UNSTORABLE).nullable();
 const values = boundedRecord(value, SETTINGS_MAX);
 export const configuration = z.object({ settings: values.optional(), secrets: values.optional() });

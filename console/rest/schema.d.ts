@@ -714,7 +714,7 @@ export interface paths {
         };
         /**
          * Deliveries of the channels, inbound and outbound, newest first
-         * @description Large items end a page before limit. Where a filter finds few, a page may be short or empty although others follow: continue while there is a nextCursor.
+         * @description A page may have fewer items than limit, or none, although others follow: large items end a page early, and a filter may find few. Continue while there is a nextCursor.
          */
         get: operations["getInstallationsByIdDeliveries"];
         put?: never;
@@ -831,7 +831,7 @@ export interface paths {
         };
         /**
          * The events sent to the plugin, newest first
-         * @description Large items end a page before limit. Where a filter finds few, a page may be short or empty although others follow: continue while there is a nextCursor.
+         * @description A page may have fewer items than limit, or none, although others follow: large items end a page early, and a filter may find few. Continue while there is a nextCursor.
          */
         get: operations["getInstallationsByIdEvents"];
         put?: never;
@@ -909,7 +909,7 @@ export interface paths {
         };
         /**
          * The log lines of an installation, newest first
-         * @description Large items end a page before limit. Where a filter finds few, a page may be short or empty although others follow: continue while there is a nextCursor.
+         * @description A page may have fewer items than limit, or none, although others follow: large items end a page early, and a filter may find few. Continue while there is a nextCursor.
          */
         get: operations["getPluginLogs"];
         put?: never;
@@ -5836,7 +5836,7 @@ export interface operations {
                      * @default false
                      */
                     required?: boolean;
-                    /** @description The version that the user consented to. If the policy now selects another version with more capabilities, the answer is 409 `not_pending` and nothing is installed. Default: the version that the policy selects. */
+                    /** @description The version that the user consented to. If the policy now selects another version with more capabilities, or a required plugin now lacks one of its hooks, the response is 409 `not_pending` and nothing is installed. Default: the version that the policy selects. */
                     versionId?: string;
                 };
             };

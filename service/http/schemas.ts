@@ -4,7 +4,7 @@ import { isStorable, UNSTORABLE } from '../../db/postgres/storable-json.ts';
 
 const LIMIT_DEFAULT = 100;
 export const LIMIT_MAX = 1000;
-/** A cursor may have a path of 1,024 bytes and an id, in base64url. */
+/** A cursor may contain a path of 1,024 bytes and an id, in base64url. */
 const CURSOR_MAX_CHARS = 1600;
 const ID_MAX_CHARS = 200;
 
@@ -17,11 +17,11 @@ export const storedId = storedText(ID_MAX_CHARS).min(1, 'must not be empty');
 
 export const idParams = z.object({ id: z.string() });
 
-/** Details of a route that lists with `readFilteredPage`. */
+/** Text for the `details` of routes that list with `readFilteredPage`. */
 export const FILTERED_PAGES =
-  'Large items end a page before limit. Where a filter finds few, a page may be short or empty although others follow: continue while there is a nextCursor.';
+  'A page may have fewer items than limit, or none, although others follow: large items end a page early, and a filter may find few. Continue while there is a nextCursor.';
 
-/** JavaScript reads other texts as numbers, too, such as `1e2` and the empty one. */
+/** Leaves other texts to be refused. `Number` alone would accept `1e2` and the empty text. */
 const readDigits = (text: unknown): unknown => (/^-?\d+$/.test(String(text)) ? Number(text) : text);
 
 /** `?limit=` of a list. */
@@ -42,20 +42,20 @@ export const pageQuery = z.object({
   cursor: storedText(CURSOR_MAX_CHARS).optional(),
 });
 
-/** A boolean of a query. It comes as text, and is documented as a boolean, so that a generated client takes one. */
+/** A boolean in a query string. Documented as a boolean, so that generated clients accept one. */
 export const queryFlag = z.stringbool().meta({ type: 'boolean' });
 
 /** The response of a list. `nextCursor` is null on the last page. */
 export const page = <T extends z.ZodType>(item: T) =>
   z.strictObject({ items: z.array(item), nextCursor: z.string().nullable() });
 
-/** A JSON object as a body. A request without a body sends an empty object, so errors name the missing fields. */
+/** A JSON object as a body. A missing body counts as an empty object, so that errors name the missing fields. */
 export const jsonBody = <Shape extends z.ZodRawShape>(shape: Shape) =>
   z.preprocess((body) => body ?? {}, z.object(shape));
 
 export const timestamp = z.iso.datetime();
 
-/** Validated when it was written; reads do not validate it again. */
+/** Any JSON value. Validated when it was written, so responses do not validate it again. */
 export const anyJson = z.unknown().meta({ description: 'Any JSON value.' });
 
 /** A JSON object that was validated when it was written. */

@@ -57,7 +57,7 @@ const shapes = {
   open: {
     summary: 'Opens a turn: judges a message and adds it to the transcript',
     details:
-      'Runs the hook `inboundMessage`. A message of a channel, a reminder or another agent was judged when it arrived; only required plugins that were installed, changed or required since judge it again. A repeated request with the same id returns the same turn, and judges nothing twice. It may omit `text`. A `systemPrompt` or `model` in it replaces the earlier one of an open turn, and its `leaseSeconds` applies from then on. Another runtime gets 409 `turn_held` until the lease has expired. With `prompt`, the response includes the input for the model, which saves a request.',
+      'Runs the hook `inboundMessage`. A message of a channel, a reminder or another agent was judged when it arrived. If a required plugin was installed, changed or made required since then, the required plugins judge it again. A repeated request with the same id returns the same turn, and judges nothing twice. It may omit `text`. A `systemPrompt` or `model` in it replaces the earlier one of an open turn, and its `leaseSeconds` applies from then on. Another runtime gets 409 `turn_held` until the lease has expired. With `prompt`, the response includes the input for the model, which saves a request.',
     problems: ['turn_held', 'turn_ended', 'id_reused', 'quota_exceeded'],
     headers: runtimeHeaders,
     params: sessionParams,
