@@ -19,7 +19,7 @@ import {
 } from '../sdk/contract/untrusted-json.ts';
 import { FRAME_MAX_BYTES, FrameError, HEADER_BYTES } from './frame.ts';
 
-/** Size of the head's length field. */
+/** Size of the head's length field, bytes. */
 const LENGTH_BYTES = 4;
 /** Size of the memory that writers reuse for encoding, bytes. */
 export const SCRATCH_BYTES = 65_536;
@@ -29,19 +29,20 @@ const PART_MIN_CHARS = 512;
 const PART_DEPTH_MAX = 7;
 /** Longer arrays, such as a transcript's messages, stay in the JSON, because `JSON.stringify` walks them faster. */
 const PART_ARRAY_MAX = 32;
+/** Maximum number of parts of a message. Further texts stay in the JSON; further byte arrays are refused. */
 const PARTS_MAX = 256;
 /**
- * Further values stay in the JSON, where `JSON.stringify` finds a cycle at once: objects that all link to each other have
- * more paths than can be followed. A plugin's message of so many values is refused anyway.
+ * After this many objects and arrays the rest stays in the JSON, where `JSON.stringify` throws at a cycle. Objects that link to
+ * each other have more paths than this program could follow. The supervisor refuses a plugin's message of so many values anyway.
  */
 const VISITS_MAX = FRAME_VALUES_MAX;
-/** The bytes of a longer head are counted before memory is allocated, instead of assuming three per character. */
+/** Up to this length, memory for three bytes per character is allocated. The bytes of a longer head are counted first. */
 const HEAD_COUNTED_CHARS = 4_096;
 
 type Key = string | number;
 /**
- * The number of bytes that `set` copies. A property `byteLength` of the array itself or of its subclass may say another, and
- * would place the rest of the frame.
+ * Reads the number of bytes that `set` copies, by the getter of the prototype. A plugin's array or subclass may define another
+ * `byteLength`, which would shift the rest of the frame.
  */
 const countBytes: (bytes: Uint8Array) => number = Function.prototype.call.bind(
   Reflect.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), 'byteLength')?.get as () => number,
@@ -50,31 +51,32 @@ const countBytes: (bytes: Uint8Array) => number = Function.prototype.call.bind(
 const TEXT = 0;
 const BYTES = 1;
 /**
- * Entries of a part in the list of parts, besides its keys, the last one first: how many keys there are, `TEXT` or `BYTES`,
- * and its length.
+ * A part's entries in `Parts.table`: the number of its keys, the keys from the last to the first, `TEXT` or `BYTES`, and its
+ * length in bytes. This is the number of entries that are not keys.
  */
 const PART_EXTRAS = 3;
 
 /**
- * Encodes a message as a frame at the start of a buffer; `frameBytes` returns its end. A view of the frame would cost 1 % of a
- * hook.
+ * Encodes a message as a frame at the start of the returned buffer, which may be longer. `frameBytes` returns the frame's length.
+ * Returning a view of the frame instead would take 1 % of a hook's time.
  *
  * @param maxBytes longest content of the frame
- * @param scratch memory that is used if the frame fits
- * @throws RangeError over `maxBytes`,
- *   TypeError for cycles and BigInts, and what a getter or `toJSON` of a plugin's value throws
+ * @param scratch memory to use if the frame fits; the next call overwrites it
+ * @throws RangeError over `maxBytes`, FrameError for too many byte arrays, TypeError for cycles and BigInts, and what a getter or
+ *   `toJSON` of a plugin's value throws
  */
 export function encodeMessage(message: object, maxBytes: number = FRAME_MAX_BYTES, scratch?: Buffer): Buffer {
   const parts = new Parts();
   const head = JSON.stringify(detachParts(message, parts));
   // For a short head an upper bound is enough and saves counting its bytes.
   const headMaxBytes = head.length <= HEAD_COUNTED_CHARS ? 3 * head.length : Buffer.byteLength(head);
-  let frameMaxBytes = HEADER_BYTES + LENGTH_BYTES + headMaxBytes + parts.bytes;
-  if (frameMaxBytes - HEADER_BYTES > maxBytes) {
-    frameMaxBytes = HEADER_BYTES + LENGTH_BYTES + Buffer.byteLength(head) + parts.bytes;
-    if (frameMaxBytes - HEADER_BYTES > maxBytes)
-      throw new RangeError(`a message of ${frameMaxBytes} bytes; the limit is ${maxBytes}`);
+  let contentMaxBytes = LENGTH_BYTES + headMaxBytes + parts.bytes;
+  if (contentMaxBytes > maxBytes) {
+    contentMaxBytes = LENGTH_BYTES + Buffer.byteLength(head) + parts.bytes;
+    if (contentMaxBytes > maxBytes)
+      throw new RangeError(`a message of ${contentMaxBytes} bytes; the limit is ${maxBytes}`);
   }
+  const frameMaxBytes = HEADER_BYTES + contentMaxBytes;
   const frame = scratch && frameMaxBytes <= scratch.byteLength ? scratch : Buffer.allocUnsafeSlow(frameMaxBytes);
   const headBytes = frame.write(head, HEADER_BYTES + LENGTH_BYTES);
   let end = HEADER_BYTES + LENGTH_BYTES + headBytes;
@@ -101,13 +103,13 @@ interface Path {
 }
 const ROOT: Path = { key: '', parent: null, depth: 0 };
 
-/** The parts moved out of a message. */
+/** The long texts and byte arrays that were moved out of a message. */
 class Parts {
   /** A flat list, which JSON encodes and decodes in half the time of nested ones. */
   readonly table: Key[] = [];
   readonly contents: (string | Uint8Array)[] = [];
   bytes = 0;
-  /** Values that were searched for parts. */
+  /** Objects and arrays that were searched for parts. */
   visits = 0;
 
   /** Adds the value at a path. Returns the null that replaces it. */
@@ -147,9 +149,10 @@ function detach(value: unknown, path: Path, parts: Parts): unknown {
   parts.visits += 1;
   if (parts.visits > VISITS_MAX) return value;
   const isPlain = Object.getPrototypeOf(value) === PLAIN;
-  // No proxy of one: `set` would read its length and its bytes from the plugin's traps, in the middle of a frame.
+  // `isUint8Array` is false for a proxy of a byte array, whose traps would run plugin code while `set` writes the frame.
   if (!isPlain && isUint8Array(value)) {
-    if (parts.contents.length >= PARTS_MAX) throw new FrameError(`a message holds at most ${PARTS_MAX} byte arrays`);
+    if (parts.contents.length >= PARTS_MAX)
+      throw new FrameError(`a message holds at most ${PARTS_MAX} byte arrays and long texts`);
     return parts.add(value, path);
   }
   // `toJSON` determines the JSON of such a value.

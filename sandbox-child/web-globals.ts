@@ -1,4 +1,4 @@
-/** Globals that are parsed on first use, so that a plugin that uses none pays nothing for them. */
+/** Defines the globals of the web platform. Their program is parsed on first use, so it costs nothing if a plugin uses none. */
 import type { PlatformGlobal } from '../sdk/contract/realm-globals.ts';
 import type { SendCall } from './host.ts';
 import type { LazyGlobals, Realm } from './realm.ts';
@@ -39,7 +39,7 @@ export interface WebGlobals {
 
 /**
  * @param endowments the globals that the program builds on
- * @param calls send the host calls of `fetch`: requests, and what is done with their bodies
+ * @param calls `open` sends the requests of `fetch`; `read` reads and closes the bodies of their responses
  */
 export function createWebGlobals(
   realm: Realm,
@@ -49,7 +49,7 @@ export function createWebGlobals(
   let program: WebProgram | null = null;
   let fetch: unknown = null;
   const load = (): WebProgram => {
-    // Copied, because hardening does not follow the getters that esbuild makes of exports.
+    // Copied, because esbuild makes getters of exports, which hardening does not follow.
     program ??= realm.evaluateProgram(`${WEB_PROGRAM}\n({ ...web })`, endowments) as WebProgram;
     return program;
   };
@@ -57,14 +57,14 @@ export function createWebGlobals(
     classes: Object.fromEntries(WEB_CLASSES.map((name) => [name, () => load().classes[name]])),
     fetch: {
       fetch: () => {
-        fetch ??= realm.harden(load().createFetch(openBody(calls)));
+        fetch ??= realm.harden(load().createFetch(createSendHttp(calls)));
         return fetch;
       },
     },
   };
 }
 
-const openBody = ({ open, read }: { readonly open: SendCall; readonly read: SendCall }): SendHttp => ({
+const createSendHttp = ({ open, read }: { readonly open: SendCall; readonly read: SendCall }): SendHttp => ({
   open: (id, url, init) => open('http.openBody', [id, url, init]),
   read: (id) => read('http.readBody', [id]),
   close: (id) => read('http.closeBody', [id]),

@@ -1,7 +1,7 @@
-/** Verifies webhook signatures in the schemes of vendors. Runs in the child and in the supervisor. Web Crypto's `verify` compares in constant time. */
+/** Verifies webhook signatures in the schemes of vendors. Runs in the child and in the supervisor. */
 import type { webcrypto } from 'node:crypto';
 
-/** The fields of a request of `channel.receive` or `channel.handshake` that signatures cover. */
+/** The part of a webhook request that a signature covers: fields of `channel.receive` and `channel.handshake`. */
 export interface SignedRequest {
   readonly headers: Readonly<Record<string, string>>;
   readonly bodyBytes: Uint8Array;
@@ -12,14 +12,14 @@ export interface Tolerance {
 export type Check = (request: SignedRequest, secret: string, options?: Tolerance | undefined) => Promise<boolean>;
 export type Scheme = 'Standard' | 'Stripe' | 'GitHub' | 'Slack';
 
-/** Default of the largest difference between a timestamp and now. Standard Webhooks, Stripe and Slack recommend it. */
+/** Default for the largest difference between a timestamp and now. Standard Webhooks, Stripe and Slack recommend 5 minutes. */
 const TOLERANCE_SECONDS = 300;
-/** Maximum number of signatures that are checked in one header. Vendors send more than one only while a secret is rotated. */
+/** Maximum number of signatures checked in one header. Vendors send more than one only while they rotate a secret. */
 const SIGNATURES_MAX = 16;
 
 const encoder = new TextEncoder();
 
-/** Resolves with false for an invalid signature and rejects for a bad secret. */
+/** Resolves with false for an invalid signature, and rejects with a TypeError for a missing or malformed secret. */
 export const verifySignature = (
   scheme: Scheme,
   request: SignedRequest,
@@ -29,22 +29,23 @@ export const verifySignature = (
 
 const verifyStandard: Check = async (request, secret, options) => {
   const key = decodeBase64(requireSecret(secret).replace(/^whsec_/, ''));
-  if (!key || key.length === 0) throw new TypeError('webhooks: the secret is not base64, with or without "whsec_"');
+  if (!key || key.length === 0)
+    throw new TypeError('webhooks: the secret is not base64. Set it as the vendor shows it, with or without "whsec_"');
   const prefix = readHeader(request, 'webhook-id') === null ? 'svix' : 'webhook';
   const id = readHeader(request, `${prefix}-id`);
-  const at = readHeader(request, `${prefix}-timestamp`);
+  const timestamp = readHeader(request, `${prefix}-timestamp`);
   const sent = readHeader(request, `${prefix}-signature`);
-  if (id === null || sent === null || !isFresh(at, options)) return false;
+  if (id === null || sent === null || !isFresh(timestamp, options)) return false;
   const signatures = listTagged(sent.split(' '), 'v1,').map(decodeBase64);
-  return isSignedBy(key, `${id}.${at}.`, request, signatures);
+  return isSignedBy(key, `${id}.${timestamp}.`, request, signatures);
 };
 
 const verifyStripe: Check = async (request, secret, options) => {
   const key = encoder.encode(requireSecret(secret));
   const parts = readHeader(request, 'stripe-signature')?.split(',') ?? [];
-  const at = listTagged(parts, 't=')[0] ?? null;
-  if (!isFresh(at, options)) return false;
-  return isSignedBy(key, `${at}.`, request, listTagged(parts, 'v1=').map(decodeHex));
+  const timestamp = listTagged(parts, 't=')[0] ?? null;
+  if (!isFresh(timestamp, options)) return false;
+  return isSignedBy(key, `${timestamp}.`, request, listTagged(parts, 'v1=').map(decodeHex));
 };
 
 const verifyGitHub: Check = async (request, secret) => {
@@ -55,10 +56,10 @@ const verifyGitHub: Check = async (request, secret) => {
 
 const verifySlack: Check = async (request, secret, options) => {
   const key = encoder.encode(requireSecret(secret));
-  const at = readHeader(request, 'x-slack-request-timestamp');
-  if (!isFresh(at, options)) return false;
+  const timestamp = readHeader(request, 'x-slack-request-timestamp');
+  if (!isFresh(timestamp, options)) return false;
   const sent = readHeader(request, 'x-slack-signature') ?? '';
-  return isSignedBy(key, `v0:${at}:`, request, listTagged([sent], 'v0=').map(decodeHex));
+  return isSignedBy(key, `v0:${timestamp}:`, request, listTagged([sent], 'v0=').map(decodeHex));
 };
 
 const CHECKS: Readonly<Record<Scheme, Check>> = {
@@ -70,7 +71,7 @@ const CHECKS: Readonly<Record<Scheme, Check>> = {
 
 function requireSecret(secret: unknown): string {
   if (typeof secret === 'string' && secret !== '') return secret;
-  throw new TypeError('webhooks: the secret is missing; read it with host.secrets.get(name)');
+  throw new TypeError('webhooks: the secret is missing. Read it with host.secrets.get(name)');
 }
 
 function readHeader(request: SignedRequest, name: string): string | null {
@@ -78,11 +79,11 @@ function readHeader(request: SignedRequest, name: string): string | null {
   return typeof value === 'string' ? value : null;
 }
 
-function isFresh(at: string | null, options?: Tolerance | undefined): at is string {
-  if (at === null || !/^\d{1,12}$/.test(at)) return false;
+function isFresh(timestamp: string | null, options?: Tolerance | undefined): timestamp is string {
+  if (timestamp === null || !/^\d{1,12}$/.test(timestamp)) return false;
   const tolerance = options?.toleranceSeconds ?? TOLERANCE_SECONDS;
   // A tolerance of NaN makes the comparison false, so the timestamp is refused.
-  return Math.abs(Date.now() / 1000 - Number(at)) <= tolerance;
+  return Math.abs(Date.now() / 1000 - Number(timestamp)) <= tolerance;
 }
 
 function listTagged(parts: readonly string[], tag: string): string[] {
@@ -104,7 +105,7 @@ function decodeHex(value: string): Uint8Array<ArrayBuffer> | null {
   return Uint8Array.from({ length: 32 }, (_, at) => Number.parseInt(value.slice(at * 2, at * 2 + 2), 16));
 }
 
-/** Whether one of the signatures is the HMAC-SHA-256 of prefix and body under the secret. */
+/** Whether one of the signatures is the HMAC-SHA-256 of prefix and body under the secret. `verify` compares in constant time. */
 async function isSignedBy(
   secret: Uint8Array<ArrayBuffer>,
   prefix: string,
