@@ -1,4 +1,4 @@
-/** Runs API or supervisor as a child process, and restarts it after a crash. */
+/** Runs the API or the supervisor as a child process, restarts it after a crash, and replaces it during an upgrade. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { addAbortListener } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -16,13 +16,13 @@ import type { HeldSocket } from './listening-sockets.ts';
 
 /** A process that is not ready within this time has failed to start. Milliseconds. */
 const READY_TIMEOUT_MS = 120_000;
-/** Wait for the last lines of output, which a surviving child of the process may hold open. Milliseconds. */
+/** How long the end of the output is awaited: a surviving child of the process may hold the pipe open. Milliseconds. */
 const LAST_LINES_MS = 1_000;
 
 /**
- * By default, V8 lets new objects fill 64 MB before it collects them. On a busy machine each such collection blocks the event loop
- * for 10 to 30 ms, with this limit for 2 ms, and the process keeps 100 MB less after a peak. The image sets the same in
- * `NODE_OPTIONS`.
+ * By default, V8 lets new objects fill a semi-space of 32 MB before it collects them, and on a busy machine each such collection
+ * blocks the event loop for 10 to 30 ms. With 4 MB it blocks for 2 ms, and the process keeps 100 MB less after a peak. The image
+ * sets the same in `NODE_OPTIONS`.
  */
 export const HEAP_FLAGS = ['--max-semi-space-size=4'];
 
@@ -40,12 +40,12 @@ export const MALLOC_ENVIRONMENT: Readonly<Record<string, string>> = {
 };
 
 interface ServiceOptions {
-  /** Name for the user, such as `API`. */
+  /** Name in messages to the user, such as `API`. */
   readonly name: string;
   /** Path of the script. */
   readonly main: string;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Passed to every process of the service, which listens on them. */
+  /** Every process of the service inherits these sockets and listens on them. */
   readonly sockets?: readonly HeldSocket[];
   /** Called for each line of output: pino's JSON, or plain text. */
   onLine(line: string): void;
@@ -57,13 +57,13 @@ interface ServiceOptions {
 interface Run {
   readonly child: ChildProcess;
   readonly ended: Promise<void>;
-  /** The line of its output that best explains its end. */
+  /** The line of its output that best explains why it ended. */
   lastError: string;
 }
 
 /** A process that is ready to replace the running one. */
 export interface Successor {
-  /** Lets the successor accept connections, too. @throws Error with one sentence when it cannot */
+  /** Makes the successor accept connections, beside the old process. @throws Error with one sentence if it cannot */
   serve(): Promise<void>;
   /** Drains and ends the old process. */
   takeOver(): Promise<void>;
@@ -71,73 +71,75 @@ export interface Successor {
   withdraw(): Promise<void>;
 }
 
-/** Created, started and stopped once each. `stop` may be called during the start. */
+/** Can be started and stopped once. `stop` may be called during the start. */
 export class ServiceProcess {
   readonly #options: ServiceOptions;
   readonly #stopping = new AbortController();
   /** All processes of the service: two while one replaces the other. */
   readonly #runs = new Set<Run>();
   #current: Run | undefined;
-  #watch: Promise<void> = Promise.resolve();
-  #replacing: Promise<void> = Promise.resolve();
+  /** Resolves when no process is restarted any more. */
+  #restartsEnded: Promise<void> = Promise.resolve();
+  /** Resolves when no successor waits for `takeOver` or `withdraw`. */
+  #replacementEnded: Promise<void> = Promise.resolve();
 
   constructor(options: ServiceOptions) {
     this.#options = options;
   }
 
   /**
-   * Starts the process and resolves when it is ready. Afterwards it is restarted whenever it exits.
+   * Starts the process and resolves when it is ready. From then on, restarts it whenever it exits.
    *
    * @throws Error with one sentence when the first start fails
    */
   async start(): Promise<void> {
     this.#current = await this.#launch();
-    this.#watch = this.#restartForever();
+    this.#restartsEnded = this.#restartForever();
   }
 
   /**
-   * Starts a process of the code on disk beside the running one, and resolves when its own `/readyz` is 200. It accepts
-   * no connections yet.
+   * Starts a second process, with the code that is on disk now, and resolves when its `/readyz` is 200. It accepts no connections
+   * before `serve`.
    *
-   * @param readyTimeoutMs from the start of its parts until it is ready
+   * @param readyTimeoutMs how long `/readyz` may take to become 200 after its first answer
    * @throws Error with one sentence when it does not start or is not ready in time
    */
   async startSuccessor(readyTimeoutMs: number): Promise<Successor> {
     if (this.#stopping.signal.aborted) throw new Error(`The ${this.#options.name} is stopping.`);
-    const over = Promise.withResolvers<void>();
-    this.#replacing = over.promise;
+    const replacement = Promise.withResolvers<void>();
+    this.#replacementEnded = replacement.promise;
     try {
       const run = await this.#spawn({ [SUCCESSOR_VARIABLE]: 'yes' });
       await this.#killOnFailure(run, waitForReadiness(this.#options.name, run, readyTimeoutMs));
       return {
         serve: () => {
-          // The send fails if the process has ended. Then its end is the outcome.
+          // If the process has ended, the send fails and `#waitForAnnouncement` reports the end.
           run.child.send({ serve: true } satisfies ChildMessage, () => undefined);
           return this.#killOnFailure(run, this.#waitForAnnouncement(run));
         },
         takeOver: async () => {
-          const before = this.#current;
+          const old = this.#current;
           this.#current = run;
-          over.resolve();
-          if (before) await endProcess(before, HANDOVER_TIMEOUT_MS);
+          replacement.resolve();
+          if (old) await endProcess(old, HANDOVER_TIMEOUT_MS);
         },
         withdraw: async () => {
           await endProcess(run, HANDOVER_TIMEOUT_MS);
-          over.resolve();
+          replacement.resolve();
         },
       };
     } catch (error) {
-      over.resolve();
+      replacement.resolve();
       throw error;
     }
   }
 
-  /** Drains and stops the service, by SIGKILL after a time-out or when `force` is aborted. It is not restarted. */
+  /** Drains and stops all processes of the service. Ends them by SIGKILL after a timeout or when `force` aborts. */
   async stop(force: AbortSignal): Promise<void> {
     this.#stopping.abort();
     await Promise.all([...this.#runs].map((run) => endAlone(run, force)));
-    await this.#replacing;
-    await this.#watch;
+    await this.#replacementEnded;
+    await this.#restartsEnded;
   }
 
   async #launch(): Promise<Run> {
@@ -150,8 +152,8 @@ export class ServiceProcess {
     const { main, env, sockets = [], onLine } = this.#options;
     const names = sockets.map((socket) => socket.name).join(':');
     const socketVariables = sockets.length === 0 ? {} : { LISTEN_FDS: String(sockets.length), LISTEN_FDNAMES: names };
-    // Detached: Ctrl-C in a terminal signals the whole process group, but the parent must control the order of
-    // stopping.
+    // Detached, because Ctrl-C in a terminal signals the whole process group, and the parent must control the order in which
+    // processes stop.
     const child = spawn(process.execPath, [...HEAP_FLAGS, main], {
       env: { ...MALLOC_ENVIRONMENT, ...env, ...socketVariables, ...extra },
       detached: true,
@@ -172,7 +174,7 @@ export class ServiceProcess {
     return run;
   }
 
-  /** @throws Error with the reason, after the end of the process */
+  /** Kills the process if its start failed. @throws Error with the reason, after the process has ended */
   async #killOnFailure(run: Run, outcome: Promise<string | null>): Promise<void> {
     const failure = await outcome;
     if (failure === null) return;
@@ -188,7 +190,7 @@ export class ServiceProcess {
       const began = Date.now();
       const watched = this.#current;
       await watched?.ended;
-      await this.#replacing;
+      await this.#replacementEnded;
       if (signal.aborted) return;
       // A successor has replaced the process.
       if (watched !== this.#current) continue;
@@ -208,49 +210,55 @@ export class ServiceProcess {
 
   #waitForAnnouncement(run: Run): Promise<string | null> {
     const { name, onNotice } = this.#options;
-    return waitForOutcome(name, run, startLimit(name), (message, settle) => {
+    return waitForOutcome(name, run, createStartLimit(name), (message, report) => {
       if (!('ready' in message)) return;
       if (message.notice !== undefined) onNotice(message.notice);
-      settle(null);
+      report(null);
     });
   }
 }
 
-const startLimit = (name: string) => ({
+interface TimeLimit {
+  readonly timeoutMs: number;
+  describeTimeout(): string;
+}
+
+const createStartLimit = (name: string): TimeLimit => ({
   timeoutMs: READY_TIMEOUT_MS,
-  late: () => `The ${name} did not start within ${READY_TIMEOUT_MS / 1_000} seconds.`,
+  describeTimeout: () => `The ${name} did not start within ${READY_TIMEOUT_MS / 1_000} seconds.`,
 });
 
 /** Waits until a successor's `/readyz` is 200. */
 async function waitForReadiness(name: string, run: Run, readyTimeoutMs: number): Promise<string | null> {
   let reason: string | null = null;
-  const failure = await waitForOutcome(name, run, startLimit(name), (message, settle) => {
+  const failure = await waitForOutcome(name, run, createStartLimit(name), (message, report) => {
     if (!('prepared' in message)) return;
     reason = message.notReady;
-    settle(null);
+    report(null);
   });
   if (failure !== null || reason === null) return failure;
-  const notReady = (): string =>
+  const describeTimeout = (): string =>
     `The new ${name} was not ready within ${readyTimeoutMs / 1000} seconds (READY_SECONDS): ${reason}.`;
-  return waitForOutcome(name, run, { timeoutMs: readyTimeoutMs, late: notReady }, (message, settle) => {
+  return waitForOutcome(name, run, { timeoutMs: readyTimeoutMs, describeTimeout }, (message, report) => {
     if (!('prepared' in message)) return;
     reason = message.notReady;
-    if (reason === null) settle(null);
+    if (reason === null) report(null);
   });
 }
 
-type Settle = (outcome: string | null) => void;
+/** Ends the wait for an outcome. Null: the start succeeded. A text: why it failed. */
+type ReportOutcome = (outcome: string | null) => void;
 
-/** @returns the outcome that `onMessage` settles, or why the process reported no outcome; empty when it exited without a reason */
+/** @returns null if `onMessage` reports success; otherwise why the start failed, '' if the process exited without a reason */
 function waitForOutcome(
   name: string,
   { child }: Run,
-  limit: { readonly timeoutMs: number; late(): string },
-  onMessage: (message: ParentMessage, settle: Settle) => void,
+  limit: TimeLimit,
+  onMessage: (message: ParentMessage, report: ReportOutcome) => void,
 ): Promise<string | null> {
   return new Promise((resolve) => {
-    const timer = setTimeout(() => settle(limit.late()), limit.timeoutMs);
-    const settle: Settle = (outcome) => {
+    const timer = setTimeout(() => report(limit.describeTimeout()), limit.timeoutMs);
+    const report: ReportOutcome = (outcome) => {
       clearTimeout(timer);
       child.off('message', read);
       resolve(outcome);
@@ -258,18 +266,18 @@ function waitForOutcome(
     const read = (raw: unknown): void => {
       const message = parentMessage.safeParse(raw).data;
       if (message === undefined) return;
-      if ('failed' in message) settle(message.failed);
-      else onMessage(message, settle);
+      if ('failed' in message) report(message.failed);
+      else onMessage(message, report);
     };
     child.on('message', read);
     // 'close' follows the last line of output; 'exit' may precede it.
-    child.once('close', () => settle(''));
-    child.once('error', (error) => settle(`The ${name} cannot be started: ${error.message}`));
-    if (child.exitCode !== null || child.signalCode !== null) settle('');
+    child.once('close', () => report(''));
+    child.once('error', (error) => report(`The ${name} cannot be started: ${error.message}`));
+    if (child.exitCode !== null || child.signalCode !== null) report('');
   });
 }
 
-/** Ends a process, and tells it that no other process serves, so that it does not wait for a handover. */
+/** Ends a process that no other one replaces, so that it need not wait for a handover. */
 function endAlone(run: Run, force: AbortSignal): Promise<void> {
   if (run.child.connected) run.child.send({ alone: true } satisfies ChildMessage, () => undefined);
   return endProcess(run, STOP_TIMEOUT_MS, force);
@@ -284,7 +292,7 @@ async function endProcess({ child, ended }: Run, timeoutMs: number, force?: Abor
   await ended;
 }
 
-/** Resolves when the process has exited and its last line was read or the wait is over. */
+/** Resolves when the process has exited, and its last line was read or `LAST_LINES_MS` have passed. */
 function waitForEnd(child: ChildProcess): Promise<void> {
   return new Promise((resolve) => {
     child.once('close', () => resolve());

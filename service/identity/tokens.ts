@@ -1,6 +1,6 @@
 /** Verifies and issues bearer tokens: signed with the key in DATA_DIR, or by an OpenID Connect issuer. */
 import { generateKeyPairSync } from 'node:crypto';
-// Not from 'jose', which loads all of its algorithms' formats.
+// Not from 'jose', which loads the code of all algorithms and key formats.
 import type { JWTPayload, JWTVerifyGetKey, JWTVerifyResult } from 'jose';
 import { decodeJwt } from 'jose/jwt/decode';
 import { SignJWT } from 'jose/jwt/sign';
@@ -17,9 +17,9 @@ import { IssuerUnavailableError, openIssuerKeys } from './oidc.ts';
 export { IssuerUnavailableError } from './oidc.ts';
 
 const ALGORITHM = 'EdDSA';
-/** Audience of Bulkhead's tokens. Tokens that the same key signed for another purpose are rejected. */
+/** Audience of Bulkhead's own tokens. A token that the same key signed for another purpose is rejected. */
 const BUILT_IN_AUDIENCE = 'bulkhead';
-/** 30 days, in seconds: short enough that a lost token expires, long enough not to annoy users. */
+/** 30 days: users rarely need a new token, and a lost one expires. Seconds. */
 export const TOKEN_LIFETIME_S = 30 * 24 * 3_600;
 /** Longest name of a token. Characters. */
 export const TOKEN_NAME_MAX_CHARS = 100;
@@ -44,12 +44,12 @@ export const userName = z
   .max(200, 'must be at most 200 characters')
   .superRefine(refuseHidden('line'));
 
-/** The token lacks a claim, is expired or forged, or is for another audience. */
+/** The token lacks a claim, has expired, is forged, or is for another audience. */
 export class InvalidTokenError extends Error {
   override readonly name = 'InvalidTokenError';
 }
 
-/** The issuer's token is valid and made for something else. The message may be shown: it says what to change. */
+/** The issuer's token is valid, but not an access token for this service. The client may see the message: it says what to change. */
 export class WrongTokenError extends InvalidTokenError {
   override readonly name = 'InvalidTokenError';
 }
@@ -62,7 +62,7 @@ export interface Identity {
   readonly subject: string;
   /** The token's `jti`, if Bulkhead issued it and has a record of it. */
   readonly tokenId: string | null;
-  /** Milliseconds since 1970; null: the token does not say. */
+  /** Milliseconds since 1970; null: the token has no `iat`. */
   readonly issuedAt: number | null;
   /** Milliseconds since 1970. */
   readonly expiresAt: number;
@@ -79,7 +79,7 @@ export interface TokenVerifier {
 
 type IdentitySettings = Pick<SharedSettings, 'DATA_DIR' | 'OIDC_ISSUER' | 'OIDC_AUDIENCE'> &
   Partial<Omit<AccessTokenRule, 'OIDC_AUDIENCE'>>;
-/** The defaults of the settings. */
+/** The defaults of the settings, for callers that pass only some. */
 const STRICT: Omit<AccessTokenRule, 'OIDC_AUDIENCE'> = {
   OIDC_ACCESS_TOKENS: 'at+jwt',
   OIDC_CLIENTS: [],
@@ -87,11 +87,11 @@ const STRICT: Omit<AccessTokenRule, 'OIDC_AUDIENCE'> = {
 };
 
 /**
- * Creates the verifier that the settings select. Without OIDC_ISSUER, creates a missing signing key. With it, fetches the
- * issuer's keys at the first token, so that start-up does not depend on another service.
+ * Creates the verifier that the settings select. Without OIDC_ISSUER, reads the signing keys, and creates one if there is none.
+ * With it, fetches the issuer's keys at the first token, so that start-up does not depend on another service.
  *
  * @param now clock for the age of keys, milliseconds since 1970
- * @param store of the signing keys; default: the files of DATA_DIR
+ * @param store where the signing keys are; default: the files of DATA_DIR
  */
 export async function openVerifier(
   settings: IdentitySettings,
@@ -100,21 +100,21 @@ export async function openVerifier(
 ): Promise<TokenVerifier> {
   const { OIDC_ISSUER, OIDC_AUDIENCE } = settings;
   if (OIDC_ISSUER === undefined || OIDC_AUDIENCE === undefined) return openBuiltInVerifier(store, now);
-  // Opened by the first token that a service got: without any, this process needs no signing key.
-  let ofServices: Promise<TokenVerifier> | null = null;
-  const openOfServices = () => {
-    ofServices ??= openBuiltInVerifier(store, now).catch((error: unknown) => {
-      // Their keys may be in the database, which may be away: the next token tries again.
-      ofServices = null;
+  // Opened for the first exchanged token, because a deployment without token exchange needs no signing key.
+  let builtInVerifier: Promise<TokenVerifier> | null = null;
+  const openBuiltIn = () => {
+    builtInVerifier ??= openBuiltInVerifier(store, now).catch((error: unknown) => {
+      // The keys may be in a database that is unreachable: the next token tries again.
+      builtInVerifier = null;
       throw error;
     });
-    return ofServices;
+    return builtInVerifier;
   };
-  const ofUsers = openIssuerVerifier(OIDC_ISSUER, { ...STRICT, ...settings, OIDC_AUDIENCE }, now);
-  return { verify: async (token) => (isExchanged(token) ? await openOfServices() : ofUsers).verify(token) };
+  const issuerVerifier = openIssuerVerifier(OIDC_ISSUER, { ...STRICT, ...settings, OIDC_AUDIENCE }, now);
+  return { verify: async (token) => (isExchanged(token) ? await openBuiltIn() : issuerVerifier).verify(token) };
 }
 
-/** Whether a token claims to be one that a service got by an exchange. Not verified. */
+/** Whether a token claims that Bulkhead issued it to a service by token exchange (RFC 8693). Does not verify it. */
 function isExchanged(token: string): boolean {
   try {
     requireShortToken(token);
@@ -131,10 +131,10 @@ async function openBuiltInVerifier(store: KeyStore, now: () => number): Promise<
   return {
     async verify(token) {
       const verified = await verifyClaims(token, keys, expected);
-      // Tokens from before the records have no type and no id.
+      // Tokens from releases before tokens were recorded have no type and no id.
       const { typ } = verified.protectedHeader;
       if (typ !== undefined && typ !== ACCESS_TOKEN_TYPE) throw new InvalidTokenError('not an access token');
-      // `sub_iss` is the issuer of the account, where a service acts for an account of another issuer.
+      // `sub_iss` is the issuer of the account for which a service acts. Absent: Bulkhead itself.
       const { sub_iss: issuer = BUILT_IN_ISSUER } = verified.payload;
       return { ...readIdentity(verified, String(issuer)), tokenId: verified.payload.jti ?? null };
     },
@@ -162,8 +162,8 @@ export interface TokenIssuer {
    *
    * @param subject the user's name
    * @param lifetime seconds until it expires
-   * @param id of the token's record; default: the token has no record, and can only be revoked with all others
-   * @param claims further ones, such as `act` of a service's token
+   * @param id of the token's record; default: the token has no record, and can only be revoked together with all others
+   * @param claims further claims, such as `act` of a service's token
    */
   issue(subject: string, lifetime?: number, id?: string, claims?: JWTPayload): Promise<string>;
 }
@@ -205,7 +205,7 @@ export async function verifyClaims(token: string, keys: JWTVerifyGetKey, expecte
   requireShortToken(token);
   const options = { ...expected, requiredClaims: ['sub', 'exp'], clockTolerance: CLOCK_TOLERANCE_S };
   return jwtVerify(token, keys, options).catch((error: unknown) => {
-    // Any other error means that the token is invalid: its key may not fit its algorithm, for example.
+    // Any other error means that the token is invalid, for example that its key does not fit its algorithm.
     if (error instanceof IssuerUnavailableError) throw error;
     throw new InvalidTokenError(error instanceof Error ? error.message : String(error));
   });
@@ -218,12 +218,12 @@ function readIdentity({ payload }: JWTVerifyResult, issuer: string): Omit<Identi
   return { issuer, subject: subject.data, issuedAt, expiresAt: (payload.exp ?? 0) * 1000 };
 }
 
-/** A process accepts a removed key for this long. Milliseconds. */
+/** The keys are read again after this time, so a process accepts a removed key for this long. Milliseconds. */
 const KEYS_MAX_AGE_MS = 30_000;
-/** Forged tokens name unknown keys: they make a process read the keys no more often. Milliseconds. */
+/** An unknown key id makes the process read the keys again, but not more often than this: forged tokens name unknown keys. Milliseconds. */
 const KEYS_MIN_AGE_MS = 250;
 
-/** Finds the key that a token names. A key that another process has added is read when the first token names it. */
+/** Reads the signing keys and finds them by the id in a token. Reads them again for an unknown id: another process may have added the key. */
 async function openSigningKeys(store: KeyStore, now: () => number): Promise<JWTVerifyGetKey> {
   let known = await readSigningKeys(store);
   let readAt = now();
@@ -234,7 +234,7 @@ async function openSigningKeys(store: KeyStore, now: () => number): Promise<JWTV
       .then((keys) => {
         known = keys;
       })
-      // The keys of before stay good while the database is away.
+      // While the database is unreachable, the known keys stay in use.
       .catch(() => undefined)
       .finally(() => {
         reading = null;
@@ -253,7 +253,7 @@ async function openSigningKeys(store: KeyStore, now: () => number): Promise<JWTV
   };
 }
 
-/** By id, oldest first; never empty. */
+/** Reads the signing keys by id, oldest first. Creates one if there is none. */
 async function readSigningKeys(store: KeyStore): Promise<ReadonlyMap<string, PrivateJwk>> {
   const list = async () =>
     [...(await store.list('identity')).values()].map((content) =>
@@ -264,19 +264,19 @@ async function readSigningKeys(store: KeyStore): Promise<ReadonlyMap<string, Pri
     await addSigningKey(store, true);
     keys = await list();
   }
-  return new Map(keys.sort((a, b) => (orderOf(a) < orderOf(b) ? -1 : 1)).map((key) => [key.kid, key]));
+  return new Map(keys.sort((a, b) => (getSortKey(a) < getSortKey(b) ? -1 : 1)).map((key) => [key.kid, key]));
 }
 
-/** Random ids of older releases come first. */
-const orderOf = ({ kid }: PrivateJwk): string => `${isOrderedId(kid) ? 1 : 0}${kid}`;
+/** Sorts by age. The random ids of older releases come before the ids that contain a time. */
+const getSortKey = ({ kid }: PrivateJwk): string => `${isOrderedId(kid) ? 1 : 0}${kid}`;
 
 const findNewest = (keys: ReadonlyMap<string, PrivateJwk>): PrivateJwk => privateJwk.parse([...keys.values()].at(-1));
 
 /**
- * New tokens are signed with it; older keys verify theirs until they are removed.
+ * Adds a signing key, which signs new tokens from now on. Older keys verify the tokens that they signed until they are removed.
  *
- * @param onlyFirst does nothing when another process has made one
- * @returns its id
+ * @param onlyFirst does nothing if another process has already created a key
+ * @returns the id of the new key
  */
 export async function addSigningKey(store: KeyStore, onlyFirst = false): Promise<string> {
   const kid = createKeyId((await store.list('identity')).keys());

@@ -1,6 +1,6 @@
 /** Waits for a promise, but no longer than a time limit. */
 
-/** Calls `onOver` once, after this many milliseconds. @returns a function that stops the timer */
+/** Calls `onOver` once, after `ms` milliseconds. @returns a function that stops the timer */
 export type StartTimer = (ms: number, onOver: () => void) => () => void;
 
 const startTimer: StartTimer = (ms, onOver) => {
