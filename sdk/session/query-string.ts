@@ -1,4 +1,4 @@
-/** The query of an address. Undefined fields are left out. */
+/** Returns the query string with its `?`, or '' if every field is undefined. */
 export function toQueryString(query: Readonly<Record<string, string | number | boolean | undefined>>): string {
   const present = Object.entries(query).flatMap(([name, value]) =>
     value === undefined ? [] : [[name, String(value)]],

@@ -1,14 +1,14 @@
-/** `bulkhead pause`, `resume` and `restart`: change whether an installation runs. */
+/** `bulkhead pause`, `resume` and `restart`: stop or start an installation. */
 import type { Command } from '../command.ts';
 import { describeCondition } from '../condition-text.ts';
 import { requireInstallation } from '../lookup.ts';
 import type { Installation } from '../rest-types.ts';
 
-/** @param describe the line that is printed after success */
+/** @param describe returns the line to print after success */
 const createCommand = (name: string, summary: string, describe: (changed: Installation) => string): Command => ({
   name,
   summary,
-  args: [{ name: '<slug>', doc: 'slug of the plugin' }],
+  args: [{ name: '<plugin>', doc: 'slug of the plugin, or id of the installation' }],
   async run(context, args) {
     const rest = await context.getRest();
     const { id } = await requireInstallation(rest, args.positional[0] ?? '');
@@ -31,6 +31,6 @@ export const resume = createCommand(
 
 export const restart = createCommand(
   'restart',
-  'Restart an installation, also one that has failed too often',
+  'Restart an installation, also one that was stopped after repeated failures',
   ({ slug }) => `${slug} stops after its running calls. The next call starts it again.`,
 );

@@ -9,7 +9,7 @@ export const uninstall: Command = {
   name: 'uninstall',
   summary: 'Uninstall a plugin after showing what is deleted with it',
   args: [{ name: '<plugin>', doc: 'slug of the plugin, or id of the installation' }],
-  options: [{ flags: '-y, --yes', doc: 'delete it; needed without a terminal' }],
+  options: [{ flags: '-y, --yes', doc: 'uninstall without asking; needed without a terminal' }],
   async run(context, args) {
     const { output } = context;
     const rest = await context.getRest();
@@ -25,7 +25,7 @@ export const uninstall: Command = {
   },
 };
 
-/** The dialog of the console lists the same. */
+/** Lists what an uninstall removes. The console's dialog has the same list. */
 function listRemoved({ channels, secretNames }: Installation, agents: readonly Agent[]): string[] {
   const names = (named: readonly { readonly name: string }[]) => named.map(({ name }) => toOneLine(name)).join(', ');
   return [
