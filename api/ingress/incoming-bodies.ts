@@ -1,4 +1,4 @@
-/** Bodies of webhook requests while they arrive: small ones in memory, larger ones in a file. */
+/** Receives the bodies of webhook requests. Keeps small ones in memory and writes larger ones to a file. */
 import { randomUUIDv7 } from 'node:crypto';
 import { type FileHandle, rm } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
@@ -10,17 +10,17 @@ import { ByteBudget } from '../../service/http/byte-budget.ts';
 import { FairQueue } from '../../service/timing/fair-queue.ts';
 import { createFile } from './created-file.ts';
 
-/** Limits of a webhook body. A vendor sends 5 MiB well within 30 s; a client that sends slower holds a connection no longer. */
+/** Limits of a webhook body. Vendors send 5 MiB in much less than 30 s; a slower client must not hold its connection. */
 const BODY_BOUNDS = { maxBytes: 5 * MIB, withinMs: 30 * SECOND };
-/** Maximum size of the part of a request that is kept in memory while it arrives. Bytes. */
+/** A body is written to a file when more than this of it is in memory. Bytes. */
 const IN_MEMORY_MAX_BYTES = 64 * KIB;
-/** Bodies that arrive or wait to be stored, in memory and on disk. */
+/** Limits of the bodies that arrive or wait to be stored, in memory and on disk. */
 const ARRIVING = { processBytes: 256 * MIB, accountBytes: 32 * MIB };
 
 export class IncomingBodies {
   readonly #folder: string;
   readonly #budget = new ByteBudget(ARRIVING);
-  /** Large bodies are read back and stored one after the other, so that only one is in memory, the accounts in turn. */
+  /** Reads back and stores one large body at a time, so that only one is in memory. Accounts take turns. */
   readonly #storing = new FairQueue({ places: 1, waitingPlaces: Number.POSITIVE_INFINITY });
 
   private constructor(folder: string) {
@@ -35,8 +35,8 @@ export class IncomingBodies {
   /**
    * Receives the body of a request of an account's channel and passes it to `store`.
    *
-   * @throws Problem `too_large`, `bad_request` where the body ends early or takes too long, `rate_limited` and `unavailable`
-   *   where too much arrives at once, and what `store` throws
+   * @throws Problem `too_large`; `bad_request` if the body ends early or takes too long; `rate_limited` or `unavailable` if
+   *   too many bytes arrive at once; and what `store` throws
    */
   async receive(request: IncomingMessage, accountId: string, store: (body: Buffer) => Promise<void>): Promise<void> {
     const length = request.headers['content-length'];
@@ -60,7 +60,7 @@ export class IncomingBodies {
       await file.writev(chunks.takeAll());
     };
     try {
-      // A body that will not fit is refused before any of it is read and written.
+      // Refuses a body that exceeds the budget before reading any of it.
       reserve(Math.min(Number(length ?? 0), BODY_BOUNDS.maxBytes));
       await readChunks(request, length, BODY_BOUNDS, onChunk);
       if (file === undefined) return await store(chunks.join());
@@ -73,14 +73,14 @@ export class IncomingBodies {
     }
   }
 
-  /** A file without a name disappears with its process, whatever ends that. */
+  /** Removes the file's name at once, so that the kernel deletes the file when the process ends, even by SIGKILL. */
   #openUnnamedFile(): Promise<FileHandle> {
     const path = join(this.#folder, randomUUIDv7());
     return createFile(path, 'wx+', () => rm(path));
   }
 }
 
-/** @throws Error where bytes are missing: a write to a full disk may store a part of them and succeed */
+/** @throws Error if bytes are missing: a write to a full disk may store only some of them and report no error */
 async function readFromStart(file: FileHandle, bytes: number): Promise<Buffer> {
   const body = Buffer.allocUnsafe(bytes);
   const { bytesRead } = await file.read(body, 0, bytes, 0);

@@ -15,22 +15,26 @@ import { LoopSlices } from '../../service/timing/loop-turns.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
 import type { FileResource } from './plugin-resource.ts';
 
-/** Maximum size of a file that is sent; longer ones are only listed. Bytes. */
+/** Maximum size of a file whose text is sent. Longer files are listed without it. Bytes. */
 const FILE_MAX_BYTES = MIB;
-/** Maximum size of one page, which is written in one piece. Bytes of JSON. */
+/** Maximum size of one page: it is sent in one write. Bytes of JSON. */
 const PAGE_MAX_JSON_BYTES = 2 * MIB;
-/** Size of the files that one page reads, also of those that turn out to be binary or too long. The last one may exceed it. Bytes. */
+/** A page ends after it has read this much, even if most files are binary and have no text in the response. Bytes. */
 const PAGE_READ_BYTES = 4 * MIB;
-/** Limits of the pages in memory: each is there as texts, as JSON and as bytes to be sent. One account may have four of the largest. */
+/** Limits of the pages in memory. Each is held three times: as texts, as JSON and as bytes to send. */
 const PAGES_IN_FLIGHT = { processBytes: 32 * MIB, accountBytes: 4 * PAGE_MAX_JSON_BYTES };
-/** Time without progress after which a response is destroyed: it would hold its bytes. The server's own timeout is longer. Milliseconds. */
+/** A response without progress for this time is destroyed, because it holds its bytes. Shorter than the server's timeout. Milliseconds. */
 const STALLED_MS = 60_000;
 /** Size of an entry of the list without its path and text. Bytes of JSON. */
 const ENTRY_JSON_BYTES = 150;
-/** In place of a version id: the saved draft, whose id changes with every save. */
+/** Stands for the id of the saved draft, which changes with every save. */
 const DRAFT = 'draft';
 
-/** Finds the version of that id, or the draft, of a plugin of the caller. Operators may read those of all accounts. */
+/**
+ * Finds a version, or the draft, of the caller's plugin. Operators may read those of all accounts.
+ *
+ * @throws Problem `not_found` or `not_owner`
+ */
 export async function requireOwnedVersion(pool: Pool, caller: Caller, params: { id: string; versionId: string }) {
   const plugin = requireOwnedPlugin(await findPlugin(pool, params.id), caller, 'read');
   const version = await (params.versionId === DRAFT ? findDraft(pool, plugin.id) : findVersion(pool, params.versionId));
@@ -38,15 +42,15 @@ export async function requireOwnedVersion(pool: Pool, caller: Caller, params: { 
   return { plugin, version };
 }
 
-/** The files of a version after one path. */
+/** The files of a version that follow a path. */
 interface FileRange {
   readonly versionId: string;
-  /** One more than a page has, if that many follow. */
+  /** Up to `limit` + 1 files: the last one shows that another page follows. */
   readonly files: readonly VersionFile[];
   readonly limit: number;
 }
 
-/** Finds the files after a path, of which one page is read. @param after '': from the start */
+/** Finds the files of one page. @param after the path before the first file; '' for the first page */
 export async function findFileRange(pool: Pool, versionId: string, limit: number, after = ''): Promise<FileRange> {
   return { versionId, files: await pageFiles(pool, versionId, after, limit + 1), limit };
 }
@@ -63,11 +67,11 @@ export function decodePathCursor({ id, status }: Pick<Version, 'id' | 'status'>,
   throw status === 'draft' ? createSavedProblem() : createCursorProblem();
 }
 
-/** The problem of a reader whose draft was replaced between two pages. */
+/** Creates the problem for a client whose draft was replaced between two pages. */
 export const createSavedProblem = (): Problem =>
   createCursorProblem('The draft was saved meanwhile: read its files from the start.');
 
-/** Estimates the JSON of a page, exactly if no text has escapes. Bytes. */
+/** Estimates the JSON of a page. An upper bound if no text needs escapes in JSON. Bytes. */
 function estimatePageBytes({ files }: FileRange): number {
   let bytes = 0;
   for (const { path, sizeBytes } of files)
@@ -103,7 +107,7 @@ export class VersionFilePages {
     try {
       return await readVersionFiles(this.#blobs, range, { accountId, estimatedBytes, reserve });
     } finally {
-      // Only now: a client that disconnects does not end the reading.
+      // Not earlier: the files are read to the end even if the client has disconnected.
       onceClosed(response, () => reserve(0));
       response.setTimeout(this.#stalledMs, () => response.destroy());
     }
@@ -114,7 +118,7 @@ interface PageReader {
   readonly accountId: string;
   /** Bytes that are reserved before the first file is read. */
   readonly estimatedBytes: number;
-  /** Changes the bytes that the page has reserved. @throws Problem where too many are */
+  /** Changes the number of bytes that the page has reserved. @throws Problem if the budget has too few */
   reserve(bytes: number): void;
 }
 
@@ -144,16 +148,16 @@ async function readVersionFiles(
     }
     if (jsonBytes + entryBytes + textBytes > PAGE_MAX_JSON_BYTES) break;
     jsonBytes += entryBytes + textBytes;
-    // Texts with many escapes.
+    // Escapes in JSON make texts longer than estimated.
     if (jsonBytes > estimatedBytes) reserve(jsonBytes);
     items.push({ path, contentText, sizeBytes, sha256 });
   }
   reserve(jsonBytes);
-  // The key has the version's id, because the next page of a draft that was saved meanwhile would skip files.
+  // The cursor contains the version's id: a page of a draft that was saved meanwhile could skip files, so it is refused.
   return toPage(items, limit, ({ path }) => `${versionId}/${path}`, items.length < files.length);
 }
 
-/** Size of each byte of a UTF-8 text as JSON. */
+/** How many bytes each byte of a UTF-8 text takes in JSON. */
 const JSON_BYTES = Uint8Array.from({ length: 256 }, (_, byte) => JSON.stringify(String.fromCharCode(byte)).length - 2);
 
 /** Counts the bytes of a UTF-8 text as JSON, without its quotes. */

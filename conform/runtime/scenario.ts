@@ -1,12 +1,12 @@
-/** One situation of an agent, what must hold in it, and what to do where it does not. */
+/** A scenario: a situation of an agent runtime, what must hold in it, and what to change if it does not. */
 import type { Guard } from './judges.ts';
 import type { Scene } from './scene.ts';
 
 export interface Scenario {
   readonly sentence: string;
-  /** Advice to the developer of the runtime. */
+  /** What the runtime's developer should do if the scenario fails. */
   readonly advice: string;
-  /** @throws Mismatch with what was seen; Skipped where it does not apply to the runtime */
+  /** @throws Mismatch with what was seen; Skipped if the scenario does not apply to the runtime */
   play(scene: Scene): Promise<void>;
 }
 

@@ -1,17 +1,17 @@
-/** Suggests words of the catalog's titles for misspelt words of a query. */
+/** Suggests words from titles in the catalog for misspelt words of a query. */
 import type { Transaction } from '../postgres/pool.ts';
 import { OWN_PLUGINS } from './catalog.ts';
 import { countEdits, maxEdits } from './edit-distance.ts';
 
 /** Trigram similarity of candidates. Low, because one transposition in six letters changes most trigrams. */
 export const SIMILARITY_MIN = 0.25;
-/** Candidates whose edit distance is computed, the most similar first. */
+/** Number of candidates whose edit distance is computed, the most similar first. */
 const CANDIDATES_MAX = 100;
-/** Suggestions for one word, all with the same edit distance. */
+/** Number of suggestions for one word. All have the same edit distance. */
 const SUGGESTIONS_MAX = 3;
 
 /**
- * Returns the nearest words of listed titles and of the account's own for each term; empty where none is near.
+ * Returns for each term the nearest words in the titles of listed plugins and of the account's own; none if no word is near.
  *
  * @param terms lower case; the last one may be unfinished
  * @param tx has `pg_trgm.word_similarity_threshold` set to `SIMILARITY_MIN`

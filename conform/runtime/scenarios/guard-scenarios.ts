@@ -1,38 +1,38 @@
-/** Answers that plugins judge: nothing of a text is shown before its judgement, and nothing but what it let pass. */
+/** Answers that plugins judge: the user sees no text before the judgement, and only what the judgement lets pass. */
 import { ensure, expect } from '../../expect.ts';
 import { type RuntimeChapter, type Scenario, scenario } from '../scenario.ts';
 import { cutWords, describe, requireAnswer, requireVeto, type Scene } from '../scene.ts';
 
-const JUDGE =
-  'Send every text of the model to POST …/turns/{turnId}/output, and show `show` of the answer and nothing else.';
-const FINAL = 'Where `action` is `cancel`, show nothing more of the text and tell the user the reason.';
-const OTHER = 'Show the text of the model only: not its reasoning, and not what its provider adds.';
-const ABORT = 'Pass the signal of the user’s stop to every step of the turn.';
+const SEND_EVERY_TEXT =
+  'Send every text of the model to POST …/turns/{turnId}/output, and show only `show` of the response.';
+const OBEY_CANCEL = 'If `action` is `cancel`, show nothing more of the text and tell the user the reason.';
+const SHOW_ONLY_TEXT = 'Show only the text of the model: not its reasoning, and not what its provider adds.';
+const PASS_SIGNAL = 'Give every step of the turn an AbortSignal that aborts when the user stops the answer.';
 const LONG_CHARS = 40_000;
 const WORDS_SPLIT: readonly string[] = ['That is clas', 's', 'ified.'];
 
-/** The required behaviour of each guard, whether it judges whole texts or pieces. */
-const ofBoth = (): Scenario[] => [
-  scenario('A text that a plugin stops is not shown, and the user reads the reason.', FINAL, async (scene) => {
+/** The scenarios of both chapters: what must hold whether plugins judge whole texts or pieces. */
+const createSharedScenarios = (): Scenario[] => [
+  scenario('A text that a plugin stops is not shown, and the user reads the reason.', OBEY_CANCEL, async (scene) => {
     requireVeto(await scene.script('Wholemeal is classified.').say('hello'), 'that is classified');
     expect(await scene.texts('assistant'), [], 'messages of the agent');
   }),
-  scenario('A stopped word that is split over deltas is not shown.', JUDGE, async (scene) => {
+  scenario('A stopped word that is split over deltas is not shown.', SEND_EVERY_TEXT, async (scene) => {
     const heard = await scene.script({ deltas: WORDS_SPLIT }).say('hello');
     requireVeto(heard, 'that is classified');
   }),
-  scenario('A text is shown as the plugins changed it, once.', JUDGE, async (scene) => {
+  scenario('A text is shown as the plugins changed it, once.', SEND_EVERY_TEXT, async (scene) => {
     requireAnswer(
       await scene.script({ deltas: ['Two lo', 'afs. ', 'More loafs.'] }).say('hello'),
       'Two loaves. More loaves.',
     );
     expect(await scene.texts('assistant'), ['Two loaves. More loaves.'], 'messages of the agent');
   }),
-  scenario('After a stopped answer the next message is answered.', FINAL, async (scene) => {
+  scenario('After a stopped answer the next message is answered.', OBEY_CANCEL, async (scene) => {
     await scene.script('That is classified.').say('hello');
     await scene.goesOn();
   }),
-  scenario('Text before a call of a tool is judged, too.', JUDGE, async (scene) => {
+  scenario('Text before a call of a tool is judged, too.', SEND_EVERY_TEXT, async (scene) => {
     scene.script({ deltas: ['Two ', 'loafs. '], calls: [scene.call('add', { a: 1, b: 1 })] }, 'Done.');
     const heard = await scene.say('add');
     ensure(heard.end.kind === 'done' && !heard.text.includes('loafs'), `the user saw ${describe(heard)}`);
@@ -42,31 +42,31 @@ const ofBoth = (): Scenario[] => [
       'messages of the agent',
     );
   }),
-  scenario('Stopped text before a call of a tool is not shown.', FINAL, async (scene) => {
+  scenario('Stopped text before a call of a tool is not shown.', OBEY_CANCEL, async (scene) => {
     scene.script({ deltas: ['It is ', 'classified. '], calls: [scene.call('add', { a: 1, b: 1 })] }, 'Done.');
     const heard = await scene.say('add');
     ensure(!heard.text.includes('classified'), `the user saw ${describe(heard)}`);
   }),
-  scenario('Stopped text after a call of a tool is not shown.', FINAL, async (scene) => {
+  scenario('Stopped text after a call of a tool is not shown.', OBEY_CANCEL, async (scene) => {
     scene.script({ calls: [scene.call('add', { a: 1, b: 1 })] }, 'That is classified.');
     requireVeto(await scene.say('add'), 'that is classified');
     expect(await scene.count('ran add'), 1, 'runs of the tool');
   }),
-  scenario('Characters that are split over deltas come out whole.', JUDGE, async (scene) => {
+  scenario('Characters that are split over deltas come out whole.', SEND_EVERY_TEXT, async (scene) => {
     const heard = await scene.script({ deltas: ['Bread \ud83c', '\udf5e and \ud83e', '\udd50.'] }).say('hello');
     requireAnswer(heard, 'Bread 🍞 and 🥐.');
   }),
-  scenario('Half a surrogate pair and NUL do not get a stopped word through.', JUDGE, async (scene) => {
+  scenario('Half a surrogate pair and NUL do not get a stopped word through.', SEND_EVERY_TEXT, async (scene) => {
     const heard = await scene.script({ deltas: ['odd \ud83d', '\0 classified.'] }).say('hello');
     requireVeto(heard, 'that is classified');
   }),
   scenario(
     `A text of ${LONG_CHARS.toLocaleString('en')} characters without an end of a sentence is shown whole.`,
-    JUDGE,
+    SEND_EVERY_TEXT,
     async (scene) => {
       const text = 'loafs and '.repeat(LONG_CHARS / 10);
       const heard = await scene.script({ deltas: text.match(/.{1,97}/g) ?? [] }).say('hello');
-      // A word at the cut of two pieces is judged in halves: no more can be told of pieces.
+      // A plugin that judges pieces may see a word in two halves, and then does not change it.
       ensure(heard.end.kind === 'done', `the end was ${describe({ ...heard, text: '' })}`);
       ensure(
         heard.text.replaceAll('loafs', 'loaves') === text.replaceAll('loafs', 'loaves'),
@@ -74,17 +74,17 @@ const ofBoth = (): Scenario[] => [
       );
     },
   ),
-  scenario('Reasoning of the model that no plugin judges is not shown.', OTHER, async (scene) => {
+  scenario('Reasoning of the model that no plugin judges is not shown.', SHOW_ONLY_TEXT, async (scene) => {
     const heard = await scene.script({ reasoning: 'The classified recipe.', deltas: ['Yes.'] }).say('hello');
     requireAnswer(heard, 'Yes.');
   }),
-  scenario('A refusal of the model is not shown unjudged.', OTHER, async (scene) => {
+  scenario('A refusal of the model is not shown unjudged.', SHOW_ONLY_TEXT, async (scene) => {
     const heard = await scene.script({ refusal: 'The classified recipe.' }).say('hello');
     ensure(!heard.text.includes('classified'), `the user saw ${describe(heard)}`);
   }),
   scenario(
     'Stopped while a plugin judges the answer: nothing is shown, and the next message is answered.',
-    ABORT,
+    PASS_SIGNAL,
     async (scene) => {
       const exchange = scene.script('A text to wait-outbound. And more.').begin('hello');
       await scene.untilAsked();
@@ -103,19 +103,23 @@ const ofBoth = (): Scenario[] => [
       expect(await scene.texts('assistant'), ['Two loaves.'], 'messages of the agent');
     },
   ),
-  scenario('A model that fails after its first words: none of them is shown unjudged.', JUDGE, async (scene) => {
-    const heard = await scene.script({ deltas: ['The clas', 'sified '], isCut: true }).say('hello');
-    ensure(heard.end.kind === 'failed' && !heard.text.includes('clas'), `the user saw ${describe(heard)}`);
-    await scene.goesOn();
-  }),
+  scenario(
+    'A model that fails after its first words: none of them is shown unjudged.',
+    SEND_EVERY_TEXT,
+    async (scene) => {
+      const heard = await scene.script({ deltas: ['The clas', 'sified '], isCut: true }).say('hello');
+      ensure(heard.end.kind === 'failed' && !heard.text.includes('clas'), `the user saw ${describe(heard)}`);
+      await scene.goesOn();
+    },
+  ),
 ];
 
 export const wholeTexts: RuntimeChapter = {
   title: 'Answers that a plugin judges as a whole',
   guard: 'whole',
   scenarios: [
-    ...ofBoth(),
-    scenario('Nothing is shown before the model has finished.', JUDGE, async (scene) => {
+    ...createSharedScenarios(),
+    scenario('Nothing is shown before the model has finished.', SEND_EVERY_TEXT, async (scene) => {
       const exchange = await startAndHold(scene, ['Wholemeal. ', 'It is best. ', 'Classified is the classified rest.']);
       ensure(exchange.shownBefore === '', `the user saw “${exchange.shownBefore}” before the judgement`);
       requireVeto(await exchange.heard, 'that is classified');
@@ -127,7 +131,7 @@ export const pieces: RuntimeChapter = {
   title: 'Answers that a plugin judges piece by piece',
   guard: 'pieces',
   scenarios: [
-    ...ofBoth(),
+    ...createSharedScenarios(),
     scenario(
       'A sentence is shown when it is judged, before the model has finished.',
       'Where the prompt’s `outbound` is `pieces`, send whole sentences as pieces of one output.',
@@ -159,9 +163,9 @@ export const pieces: RuntimeChapter = {
         await scene.requireRecord({ judgements: 1, turns: ['ended'] });
       },
     ),
-    scenario('Sentences before a stopped one are shown, and neither it nor the next ones.', FINAL, async (scene) => {
+    scenario('Sentences before a stopped one are shown. It and the later ones are not.', OBEY_CANCEL, async (scene) => {
       const heard = await scene
-        .script(...[{ deltas: cutWords('One loaf. Two loafs. It is classified. The end.') }])
+        .script({ deltas: cutWords('One loaf. Two loafs. It is classified. The end.') })
         .say('hello');
       ensure(
         heard.end.kind === 'failed' && !/classified|The end|loafs/.test(heard.text),
@@ -185,10 +189,10 @@ export const pieces: RuntimeChapter = {
   ],
 };
 
-/** Plays an answer that stops after its first delta until the user could have seen it. */
+/** Holds an answer after its first delta, for long enough that a runtime which shows it too early has shown it. */
 async function startAndHold(scene: Scene, deltas: readonly string[]) {
   const { exchange, finish } = await scene.holdAnswer('afterFirst', deltas);
-  // Another session's whole turn takes longer than a delta needs to be shown.
+  // A whole turn of another session takes longer than a runtime needs to show a delta.
   await (await scene.withAgent('baker')).goesOn();
   const shownBefore = exchange.shown;
   finish();
