@@ -41,20 +41,28 @@ const DATA_DIR = await temporaryFolder(t);
 const start = (env = {}) => startServiceFixture(t, { ...env, DATA_DIR });
 let service = await start();
 
-const killAndCheck = (name: keyof typeof victims) =>
+/** @param during runs while the victim is killed, and kills it. @returns the sessions that it started */
+const killAndCheck = (
+  name: keyof typeof victims,
+  during: (t: Check, user: ServiceFixture, kill: () => void) => Promise<string[]> = async (_t, _user, kill) => {
+    kill();
+    return [];
+  },
+) =>
   t.test(`the ${name} is killed, and comes back by itself`, async (t) => {
     const { pid, healed } = victims[name];
-    const workshop = await buildWorkshop(await service.asUser(name), `witness-of-${name.toLowerCase()}`);
+    const user = await service.asUser(name);
+    const workshop = await buildWorkshop(user, `witness-of-${name.toLowerCase()}`);
     const before = await workshop.look();
     const queued = await workshop.queueEvents();
     const victim = await pid(service);
     const dead = (await service.processes()).filter((seen) => seen.pid === victim);
     t.equal(dead.length, 1, 'the victim was running');
     if (name !== 'PostgreSQL') t.equal(getPriority(victim), priorityAfterAsking(-5), 'it has the priority of requests');
-    killProcess(victim);
+    const started = await during(t, user, () => killProcess(victim));
     await service.line(healed);
     t.same(await stillRunning(dead), []);
-    await check(t, workshop, before, queued);
+    await check(t, workshop, before, [...queued, ...started]);
   });
 
 killAndCheck('API');
@@ -72,12 +80,11 @@ t.test('everything is killed with its parent, and starts again at once', async (
   await check(t, workshop.in(service), before, queued);
 });
 
-killAndCheck('supervisor');
+killAndCheck('supervisor', callThroughKill);
 killAndCheck('PostgreSQL');
 
-t.test('an agent runtime with our client has every call answered, through a kill of the supervisor', async (t) => {
-  const user = await service.asUser('runtime');
-  await buildWorkshop(user, 'witness-of-runtime');
+/** An agent runtime with our client has every call answered. */
+async function callThroughKill(t: Check, user: ServiceFixture, kill: () => void): Promise<string[]> {
   const client = connect({ url: `http://127.0.0.1:${service.env.SUPERVISOR_PORT}`, token: user.token });
   const session = await client.start({ agentId: 'a runtime' });
   const prompt = async () => {
@@ -85,14 +92,14 @@ t.test('an agent runtime with our client has every call answered, through a kill
     return trace[0]?.outcome === 'changed' && context.systemPrompt;
   };
   t.equal(await prompt(), 'Be brief. warm k3y');
-  const victim = await byCommand('supervisor/main.ts')(service);
   for (let call = 0; call < 50; call += 1) {
-    if (call === 10) killProcess(victim);
+    if (call === 10) kill();
     // A plugin that is just starting again may be left out of its chain; the call is answered all the same.
     await prompt();
   }
   t.equal(await eventually(prompt), 'Be brief. warm k3y');
-});
+  return [session.id];
+}
 
 t.test('after all of that it stops without a trace', async (t) => {
   await service.processes();
