@@ -1,9 +1,9 @@
-/** Lists what the TypeScript compiler finds wrong in the files of the editor. */
+/** Lists the errors of the TypeScript compiler in the files of the editor. */
 import { Alert, Text } from '@mantine/core';
 import { FaultList, type OnPlace } from '../authoring/fault-list.tsx';
 import type { Fault } from './faults.ts';
 
-/** More are counted, not listed. */
+/** Further errors are only counted. */
 const LISTED_MAX = 100;
 
 interface CompilerErrorsProps {
@@ -11,7 +11,7 @@ interface CompilerErrorsProps {
   readonly onPlace: OnPlace;
 }
 
-/** No alert role: the list changes while the user types. */
+/** Without the role `alert`: the list changes while the user types, and a screen reader would read it out each time. */
 export function CompilerErrors({ errors, onPlace }: CompilerErrorsProps) {
   if (errors.length === 0) return null;
   return (
@@ -20,7 +20,7 @@ export function CompilerErrors({ errors, onPlace }: CompilerErrorsProps) {
       role="region"
       color="red"
       variant="light"
-      title={errors.length === 1 ? '1 error of the compiler' : `${errors.length} errors of the compiler`}
+      title={errors.length === 1 ? '1 compiler error' : `${errors.length} compiler errors`}
     >
       <FaultList faults={errors.slice(0, LISTED_MAX)} onPlace={onPlace} />
       {errors.length > LISTED_MAX ? <Text size="sm">And {errors.length - LISTED_MAX} more.</Text> : null}

@@ -60,9 +60,9 @@ export function composeText(minChars: number): string {
   return text;
 }
 
-/** Waits for as many errors of the compiler. @returns them as listed below the editor */
+/** Waits for the given number of compiler errors. @returns them as listed below the editor */
 export async function listErrors(page: Page, count: number): Promise<string[]> {
-  const list = page.getByRole('region', { name: `${count} ${count === 1 ? 'error' : 'errors'} of the compiler` });
+  const list = page.getByRole('region', { name: `${count} compiler ${count === 1 ? 'error' : 'errors'}` });
   await list.waitFor();
   const lines = await list.getByRole('listitem').allInnerTexts();
   return lines.map((line) => line.replaceAll(/\s+/g, ' ')).toSorted();
