@@ -4,12 +4,9 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { eventually } from '../runner/eventually.ts';
-import {
-  type Answer,
-  type ServiceFixture,
-  startServiceFixture,
-  startServiceOnTestDatabase,
-} from './service-fixture.ts';
+import { temporaryFolder, testDatabase } from '../runner/harness.ts';
+import { startProcess } from '../supervisor/supervisor-process.ts';
+import { type Answer, type ServiceFixture, startServiceFixture } from './service-fixture.ts';
 
 const README = `---
 name: Patient
@@ -49,7 +46,8 @@ const keys = async (service: ServiceFixture, session: string): Promise<string[]>
 };
 
 t.test('a stop in the middle of everything', async (t) => {
-  const service = await startServiceOnTestDatabase(t);
+  const { url: DATABASE_URL, pool } = await testDatabase(t);
+  const service = await startServiceFixture(t, { DATA_DIR: join(await temporaryFolder(t), 'data'), DATABASE_URL });
   const { id: plugin } = await made(service.call('POST', '/api/plugins', { slug: 'patient', displayName: 'Patient' }));
   const files = [
     { path: 'readme.md', contentText: README },
@@ -98,12 +96,13 @@ t.test('a stop in the middle of everything', async (t) => {
   t.same(await service.leftovers(), []);
   t.equal(accepted.length, WEBHOOKS, 'all were accepted');
 
-  const next = await startServiceFixture(t, service.env);
+  const { DATA_DIR, SUPERVISOR_PORT } = service.env;
+  await startProcess(t, { url: DATABASE_URL, dataDir: DATA_DIR }, { SUPERVISOR_PORT });
   const missing = await eventually(async () => {
-    const seen = new Set(await keys(next, session).catch(() => []));
+    const seen = new Set(await keys(service, session).catch(() => []));
     return accepted.every((key) => seen.has(key)) && 'none';
   });
   t.equal(missing, 'none', 'every accepted webhook reached the plugin');
-  const { versions } = await made(next.call('GET', `/api/plugins/${plugin}`));
-  t.equal(versions.length, uploaded === null ? versions.length : 2);
+  const { rowCount } = await pool.query('SELECT 1 FROM versions WHERE plugin_id = $1', [plugin]);
+  t.equal(rowCount, uploaded === null ? rowCount : 2);
 });

@@ -14,7 +14,7 @@ import { amount } from '../runner/soak.ts';
 import { type Installed, openStorageFixture, type StorageFixture } from '../supervisor/supervisor-fixture.ts';
 import { startProcess } from '../supervisor/supervisor-process.ts';
 
-const SECONDS = amount({ quick: 5, soak: 600 });
+const SECONDS = amount({ quick: 3, soak: 600 });
 /** Between two requests of a channel, milliseconds. In a quick run the kills count, not the load. */
 const PAUSE_MS = amount({ quick: 100, soak: 25 });
 const random = seededRandom();
