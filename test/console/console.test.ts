@@ -10,15 +10,17 @@ import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 // With --soak, `inspect` looks at every page in every look.
 import { amount } from '../runner/soak.ts';
-import { answerInstead, openConsole, shareBrowser } from './browser.ts';
+import { answerInstead, type OpenConsole, openConsole, shareBrowser } from './browser.ts';
 import { compile } from './compiler.ts';
-import { press, pressInDialog } from './console-fixture.ts';
+import { go, press, pressInDialog } from './console-fixture.ts';
 import {
   composeText,
-  editDraft,
+  followToEditor,
   listDraftPaths,
   listErrors,
+  makeDraft,
   openEditor,
+  openFiles,
   readDraftFile,
   typeKeys,
   write,
@@ -30,6 +32,13 @@ import { wrongPrograms } from './wrong-programs.ts';
 
 const service = await startServiceOnTestDatabase(t);
 const browser = await shareBrowser(t);
+
+let authoring: Promise<OpenConsole> | undefined;
+/** The page of the tests of the editor. They share it because an editor and its compiler take a second of processor time to start. */
+function openAuthoring(): Promise<OpenConsole> {
+  authoring ??= openConsole(browser, `${service.url}/#token=${service.token}`);
+  return authoring;
+}
 
 t.test('what users do with plugins can be done in the console', async (t) => {
   const plugin = await publishFrontDesk(service);
@@ -397,7 +406,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
 
 t.test('a plugin is written, fixed and tried without leaving the page', async (t) => {
   const { body: plugin } = await service.call('POST', '/api/plugins', { slug: 'greeter', displayName: 'Greeter' });
-  const { page, complaints } = await openConsole(browser, `${service.url}/#token=${service.token}`);
+  const { page, complaints } = await openAuthoring();
   // By its address: a click while the console still opens could be lost.
   await page.goto(`${service.url}/plugins/${plugin.id}`);
   await page.getByRole('link', { name: 'Edit files' }).click();
@@ -520,9 +529,42 @@ t.test('a plugin is written, fixed and tried without leaving the page', async (t
   t.same(complaints, [], 'the browser complains about nothing, its policy included');
 });
 
+t.test('the editor opens packages of several pages completely', async (t) => {
+  const { page, complaints } = await openAuthoring();
+  const long = (path: string) => ({ path, contentText: 'A line of text.\n'.repeat(50_000) });
+  const readme = { path: 'readme.md', contentText: '---\nname: Pages\ndescription: Has several\n---\n' };
+  const files = [readme, INDEX, ...['a', 'b', 'c', 'd'].map((name) => long(`assets/${name}.txt`))];
+  const paths = files.map(({ path }) => path).toSorted();
+  const { body: plugin } = await service.call('POST', '/api/plugins', { slug: 'pages', displayName: 'Pages' });
+  const published = await service.call('POST', `/api/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files });
+  t.equal(published.status, 201);
+
+  await t.test('a draft of a published version has all of its files', async (t) => {
+    await followToEditor(page, plugin.id);
+    await write(page, `${INDEX.contentText}// changed\n`);
+    await page.getByRole('button', { name: 'Save as draft' }).click();
+    await page.getByText('The draft is saved.').waitFor();
+    t.same(await listDraftPaths(service, plugin.id), paths);
+  });
+
+  await t.test('a draft that another tab saves between two pages is read again', async (t) => {
+    const kept = files.filter(({ path }) => path !== 'assets/a.txt');
+    let saves = 0;
+    await page.route(/versions\/draft\/files\?.*cursor=/, async (route) => {
+      if (saves === 0) await service.call('POST', `/api/plugins/${plugin.id}/draft`, { files: kept });
+      saves += 1;
+      await route.continue();
+    });
+    await followToEditor(page, plugin.id);
+    const options = page.getByLabel('File', { exact: true }).locator('option');
+    t.same((await options.allInnerTexts()).toSorted(), kept.map(({ path }) => path).toSorted());
+    t.ok(saves > 1);
+  });
+  t.equal(complaints.filter((line) => !line.includes('400')).length, 0);
+});
+
 t.test('the editor’s compiler is the authors’ compiler', async (t) => {
-  const { page, context } = await openConsole(browser, `${service.url}/#token=${service.token}`);
-  await page.getByRole('link', { name: 'My plugins' }).waitFor();
+  const { page, context } = await openAuthoring();
 
   await t.test('examples are clean, and wrong programs are red with the words of the authors’ compiler', async (t) => {
     // All of them compile with the authors' compiler in `test/sdk/package.test.ts`.
@@ -540,8 +582,8 @@ t.test('the editor’s compiler is the authors’ compiler', async (t) => {
     const checked = files.filter(({ path }) => path.endsWith('.ts'));
     const wrongFiles = wrongPrograms.map(({ code }, at) => ({ path: `wrong-${at}.ts`, contentText: code }));
     const expected = compile(wrongFiles);
-    // One draft holds all of them: each page starts an editor and a compiler of its own.
-    await editDraft(page, service, 'all-programs', [INDEX, ...files, ...wrongFiles]);
+    // One draft holds all of them: each draft costs a check of all of its files.
+    await followToEditor(page, await makeDraft(service, 'all-programs', [INDEX, ...files, ...wrongFiles]));
     const listed = await listErrors(page, checked.length + expected.length);
     const ofExamples = listed.filter((line) => !line.startsWith('wrong-'));
     t.same(
@@ -562,10 +604,11 @@ t.test('the editor’s compiler is the authors’ compiler', async (t) => {
     }
   });
 
-  const id = await editDraft(page, service, 'fast-typist', [INDEX]);
+  const id = await makeDraft(service, 'fast-typist', [INDEX]);
+  await followToEditor(page, id);
   let text = INDEX.contentText;
   await t.test('what is typed fast arrives as it was typed', async (t) => {
-    const typed = composeText(amount({ quick: 80, soak: 2_000 }));
+    const typed = composeText(amount({ quick: 60, soak: 2_000 }));
     const ms = await typeKeys(page, typed);
     t.comment(`${typed.length} keys, ${(ms / typed.length).toFixed(1)} ms each`);
     await page.keyboard.press('Control+s');
@@ -579,7 +622,7 @@ t.test('the editor’s compiler is the authors’ compiler', async (t) => {
     const typed = composeText(60).replaceAll('say', 'tell');
     await typeKeys(page, typed);
     const other = await context.newPage();
-    await openEditor(other, service, id);
+    await openFiles(other, service, id);
     t.equal(await other.getByText('These are your unsaved changes').count(), 0, 'an open tab has its changes itself');
     await other.close({ runBeforeUnload: true });
     const closed = page.waitForEvent('close');
@@ -595,51 +638,15 @@ t.test('the editor’s compiler is the authors’ compiler', async (t) => {
     t.equal(await readDraftFile(service, id, 'index.ts'), text + typed);
     await write(reopened, '// to be discarded');
     await reopened.locator('.view-line').getByText('to be discarded').waitFor();
-    await reopened.goto('about:blank');
-    await openEditor(reopened, service, id);
+    await go(reopened, 'My plugins');
+    await pressInDialog(reopened, 'Leave without saving');
+    await followToEditor(reopened, id);
     await reopened.getByRole('button', { name: 'Discard them' }).click();
     await reopened.locator('.view-line').getByText('word.trim').first().waitFor();
     await reopened.getByText('These are your unsaved changes').waitFor({ state: 'detached' });
-    await reopened.reload();
-    await reopened.locator('.view-line').getByText('word.trim').first().waitFor();
+    await openFiles(reopened, service, id);
     t.equal(await reopened.getByText('These are your unsaved changes').count(), 0);
   });
-  await context.close();
-});
-
-t.test('the editor opens packages of several pages completely', async (t) => {
-  const { page, context, complaints } = await openConsole(browser, `${service.url}/#token=${service.token}`);
-  await page.getByRole('link', { name: 'My plugins' }).waitFor();
-  const long = (path: string) => ({ path, contentText: 'A line of text.\n'.repeat(50_000) });
-  const readme = { path: 'readme.md', contentText: '---\nname: Pages\ndescription: Has several\n---\n' };
-  const files = [readme, INDEX, ...['a', 'b', 'c', 'd'].map((name) => long(`assets/${name}.txt`))];
-  const paths = files.map(({ path }) => path).toSorted();
-  const { body: plugin } = await service.call('POST', '/api/plugins', { slug: 'pages', displayName: 'Pages' });
-  const published = await service.call('POST', `/api/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files });
-  t.equal(published.status, 201);
-
-  await t.test('a draft of a published version has all of its files', async (t) => {
-    await openEditor(page, service, plugin.id);
-    await write(page, `${INDEX.contentText}// changed\n`);
-    await page.getByRole('button', { name: 'Save as draft' }).click();
-    await page.getByText('The draft is saved.').waitFor();
-    t.same(await listDraftPaths(service, plugin.id), paths);
-  });
-
-  await t.test('a draft that another tab saves between two pages is read again', async (t) => {
-    const kept = files.filter(({ path }) => path !== 'assets/a.txt');
-    let saves = 0;
-    await page.route(/versions\/draft\/files\?.*cursor=/, async (route) => {
-      if (saves === 0) await service.call('POST', `/api/plugins/${plugin.id}/draft`, { files: kept });
-      saves += 1;
-      await route.continue();
-    });
-    await openEditor(page, service, plugin.id);
-    const options = page.getByLabel('File', { exact: true }).locator('option');
-    t.same((await options.allInnerTexts()).toSorted(), kept.map(({ path }) => path).toSorted());
-    t.ok(saves > 1);
-  });
-  t.equal(complaints.filter((line) => !line.includes('400')).length, 0);
   await context.close();
 });
 

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Page } from 'playwright-core';
 import type { Answer, ServiceFixture } from '../deploy/service-fixture.ts';
 import type { SourceFile } from './compiler.ts';
+import { go } from './console-fixture.ts';
 
 /** Between two keys of a fast typist, milliseconds. */
 const KEY_MS = 15;
@@ -10,22 +11,32 @@ const KEY_MS = 15;
 const JITTER_STEP = 37;
 const README = { path: 'readme.md', contentText: '---\nname: Draft\ndescription: Is edited\n---\nNothing yet.\n' };
 
-/** Creates a plugin whose draft has these files, and opens its editor. @returns its id */
-export async function editDraft(
-  page: Page,
-  service: ServiceFixture,
-  slug: string,
-  files: readonly SourceFile[],
-): Promise<string> {
+/** Creates a plugin whose draft has these files. @returns its id */
+export async function makeDraft(service: ServiceFixture, slug: string, files: readonly SourceFile[]): Promise<string> {
   const { body: plugin } = await service.call('POST', '/api/plugins', { slug, displayName: slug });
   const { status, body } = await service.call('POST', `/api/plugins/${plugin.id}/draft`, { files: [README, ...files] });
   if (status !== 200) throw new Error(JSON.stringify(body));
-  await openEditor(page, service, plugin.id);
   return plugin.id;
 }
 
+/** Loads the editor of a plugin as a new document, with a compiler of its own. */
 export async function openEditor(page: Page, service: ServiceFixture, id: string): Promise<void> {
+  await openFiles(page, service, id);
+  await page.locator('.monaco-editor .view-line').first().waitFor();
+}
+
+/** As `openEditor`, until the page shows which files there are. The editor is not loaded yet. */
+export async function openFiles(page: Page, service: ServiceFixture, id: string): Promise<void> {
   await page.goto(`${service.url}/plugins/${id}/edit`);
+  await page.getByLabel('File', { exact: true }).waitFor();
+}
+
+/** Opens the editor of a plugin within the document, which keeps its compiler. */
+export async function followToEditor(page: Page, id: string): Promise<void> {
+  await go(page, 'My plugins');
+  await page.getByRole('heading', { level: 1, name: 'My plugins' }).waitFor();
+  // The list may be a second old, and so not have the plugin yet. The console's router follows the history.
+  await page.evaluate(`history.pushState(null, '', '/plugins/${id}/edit')`);
   await page.locator('.monaco-editor .view-line').first().waitFor();
 }
 

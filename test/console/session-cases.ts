@@ -9,7 +9,7 @@ import { openPool } from '../../db/postgres/pool.ts';
 import { issueSignInLink } from '../../service/identity/console-sessions.ts';
 import type { ServiceFixture } from '../deploy/service-fixture.ts';
 import { openConsole } from './browser.ts';
-import { editDraft, readDraftFile, write } from './editor-actions.ts';
+import { makeDraft, openEditor, readDraftFile, write } from './editor-actions.ts';
 import { inspect } from './pictures.ts';
 
 const INDEX = { path: 'index.ts', contentText: 'middleware.systemPrompt = (ctx) => ctx.systemPrompt;\n' };
@@ -66,7 +66,8 @@ export async function runSessionCases(t: Test, service: ServiceFixture, browser:
   });
 
   await t.test('a session that ends takes nothing: one signs in over the page, and the save goes on', async (t) => {
-    const id = await editDraft(page, service, 'long-work', [INDEX]);
+    const id = await makeDraft(service, 'long-work', [INDEX]);
+    await openEditor(page, service, id);
     const text = `${INDEX.contentText}const hours = 3;\n`;
     await write(page, text);
     await context.clearCookies();
