@@ -5,6 +5,7 @@ import { type ServiceFixture, startServiceOnTestDatabase } from '../deploy/servi
 import { eventually } from '../runner/eventually.ts';
 import { amount } from '../runner/soak.ts';
 import { openConsole, shareBrowser } from './browser.ts';
+import { go, pressInDialog, tab } from './console-fixture.ts';
 import { failInstallation, installationThat, publish, publishFrontDesk, TRICKS } from './front-desk.ts';
 import { inspect } from './pictures.ts';
 
@@ -46,11 +47,11 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
   });
 
   await t.test('a long log scrolls as a short one does', async (t) => {
-    const { context, page, complaints } = await openConsole(browser, `${service.url}/#token=${service.token}`);
+    const { context, page, complaints } = await openConsole(browser, 'about:blank');
     await page.route(/\/api\/plugin-logs\?/, (route) =>
       route.fulfill({ json: { items: lines(desk), nextCursor: null } }),
     );
-    await page.goto(`${service.url}/installations/${desk}?tab=logs`);
+    await page.goto(`${service.url}/installations/${desk}?tab=logs#token=${service.token}`);
     await page.getByText(`${LINES} lines`).waitFor();
     await page.getByText(`line ${LINES} `).waitFor();
     t.ok((await rows(page)) < ROWS_MAX, 'few of them are in the page');
@@ -68,10 +69,12 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     await context.close();
   });
 
-  const { page, complaints } = await openConsole(browser, `${service.url}/#token=${service.token}`);
+  const { page, complaints } = await openConsole(
+    browser,
+    `${service.url}/installations/${desk}#token=${service.token}`,
+  );
 
   await t.test('a crash: the process is seen to end and to come back', async (t) => {
-    await page.goto(`${service.url}/installations/${desk}`);
     await say(service, 'wake up');
     await page.getByText('running', { exact: true }).waitFor();
     await say(service, 'crash');
@@ -109,7 +112,8 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
 
   await t.test('a poisoned delivery: those behind say why they wait, until it is set aside or given up', async (t) => {
     const { body: channel } = await service.call('POST', `/api/installations/${desk}/channels`, { name: 'Mail' });
-    await page.goto(`${service.url}/installations/${desk}?tab=channels`);
+    await go(page, 'Front desk');
+    await tab(page, 'Channels');
     for (const text of ['poison', 'hello']) await service.call('POST', channel.webhookUrl, { text });
     const rows = page.getByRole('table', { name: 'Deliveries' }).locator('tbody tr');
     await rows.nth(1).getByText('It failed once and is attempted again').waitFor();
@@ -141,7 +145,8 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     await sure.getByRole('button', { name: 'Give up' }).click();
     await rows.nth(1).getByText('dead', { exact: true }).waitFor();
     await service.call('DELETE', `/api/installations/${desk}/channels/${channel.id}`);
-    await page.goto(`${service.url}/installations/${desk}`);
+    await pressInDialog(page, 'Close');
+    await tab(page, 'Overview');
   });
 
   await t.test('an operator sees whose installation it is, and no button that would be refused', async (t) => {
@@ -163,15 +168,16 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
         t.equal(await page.getByRole('button', { name: button, exact: true }).count(), 0, `${name}: ${button}`);
     }
     await inspect(t, page, 'of-another');
-    const own = await openConsole(browser, `${service.url}/#token=${ben.token}`);
+    const own = await openConsole(browser, 'about:blank');
     const asked: string[] = [];
     own.page.on('request', (request) => asked.push(new URL(request.url()).pathname));
-    await own.page.goto(`${service.url}/installations/${theirs}`);
+    await own.page.goto(`${service.url}/installations/${theirs}#token=${ben.token}`);
     await own.page.getByRole('option', { name: 'Only 1.0.0 (runs now)' }).waitFor({ state: 'attached' });
     t.notOk(asked.includes(`/api/plugins/${plugin}`), 'the plugin is read by its author only');
     await own.context.close();
+    await go(page, 'Installations');
+    await go(page, 'Front desk');
     await ben.call('DELETE', `/api/installations/${theirs}`);
-    await page.goto(`${service.url}/installations/${desk}`);
   });
 
   await t.test(
@@ -299,7 +305,7 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     await inspect(t, page, 'deprecated');
     await page.getByRole('link', { name: 'In the catalog' }).click();
     await page.getByText('Use another ⟨U+202E⟩gnp.exe').waitFor();
-    await uninstallSays(page, service, desk);
+    await uninstallSays(page);
   });
 
   t.same(complaints, [], 'no script ran, no dialog came, and the browser complains about nothing');
@@ -332,8 +338,9 @@ const orderIs = (service: ServiceFixture, wanted: readonly string[]): Promise<bo
   });
 
 /** Checks that the console lists everything that an uninstall deletes before it deletes anything. */
-async function uninstallSays(page: Page, service: ServiceFixture, id: string): Promise<void> {
-  await page.goto(`${service.url}/installations/${id}`);
+async function uninstallSays(page: Page): Promise<void> {
+  await go(page, 'Installations');
+  await go(page, 'Front desk');
   await page.getByRole('button', { name: 'Uninstall' }).click();
   const dialog = page.getByRole('dialog');
   for (const said of ['its agents: Night clerk', /its channels: ⟨U\+202E⟩gnp/, 'its secrets: key'])

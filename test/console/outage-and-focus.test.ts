@@ -47,8 +47,8 @@ t.test('the focus moves on when the pressed button disappears', async (t) => {
   await service.call('PATCH', `/api/installations/${body.id}`, { required: false });
   await service.call('POST', `/api/installations/${body.id}/channels`, { name: 'Inbox' });
   await service.asUser('ben').then((ben) => ben.call('GET', '/api/me'));
-  const { page, complaints } = await openConsole(browser, signInLink);
-  await page.goto(`${service.url}/installations/${body.id}`);
+  const at = `${service.url}/installations/${body.id}`;
+  const { context, page, complaints } = await openConsole(browser, `${at}#token=${service.token}`);
 
   await focusAndPress(page, 'Pause');
   await page.getByRole('button', { name: 'Resume' }).waitFor();
@@ -86,6 +86,7 @@ t.test('the focus moves on when the pressed button disappears', async (t) => {
   await page.getByText('ben (suspended: By another operator)').waitFor();
   t.ok(await isFocusedOn(page, 'BUTTON Resume'), 'as when the button of an open dialog disappears with it');
   t.same(complaints, []);
+  await context.close();
 });
 
 t.test('a page about something that is gone says so, and asks no more', async (t) => {
@@ -132,7 +133,7 @@ t.test('the page of a suspended account names the reason, until an operator resu
 });
 
 t.test('a double click sends one request, and a refusal is shown at its field', async (t) => {
-  const { page } = await openConsole(browser, signInLink);
+  const { context, page } = await openConsole(browser, signInLink);
   await go(page, 'My plugins');
   await page.getByLabel('Name').fill('Night desk');
   await page.getByLabel('Slug').fill('Not A Slug');
@@ -150,6 +151,7 @@ t.test('a double click sends one request, and a refusal is shown at its field', 
   t.ok(await isFocusedOn(page, 'INPUT '));
   t.equal(await page.locator('[aria-invalid=true]').inputValue(), 'Not A Slug');
   t.equal(await page.locator('.mantine-Notification-root').count(), 0);
+  await context.close();
 });
 
 t.test('a refusal is shown inside its dialog, in which one can try again', async (t) => {
