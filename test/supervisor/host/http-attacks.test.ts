@@ -1,7 +1,7 @@
 /** Attacks of a plugin, a DNS server and a web server on `host.http.fetch`, and their results. */
 import { createServer } from 'node:net';
 import { networkInterfaces } from 'node:os';
-import { gzipSync } from 'node:zlib';
+import { constants, gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import { z } from 'zod';
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
@@ -170,7 +170,9 @@ for (const [name, listener] of Object.entries(slow))
     await isIdle(server);
   });
 
-const bomb = gzipSync(Buffer.alloc(200 * MIB));
+/** Zeros, in the same bytes as without the strategy, and in a quarter of the processor time. */
+const gzipZeros = (bytes: number): Buffer => gzipSync(Buffer.alloc(bytes), { strategy: constants.Z_RLE });
+const bomb = gzipZeros(200 * MIB);
 const huge: Readonly<Record<string, { listener: Parameters<typeof serve>[1]; message: RegExp }>> = {
   'a gzip bomb': {
     listener: (_request, response) => void response.writeHead(200, { 'content-encoding': 'gzip' }).end(bomb),
@@ -489,7 +491,7 @@ t.test('a body that dribbles, and one that stops, end at their times', async (t)
 t.test('a compressed bomb ends at the limit; a body cut in its middle is an error', async (t) => {
   const server = await serve(t, (request, response) => {
     response.writeHead(200, { 'content-encoding': 'gzip' });
-    if (request.url === '/bomb') return void response.end(gzipSync(Buffer.alloc(64 * MIB)));
+    if (request.url === '/bomb') return void response.end(gzipZeros(64 * MIB));
     response.write(gzipSync('x'.repeat(100_000)).subarray(0, 60));
     response.socket?.end();
   });
