@@ -34,13 +34,16 @@ const answers: Readonly<Record<string, string>> = {
   'refused arguments with an endless reason':
     '{ outcome: "invalid_arguments", errors: [{ field: "a", message: "m".repeat(501) }] }',
 };
-for (const [name, answer] of Object.entries(answers)) {
-  t.test(`${name} is no answer`, async (t) => {
-    const child = testChild(t, await testJail(t, { program: answering(answer) }));
-    await child.load(bundleOf(''));
-    await t.rejects(callTool(child, 'run'), errorOf('broken'));
-  });
-}
+t.test('a malformed result is no answer, and fails its call alone', async (t) => {
+  const good = '{ outcome: "answered", answer: "fine" }';
+  const asked = `[${[...Object.values(answers), good].join(', ')}][head.params.context.arguments]`;
+  const child = testChild(t, await testJail(t, { program: answering(asked) }));
+  await child.load(bundleOf(''));
+  for (const [index, name] of Object.keys(answers).entries())
+    await t.rejects(callTool(child, 'run', index), errorOf('broken'), name);
+  const last = await callTool(child, 'run', Object.keys(answers).length);
+  t.same(last, { outcome: 'answered', answer: 'fine' }, 'each call got its own of the results');
+});
 
 t.test('only a tool refuses its arguments', async (t) => {
   const program = answering('{ outcome: "invalid_arguments", errors: [{ field: "a", message: "m" }] }');
