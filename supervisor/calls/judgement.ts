@@ -1,11 +1,11 @@
-/** What is stored of a chain's result with the message that it judged. */
+/** Summarizes a chain's result as the judgement that is stored with the message. */
 import type { Judgement } from '../../db/sessions/turns.ts';
 import type { ChainState } from './chain.ts';
 
 const RAN: ReadonlySet<string> = new Set(['changed', 'unchanged', 'cancelled']);
 
 export function toJudgement(hook: string, { trace, cancelled }: Pick<ChainState, 'trace' | 'cancelled'>): Judgement {
-  // Sets, because a required plugin may have been asked twice.
+  // Sets, because a required plugin may have been called twice.
   const changedBy = [...new Set(trace.filter(({ outcome }) => outcome === 'changed').map(({ slug }) => slug))];
   return {
     hook,

@@ -13,10 +13,10 @@ import { ChildError, createTimeoutError } from './child-errors.ts';
 import { cutFailure } from './child-text.ts';
 import { Deadline, FairDeadline } from './deadline.ts';
 
-/** The outcome of the plugin's code: it answered, vetoed, or threw. */
+/** What the plugin's handler did: it answered, cancelled, or threw. `invalid_arguments`: it did not run. */
 export type Outcome = z.infer<(typeof control)['invoke']['result']>;
 
-/** Passes one delta on. Called in order, and before the answer: the next one when the promise resolves. */
+/** Passes one delta on. Called in the order of the deltas, each after the one before has resolved, and all before the call settles. */
 type PassDelta = () => Promise<void>;
 
 export interface InvokeOptions {
@@ -25,21 +25,21 @@ export interface InvokeOptions {
   readonly deadlineAt: number;
   /** Aborts the call. */
   readonly signal?: AbortSignal | undefined;
-  /** Receives each delta of the answer when it arrives. Neither it nor what it returns may throw or reject. */
+  /** Receives each delta of the answer when it arrives. Neither it nor the returned function may throw or reject. */
   readonly onDelta?: ((delta: unknown) => PassDelta) | undefined;
 }
 
 /**
- * A child whose code waits answers a cancelled call at once; a child whose code hangs never does. Time to answer after the
- * deadline before the child is killed, so that it has ended within 100 ms. Milliseconds.
+ * How long a child may take to answer a call that was cancelled at its deadline. After that it is killed: code that awaits answers
+ * at once, and code that blocks the event loop never does. Milliseconds.
  */
 const ABORT_WITHIN_MS = 50;
-/** CPU time that a child must have had in it. On a busy machine, one that had less may not have read the cancellation yet. */
+/** A child is killed only after this much CPU time: on a busy machine, it may not have read the cancellation before. Milliseconds. */
 const ABORT_CPU_MS = 25;
-/** A child that still had less is killed nevertheless. Milliseconds. */
+/** A child is killed after this time even if it had less CPU time. Milliseconds. */
 const ABORT_WITHIN_MAX_MS = 1_000;
 
-/** A call whose child waits for a processor ends at the latest after this many times its budget. */
+/** Waiting for a processor extends the budget of a call to at most this many times its length. */
 const LONGEST_BUDGETS = 2;
 
 const DONE = Promise.resolve();
@@ -58,10 +58,10 @@ export class ChildCalls {
   readonly connection: ChildConnection;
   readonly process: CalledProcess;
   readonly #slots: CallSlots;
-  /** Calls that the child has not answered, as they were sent. At most sixteen, so a search is faster than a map. */
+  /** Calls that the child has not answered, in the order in which they were sent. At most 16, so a search is faster than a map. */
   readonly #running: Call[] = [];
-  /** Whether budgets are stopped, because a debugger is attached to the child. */
-  #areHeld = false;
+  /** Whether all budgets are paused, because a debugger is attached to the child. */
+  #isPaused = false;
   #onIdle: (() => void) | null = null;
 
   constructor(connection: ChildConnection, process: CalledProcess, bounds: CallBounds = limits) {
@@ -70,7 +70,7 @@ export class ChildCalls {
     this.process = process;
   }
 
-  /** Whether a handler with this invocation id is running, so that a message may speak for it. */
+  /** Whether the caller of this invocation still waits. Only then may the child make host calls for it. */
   has(invocationId: string): boolean {
     return this.#find(invocationId)?.isSettled === false;
   }
@@ -83,23 +83,23 @@ export class ChildCalls {
     this.#find(invocationId)?.deadline.resume();
   }
 
-  /** Stops all budgets, or lets them run again. Calls that wait for a slot are held when they get one. */
-  hold(areHeld: boolean): void {
-    if (this.#areHeld === areHeld) return;
-    this.#areHeld = areHeld;
+  /** Pauses or resumes the budgets of all running calls. While paused, the budget of a call pauses when it gets its slot. */
+  setPaused(isPaused: boolean): void {
+    if (this.#isPaused === isPaused) return;
+    this.#isPaused = isPaused;
     for (const { deadline } of this.#running) {
-      if (areHeld) deadline.pause();
+      if (isPaused) deadline.pause();
       else deadline.resume();
     }
   }
 
-  /** The child runs the handler of this call. Children report it where others were not answered. */
+  /** Records that the child has started this handler. A child reports it if it has not answered an earlier call. */
   recordStart(invocationId: string): void {
     const started = this.#find(invocationId);
     if (started) started.hasStarted = true;
   }
 
-  /** The call whose handler keeps a child that hangs: the last that started, and does not wait for the host. */
+  /** Finds the call that blocks a child that hangs: the last one that has started and does not wait for the host. */
   findHung(): Call | undefined {
     return this.#running.findLast(({ hasStarted, deadline }) => hasStarted && !deadline.isPaused);
   }
@@ -108,7 +108,7 @@ export class ChildCalls {
     return this.#running.find((call) => call.invocationId === invocationId);
   }
 
-  /** Resolves when no call runs, or after the grace. Milliseconds. */
+  /** Resolves when no call runs, at the latest after `graceMs`. */
   async waitUntilIdle(graceMs: number): Promise<void> {
     if (this.#slots.inUse === 0) return;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -131,23 +131,23 @@ export class ChildCalls {
   /** Registers a call that is sent to the child. */
   add(call: Call): void {
     this.#running.push(call);
-    this.#markFirst();
-    if (this.#areHeld) call.deadline.pause();
+    this.#markOldestStarted();
+    if (this.#isPaused) call.deadline.pause();
   }
 
   /** Frees the slot of a call that was answered, or that was never sent. */
   remove(call: Call): void {
     const index = this.#running.indexOf(call);
     if (index >= 0) this.#running.splice(index, 1);
-    this.#markFirst();
+    this.#markOldestStarted();
     call.leaveSlot?.();
     if (this.#slots.inUse === 0) this.#onIdle?.();
   }
 
-  /** The child starts calls in the order in which they were sent. */
-  #markFirst(): void {
-    const [first] = this.#running;
-    if (first) first.hasStarted = true;
+  /** The oldest call that the child has not answered has started, because the child starts calls in the order of sending. */
+  #markOldestStarted(): void {
+    const [oldest] = this.#running;
+    if (oldest) oldest.hasStarted = true;
   }
 
   /** Kills a child that breaks the protocol. */
@@ -155,12 +155,15 @@ export class ChildCalls {
     this.process.kill(describeViolation(why));
   }
 
-  /** Kills the child unless the call is answered soon, or as soon as the child has had a processor for long enough. */
+  /**
+   * Kills the child if it does not answer a cancelled call within `ABORT_WITHIN_MS`. A child that had too little CPU time gets up to
+   * `ABORT_WITHIN_MAX_MS`.
+   */
   killIfHung(call: Call, why: string): void {
-    const before = this.process.cpuDemand().hadMs;
+    const hadBeforeMs = this.process.cpuDemand().hadMs;
     const scheduleCheck = (waitedMs: number): void => {
       const deadline = new Deadline(ABORT_WITHIN_MS, () => {
-        const hasRun = this.process.cpuDemand().hadMs - before >= ABORT_CPU_MS;
+        const hasRun = this.process.cpuDemand().hadMs - hadBeforeMs >= ABORT_CPU_MS;
         const nextMs = waitedMs + ABORT_WITHIN_MS;
         if (hasRun || nextMs >= ABORT_WITHIN_MAX_MS) this.process.kill(why);
         else scheduleCheck(nextMs);
@@ -177,8 +180,8 @@ interface Caller {
 }
 
 /**
- * One call. Its promise settles when the child answers, when the deadline passes or when the caller aborts. Its slot is free
- * when the child has answered.
+ * One call. Its promise settles when the child answers, the deadline passes or the caller aborts. It occupies its slot until the
+ * child has answered.
  */
 class Call {
   readonly invocationId: string;
@@ -198,11 +201,11 @@ class Call {
   readonly #onDelta: InvokeOptions['onDelta'];
   #deltas: Disposable | null = null;
   #unreadDeltas = 0;
-  /** Resolves when the deltas that have arrived were read. */
+  /** Resolves when all deltas that have arrived were passed on. */
   #deltasRead: Promise<void> = DONE;
   /** Null until the call is sent. */
   #cancellation: Cancellation | null = null;
-  /** Whether the child has answered, and the caller still reads deltas. */
+  /** Whether the child has answered. The caller may still be reading deltas. */
   #isAnswered = false;
 
   constructor(
@@ -245,14 +248,14 @@ class Call {
   }
 
   #receiveDelta(delta: unknown): void {
-    // The call was cancelled.
+    // The deadline has passed, or the caller has aborted.
     if (this.isSettled) return;
     this.#unreadDeltas += 1;
     if (this.#unreadDeltas > DELTAS_UNREAD_MAX) {
       this.#calls.kill('more deltas than it may send ahead');
       return;
     }
-    // Not in its turn: what arrives may be a whole frame, of which only a text is passed on.
+    // Called now, not when the earlier deltas were passed on: it keeps the delta's text, and the frame's memory can be freed.
     const pass = this.#onDelta?.(delta);
     this.#deltasRead = this.#deltasRead.then(() => this.#passOn(pass));
   }
@@ -264,20 +267,20 @@ class Call {
     this.#calls.connection.notify('deltaRead', { invocationId: this.invocationId });
   }
 
-  /** Ends the call, after its deltas. */
+  /** Ends the call after its deltas were passed on. */
   #answer(outcome: Outcome | ChildError): void {
     this.#isAnswered = true;
     if (this.#unreadDeltas === 0 || this.isSettled) this.finish(outcome);
     else void this.#deltasRead.then(() => this.isSettled || this.finish(outcome));
   }
 
-  /** Settles the call for a caller that aborts. The child has until the deadline to end the handler. */
+  /** Rejects the promise of a caller that aborts. The child has until the deadline to end the handler. */
   readonly abandon = (): void => {
     const why = describeAbort(this.#signal);
     const error = new ChildError('aborted', `the caller aborted the call${why === null ? '' : `: ${why}`}`);
     if (this.#cancellation === null || this.#isAnswered) this.finish(error);
     else {
-      this.#resolveCaller(error);
+      this.#settleCaller(error);
       this.#calls.connection.cancel(this.#cancellation, why === null ? 'caller' : `caller: ${why}`);
     }
   };
@@ -286,7 +289,7 @@ class Call {
     return `${this.#target.kind} ${this.#target.name}`;
   }
 
-  /** The reason for the errors of calls that this one blocked. */
+  /** The reason in the errors of calls that this one blocked. */
   describeHang(): string {
     return `${this.#handler} did not return for ${Math.round(this.deadline.elapsedMs())} ms`;
   }
@@ -302,22 +305,22 @@ class Call {
       : timeout;
     if (this.#cancellation === null || this.#isAnswered) this.finish(error);
     else {
-      this.#resolveCaller(error);
+      this.#settleCaller(error);
       this.#calls.connection.cancel(this.#cancellation, 'deadline');
       this.#calls.killIfHung(this, hang);
     }
   }
 
-  /** Ends the call and frees its slot; also of one that was not sent. */
+  /** Ends the call and frees its slot. A call that was not sent leaves the queue. */
   finish(outcome: Outcome | ChildError): void {
-    this.#resolveCaller(outcome);
+    this.#settleCaller(outcome);
     this.deadline.clear();
     this.onAnswered?.();
     this.#deltas?.dispose();
     this.#calls.remove(this);
   }
 
-  #resolveCaller(outcome: Outcome | ChildError): void {
+  #settleCaller(outcome: Outcome | ChildError): void {
     if (this.isSettled) return;
     this.isSettled = true;
     this.#signal?.removeEventListener('abort', this.abandon);
@@ -326,14 +329,14 @@ class Call {
   }
 }
 
-/** Why the caller aborted, if it said so. A client of the Model Context Protocol chooses the text. */
+/** Returns the caller's reason; null: it gave none. Truncates it, because an MCP client chooses the text. */
 function describeAbort(signal: AbortSignal | undefined): string | null {
   const reason: unknown = signal?.reason;
   const text = reason instanceof Error ? reason.message : reason;
   return isText(text) && text !== '' ? text.slice(0, REASON_MAX_CHARS).toWellFormed() : null;
 }
 
-/** Parses the envelope without a schema, which would take a tenth of the round trip. The caller validates the answer. */
+/** Parses the envelope without a schema, which would take a tenth of the round trip. The caller validates `answer`. */
 function parseOutcome(message: unknown, { kind }: Target): Outcome | null {
   if (typeof message !== 'object' || message === null) return null;
   const { outcome, answer, reason, message: words, stack } = message as Readonly<Record<string, unknown>>;

@@ -5,7 +5,7 @@ import { FRAME_TO_CHILD_MAX_BYTES, frameBytes } from '../../sandbox-child/frame.
 import { encodeMessage, SCRATCH_BYTES } from '../../sandbox-child/message.ts';
 import { ChildError, HostCallRefusal, refusalToResponse } from './child-errors.ts';
 
-/** Largest backlog of unread messages, bytes: two of the largest frames. */
+/** A child with more unread bytes than this is killed. Two frames of the largest size. */
 const BACKLOG_MAX_BYTES = 2 * FRAME_TO_CHILD_MAX_BYTES;
 const DONE = Promise.resolve();
 
@@ -29,7 +29,7 @@ export class ChildMessageWriter extends AbstractMessageWriter {
     output.on('error', () => undefined);
   }
 
-  /** Ends the request that a response names. False: no such request was sent, or it has its response. */
+  /** Forgets a request to which the child has responded. False: no such request was sent, or it already has its response. */
   endRequest(id: number): boolean {
     return this.#requests.delete(id);
   }
@@ -71,7 +71,7 @@ export class ChildMessageWriter extends AbstractMessageWriter {
 
   #send(message: object): void {
     const output = this.#output;
-    // The scratch memory can be reused only if the kernel takes the frame at once, which requires an empty queue.
+    // The scratch memory can be reused at once if the kernel takes the whole frame, which requires an empty queue.
     const frame = encodeMessage(message, FRAME_TO_CHILD_MAX_BYTES, output.writableLength === 0 ? scratch : undefined);
     output.write(frame.subarray(0, frameBytes(frame)));
     if (output.writableLength === 0) return;

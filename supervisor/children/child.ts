@@ -177,7 +177,7 @@ export class Child {
 
   /** Pauses the budgets of all handlers while a debugger is attached, or resumes them. */
   holdDeadlines(held: boolean): void {
-    this.#pipes?.calls.hold(held);
+    this.#pipes?.calls.setPaused(held);
   }
 
   /**

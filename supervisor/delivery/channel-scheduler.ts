@@ -1,6 +1,6 @@
 /**
- * Decides which channel queues are worked on. Each has at most one worker, an installation has a limited number, an account
- * has its share of all workers, and queues take turns, so that a busy channel cannot starve others.
+ * Decides which channel queues are worked on. A queue has at most one worker, an installation a limited number, and an account its
+ * share of all workers. Queues take turns, so that a busy channel cannot starve others.
  */
 
 import { formatQueueKey, type OwnedChannelQueue, type WaitingChannelQueue } from '../../db/channels/delivery-queue.ts';
@@ -14,7 +14,7 @@ interface ChannelSchedulerOptions {
   readonly concurrency: number;
   /** Maximum per installation. */
   readonly perInstallation: number;
-  /** Delay before work that failed, because the database is away, is tried again. Milliseconds. */
+  /** Delay before a lookup or an attempt that threw is repeated: usually the database is unreachable. Milliseconds. */
   readonly retryMs: number;
   /** Finds the channel queues whose head waits for an attempt; null: of all channels. */
   find(channelIds: readonly string[] | null): Promise<readonly WaitingChannelQueue[]>;
@@ -25,7 +25,7 @@ interface ChannelSchedulerOptions {
 
 /** The state of a queue after an attempt. */
 export interface Outcome {
-  /** The next delivery of the queue may follow at once. */
+  /** Whether the next delivery of the queue may follow at once. */
   readonly isNextDue: boolean;
   /** Time until the channel has another delivery to attempt; null: none is known. Milliseconds. */
   readonly wakeAfterMs: number | null;
@@ -36,7 +36,7 @@ interface Alarm {
   readonly timer: NodeJS.Timeout;
 }
 
-/** Node's timers take no more. Milliseconds. */
+/** The longest delay of a timer in Node. Milliseconds. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 export class ChannelScheduler {
@@ -44,13 +44,15 @@ export class ChannelScheduler {
   /** Waiting queues, in the order in which they are served. */
   readonly #waiting = new Map<string, OwnedChannelQueue>();
   readonly #running = new Map<string, Promise<void>>();
+  /** Number of workers of each installation. */
   readonly #ofInstallation = new AmountsByKey();
+  /** Number of workers of each account. */
   readonly #ofAccount = new AmountsByKey();
-  /** Queues that became ready again while a worker was busy with them. */
+  /** Queues that were added again while a worker was busy with them. */
   readonly #again = new Set<string>();
-  /** When each channel has a delivery that is due later, the earliest; null: all channels. An idle channel has none. */
+  /** The next planned lookup of each channel; null: of all channels. An idle channel has none. */
   readonly #alarms = new Map<string | null, Alarm>();
-  /** Channels to look up; null: all. */
+  /** Channels to look up next; null: all. */
   #wanted: Set<string> | null = new Set();
   #finding: Promise<void> | null = null;
   #stopping = false;
@@ -66,14 +68,14 @@ export class ChannelScheduler {
     this.#find();
   }
 
-  /** Adds a queue that has a new delivery: it needs no look-up. */
+  /** Adds a queue that has a delivery to attempt, without a lookup. */
   add(queue: OwnedChannelQueue): void {
     if (this.#running.has(formatQueueKey(queue))) this.#again.add(formatQueueKey(queue));
     else this.#waiting.set(formatQueueKey(queue), queue);
     this.#start();
   }
 
-  /** Looks up what waits in a channel, or in all of them, after a delay, unless it does so earlier. */
+  /** Looks up what waits in a channel, or in all of them, after a delay. Does nothing if an earlier lookup is planned. */
   wakeAfter(channelId: string | null, ms: number): void {
     const at = performance.now() + ms;
     const alarm = this.#alarms.get(channelId);
@@ -132,7 +134,7 @@ export class ChannelScheduler {
     }
   }
 
-  /** The queue whose account has the fewest workers; of those, the one that has waited longest. */
+  /** Returns the queue whose account has the fewest workers; of those, the one that has waited longest. */
   #findNext(): OwnedChannelQueue | null {
     const { concurrency, perInstallation } = this.#options;
     let next: OwnedChannelQueue | null = null;

@@ -1,4 +1,4 @@
-/** `host.session`: the transcript of the running handler's session only. */
+/** `host.session`: reads and extends the transcript of the session for which the handler runs. */
 import { randomUUIDv7 } from 'node:crypto';
 import type { Pool } from 'pg';
 import { inTransaction } from '../../db/postgres/pool.ts';
@@ -9,7 +9,7 @@ import type { PluginPort } from '../calls/plugin-port.ts';
 import { HostError, type HostHandlers, type HostScope, requireScopeSession, requireStorable } from './host-call.ts';
 import type { MessageChains } from './message-chains.ts';
 
-/** Messages read by default. */
+/** Default number of messages that `session.messages` returns. */
 const DEFAULT_MESSAGES = 100;
 
 type Calls = 'session.get' | 'session.messages' | 'session.post' | 'session.notice';
@@ -27,18 +27,18 @@ export const sessionCalls = (deps: SessionDeps): Pick<HostHandlers, Calls> => ({
   },
   'session.messages': (scope, { limit }) =>
     lastMessages(deps.pool, requireScopeSession(scope).id, limit ?? DEFAULT_MESSAGES),
-  'session.post': (scope, { text }) => post(deps, scope, text),
+  'session.post': (scope, { text }) => postMessage(deps, scope, text),
   'session.notice': (scope, { text }) =>
-    add(scope, requireScopeSession(scope), { role: 'notice', text: storable(text) }),
+    addMessage(scope, requireScopeSession(scope), { role: 'notice', text: requireText(text) }),
 });
 
-const storable = (text: string): string => requireStorable(text, 'the text of a message');
+const requireText = (text: string): string => requireStorable(text, 'the text of a message');
 
-/** Adds a message as if the agent had written it. The other plugins judge it, not its author. */
-async function post({ otherPlugins, messageChains }: SessionDeps, scope: HostScope, text: string) {
+/** Adds a message as if the agent had written it. All plugins with the hook judge it, except the one that posts it. */
+async function postMessage({ otherPlugins, messageChains }: SessionDeps, scope: HostScope, text: string) {
   const session = requireScopeSession(scope);
   messageChains.admit(scope, 'session.post');
-  const message = { id: randomUUIDv7(), text: storable(text), attachments: [] };
+  const message = { id: randomUUIDv7(), text: requireText(text), attachments: [] };
   const judged = await otherPlugins.runHook({
     hook: 'middleware.outboundMessage',
     accountId: session.accountId,
@@ -51,16 +51,16 @@ async function post({ otherPlugins, messageChains }: SessionDeps, scope: HostSco
   if (cancelled) throw new HostError(formatCancel(cancelled));
   const passed = judged.context.message as typeof message;
   const judgement = toJudgement('outboundMessage', judged);
-  return add(scope, session, { id: message.id, role: 'assistant', text: passed.text, judgement });
+  return addMessage(scope, session, { id: message.id, role: 'assistant', text: passed.text, judgement });
 }
 
-async function add(scope: HostScope, session: Session, message: NewMessage): Promise<{ id: string }> {
+async function addMessage(scope: HostScope, session: Session, message: NewMessage): Promise<{ id: string }> {
   const data = { installationId: scope.plugin.installationId, plugin: scope.plugin.slug };
   const [added] = await inTransaction(
     scope.writes,
     (tx) => appendMessages(tx, session.id, [{ ...message, data }]),
     scope.signal,
   );
-  if (!added) throw new HostError('the session is gone');
+  if (!added) throw new HostError('the session was deleted');
   return { id: added.id };
 }

@@ -1,8 +1,9 @@
 /** Runs hooks for a session. */
 import type { z } from 'zod';
 import type { Session } from '../../db/sessions/sessions.ts';
+import type { Trigger } from '../../db/sessions/turns.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import type { attachments, trigger } from '../../sdk/contract/payloads.ts';
+import type { attachments } from '../../sdk/contract/payloads.ts';
 import type { HookName } from '../../sdk/contract/protocol.ts';
 import { type ChainState, type Fields, formatCancel } from '../calls/chain.ts';
 import { runHook } from '../calls/hook-runner.ts';
@@ -17,14 +18,14 @@ export function runSessionHook(
   session: Session,
   hook: HookName,
   context: Fields,
-  by: z.infer<typeof trigger>,
+  trigger: Trigger,
   options: HookOptions = {},
 ): Promise<ChainState> {
-  return runHook(services, { ...options, hook, accountId: session.accountId, session, context, trigger: by });
+  return runHook(services, { ...options, hook, accountId: session.accountId, session, context, trigger });
 }
 
-/** The result of a hook whose context has one type. */
-type AnswerWith<Context extends Fields> = ChainState & { readonly context: Context };
+/** A hook's result with the type of its context. */
+type HookResult<Context extends Fields> = ChainState & { readonly context: Context };
 
 export interface MessageContext extends Fields {
   readonly message: { readonly text: string; readonly attachments: z.infer<typeof attachments> };
@@ -35,51 +36,53 @@ export const isMessageHook = (hook: HookName): hook is MessageHook =>
   hook === 'middleware.inboundMessage' || hook === 'middleware.outboundMessage';
 
 interface MessageOptions extends Pick<HookRequest, 'noticeId' | 'isRepeated'> {
-  /** Whether a file that the account does not have is refused, rather than left out. */
+  /** Whether to refuse a message with a file that the account does not have. Default: such files are left out. */
   readonly requiresFiles?: boolean;
 }
 
 /**
- * Runs a hook on a message. The session holds the message's files, those that a plugin adds before the next plugin gets them:
- * with the types that were detected, and without those that the account does not have.
+ * Runs a hook on a message, and makes the session hold the message's files, so that they exist as long as the session. A file that
+ * a plugin adds is held before the next plugin runs. Each file gets the type that was detected from its bytes. Files that the
+ * account does not have are left out.
  *
- * @throws Problem `bad_request` for a file that is required, `quota_exceeded` for a message with files
+ * @throws Problem `bad_request` for a missing file if `requiresFiles` is set, `quota_exceeded` for a message with files
  */
 export async function runMessageHook<Context extends MessageContext>(
   services: SessionServices,
   session: Session,
   hook: MessageHook,
   context: Context,
-  by: z.infer<typeof trigger>,
+  trigger: Trigger,
   { requiresFiles = false, ...options }: MessageOptions = {},
-): Promise<AnswerWith<Context>> {
+): Promise<HookResult<Context>> {
   const holdFiles = async (given: Context, missing: 'left out' | 'refused'): Promise<Context> => {
     const attachments = await holdAttachments(services, session, given.message.attachments, missing);
     return { ...given, message: { ...given.message, attachments } };
   };
-  const hold = (given: Fields): Promise<Context> => holdFiles(given as Context, 'left out');
+  const completeChange = (changed: Fields): Promise<Context> => holdFiles(changed as Context, 'left out');
   const held = await holdFiles(context, requiresFiles ? 'refused' : 'left out');
-  const answer = await runSessionHook(services, session, hook, held, by, { ...options, completeChange: hold });
-  // Again, because the session may have been cleared while the plugins ran.
-  return { ...answer, context: answer.cancelled ? (answer.context as Context) : await hold(answer.context) };
+  const result = await runSessionHook(services, session, hook, held, trigger, { ...options, completeChange });
+  if (result.cancelled) return { ...result, context: result.context as Context };
+  // Holds the files again, because the session may have been cleared while the plugins ran.
+  return { ...result, context: await completeChange(result.context) };
 }
 
-/** Runs a hook for a session, whose operation ends where a plugin cancels it. @throws Problem `cancelled` */
+/** Runs a hook for a session. @throws Problem `cancelled` if the hook cancels the operation */
 export async function runHookOrThrow<Context extends Fields>(
   services: SessionServices,
   session: Session,
   hook: HookName,
   context: Context,
-  by: z.infer<typeof trigger>,
+  trigger: Trigger,
   options?: HookOptions,
-): Promise<AnswerWith<Context>> {
-  const answer = await runSessionHook(services, session, hook, context, by, options);
-  return requireContinued({ ...answer, context: answer.context as Context });
+): Promise<HookResult<Context>> {
+  const result = await runSessionHook(services, session, hook, context, trigger, options);
+  return requireContinued({ ...result, context: result.context as Context });
 }
 
 /** @throws Problem `cancelled` */
-export function requireContinued<Answer extends ChainState>(answer: Answer): Answer {
-  const { cancelled } = answer;
+export function requireContinued<Result extends ChainState>(result: Result): Result {
+  const { cancelled } = result;
   if (cancelled) throw new Problem('cancelled', formatCancel(cancelled));
-  return answer;
+  return result;
 }

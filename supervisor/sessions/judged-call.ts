@@ -1,4 +1,4 @@
-/** Makes the tool calls of agents: `middleware.toolCall` judges each before, and `middleware.toolResult` its result. */
+/** Runs an agent's tool call between two hooks: `middleware.toolCall` judges the call, and `middleware.toolResult` its result. */
 import type { Session } from '../../db/sessions/sessions.ts';
 import type { Judgement } from '../../db/sessions/turns.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
@@ -14,7 +14,7 @@ export interface ToolCall {
   /** The full name. */
   readonly name: string;
   readonly arguments: unknown;
-  /** Aborts the call, with the reason that the plugin gets. */
+  /** Aborts the call. The plugin gets the signal's reason. */
   readonly signal?: AbortSignal | undefined;
   /** Id of the notice about a cancelled call, so that a repeated call writes it once. */
   readonly noticeId?: string | undefined;
@@ -25,16 +25,19 @@ export interface JudgedResult {
   readonly result: ToolResult;
   /** The problem that the result describes. Undefined if there is no problem, or if plugins replaced its text. */
   readonly problem?: Problem | undefined;
-  /** The arguments that the plugins passed on. Null: they cancelled the call. */
+  /** The arguments that the plugins passed on. Null: the call was cancelled. */
   readonly arguments: unknown;
-  /** False: a required plugin did not run, so the tool did not. The same call may pass later. */
+  /** False: the call was cancelled because a plugin's hook failed or could not run. The same call may pass later. */
   readonly isFinal: boolean;
-  /** What the plugins made of the result, or of a call that they stopped. */
+  /** The judgement of the result or, if the tool did not run, of the call. */
   readonly judgement: Judgement;
 }
 
-/** A result that plugins withhold is replaced by the host's words. A model needs those, so no prompt leaves them out as cancelled. */
-function judgeReplaced(hook: string, answer: ChainState): Judgement {
+/**
+ * Returns the judgement to store with a result. A cancel counts as a change: the host's text replaces the result, and a prompt must
+ * contain it, because a model expects a result for each call. Prompts leave out cancelled messages.
+ */
+function toResultJudgement(hook: string, answer: ChainState): Judgement {
   const judgement = toJudgement(hook, answer);
   return answer.cancelled ? { ...judgement, outcome: 'changed' } : judgement;
 }
@@ -42,8 +45,8 @@ function judgeReplaced(hook: string, answer: ChainState): Judgement {
 /**
  * Runs a tool between its two hooks.
  *
- * @param run calls the tool with the arguments that passed. A problem that it returns has text of the plugin's process, and is
- *   judged as a result. One that it throws is the host's own text, and is not judged
+ * @param run calls the tool with the arguments that passed. A problem that it returns contains text from the plugin's process and
+ *   is judged like a result. A problem that it throws contains only the host's text and is not judged
  */
 export async function callBetweenHooks(
   services: SessionServices,
@@ -63,15 +66,15 @@ export async function callBetweenHooks(
   const result = ran instanceof Problem ? failedTool(describeProblem(ran.message, ran.errors)) : ran;
   const judged = await judgeResult(services, session, { ...call, ...passed }, result, durationMs).catch(
     (error: unknown) => {
-      throw describeUnjudged(call.name, error);
+      throw createUnjudgedProblem(call.name, error);
     },
   );
   const isUnchanged = judged.judgement.outcome === 'unchanged';
   return { ...judged, problem: isUnchanged ? problem : undefined, arguments: passed.arguments, isFinal: true };
 }
 
-/** The tool has run, so the failure must not look like one after which the same call may be made again. */
-function describeUnjudged(name: string, cause: unknown): Problem {
+/** Turns `unavailable` and internal errors into `outcome_unknown`. Clients repeat a call after `unavailable`, but the tool has run. */
+function createUnjudgedProblem(name: string, cause: unknown): Problem {
   if (cause instanceof Problem && cause.code !== 'unavailable') return cause;
   const detail = `${name} ran, but plugins could not judge its result. Check what it did before you call it again.`;
   return new Problem('outcome_unknown', detail, { cause });
@@ -87,7 +90,7 @@ export async function judgeCall(
   const context = { call: { id, name, arguments: args } };
   const answer = await runSessionHook(services, session, 'middleware.toolCall', context, 'agent', { noticeId });
   const { cancelled } = answer;
-  const judgement = judgeReplaced('toolCall', answer);
+  const judgement = toResultJudgement('toolCall', answer);
   if (!cancelled) return { arguments: (answer.context as typeof context).call.arguments, judgement };
   const isFinal = cancelled.cause === 'plugin';
   const describe = (reason: string): string => formatCancel({ ...cancelled, reason });
@@ -96,7 +99,10 @@ export async function judgeCall(
   return { ...judged, result: isFinal ? result : { ...result, isFinal }, arguments: null, isFinal };
 }
 
-/** The result that the agent may read. The tool has run, so a required plugin that did not judge it withholds it for good. */
+/**
+ * Runs the hook on a result, and returns what the agent may read. If a required plugin fails to judge the result, it is withheld for
+ * good, because the tool has already run.
+ */
 export async function judgeResult(
   services: SessionServices,
   session: Session,
@@ -106,7 +112,7 @@ export async function judgeResult(
 ): Promise<Pick<JudgedResult, 'result' | 'judgement'>> {
   const answer = await runResultHook(services, session, call, result, durationMs);
   const { cancelled } = answer;
-  const judgement = judgeReplaced('toolResult', answer);
+  const judgement = toResultJudgement('toolResult', answer);
   if (!cancelled) return { result: answer.result, judgement };
   const describe = (reason: string): string =>
     cancelled.cause === 'plugin'
@@ -126,7 +132,10 @@ const withReason = ({ result, isUnchanged }: ExplainedCancel, judgement: Judgeme
   judgement: isUnchanged ? judgement : { ...judgement, reason: null },
 });
 
-/** The result of a cancelled call. A reason may repeat what the next plugins would have withheld, so they judge it. */
+/**
+ * Returns the result that explains a cancel to the agent. The other plugins judge it, because the first plugin's reason may
+ * repeat text that they would withhold.
+ */
 async function explainCancel(
   services: SessionServices,
   session: Session,
@@ -136,16 +145,16 @@ async function explainCancel(
   durationMs: number,
 ): Promise<ExplainedCancel> {
   const explained = failedTool(describe(reason));
-  // The reason of a failure has the host's words only.
+  // The reason of a failure contains only the host's text.
   if (cause === 'failure') return { result: explained, isUnchanged: true };
-  // A notice of its own, besides the one of the cancel.
+  // Another id, because the first cancel has written its notice under `noticeId`.
   const judged = { ...call, noticeId: call.noticeId && `${call.noticeId}:reason` };
   const answer = await runResultHook(services, session, judged, explained, durationMs, by.installationId);
   const result = answer.cancelled ? failedTool(describe('another plugin withheld its reason')) : answer.result;
   return { result, isUnchanged: result === explained };
 }
 
-/** Runs `middleware.toolResult`. @returns with the result after the plugins' changes */
+/** Runs `middleware.toolResult`. The returned `result` has the plugins' changes. */
 async function runResultHook(
   services: SessionServices,
   session: Session,

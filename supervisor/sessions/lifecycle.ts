@@ -58,7 +58,7 @@ export async function startSession(
   return { isNew: opened.isNew, session: opened.isNew ? session : await applyFields(services, session, fields) };
 }
 
-/** A runtime that finds its session again may bring other tools, and may ask for more strictness. */
+/** Applies the tools and `strict` of a request to a session that exists. `strict` can be set, but not cleared. */
 async function applyFields(
   services: SessionServices,
   session: Session,
@@ -69,7 +69,7 @@ async function applyFields(
   return changeSession(services, session, { hostTools, tools, becomesStrict });
 }
 
-/** A list that is left out stays unchanged. */
+/** An omitted list stays unchanged. */
 interface SessionChanges extends Pick<NewSession, 'hostTools' | 'tools'> {
   readonly becomesStrict?: boolean;
 }
@@ -84,7 +84,8 @@ export async function changeSession(
     const hasOtherHostTools = hostTools !== undefined && (await setHostTools(tx, id, hostTools));
     const hasOtherTools = tools !== undefined && (await setRuntimeTools(tx, id, tools));
     if (hasOtherHostTools || hasOtherTools) {
-      // The change is kept for a day: without this check, other tools again and again would exceed the quota.
+      // Each change writes a row that is kept for a day. Without this check, a client that keeps changing the tools would exceed
+      // the quota.
       await requireRoom(tx, accountId, 'transcripts', 0);
       await recordChanges(tx, [id], 'tools');
     }
@@ -102,7 +103,7 @@ function requireSameAgent(session: Session, { agentId, channelId }: NewSession):
   );
 }
 
-/** @throws Problem `cancelled` when a plugin cancels it, and `quota_exceeded` */
+/** @throws Problem `cancelled`, `quota_exceeded`, `not_found` */
 export async function clearTranscript(
   services: SessionServices,
   session: Session,
@@ -118,8 +119,8 @@ export async function clearTranscript(
     await releaseMediaOfSession(tx, session.id);
     if (removedLast === null) return null;
     const removed = removedBefore + removedLast;
-    // A clear writes a change that is kept for a day. Without this check, clearing an empty session again and again would
-    // exceed the quota.
+    // A clear writes a row that is kept for a day. Without this check, a client that keeps clearing an empty session would exceed
+    // the quota.
     if (removed === 0 && (await readRoom(tx, session.accountId, 'transcripts')) < roomBefore)
       await requireRoom(tx, session.accountId, 'transcripts', 0);
     const data = { sessionId: session.id, agentId: session.agentId, messageCount: removed };
@@ -131,9 +132,10 @@ export async function clearTranscript(
   return services.sessions.get(session.accountId, session.id);
 }
 
+/** @throws Problem `not_found` */
 export async function removeSession(services: SessionServices, session: Session): Promise<void> {
   await emptySessions(services.pool, { ...session, sessionIds: [session.id] });
-  const gone = await inTransaction(services.pool, async (tx) => {
+  const isDeleted = await inTransaction(services.pool, async (tx) => {
     if (!(await deleteSession(tx, session.id))) return false;
     await recordSessionEvent(tx, services.queues, session.accountId, 'sessionDeleted', {
       sessionId: session.id,
@@ -142,5 +144,5 @@ export async function removeSession(services: SessionServices, session: Session)
     return true;
   });
   services.sessions.drop(session.id);
-  if (!gone) throw new Problem('not_found', 'You have no session with this id.');
+  if (!isDeleted) throw new Problem('not_found', 'You have no session with this id.');
 }

@@ -27,15 +27,15 @@ export const listProviders = (plugins: readonly InstalledPlugin[]) =>
     })),
   );
 
-/** The account that calls, in a session perhaps. */
+/** A session, or an account outside of a session. */
 type ProviderCaller = Session | { readonly accountId: string };
 
-/** The answer without the tool calls, for which a session's request does not ask. */
+/** Removes the tool calls from an answer: the request of a session has no `tools`. */
 export const toSessionAnswer = ({ toolCalls: _none, ...answer }: ProviderAnswer): Completion => answer;
 
 /**
- * Calls a model, yields the pieces of its answer as they come, and returns the whole. The next piece is taken when the caller asks
- * for it. Ending the generator aborts the call.
+ * Calls a model, yields the pieces of its answer as they arrive, and returns the whole answer. A slow reader slows the plugin down,
+ * and ending the generator aborts the call.
  *
  * @throws Problem as `askProvider`
  */
@@ -50,7 +50,7 @@ export async function* streamProvider(
   const writer = writable.getWriter();
   const ended = new AbortController();
   const end = (): Promise<void> => writer.close().catch(() => undefined);
-  // A write fails when the reader has left, which aborts the call.
+  // A write fails after the reader has left. `finally` then aborts the call.
   const read: DeltaReader = (delta) => writer.write(delta).catch(() => undefined);
   const asked = askProvider(services, caller, wanted, request, AbortSignal.any([signal, ended.signal]), read);
   asked.then(end, end);
@@ -67,7 +67,7 @@ export async function* streamProvider(
  * Calls a model.
  *
  * @param caller the session, or the account alone
- * @param onDelta receives the pieces of the answer. Default: only the whole answer is wanted
+ * @param onDelta receives the pieces of the answer. Default: pieces are ignored
  * @throws Problem `not_found`, `invalid_arguments`, `plugin_failed`, `plugin_timeout`, `unavailable`, `cancelled`
  */
 export async function askProvider(
@@ -83,7 +83,7 @@ export async function askProvider(
   const plugin = plugins.find(({ slug }) => wanted.startsWith(`${slug}__`));
   const name = wanted.slice((plugin?.slug.length ?? 0) + 2);
   if (!plugin || !Object.hasOwn(plugin.registrations.providers, name))
-    throw new Problem('not_found', 'No provider has this name.');
+    throw new Problem('not_found', 'You have no model provider with this name. List the providers for their names.');
   const { models } = plugin.registrations.providers[name] ?? { models: [] };
   const fields = { request: { ...request, model: chooseModel(wanted, models, request.model) } };
   const result = await callSurface(services, { kind: 'providers', name, plugin, session, signal, onDelta, fields });
@@ -91,20 +91,12 @@ export async function askProvider(
   return result.answer as ProviderAnswer;
 }
 
-/**
- * Chooses the requested model, by default the first one.
- *
- * @throws Problem `invalid_arguments` when the provider does not have the model
- */
+/** Returns the id of the requested model. Default: the first one. @throws Problem `invalid_arguments` */
 function chooseModel(provider: string, models: readonly { readonly id: string }[], wanted: string | undefined): string {
   const found = wanted === undefined ? models[0] : models.find(({ id }) => id === wanted);
   if (found) return found.id;
   const names = models.slice(0, MODELS_NAMED).map(({ id }) => id);
-  throw new Problem(
-    'invalid_arguments',
-    `${provider} has no model with this name; it has ${names.join(', ') || 'none'}.`,
-    {
-      errors: [{ field: 'request.model', message: 'is not a model of this provider' }],
-    },
-  );
+  throw new Problem('invalid_arguments', `${provider} has no model with this name; it has ${names.join(', ')}.`, {
+    errors: [{ field: 'request.model', message: 'is not a model of this provider' }],
+  });
 }

@@ -1,4 +1,4 @@
-/** Replies of agents to a channel's conversation: stored in the transcript and the outbox before they are sent. */
+/** Stores an agent's reply to a channel's conversation in the transcript and in the outbox, from which it is sent. */
 
 import { randomUUIDv7 } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
@@ -26,22 +26,32 @@ interface NewReply {
 }
 type IdentifiedReply = NewReply & { readonly id: string };
 
-/** Sends a reply once. Resolves with its id. @throws Problem `no_channel`, `cancelled`, `id_reused`, `not_found`, `bad_request` */
+/**
+ * Sends a reply. A repeated call with the same id does not send it again.
+ *
+ * @returns the id of the reply
+ * @throws Problem `no_channel`, `cancelled`, `id_reused`, `not_found`, `bad_request`, `quota_exceeded`
+ */
 export async function sendReply(services: SessionServices, session: Session, reply: NewReply): Promise<string> {
   const address = await findReplyAddress(services.pool, session.id);
   if (!address) throw new Problem('no_channel', 'This session is not a conversation of a connected channel.');
   const identified = { ...reply, id: reply.id ?? randomUUIDv7() };
-  if (!(await isSent(services.pool, session.id, identified))) await send(services, session, address, identified);
+  if (!(await isStored(services.pool, session.id, identified)))
+    await storeReply(services, session, address, identified);
   return identified.id;
 }
 
-/** @throws Problem `id_reused` if the id of a reply belongs to another message */
-async function isSent(db: Queryable, sessionId: string, { id, text, attachments }: IdentifiedReply): Promise<boolean> {
+/** Whether the transcript has the reply. @throws Problem `id_reused` if its id belongs to another message */
+async function isStored(
+  db: Queryable,
+  sessionId: string,
+  { id, text, attachments }: IdentifiedReply,
+): Promise<boolean> {
   const known = await findMessage(db, sessionId, id);
   if (!known) return false;
   const { role, data, judgement } = known;
   const isReply = role === 'assistant' && judgement !== null && typeof data?.channelId === 'string';
-  // How a reply was before plugins changed it is not stored, nor which types its files were said to have.
+  // A reply that plugins changed cannot be compared, because only the changed one is stored. File types are the detected ones.
   const isSame =
     judgement?.outcome === 'changed' ||
     isDeepStrictEqual([known.text, withoutTypes(data?.attachments)], [text, withoutTypes(attachments)]);
@@ -55,7 +65,7 @@ const withoutTypes = (attached: unknown) =>
   );
 
 /** Runs the hook `outboundMessage`, then writes transcript and outbox in one transaction. */
-async function send(
+async function storeReply(
   services: SessionServices,
   session: Session,
   address: ReplyAddress,
@@ -71,7 +81,7 @@ async function send(
   await inTransaction(services.pool, async (tx) => {
     if (!(await lockSession(tx, session.id))) throw new Problem('not_found', 'You have no session with this id.');
     // The second of two concurrent calls with the same id finds the first one's rows.
-    if (await isSent(tx, session.id, reply)) return;
+    if (await isStored(tx, session.id, reply)) return;
     const data = { channelId: address.channelId, attachments: message.attachments };
     const judgement = toJudgement('outboundMessage', answer);
     await appendMessages(tx, session.id, [{ id, role: 'assistant', text: message.text, data, judgement }]);

@@ -1,4 +1,4 @@
-/** The SSH hosts that accounts added: where they may lead, and how often they are called. */
+/** The SSH hosts that accounts added. Checks where their connections go, and limits how many an account opens. */
 import type { Pool } from 'pg';
 import { listSshHosts, readSshLogin, type SshHostRow, type SshLogin } from '../../../db/accounts/ssh-hosts.ts';
 import type { SecretKeys } from '../../../db/files/secrets.ts';
@@ -9,21 +9,21 @@ import { isPublicAddress } from '../http/addresses.ts';
 import { type Resolution, resolveHost } from '../http/resolution.ts';
 import type { PrivateKeyText } from './private-key.ts';
 
-/** New connections of an account to its own hosts. Otherwise it could look for open ports or guess passwords elsewhere. */
+/** New connections of an account to its own hosts. Without a limit, it could scan the ports of other machines or guess passwords. */
 const CONNECTS_PER_MINUTE = 30;
-/** Heap of the thread that opens private keys. */
+/** Heap of the thread that decrypts private keys. */
 const THREAD_HEAP_MB = 64;
 
 export interface SshHost extends Pick<SshHostRow, 'id' | 'name' | 'port' | 'user' | 'hostKeys' | 'revision'> {
-  /** Who changes the host. */
-  readonly keeper: 'account' | 'operator';
-  /** Checks where the connection may go, and opens the login. @throws HostError */
+  /** Who can change the host. */
+  readonly managedBy: 'account' | 'operator';
+  /** Resolves and checks the address, and decrypts the login. @throws HostError */
   prepare(signal: AbortSignal): Promise<SshLogin & { readonly address: string }>;
 }
 
 export class AccountHosts {
   readonly keys: SecretKeys;
-  /** A key says itself how many rounds its decryption takes, up to years. */
+  /** Decrypts keys with a time limit: a key file contains its number of decryption rounds, which may take years. */
   readonly privateKeys = new BoundedWorker<PrivateKeyText, string | null>(
     new URL('./private-key-worker.ts', import.meta.url),
     { name: 'openPrivateKey', heapMegabytes: THREAD_HEAP_MB },
@@ -45,20 +45,20 @@ export class AccountHosts {
   describe(accountId: string, row: SshHostRow): SshHost {
     const { id, name, port, user, hostKeys, revision } = row;
     const prepare = (signal: AbortSignal) => this.#prepare(accountId, row, signal);
-    return { id, name, port, user, hostKeys, revision, keeper: 'account', prepare };
+    return { id, name, port, user, hostKeys, revision, managedBy: 'account', prepare };
   }
 
-  /** Whether an address that is no name can be refused before any connection: it is not public, and not allowed. */
+  /** Whether an IP address, or localhost, is neither public nor allowed by the operator. */
   isRefused(address: string, port: number): boolean {
-    return isPublicAddress(address) ? false : !this.#resolution.allowPrivate.has(`${address}:${port}`);
+    return !isPublicAddress(address) && !this.#resolution.allowPrivate.has(`${address}:${port}`);
   }
 
-  /** Looks the address up for each connection, which then goes to the checked address and nowhere else. */
+  /** Resolves the host for each connection and returns the checked address, because a second lookup may return another one. */
   async #prepare(accountId: string, { id, address: host, port }: SshHostRow, signal: AbortSignal) {
     const bucket = this.#connects.get(accountId);
     if (!bucket.consume())
       throw new HostError(
-        `the account made ${CONNECTS_PER_MINUTE} SSH connections within a minute; try again in ${bucket.secondsUntil(1)} s`,
+        `rate limit exceeded: ${CONNECTS_PER_MINUTE} SSH connections per minute and account; retry after ${bucket.secondsUntil(1)} s`,
       );
     const [address] = await resolveHost({ host, port: String(port) }, this.#resolution, signal);
     const login = await readSshLogin(this.#pool, this.keys, { accountId, hostId: id });

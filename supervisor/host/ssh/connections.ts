@@ -254,11 +254,11 @@ const hashHostKey = (key: Buffer): string =>
   `SHA256:${createHash('sha256').update(key).digest('base64').replace(/=+$/, '')}`;
 
 /** Null: the key is a pinned one. */
-function findKeyRefusal({ name, hostKeys, keeper }: SshHost, shown: string): string | null {
+function findKeyRefusal({ name, hostKeys, managedBy }: SshHost, shown: string): string | null {
   if (hostKeys.includes(shown)) return null;
   if (hostKeys.length === 0)
     return `${name} has no pinned host key, so nothing was sent; it shows ${shown}: compare it with the host's own, then pin it`;
-  return keeper === 'operator'
+  return managedBy === 'operator'
     ? `${name} shows another host key than the pinned one, so nothing was sent; the operator must look at it`
     : `${name} shows another host key than the pinned one, so nothing was sent; it shows ${shown}: pin it only if the host's owner says that it changed`;
 }

@@ -8,7 +8,7 @@ import { type HookName, hooks } from '../../../sdk/contract/protocol.ts';
 import type { ChainState, Fields } from '../../calls/chain.ts';
 import { HostError } from '../host-call.ts';
 import type { SshHost } from './account-hosts.ts';
-import { commandLine } from './command-line.ts';
+import { formatCommandLine } from './command-line.ts';
 import type { ConnectionOwner, SshConnections } from './connections.ts';
 import type { SshHosts } from './hosts.ts';
 import { type RemoteEnd, type RemoteRun, runRemote } from './remote-command.ts';
@@ -60,7 +60,7 @@ export async function runSshCommand(access: SshAccess, request: SshCommand): Pro
     traces.sshCommandInput = typed.trace;
     ({ data } = read(inputContext, typed.context));
   }
-  const line = commandLine({ ...checked, inputBytes: Buffer.byteLength(data) });
+  const line = formatCommandLine({ ...checked, inputBytes: Buffer.byteLength(data) });
   const started = performance.now();
   const end = await runOn(access, request, target, { line, input: data, timeoutMs, signal: request.signal });
   const durationMs = Math.round(performance.now() - started);

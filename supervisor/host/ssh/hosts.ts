@@ -87,7 +87,7 @@ export function openSshHosts(pool: Pool, targets: readonly SshTarget[], ofAccoun
       .map(({ address, privateKey, accounts: _, ...host }) => ({
         ...host,
         revision: '',
-        keeper: 'operator',
+        managedBy: 'operator',
         prepare: async () => ({ address, privateKey }),
       }));
   };

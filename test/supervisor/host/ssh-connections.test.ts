@@ -12,7 +12,7 @@ const host: SshHost = {
   user: 'u',
   hostKeys: ['SHA256:x'],
   revision: '',
-  keeper: 'account',
+  managedBy: 'account',
   prepare: async (signal) => {
     await once(signal, 'abort');
     throw new Error('the call ended');
