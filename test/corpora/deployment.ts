@@ -1,11 +1,11 @@
 /** The target of the foreign lists: a whole service, with a plugin that returns its input. */
 import { Account, type Answer, type RequestOptions } from '../../conform/account.ts';
 import { fileList, packageOf } from '../../conform/packages.ts';
-import type { ServiceFixture } from '../deploy/service-fixture.ts';
+import type { CalledService } from '../deploy/service-fixture.ts';
 import { eventually } from '../runner/eventually.ts';
 
 export interface Deployment {
-  readonly service: ServiceFixture;
+  readonly service: CalledService;
   readonly ann: Account;
   readonly pluginId: string;
   readonly installationId: string;
@@ -26,7 +26,7 @@ const CODE = `
 `;
 const SETTINGS = 'settings:\n  note:\n    label: Note\n    required: false';
 
-export async function prepareDeployment(service: ServiceFixture): Promise<Deployment> {
+export async function prepareDeployment(service: CalledService): Promise<Deployment> {
   const sessions = `http://localhost:${service.env.SUPERVISOR_PORT}`;
   const ann = new Account({ rest: `${service.url}/api`, sessions, webhooks: null }, service.token);
   const pluginId = (await ann.need(ann.post('/plugins', { slug: SLUG, displayName: 'Corpus' }), 201)).id;

@@ -7,7 +7,7 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { json as readJson } from 'node:stream/consumers';
 import naughty from 'big-list-of-naughty-strings' with { type: 'json' };
 import t from 'tap';
-import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
+import { startApiAndSupervisor } from '../deploy/service-fixture.ts';
 import { amount } from '../runner/soak.ts';
 import { checkKinds, checkTable, type TableRow } from './agreement-page.ts';
 import { prepareDeployment } from './deployment.ts';
@@ -25,7 +25,7 @@ const LARGE_REQUESTS = amount({ quick: 3, soak: 30 });
 /** One JSON text of this many is sent. */
 const JSON_STEP = process.env.WRITE_PAGES === '1' ? 1 : amount({ quick: 10, soak: 1 });
 const LIMITS = { READS_PER_MINUTE: '100000', WRITES_PER_MINUTE: '100000' };
-const deployment = await prepareDeployment(await startServiceOnTestDatabase(t, LIMITS));
+const deployment = await prepareDeployment(await startApiAndSupervisor(t, LIMITS));
 
 t.test('JSON test suite: a text is JSON for all of seven addresses, or for none', async (t) => {
   const endpoints = listEndpoints(deployment);

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { parseEnv } from 'node:util';
+import { findOrCreateAccount, setOperator } from '../../db/accounts/accounts.ts';
 import { openIssuer } from '../../service/identity/tokens.ts';
 import { forkProcess } from '../fixtures/forked-process.ts';
 import { freePort } from '../fixtures/free-port.ts';
@@ -16,6 +17,7 @@ import { processTree, type Seen, stillRunning } from './process-tree.ts';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const MAIN = fileURLToPath(new URL('../../deploy/local.ts', import.meta.url));
 const API = fileURLToPath(new URL('../../api/main.ts', import.meta.url));
+const SUPERVISOR = fileURLToPath(new URL('../../supervisor/main.ts', import.meta.url));
 /** Settings of a developer's shell that would lead a service astray. */
 const FOREIGN = ['DATABASE_URL', 'TOKEN', 'BULKHEAD_TEST_DATABASE_URL', 'SANDBOX', 'PUBLIC_URL'];
 
@@ -46,7 +48,8 @@ export interface StartedService {
   kill(signal: NodeJS.Signals): void;
   readonly exited: Promise<Exit>;
 }
-export interface ServiceFixture extends StartedService {
+/** A service that answers calls. */
+export interface CalledService {
   /** Everything it was started with that is not the machine's own. */
   readonly env: Environment & Ports & { DATA_DIR: string };
   readonly url: string;
@@ -55,9 +58,12 @@ export interface ServiceFixture extends StartedService {
   /** Calls the REST interface, or with a full address anything else, as the operator `local`. */
   call(method: string, path: string, body?: unknown, token?: string): Promise<Answer>;
   /** Returns the same service, called by another account. */
-  asUser(name: string): Promise<ServiceFixture>;
+  asUser(name: string): Promise<CalledService>;
   /** Calls the session API. */
   session(method: string, path: string, body?: unknown, token?: string): Promise<Answer>;
+}
+export interface ServiceFixture extends StartedService, CalledService {
+  asUser(name: string): Promise<ServiceFixture>;
 }
 export interface Answer {
   readonly status: number;
@@ -102,10 +108,15 @@ export async function startServiceFixture(
   return withToken(started, full, token);
 }
 
-function withToken(started: StartedService, env: Environment & Ports & { DATA_DIR: string }, token: string) {
+type Called<Started> = Started &
+  Omit<CalledService, 'asUser'> & {
+    asUser(name: string): Promise<Called<Started>>;
+  };
+
+function withToken<Started>(started: Started, env: CalledService['env'], token: string): Called<Started> {
   const url = `http://localhost:${env.PORT}`;
   const sessionUrl = `http://localhost:${env.SUPERVISOR_PORT}`;
-  const service: ServiceFixture = {
+  return {
     ...started,
     env,
     url,
@@ -114,7 +125,6 @@ function withToken(started: StartedService, env: Environment & Ports & { DATA_DI
     call: (method, path, body, as = token) => request(method, new URL(path, url).href, as, body),
     session: (method, path, body, as = token) => request(method, `${sessionUrl}${path}`, as, body),
   };
-  return service;
 }
 
 /** Starts it on a database of the tests' PostgreSQL: for tests that are not about the embedded one. */
@@ -126,6 +136,17 @@ export async function startServiceOnTestDatabase(
   const { url } = await testDatabase(t);
   const DATA_DIR = join(await temporaryFolder(t), 'data');
   return startServiceFixture(t, { DATA_DIR, DATABASE_URL: url, ...env }, main);
+}
+
+/** Starts API and supervisor without `npm start`, for tests that only call them. They are stopped with the test. */
+export async function startApiAndSupervisor(t: Teardown, env: Environment = {}): Promise<CalledService> {
+  const { url: DATABASE_URL, pool } = await testDatabase(t);
+  const DATA_DIR = await temporaryFolder(t);
+  const full = { LOG_LEVEL: 'error', ...(await freePorts()), DATA_DIR, DATABASE_URL, ...env };
+  // As `npm start` does.
+  await setOperator(pool, (await findOrCreateAccount(pool, 'local')).id, true);
+  for (const main of [SUPERVISOR, API]) await forkProcess(t, main, full, 'SIGTERM');
+  return withToken({}, full, await (await openIssuer(DATA_DIR)).issue('local'));
 }
 
 /** The API alone, on ports of its own. */

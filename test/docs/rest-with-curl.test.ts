@@ -5,7 +5,7 @@ import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
-import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
+import { startApiAndSupervisor } from '../deploy/service-fixture.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 
 const run = promisify(execFile);
@@ -17,7 +17,7 @@ const hasPrograms = await Promise.all([run('curl', ['--version']), run('zip', ['
 );
 
 t.test('the commands of the page', { skip: hasPrograms ? false : 'no curl or no zip' }, async (t) => {
-  const service = await startServiceOnTestDatabase(t);
+  const service = await startApiAndSupervisor(t);
   const env = {
     PATH: `${dirname(process.execPath)}:${process.env.PATH ?? ''}`,
     API: `${service.url}/api`,
