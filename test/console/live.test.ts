@@ -1,10 +1,10 @@
 /** The first load and a long log are light; what happens elsewhere appears; untrusted texts do nothing. */
-import type { Page } from 'playwright-core';
+import type { Page, Request } from 'playwright-core';
 import t from 'tap';
 import { type ServiceFixture, startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { eventually } from '../runner/eventually.ts';
 import { amount } from '../runner/soak.ts';
-import { openConsole, shareBrowser } from './browser.ts';
+import { openConsole, openTab, shareBrowser } from './browser.ts';
 import { go, pressInDialog, tab } from './console-fixture.ts';
 import { failInstallation, installationThat, publish, publishFrontDesk, TRICKS } from './front-desk.ts';
 import { inspect } from './pictures.ts';
@@ -27,31 +27,34 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
   const desk = await install(service, 'front-desk', { key: 'k3y' });
   const browser = await shareBrowser(t);
 
+  const first = await openConsole(browser, 'about:blank');
+
   await t.test('the catalog comes with little JavaScript, the editor with none of it', async (t) => {
-    const { context, page } = await openConsole(browser, 'about:blank');
+    const { page } = first;
     const scripts = new Map<string, Promise<number>>();
-    page.on('requestfinished', (request) => {
+    const countScript = (request: Request) => {
       if (new URL(request.url()).pathname.endsWith('.js'))
         scripts.set(
           request.url(),
           request.sizes().then(({ responseBodySize }) => responseBodySize),
         );
-    });
+    };
+    page.on('requestfinished', countScript);
     await page.goto(`${service.url}/#token=${service.token}`);
     await page.getByRole('link', { name: 'Front desk' }).waitFor();
+    page.off('requestfinished', countScript);
     const bytes = (await Promise.all(scripts.values())).reduce((sum, one) => sum + one, 0);
     t.comment(`${bytes} bytes of JavaScript in ${scripts.size} files`);
     t.ok(bytes > 0 && bytes < FIRST_LOAD_MAX_BYTES, `${bytes} bytes`);
     t.notOk([...scripts.keys()].some((url) => /editor|worker/.test(url)));
-    await context.close();
   });
 
   await t.test('a long log scrolls as a short one does', async (t) => {
-    const { context, page, complaints } = await openConsole(browser, 'about:blank');
+    const { page, complaints } = first;
     await page.route(/\/api\/plugin-logs\?/, (route) =>
       route.fulfill({ json: { items: lines(desk), nextCursor: null } }),
     );
-    await page.goto(`${service.url}/installations/${desk}?tab=logs#token=${service.token}`);
+    await page.goto(`${service.url}/installations/${desk}?tab=logs`);
     await page.getByText(`${LINES} lines`).waitFor();
     await page.getByText(`line ${LINES} `).waitFor();
     t.ok((await rows(page)) < ROWS_MAX, 'few of them are in the page');
@@ -66,13 +69,10 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     await page.getByLabel('Contains').fill(`line ${FOUND_LINE} `);
     await page.getByText('1 line ·').waitFor();
     t.same(complaints, []);
-    await context.close();
+    await page.close();
   });
 
-  const { page, complaints } = await openConsole(
-    browser,
-    `${service.url}/installations/${desk}#token=${service.token}`,
-  );
+  const { page, complaints } = await openTab(first.context, `${service.url}/installations/${desk}`);
 
   await t.test('a crash: the process is seen to end and to come back', async (t) => {
     await say(service, 'wake up');

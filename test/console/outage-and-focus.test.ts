@@ -3,13 +3,20 @@ import type { Page } from 'playwright-core';
 import t from 'tap';
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { eventually } from '../runner/eventually.ts';
-import { answerInstead, openConsole, shareBrowser } from './browser.ts';
+import { answerInstead, type OpenConsole, openConsole, shareBrowser } from './browser.ts';
 import { go, press, pressInDialog, tab } from './console-fixture.ts';
 import { publishFrontDesk } from './front-desk.ts';
 
 const service = await startServiceOnTestDatabase(t);
 const browser = await shareBrowser(t);
 const signInLink = `${service.url}/#token=${service.token}`;
+
+let operating: Promise<OpenConsole> | undefined;
+/** The page of the tests that leave their context as it was. */
+function openOperating(): Promise<OpenConsole> {
+  operating ??= openConsole(browser, signInLink);
+  return operating;
+}
 
 t.test('a page whose code cannot be fetched says so, and loads when the service is back', async (t) => {
   const { context, page } = await openConsole(browser, signInLink);
@@ -47,8 +54,8 @@ t.test('the focus moves on when the pressed button disappears', async (t) => {
   await service.call('PATCH', `/api/installations/${body.id}`, { required: false });
   await service.call('POST', `/api/installations/${body.id}/channels`, { name: 'Inbox' });
   await service.asUser('ben').then((ben) => ben.call('GET', '/api/me'));
-  const at = `${service.url}/installations/${body.id}`;
-  const { context, page, complaints } = await openConsole(browser, `${at}#token=${service.token}`);
+  const { page, complaints } = await openOperating();
+  await page.goto(`${service.url}/installations/${body.id}`);
 
   await focusAndPress(page, 'Pause');
   await page.getByRole('button', { name: 'Resume' }).waitFor();
@@ -86,14 +93,13 @@ t.test('the focus moves on when the pressed button disappears', async (t) => {
   await page.getByText('ben (suspended: By another operator)').waitFor();
   t.ok(await isFocusedOn(page, 'BUTTON Resume'), 'as when the button of an open dialog disappears with it');
   t.same(complaints, []);
-  await context.close();
 });
 
 t.test('a page about something that is gone says so, and asks no more', async (t) => {
   const plugin = await publishFrontDesk(service, 'host.storage', { slug: 'old-desk', displayName: 'Old desk' });
   const { body: desk } = await service.call('POST', '/api/installations', { slug: 'old-desk' });
   const { body: session } = await service.session('POST', '/sessions', { agentId: 'ann' });
-  const { context, page } = await openConsole(browser, signInLink);
+  const { context, page } = await openOperating();
   const list = await context.newPage();
   const ends: readonly [path: string, button: string, end: () => Promise<unknown>][] = [
     [`/installations/${desk.id}`, 'Uninstall', () => service.call('DELETE', `/api/installations/${desk.id}`)],
@@ -113,7 +119,7 @@ t.test('a page about something that is gone says so, and asks no more', async (t
     const asked = requests.filter((url) => url.includes(path.slice(path.lastIndexOf('/'))));
     t.same(asked, [], `${path}: no request while a page that follows something sends three`);
   }
-  await context.close();
+  await list.close();
   await service.call('DELETE', `/api/plugins/${plugin}/listing`);
 });
 
@@ -133,7 +139,7 @@ t.test('the page of a suspended account names the reason, until an operator resu
 });
 
 t.test('a double click sends one request, and a refusal is shown at its field', async (t) => {
-  const { context, page } = await openConsole(browser, signInLink);
+  const { page } = await openOperating();
   await go(page, 'My plugins');
   await page.getByLabel('Name').fill('Night desk');
   await page.getByLabel('Slug').fill('Not A Slug');
@@ -151,11 +157,10 @@ t.test('a double click sends one request, and a refusal is shown at its field', 
   t.ok(await isFocusedOn(page, 'INPUT '));
   t.equal(await page.locator('[aria-invalid=true]').inputValue(), 'Not A Slug');
   t.equal(await page.locator('.mantine-Notification-root').count(), 0);
-  await context.close();
 });
 
 t.test('a refusal is shown inside its dialog, in which one can try again', async (t) => {
-  const { page } = await openConsole(browser, signInLink);
+  const { page } = await openOperating();
   await go(page, 'Services');
   await press(page, 'Add an SSH host');
   const dialog = page.getByRole('dialog');
