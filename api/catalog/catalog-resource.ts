@@ -7,7 +7,7 @@ import { timestamp } from '../../service/http/schemas.ts';
 import { configurationFields, reachRow, showFields, showReach } from '../plugins/manifest-resource.ts';
 import { deprecationMessage, discovered, getTier } from '../plugins/plugin-resource.ts';
 
-/** An entry of the list, without readme and other long fields. Selects the fields of a plugin's row that every account sees. */
+/** An entry of the list, without readme and other long fields. Strips the fields of a plugin's row that other accounts must not see. */
 const summary = z.object({
   slug: z.string(),
   displayName: z.string(),
@@ -43,7 +43,7 @@ export const catalogEntry = summary
           configuration: configurationFields,
         }),
       )
-      .describe('Those that can be pinned, the last published first, 100 at most.'),
+      .describe('The versions that can be pinned, newest first, at most 100.'),
   })
   .meta({ id: 'CatalogEntry', description: 'A plugin in the catalog, with its readme and all it offers.' });
 
@@ -73,7 +73,7 @@ export function showSummary(row: CatalogRow): z.output<typeof catalogSummary> {
 export interface CatalogDetail extends CatalogRow {
   readonly latest: Version | null;
   readonly readme: string;
-  /** Without yanked ones, the last published first. */
+  /** Newest first, without yanked versions. */
   readonly versions: readonly PublishedVersion[];
 }
 

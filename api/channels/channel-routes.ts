@@ -50,13 +50,13 @@ const shapes = {
   },
   disconnect: {
     summary: 'Disconnects a channel',
-    details: 'Requests to its address get 410 from then on. Its sessions are removed.',
+    details: 'Removes its sessions. Requests to its address then get status 410.',
     params: channelParams,
     response: { 204: noContent },
   },
   replace: {
     summary: 'Replaces a channel’s address',
-    details: 'Requests to the old address get 410 from then on.',
+    details: 'Requests to the old address then get status 410.',
     params: channelParams,
     response: { 200: channelResource },
   },
@@ -74,7 +74,7 @@ const shapes = {
   },
   replay: {
     summary: 'Replays a finished delivery',
-    details: 'It is queued behind the pending deliveries, and its attempts start again.',
+    details: 'Queues it behind the pending deliveries, with no attempts counted.',
     problems: ['no_channel', 'delivery_state'],
     params: deliveryParams,
     response: { 200: deliveryDetail },

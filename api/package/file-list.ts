@@ -1,24 +1,24 @@
-/** Limits and errors of file lists, shared by publish and draft. */
+/** Limits the file lists in the requests of publish and draft. */
 import type { FastifyRequest } from 'fastify';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { invalidPackage } from './invalid-package.ts';
 import { FILES_MAX } from './package-files.ts';
 
-/** Maximum size of a file list; assets need the zip upload. Bytes of JSON. */
+/** Maximum size of a file list. Larger packages need the zip upload. Bytes of JSON. */
 export const FILE_LIST_MAX_BYTES = 16 * MIB;
 
-const notUtf8Problem = (): Problem =>
+const createNotUtf8Problem = (): Problem =>
   new Problem('text_files_only', 'The file list is not UTF-8 text. Send binary assets with the zip upload.');
 
 /** Options of a route that receives a file list. */
-export const receivesFileList = {
+export const fileListOptions = {
   bodyLimit: FILE_LIST_MAX_BYTES,
-  config: { refuseNonText: notUtf8Problem },
+  config: { refuseNonText: createNotUtf8Problem },
   preValidation: refuseManyFiles,
 };
 
-/** @throws Problem `invalid_package` for a body with too many files, before any of them is checked */
+/** Runs before the schema checks each file. @throws Problem `invalid_package` for a body with too many files */
 async function refuseManyFiles({ body }: FastifyRequest): Promise<void> {
   const { files } = (body ?? {}) as { readonly files?: unknown };
   if (Array.isArray(files)) requireFileCount(files.length);

@@ -1,30 +1,31 @@
-/** Wall L0: reads what a code file of a package does, by its syntax tree: what it imports, and what it must not call. */
+/** Wall L0: parses a code file of a package, and finds its imports and the calls that are not allowed. */
 import { type AnyNode, parse } from 'acorn';
 import { isNode } from './free-names.ts';
 
-interface ForbiddenPlace {
+interface ForbiddenCall {
   /** Offset in the code. */
   readonly start: number;
   readonly message: string;
 }
-/** Where a file imports at run time. */
+/** A dynamic import: `import(…)`. */
 export interface ImportCall {
   /** Offset of the word `import`. */
   readonly start: number;
-  /** null: computed. */
+  /** The imported path; null: it is not a string literal. */
   readonly from: string | null;
 }
 export interface FileSyntax {
   readonly tree: AnyNode;
+  /** Whether the file has an import or export statement. */
   readonly isModule: boolean;
   /** Calls of `require` and direct `eval`. */
-  readonly forbidden: readonly ForbiddenPlace[];
+  readonly forbidden: readonly ForbiddenCall[];
   readonly importCalls: readonly ImportCall[];
   /** Names that the code assigns as properties of the global object. */
   readonly createdGlobals: readonly string[];
 }
 
-/** A file that is no JavaScript. Line from 1, column from 0, as in source maps. */
+/** The file is not valid JavaScript. The line counts from 1 and the column from 0, as in source maps. */
 export class CodeFault extends Error {
   readonly line: number;
   readonly column: number;
@@ -42,12 +43,12 @@ const MODULE = { ecmaVersion: 'latest', sourceType: 'module', allowHashBang: tru
  * Parses one file. Must run before bundling: for an `import()` of a computed path, esbuild searches the host's disk for
  * matching files.
  *
- * @param code JavaScript, an ES module
+ * @param code an ES module in JavaScript
  * @throws CodeFault
  */
 export function parseFile(code: string): FileSyntax {
   const tree = parseModule(code);
-  const forbidden: ForbiddenPlace[] = [];
+  const forbidden: ForbiddenCall[] = [];
   const importCalls: ImportCall[] = [];
   const createdGlobals: string[] = [];
   // Not recursive, because a hostile tree could exhaust the stack.
@@ -60,7 +61,7 @@ export function parseFile(code: string): FileSyntax {
     }
     if (!isNode(node)) continue;
     if (node.type === 'ImportExpression') importCalls.push({ start: node.start, from: readText(node.source) });
-    const message = forbids(node);
+    const message = describeForbidden(node);
     if (message !== null) forbidden.push({ start: node.start, message });
     const created = readCreatedGlobal(node);
     if (created !== null) createdGlobals.push(created);
@@ -80,7 +81,7 @@ function parseModule(code: string) {
   }
 }
 
-/** Lists the import statements of an ES module, with the offset of the imported path. */
+/** Lists the statements `import` and `export … from` of an ES module, with the offset of the path. */
 export function findImports(code: string): { from: string; start: number }[] {
   const { body } = parse(code, MODULE);
   return body.flatMap((node) => {
@@ -94,7 +95,7 @@ const readText = (node: AnyNode): string | null =>
   node.type === 'Literal' && typeof node.value === 'string' ? node.value : null;
 const byStart = (a: { start: number }, b: { start: number }): number => a.start - b.start;
 
-/** The name in `globalThis.name = value`. */
+/** Returns the name in `globalThis.name = value`; null for all other nodes. */
 function readCreatedGlobal(node: AnyNode): string | null {
   if (node.type !== 'AssignmentExpression' || node.left.type !== 'MemberExpression' || node.left.computed) return null;
   const { object, property } = node.left;
@@ -102,7 +103,8 @@ function readCreatedGlobal(node: AnyNode): string | null {
   return property.type === 'Identifier' ? property.name : null;
 }
 
-function forbids(node: AnyNode): string | null {
+/** Returns why a call is not allowed; null for all other nodes. */
+function describeForbidden(node: AnyNode): string | null {
   if (node.type !== 'CallExpression' || node.callee.type !== 'Identifier') return null;
   if (node.callee.name === 'require') return 'require is not allowed; use an import statement at the top';
   if (node.callee.name !== 'eval') return null;

@@ -1,5 +1,5 @@
 /**
- * Finds the names that one file uses and does not declare. Scopes are those of strict code: a function in a block belongs
+ * Finds the names that a file uses and does not declare, by the scope rules of strict code: a function declared in a block is local
  * to the block. Not recursive, because a hostile tree could exhaust the stack.
  */
 import type { AnyNode } from 'acorn';
@@ -29,13 +29,13 @@ interface Visit {
 }
 
 /**
- * Lists the uses of undeclared names in the order of the code. A name that the file tests with `typeof` is optional, and
- * not listed: the file expects that it may be missing.
+ * Lists the uses of undeclared names in the order of the code. Leaves out names that the file tests with `typeof` anywhere: it
+ * expects that they may be missing.
  *
  * @param tree of an ES module
  */
 export function findFreeNames(tree: AnyNode): FreeName[] {
-  const found = new Names();
+  const found = new NameCollector();
   found.walk(tree);
   return found.uses
     .filter(({ name, scope }) => !found.optional.has(name) && !isDeclared(name, scope))
@@ -54,15 +54,15 @@ function listVisible(scope: Scope): string[] {
   return names;
 }
 
-class Names {
+class NameCollector {
   readonly uses: Use[] = [];
   /** Names that the file tests with `typeof`. */
   readonly optional = new Set<string>();
-  #open: Visit[] = [];
+  #pending: Visit[] = [];
 
   walk(root: AnyNode): void {
-    this.#open = [{ node: root, scope: new Scope(null, 'function') }];
-    for (let next = this.#open.pop(); next !== undefined; next = this.#open.pop()) this.#visit(next);
+    this.#pending = [{ node: root, scope: new Scope(null, 'function') }];
+    for (let next = this.#pending.pop(); next !== undefined; next = this.#pending.pop()) this.#visit(next);
   }
 
   #visit({ node, scope }: Visit): void {
@@ -108,12 +108,12 @@ class Names {
         this.#push(node.argument, scope);
         break;
       default:
-        this.#visitNames(node, scope);
+        this.#visitOther(node, scope);
     }
   }
 
-  /** Nodes that hold identifiers which are no uses of variables, and all others. */
-  #visitNames(node: AnyNode, scope: Scope): void {
+  /** Visits nodes with identifiers that are not variables, such as property names and labels, and all remaining nodes. */
+  #visitOther(node: AnyNode, scope: Scope): void {
     switch (node.type) {
       case 'MemberExpression':
         this.#push(node.object, scope);
@@ -181,7 +181,7 @@ class Names {
   }
 
   #push(node: AnyNode | null | undefined, scope: Scope): void {
-    if (node) this.#open.push({ node, scope });
+    if (node) this.#pending.push({ node, scope });
   }
 
   #pushChildren(parent: AnyNode, scope: Scope): void {
@@ -192,10 +192,10 @@ class Names {
   }
 }
 
-/** One block, function, class or the file. */
+/** The scope of a block, a function, a class or the file. */
 class Scope {
   readonly outer: Scope | null;
-  /** The scope that holds the `var` of this one. */
+  /** The scope that gets the `var` declarations of this one: that of the nearest function, or of the file. */
   readonly owner: Scope;
   readonly names = new Set<string>();
 

@@ -1,23 +1,23 @@
-/** Creates problems for invalid packages, which name every location. */
+/** Creates the problems of invalid packages, with the locations of the faults. */
 import { formatLocation, Problem, type ProblemLocation } from '../../sdk/contract/errors.ts';
 
 /** Maximum number of locations in one response. */
 const FAULTS_MAX = 50;
 
-/** `locations` contain file, line and column if they are known. */
+/** @param locations with line and column where they are known */
 export function invalidPackage(detail: string, locations: readonly ProblemLocation[] = []): Problem {
   return new Problem('invalid_package', detail, { errors: locations.slice(0, FAULTS_MAX) });
 }
 
-/** A problem with one location, which becomes its detail. */
+/** Creates a problem with one location. The detail describes it. */
 export function invalidAt(location: ProblemLocation): Problem {
   return invalidPackage(formatLocation(location), [location]);
 }
 
-/** A problem with several locations; its detail is the first, and the number of the others. */
+/** Creates a problem with several locations. The detail describes the first one and counts the others. */
 export function invalidAll(locations: readonly ProblemLocation[]): Problem {
   const [first] = locations;
-  if (!first) throw new Error('a refusal needs a reason');
+  if (!first) throw new Error('invalidAll: no location');
   const more = locations.length > 1 ? ` (and ${locations.length - 1} more, see errors)` : '';
   return invalidPackage(`${formatLocation(first)}${more}`, locations);
 }

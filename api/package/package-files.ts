@@ -1,4 +1,4 @@
-/** The files of an uploaded package in a staging directory. */
+/** Reads and hashes the files of an uploaded package in a staging directory. */
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { StagedFile } from '../../db/files/staging.ts';
@@ -12,7 +12,7 @@ export const FILES_MAX = 10_000;
 export const TEXT_MAX_BYTES = MIB / 4;
 /** The session API answers larger files with a link. Bytes. */
 const PAGE_MAX_BYTES = MIB;
-/** Some editors begin a file with it. */
+/** Some editors write it at the start of a file. It is allowed only there. */
 const BYTE_ORDER_MARK = '\uFEFF';
 
 export interface PackageFile extends StagedFile {
@@ -49,7 +49,8 @@ export async function readText(file: PackageFile): Promise<string> {
 }
 
 /**
- * Checks a page beside a skill's SKILL.md. Agents do not get larger ones as text, nor those that are not UTF-8.
+ * Checks a text file of a skill. Files that are larger than `PAGE_MAX_BYTES` or not UTF-8 are not checked, because agents do not get
+ * them as text.
  *
  * @throws Problem `invalid_package` when it has hidden characters
  */

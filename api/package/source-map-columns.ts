@@ -1,9 +1,9 @@
-/** Moves columns of a source map after replacements in the generated text, which change no line. */
+/** Corrects the columns of a source map after replacements in the generated text. Replacements must not contain line breaks. */
 import { LineIndex } from './line-index.ts';
 import type { Edit } from './ses-source.ts';
 
 const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
-/** Bit of a digit of a variable-length quantity: more digits follow. */
+/** The bit of a base64 VLQ digit that says that more digits follow. */
 const MORE = 32;
 
 /**
@@ -27,7 +27,7 @@ export function moveColumns(sourceMap: string, source: string, edits: readonly E
   return JSON.stringify({ ...map, mappings: lines.join(';') });
 }
 
-/** The first number of a segment is its column in the generated text, relative to the segment before it. */
+/** The first number of a segment is its column in the generated text, relative to that of the segment before it. */
 function moveLine(line: string, edits: readonly { column: number; growth: number }[]): string {
   if (line === '') return line;
   let column = 0;

@@ -5,7 +5,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { idParams, noContent } from '../../service/http/schemas.ts';
-import { receivesFileList } from '../package/file-list.ts';
+import { fileListOptions } from '../package/file-list.ts';
 import type { Services } from '../services.ts';
 import { saveDraft } from './drafts.ts';
 import { changedPlugin, delistBody, draftBody, versionParams } from './plugin-input.ts';
@@ -60,7 +60,7 @@ const shapes = {
 export function pluginLifecycleRoutes(services: Services): FastifyPluginAsyncZod {
   return async (app) => {
     groupRoutes(app, 'Authoring');
-    app.post('/plugins/:id/draft', { ...receivesFileList, schema: shapes.draft }, async (request) => {
+    app.post('/plugins/:id/draft', { ...fileListOptions, schema: shapes.draft }, async (request) => {
       const { files, replaces } = request.body;
       const save = { pluginId: request.params.id, source: { kind: 'files', files }, replaces } as const;
       const { version, warnings } = await saveDraft(services, requireCaller(request), save);

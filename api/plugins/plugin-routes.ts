@@ -12,7 +12,7 @@ import { answerCreated } from '../../service/http/created.ts';
 import type { PlaceLimiter } from '../../service/http/place-limiter.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { idParams, LIMIT_MAX, page, pageQuery } from '../../service/http/schemas.ts';
-import { receivesFileList } from '../package/file-list.ts';
+import { fileListOptions } from '../package/file-list.ts';
 import { receiveUpload } from '../package/upload.ts';
 import type { Services } from '../services.ts';
 import { readNewestVersions } from './newest-versions.ts';
@@ -116,7 +116,7 @@ export function pluginRoutes(
       });
     });
 
-    app.post('/plugins/:id/versions', { ...receivesFileList, schema: shapes.publish }, async (request, reply) => {
+    app.post('/plugins/:id/versions', { ...fileListOptions, schema: shapes.publish }, async (request, reply) => {
       const { semVer, files } = request.body;
       const source = { kind: 'files', files } as const;
       const published = await publishVersion(services, requireCaller(request), request.params.id, semVer, source);

@@ -677,7 +677,7 @@ export interface paths {
         post?: never;
         /**
          * Disconnects a channel
-         * @description Requests to its address get 410 from then on. Its sessions are removed.
+         * @description Removes its sessions. Requests to its address then get status 410.
          */
         delete: operations["deleteInstallationsByIdChannelsByChannelId"];
         options?: never;
@@ -696,7 +696,7 @@ export interface paths {
         put?: never;
         /**
          * Replaces a channel’s address
-         * @description Requests to the old address get 410 from then on.
+         * @description Requests to the old address then get status 410.
          */
         post: operations["postInstallationsByIdChannelsByChannelIdReplaceAddress"];
         delete?: never;
@@ -753,7 +753,7 @@ export interface paths {
         put?: never;
         /**
          * Replays a finished delivery
-         * @description It is queued behind the pending deliveries, and its attempts start again.
+         * @description Queues it behind the pending deliveries, with no attempts counted.
          */
         post: operations["postInstallationsByIdDeliveriesByDeliveryIdReplay"];
         delete?: never;
@@ -1569,7 +1569,7 @@ export interface components {
             discovered: components["schemas"]["Discovered"] | null;
             /** @description Of the latest version. */
             configuration: components["schemas"]["ConfigurationFields"];
-            /** @description Those that can be pinned, the last published first, 100 at most. */
+            /** @description The versions that can be pinned, newest first, at most 100. */
             versions: {
                 versionId: string;
                 semVer: string;
