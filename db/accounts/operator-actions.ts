@@ -1,4 +1,4 @@
-/** The append-only record of what operators did, when and why. */
+/** Records what operators did, when and why. Rows are never changed. */
 
 import { hostname, userInfo } from 'node:os';
 import type { ClientBase } from 'pg';
@@ -12,17 +12,17 @@ interface NewAction {
   readonly by?: string | null;
 }
 interface OperatorAction {
-  /** The operating system's user and machine, or the account's name. */
+  /** The operating system's user and machine, or the name of the operator's account and ` (console)`. */
   readonly by: string;
   readonly action: string;
-  /** The account's name or the plugin's slug. */
+  /** What the action changed, such as the name of an account or the slug of a plugin. */
   readonly subject: string;
   readonly reason: string | null;
   /** ISO 8601. */
   readonly at: string;
 }
 
-/** Call it in the transaction of the action. */
+/** Records an action. @param tx the transaction of the action */
 export async function recordAction(
   tx: ClientBase,
   { action, subject, reason = null, by = null }: NewAction,
@@ -32,11 +32,11 @@ export async function recordAction(
   await tx.query(insert, [actor, action, subject, reason]);
 }
 
-/** Newest first. */
+/** Lists the last actions, newest first. */
 export const listActions = (db: Queryable, limit: number): Promise<OperatorAction[]> =>
   listRows(db, 'SELECT by, action, subject, reason, at FROM operator_actions ORDER BY id DESC LIMIT $1', [limit]);
 
-/** @param sudoer the user who ran it with sudo */
+/** @param sudoer the user who started this process with sudo */
 function describeProcessUser(sudoer: string | undefined): string {
   const name = sudoer ? `${sudoer} as ${readUserName()}` : readUserName();
   return `${name}@${hostname()}`;

@@ -1,4 +1,4 @@
-/** The format of a backup: a zip file of tables, files and, last, a manifest with the name and hash of each entry. */
+/** Defines the format of a backup: a zip file of tables, files and, as the last entry, a manifest with the name and hash of each. */
 import { z } from 'zod';
 
 export const FORMAT = 1;
@@ -48,14 +48,14 @@ export type StoredFile = Manifest['files'][number];
 export const tableEntryName = (name: string): string => `tables/${name}.copy`;
 export const fileEntryName = (path: string): string => `files/${path}`;
 
-/** An unusable backup or target; the message is for the operator. */
+/** The backup, or the target of a restore, cannot be used. The message is for the operator. */
 export class BackupError extends Error {
   override readonly name = 'BackupError';
 }
 
 export type Progress = (line: string) => void;
 
-/** Bytes between two progress lines. */
+/** A progress line is printed after each of these. Bytes. */
 const PROGRESS_EVERY = 512 * 1024 ** 2;
 
 /** Returns a counter of bytes. It calls `report` with the sum so far, once for each `PROGRESS_EVERY`. */

@@ -1,8 +1,8 @@
 /**
- * Beginning of a statement: `wanted (id)` lists the ids in a column of pending rows, and a NULL at its end. One index probe
- * for each: the cost does not depend on the number of rows.
+ * Returns the beginning of a statement: the CTE `wanted (id)` lists the distinct ids in a column of the pending rows, and then a
+ * NULL. It is a loose index scan: one index probe for each id, however many rows have it.
  *
- * @param column with an index of the pending rows that begins with it
+ * @param column the first column of a partial index on the pending rows
  */
 export const withPendingSql = (table: 'deliveries' | 'events', column: 'channel_id' | 'installation_id'): string =>
   `WITH RECURSIVE wanted (id) AS (

@@ -1,6 +1,6 @@
 /**
- * Declares every pg-boss queue. A job only triggers work: its state is in a row of its own table, which every handler
- * reads first, so a job that is lost, duplicated or late does no harm.
+ * Declares every pg-boss queue. A job only triggers work: the state of the work is in a row of another table, which the handler
+ * reads first. So a job that is lost, duplicated or late does no harm.
  */
 
 import type { Pool } from 'pg';
@@ -18,7 +18,7 @@ interface QueueRow {
   readonly perGroup: number;
   /** Maximum number of jobs at once in one supervisor; each account may take its share of them. */
   readonly concurrency: number;
-  /** Covers lost notifications and starts delayed jobs. Seconds. */
+  /** Workers poll at this interval for delayed jobs, and for jobs whose notification was lost. Seconds. */
   readonly pollSeconds: number;
   readonly options: {
     readonly policy: 'standard' | 'short';
@@ -44,9 +44,9 @@ const defaults = { policy: 'standard', retryLimit: 20, retryDelay: 1, retryBacko
 export const queues = {
   introspect: {
     doc: 'Runs a freshly built bundle in a one-shot jailed child and records what it registers.',
-    // Absent: the sender is an API of the previous release, or the job was recovered.
+    // `accountId` and `hasFetch` are absent if the sender is an API of the previous release, or the job was recovered.
     payload: z.object({ introspectionId: id, accountId: id.optional(), hasFetch: z.boolean().optional() }),
-    // Code that never ends takes up to 5 s of a processor, so an author's publishes wait for each other.
+    // Code that never ends takes up to 5 s of CPU time, so only two publishes of an author run at once.
     perGroup: 2,
     concurrency: 8,
     pollSeconds: 2,
@@ -56,11 +56,11 @@ export const queues = {
   events: {
     doc: 'Delivers the events of an installation that are due, one after another.',
     payload: z.object({ eventId: id, installationId: id }),
-    // The events of an installation never overlap. The rows, not the jobs, have the order.
+    // The events of an installation are delivered one at a time. The rows, not the jobs, define their order.
     perGroup: 1,
     concurrency: 16,
     pollSeconds: 2,
-    // A turn of 10 s, then one attempt: 30 s, at most 60 on a busy machine, plus the start of a child.
+    // A job takes new events for 10 s. The last attempt then takes 30 s, at most 60 on a busy machine, plus the start of a child.
     options: { ...defaults, expireInSeconds: 120, retentionSeconds: 14 * DAY, deleteAfterSeconds: HOUR },
   },
   updates: {
@@ -84,7 +84,7 @@ export const queues = {
 export type QueueName = keyof typeof queues;
 export type Payload<Name extends QueueName> = z.infer<(typeof queues)[Name]['payload']>;
 
-/** @param accountId of the job's group */
+/** @param accountId account of the job's group */
 type JobHandler<Name extends QueueName> = (payload: Payload<Name>, accountId?: string) => Promise<void>;
 
 interface SendOptions {
@@ -92,7 +92,7 @@ interface SendOptions {
   readonly delaySeconds?: number;
   readonly group?: JobGroup;
 }
-/** `perGroup` limits the jobs of a group, and the account's share those of all its groups. */
+/** `perGroup` limits the jobs of a group, and an account's share limits the jobs of all its groups. */
 interface JobGroup {
   readonly id: string;
   readonly accountId: string;
@@ -133,15 +133,15 @@ const NO_JOB = '00000000-0000-0000-0000-000000000000';
 
 /** Starts pg-boss on the process's pool, creates its tables if missing, and creates or updates every queue. */
 export async function startQueues(settings: QueueSettings): Promise<Queues> {
-  const works = settings.role === 'worker';
+  const isWorker = settings.role === 'worker';
   const workers = new Map<string, QueueWorker>();
   const wake = (name: string | null) => {
     for (const [queue, worker] of workers) if (name === null || name === queue) worker.wake();
   };
   const boss = new PgBoss({
-    db: createAdapter(settings.pool, works ? settings.listener : undefined, wake),
-    useListenNotify: works && settings.listener !== undefined,
-    supervise: works,
+    db: createAdapter(settings.pool, isWorker ? settings.listener : undefined, wake),
+    useListenNotify: isWorker && settings.listener !== undefined,
+    supervise: isWorker,
     schedule: false,
     superviseIntervalSeconds: 10,
     monitorIntervalSeconds: 60,
@@ -153,7 +153,7 @@ export async function startQueues(settings: QueueSettings): Promise<Queues> {
   for (const [name, row] of Object.entries(queues)) await createQueue(boss, name, row);
   return {
     send: async (tx, name, payload, options) => {
-      await send(boss, tx, name, payload, options);
+      await sendJob(boss, tx, name, payload, options);
       await settings.faultPoint?.(`${name}.queued`);
     },
     sendAll: async (tx, name, payloads, group) => {
@@ -188,7 +188,7 @@ async function createQueue(boss: PgBoss, name: string, row: QueueRow): Promise<v
   await boss.findJobs(name, { id: NO_JOB });
 }
 
-async function send<Name extends QueueName>(
+async function sendJob<Name extends QueueName>(
   boss: PgBoss,
   tx: Queryable,
   name: Name,
@@ -216,7 +216,7 @@ async function insertJobs<Name extends QueueName>(
   await boss.insert(name, rows, { db: { executeSql: (text, values) => tx.query(text, values) } });
 }
 
-/** pg-boss has no accounts, but tiers of groups: see `QueueWorker`. */
+/** pg-boss has no accounts. `QueueWorker` uses the tier of a group for its account. */
 const toBossGroup = ({ id, accountId }: JobGroup) => ({ id, tier: accountId });
 
 /** Lets pg-boss use the process's pool and its LISTEN connection instead of its own. */

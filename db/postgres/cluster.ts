@@ -1,4 +1,4 @@
-/** Creates the data directory (the "cluster") of the embedded PostgreSQL, completely or not at all. */
+/** Creates the data directory (the "cluster") of the embedded PostgreSQL. A crash leaves it complete or absent. */
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -20,8 +20,9 @@ const PASSWORD_BYTES = 24;
 export type Passwords = z.infer<typeof passwords>;
 
 /**
- * Creates the cluster in `<dataDir>/postgres` unless it exists. After a crash, the next call starts over.
+ * Creates the cluster in `<dataDir>/postgres` unless it exists. After a crash, the next call starts from the beginning.
  *
+ * @returns the path of the cluster
  * @throws Error when the cluster belongs to another major version of PostgreSQL
  */
 export async function createCluster(dataDir: string, binaries: PostgresBinaries, launcher: Launcher): Promise<string> {
@@ -66,7 +67,7 @@ async function initialize(dataDir: string, target: string, { initdb }: PostgresB
     `--pwfile=${passwordFile}`,
     '--auth=scram-sha-256',
     '--encoding=UTF8',
-    // PostgreSQL's own collation: an upgrade of the operating system can change its collation and break indexes.
+    // PostgreSQL's own collation, because an upgrade of the operating system may change the system's collation and break indexes.
     '--locale=C',
     '--locale-provider=builtin',
     '--builtin-locale=C.UTF-8',
@@ -81,7 +82,7 @@ async function initialize(dataDir: string, target: string, { initdb }: PostgresB
   }
 }
 
-/** Needed when the last start used another launcher, which only happens as root. */
+/** Gives the files to the launcher's user. They have another owner if the last start, as root, used another launcher. */
 async function changeOwner(path: string, owner: number | null): Promise<void> {
   if (owner === null || (await stat(path)).uid === owner) return;
   for (const entry of await readdir(path, { recursive: true })) await chown(join(path, entry), owner, owner);

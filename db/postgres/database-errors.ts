@@ -1,4 +1,4 @@
-/** Classifies errors of PostgreSQL and its driver: the only place that knows SQLSTATEs. */
+/** Classifies errors of PostgreSQL and its driver. No other file knows SQLSTATEs. */
 
 type DatabaseErrorKind =
   /** The server cannot be reached, does not let this process in, or accepts no writes. Retry. */
@@ -7,10 +7,10 @@ type DatabaseErrorKind =
   | 'busy'
   /** A text holds a character that PostgreSQL cannot store. */
   | 'unstorable_text'
-  /** This row would fail again. */
+  /** PostgreSQL rejected the values of the row. A retry fails as well. */
   | 'rejected_row';
 
-/** The kind of each SQLSTATE, or of all that begin like it: the longest entry that fits decides. */
+/** The kind of a SQLSTATE, by the longest entry with which it begins. */
 const KINDS: Readonly<Record<string, DatabaseErrorKind>> = {
   // Connection exception.
   '08': 'unavailable',
@@ -46,7 +46,7 @@ const KINDS: Readonly<Record<string, DatabaseErrorKind>> = {
 const LONGEST_ENTRY = 5;
 const SQLSTATE = /^[0-9A-Z]{5}$/;
 const SOCKET = /^(ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH)/;
-/** The driver has no codes for these. */
+/** Messages of the driver for errors without a code. */
 const UNAVAILABLE_MESSAGE =
   /^(Connection terminated|Client has encountered a connection error|Cannot use a pool after calling end|Client was closed|timeout expired|Query read timeout)/;
 const BUSY_MESSAGE = 'timeout exceeded when trying to connect';
@@ -59,10 +59,10 @@ const INSUFFICIENT_PRIVILEGE = '42501';
 const MISSING_OBJECT: readonly string[] = ['3F000', '42P01', '42703', '42883'];
 const DUPLICATE_TABLE: readonly string[] = ['42P07', '42P17', '23505'];
 
-/** The pool's own error when no connection became free in time. */
+/** Creates the error that the pool itself throws when no connection becomes free in time. */
 export const createBusyError = (): Error => new Error(BUSY_MESSAGE);
 
-/** Null: not an error of the database, or one that the statement itself caused. */
+/** @returns null if the error is not the database's, or if the statement itself caused it */
 export function classifyDatabaseError(error: unknown): DatabaseErrorKind | null {
   if (!(error instanceof Error)) return null;
   const code = readCode(error);
@@ -95,7 +95,7 @@ export function isRejectedRow(error: unknown): boolean {
 /** `CREATE TABLE IF NOT EXISTS` fails like this when two processes create the same table at once. */
 export const isDuplicateTable = (error: unknown): boolean => DUPLICATE_TABLE.includes(readCode(error));
 
-/** Whether a deadlock was resolved at the cost of this transaction, or a lock was not given in time. */
+/** Whether PostgreSQL aborted this transaction to resolve a deadlock, or did not grant a lock in time. */
 export const isLockRefused = (error: unknown): boolean => LOCK_REFUSED.includes(readCode(error));
 
 /** Whether a statement names a table or column that the database lacks. */
@@ -108,7 +108,7 @@ export const isOwnershipLost = (error: unknown): boolean => readCode(error) === 
 export const isPoolerRefusal = (error: unknown): boolean =>
   error instanceof Error && error.message.startsWith('unsupported startup parameter');
 export const POOLER_REFUSAL =
-  'the address of the database leads to a pooler: set DATABASE_SESSION_URL to that of PostgreSQL itself, which is used beside it';
+  'the address of the database is that of a connection pooler. Keep it, and set DATABASE_SESSION_URL to the address of PostgreSQL itself';
 
 export const isPermissionDenied = (error: unknown): boolean => readCode(error) === INSUFFICIENT_PRIVILEGE;
 

@@ -1,4 +1,4 @@
-/** The embedded PostgreSQL: an npm package with its data in DATA_DIR. `npm start` uses it without DATABASE_URL. */
+/** Runs the embedded PostgreSQL: its programs are an npm package and its data is in DATA_DIR. Used if DATABASE_URL is not set. */
 import { existsSync } from 'node:fs';
 import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -19,7 +19,7 @@ const CONNECTION = { connectionTimeoutMillis: 5_000 };
 const address = z.object({ url: z.string() });
 
 const durable = { fsync: 'on', synchronous_commit: 'on', full_page_writes: 'on' };
-/** For tests: their data is deleted anyway. */
+/** For tests, whose data is deleted anyway. */
 const notDurable = {
   fsync: 'off',
   synchronous_commit: 'off',
@@ -28,25 +28,25 @@ const notDurable = {
   max_wal_senders: '0',
   max_wal_size: '256MB',
   autovacuum: 'off',
-  // Some files at once, each with the pools of a whole service.
+  // Several test files run at once, each with the connection pools of a whole service.
   max_connections: '300',
 };
-/** Keeps statements and rows, which may hold secrets, out of the log. */
+/** Keeps statements and rows, which may contain secrets, out of the log. */
 const withoutContent = { log_min_error_statement: 'panic', log_error_verbosity: 'terse', log_checkpoints: 'off' };
 
 interface EmbeddedOptions {
   readonly dataDir: string;
-  /** Other processes can find the server of a `service` (the default), but not that of a `command`. */
+  /** Default: `service`, whose server `findEmbedded` finds. It does not find the server of a `command`. */
   readonly purpose?: Purpose;
   /** Trades durability for speed. Only for data that is deleted anyway. */
   readonly throwAway?: boolean;
 }
 
 export interface EmbeddedPostgres {
-  /** `postgres://` address of Bulkhead's database. A restart keeps it. */
+  /** `postgres://` address of Bulkhead's database. `restart` does not change it. */
   readonly url: string;
   readonly pid: number;
-  /** Resolves when the current server has exited, also by a crash. */
+  /** Resolves when the server has exited or crashed. Call it again after `restart`. */
   ended(): Promise<void>;
   /** Starts the server again after a crash. @throws Error while another program uses its port */
   restart(): Promise<void>;
@@ -88,7 +88,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
   }
 }
 
-/** Whether an embedded PostgreSQL was started in this DATA_DIR before: there is a cluster, or the lock of the process that creates it. */
+/** Whether this DATA_DIR has an embedded PostgreSQL, or a process that has begun to create one: there is a cluster or a lock. */
 export const hasEmbedded = (dataDir: string): boolean =>
   ['postgres', 'lock'].some((name) => existsSync(join(dataDir, name)));
 
@@ -103,7 +103,7 @@ export async function findEmbedded(dataDir: string): Promise<string | null> {
     await withConnection(url, CONNECTION, async () => undefined);
     return url;
   } catch {
-    // No address file, or a stale one of a server that is gone.
+    // There is no address file, or the server of the file has ended.
     return null;
   }
 }
@@ -134,7 +134,7 @@ function manageServer(
   };
 }
 
-/** Idempotent: the last start may have been killed between any two statements. */
+/** Creates Bulkhead's role and database. Idempotent, because the last start may have been killed between two statements. */
 async function createDatabase(port: number, passwords: Passwords): Promise<void> {
   await withConnection(formatUrl('postgres', passwords.superuser, port, 'postgres'), CONNECTION, async (client) => {
     const found = await client.query(
@@ -149,6 +149,6 @@ async function createDatabase(port: number, passwords: Passwords): Promise<void>
 }
 
 function formatUrl(role: string, password: string, port: number, database: string): string {
-  // It has no TLS, whatever PGSSLMODE the user's other servers need.
+  // The server has no TLS. Without this parameter, the driver reads PGSSLMODE, which may be set for other servers.
   return `postgres://${role}:${password}@127.0.0.1:${port}/${database}?sslmode=disable`;
 }

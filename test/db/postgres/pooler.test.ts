@@ -28,7 +28,7 @@ t.test('a pooler that refuses the options of a connection is named at the start'
   t.equal(code, 1);
   t.match(
     stderr,
-    /^DATABASE_URL does not work: the address of the database leads to a pooler: set DATABASE_SESSION_URL to .*\.\n$/,
+    /^DATABASE_URL does not work: the address of the database is that of a connection pooler\. Keep it, and set DATABASE_SESSION_URL to .*\.\n$/,
   );
 });
 
