@@ -1,4 +1,4 @@
-/** Reads a request's body, bounded in bytes and time. */
+/** Reads the bodies of requests within limits of bytes and time, and discards those that are refused. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -15,7 +15,7 @@ const isFragmented = (chunks: number, bytes: number): boolean =>
 
 const CODING_SHOWN_CHARS = 40;
 
-/** A small compressed body may have any size when it is read. @throws Problem `unsupported_media_type` */
+/** Refuses a compressed body, which may expand to any size. @throws Problem `unsupported_media_type` */
 export function refuseEncodedBody({ headers }: FastifyRequest, reply: FastifyReply): void {
   const coding = headers['content-encoding'] ?? 'identity';
   if (coding.toLowerCase() === 'identity') return;
@@ -30,7 +30,7 @@ export interface BodyBounds {
   readonly maxBytes: number;
   /** How long the client may take, milliseconds. */
   readonly withinMs: number;
-  /** Bytes give the client more time at this rate, as long as less than `withinMs` is left. Default: they give none. */
+  /** Bytes that arrive extend the client's time at this rate, up to `withinMs` from now. Default: they do not. */
   readonly leastBytesPerSecond?: number;
 }
 
@@ -41,9 +41,9 @@ export function postponeEnd(endsAt: number, bytes: number, now: number, bounds: 
 }
 
 /**
- * Passes a body on chunk by chunk. After an error the rest of the body is not read. Settles after the last `onChunk` has ended.
+ * Passes a body on chunk by chunk. After an error, the rest of the body is not read. Settles after the last `onChunk` has settled.
  *
- * @param onChunk a promise pauses the client until it resolves; an error ends the reading
+ * @param onChunk if it returns a promise, the body is paused until the promise resolves
  * @throws Problem `too_large` as soon as that is certain, `bad_request` where the body ends early or takes too long, and
  *   what `onChunk` throws
  */
@@ -96,29 +96,30 @@ export async function readChunks(
   };
   const onGone = (): void => fail('ended before it was complete');
   body.on('data', onData).on('end', resolve).on('close', onGone).on('error', onGone);
-  // The client left while the request was queued: no event follows.
+  // If the client disconnected while the request was queued, no event follows.
   if (body.destroyed) onGone();
   try {
     await ended;
     await writing;
   } finally {
     clearTimeout(timer);
+    // The listener of `error` stays: without one, a later error would end the process.
     body.off('data', onData).off('end', resolve).off('close', onGone);
-    // The caller releases what the last `onChunk` still uses: it may be opening a file.
+    // Afterwards the caller releases what the last `onChunk` uses, such as a file.
     await writing?.catch(() => undefined);
   }
 }
 
-/** Reads a body that is small enough for memory. @throws Problem as `readChunks` does */
+/** Reads a whole body into memory. @throws Problem as `readChunks` does */
 export async function readBody(body: Readable, contentLength: string | undefined, bounds: BodyBounds): Promise<Buffer> {
   const chunks = new BodyChunks();
   await readChunks(body, contentLength, bounds, (chunk) => chunks.add(chunk));
   return chunks.join();
 }
 
-/** Chunks up to this size are merged: one costs some 300 bytes besides its content. Bytes. */
+/** Chunks are merged if their mean size is smaller, because each takes about 300 bytes besides its content. Bytes. */
 const SMALL_CHUNK_BYTES = KIB;
-/** Chunks are merged once there are more than this. */
+/** Chunks are merged only if there are more than this. */
 const MERGE_CHUNKS = 64;
 
 /** Collects the chunks of a body. Merges small ones, so that they take about the memory of their content. */
@@ -146,29 +147,29 @@ export class BodyChunks {
     return chunks;
   }
 
-  /** The body as one buffer, without a copy where there is only one chunk. */
+  /** Returns the body as one buffer. Does not copy a single chunk. */
   join(): Buffer {
     return this.#chunks.length === 1 ? (this.#chunks[0] as Buffer) : Buffer.concat(this.#chunks);
   }
 }
 
-/** How long, and how much, a client may continue sending a body that is refused. */
+/** How long a client may continue to send a refused body, and how many bytes. */
 const DISCARD_MS = 10 * SECOND;
 const DISCARD_MAX_BYTES = 64 * MIB;
 /** Pause after each `DISCARD_PAUSE_BYTES`, times the number of discarded bodies: together at most 64 MB/s. Milliseconds. */
 const DISCARD_PAUSE_MS = 1;
 const DISCARD_PAUSE_BYTES = 64 * KIB;
-/** Maximum number of bodies that the process discards at once: a flood of refused bodies is not read. */
+/** Maximum number of refused bodies that the process reads and discards at once. The connections of others are closed. */
 const DISCARDS_AT_ONCE = 16;
 
 let discards = 0;
 
 /**
- * Reads and discards the rest of a refused body, within limits, and then closes the connection. A connection that is closed
- * while the client sends is reset, so that the client sees no response; that happens where many bodies are refused at once.
+ * Reads and discards the rest of a refused body, so that the client sees the response: the kernel resets a connection that is closed
+ * while the client sends. Closes the connection nevertheless if the body exceeds the limits, or too many are discarded at once.
  */
 export function discardBody(body: IncomingMessage, response: ServerResponse): void {
-  // The client has left: the listener of `close` below would never run.
+  // The client has disconnected, and the listener of `close` below would never run.
   if (body.destroyed) return;
   body.unpipe();
   if (discards >= DISCARDS_AT_ONCE) {

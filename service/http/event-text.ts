@@ -9,9 +9,9 @@ interface EventFields {
   readonly data: unknown;
 }
 
-/** A piece of `formatEvents` ends when it has this many characters. To make one takes a fraction of a millisecond. */
+/** A piece of `formatEvents` ends when it has this many characters. Formatting one takes a fraction of a millisecond. */
 export const PIECE_CHARS = 32 * KIB;
-/** Characters of a text that are formatted at once. Control characters take six times as many in JSON. */
+/** Number of characters of a text that are formatted at once. A control character takes six characters in JSON. */
 const SLICE_CHARS = 4 * KIB;
 
 /** Formats one event. JSON contains no line break, so the data is one line. */
@@ -19,8 +19,8 @@ export const formatEvent = ({ data, ...fields }: EventFields): string =>
   `${formatHead(fields)}${JSON.stringify(data)}\n\n`;
 
 /**
- * Formats events a piece at a time, each when the reader takes it: the JSON of one event may have megabytes. Pieces begin and end
- * anywhere in an event.
+ * Formats events in pieces, each when the reader asks for it, because the JSON of one event may have megabytes. A piece may begin and
+ * end anywhere in an event.
  */
 export function* formatEvents(events: Iterable<EventFields>): Generator<string> {
   let piece = '';
@@ -70,7 +70,7 @@ function* formatObject(object: object): Generator<string> {
 function* sliceText(text: string): Generator<string> {
   for (let start = 0; start < text.length; ) {
     const end = start + SLICE_CHARS;
-    // A pair of surrogates is one character, which UTF-8 cannot encode in halves.
+    // Does not split a surrogate pair: UTF-8 cannot encode its halves.
     const next = isHighSurrogate(text.charCodeAt(end - 1)) ? end + 1 : end;
     yield text.slice(start, next);
     start = next;
@@ -79,5 +79,5 @@ function* sliceText(text: string): Generator<string> {
 
 const isHighSurrogate = (code: number): boolean => code >= 0xd800 && code <= 0xdbff;
 
-/** A comment, which keeps proxies from closing a quiet connection. */
+/** A comment. Sent regularly, it keeps proxies from closing an idle connection. */
 export const HEARTBEAT_TEXT = ': heartbeat\n\n';

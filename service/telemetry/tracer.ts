@@ -1,9 +1,9 @@
-/** The interfaces between traced code and the OpenTelemetry exporter. */
+/** Declares the interfaces between traced code and the OpenTelemetry exporter. */
 
 type Facts = Readonly<Record<string, string | number | boolean>>;
 export interface SpanSettings {
   readonly kind?: 'server' | 'consumer' | 'internal';
-  /** W3C traceparent of the parent span; absent: the current span; null: no parent. */
+  /** W3C traceparent of the parent span. Default: the current span. Null: no parent. */
   readonly parent?: string | null | undefined;
   /** W3C traceparent of a related trace from an untrusted sender, which must not become the parent. */
   readonly link?: string | undefined;
@@ -18,6 +18,7 @@ export interface Span {
 }
 export interface Tracer {
   run<T>(name: string, settings: SpanSettings, work: (span: Span) => Promise<T>): Promise<T>;
+  /** Returns the W3C traceparent of the current span. */
   current(): string | null;
   /** Exports the remaining spans. */
   close(): Promise<void>;

@@ -1,6 +1,6 @@
 /**
- * Runs work in OpenTelemetry spans. Off unless the standard OTEL_* variables enable it: then nothing is loaded, and
- * `traced` costs a comparison. Tracer and current span are ambient.
+ * Runs work in OpenTelemetry spans, if the standard OTEL_* variables enable tracing. Otherwise the exporter is not loaded, and `traced`
+ * costs one comparison. The process has one tracer, and the current span follows the asynchronous context.
  */
 
 import type { Span, SpanSettings, Tracer } from './tracer.ts';
@@ -8,6 +8,7 @@ import type { Span, SpanSettings, Tracer } from './tracer.ts';
 const noSpan: Span = { note: () => undefined, fail: () => undefined };
 let tracer: Tracer | null = null;
 
+/** Runs work in a span. Without tracing, only runs the work. */
 export function traced<T>(name: string, settings: SpanSettings, work: (span: Span) => Promise<T>): Promise<T> {
   return tracer === null ? work(noSpan) : tracer.run(name, settings, work);
 }
@@ -15,7 +16,7 @@ export function traced<T>(name: string, settings: SpanSettings, work: (span: Spa
 /** W3C traceparent of the current span; null: not traced. */
 export const currentTrace = (): string | null => tracer?.current() ?? null;
 
-/** Whether tracing is on, for callers whose preparations are expensive. */
+/** Whether this process traces. Callers skip expensive preparations otherwise. */
 export const isTracing = (): boolean => tracer !== null;
 
 /** Whether the environment enables tracing. */

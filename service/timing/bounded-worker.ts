@@ -1,15 +1,16 @@
 /**
- * Threads for work whose time a text of an account decides: one task of each account at a time, each within its time limit. A
- * task that takes longer than usual is stopped and begins again in a second thread, so that those of others wait only briefly.
+ * Runs tasks whose duration depends on an account's input, such as the decryption of a key, in worker threads with a time limit. An
+ * account runs one task at a time. A task that exceeds `QUICK_MS` is stopped and starts again in a second thread, so that quick tasks
+ * of other accounts wait only briefly.
  */
 import type { Piscina } from 'piscina';
 import { KeyedLocks } from '../../db/timing/keyed-locks.ts';
 import { singleWorkerPool, type ThreadOptions } from './single-worker-pool.ts';
 
-/** Limit in the first thread. Ordinary tasks take milliseconds, on a busy machine with a new thread a second. Milliseconds. */
+/** Time limit in the first thread. Ordinary tasks take milliseconds; on a busy machine and in a new thread, a second. Milliseconds. */
 const QUICK_MS = 2_000;
 
-/** The task was stopped. */
+/** The task was stopped, because it exceeded its time limit. */
 export class TimeLimitError extends Error {
   override readonly name = 'TimeLimitError';
 }
@@ -27,7 +28,7 @@ export class BoundedWorker<Task, Result> {
     this.#quickMs = quickMs;
   }
 
-  /** @param timeMs limit of the task, not counting its time in the first thread @throws TimeLimitError */
+  /** @param timeMs the task's time limit in the second thread, or in the first one if it is at most `QUICK_MS` @throws TimeLimitError */
   run(accountId: string, task: Task, timeMs: number): Promise<Result> {
     return this.#accounts.run(accountId, async () => {
       if (timeMs <= this.#quickMs) return await this.#quick.run(task, timeMs);
@@ -47,20 +48,20 @@ export class BoundedWorker<Task, Result> {
 
 class Thread<Task, Result> {
   readonly #pool: Piscina<Task, Result>;
-  /** Tasks wait here and not in the pool, so that their time begins when they do. */
-  readonly #turns = new KeyedLocks();
+  /** Tasks wait here and not in the pool, so that the time limit of a task starts with the task. */
+  readonly #queue = new KeyedLocks();
 
   constructor(file: URL, options: ThreadOptions) {
     this.#pool = singleWorkerPool(file, options);
   }
 
   run(task: Task, timeMs: number): Promise<Result> {
-    return this.#turns.run('', async () => {
-      const late = AbortSignal.timeout(timeMs);
+    return this.#queue.run('', async () => {
+      const timeout = AbortSignal.timeout(timeMs);
       try {
-        return await this.#pool.run(task, { signal: late });
+        return await this.#pool.run(task, { signal: timeout });
       } catch (error) {
-        throw late.aborted ? new TimeLimitError(`it took longer than ${timeMs} ms`) : error;
+        throw timeout.aborted ? new TimeLimitError(`it took longer than ${timeMs} ms`) : error;
       }
     });
   }

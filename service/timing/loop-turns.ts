@@ -1,6 +1,6 @@
 /**
- * Shares the event loop. Pieces of work that take milliseconds each run one at a time, and after each the loop is left to
- * everything else for as long as that took, so that together they use at most half of it. Requests begin a few at a time.
+ * Shares the event loop. Pieces of work that take milliseconds run one at a time, and each is followed by a pause as long as the
+ * piece, so that together they use at most half of the loop's time. Requests begin a few at a time.
  */
 
 import { RoundRobinQueue } from '../../db/timing/round-robin-queue.ts';
@@ -8,7 +8,7 @@ import { KIB } from '../../sdk/contract/limits.ts';
 
 /** Larger JSON waits for a turn. Up to this size, reading or writing it takes at most a millisecond or two. */
 export const COSTLY_BYTES = 16 * KIB;
-/** Requests that begin in one turn of the loop. Each takes about half a millisecond until it waits for something. */
+/** Requests that may begin in one turn of the loop. Each takes about half a millisecond until its first `await`. */
 const BEGINS_PER_TURN = 8;
 
 const waiting = new RoundRobinQueue<() => void>();
@@ -34,7 +34,7 @@ export function waitForLoopTurn(key: string): Promise<void> {
 function scheduleNext(): void {
   isRunning = true;
   setImmediate(startNext);
-  // Immediates run in order, each with the promises that it resolves: by the second one the work is done.
+  // Node runs all promise callbacks of an immediate before the next immediate, so the piece of work is done when `rest` runs.
   setImmediate(rest);
 }
 
@@ -55,7 +55,7 @@ function rest(): void {
   owedMs = 0;
 }
 
-/** Short beside the time in which a request is answered, long beside a turn of the loop. Milliseconds. */
+/** Length of a slice: short compared with a request, long compared with a turn of the loop. Milliseconds. */
 const SLICE_MS = 5;
 
 /** Divides work on many items into slices, each in a turn of the loop. */
@@ -68,7 +68,7 @@ export class LoopSlices {
     this.#key = key;
   }
 
-  /** Before each item: resolves at once, or when the loop has time for the next slice. The first call begins the first one. */
+  /** Call it before each item. Resolves at once, or when the slice is over and the loop has time for the next one. */
   async pauseWhenOver(): Promise<void> {
     this.#endsAt ??= performance.now() + SLICE_MS;
     if (performance.now() < this.#endsAt) return;
@@ -82,8 +82,11 @@ let begun = 0;
 let isCounting = false;
 
 /**
- * Resolves when a request may begin: at once, unless many arrive in the same turn of the loop. Those of other keys then do not
- * wait for all of one key.
+ * Resolves when a request may begin. If more than `BEGINS_PER_TURN` arrive in one turn of the loop, the others wait, and keys take
+ * turns.
+ *
+ * @param key whose request it is, such as an account
+ * @returns undefined: the request may begin at once
  */
 export function waitToBegin(key: string): Promise<void> | undefined {
   if (!isCounting) {
