@@ -5,13 +5,13 @@ import { replaceHiddenCharacters } from '../contract/visible-text.ts';
 import { CommandError } from './failure.ts';
 import type { FolderFile } from './local-tools.ts';
 
-/** Files of the author's own tools, which are not part of the package. Names that start with a dot are excluded too. */
+/** Folders and files of the author's own tools, which are not part of the package. Names that start with a dot are excluded too. */
 const EXCLUDED_FOLDERS = new Set(['node_modules', 'dist', 'coverage']);
 const EXCLUDED_FILES =
   /^(package(-lock)?\.json|npm-shrinkwrap\.json|yarn\.lock|pnpm-lock\.yaml|bun\.lockb?|deno\.(json|lock)|tsconfig.*\.json|Thumbs\.db)$|\.d\.ts$|\.test\.[cm]?[jt]s$|\.tgz$|\.zip$/;
-/** Deeper than the service allows. */
+/** Folders below this depth are not read. The service allows 16 levels. */
 const DEPTH_MAX = 20;
-/** Of a plugin's or a skill's name. */
+/** Maximum length of the name of a plugin or a skill. */
 export const NAME_MAX_CHARS = 64;
 const SLUG_MAX_CHARS = 64;
 const SLUG = /^[a-z0-9]+(-[a-z0-9]+)*$/;
@@ -22,12 +22,12 @@ interface PackageFolder {
   readonly slug: string;
   /** Sorted by path. */
   readonly files: readonly FolderFile[];
-  /** One sentence for each path that is left out unexpectedly. */
+  /** One sentence for each symbolic link that is left out. */
   readonly warnings: readonly string[];
 }
 
 /**
- * Lists the files of a package.
+ * Lists the files of a package and determines its slug.
  *
  * @param path of the folder, relative to `from`
  * @param slug default: `bulkhead.slug` of package.json, else the folder's name
@@ -51,7 +51,7 @@ export async function readPackageFolder(from: string, path: string | undefined, 
   return { folder, slug: slug ?? (await readSlug(folder)), files, warnings };
 }
 
-/** One of the two files is enough here: the check reports a missing one. */
+/** Whether the folder looks like a package. One of the two files is enough, because the check reports a missing one. */
 async function isPackage(folder: string): Promise<boolean> {
   const names = (await readdir(folder)).map((name) => name.toLowerCase());
   return names.includes('readme.md') || names.includes('index.ts');
@@ -67,8 +67,8 @@ async function listFiles(folder: string, below: string, depth: number, links: st
     if (entry.isDirectory()) {
       found.push(...(await listFiles(folder, path, depth + 1, links)));
     }
-    // Below assets/, a package.json is an asset.
-    const isExcluded = !below.startsWith('assets') && EXCLUDED_FILES.test(entry.name);
+    // A package.json in assets/ is an asset.
+    const isExcluded = !path.startsWith('assets/') && EXCLUDED_FILES.test(entry.name);
     if (entry.isFile() && !isExcluded) found.push({ path, at: join(folder, path) });
     if (entry.isSymbolicLink() && !isExcluded) links.push(path);
   }
@@ -90,7 +90,7 @@ export async function readSlug(folder: string): Promise<string> {
   throw new CommandError('usage', message);
 }
 
-/** The slug of a folder that names none. @throws CommandError if the folder's name has letters that a slug cannot have */
+/** Makes a slug from the folder's name. @throws CommandError if the name has letters that a slug cannot have */
 function readFolderSlug(folder: string): string {
   const name = basename(folder).normalize();
   if (!/(?![A-Za-z])\p{L}/u.test(name)) return toSlug(name);

@@ -9,6 +9,7 @@ import { localTools } from '../../pack/local-tools.ts';
 import { commands } from '../../sdk/cli/command-list.ts';
 import { exitCodes, toFailure } from '../../sdk/cli/failure.ts';
 import { listRequested, proposeVersion } from '../../sdk/cli/next-version.ts';
+import { readPackageFolder } from '../../sdk/cli/package-folder.ts';
 import type { Version } from '../../sdk/cli/rest-types.ts';
 import { renderTemplate, templates } from '../../sdk/cli/templates.ts';
 import { BulkheadError } from '../../sdk/session/transport.ts';
@@ -92,6 +93,20 @@ t.test('skills of a folder become a package, over nothing that is there', async 
   t.equal(checked.code, 0, checked.stderr);
   t.match(await bulkhead(['import-skills', 'skills', 'mine'], { folder }), { code: 1, stderr: /mine is not empty/ });
   t.match(await bulkhead(['import-skills', 'nowhere'], { folder }), { code: 1, stderr: /is not a folder/ });
+});
+
+t.test('files of the author’s tools are left out, except below assets/', async (t) => {
+  const folder = await temporaryFolder(t);
+  await bulkhead(['init', '--slug', 'tooled'], { folder });
+  for (const path of ['assets', 'assets/data', 'assets-old']) {
+    await mkdir(join(folder, path));
+    await writeFile(join(folder, path, 'package.json'), '{}');
+  }
+  const { files } = await readPackageFolder(folder, undefined);
+  t.same(
+    files.map(({ path }) => path),
+    ['assets/data/package.json', 'assets/package.json', 'index.ts', 'readme.md'],
+  );
 });
 
 t.test('symbolic links of a package are left out with a warning', async (t) => {
