@@ -1,4 +1,4 @@
-/** Bulkhead for the OpenAI Agents SDK: `new Runner(bulkhead(session))`, and `tools: await bulkheadTools(session)` of the agent. */
+/** Bulkhead for the OpenAI Agents SDK: `new Runner(bulkhead(session))`, and `tools: await bulkheadTools(session)` in the agent. */
 import {
   type Agent,
   type AgentInputItem,
@@ -39,12 +39,12 @@ export interface AgentsOptions extends AdapterOptions {
 }
 
 /**
- * Run settings that make each message of the user a turn of the session: plugins judge it, the system prompt and the model's
- * texts, and the transcript has all of them. Text leaves when it is judged; while no plugin judges messages, at once. Agents
- * must name their models: the provider is an option, because text of a model that the settings do not provide would leave
- * unjudged.
+ * Returns run settings that make each message of the user a turn of the session. Plugins judge the message, the system prompt and
+ * the model's texts, and the transcript gets all of them. A text is passed on when it is judged, or at once if no plugin judges
+ * messages. Agents must refer to their models by name, and `modelProvider` provides them: plugins could not judge the texts of a model
+ * object.
  *
- * @throws VetoError from `run` when a plugin cancels a message
+ * @throws VetoError from `run` if a plugin cancels a message
  */
 export function bulkhead(session: Session, { modelProvider, ...options }: AgentsOptions = {}): AgentsSettings {
   const provider = new JudgedModelProvider(session, options, modelProvider);
@@ -65,10 +65,10 @@ export interface AgentsSettings {
 }
 
 /**
- * Makes an agent a tool of another one, as `agent.asTool(options)` does, whose runs go through the plugins. Runs of a tool that
- * `asTool` makes inherit the provider of models only, so the adapter refuses such tools.
+ * Makes an agent a tool of another one, as `agent.asTool(options)` does. Plugins judge the runs of this tool. A tool that `asTool`
+ * makes would inherit only the model provider, not the filter, so the adapter refuses it.
  *
- * @param settings those of the helper's own session, from `bulkhead`
+ * @param settings of the session of the agent that becomes a tool, from `bulkhead`
  */
 export function agentTool<Context, Output extends AgentOutputType>(
   settings: AgentsSettings,
@@ -101,15 +101,15 @@ interface AgentOfRun {
 /** Marks the tools that `agentTool` made. Copies of a tool keep the mark. */
 const IS_JUDGED = Symbol('isJudged');
 
-/** @throws Error for an agent as a tool whose runs no plugin would judge */
+/** @throws Error for a tool that is an agent and was not made by `agentTool` */
 function requireJudgedAgentTools({ name, tools }: AgentOfRun): void {
-  // The framework says in a registry of its own which tools are agents. In public, only those have `on`, for events of their runs.
+  // Which tools are agents is in a private registry of the framework. Their only public sign is `on`, for the events of their runs.
   const unjudged = tools.find(
     (one) => one.type === 'function' && typeof (one as { on?: unknown }).on === 'function' && !(IS_JUDGED in one),
   );
   if (unjudged)
     throw new Error(
-      `The tool “${unjudged.name}” of the agent “${name}” is an agent, and its run would not go through the plugins. ` +
+      `The tool “${unjudged.name}” of the agent “${name}” is an agent, and plugins could not judge its run. ` +
         'Make it with agentTool(settings, agent, options) in place of agent.asTool(options), with settings from bulkhead(session).',
     );
 }
@@ -127,7 +127,7 @@ export async function bulkheadTools(session: Session): Promise<Tool[]> {
         return result.content.some(({ type }) => type === 'image') ? toOutputs(result) : formatOutcome(result);
       },
     });
-    // The framework makes underscores of hyphens, and a call by that name is of no tool that the session offers.
+    // The framework replaces hyphens in names by underscores. The session offers no tool of that name, so restore it.
     return Object.assign(offered, { name });
   });
 }
@@ -143,7 +143,7 @@ const toOutputs = ({ content }: ToolResult) =>
       : { type: 'text' as const, text: formatPart(part) },
   );
 
-/** Maximum number of models that were provided for runs which have not asked them yet. */
+/** Maximum number of provided models that a run has neither checked nor called yet. */
 const PROVIDED_MAX = 1_000;
 
 /** Provides models whose messages the plugins judge. */
@@ -151,7 +151,7 @@ class JudgedModelProvider implements ModelProvider {
   readonly #session: Session;
   readonly #options: AdapterOptions;
   #provider: ModelProvider | undefined;
-  /** Models that were provided, and neither checked nor asked yet. */
+  /** Models that `getModel` returned and that were neither checked nor called yet. */
   readonly #provided = new Set<JudgedModel>();
 
   constructor(session: Session, options: AdapterOptions, provider: ModelProvider | undefined) {
@@ -168,15 +168,15 @@ class JudgedModelProvider implements ModelProvider {
     );
     this.#provided.add(judged);
     const [oldest] = this.#provided;
-    // Of runs that failed before they asked the model.
+    // Drops the models of runs that failed before they called the model.
     if (oldest && this.#provided.size > PROVIDED_MAX) this.#provided.delete(oldest);
     return judged;
   }
 
-  /** Checks that the runner got the agent's model from `getModel`, which it calls just before the filter. @throws Error */
+  /** Checks that the runner got the agent's model from `getModel`. The runner calls that just before the filter. @throws Error */
   requireJudgedModel({ name, model }: { readonly name: string; readonly model?: unknown }): void {
-    const isOfAgent = (one: JudgedModel): boolean => !model || one.name === model;
-    const provided = typeof model === 'object' ? undefined : [...this.#provided].findLast(isOfAgent);
+    const isModelOfAgent = (one: JudgedModel): boolean => !model || one.name === model;
+    const provided = typeof model === 'object' ? undefined : [...this.#provided].findLast(isModelOfAgent);
     if (provided) {
       this.#provided.delete(provided);
       return;
@@ -195,14 +195,14 @@ class JudgedModel implements Model {
   readonly #model: Model;
   readonly #session: Session;
   readonly #options: AdapterOptions;
-  readonly #onAsked: () => void;
+  readonly #onCalled: () => void;
 
-  constructor(model: Model, name: string, session: Session, options: AdapterOptions, onAsked: () => void) {
+  constructor(model: Model, name: string, session: Session, options: AdapterOptions, onCalled: () => void) {
     this.name = name;
     this.#model = model;
     this.#session = session;
     this.#options = options;
-    this.#onAsked = onAsked;
+    this.#onCalled = onCalled;
   }
 
   get supportsPromptModelSelection(): boolean {
@@ -223,18 +223,19 @@ class JudgedModel implements Model {
         return whole;
       });
       if (await endAnswer(answer, response.output)) continue;
-      const isOpen = answer.isFree && !hasCalls(response.output);
-      return { ...response, ...(isOpen && providerData ? { providerData } : {}), output: judgedItems };
+      const isUnjudged = answer.isFree && !hasCalls(response.output);
+      return { ...response, ...(isUnjudged && providerData ? { providerData } : {}), output: judgedItems };
     }
   }
 
   async *getStreamedResponse(request: ModelRequest): AsyncIterable<StreamEvent> {
     const judgedItems: AgentOutputItem[] = [];
-    let isAgain = true;
-    while (isAgain) {
+    let mustAsk = true;
+    while (mustAsk) {
       const { judged, answer } = await this.#prepare(request);
       const text = answer.openStream();
-      const isOpen = answer.isFree && !canCall(judged);
+      // Whether the provider's events may pass: they contain texts, and the arguments of calls, before plugins judge them.
+      const passesEvents = answer.isFree && !canCall(judged);
       let isWhole = false;
       let streamed = '';
       try {
@@ -242,9 +243,9 @@ class JudgedModel implements Model {
           if (event.type === 'output_text_delta') {
             streamed += event.delta;
             const delta = await text.push(event.delta);
-            if (delta !== '') yield isOpen ? event : { type: 'output_text_delta', delta };
+            if (delta !== '') yield passesEvents ? event : { type: 'output_text_delta', delta };
           } else if (event.type === 'response_done') {
-            // The client of OpenAI ends an aborted stream as if it were whole.
+            // OpenAI's client ends an aborted stream as if it were complete.
             request.signal?.throwIfAborted();
             const whole = listTexts(event.response.output).join('');
             // Some texts come without deltas, such as refusals.
@@ -254,13 +255,13 @@ class JudgedModel implements Model {
             const known = hasCalls(event.response.output) ? withoutProviderData(event.response) : event.response;
             const response = answer.isFree ? known : withJudgedText(known, text.shown);
             judgedItems.push(...(await judgeCalls(answer, response.output)));
-            isAgain = await endAnswer(answer, event.response.output);
+            mustAsk = await endAnswer(answer, event.response.output);
             isWhole = true;
-            if (!isAgain) yield { type: 'response_done', response: { ...response, output: judgedItems as DoneOutput } };
-          } else if (isOpen) {
+            if (!mustAsk) yield { type: 'response_done', response: { ...response, output: judgedItems as DoneOutput } };
+          } else if (passesEvents) {
             yield event;
           } else if (event.type === 'response_started') {
-            // The provider's own data may hold the first words, or the arguments of a call.
+            // Without the provider's data, which may contain the first words or the arguments of a call.
             yield { type: 'response_started' };
           }
         }
@@ -273,8 +274,8 @@ class JudgedModel implements Model {
 
   async #prepare(request: ModelRequest): Promise<{ judged: ModelRequest; answer: JudgedAnswer }> {
     const { input, tools, modelSettings } = request;
-    // Runs of agents as tools ask it without the check of their input.
-    this.#onAsked();
+    // The run of an agent as a tool may call the model without the check in the filter.
+    this.#onCalled();
     refuseProviderState(request);
     refuseProviderState(modelSettings.providerData);
     for (const name of ['extra_body', 'extraBody']) refuseProviderState(modelSettings.providerData?.[name]);
@@ -304,7 +305,7 @@ class JudgedModel implements Model {
 
 type OfferedTool = ModelRequest['tools'][number];
 
-/** Whether this process runs a tool of the framework's own kinds, whose calls and results plugins do not know. */
+/** Whether a tool is of a built-in type of the framework and runs in this process. Plugins do not get its calls and results. */
 const isLocal = (tool: OfferedTool): boolean =>
   tool.type === 'shell' ? !isHostedShell(tool) : tool.type === 'computer' || tool.type === 'apply_patch';
 
@@ -330,13 +331,13 @@ function requireJudgeablePrompt({ prompt }: ModelRequest): void {
     );
 }
 
-/** Refuses items of type unknown that are messages of users or results of tools, or that name stored ones. @throws Error */
+/** @throws Error for an item of type `unknown` that is a user's message or a tool's result, or refers to a stored item */
 function requireJudgeableItems(items: readonly AgentInputItem[]): void {
   for (const { type, providerData } of items) {
     if (type !== 'unknown') continue;
     const { role, type: kind } = (providerData ?? {}) as { role?: unknown; type?: unknown };
-    const isOfAgent = role === undefined || role === 'assistant';
-    if (!isOfAgent || kind === 'item_reference' || String(kind).endsWith('_output'))
+    const isFromAgent = role === undefined || role === 'assistant';
+    if (!isFromAgent || kind === 'item_reference' || String(kind).endsWith('_output'))
       throw new Error(
         `The input has an item of type unknown with the provider's data of a ${role ?? kind}, which plugins cannot judge. ` +
           'Pass messages and results of tools as items of their own types.',
@@ -346,7 +347,7 @@ function requireJudgeableItems(items: readonly AgentInputItem[]): void {
 
 const LOCAL_RESULTS: ReadonlySet<unknown> = new Set(['computer_call_result', 'apply_patch_call_output']);
 
-/** The provider's own shell has its results before the framework does. @throws Error */
+/** @throws Error for the result of a tool that this process ran. Results of the provider's own shell are allowed. */
 function requireJudgeableResults(items: readonly AgentInputItem[], tools: readonly OfferedTool[]): void {
   const isLocalResult = ({ type }: AgentInputItem): boolean =>
     LOCAL_RESULTS.has(type) || (type === 'shell_call_output' && !tools.some(isHostedShell));
@@ -357,7 +358,7 @@ function requireJudgeableResults(items: readonly AgentInputItem[], tools: readon
     );
 }
 
-/** Judges each text of the model, and leaves out what no plugin judges. */
+/** Has plugins judge the calls and texts of the model, and leaves out items that no plugin can judge. */
 async function judgeOutput(answer: JudgedAnswer, output: readonly AgentOutputItem[]): Promise<AgentOutputItem[]> {
   const items = await judgeCalls(answer, output);
   const texts = new Map<AgentOutputItem, string>();
@@ -369,18 +370,22 @@ async function judgeOutput(answer: JudgedAnswer, output: readonly AgentOutputIte
     .map((item) => (isMessage(item) ? withText(item, texts.get(item) ?? '') : item));
 }
 
-/** Whether the model said or called something. After an empty answer the runner asks it again, in the same turn. */
+/** Whether the model returned a text or another item. */
 const hasAnswer = (output: readonly AgentOutputItem[]): boolean =>
   output.some((item) => !isMessage(item) || listTexts([item]).some((text) => text !== ''));
 
-/** Ends the answer. An empty one leaves the turn open: the runner then asks the model again. Returns whether to ask again now. */
+/**
+ * Ends the answer. An empty answer leaves the turn open, because the runner then calls the model again by itself.
+ *
+ * @returns true: plugins refused all calls, so call the model again now
+ */
 async function endAnswer(answer: JudgedAnswer, output: readonly AgentOutputItem[]): Promise<boolean> {
   if (hasAnswer(output)) return answer.end();
   await answer.abandon();
   return false;
 }
 
-/** Whether the model may call tools. The provider's own events hold their arguments before plugins judge them. */
+/** Whether the model may call tools. */
 const canCall = ({ tools, handoffs }: ModelRequest): boolean => tools.length + handoffs.length > 0;
 
 const hasCalls = (output: readonly AgentOutputItem[]): boolean => output.some(({ type }) => type === 'function_call');
@@ -389,8 +394,8 @@ const withoutProviderData = <Part extends { providerData?: unknown }>({ provider
   part;
 
 /**
- * The output without the calls that were refused. Each call has an id of its own: the runner refuses one that comes again, as
- * from models that number them from zero.
+ * Has plugins judge the calls, and leaves out those that they refuse. Gives each call an id that is new in the turn: some models number
+ * their calls from zero in each answer, and the runner refuses a repeated id.
  */
 async function judgeCalls<Item extends AgentOutputItem>(
   answer: JudgedAnswer,
@@ -407,7 +412,7 @@ async function judgeCalls<Item extends AgentOutputItem>(
     const judged = await answer.judgeCall(call);
     if (!judged) continue;
     const printed = printArguments(judged, call, text);
-    // The provider's own data holds the arguments as they were before.
+    // The provider's data contains the arguments before the change.
     const { providerData, ...rest } = item;
     const own = hasSameArguments(judged, call) && providerData ? { providerData } : {};
     passed.push({ ...rest, ...own, callId: judged.callId, arguments: printed } as Item);
@@ -415,19 +420,19 @@ async function judgeCalls<Item extends AgentOutputItem>(
   return passed;
 }
 
-/** Items with words of the model that no plugin judges. */
+/** Items with text of the model that no plugin can judge. */
 const UNJUDGED: ReadonlySet<AgentOutputItem['type']> = new Set(['reasoning', 'unknown']);
 
 /**
- * The message with judged text, and without what no plugin judges: pictures, audio with its transcript, and the provider's data,
- * which describes the text as it was before.
+ * Replaces the content of a message by a judged text. Removes what no plugin can judge: pictures, audio with its transcript, and the
+ * provider's data, which contains the text before the change.
  */
 const withText = (
   { providerData: _unjudged, ...message }: AssistantMessageItem,
   text: string,
 ): AssistantMessageItem => ({ ...message, content: [{ type: 'output_text', text }] });
 
-/** A streamed response whose messages have, together, the text that was shown. */
+/** Replaces the messages of a streamed response by one message with the text that was shown. */
 function withJudgedText<Response extends { output: AgentOutputItem[]; providerData?: unknown }>(
   { providerData: _unjudged, ...response }: Response,
   shown: string,
@@ -467,7 +472,7 @@ function readFile(part: Exclude<UserPart, { type: 'input_text' }>): MessageFile 
   return { ...audio, ...(typeof part.audio === 'string' ? { data: part.audio } : readReference(part.audio)) };
 }
 
-/** A file that only the provider has. */
+/** Describes a file by reference: one with an id is stored at the provider only. */
 const readReference = (file: { readonly id: string } | undefined) => ({ isAtProvider: file?.id !== undefined });
 
 const toFilePart = (file: MessageFile): UserPart =>
@@ -501,7 +506,7 @@ const format: MessageFormat<AgentInputItem> = {
       index === undefined || typeof content === 'string' ? undefined : content[index];
     const parts = files.map((file) => own(file.index) ?? toFilePart(file));
     const texts = typeof content === 'string' ? [] : content.filter(({ type }) => type === 'input_text').reverse();
-    // The options of the first part come last, to win.
+    // Reversed, so that the options of the first part override those of the others.
     return { ...item, content: [{ ...Object.assign({}, ...texts), type: 'input_text', text }, ...parts] };
   },
   readToolResult: (item) =>

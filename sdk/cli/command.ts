@@ -1,4 +1,4 @@
-/** The interface of a `bulkhead` command. The files in `commands/` export them; `command-list.ts` lists them. */
+/** Declares the interface of a `bulkhead` command. Each file in `commands/` exports one, and `command-list.ts` lists them. */
 import type { Context } from './context.ts';
 import { CommandError } from './failure.ts';
 
@@ -20,9 +20,9 @@ export interface Command {
   readonly summary: string;
   readonly args?: readonly Argument[];
   readonly options?: readonly Option[];
-  /** Command lines without `bulkhead`; a pipeline is written whole. */
+  /** Command lines without `bulkhead`. A pipeline is written in full, with `bulkhead`. */
   readonly examples?: readonly string[];
-  /** Whether it prints items as they come (`Output.printItem`): with `--json`, one object a line instead of one document. */
+  /** Whether it prints items as they arrive (`Output.printItem`). With `--json` it prints one object a line, not one document. */
   readonly printsItems?: boolean;
   /**
    * Runs the command. Text for people goes to `context.output`; the returned value is printed with `--json`.
@@ -54,7 +54,7 @@ export class ParsedArgs {
     return typeof value === 'string' ? value : undefined;
   }
 
-  /** The value of an option that is a whole number. @throws CommandError that names the option */
+  /** Returns the value of an option that is a whole number. @throws CommandError that names the option */
   wholeNumber(name: string, { from, to, preset }: { from: number; to: number; preset: number }): number {
     const text = this.text(name) ?? String(preset);
     const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
@@ -67,7 +67,7 @@ export class ParsedArgs {
     return this.#options[name] === true;
   }
 
-  /** The value of a flag that also has a `--no-` form; undefined without either. */
+  /** Returns the value of a flag that also has a `--no-` form; undefined if neither is given. */
   toggle(name: string): boolean | undefined {
     const value = this.#options[name];
     return typeof value === 'boolean' ? value : undefined;

@@ -1,10 +1,10 @@
 /** Suggests the name that was probably meant. */
 import { closest } from 'fastest-levenshtein';
 
-/** Names that are compared. */
+/** Maximum number of names that are compared. */
 const COMPARED_MAX = 5_000;
 
-/** Returns a sentence such as `Did you mean “a”?`; empty without known names. */
+/** Returns a sentence such as `Did you mean “a”?`; '' if no names are known. */
 export function suggestName(name: string, known: readonly string[]): string {
   const compared = known.slice(0, COMPARED_MAX);
   if (compared.length === 0) return '';

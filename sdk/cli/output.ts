@@ -24,11 +24,11 @@ const ESCAPE = '\u001b';
 
 export class Output {
   readonly json: boolean;
-  /** Colours, on a terminal without `NO_COLOR` only. */
+  /** Colours text, on a terminal without `NO_COLOR` only. */
   readonly paint: Paint;
-  /** Whether a user can see progress and answer questions. */
+  /** Whether standard output is a terminal and `--json` is not set. */
   readonly isTerminal: boolean;
-  /** Stands for the escape character of the program's own colours, so that all others can be made visible. */
+  /** Stands for the escape character in the program's own colours, so that `#toSafeText` can make all other escapes visible. */
   readonly #mark = randomUUID();
   readonly #indent: number;
   readonly #stdout: OutputStream;
@@ -69,7 +69,7 @@ export class Output {
       this.#stdout.write(`${escapeUnsafe(JSON.stringify(value, null, this.#indent))}\n`);
   }
 
-  /** Writes text for programs as it is, with and without `--json`. */
+  /** Writes text for programs unchanged, with and without `--json`. */
   write(text: string): void {
     this.#stdout.write(text);
   }
@@ -84,7 +84,7 @@ export class Output {
     this.#stderr.write(`\r${line}${end}`);
   }
 
-  /** Plugins write most of what is printed: their escapes become visible, only the program's own colours stay. */
+  /** Makes escape sequences visible, except the program's own colours: most of the printed text comes from plugins. */
   #toSafeText(text: string): string {
     return escapeUnsafe(text).replaceAll(this.#mark, ESCAPE);
   }

@@ -1,4 +1,4 @@
-/** Formats what a plugin can access, one line for each capability. */
+/** Formats what a plugin may access, one line for each capability. */
 import type { Paint } from './output.ts';
 import type { Reach } from './rest-types.ts';
 

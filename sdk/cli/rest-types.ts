@@ -1,4 +1,4 @@
-/** The fields of REST responses that commands read. */
+/** Declares the fields of REST responses that commands read. */
 
 export interface Me {
   readonly id: string;
@@ -7,7 +7,7 @@ export interface Me {
 export interface Token {
   readonly id: string;
   readonly name: string;
-  /** Null: it may do what the account may. */
+  /** Null: the token may do everything that the account may. */
   readonly scopes: readonly string[] | null;
   readonly lastUsedAt: string | null;
   readonly expiresAt: string;
@@ -18,6 +18,7 @@ export interface StoredKind {
   readonly usedBytes: number;
   /** Null: no quota. */
   readonly limitBytes: number | null;
+  /** How to make room. */
   readonly free: string;
 }
 export interface Discovered {
@@ -49,7 +50,7 @@ export interface Reach {
   readonly capability: string;
   readonly sentence: string;
   readonly risk: string;
-  /** Whether it is a hook that can cancel its operation. */
+  /** Whether the capability is a hook that can cancel its operation. */
   readonly cancels: boolean;
 }
 export interface Installation {
@@ -68,7 +69,7 @@ export interface Installation {
   readonly currentVersionId: string | null;
   readonly currentSemVer: string | null;
   readonly required: boolean;
-  /** Of granted and requested capabilities. */
+  /** Of the granted capabilities and of those that a pending update requests. */
   readonly reach: readonly Reach[];
   readonly channels: readonly { readonly name: string }[];
   readonly secretNames: readonly string[];
@@ -76,7 +77,7 @@ export interface Installation {
     readonly versionId: string;
     readonly semVer: string;
     readonly added: readonly string[];
-    /** Settings and secrets that it needs and the running version does not. */
+    /** Settings and secrets that the update needs and the running version does not. */
     readonly missing: readonly string[];
   } | null;
   readonly updateUnderWay: { readonly semVer: string | null; readonly waitsFor: string | null } | null;

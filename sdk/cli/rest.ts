@@ -1,10 +1,10 @@
-/** A client of the REST interface. Refused requests throw `BulkheadError`. */
+/** Sends requests to the REST interface. Refused requests throw `BulkheadError`. */
 import type { Page } from '../session/api-types.ts';
 import { Transport } from '../session/transport.ts';
 
-/** Long enough for a restart, short enough to report an unreachable service soon. Milliseconds. */
+/** How long a request is retried. Short, so that the user soon reads that the service is unreachable. Milliseconds. */
 const RETRY_FOR_MS = 1_500;
-/** The bundler may be busy with other packages. Milliseconds. */
+/** How long an upload is retried while the bundler is busy with other packages. Milliseconds. */
 const UPLOAD_RETRY_FOR_MS = 20_000;
 /** The largest page of the REST interface. */
 const PAGE_SIZE = 1_000;
@@ -46,7 +46,7 @@ export class Rest {
     return this.#transport.open({ method: 'GET', path, headers, signal: this.#signal });
   }
 
-  /** Uploads bytes and waits while the bundler is busy. @param open called for every attempt */
+  /** Uploads bytes, and retries while the bundler is busy. @param open called for every attempt */
   upload<Answer>(path: string, type: string, open: () => ReadableStream<Uint8Array>): Promise<Answer> {
     return this.#uploads.json({ method: 'POST', path, stream: { type, open }, signal: this.#signal });
   }
@@ -56,7 +56,7 @@ export class Rest {
     return this.getFirst(path, {}, Number.POSITIVE_INFINITY);
   }
 
-  /** Returns the first items of a paginated list, whose pages may be short or empty although others follow. */
+  /** Returns the first items of a paginated list. A page may be short or empty although others follow. */
   async getFirst<Item>(
     path: string,
     filter: ConstructorParameters<typeof URLSearchParams>[0],

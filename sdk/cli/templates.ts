@@ -1,13 +1,14 @@
-/** The templates of `bulkhead init`. Each passes `bulkhead check` unchanged. */
+/** The templates of `bulkhead init`. A new package of each passes `bulkhead check`. */
 
 export interface Template {
   readonly name: string;
   /** One line for the list of templates. */
   readonly doc: string;
-  /** Lines of the frontmatter after name and description. */
+  /** The lines of the readme's frontmatter after name and description. */
   readonly frontmatter: string;
   readonly description: string;
   readonly code: string;
+  /** Further files, by path. */
   readonly files?: Readonly<Record<string, string>>;
 }
 
@@ -20,7 +21,7 @@ const prompt: Template = {
     label: Style
     default: Answer in one short sentence.
 `,
-  code: `// Runs before every model call. The returned text replaces the system prompt; return nothing to change nothing.
+  code: `// Runs before every model call. The returned text replaces the system prompt. To change nothing, return nothing.
 middleware.systemPrompt = (ctx) => {
   const { style } = ctx.settings;
   if (!style) return;
@@ -84,9 +85,9 @@ secrets:
     required: true
     use: [http:api.example.com]
 `,
-  code: `// Runs after the vendor got its response. If it throws, the request is retried.
+  code: `// Runs after the vendor has got its response. If it throws, the host calls it again later with the same request.
 channel.receive = async (request) => {
-  // What host.secrets.get returns stands for the secret, which this code never sees: readme.md says what it is used for.
+  // host.secrets.get returns a handle: this code never sees the secret. \`use\` in readme.md says what the handle is for.
   const secret = (await host.secrets.get('webhookSecret')) ?? '';
   if (!(await webhooks.verifyStandard(request, secret))) {
     host.log.warn('dropped a request with a wrong signature', { deliveryId: request.deliveryId });
@@ -102,7 +103,7 @@ channel.send = async ({ conversationKey, text }) => {
     headers: { authorization: \`Bearer \${await host.secrets.get('apiToken')}\`, 'content-type': 'application/json' },
     body: JSON.stringify({ chat: conversationKey, text }),
   });
-  // If this throws, the reply is retried later.
+  // If the handler throws, the host calls it again later with the same reply.
   if (answer.status >= 300) throw new Error(\`The vendor responded with status \${answer.status}.\`);
 };
 `,

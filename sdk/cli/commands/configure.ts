@@ -22,7 +22,7 @@ export const configure: Command = {
     { flags: '--forget <name>', doc: 'remove a secret (repeatable)', repeatable: true },
     {
       flags: '--required',
-      doc: 'stop the messages and turns that its hooks must check while it does not run, fails or times out',
+      doc: 'stop messages and turns that its hooks check, if the plugin is not running, fails or times out',
     },
     { flags: '--no-required', doc: 'let messages and turns continue without the plugin' },
   ],
@@ -44,11 +44,12 @@ export const configure: Command = {
     const required = args.toggle('required');
     const hasValues = Object.keys(settings).length + Object.keys(secrets).length > 0;
     if (!hasValues && required === undefined) {
-      const message = 'Nothing to change. Pass `--set name=value`, `--secret name`, `--required` or `--no-required`.';
+      const message =
+        'Nothing to change. Pass `--set name=value`, `--unset name`, `--secret name`, `--forget name`, `--required` or `--no-required`.';
       throw new CommandError('usage', message);
     }
     const path = `/installations/${id}`;
-    // Required first: what is configured next may let the plugin run.
+    // Sets `required` before the settings, because these may let the plugin start.
     const changed = required === undefined ? installation : await rest.patch<Installation>(path, { required });
     const updated = hasValues ? await rest.post<Installation>(`${path}/configure`, { settings, secrets }) : changed;
     context.output.printLine(`${slug}: ${updated.required ? 'required, ' : ''}${describeCondition(updated)}`);
@@ -62,7 +63,7 @@ function parsePair(text: string): [string, string] {
   throw new CommandError('usage', `“${text}” is not of the form name=value.`);
 }
 
-/** Reads a secret without a value on the command line, which would stay in the shell's history. */
+/** Reads a secret from the environment, or asks for it: an argument would stay in the shell's history. */
 async function readSecret(context: Context, name: string): Promise<string> {
   const variable = `BULKHEAD_SECRET_${name}`;
   const noTerminal = `There is no terminal to ask for ${name}. Set ${variable}.`;

@@ -25,7 +25,7 @@ export const install: Command = {
     { flags: '--pin <semver>', doc: 'pin this version of your own plugin' },
     {
       flags: '--required',
-      doc: 'stop the messages and turns that its hooks must check while it does not run, fails or times out',
+      doc: 'stop messages and turns that its hooks check, if the plugin is not running, fails or times out',
     },
     { flags: '-y, --yes', doc: 'consent to what it can access; needed without a terminal' },
   ],

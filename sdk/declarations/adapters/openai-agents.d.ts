@@ -1,4 +1,4 @@
-/** Bulkhead for the OpenAI Agents SDK: `new Runner(bulkhead(session))`, and `tools: await bulkheadTools(session)` of the agent. */
+/** Bulkhead for the OpenAI Agents SDK: `new Runner(bulkhead(session))`, and `tools: await bulkheadTools(session)` in the agent. */
 import { type Agent, type AgentOutputType, type AgentToolOptionsWithDefault, type ModelProvider, type RunConfig, type Tool } from '@openai/agents';
 import type { Session } from '../session/session.js';
 import { type AdapterOptions } from './judged-conversation.js';
@@ -8,12 +8,12 @@ export interface AgentsOptions extends AdapterOptions {
     readonly modelProvider?: ModelProvider;
 }
 /**
- * Run settings that make each message of the user a turn of the session: plugins judge it, the system prompt and the model's
- * texts, and the transcript has all of them. Text leaves when it is judged; while no plugin judges messages, at once. Agents
- * must name their models: the provider is an option, because text of a model that the settings do not provide would leave
- * unjudged.
+ * Returns run settings that make each message of the user a turn of the session. Plugins judge the message, the system prompt and
+ * the model's texts, and the transcript gets all of them. A text is passed on when it is judged, or at once if no plugin judges
+ * messages. Agents must refer to their models by name, and `modelProvider` provides them: plugins could not judge the texts of a model
+ * object.
  *
- * @throws VetoError from `run` when a plugin cancels a message
+ * @throws VetoError from `run` if a plugin cancels a message
  */
 export declare function bulkhead(session: Session, { modelProvider, ...options }?: AgentsOptions): AgentsSettings;
 /** The run settings that `bulkhead` returns. */
@@ -22,10 +22,10 @@ export interface AgentsSettings {
     readonly modelProvider: ModelProvider;
 }
 /**
- * Makes an agent a tool of another one, as `agent.asTool(options)` does, whose runs go through the plugins. Runs of a tool that
- * `asTool` makes inherit the provider of models only, so the adapter refuses such tools.
+ * Makes an agent a tool of another one, as `agent.asTool(options)` does. Plugins judge the runs of this tool. A tool that `asTool`
+ * makes would inherit only the model provider, not the filter, so the adapter refuses it.
  *
- * @param settings those of the helper's own session, from `bulkhead`
+ * @param settings of the session of the agent that becomes a tool, from `bulkhead`
  */
 export declare function agentTool<Context, Output extends AgentOutputType>(settings: AgentsSettings, agent: Agent<Context, Output>, options: AgentToolOptions<Context, Output>): ReturnType<Agent<Context, Output>['asTool']>;
 type AgentToolOptions<Context, Output extends AgentOutputType> = AgentToolOptionsWithDefault<Context, Agent<Context, Output>> | Parameters<Agent<Context, Output>['asTool']>[0];
