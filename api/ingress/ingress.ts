@@ -79,7 +79,7 @@ export function createWebhookHandler(deps: IngressDeps): (request: IncomingMessa
 function tracedServe(deps: IngressDeps, request: IncomingMessage, response: ServerResponse, id: string): Promise<void> {
   const link = request.headers.traceparent;
   const settings = { kind: 'server', parent: null, link: typeof link === 'string' ? link : undefined } as const;
-  return traced('webhook', { ...settings, facts: { deliveryId: id } }, () => serve(deps, request, response, id));
+  return traced('webhook', { ...settings, attributes: { deliveryId: id } }, () => serve(deps, request, response, id));
 }
 
 async function serve(deps: IngressDeps, request: IncomingMessage, response: ServerResponse, id: string): Promise<void> {

@@ -17,13 +17,13 @@ export function traceRequests(app: FastifyInstance): void {
     const { traceparent } = request.headers;
     const { config, url = 'unknown' } = request.routeOptions;
     const route = config.label ?? url;
-    const facts = { 'http.request.method': request.method, 'http.route': route, requestId: request.id };
+    const attributes = { 'http.request.method': request.method, 'http.route': route, requestId: request.id };
     const parent = request.caller && typeof traceparent === 'string' ? traceparent : null;
-    void traced(`${request.method} ${route}`, { kind: 'server', parent, facts }, async (span) => {
+    void traced(`${request.method} ${route}`, { kind: 'server', parent, attributes }, async (span) => {
       withLogIds({ requestId: request.id }, done);
       await ended.promise;
-      span.note({ 'http.response.status_code': reply.statusCode });
-      if (reply.statusCode >= 500) span.fail();
+      span.setAttributes({ 'http.response.status_code': reply.statusCode });
+      if (reply.statusCode >= 500) span.markFailed();
     });
   });
 }

@@ -47,18 +47,14 @@ export function openTracer(service: string, env: Environment): Tracer {
     current: () => formatTraceparent(trace.getSpanContext(contexts.active())),
     async run(name, settings, work) {
       const parent = findParent(contexts.active(), settings);
-      const { kind = 'internal', facts = {} } = settings;
-      const span = spans.startSpan(
-        name,
-        { kind: KINDS[kind], attributes: facts, links: createLinks(settings) },
-        parent,
-      );
-      const fail = () => void span.setStatus({ code: SpanStatusCode.ERROR });
-      const note = (more: object) => void span.setAttributes({ ...more });
+      const { kind = 'internal', attributes = {} } = settings;
+      const span = spans.startSpan(name, { kind: KINDS[kind], attributes, links: createLinks(settings) }, parent);
+      const markFailed = () => void span.setStatus({ code: SpanStatusCode.ERROR });
+      const setAttributes = (added: object) => void span.setAttributes({ ...added });
       try {
-        return await contexts.with(trace.setSpan(parent, span), () => work({ note, fail }));
+        return await contexts.with(trace.setSpan(parent, span), () => work({ setAttributes, markFailed }));
       } catch (error) {
-        fail();
+        markFailed();
         throw error;
       } finally {
         span.end();

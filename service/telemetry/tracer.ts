@@ -1,6 +1,6 @@
 /** Declares the interfaces between traced code and the OpenTelemetry exporter. */
 
-type Facts = Readonly<Record<string, string | number | boolean>>;
+type Attributes = Readonly<Record<string, string | number | boolean>>;
 export interface SpanSettings {
   readonly kind?: 'server' | 'consumer' | 'internal';
   /** W3C traceparent of the parent span. Default: the current span. Null: no parent. */
@@ -8,13 +8,12 @@ export interface SpanSettings {
   /** W3C traceparent of a related trace from an untrusted sender, which must not become the parent. */
   readonly link?: string | undefined;
   /** Ids, protocol keys and slugs; never text from plugins or users. */
-  readonly facts?: Facts;
+  readonly attributes?: Attributes;
 }
 export interface Span {
-  /** Adds attributes. */
-  note(facts: Facts): void;
+  setAttributes(attributes: Attributes): void;
   /** Marks the span as failed. Error texts stay out of traces. */
-  fail(): void;
+  markFailed(): void;
 }
 export interface Tracer {
   run<T>(name: string, settings: SpanSettings, work: (span: Span) => Promise<T>): Promise<T>;

@@ -5,7 +5,7 @@
 
 import type { Span, SpanSettings, Tracer } from './tracer.ts';
 
-const noSpan: Span = { note: () => undefined, fail: () => undefined };
+const noSpan: Span = { setAttributes: () => undefined, markFailed: () => undefined };
 let tracer: Tracer | null = null;
 
 /** Runs work in a span. Without tracing, only runs the work. */

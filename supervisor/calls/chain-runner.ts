@@ -53,9 +53,9 @@ const ONE_LINK_HOOK: HookName = 'compaction.summarize';
  * changed the context after it.
  */
 export function runChain(deps: ChainDeps, request: ChainRequest): Promise<ChainState> {
-  return traced('chain', { facts: { hook: request.hook } }, async (span) => {
+  return traced('chain', { attributes: { hook: request.hook } }, async (span) => {
     const state = await runLinks(deps, request);
-    span.note({ links: state.trace.length });
+    span.setAttributes({ links: state.trace.length });
     return state;
   });
 }
@@ -110,9 +110,9 @@ function findNext(
 }
 
 function traceLink({ slug, installationId }: InstalledPlugin, run: () => Promise<ChainState>): Promise<ChainState> {
-  return traced('link', { facts: { slug, installationId } }, async (span) => {
+  return traced('link', { attributes: { slug, installationId } }, async (span) => {
     const state = await run();
-    span.note({ outcome: state.trace.at(-1)?.outcome ?? '' });
+    span.setAttributes({ outcome: state.trace.at(-1)?.outcome ?? '' });
     return state;
   });
 }

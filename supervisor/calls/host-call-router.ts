@@ -147,8 +147,8 @@ function traceCall(
   answer: () => Promise<unknown>,
 ): Promise<unknown> {
   // Text from a child must not become a span's attribute.
-  const facts = { member: Object.hasOwn(hostCalls, member) ? member : 'unknown' };
-  return traced('host call', { parent: invocation?.trace ?? null, facts }, answer);
+  const attributes = { member: Object.hasOwn(hostCalls, member) ? member : 'unknown' };
+  return traced('host call', { parent: invocation?.trace ?? null, attributes }, answer);
 }
 
 const toRefusal = (member: string, error: unknown): Refusal =>

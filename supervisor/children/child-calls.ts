@@ -70,7 +70,7 @@ export class ChildCalls {
     this.process = process;
   }
 
-  /** Whether the caller of this invocation still waits. Only then may the child make host calls for it. */
+  /** Whether the caller of this invocation still waits. Only then may a host call of the child name it. */
   has(invocationId: string): boolean {
     return this.#find(invocationId)?.isSettled === false;
   }

@@ -156,11 +156,11 @@ export class LoadedChild {
     if (!isTracing()) return this.#runCall(call);
     const { kind, name } = call.target;
     const { slug, installationId, semVer } = this.plugin;
-    const facts = { kind, name, slug, installationId, semVer, invocationId: call.invocationId };
-    return traced('call', { facts }, async (span) => {
+    const attributes = { kind, name, slug, installationId, semVer, invocationId: call.invocationId };
+    return traced('call', { attributes }, async (span) => {
       const result = await this.#runCall(call);
-      span.note({ outcome: result.kind });
-      if (result.kind !== 'answered' && result.kind !== 'cancelled') span.fail();
+      span.setAttributes({ outcome: result.kind });
+      if (result.kind !== 'answered' && result.kind !== 'cancelled') span.markFailed();
       return result;
     });
   }

@@ -62,8 +62,8 @@ async function claimAndDeliver(deps: AttemptDeps, queue: ChannelQueue): Promise<
   const found = await deps.heads.claim(deps.services.pool, queue, deps.fence);
   if (!found.delivery) return found;
   const { delivery } = found;
-  const facts = { deliveryId: delivery.id, direction: delivery.direction, attempt: delivery.attempt };
-  const settings = { kind: 'consumer', parent: delivery.traceparent, facts } as const;
+  const attributes = { deliveryId: delivery.id, direction: delivery.direction, attempt: delivery.attempt };
+  const settings = { kind: 'consumer', parent: delivery.traceparent, attributes } as const;
   return traced('delivery', settings, () => deliver(deps, queue, delivery));
 }
 
