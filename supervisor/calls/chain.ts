@@ -1,6 +1,6 @@
 /**
- * Chain folding as pure functions: how one link's result changes the context, when the chain ends, and what its trace
- * contains.
+ * Pure functions that apply the result of each link to the state of a hook's chain: how it changes the context, whether it ends the
+ * chain, and what the trace contains.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { distance } from 'fastest-levenshtein';
@@ -46,14 +46,14 @@ export type LinkResult =
   | {
       readonly kind: 'error' | 'timeout' | 'unavailable';
       readonly message: string;
-      /** Why a call took too long, in the host's words, where it was not its handler that did. */
+      /** Why the call timed out, in the host's words, if its own handler was not the cause. */
       readonly cause?: string | undefined;
       /** An instruction for the user, if a retry does not help. */
       readonly advice?: string;
-      /** Set where the handler threw: `message` is then the plugin's own text. */
+      /** Set if the handler threw: `message` is then the plugin's own text. */
       readonly stack?: string;
       readonly interrupted?: true;
-      /** Set where a tool's handler did not run, because the arguments do not fit its schema. */
+      /** Set if a tool's handler did not run, because the arguments do not fit its schema. */
       readonly invalidArguments?: readonly ArgumentFault[];
     };
 
@@ -117,10 +117,10 @@ export const appendStep = (
 ];
 
 /**
- * Whether a link was called for a context that others have changed since: links that are not required, or that stand before it.
- * Changes by later required links do not count: two that both change the context would call each other for ever.
+ * Whether other links have changed the context since this link was called. Changes by later links count only if those are not
+ * required: two required links that both change the context would otherwise be called again for ever.
  *
- * @param earlier the installations that stand before it
+ * @param earlier the installations that are before it in the chain
  */
 export function isOutdated({ trace }: ChainState, installationId: string, earlier: ReadonlySet<string>): boolean {
   const last = trace.findLastIndex((step) => step.installationId === installationId);
@@ -164,7 +164,7 @@ function describeFailure(row: HookRow, failure: Failure, ms: number): FailureTex
   return failure.stack === undefined ? { what: 'failed', cause: failure.message } : { what: 'failed with an error' };
 }
 
-/** The cause in a reason, characters: the rest must fit below the limit of a reason. */
+/** Maximum length of the cause in a reason: the whole reason must fit into `REASON_MAX_CHARS`. Characters. */
 const CAUSE_MAX_CHARS = 240;
 
 /** The reason of an operation that stopped because a required plugin did not do its part. */
@@ -192,10 +192,10 @@ function applyAnswer(hook: HookName, context: Fields, answer: unknown): Applied 
   return { ok: true, context: changed ? { ...context, [answers.field]: checked.value } : context, changed };
 }
 
-/** Fields that the supervisor and the child add to each link's context. `return ctx` repeats them; a chain stores none. */
+/** Fields that the supervisor and the child add to each link's context. Ignored in the answer of a handler that returns `ctx`. */
 const ADDED_FIELDS: ReadonlySet<string> = new Set([...Object.keys(hookBase.shape), 'signal']);
 
-/** A refused field's name in its fault, and a fault, characters: a plugin chooses the names, and a path may hold some. */
+/** Maximum lengths of a field's name in a fault, and of a fault: a plugin chooses the names, and a path may hold several. Characters. */
 const NAME_MAX_CHARS = 100;
 const FAULT_MAX_CHARS = 500;
 const cutName = (name: string): string => name.slice(0, NAME_MAX_CHARS);

@@ -1,6 +1,6 @@
 /**
- * How host calls reach the other plugins of an account. Interfaces only: the fleet that runs plugins is built after the
- * host calls it answers, so the composition supplies the port.
+ * Declares how host calls reach the other plugins of an account. Interfaces only, because the fleet that runs plugins is created after
+ * the host calls that it answers: `supervisor.ts` connects the two.
  */
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
@@ -17,9 +17,9 @@ export interface HookRequest {
   readonly session: Session | null;
   /** The installation for which the hook runs. */
   readonly actor?: Pick<InstalledPlugin, 'installationId' | 'slug'>;
-  /** An installation that is not asked. */
+  /** An installation whose handler is not called. */
   readonly excludedInstallationId?: string | undefined;
-  /** Whether plugins have judged this context before. Then only required plugins are asked, and their context has `repeated`. */
+  /** Whether plugins have judged this context before. Then only required plugins are called, and their context has `repeated`. */
   readonly isRepeated?: boolean | undefined;
   readonly trigger: string;
   /** Checked against the hook's row. */
@@ -36,7 +36,7 @@ export interface SurfaceRequest {
   readonly kind: 'tools' | 'commands' | 'providers';
   readonly name: string;
   readonly plugin: InstalledPlugin;
-  /** Null for a provider that another plugin asks: the provider does not learn for whom. */
+  /** Null for a provider that another plugin calls: the provider does not learn for whom it runs. */
   readonly session: Session | null;
   /** Default: a new id. */
   readonly invocationId?: string;

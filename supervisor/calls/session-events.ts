@@ -8,7 +8,7 @@ import type { Queues } from '../../db/jobs/queues.ts';
 import type { events } from '../../sdk/contract/protocol.ts';
 
 /**
- * Refuses an operation whose event would have to wait in a full queue. Not for deletions, which make room.
+ * Refuses an operation whose event does not fit into the account's quota. Not called for deletions, which make room.
  *
  * @throws Problem `quota_exceeded`
  */
@@ -17,7 +17,7 @@ export async function requireRoomForEvent(pool: Pool, accountId: string, type: S
   if (subscribers.length > 0) await requireRoom(pool, accountId, 'deliveries', 1);
 }
 
-/** @param tx the transaction that makes the event true */
+/** @param tx the transaction of the change that the event reports */
 export async function recordSessionEvent<Type extends SessionEvent>(
   tx: ClientBase,
   queues: Queues,

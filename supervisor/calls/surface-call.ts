@@ -13,8 +13,9 @@ import { checkSurfaceAnswer } from './surface-answers.ts';
 type SurfaceServices = Pick<ChainDeps, 'invoker' | 'metrics' | 'logs'>;
 
 /**
- * Calls a handler with its row's budget and logs a failure in the plugin's log. The answer of a command or provider is valid, and continues
- * its deltas also where no caller reads them; that of a tool is not checked.
+ * Calls a handler with the budget of its surface, and writes a failure to the plugin's log. Checks the answer of a command or a
+ * provider, and that a provider's answer continues its deltas, even if the caller does not read them. The caller checks the result of
+ * a tool.
  */
 export async function callSurface(services: SurfaceServices, request: SurfaceRequest): Promise<LinkResult> {
   const { kind, name, plugin, session } = request;
@@ -45,7 +46,11 @@ export async function callSurface(services: SurfaceServices, request: SurfaceReq
 
 const ignoreDelta = async (): Promise<void> => undefined;
 
-/** Logs why a result of a tool is malformed, before its caller reads it. @param read throws a Problem for a malformed result */
+/**
+ * Parses the result of a tool. If it is malformed, writes the reason to the plugin's log.
+ *
+ * @param read throws a Problem for a malformed result
+ */
 export function readOrLog<T>(
   { logs }: Pick<SurfaceServices, 'logs'>,
   { plugin, session, tool }: { readonly plugin: InstalledPlugin; readonly session: Session; readonly tool: string },

@@ -40,7 +40,7 @@ const ABORT_CPU_MS = 25;
 const ABORT_WITHIN_MAX_MS = 1_000;
 
 /** Waiting for a processor extends the budget of a call to at most this many times its length. */
-const LONGEST_BUDGETS = 2;
+const BUDGET_FACTOR_MAX = 2;
 
 const DONE = Promise.resolve();
 
@@ -223,7 +223,7 @@ class Call {
     this.#signal = options.signal;
     this.#onDelta = options.onDelta;
     this.#caller = caller;
-    this.deadline = new FairDeadline(this.#budgetMs, calls.process, LONGEST_BUDGETS, () => this.#expire());
+    this.deadline = new FairDeadline(this.#budgetMs, calls.process, BUDGET_FACTOR_MAX, () => this.#expire());
     this.#signal?.addEventListener('abort', this.abandon, { once: true });
   }
 

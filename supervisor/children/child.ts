@@ -38,8 +38,8 @@ export interface ChildHandlers {
 export type ChildBounds = CallBounds & ReadBounds;
 const defaultBounds: ChildBounds = limits;
 
-/** A start or a health check whose child waits for a processor ends at the latest after this many times its budget. */
-const LONGEST_BUDGETS = 6;
+/** Waiting for a processor extends the budget of a start or a health check to at most this many times its length. */
+const BUDGET_FACTOR_MAX = 6;
 /** From SIGTERM to SIGKILL, milliseconds. A child that handles it takes ten on a quiet machine. */
 const TERMINATE_WITHIN_MS = 250;
 /** From spawn to `ready`. Usually 60 ms; a machine that needs 10 s is overloaded. */
@@ -136,7 +136,7 @@ export class Child {
   ): Promise<unknown> {
     const timeout = createTimeoutError(what, budgetMs, detail);
     const kill = (): void => void this.kill(timeout.message);
-    const deadline = new FairDeadline(budgetMs, this, LONGEST_BUDGETS, kill);
+    const deadline = new FairDeadline(budgetMs, this, BUDGET_FACTOR_MAX, kill);
     try {
       return await this.#pipes?.connection.request(method, params);
     } catch (error) {

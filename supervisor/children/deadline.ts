@@ -1,6 +1,6 @@
 /**
- * Time budgets of calls. A budget is paused while its handler waits for something slow outside the plugin, and while the
- * supervisor's own event loop is blocked.
+ * Limits the time of calls. A budget is paused while its handler waits for something slow outside the plugin. The time in which the
+ * supervisor's own event loop is blocked does not count.
  */
 import { unstalledNow } from '../../service/timing/loop-stalls.ts';
 import { within } from '../../service/timing/within.ts';
@@ -32,7 +32,7 @@ export class Deadline {
     return this.#startedAt + this.#budgetMs - this.#usedMs;
   }
 
-  /** The part of the budget that is used, without pauses. */
+  /** Returns the time that is used, without pauses. */
   elapsedMs(): number {
     return this.#usedMs + (this.#pauses > 0 ? 0 : unstalledNow() - this.#startedAt);
   }
@@ -41,7 +41,7 @@ export class Deadline {
     return this.#pauses > 0;
   }
 
-  /** Pauses can be nested: the budget runs again after as many calls of `resume`. */
+  /** Pauses can be nested: the budget runs again after as many calls of `resume` as of `pause`. */
   pause(): void {
     this.#pauses += 1;
     if (this.#pauses > 1) return;
@@ -61,6 +61,7 @@ export class Deadline {
     this.#stop();
   }
 
+  /** Ends the budget as used up, or extends it. */
   expire(): void {
     this.clear();
     this.end();
@@ -95,51 +96,50 @@ export class Deadline {
   }
 }
 
-/**
- * The part of a budget after which the process is watched, and of the watched time in which a process that waited may have used a
- * processor. Nearly all calls end before, and reading the times of a process takes 15 µs.
- */
-const HALF = 0.5;
-/** Shorter waits are usual. Milliseconds. */
+/** The process is watched during this last part of a budget only. Nearly all calls end before, and reading CPU times takes 15 µs. */
+const WATCHED_SHARE = 0.5;
+/** A process that had a processor for this share of the watched time gets no more time: it computes. */
+const COMPUTING_SHARE = 0.5;
+/** A shorter wait for a processor is usual and does not extend the budget. Milliseconds. */
 const WAIT_MIN_MS = 10;
 
 type DemandingProcess = Pick<WatchedProcess, 'cpuDemand'>;
 
-/** A budget to which the time is added for which a process waited for a processor: a busy machine is not its fault. */
+/** A budget that is extended by the time for which the process waited for a processor, because a busy machine is not its fault. */
 export class FairDeadline extends Deadline {
   readonly #process: DemandingProcess;
   readonly #watchedMs: number;
   #addableMs: number;
-  /** The time that the budget runs for, and the times of the process at its start and when it was first watched. Null: not yet. */
+  /** The last extension, and the CPU times of the process at its start and at the first one. Null: the process is not watched yet. */
   #watch: { readonly ms: number; readonly start: CpuDemand; readonly first: CpuDemand } | null = null;
 
   /**
-   * @param process whose call or start this is the budget of
-   * @param longestBudgets the budget is over at the latest after this many times its length
+   * @param process the process to which the budget is given
+   * @param factorMax the extended budget is at most this many times as long
    * @param onExpired called once, when the budget is used up
    */
-  constructor(budgetMs: number, process: DemandingProcess, longestBudgets: number, onExpired: () => void) {
-    super(budgetMs * HALF, onExpired);
-    this.#watchedMs = budgetMs * HALF;
-    this.#addableMs = budgetMs * (longestBudgets - 1);
+  constructor(budgetMs: number, process: DemandingProcess, factorMax: number, onExpired: () => void) {
+    super(budgetMs * (1 - WATCHED_SHARE), onExpired);
+    this.#watchedMs = budgetMs * WATCHED_SHARE;
+    this.#addableMs = budgetMs * (factorMax - 1);
     this.#process = process;
   }
 
   protected override end(): void {
     const demand = this.#process.cpuDemand();
-    if (this.#watch === null) this.#goOn(this.#watchedMs, demand, demand);
+    if (this.#watch === null) this.#extendWatched(this.#watchedMs, demand, demand);
     else {
       const { ms, start, first } = this.#watch;
-      // The process also waits while the budget is paused.
+      // At most `ms`, because the process may also have waited while the budget was paused.
       const addedMs = Math.min(demand.waitedMs - start.waitedMs, ms, this.#addableMs);
-      const isComputing = demand.hadMs - first.hadMs >= this.#watchedMs * HALF;
+      const isComputing = demand.hadMs - first.hadMs >= this.#watchedMs * COMPUTING_SHARE;
       this.#addableMs -= addedMs;
       if (addedMs < WAIT_MIN_MS || isComputing) super.end();
-      else this.#goOn(addedMs, demand, first);
+      else this.#extendWatched(addedMs, demand, first);
     }
   }
 
-  #goOn(ms: number, start: CpuDemand, first: CpuDemand): void {
+  #extendWatched(ms: number, start: CpuDemand, first: CpuDemand): void {
     this.#watch = { ms, start, first };
     this.extend(ms);
   }
@@ -152,8 +152,8 @@ export const withinBudget = <T>(work: Promise<T>, budgetMs: number): Promise<T |
     return () => deadline.clear();
   });
 
-// One timer serves all budgets. It is set for the earliest and stays set when that call ends in time, as most do. A timer for
-// each call would cost 5 % of a hook's time, and a Set in place of the array 1 %.
+// One timer serves all budgets. It is set for the earliest one, and stays set if that call ends in time, as most do. A timer for each
+// call would take 5 % of a hook's time, and a Set in place of the array 1 %.
 const running: Deadline[] = [];
 let timer: NodeJS.Timeout | undefined;
 let timerAt = Number.POSITIVE_INFINITY;
@@ -167,7 +167,7 @@ function watchUntil(at: number): void {
   timer = setTimeout(expireAfterReading, Math.max(Math.ceil(at - unstalledNow()), 0) + TIMER_SLACK_MS).unref();
 }
 
-/** Reads answers that have arrived before it expires budgets: the event loop polls between timers and immediates. */
+/** Expires budgets after the answers that have arrived are read: the event loop polls between timers and immediates. */
 function expireAfterReading(): void {
   setImmediate(expireDue);
 }

@@ -26,13 +26,13 @@ export interface EventDeps
   readonly fleet: Pick<Fleet, 'findRefusal'>;
   readonly ownership: Pick<Ownership, 'begin' | 'listShards'>;
   /**
-   * The installations whose events this supervisor is delivering, by id; true: another job came meanwhile, perhaps for an
-   * event that the last look did not see yet.
+   * The installations whose events this supervisor is delivering, by id. True: another job arrived meanwhile, perhaps for an event
+   * that the last query did not find yet.
    */
   readonly delivering: Map<string, boolean>;
 }
 
-/** After this long, another job delivers the rest of an installation's events: others wait for the place. Milliseconds. */
+/** After this time, another job delivers the remaining events of an installation, because others wait for a worker. Milliseconds. */
 const TURN_MS = 10_000;
 
 /** An attempt, under the ownership whose epoch claims and fences it. */
@@ -89,7 +89,7 @@ function holdReason({ status, blockedReason }: InstalledPlugin): string | null {
 
 async function holdUntilReady({ pool, queues, fence }: AttemptDeps, event: ClaimedEvent, why: string): Promise<void> {
   await holdEvent(pool, event.id, fence.epoch, why);
-  // The installation became ready after the check, when the event was not held yet.
+  // If the installation became ready between the check and `holdEvent`, nothing else releases the event.
   await releaseHeldEvents(pool, queues, event.installationId);
 }
 
@@ -106,7 +106,7 @@ async function attempt(deps: AttemptDeps, event: ClaimedEvent, plugin: Installed
     versionId: event.versionId ?? plugin.versionId,
     semVer: event.semVer ?? DRAFT_SEM_VER,
   });
-  // An update may be carried out, or rolled back, before the call has a child.
+  // Names the version to call, because an update may be made or rolled back before the call has a child.
   const call = type === 'pluginUpdated' ? { ...envelope, versionId: plugin.versionId } : envelope;
   const started = performance.now();
   const result = await deps.invoker.invoke(plugin, call);

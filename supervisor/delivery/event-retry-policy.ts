@@ -1,4 +1,4 @@
-/** Decides when an event is attempted again, and when it is dead. Pure. */
+/** Decides when an event is attempted again, and when it is dead. Pure functions. */
 import { type EventName, events } from '../../sdk/contract/protocol.ts';
 import type { LinkResult } from '../calls/chain.ts';
 import {
@@ -13,7 +13,7 @@ import {
 const BACKOFF_FIRST_S = 5;
 const BACKOFF_MAX_S = 600;
 /** Maximum time from uninstall to removal: enough for three attempts with their delays. Milliseconds. */
-export const LAST_WORD_MS = 5 * 60_000;
+export const UNINSTALL_EVENT_MAX_MS = 5 * 60_000;
 
 /**
  * Decides what follows an attempt.

@@ -1,6 +1,6 @@
 /**
- * Answers handshakes: a vendor's check of its webhook address, while the vendor waits. If it fails, the request is
- * queued as usual.
+ * Answers handshakes: requests by which a vendor checks a webhook address, and waits for the response. If the plugin's handler
+ * fails, the request is queued like any other.
  */
 import { randomUUIDv7 } from 'node:crypto';
 import {
@@ -24,8 +24,8 @@ interface HandshakeDeps {
   readonly ownership: Pick<Ownership, 'begin'>;
 }
 
-/** Answers a requested handshake of an account that this supervisor owns. */
-export async function answerAsked(
+/** Answers a handshake that an API has requested, if this supervisor owns the account. */
+export async function answerRequestedHandshake(
   { services, ownership }: HandshakeDeps,
   id: string,
   accountId: string,

@@ -13,13 +13,13 @@ import type { SessionServices } from '../sessions/session-services.ts';
 
 type ChannelMessage = z.infer<typeof channelMessage>;
 
-/** A required plugin did not run, so that the message could not go ahead. */
+/** A required plugin did not judge the message, so it is not stored. */
 export class RequiredPluginError extends Error {}
 
 /**
  * Adds a delivery's messages to their sessions. Idempotent: a message is identified by its delivery and position.
  *
- * @throws RequiredPluginError, Problem: the delivery is tried again
+ * @throws RequiredPluginError or Problem, after which the delivery is attempted again
  */
 export async function storeMessages(
   services: SessionServices,
@@ -51,7 +51,7 @@ async function storeMessage(
     noticeId: id,
   });
   if (answer.cancelled) {
-    // A plugin's own cancel is final. A required plugin that did not run judged nothing: the delivery is tried again.
+    // A plugin's own cancel is final. After a failure, no plugin has cancelled: the delivery is attempted again.
     if (answer.cancelled.cause === 'plugin') return;
     throw new RequiredPluginError(answer.cancelled.reason);
   }
@@ -100,5 +100,5 @@ async function findOrCreateConversation(
   return started;
 }
 
-/** Two deliveries, one of them set aside, started the conversation at once. Rolls the second session back. */
+/** Another delivery has started the conversation meanwhile, which is possible if one was set aside. Rolls this session back. */
 class ConversationExistsError extends Error {}

@@ -1,15 +1,15 @@
-/** Decides when a delivery is attempted again, and when it is dead. Pure. */
+/** Decides when a delivery is attempted again, and when it is dead. Pure functions. */
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { type AttemptResult, INTERRUPTIONS_MAX } from '../../db/jobs/interruptions.ts';
 import type { LinkResult } from '../calls/chain.ts';
 
 /** After this many failures a delivery is set aside: others pass it, and it is retried on its own schedule. */
 const SET_ASIDE_AFTER = 2;
-/** Random share added to or subtracted from a delay, so that failed attempts are not all retried at once. */
+/** Up to this share of a delay is added or subtracted at random, so that failed attempts are not all retried at once. */
 const JITTER = 0.2;
-/** Delay when the plugin was temporarily unavailable. Seconds. */
+/** Delay if the plugin was temporarily unavailable. Seconds. */
 export const TRANSIENT_WAIT_S = 2;
-/** Delay when the plugin does not run on this machine; another supervisor may run it. Seconds. */
+/** Delay if this supervisor may not run the plugin; another one may. Seconds. */
 export const REFUSED_WAIT_S = 60;
 
 /** The outcome of an attempt at a delivery or an event. */
@@ -38,15 +38,15 @@ export interface Attempted {
   readonly interruptions: number;
 }
 
-/** Whether the plugin's process was killed from outside, and its limit of interruptions is not reached. */
+/** Whether the plugin's process was killed from outside, and fewer than `INTERRUPTIONS_MAX` attempts were interrupted before. */
 export const isInterrupted = (result: LinkResult, interruptions: number): boolean =>
   'interrupted' in result && result.interrupted === true && interruptions < INTERRUPTIONS_MAX;
 
-/** Whether so many attempts were interrupted that the delivery probably ends the supervisor itself. */
+/** Whether more attempts have started than may fail. Earlier ones then had no result, so the delivery probably crashes the supervisor. */
 export const isUsedUp = ({ attempt, interruptions }: Attempted, attemptsMax: number): boolean =>
   attempt - interruptions > attemptsMax;
 
-/** Why an attempt failed. The text of an error needs no heading. */
+/** Describes why an attempt failed. */
 export function describeFailure(result: Exclude<LinkResult, { kind: 'answered' }>): string {
   if (result.kind === 'cancelled') return `cancelled: ${result.reason}`;
   return result.kind === 'error' ? result.message : `${result.kind}: ${result.message}`;
@@ -65,7 +65,7 @@ export const retryFailure = (
 });
 
 /**
- * Decides what follows an attempt. A plugin that could not be called has judged no delivery, so none is set aside for it.
+ * Decides what follows an attempt. A delivery is not set aside because the plugin could not be called.
  *
  * @param delivery its attempts including this one, and how many were interrupted
  * @param waits delays after the failed attempts, seconds; the failure after the last one makes the delivery dead

@@ -39,8 +39,8 @@ import { type DueDeps, DueReminders } from '../host-tools/due-reminders.ts';
 import { findRefusal, type Sandbox } from '../jail/sandbox.ts';
 import { ChannelScheduler } from './channel-scheduler.ts';
 import { deliverEvents, type EventDeps } from './event-delivery.ts';
-import { LAST_WORD_MS } from './event-retry-policy.ts';
-import { answerAsked } from './handshake.ts';
+import { UNINSTALL_EVENT_MAX_MS } from './event-retry-policy.ts';
+import { answerRequestedHandshake } from './handshake.ts';
 import { updateInstallation } from './update-worker.ts';
 import { maintainRecordTables, maintainTables, type UpkeepDeps } from './upkeep.ts';
 import { type DeliveryDeps, deliverHead } from './webhook-delivery.ts';
@@ -131,7 +131,8 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
       else scheduler.wake(channelId);
     },
     wakeAllChannels: () => scheduler.wake(null),
-    handshake: (id, accountId) => void asAccount(accountId, () => answerAsked(deps, id, accountId)).catch(deps.onError),
+    handshake: (id, accountId) =>
+      void asAccount(accountId, () => answerRequestedHandshake(deps, id, accountId)).catch(deps.onError),
     releaseDeliveries: (installationId) => void release(deps, scheduler, installationId).catch(deps.onError),
     heal: () => healing.wake(),
     stop: (graceMs) => {
@@ -233,11 +234,11 @@ async function runIntrospection(
 
 /**
  * Removes an installation. If `pluginUninstalled` is still pending, the end of that event, or the recovery after
- * `LAST_WORD_MS`, queues this job again.
+ * `UNINSTALL_EVENT_MAX_MS`, queues this job again.
  */
 async function uninstall(deps: JobDeps, installationId: string, { fence }: OwnedWork): Promise<void> {
   const since = await findUninstallEventTime(deps.pool, installationId);
-  if (since && Date.now() - Date.parse(since) < LAST_WORD_MS) return;
+  if (since && Date.now() - Date.parse(since) < UNINSTALL_EVENT_MAX_MS) return;
   await deps.fleet.retire(installationId);
   await removeInstallation({ pool: deps.pool, fence }, deps.queues, installationId);
 }

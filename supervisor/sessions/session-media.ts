@@ -1,4 +1,4 @@
-/** Media files of sessions: what runtimes put there, and what messages refer to. */
+/** Stores the media files that runtimes upload, and makes sessions hold the files to which their messages refer. */
 import type { z } from 'zod';
 import { holdMedia, type Media, saveMedia } from '../../db/accounts/media.ts';
 import { addBlobBytes, requireRoom } from '../../db/accounts/usage.ts';
@@ -12,7 +12,7 @@ import type { SessionServices } from './session-services.ts';
 
 type Attachments = z.infer<typeof attachments>;
 
-/** Keeps a file with a session. Equal bytes have the same id. @throws Problem `too_large`, `too_many`, `quota_exceeded`, `not_found` */
+/** Stores a file for a session. Equal bytes get the same id. @throws Problem `too_large`, `too_many`, `quota_exceeded`, `not_found` */
 export async function putSessionMedia(
   { pool, blobs, mediaQuota }: SessionServices,
   { accountId, id: sessionId }: Session,
@@ -21,10 +21,10 @@ export async function putSessionMedia(
   if (content.byteLength > limits.mediaItemBytes)
     throw new Problem(
       'too_large',
-      `A media file has at most ${limits.mediaItemBytes} bytes, and this one ${content.byteLength}.`,
+      `The media file has ${content.byteLength} bytes; the maximum is ${limits.mediaItemBytes}.`,
     );
   const mediaType = await sniff(content);
-  // The row that holds it counts as a part of the session.
+  // The row by which the session holds the file counts as transcripts.
   await requireRoom(pool, accountId, 'transcripts', 0);
   await addBlobBytes(pool, accountId, content.byteLength);
   const blob = await blobs.put(content);
@@ -33,16 +33,16 @@ export async function putSessionMedia(
   const { bytes, files } = mediaQuota;
   throw new Problem(
     'too_many',
-    `The account keeps at most ${bytes} bytes in ${files} media files. Clear or delete sessions.`,
+    `An account can have ${bytes} bytes in ${files} media files at most. Clear or delete sessions to make room.`,
   );
 }
 
 /**
- * Makes the session hold the files of a message, so that they stay as long as it. Gives each the type that was detected from
- * its bytes.
+ * Makes the session hold the files of a message, so that they exist as long as the session. Gives each file the type that was
+ * detected from its bytes.
  *
- * @param missing what happens with those that the account does not have
- * @throws Problem `bad_request` for one that is refused, `quota_exceeded`
+ * @param missing what happens to files that the account does not have
+ * @throws Problem `bad_request` for a file that is refused, `quota_exceeded`
  */
 export async function holdAttachments(
   { pool }: SessionServices,
@@ -52,7 +52,7 @@ export async function holdAttachments(
 ): Promise<Attachments> {
   const ids = attached.flatMap(({ mediaId }) => (mediaId === undefined ? [] : [mediaId]));
   if (ids.length === 0) return attached;
-  // As in `putSessionMedia`. A message that is refused later leaves the rows behind.
+  // As in `putSessionMedia`. The rows stay even if the message is refused later.
   await requireRoom(pool, accountId, 'transcripts', 0);
   const held = new Map((await holdMedia(pool, { accountId, sessionId }, ids)).map((media) => [media.id, media]));
   return attached.flatMap((attachment, index) => {
@@ -60,7 +60,7 @@ export async function holdAttachments(
     const media = held.get(attachment.mediaId);
     if (media) return [{ ...attachment, mediaType: media.mediaType }];
     if (missing === 'left out') return [];
-    const message = 'no media file of the account has this id; put it there first';
+    const message = 'no media file of the account has this id; upload the file first';
     throw createBadRequest('body', [{ field: `attachments.${index}.mediaId`, message }]);
   });
 }
