@@ -122,9 +122,10 @@ export class ChildCalls {
   run(target: Target, context: Readonly<Record<string, unknown>>, options: InvokeOptions): Promise<Outcome> {
     return new Promise((resolve, reject) => {
       const call = new Call(this, target, context, options, { resolve, reject });
+      // Sent and cancelled at once, its handler could still begin.
+      if (options.signal?.aborted) return call.abandon();
       call.leaveSlot = this.#slots.acquire(() => call.start());
       if (call.leaveSlot === null) call.finish(new ChildError('busy', 'too many calls wait for this plugin'));
-      if (options.signal?.aborted) call.abandon();
     });
   }
 

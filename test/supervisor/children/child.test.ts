@@ -247,11 +247,26 @@ t.test('a caller may give up', async (t) => {
 
 t.test('a child that hangs in a call whose caller gave up is ended at the deadline of the call', async (t) => {
   const child = testChild(t, jail);
-  await child.load(bundleOf(toolOf('for (;;);')));
-  const options = { invocationId: 'x', deadlineAt: Date.now() + DEADLINE_MS, signal: AbortSignal.abort() };
-  await t.rejects(child.invoke({ kind: 'tools', name: 'run' }, {}, options), errorOf('aborted'));
+  await child.load(bundleOf(toolOf('console.log("hangs"); for (;;);')));
+  const caller = new AbortController();
+  const options = { invocationId: 'x', deadlineAt: Date.now() + DEADLINE_MS, signal: caller.signal };
+  const call = t.rejects(child.invoke({ kind: 'tools', name: 'run' }, {}, options), errorOf('aborted'));
+  while (child.lines.length === 0) await sleep(5);
+  caller.abort();
+  await call;
   t.equal(child.state, 'loaded');
   t.match((await child.ended).reason, /tools run took longer than its/);
+});
+
+t.test('the handler of a call whose caller gave up before does not start', async (t) => {
+  const child = testChild(t, jail);
+  await child.load(bundleOf(toolOf('console.log("started"); return 1;')));
+  const run = (invocationId: string, signal: AbortSignal) =>
+    child.invoke({ kind: 'tools', name: 'run' }, {}, { invocationId, deadlineAt: Date.now() + 5_000, signal });
+  await t.rejects(run('given up', AbortSignal.abort()), errorOf('aborted'));
+  t.same(await run('wanted', new AbortController().signal), { outcome: 'answered', answer: 1 });
+  while (child.lines.length === 0) await sleep(5);
+  t.match(child.lines[0], { message: 'started', invocationId: 'wanted' });
 });
 
 t.test('a signal that is read after the deadline is already aborted', async (t) => {
