@@ -5,7 +5,7 @@
  * for a minute, and six good accounts beside two bad ones. Counts forbidden messages that passed and
  * calls that failed, and compares latency, delay of the event loops and memory with the quiet run. The good account, the
  * attackers and the service are processes of their own on one machine; the attackers' has a lower priority. Run
- * `node bench/accounts.ts [--seconds 10] [--only "cold"] [--rest 60]`.
+ * `sh deploy/node.sh bench/accounts.ts [--seconds 10] [--only "cold"] [--rest 60]`.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';

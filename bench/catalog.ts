@@ -2,7 +2,7 @@
  * Compares the catalog's latency with 100,000 plugins and 1,000,000 installations to that with 100 plugins. Runs the
  * REST interface in process over two databases in one temporary PostgreSQL, and reports 95th percentiles of the same
  * requests, interleaved. With `--data` the databases are kept in a folder, because filling them takes many minutes. Run
- * `node bench/catalog.ts [--plugins 100000] [--installations 1000000] [--requests 300] [--data folder [--fill-only]]`.
+ * `sh deploy/node.sh bench/catalog.ts [--plugins 100000] [--installations 1000000] [--requests 300] [--data folder [--fill-only]]`.
  */
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -17,7 +17,7 @@ import { completeSearchPath } from '../test/runner/programs.ts';
 import { median, percentile } from './percentiles.ts';
 
 const STARTS = 25;
-/** Number of children side by side; `CHILDREN=40 node bench/child-start.ts` starts more. */
+/** Number of children side by side; `CHILDREN=40 sh deploy/node.sh bench/child-start.ts` starts more. */
 const HANDFUL = Number(process.env.CHILDREN ?? 8);
 /** Wait until an idle child has collected its start-up garbage. */
 const SETTLE_MS = 11_000;

@@ -3,7 +3,7 @@
  * each sentence. The model is a server that thinks for 300 ms and then writes a word every 10 ms, with the space before it, as
  * models do: only the next word shows that a sentence is over, so that this is when the raw stream has one. The three are
  * interleaved. The goals: at most 1.1 times the first token without a guard; with one, at most 20 ms after the raw stream has
- * its first sentence. Run `node bench/first-token.ts [turns]`.
+ * its first sentence. Run `sh deploy/node.sh bench/first-token.ts [turns]`.
  */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';

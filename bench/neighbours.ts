@@ -2,7 +2,7 @@
  * Measures how much bad plugins slow down good ones. One supervisor with its database, and the machine's best memory limiter,
  * calls twenty good plugins at a fixed rate: first alone, then beside one and beside four of each kind of bad plugin. A bad
  * plugin is called again as soon as its call ends. Two processes without Bulkhead exchange messages in the same seconds: how
- * much they slow down is the share of the machine. Run `node bench/neighbours.ts [--seconds 30] [--only "spins for ever"]`.
+ * much they slow down is the share of the machine. Run `sh deploy/node.sh bench/neighbours.ts [--seconds 30] [--only "spins for ever"]`.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';

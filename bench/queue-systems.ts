@@ -2,7 +2,7 @@
  * Compares three ways to bring webhook requests to the worker of their channel. The rows are the same in each: they have
  * order, bytes and attempts. They differ in what wakes the worker: the service's own scheduler, a pg-boss job that drains
  * its channel (policy `stately`), or a pg-boss job for each request (policy `key_strict_fifo`). No plugin is called. Run
- * `node bench/queue-systems.ts [--requests 4000]`.
+ * `sh deploy/node.sh bench/queue-systems.ts [--requests 4000]`.
  */
 import { randomBytes, randomUUIDv7 } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -1,7 +1,7 @@
 /**
  * Measures how long deliveries wait after `kill -9` of a supervisor with many plugin processes, each with a running or
  * waiting delivery. The next supervisor starts after the delay of `npm start`. Counts the time from the kill to the
- * plugin's next call, as reported by the plugins. Run `node bench/recovery.ts [plugins]`.
+ * plugin's next call, as reported by the plugins. Run `sh deploy/node.sh bench/recovery.ts [plugins]`.
  */
 import { randomUUIDv7 } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -3,7 +3,7 @@
  * HTTP connection, next to a bare fastify route that parses and answers the same body, interleaved. The goal is a p50
  * under 1.5 ms; the ratio to the bare route shows the speed of the machine. For the slowest calls it shows the time
  * inside and outside the links, and whether this process collected garbage. Client, bare route and supervisor share
- * this process. Run `node bench/session-hook.ts [calls]`.
+ * this process. Run `sh deploy/node.sh bench/session-hook.ts [calls]`.
  *
  * With `--supervisors 3` it measures how many hooks a second one, two and three supervisor processes answer, each called
  * at its own accounts and at all of them. All share the processors of this machine, which the table says.

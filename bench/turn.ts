@@ -2,7 +2,7 @@
  * Measures what a turn costs over the raw hooks: opening with the prompt, and ending with the output, next to the hooks `inboundMessage`,
  * `systemPrompt` and `outboundMessage` with the two appends to the transcript that a runtime makes itself, interleaved, with
  * one plugin. The goal: at most 2 ms at p50 more than the hooks alone, which keep nothing; the difference to hooks and appends,
- * which do what a turn does, is printed next to it. Run `node bench/turn.ts [turns]`.
+ * which do what a turn does, is printed next to it. Run `sh deploy/node.sh bench/turn.ts [turns]`.
  */
 import { randomUUID } from 'node:crypto';
 import { loadavg } from 'node:os';

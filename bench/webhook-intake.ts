@@ -1,7 +1,7 @@
 /**
  * Measures how many webhook requests per second are committed, as a share of single-row INSERTs per second over the
  * same pool. 2 KB bodies over HTTP; the vendors run in another process. Then measures the response time at half that
- * load. Run `node bench/webhook-intake.ts [--seconds 4]`.
+ * load. Run `sh deploy/node.sh bench/webhook-intake.ts [--seconds 4]`.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { randomBytes, randomUUIDv7 } from 'node:crypto';

@@ -2,7 +2,7 @@
  * Measures the time from the 200 of a webhook request to `channel.receive` on an idle system, over HTTP and with a
  * running jailed child. The child reports the time of its call. A request that reaches the plugin before its vendor has
  * read the response counts as 0. Vendor, webhook address and supervisor share this process. The floor, interleaved, is one
- * committed INSERT: the delivery is claimed and judged in between. Run `node bench/webhook-latency.ts [requests]`.
+ * committed INSERT: the delivery is claimed and judged in between. Run `sh deploy/node.sh bench/webhook-latency.ts [requests]`.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'undici';

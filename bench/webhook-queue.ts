@@ -1,7 +1,7 @@
 /**
  * Measures what the queue of webhook requests costs PostgreSQL: when idle, with 100 and with 100,000 channels, and for each
  * request with one, two and three supervisors. Real supervisor processes with jailed children. Run
- * `node bench/webhook-queue.ts [--channels 100000] [--requests 1200]`.
+ * `sh deploy/node.sh bench/webhook-queue.ts [--channels 100000] [--requests 1200]`.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';

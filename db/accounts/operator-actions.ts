@@ -12,7 +12,7 @@ interface NewAction {
   readonly by?: string | null;
 }
 interface OperatorAction {
-  /** The operating system's user and machine, or the name of the operator's account and ` (console)`. */
+  /** The operating system's user and machine, or the name of the operator's account and ` (REST)`. */
   readonly by: string;
   readonly action: string;
   /** What the action changed, such as the name of an account or the slug of a plugin. */
@@ -27,7 +27,7 @@ export async function recordAction(
   tx: ClientBase,
   { action, subject, reason = null, by = null }: NewAction,
 ): Promise<void> {
-  const actor = by === null ? describeProcessUser(process.env.SUDO_USER) : `${by} (console)`;
+  const actor = by === null ? describeProcessUser(process.env.SUDO_USER) : `${by} (REST)`;
   const insert = 'INSERT INTO operator_actions (by, action, subject, reason) VALUES ($1, $2, $3, $4)';
   await tx.query(insert, [actor, action, subject, reason]);
 }

@@ -15,7 +15,7 @@ A name in \`.env\` that is not a setting, and a variable whose name is nearly th
 supervisor but keeps the settings of \`npm start\`. Files that a setting names (\`MODELS_FILE\`, \`SSH_HOSTS_FILE\`) are read with it, so a changed
 file needs \`SIGUSR2\` only.
 
-Quotas count per process. [Operating](operating.md#monitoring) lists the standard variables of OpenTelemetry.
+Rate limits count per process. [Operating](operating.md#monitoring) lists the standard variables of OpenTelemetry.
 `;
 
 function section(title: string, settings: readonly SettingDoc[]): string {

@@ -9,8 +9,6 @@ import type { FolderFile } from './local-tools.ts';
 const EXCLUDED_FOLDERS = new Set(['node_modules', 'dist', 'coverage']);
 const EXCLUDED_FILES =
   /^(package(-lock)?\.json|npm-shrinkwrap\.json|yarn\.lock|pnpm-lock\.yaml|bun\.lockb?|deno\.(json|lock)|tsconfig.*\.json|Thumbs\.db)$|\.d\.ts$|\.test\.[cm]?[jt]s$|\.tgz$|\.zip$/;
-/** Folders below this depth are not read. The service allows 16 levels. */
-const DEPTH_MAX = 20;
 /** Maximum length of the name of a plugin or a skill. */
 export const NAME_MAX_CHARS = 64;
 const SLUG_MAX_CHARS = 64;
@@ -45,7 +43,7 @@ export async function readPackageFolder(from: string, path: string | undefined, 
     throw new CommandError('no_package', message);
   }
   const links: string[] = [];
-  const files = await listFiles(folder, '', 0, links);
+  const files = await listFiles(folder, '', links);
   files.sort((a, b) => (a.path < b.path ? -1 : 1));
   const warnings = links.sort().map((link) => `${link} is left out: it is a symbolic link. Replace it with a copy.`);
   return { folder, slug: slug ?? (await readSlug(folder)), files, warnings };
@@ -58,15 +56,12 @@ async function isPackage(folder: string): Promise<boolean> {
 }
 
 /** @param links receives the paths of symbolic links, which are not followed */
-async function listFiles(folder: string, below: string, depth: number, links: string[]): Promise<FolderFile[]> {
-  if (depth > DEPTH_MAX) return [];
+async function listFiles(folder: string, below: string, links: string[]): Promise<FolderFile[]> {
   const found: FolderFile[] = [];
   for (const entry of await readdir(join(folder, below), { withFileTypes: true })) {
     const path = below === '' ? entry.name : `${below}/${entry.name}`;
     if (entry.name.startsWith('.') || EXCLUDED_FOLDERS.has(entry.name)) continue;
-    if (entry.isDirectory()) {
-      found.push(...(await listFiles(folder, path, depth + 1, links)));
-    }
+    if (entry.isDirectory()) found.push(...(await listFiles(folder, path, links)));
     // A package.json in assets/ is an asset.
     const isExcluded = !path.startsWith('assets/') && EXCLUDED_FILES.test(entry.name);
     if (entry.isFile() && !isExcluded) found.push({ path, at: join(folder, path) });

@@ -15,7 +15,7 @@ export const usageKinds = {
     free: 'Wait: files that nothing uses are removed within three hours.',
   },
   transcripts: {
-    holds: 'Sessions and their messages, to-dos, reminders.',
+    holds: 'Sessions and their messages, to-dos, reminders, SSH hosts.',
     free: 'Clear or delete sessions. Delete to-dos that are done.',
   },
   deliveries: {

@@ -96,7 +96,7 @@ function isNetwork(text: string): boolean {
 
 /** The bytes of one kind that an account may keep. */
 function quota(fallback: number, doc: string) {
-  return wholeNumber(MIB, 1_000_000 * MIB, fallback, `${doc} of one account (docs/quotas.md).`, 'bytes');
+  return wholeNumber(MIB, 1_000_000 * MIB, fallback, `Quota of one account: ${doc} (docs/quotas.md).`, 'bytes');
 }
 
 const databaseAddress = z.url({ protocol: /^postgres(ql)?$/, error: 'must be a postgres:// address' }).optional();
@@ -205,16 +205,16 @@ export const sharedSettings = {
     'megabytes',
   ),
   DATABASE_CONNECTIONS: wholeNumber(2, 500, 20, 'Maximum number of database connections of each process.'),
-  VERSION_BYTES: quota(limits.versionBytes, 'Published versions'),
-  DRAFT_BYTES: quota(limits.draftBytes, 'Drafts'),
-  BLOB_BYTES: quota(limits.blobBytes, 'Files of publishes, drafts and media written within three hours'),
-  TRANSCRIPT_BYTES: quota(limits.transcriptBytes, 'Sessions and their messages'),
-  DELIVERY_BYTES: quota(limits.deliveryBytes, 'Webhook requests, replies and events'),
+  VERSION_BYTES: quota(limits.versionBytes, 'published versions'),
+  DRAFT_BYTES: quota(limits.draftBytes, 'drafts'),
+  BLOB_BYTES: quota(limits.blobBytes, 'files of publishes, drafts and media written within three hours'),
+  TRANSCRIPT_BYTES: quota(limits.transcriptBytes, 'sessions and their messages'),
+  DELIVERY_BYTES: quota(limits.deliveryBytes, 'webhook requests, replies and events'),
   MEDIA_BYTES: quota(limits.mediaBytes, 'host.media'),
   WORKSPACE_BYTES: quota(limits.workspaceBytes, 'host.workspace'),
   STORAGE_BYTES: wholeNumber(KIB, 64 * MIB, limits.storageBytes, 'host.storage of one installation.', 'bytes'),
-  LOG_BYTES: quota(limits.logBytes, 'Log lines; the oldest make room'),
-  AUDIT_BYTES: quota(limits.auditBytes, 'Audit entries; the oldest make room'),
+  LOG_BYTES: quota(limits.logBytes, 'log lines; new lines replace the oldest'),
+  AUDIT_BYTES: quota(limits.auditBytes, 'audit entries; new entries replace the oldest'),
 } as const;
 
 /** Settings of `npm start` only. */

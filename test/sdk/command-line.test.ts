@@ -109,6 +109,16 @@ t.test('files of the author’s tools are left out, except below assets/', async
   );
 });
 
+t.test('a file that lies too deep is refused, not left out', async (t) => {
+  const folder = await temporaryFolder(t);
+  await bulkhead(['init', '--slug', 'deep'], { folder });
+  const deep = join(folder, 'assets', ...Array.from({ length: 25 }, () => 'a'));
+  await mkdir(deep, { recursive: true });
+  await writeFile(join(deep, 'x.txt'), 'x');
+  const checked = await bulkhead(['check'], { folder, localTools });
+  t.match(checked, { code: 3, stderr: /is more than 16 folders deep/ });
+});
+
 t.test('symbolic links of a package are left out with a warning', async (t) => {
   const folder = await temporaryFolder(t);
   await bulkhead(['init', '--slug', 'linked'], { folder });

@@ -137,7 +137,7 @@ t.test('an operator revokes tokens of others, and every action is recorded', asy
   t.equal((await other.get('/me')).status, 200);
   t.equal((await change(() => olga.delete('/operator/accounts/eve/tokens'))).status, 204);
   t.equal((await other.get('/me')).status, 401);
-  const author = 'olga (console)';
+  const author = 'olga (REST)';
   t.match(await listActions(api.pool, 6), [
     { by: author, action: 'revoke-token', subject: 'eve', reason: 'all tokens' },
     { by: author, action: 'revoke-token', subject: 'eve', reason: 'the token “one”' },

@@ -154,6 +154,6 @@ t.test('an operator blocks and unblocks, verifies and unverifies, and the record
   const { rows } = await api.pool.query('SELECT by, action, subject FROM operator_actions ORDER BY id');
   t.same(
     rows.map(({ by, action, subject }) => `${by}: ${action} ${subject}`),
-    ['block kind', 'unblock kind', 'verify ann', 'unverify ann'].map((done) => `olga (console): ${done}`),
+    ['block kind', 'unblock kind', 'verify ann', 'unverify ann'].map((done) => `olga (REST): ${done}`),
   );
 });
