@@ -90,7 +90,6 @@ t.test('chats of an uninstalled plugin’s channels and agents', async (t) => {
   const paused = await fixture.install({ slug: 'paused', code: EARS, status: 'paused' });
   const leaving = await fixture.install({ slug: 'leaving', code: EARS });
   const { accountId, installationId } = leaving;
-  await fixture.pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [installationId]);
   const agentId = await addAgent(fixture, accountId, installationId);
   const of = { accountId, agentName: 'A', channelId: null };
   const [chat, kept] = [
@@ -109,6 +108,8 @@ t.test('chats of an uninstalled plugin’s channels and agents', async (t) => {
      INSERT INTO conversations (channel_id, conversation_key, session_id) SELECT 'c', id, id FROM made`,
     [accountId, COUNT],
   );
+  // Last: the supervisor removes such an installation too, when it looks for interrupted removals.
+  await fixture.pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [installationId]);
   await removeInstallation(fixture.pool, fixture.supervisor.queues, installationId);
   t.same(await sessionIds(fixture), [kept.id]);
   const told = await toldOf(fixture, ears);
