@@ -120,6 +120,7 @@ const ANSWER_CALL = planOnce(`WITH s AS (SELECT id, account_id FROM sessions WHE
  *
  * @param message null: only the answer is written
  * @param resultDigest of the result of a call that the runtime performed
+ * @throws Problem `quota_exceeded` if the transcript has no room for the message
  */
 export async function answerCall(
   pool: Pool,
@@ -128,7 +129,7 @@ export async function answerCall(
   message: ToolMessage | null,
   resultDigest: string | null = null,
 ): Promise<boolean> {
-  const row = await findRow<{ answered: number }>(pool, ANSWER_CALL, [
+  const answered = findRow<{ answered: number }>(pool, ANSWER_CALL, [
     sessionId,
     turnId,
     callId,
@@ -140,7 +141,7 @@ export async function answerCall(
     resultDigest,
     message === null ? null : JSON.stringify(message.judgement),
   ]);
-  return row?.answered === 1;
+  return (await answered.catch(throwQuotaProblem))?.answered === 1;
 }
 
 /** Leaves a judged call to the runtime. False: it ended meanwhile. */

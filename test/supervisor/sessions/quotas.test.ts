@@ -93,6 +93,23 @@ t.test('full transcripts refuse what a session takes beside its messages', async
   t.ok(left < transcripts, 'deleting it does');
 });
 
+t.test('the answer of a tool that ran is kept when the transcript has no room for it', async (t) => {
+  await saveUsageLimits(pool, {});
+  const { account, install } = fixture.withNewAccount();
+  const code = "tools.fill = { description: 'x', parameters: { type: 'object' }, handler: () => 'x'.repeat(5000) };";
+  await install({ slug: 'filler', code, account });
+  const session = await fixture.session(account);
+  const turn = (method: string, path: string, body?: unknown) =>
+    fixture.call(method, `/sessions/${session}/turns${path}`, body, account);
+  t.match(await turn('POST', '', { id: 't1', text: 'go', trigger: 'user' }), { body: { state: 'open' } });
+  const { transcripts = 0 } = await usageOf(account);
+  await saveUsageLimits(pool, { transcripts: transcripts + 2_000 });
+  const call = () => turn('POST', '/t1/calls/c1', { name: 'filler__fill' });
+  const answered = await call();
+  t.match(answered, { status: 200, body: { content: [{ text: /^x{5000}$/ }], isError: false } });
+  t.same((await call()).body, answered.body, 'a repeated call gets the same answer');
+});
+
 t.test('a full event queue stops what would add to it, not what makes room', async (t) => {
   const { account, install } = fixture.withNewAccount();
   await install({ slug: 'listener', capabilities, code, account });
