@@ -18,6 +18,7 @@ import { SECOND } from '../../sdk/contract/limits.ts';
 import { storedText } from '../../service/http/schemas.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { TimeLimitError } from '../../service/timing/bounded-worker.ts';
+import { HostError } from '../host/host-call.ts';
 import type { SshTest } from '../host/ssh/connections.ts';
 import { hostKey, SSH_PORT } from '../host/ssh/hosts.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
@@ -142,7 +143,7 @@ export async function removeSshHost(services: SessionServices, caller: Caller, h
   });
 }
 
-/** Connects and logs in, and notes what came of it. @throws Problem `not_found`, `rate_limited` */
+/** Connects and logs in, and stores the result. @throws Problem `not_found`, `rate_limited` if the account has too many connections */
 export async function testSshHost(
   services: SessionServices,
   caller: Caller,
@@ -154,7 +155,9 @@ export async function testSshHost(
   const owner = { accountId: caller.id, connectionOwner: `tests of ${caller.id}` };
   const tested = await connections
     .test(owner, hosts.ofAccounts.describe(caller.id, known), signal)
-    .catch((error: Error) => {
+    .catch((error: unknown) => {
+      // The text of any other error is internal.
+      if (!(error instanceof HostError)) throw error;
       throw new Problem('rate_limited', `The host was not tested: ${error.message}.`, { retryAfter: 1 });
     });
   await saveSshTest(services.pool, { accountId: caller.id, hostId, revision: known.revision }, tested.fault);
@@ -170,11 +173,13 @@ export async function requireSshHost(services: SessionServices, caller: Caller, 
 
 const unknownHost = () => new Problem('not_found', 'You have added no SSH host with this id.');
 
-/** A password goes to whoever answers there; a private key never leaves this service. */
+/** Whether a change could send the stored password to another host. A private key is never sent to a host. */
 function leadsElsewhere(known: SshHostRow, { address: to, port, user, hostKeys }: Omit<HostFields, 'name'>): boolean {
   if (known.login === 'key') return false;
-  const isPinned = known.hostKeys.length > 0 && hostKeys.some((key) => !known.hostKeys.includes(key));
-  return to !== known.address || port !== known.port || user !== known.user || isPinned;
+  // A host without pinned keys takes any key as its first one, so the removal of all keys counts as a change of keys.
+  const hasOtherKeys = hostKeys.length === 0 || hostKeys.some((key) => !known.hostKeys.includes(key));
+  const isRepinned = known.hostKeys.length > 0 && hasOtherKeys;
+  return to !== known.address || port !== known.port || user !== known.user || isRepinned;
 }
 
 function requireReachable({ ssh }: SessionServices, { address: to, port }: Pick<HostFields, 'address' | 'port'>): void {

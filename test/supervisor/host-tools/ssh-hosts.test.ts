@@ -209,6 +209,11 @@ t.test('hosts that an account adds itself', { skip: noSshd }, async (t) => {
       t.notOk(JSON.stringify(text).includes(PASSWORD));
     await fixture.pool.query(`UPDATE ssh_hosts SET id = 'moved' WHERE id = 'vault'`);
     t.match((await run('moved')).status, 500, 'a row that was moved does not open');
+    t.match(
+      await fixture.call('POST', '/ssh-hosts/moved/test'),
+      { status: 500, body: { code: 'internal' } },
+      'nor does a test say why',
+    );
     await fixture.pool.query(`UPDATE ssh_hosts SET id = 'vault'`);
     t.match(await rotateKey(fixture.pool, fixture.keys, () => undefined), { sealed: 1 });
     t.match((await fixture.call('POST', '/ssh-hosts/vault/test')).body, { ok: true }, 'and opens with the new key');
@@ -217,6 +222,7 @@ t.test('hosts that an account adds itself', { skip: noSshd }, async (t) => {
       { port: sshd.port },
       { user: 'bob' },
       { hostKeys: [sshd.fingerprint] },
+      { hostKeys: [] },
     ])
       t.match(await fixture.call('PATCH', '/ssh-hosts/vault', change), {
         status: 400,
