@@ -53,7 +53,11 @@ export const todoTools: readonly HostTool[] = [
     isRepeatable: true,
     run: async ({ pool }, { accountId }, query) => {
       const { items, nextCursor } = await pageTodos(pool, { accountId, ...query });
-      const todos = items.map((row) => ({ ...describeTodo(row), notes: row.notes.slice(0, NOTES_LISTED_MAX) }));
+      // The cut may separate the halves of a character.
+      const todos = items.map((row) => ({
+        ...describeTodo(row),
+        notes: row.notes.slice(0, NOTES_LISTED_MAX).toWellFormed(),
+      }));
       return { todos, nextCursor };
     },
   }),

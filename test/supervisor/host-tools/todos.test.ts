@@ -105,8 +105,11 @@ t.test('agents share one list through the tools of their sessions', async (t) =>
   };
   const todo = await call(planner, 'todo__create', { title: 'Bake', assigneeAgentId: 'worker' });
   t.match(await call(worker, 'todo__list', { assigneeAgentId: 'worker' }), { todos: [{ id: todo.id, title: 'Bake' }] });
-  t.match(await call(worker, 'todo__update', { id: todo.id, notes: 'n'.repeat(600) }), { notes: /n{600}/ });
-  t.equal((await call(worker, 'todo__list', {})).todos[0].notes.length, 500, 'a list is short');
+  const notes = `${'n'.repeat(499)}😀${'n'.repeat(99)}`;
+  t.match(await call(worker, 'todo__update', { id: todo.id, notes }), { notes });
+  const [listed] = (await call(worker, 'todo__list', {})).todos;
+  t.equal(listed.notes.length, 500, 'a list is short');
+  t.ok(listed.notes.isWellFormed(), 'also where it cuts a character');
   t.equal((await call(worker, 'todo__read', { id: todo.id })).notes.length, 600);
   t.match(await call(worker, 'todo__complete', { id: todo.id }), { done: true });
   t.same((await call(worker, 'todo__list', {})).todos, []);
