@@ -40,6 +40,11 @@ const schemas: ReadonlyMap<string, z.ZodType> = new Map<string, z.ZodType>([
 export class McpTransport extends WebStandardStreamableHTTPServerTransport {
   readonly #posted = new Set<PostedRequests>();
 
+  /** Number of POSTs with requests that are not over. */
+  get openPosts(): number {
+    return this.#posted.size;
+  }
+
   /** Refuses requests with wrong parameters before the server gets them. Call it once, when the server has connected. */
   checkRequests(): void {
     const receive = this.onmessage;
@@ -61,9 +66,13 @@ export class McpTransport extends WebStandardStreamableHTTPServerTransport {
   }
 
   override async send(message: JSONRPCMessage, options?: { relatedRequestId?: RequestId }): Promise<void> {
-    await super.send(isJSONRPCErrorResponse(message) ? withoutPrefix(message) : message, options);
-    const isResponse = isJSONRPCResultResponse(message) || isJSONRPCErrorResponse(message);
-    if (isResponse && message.id !== undefined) this.#endRequest(message.id, false);
+    try {
+      await super.send(isJSONRPCErrorResponse(message) ? withoutPrefix(message) : message, options);
+    } finally {
+      // The library throws if the client has left. The request is over all the same.
+      const isResponse = isJSONRPCResultResponse(message) || isJSONRPCErrorResponse(message);
+      if (isResponse && message.id !== undefined) this.#endRequest(message.id, false);
+    }
   }
 
   /** The library ends a stream when all its requests are answered. The protocol leaves a cancelled one without an answer. */
