@@ -189,7 +189,8 @@ export async function failUpdate(pool: WritingPool, update: UpdateKey, reason: s
     await tx.query(
       `UPDATE installations
           SET failed_version_id = CASE WHEN rollback_reason IS NULL THEN target_version_id END,
-              failed_reason = $2, failed_at = clock_timestamp(), rolled_back = false, ${ENDED_SQL}
+              failed_reason = CASE WHEN rollback_reason IS NULL THEN $2 END,
+              failed_at = CASE WHEN rollback_reason IS NULL THEN clock_timestamp() END, rolled_back = false, ${ENDED_SQL}
         WHERE id = $1`,
       [update.installationId, reason],
     );

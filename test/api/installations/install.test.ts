@@ -150,6 +150,10 @@ t.test('a plugin that becomes required keeps its hooks, whatever is under way', 
   t.equal(await rollBack(), false, 'a message that makes it crash does not switch it off');
   await ann.patch(path, { required: false });
   t.equal(await rollBack(), true);
+  t.equal(await failUpdate(api.pool, { installationId: made.id, versionId }, 'it was too slow'), true);
+  const { rows } = await api.pool.query('SELECT failed_reason, failed_at FROM installations WHERE id = $1', [made.id]);
+  t.same(rows, [{ failed_reason: null, failed_at: null }], 'a rollback that failed is no failed update');
+  t.equal(await rollBack(), true, 'the next end begins another one');
   t.match((await ann.patch(path, { required: true })).body, { currentSemVer: '1.2.0', updateUnderWay: null });
   t.equal((await ann.delete(path)).status, 204);
 });
