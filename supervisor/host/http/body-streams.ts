@@ -49,7 +49,8 @@ export class BodyStreams {
     const streams = this.#byChild.get(child) ?? new Map<string, BodyStream>();
     this.#byChild.set(child, streams);
     const { openMax } = this.#bounds;
-    if (streams.size >= openMax || streams.has(id))
+    if (streams.has(id)) throw new HostError('a response with this id is open already');
+    if (streams.size >= openMax)
       throw new HostError(`${openMax} responses are open; read their bodies to the end, or cancel them`);
     const stream = new BodyStream(this.#bounds, () => streams.delete(id));
     streams.set(id, stream);
@@ -108,7 +109,7 @@ export class BodyStream {
     if (signal.aborted) onAbort();
     signal.addEventListener('abort', onAbort, { once: true });
     const stop = (): void => signal.removeEventListener('abort', onAbort);
-    this.#cleanups.push(stop);
+    this.onClose(stop);
     return stop;
   }
 
