@@ -1,7 +1,8 @@
 /** Reads the files of a drop event, including those in folders. */
+import { isExcluded } from './package-files.ts';
 
-/** The limit of a package. */
-const FILES_MAX = 10_000;
+/** One more than a package may have, so that the service refuses the package instead of receiving a part of it. */
+const FILES_MAX = 10_001;
 type Located = File & { path?: string };
 
 /** @returns the files, with their path in a dropped folder as `path` */
@@ -21,6 +22,8 @@ async function walk(entry: FileSystemEntry, found: File[]): Promise<void> {
     found.push(file);
     return;
   }
+  // A folder such as node_modules could have more files than are read.
+  if (isExcluded(`${entry.fullPath}/`)) return;
   const reader = (entry as FileSystemDirectoryEntry).createReader();
   for (;;) {
     const some = await new Promise<FileSystemEntry[]>((resolve, reject) => reader.readEntries(resolve, reject));

@@ -5,14 +5,19 @@ export interface TextFile {
 }
 export type Dropped = { readonly zip: File } | { readonly files: readonly TextFile[] };
 
-/** Files that are not part of a package. */
+/** Files and folders that are not part of a package. */
 const EXCLUDED = /(^|\/)(node_modules|\.git|__MACOSX)\/|(^|\/)(\.DS_Store|Thumbs\.db)$/;
 
-/** @throws Error that names the file that is not text */
+/** @param path of a folder: with a slash at its end */
+export const isExcluded = (path: string): boolean => EXCLUDED.test(path);
+
+/** @throws Error with a sentence for the user if there is no file, or one is not text or cannot be read */
 export async function readDropped(given: readonly File[]): Promise<Dropped> {
   const [first] = given;
   if (given.length === 1 && first?.name.toLowerCase().endsWith('.zip')) return { zip: first };
-  const located = given.map((file) => ({ file, path: readPath(file) })).filter(({ path }) => !EXCLUDED.test(path));
+  const located = given.map((file) => ({ file, path: readPath(file) })).filter(({ path }) => !isExcluded(path));
+  if (located.length === 0)
+    throw new Error('No file was found. Choose the folder that contains readme.md and index.ts.');
   const wrapper = findWrapper(located.map(({ path }) => path));
   const files = located.map(async ({ file, path }) => ({
     path: path.slice(wrapper.length),
@@ -25,7 +30,7 @@ function readPath(file: File & { path?: string }): string {
   return (file.webkitRelativePath || file.path || file.name).replace(/^\.?\//, '');
 }
 
-/** Returns the dropped folder, which is not part of the paths. */
+/** Returns the name of the dropped folder with a slash if all paths start with it: it is not part of the package’s paths. */
 function findWrapper(paths: readonly string[]): string {
   const first = paths[0]?.split('/')[0];
   const wrapper = `${first}/`;
@@ -33,8 +38,11 @@ function findWrapper(paths: readonly string[]): string {
 }
 
 async function readText(file: File, path: string): Promise<string> {
+  const content = await file.arrayBuffer().catch(() => {
+    throw new Error(`${path} could not be read. If it was changed or moved, choose the folder again.`);
+  });
   try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(await file.arrayBuffer());
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(content);
   } catch {
     throw new Error(`${path} is not a text file. Drop the folder as a zip instead: a zip can have binary files.`);
   }

@@ -8,7 +8,7 @@ import { FaultList, type OnPlace } from './fault-list.tsx';
 interface PublishFaultsProps {
   readonly error: Error;
   readonly onPlace?: OnPlace | undefined;
-  /** Replaces a draft that was saved elsewhere. */
+  /** Saves this draft over one that was saved in another tab or by another program. */
   readonly onReplace?: () => void;
 }
 
@@ -18,10 +18,10 @@ export function PublishFaults({ error, onPlace, onReplace }: PublishFaultsProps)
   const faults = getFaults(error);
   const sentence = getErrorMessage(error);
   // With one fault, the list repeats the sentence.
-  const isSaidBelow = faults.length === 1 && sentence.endsWith(faults[0]?.message ?? '');
+  const isInList = faults.length === 1 && sentence.endsWith(faults[0]?.message ?? '');
   return (
-    <Alert color="red" role="alert" title={error instanceof Problem ? error.body.title : 'Not done'}>
-      {!isSaidBelow && (
+    <Alert color="red" role="alert" title={error instanceof Problem ? error.body.title : 'This did not work'}>
+      {!isInList && (
         <Text size="sm" className="foreign">
           {escapeText(sentence)}
         </Text>

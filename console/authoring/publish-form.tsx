@@ -1,7 +1,7 @@
 /** The form that publishes a dropped folder or zip. */
 import { Button, FileButton, Group, Stack, Text } from '@mantine/core';
 import { useMutation } from '@tanstack/react-query';
-import { type DragEvent, useState } from 'react';
+import { type DragEvent, type MouseEvent, useState } from 'react';
 import { formatBytes } from '../style/format-bytes.ts';
 import { IconPackageImport } from '../style/icons.tsx';
 import { readDroppedFiles } from './dropped-files.ts';
@@ -13,7 +13,12 @@ import { usePublishing } from './use-publishing.ts';
 export function PublishForm({ pluginId }: { readonly pluginId: string }) {
   const [dropped, setDropped] = useState<Dropped | null>(null);
   const publishing = usePublishing({ pluginId, dropped });
-  const read = useMutation({ mutationFn: readDropped, onSuccess: setDropped });
+  const read = useMutation({
+    // One after the other, so that the package that was chosen last stays.
+    scope: { id: `read package of ${pluginId}` },
+    mutationFn: async (files: ChosenFiles) => readDropped(await files),
+    onSuccess: setDropped,
+  });
   return (
     <Stack>
       <DropPlace onFiles={(files) => read.mutate(files)} dropped={dropped} />
@@ -23,15 +28,16 @@ export function PublishForm({ pluginId }: { readonly pluginId: string }) {
   );
 }
 
+type ChosenFiles = readonly File[] | Promise<readonly File[]>;
 interface DropProps {
-  readonly onFiles: (files: readonly File[]) => void;
+  readonly onFiles: (files: ChosenFiles) => void;
   readonly dropped: Dropped | null;
 }
 
 function DropPlace({ onFiles, dropped }: DropProps) {
   const onDrop = (event: DragEvent) => {
     event.preventDefault();
-    void readDroppedFiles(event.dataTransfer).then(onFiles);
+    onFiles(readDroppedFiles(event.dataTransfer));
   };
   return (
     <section className="drop-here" aria-label="Package" onDragOver={(event) => event.preventDefault()} onDrop={onDrop}>
@@ -42,7 +48,11 @@ function DropPlace({ onFiles, dropped }: DropProps) {
         {dropped === null ? 'Drop the plugin’s folder or a zip of it here.' : describePackage(dropped)}
       </Text>
       <Group gap="xs">
-        <FileButton onChange={onFiles} multiple inputProps={{ webkitdirectory: '', 'aria-label': 'Folder' } as object}>
+        <FileButton
+          onChange={(files) => files.length > 0 && onFiles(files)}
+          multiple
+          inputProps={{ webkitdirectory: '', 'aria-label': 'Folder', onClick: clearChoice } as object}
+        >
           {(props) => (
             <Button {...props} variant="default" size="xs">
               Choose a folder
@@ -50,9 +60,9 @@ function DropPlace({ onFiles, dropped }: DropProps) {
           )}
         </FileButton>
         <FileButton
-          onChange={(file) => onFiles(file ? [file] : [])}
+          onChange={(file) => file && onFiles([file])}
           accept="application/zip,.zip"
-          inputProps={{ 'aria-label': 'Zip' }}
+          inputProps={{ 'aria-label': 'Zip', onClick: clearChoice }}
         >
           {(props) => (
             <Button {...props} variant="default" size="xs">
@@ -63,6 +73,11 @@ function DropPlace({ onFiles, dropped }: DropProps) {
       </Group>
     </section>
   );
+}
+
+/** Without this, the browser reports no change when the user chooses the same folder or zip again after editing it. */
+function clearChoice({ currentTarget }: MouseEvent<HTMLInputElement>): void {
+  currentTarget.value = '';
 }
 
 function describePackage(dropped: Dropped): string {
