@@ -15,7 +15,7 @@ import { escapeText } from '../style/untrusted-text.ts';
 type Event = components['schemas']['Event'];
 type State = Event['state'];
 const PAGE = 50;
-const TITLES = ['At', 'Event', 'State', 'Attempts', 'Data', 'Again'];
+const TITLES = ['Time', 'Event', 'State', 'Attempts', 'Data', 'Actions'];
 
 export function EventsView({ installationId }: { readonly installationId: string }) {
   const [state, setState] = useState<State | ''>('');
@@ -38,7 +38,11 @@ export function EventsView({ installationId }: { readonly installationId: string
           )
         }
         refreshMs={FOLLOW_MS}
-        empty="There are no events. Plugins receive the events for which they register a handler."
+        empty={
+          state === ''
+            ? 'There are no events. Plugins receive the events for which they register a handler.'
+            : `No event is ${state}.`
+        }
       >
         {(items) => <EventTable items={items} installationId={installationId} />}
       </PagedList>
@@ -58,9 +62,9 @@ function EventTable({ items, installationId }: { readonly items: readonly Event[
       event.attempts,
       <Monospace key="data">{escapeText(JSON.stringify(event.data))}</Monospace>,
       event.state === 'pending' ? (
-        'by itself'
+        '–'
       ) : (
-        <ActionButton key="again" run={() => replay(event.id)} done="The event is queued for delivery">
+        <ActionButton key="replay" run={() => replay(event.id)} done="The event is queued for delivery">
           Replay
         </ActionButton>
       ),

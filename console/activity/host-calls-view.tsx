@@ -11,7 +11,7 @@ import { escapeText } from '../style/untrusted-text.ts';
 
 type HostCall = components['schemas']['AuditEntry'];
 const PAGE = 100;
-const TITLES = ['At', 'Call', 'Outcome', 'Took', 'Session', 'Detail'];
+const TITLES = ['Time', 'Call', 'Outcome', 'Took', 'Session', 'Detail'];
 const TONES = { ok: 'good', denied: 'bad', failed: 'bad', timeout: 'fair', cancelled: 'quiet' } as const;
 
 export function HostCallsView({ installationId }: { readonly installationId: string }) {
@@ -23,7 +23,7 @@ export function HostCallsView({ installationId }: { readonly installationId: str
         readBody(rest.GET('/installations/{id}/audit', { params: { path, query: { limit: PAGE, ...page } } }))
       }
       refreshMs={FOLLOW_MS}
-      empty="The plugin has made no host call yet. Host calls are listed here for 30 days."
+      empty="The plugin has made no host call in the last 30 days. Its calls of host.* appear here."
     >
       {(items) => <DataTable label="Host calls" titles={TITLES} rows={items.map(renderRow)} numeric={['Took']} />}
     </PagedList>

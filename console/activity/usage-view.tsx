@@ -14,7 +14,7 @@ import { escapeText } from '../style/untrusted-text.ts';
 
 type Spent = components['schemas']['Usage']['total'];
 const COUNT = new Intl.NumberFormat();
-/** Prices can be fractions of a cent. */
+/** A call can cost a fraction of a cent. */
 const COST = new Intl.NumberFormat(undefined, { maximumFractionDigits: 4 });
 
 export function UsageView({ installationId }: { readonly installationId: string }) {
@@ -28,7 +28,9 @@ export function UsageView({ installationId }: { readonly installationId: string 
   const { total, today, models, days } = found.data;
   if (days.length === 0)
     return (
-      <EmptyState icon={IconSparkles}>It has asked no model yet. Its usage of host.llm is listed here.</EmptyState>
+      <EmptyState icon={IconSparkles}>
+        The plugin has asked no model yet. Its usage of host.llm appears here.
+      </EmptyState>
     );
   return (
     <Stack>
@@ -51,8 +53,8 @@ function Sum({ title, spent }: { readonly title: string; readonly spent: Spent }
       <DescriptionList
         rows={[
           ['Answers', COUNT.format(spent.answers)],
-          ['Tokens in', COUNT.format(spent.inputTokens)],
-          ['Tokens out', COUNT.format(spent.outputTokens)],
+          ['Input tokens', COUNT.format(spent.inputTokens)],
+          ['Output tokens', COUNT.format(spent.outputTokens)],
           ['Cost', COST.format(spent.cost)],
         ]}
       />
@@ -71,6 +73,6 @@ function SpentTable({ name, rows }: { readonly name: string; readonly rows: read
       COST.format(row.cost),
     ],
   }));
-  const titles = [name, 'Answers', 'Tokens in', 'Tokens out', 'Cost'];
+  const titles = [name, 'Answers', 'Input tokens', 'Output tokens', 'Cost'];
   return <DataTable label={`By ${name.toLowerCase()}`} titles={titles} rows={shown} numeric={titles.slice(1)} />;
 }

@@ -18,7 +18,7 @@ export function ReachBadges({ reach }: { readonly reach: Reach }) {
   }
   return (
     <Tooltip multiline maw={360} label={<Sentences of={sorted} />}>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: its explanation must be reached by keyboard */}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users open the tooltip by focusing it */}
       <div className="reach-summary" tabIndex={0}>
         <span className="risk" data-tone={RISK_TONES[worst.risk]}>
           {worst.risk} risk

@@ -60,7 +60,11 @@ export function DeliveriesView({ installationId, channels }: Props) {
           )
         }
         refreshMs={FOLLOW_MS}
-        empty="There are no deliveries. Requests to the webhook address of a channel appear here."
+        empty={
+          state === ''
+            ? 'There are no deliveries. Requests to the webhook address of a channel appear here.'
+            : `No delivery is ${state}.`
+        }
       >
         {(items) => <DeliveryTable items={items} channels={channels} onOpen={setOpened} />}
       </PagedList>

@@ -1,9 +1,9 @@
-/** A log line as text. */
+/** Formats log lines as text. */
 import { escapeText } from '../style/untrusted-text.ts';
 import type { LogLine } from './live-lines.ts';
 
 export const formatMessage = ({ message, truncated }: LogLine): string =>
-  escapeText(`${message}${truncated ? ' … cut' : ''}`);
+  escapeText(`${message}${truncated ? ' … (truncated)' : ''}`);
 
 /** The data as JSON; empty without data. */
 export const formatData = ({ data }: LogLine): string => (data == null ? '' : escapeText(JSON.stringify(data)));

@@ -1,4 +1,4 @@
-/** Reads the log of an installation: its last lines, then each new line as it is written. */
+/** Reads the log of an installation: its newest lines, then each new line as it is written. */
 import { useEffect, useState } from 'react';
 import type { Page } from '../../sdk/session/api-types.ts';
 import { followEvents } from '../../sdk/session/event-stream.ts';
@@ -9,9 +9,9 @@ import { fetchAsUser } from '../rest/user-fetch.ts';
 
 export type LogLine = components['schemas']['LogLine'];
 export type Level = LogLine['level'];
-/** Lines that are loaded at first. */
+/** How many of the newest lines are loaded first. */
 const HISTORY_LINES = 1_000;
-/** Pages that are requested for them: a filter may find few in a long log. */
+/** How many pages are requested for them at most: a filter may match few lines of a long log. */
 const HISTORY_PAGES = 20;
 /** Lines that stay in memory. */
 const LINES_MAX = 100_000;
@@ -23,9 +23,9 @@ const PAUSE_MS = 3_000;
 interface LiveLines {
   /** Oldest first. */
   readonly lines: readonly LogLine[];
-  /** Whether older lines were not looked through. */
+  /** Whether the log has older lines that were not searched. */
   readonly hasOlder: boolean;
-  readonly state: 'loading' | 'live' | 'broken';
+  readonly state: 'loading' | 'live' | 'reconnecting' | 'failed';
   readonly error: Error | null;
 }
 const LOADING: LiveLines = { lines: [], hasOlder: false, state: 'loading', error: null };
@@ -37,15 +37,22 @@ interface LogFilter {
   readonly levels: string;
 }
 
-export function useLiveLines({ installationId, sessionId, levels }: LogFilter): LiveLines {
+/** @returns the lines, and a function that reads the log again after it failed */
+export function useLiveLines({
+  installationId,
+  sessionId,
+  levels,
+}: LogFilter): LiveLines & { readonly retry: () => void } {
   const [current, setCurrent] = useState(LOADING);
+  const [retries, setRetries] = useState(0);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a retry reads the log again
   useEffect(() => {
     const unmounted = new AbortController();
     setCurrent(LOADING);
     void loadLines({ installationId, sessionId, levels }, unmounted.signal, setCurrent);
     return () => unmounted.abort();
-  }, [installationId, sessionId, levels]);
-  return current;
+  }, [installationId, sessionId, levels, retries]);
+  return { ...current, retry: () => setRetries((count) => count + 1) };
 }
 
 type Update = (change: (last: LiveLines) => LiveLines) => void;
@@ -58,11 +65,11 @@ async function loadLines(filter: LogFilter, signal: AbortSignal, update: Update)
   } catch (cause) {
     if (signal.aborted) return;
     const error = cause instanceof Error ? cause : new Error('The log could not be read.');
-    update((last) => ({ ...last, error }));
+    update((last) => ({ ...last, state: 'failed', error }));
   }
 }
 
-/** Reads the newest lines. Where the filter finds few, pages are short or empty although others follow. */
+/** Reads the newest lines. If few lines match the filter, a page may be short or empty although others follow. */
 async function readHistory(
   { installationId, sessionId, levels }: LogFilter,
   signal: AbortSignal,
@@ -100,7 +107,7 @@ async function followLines(
     update((last) => ({ ...last, state: 'live' }));
     return body;
   };
-  const onBreak = () => update((last) => ({ ...last, state: 'broken' }));
+  const onBreak = () => update((last) => ({ ...last, state: 'reconnecting' }));
   for await (const { data } of followEvents({ open, after, isRetryable, onBreak, pauseMs: PAUSE_MS, signal })) {
     if (batch.push(JSON.parse(data)) === 1) setTimeout(renderBatch, BATCH_MS);
   }

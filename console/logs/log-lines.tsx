@@ -9,18 +9,19 @@ import type { Level, LogLine } from './live-lines.ts';
 
 const LINE_PX = 23;
 const TONES: Readonly<Record<Level, Tone>> = { debug: 'quiet', info: 'good', warn: 'fair', error: 'bad' };
-/** Within this distance from the end, the list scrolls along with new lines. */
+/** Within this distance from the end, the list scrolls to new lines. Pixels. */
 const END_PX = 60;
 
 interface Props {
   readonly lines: readonly LogLine[];
-  /** Whether older lines were not looked through. */
+  readonly isLoading: boolean;
+  /** Whether the log has older lines that were not searched. */
   readonly hasOlder: boolean;
   /** Whether the list follows new lines while its end is visible. */
   readonly follows: boolean;
 }
 
-export function LogLines({ lines, hasOlder, follows }: Props) {
+export function LogLines({ lines, isLoading, hasOlder, follows }: Props) {
   const view = useRef<HTMLElement>(null);
   const isAtEnd = useRef(true);
   const virtual = useVirtualizer({
@@ -32,7 +33,8 @@ export function LogLines({ lines, hasOlder, follows }: Props) {
   });
   useEffect(() => {
     if (follows && isAtEnd.current && lines.length > 0) virtual.scrollToIndex(lines.length - 1, { align: 'end' });
-  }, [lines.length, follows, virtual]);
+    // Not `lines.length`, which stays the same when new lines replace the oldest ones.
+  }, [lines, follows, virtual]);
   const onScroll = () => {
     const { scrollHeight, scrollTop, clientHeight } = view.current ?? {
       scrollHeight: 0,
@@ -44,12 +46,12 @@ export function LogLines({ lines, hasOlder, follows }: Props) {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
     <section className="log-view" aria-label="Log lines" tabIndex={0} ref={view} onScroll={onScroll}>
-      {lines.length === 0 ? (
+      {lines.length === 0 && !isLoading ? (
         <Text p="xl" size="sm" c="dimmed" ta="center" ff="var(--mantine-font-family)">
           {hasOlder
-            ? 'None of the newest lines match. `bulkhead logs` reads older ones.'
-            : 'There are no matching lines.'}{' '}
-          Lines appear here when the plugin calls host.log.
+            ? 'None of the newest lines match the filter. `bulkhead logs` reads older ones.'
+            : 'No lines match.'}{' '}
+          New lines appear here when the plugin calls host.log.
         </Text>
       ) : null}
       <div style={{ height: virtual.getTotalSize(), position: 'relative' }}>

@@ -12,6 +12,8 @@ import { type Level, type LogLine, useLiveLines } from './live-lines.ts';
 import { LogLines } from './log-lines.tsx';
 
 const LEVELS: readonly Level[] = ['debug', 'info', 'warn', 'error'];
+const TONES = { loading: 'quiet', live: 'good', reconnecting: 'fair', failed: 'bad' } as const;
+/** A session id is applied when the user has not typed for this time. Milliseconds. */
 const TYPING_MS = 300;
 const ICON = { size: 15, stroke: 1.8 } as const;
 
@@ -21,18 +23,21 @@ export function LogView({ installationId }: { readonly installationId: string })
   const [text, setText] = useState('');
   const [sessionId] = useDebouncedValue(session.trim(), TYPING_MS);
   const levelList = LEVELS.filter((level) => levels.includes(level)).join(',');
-  const { lines, hasOlder, state, error } = useLiveLines({
+  const { lines, hasOlder, state, error, retry } = useLiveLines({
     installationId,
     sessionId,
     levels: levelList || LEVELS.join(','),
   });
-  const [frozen, setFrozen] = useState<readonly LogLine[] | null>(null);
+  const filter = `${installationId} ${sessionId} ${levelList}`;
+  const [paused, setPaused] = useState<{ readonly filter: string; readonly lines: readonly LogLine[] } | null>(null);
+  // Another filter ends the pause: the lines of the pause were selected by the old one.
+  const frozen = paused?.filter === filter ? paused.lines : null;
   const found = useMatching(frozen ?? lines, text);
   return (
     <Stack gap="sm">
       <Group gap="xs">
         <TextInput
-          aria-label="Contains"
+          aria-label="Filter by text"
           placeholder="Filter by text"
           value={text}
           onChange={(event) => setText(event.currentTarget.value)}
@@ -40,8 +45,8 @@ export function LogView({ installationId }: { readonly installationId: string })
           style={{ flex: '2 1 14rem' }}
         />
         <TextInput
-          aria-label="Session"
-          placeholder="Any session"
+          aria-label="Filter by session id"
+          placeholder="Session id"
           value={session}
           onChange={(event) => setSession(event.currentTarget.value)}
           style={{ flex: '1 1 9rem' }}
@@ -58,9 +63,7 @@ export function LogView({ installationId }: { readonly installationId: string })
       </Group>
       <Group justify="space-between">
         <Group gap="sm">
-          <StatusDot tone={state === 'broken' ? 'bad' : frozen ? 'quiet' : 'good'}>
-            {frozen ? 'paused' : state}
-          </StatusDot>
+          <StatusDot tone={frozen ? 'quiet' : TONES[state]}>{frozen ? 'paused' : state}</StatusDot>
           <Text size="sm" c="dimmed">
             {found.length === 1 ? '1 line' : `${found.length} lines`} · kept for 24 hours
           </Text>
@@ -70,10 +73,10 @@ export function LogView({ installationId }: { readonly installationId: string })
             size="xs"
             variant="default"
             aria-label={frozen ? undefined : 'Pause the log'}
-            onClick={() => setFrozen(frozen ? null : lines)}
+            onClick={() => setPaused(frozen ? null : { filter, lines })}
             leftSection={frozen ? <IconPlayerPlay {...ICON} /> : <IconPlayerPause {...ICON} />}
           >
-            {frozen ? `Go on (${Math.max(0, lines.length - frozen.length)} new)` : 'Pause'}
+            {frozen ? `Resume (${Math.max(0, lines.length - frozen.length)} new)` : 'Pause'}
           </Button>
           <Button
             size="xs"
@@ -95,8 +98,13 @@ export function LogView({ installationId }: { readonly installationId: string })
           </Button>
         </Group>
       </Group>
-      {error ? <ErrorAlert error={error} /> : null}
-      <LogLines lines={found} hasOlder={hasOlder} follows={frozen === null} />
+      {error ? <ErrorAlert error={error} reset={retry} /> : null}
+      <LogLines
+        lines={found}
+        isLoading={state === 'loading' || state === 'failed'}
+        hasOlder={hasOlder}
+        follows={frozen === null}
+      />
     </Stack>
   );
 }
@@ -111,16 +119,16 @@ function useMatching(lines: readonly LogLine[], text: string): readonly LogLine[
 async function copy(lines: readonly LogLine[]): Promise<void> {
   try {
     await navigator.clipboard.writeText(lines.map(formatLogLine).join('\n'));
-    notifications.show({ message: `${lines.length} lines are copied` });
+    notifications.show({ message: lines.length === 1 ? '1 line is copied' : `${lines.length} lines are copied` });
   } catch {
     notifications.show({
       color: 'red',
-      message: 'The browser does not let this page copy. Download the lines instead.',
+      message: 'The browser does not allow this page to copy. Use “Download” instead.',
     });
   }
 }
 
-/** One JSON object a line, as tools read it. */
+/** Downloads the lines as JSON Lines, which other tools can read. */
 function download(lines: readonly LogLine[]): void {
   const name = `log-${lines[0]?.installationId ?? 'lines'}.jsonl`;
   downloadFile(name, new Blob(lines.map((line) => `${JSON.stringify(line)}\n`)));

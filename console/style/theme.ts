@@ -39,7 +39,10 @@ export const theme = createTheme({
     Button: { defaultProps: { fw: 550 } },
     Card: { defaultProps: { padding: 'md' } },
     NavLink: { defaultProps: { py: 7, px: 10, mb: 1, style: { borderRadius: 'var(--mantine-radius-md)' } } },
-    Tooltip: { defaultProps: { openDelay: 250, withArrow: true } },
+    Tooltip: {
+      // By default, tooltips open for the mouse only.
+      defaultProps: { openDelay: 250, withArrow: true, events: { hover: true, focus: true, touch: true } },
+    },
   },
 });
 

@@ -46,6 +46,8 @@ t.test('what users do with plugins can be done in the console', async (t) => {
   await t.test('find it in the catalog and read what it is', async (t) => {
     await page.getByRole('link', { name: 'Front desk' }).waitFor();
     await inspect(t, page, 'catalog');
+    await page.locator('.reach-summary').first().focus();
+    await page.getByRole('tooltip').waitFor();
     await page.getByRole('searchbox').fill('xyzzy');
     await page.getByText('Nothing is found for “xyzzy”').waitFor();
     await inspect(t, page, 'catalog-none');
@@ -96,13 +98,18 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await say('good morning');
     await page.getByText('inbound good morning').waitFor();
     await inspect(t, page, 'logs');
-    await page.getByLabel('Contains').fill('set up');
+    await page.getByLabel('Filter by text').fill('set up');
     await page.getByText('inbound good morning').waitFor({ state: 'detached' });
-    await page.getByLabel('Contains').fill('');
+    await page.getByLabel('Filter by text').fill('');
     await page.getByRole('button', { name: 'Pause the log' }).click();
     await say('second call');
-    await page.getByRole('button', { name: 'Go on (1 new)' }).click();
+    await page.getByRole('button', { name: 'Resume (1 new)' }).click();
     await page.getByText('inbound second call').waitFor();
+    await page.getByRole('button', { name: 'Pause the log' }).click();
+    await page.getByLabel('Filter by session id').fill(session.id);
+    await page.getByRole('button', { name: 'Pause the log' }).waitFor();
+    await page.getByText('set up ⟨U+202E⟩').waitFor({ state: 'detached' });
+    await page.getByLabel('Filter by session id').fill('');
     const [file] = await Promise.all([
       page.waitForEvent('download'),
       page.getByRole('button', { name: 'Download' }).click(),
@@ -138,12 +145,12 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await inspect(t, page, 'events');
     await page.getByRole('tab', { name: 'Host calls' }).click();
     await page
-      .getByText(/The plugin has made no host call yet|storage/)
+      .getByText(/The plugin has made no host call in the last|storage/)
       .first()
       .waitFor();
     await inspect(t, page, 'host-calls');
     await page.getByRole('tab', { name: 'Usage' }).click();
-    await page.getByText('It has asked no model yet').waitFor();
+    await page.getByText('The plugin has asked no model yet').waitFor();
     await inspect(t, page, 'usage-none');
     await page.getByRole('tab', { name: 'Metrics' }).click();
     await page.getByRole('img', { name: /^Latency/ }).waitFor();

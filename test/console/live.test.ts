@@ -66,7 +66,7 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     }
     const frames = await scroll(page);
     t.comment(`scrolling: ${frames.join(', ')} (half, 95 %, slowest of ${FRAMES} frames, milliseconds)`);
-    await page.getByLabel('Contains').fill(`line ${FOUND_LINE} `);
+    await page.getByLabel('Filter by text').fill(`line ${FOUND_LINE} `);
     await page.getByText('1 line ·').waitFor();
     t.same(complaints, []);
     await page.close();
@@ -199,7 +199,7 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     await page.getByRole('tab', { name: 'Logs' }).click();
     await say(service, `good morning ${TRICKS}`);
     await page.getByText('inbound good morning ⟨U+202E⟩gnp.exe').waitFor();
-    await page.getByLabel('Contains').fill('good morning');
+    await page.getByLabel('Filter by text').fill('good morning');
     await page.getByRole('button', { name: 'Copy' }).click();
     await page.getByText(/lines? (is|are) copied/).waitFor();
     t.match(
