@@ -37,6 +37,8 @@ export function DiscoveredList({ discovered }: { readonly discovered: Discovered
   );
 }
 
+const countModels = (count: number): string => (count === 1 ? '1 model' : `${count} models`);
+
 function groupRegistrations(found: Discovered): [string, Row[]][] {
   const toRows = (names: readonly string[]) => names.map((name) => ({ name }));
   const channel = Object.entries(found.channel ?? {}).flatMap(([name, has]) =>
@@ -48,7 +50,7 @@ function groupRegistrations(found: Discovered): [string, Row[]][] {
     ['Commands', found.commands],
     ['Skills', found.skills],
     ['Events', toRows(found.lifecycle)],
-    ['Model providers', found.providers.map(({ name, models }) => ({ name, description: `${models.length} models` }))],
+    ['Model providers', found.providers.map(({ name, models }) => ({ name, description: countModels(models.length) }))],
     ['Channel', channel],
   ];
 }

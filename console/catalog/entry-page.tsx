@@ -35,7 +35,7 @@ export function EntryPage() {
           <Section title="Readme">
             <Suspense fallback={<Skeleton height={160} />}>
               {readme.trim() === '' ? (
-                <Text c="dimmed">The readme has no further text.</Text>
+                <Text c="dimmed">The readme has no text below its name and description.</Text>
               ) : (
                 <Readme text={readme} title={displayName} />
               )}
@@ -124,7 +124,9 @@ function Meta({ entry }: { readonly entry: Entry }) {
       </span>
       <span className="with-icon">
         <IconClock size={15} stroke={1.7} />
-        <Timestamp at={updatedAt} />
+        <span>
+          updated <Timestamp at={updatedAt} />
+        </span>
       </span>
       <Badge variant="light" color={tier === 'verified' ? 'teal' : 'gray'}>
         {tier}

@@ -6,9 +6,9 @@ import gfm from 'remark-gfm';
 
 const components: Components = {
   a: ({ href, children }) => <OutwardLink href={href}>{children}</OutwardLink>,
-  // Loading an image would reveal the reader to its host.
+  // Loading an image would send the reader's IP address to its host.
   img: ({ src, alt }) => <OutwardLink href={typeof src === 'string' ? src : undefined}>{alt || 'picture'}</OutwardLink>,
-  // The page has its own first heading.
+  // The page has its own h1.
   h1: ({ children }) => <h2>{children}</h2>,
 };
 

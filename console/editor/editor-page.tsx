@@ -57,7 +57,7 @@ function Head({ id, of: { displayName, skippedFiles } }: { readonly id: string; 
         <Alert color="yellow" title="Some files are not text, or too long">
           <Text size="sm" className="foreign">
             A draft can have text files only, and this editor opens files of at most 1 MiB. The draft does not include{' '}
-            {skippedFiles.join(', ')}. To include them, publish a zip.
+            {escapeText(skippedFiles.join(', '))}. To include them, publish a zip.
           </Text>
         </Alert>
       ) : null}

@@ -47,10 +47,10 @@ export function LineChart({ title, unit = '', times, lines }: LineChartProps) {
             <span key={part}>{NUMBER.format(top * part)}</span>
           ))}
         </div>
-        <Plot label={`${title}. Now ${summary}.`} times={times} lines={lines} top={top} unit={unit} />
+        <Plot label={`${title}. Latest values: ${summary}.`} times={times} lines={lines} top={top} unit={unit} />
         <div className="chart-times" aria-hidden>
           {ends.map((at, index) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: a time may be there twice
+            // biome-ignore lint/suspicious/noArrayIndexKey: a short chart has the same time twice
             <span key={index}>{formatMoment(at, times)}</span>
           ))}
         </div>

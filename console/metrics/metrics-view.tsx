@@ -17,7 +17,7 @@ import { milliseconds, PointsTable } from './points-table.tsx';
 
 export type Metrics = components['schemas']['InstallationMetrics'];
 
-/** The service writes metrics every ten seconds. Milliseconds. */
+/** The service stores metrics every ten seconds. Milliseconds. */
 const FOLLOW_MS = 10_000;
 const HOUR_MS = 3_600_000;
 const MIB = 2 ** 20;
@@ -43,7 +43,7 @@ export function MetricsView({ installationId: id }: { readonly installationId: s
   return (
     <Stack>
       <Group justify="flex-end">
-        <NativeSelect aria-label="Time" data={spans} value={hours} onChange={setHours} />
+        <NativeSelect aria-label="Period" data={spans} value={hours} onChange={setHours} />
       </Group>
       {found.data ? <MetricsPanels metrics={found.data} /> : <Skeleton height={240} aria-label="Loading" />}
     </Stack>
@@ -83,7 +83,7 @@ function sumPoints(points: Metrics['points']): [string, string][] {
   return [
     ['Calls', COUNT.format(calls)],
     ['Failed', calls === 0 ? '–' : SHARE.format(failed / calls)],
-    ['Highest 95 % within', milliseconds(slowest === 0 ? null : slowest)],
+    ['Highest p95', milliseconds(slowest === 0 ? null : slowest)],
     ['Host calls', COUNT.format(sum(({ hostCalls }) => hostCalls))],
     ['Restarts', COUNT.format(sum(({ restarts }) => restarts))],
   ];
@@ -108,8 +108,8 @@ const charts: readonly Chart[] = [
     title: 'Latency',
     unit: 'ms',
     lines: [
-      { label: 'half', colour: 'teal', of: ({ p50Ms }) => p50Ms },
-      { label: '95 %', colour: 'violet', of: ({ p95Ms }) => p95Ms },
+      { label: 'p50', colour: 'teal', of: ({ p50Ms }) => p50Ms },
+      { label: 'p95', colour: 'violet', of: ({ p95Ms }) => p95Ms },
     ],
   },
   {
@@ -144,7 +144,7 @@ function Charts({ points }: { readonly points: readonly Point[] }) {
   );
 }
 
-const TITLES = ['Handler', 'Last called', 'Calls', 'Errors', 'Timeouts', 'Cancelled', '95 % within'];
+const TITLES = ['Handler', 'Last called', 'Calls', 'Errors', 'Timeouts', 'Cancelled', 'p95'];
 
 function HandlersTable({ handlers }: { readonly handlers: Metrics['handlers'] }) {
   if (handlers.length === 0) return <EmptyState>This version has no handlers.</EmptyState>;

@@ -1,20 +1,10 @@
-/** Shows the data of the charts as a table, without idle points, newest first. */
+/** Shows the data of the charts as a table, without points at which nothing happened, newest first. */
 import { DataTable } from '../shell/data-table.tsx';
 import { formatTimestamp } from '../shell/timestamp.tsx';
 import type { Metrics } from './metrics-view.tsx';
 
-const TITLES = [
-  'From',
-  'Calls',
-  'Errors',
-  'Timeouts',
-  'Half within',
-  '95 % within',
-  'Host calls',
-  'Denied',
-  'Restarts',
-];
-/** Limits the rows: a day has 1,440 minutes. */
+const TITLES = ['From', 'Calls', 'Errors', 'Timeouts', 'p50', 'p95', 'Host calls', 'Denied', 'Restarts'];
+/** The newest points that are shown: a day has 1,440. */
 const ROWS_MAX = 100;
 
 export const milliseconds = (ms: number | null): string => (ms === null ? '–' : `${Math.round(ms * 10) / 10} ms`);

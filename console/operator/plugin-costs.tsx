@@ -15,7 +15,7 @@ import { escapeText } from '../style/untrusted-text.ts';
 
 type Plugin = components['schemas']['PluginCosts']['plugins'][number];
 
-const TITLES = ['Plugin', 'Author', 'Installed', 'Calls', 'Failed', '95 % within', 'Restarts', 'Processor', 'Actions'];
+const TITLES = ['Plugin', 'Author', 'Installed', 'Calls', 'Failed', 'p95', 'Restarts', 'Processor', 'Actions'];
 const PERCENT = 100;
 const SECOND_MS = 1_000;
 

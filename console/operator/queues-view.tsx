@@ -8,8 +8,8 @@ import { Section } from '../shell/section.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 
-const QUEUE_TITLES = ['Queue', 'Waiting', 'Oldest', 'Dead'];
-const DEAD_TITLES = ['At', 'Plugin', 'What', 'Attempts', 'Why'];
+const QUEUE_TITLES = ['Queue', 'Waiting', 'Oldest', 'Dead letters'];
+const DEAD_TITLES = ['Time', 'Plugin', 'Delivery or event', 'Attempts', 'Last error'];
 
 export function QueuesView({ queues, deadLetters }: components['schemas']['Queues']) {
   const waiting = queues.map(({ name, waiting, oldestSeconds, dead }) => ({
