@@ -1,13 +1,10 @@
-/**
- * Builds the console into `dist/`, unless what is there was built from these very sources. `npm start` runs it, so a
- * newcomer needs no build command and does not wait for a second build.
- */
+/** Builds the console into `dist/`, unless `dist/` was built from the same sources. `npm start` runs this at each start. */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { buildIfStale, compress, hashSources } from './built-folder.ts';
 
 const root = fileURLToPath(new URL('.', import.meta.url));
-/** Everything that goes into a build, parts of the SDK and the locked package versions included. */
+/** All files that a build depends on. A change of one makes the console be built again. */
 const SOURCES = [
   '**/*.{ts,tsx,css,html,svg,json}',
   '../sdk/globals.d.ts',
@@ -16,26 +13,29 @@ const SOURCES = [
   '../package-lock.json',
 ];
 const NOT_SOURCES = ['node_modules/**', 'dist/**', '.build-*/**'];
-/** The first browsers with `light-dark()`, of 2024: its replacement for older ones needs a colour scheme in the same file. */
+/**
+ * The first browsers with `light-dark()`, of 2024. For older ones, Vite would replace it by code that needs `color-scheme` in the
+ * same file.
+ */
 const CSS_TARGET = ['chrome123', 'firefox120', 'safari17.5'];
 
 await buildIfStale(join(root, 'dist'), hashSources(root, SOURCES, NOT_SOURCES), async (outDir) => {
   await buildInto(outDir);
-  // Files of the console never change under their names.
+  // Their names contain a hash of their content, so they are compressed once and cached.
   compress(outDir, 'assets/*.{js,css,ttf}');
 });
 
 async function buildInto(outDir: string): Promise<void> {
-  // Loaded only when there is something to build: the bundler takes a second.
+  // Loaded only for a build: loading Vite takes a second.
   const [{ build }, { default: react }] = await Promise.all([import('vite'), import('@vitejs/plugin-react')]);
   await build({
     root,
     configFile: false,
     logLevel: process.argv.includes('--verbose') ? 'info' : 'error',
     plugins: [react()],
-    // The tests' tools bring another React, one folder up.
-    // The editor's compiler runs in a worker, and so comes as modules, too.
+    // The worker of the editor's compiler is built as ES modules, like the pages.
     worker: { format: 'es' },
+    // Another React may be installed one folder up, by the tools of the tests.
     resolve: { dedupe: ['react', 'react-dom'] },
     build: {
       outDir,

@@ -1,8 +1,7 @@
-/** A folder that is made from sources, made again when they have changed. Several at once do not disturb each other. */
+/** Builds a folder from sources, again when they have changed. Several processes may do so at once. */
 import { createHash } from 'node:crypto';
 import {
   chmodSync,
-  existsSync,
   globSync,
   mkdtempSync,
   readdirSync,
@@ -14,19 +13,19 @@ import {
 import { dirname, join } from 'node:path';
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 
-/** Smaller files gain nothing. */
+/** Smaller files are not compressed: they would hardly be smaller. */
 const COMPRESSED_MIN_BYTES = 1024;
-/** Near the best; the best takes ten times as long for the editor's compiler. */
+/** Compresses nearly as well as the highest quality, which takes ten times as long for the editor's compiler. */
 const BROTLI_QUALITY = 6;
 /** File in a built folder that holds the hash of its sources. */
 const MARK = '.sources';
 
 /**
- * Makes the folder unless what is there was made from these very sources.
+ * Builds the folder unless it was built from the same sources.
  *
- * @param dist the folder; beside it `.build-…` is where a new one grows
- * @param sources a hash of all that goes into it
- * @param make fills an empty folder
+ * @param dist the folder; the build runs in a folder `.build-…` beside it
+ * @param sources a hash of the sources
+ * @param make builds into an empty folder
  */
 export async function buildIfStale(
   dist: string,
@@ -45,7 +44,7 @@ export async function buildIfStale(
   }
 }
 
-/** Sets the mode, which the umask or a temporary folder may have restricted: in an image another user runs the service. */
+/** Makes all files readable by all users, whatever the umask: root builds an image, and another user runs the service in it. */
 function makeReadable(folder: string): void {
   chmodSync(folder, 0o755);
   for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true }))
@@ -53,14 +52,22 @@ function makeReadable(folder: string): void {
 }
 
 function isBuilt(dist: string, sources: string): boolean {
-  const mark = join(dist, MARK);
-  return existsSync(mark) && readFileSync(mark, 'utf8') === sources;
+  try {
+    return readFileSync(join(dist, MARK), 'utf8') === sources;
+  } catch {
+    return false;
+  }
 }
 
-/** A whole build takes the place of an old one, or of none. */
+/** Replaces the old build, if there is one, by the new one. */
 function takeOver(outDir: string, dist: string, sources: string): void {
   const old = `${outDir}-old`;
-  if (existsSync(dist) && !isBuilt(dist, sources)) renameSync(dist, old);
+  try {
+    if (!isBuilt(dist, sources)) renameSync(dist, old);
+  } catch (error) {
+    // There is no old build, or another process is replacing it.
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+  }
   try {
     renameSync(outDir, dist);
   } catch (error) {
