@@ -49,10 +49,18 @@ export function writeStorageValue(
   return inLockedTransaction(pool, `storage:${installationId}`, write, signal);
 }
 
-export function deleteStorageValue(pool: WritingPool, installationId: string, key: string): Promise<void> {
-  return inTransaction(pool, async (tx) => {
-    await tx.query('DELETE FROM installation_storage WHERE installation_id = $1 AND key = $2', [installationId, key]);
-  });
+/** @param signal prevents the deletion when aborted before the commit */
+export function deleteStorageValue(
+  pool: WritingPool,
+  installationId: string,
+  key: string,
+  signal?: AbortSignal,
+): Promise<void> {
+  const sql = 'DELETE FROM installation_storage WHERE installation_id = $1 AND key = $2';
+  const remove = async (tx: Transaction): Promise<void> => {
+    await tx.query(sql, [installationId, key]);
+  };
+  return inTransaction(pool, remove, signal);
 }
 
 /** Lists the keys that start with a prefix, sorted. Null: there are more than `limits.storageListKeys`. */

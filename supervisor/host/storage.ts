@@ -25,8 +25,8 @@ export const storageCalls = (pool: Pool, maxBytes: number): Pick<HostHandlers, C
     if (excess === 'keys') throw new HostError(`storage is full: an installation keeps ${limits.storageKeys} keys`);
     return undefined;
   },
-  'storage.delete': async ({ plugin, writes }, { key }) => {
-    await deleteStorageValue(writes, plugin.installationId, requireKey(key));
+  'storage.delete': async ({ plugin, signal, writes }, { key }) => {
+    await deleteStorageValue(writes, plugin.installationId, requireKey(key), signal);
     return undefined;
   },
   'storage.list': async ({ plugin }, { prefix }) => {

@@ -41,3 +41,20 @@ t.test('a value that is larger than the whole storage is refused without a conne
   await t.rejects(store('x'.repeat(STORAGE_BYTES - 3)), /no database/);
   t.equal(taken, 1);
 });
+
+t.test('a value is not deleted after its call has ended', async (t) => {
+  const sent: string[] = [];
+  const query = async (sql: string) => {
+    sent.push(sql);
+    return { rows: [] };
+  };
+  const pool = { connect: async () => ({ query, release: () => undefined }) } as unknown as Pool;
+  const remove = (signal: AbortSignal) => {
+    const scope = { plugin: { installationId: 'i1' }, writes: pool, signal } as unknown as HostScope;
+    return storageCalls(pool, STORAGE_BYTES)['storage.delete'](scope, { key: 'k' });
+  };
+  await t.rejects(remove(AbortSignal.abort()), { name: 'AbortError' });
+  t.notOk(sent.includes('COMMIT'));
+  await remove(new AbortController().signal);
+  t.ok(sent.includes('COMMIT'));
+});
