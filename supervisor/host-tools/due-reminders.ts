@@ -18,33 +18,33 @@ import type { SessionServices } from '../sessions/session-services.ts';
 import { digestOf } from '../sessions/turn-answers.ts';
 import type { Following } from './recurrence.ts';
 
-/** Interval of looking for what is due. Milliseconds. */
+/** Interval between two scans for due reminders. Milliseconds. */
 const SCAN_MS = 1_000;
-/** Maximum reminders of one account per look: a flood of one account is spread, and the others continue. */
+/** Maximum reminders of one account per scan, so that those of other accounts are delivered in between. */
 const PER_ACCOUNT = 5;
 const PER_SCAN = 100;
-/** Most of them wait for a plugin. */
+/** Accounts whose reminders are delivered at once. Most deliveries wait for a plugin. */
 const ACCOUNTS_AT_ONCE = 64;
-/** An account begins no further reminder after this part of its turn. Milliseconds. */
+/** An account's turn begins no further reminder after this time. Milliseconds. */
 const TURN_MS = 2_000;
 /**
- * While a required plugin does not run, or the next time cannot be computed: seconds until the next attempt, doubled each time,
- * and attempts until it is given up.
+ * Backoff while a required plugin does not run, or the next time cannot be computed: the first delay in seconds, which doubles with
+ * each attempt up to the maximum, and the number of attempts.
  */
 const RETRY_S = 15;
 const RETRY_MAX_S = 900;
 const ATTEMPTS_MAX = 12;
-/** Later than this, the message says so. Milliseconds. */
+/** A message that is delivered later than this after its time has `late` in its data. Milliseconds. */
 const LATE_MS = 60_000;
-/** The recipient that is the agent itself. */
+/** The value of `to` for a reminder to the agent of the session. */
 export const TO_AGENT = 'agent';
-/** The sender of the messages. */
+/** `from` of the messages. */
 const SENDER = 'reminder';
 
 export interface DueDeps {
   readonly services: SessionServices;
   readonly ownership: Pick<Ownership, 'begin' | 'listShards'>;
-  /** Interval of looking for what is due. Milliseconds. Default: `SCAN_MS`. */
+  /** Interval between two scans. Milliseconds. Default: `SCAN_MS`. */
   readonly reminderScanMs?: number | undefined;
   onError(error: Error): void;
 }
@@ -53,10 +53,11 @@ export class DueReminders {
   readonly #deps: DueDeps;
   /** Accounts whose reminders are being delivered. */
   readonly #busy = new Map<string, Promise<void>>();
-  /** Accounts that had their turn: they have the next one after all others with due reminders. */
+  /** Accounts that had a turn. They get the next one when no other account has due reminders. */
   readonly #served = new Set<string>();
   readonly #timer: NodeJS.Timeout;
   #isScanning = false;
+  #isStopped = false;
 
   constructor(deps: DueDeps) {
     this.#deps = deps;
@@ -89,7 +90,8 @@ export class DueReminders {
 
   #begin(accountId: string, reminders: readonly ReminderRow[]): void {
     const { ownership, onError } = this.#deps;
-    if (this.#busy.size >= ACCOUNTS_AT_ONCE) return;
+    // The database may answer a scan after the stop.
+    if (this.#isStopped || this.#busy.size >= ACCOUNTS_AT_ONCE) return;
     const work = ownership.begin(accountId);
     if (!work) return;
     this.#served.add(accountId);
@@ -102,8 +104,9 @@ export class DueReminders {
     this.#busy.set(accountId, running);
   }
 
-  /** Starts no more, and waits for what runs, at most the grace time in milliseconds. */
+  /** Begins no further deliveries, and waits for the running ones, at most the grace time in milliseconds. */
   async stop(graceMs: number): Promise<void> {
+    this.#isStopped = true;
     clearInterval(this.#timer);
     await within(Promise.all(this.#busy.values()), graceMs);
   }
@@ -135,7 +138,7 @@ async function deliverReminder(
   try {
     following = await services.recurrences.follow(accountId, reminder, nextAt, Date.now());
   } catch (cause) {
-    // The rule may have a next time: a process that stood still for the time limit has no result either.
+    // The rule may still have a next time: on a busy machine, an ordinary rule can exceed the time limit, too.
     onError(new Error(`the next time of reminder ${reminder.id} of session ${sessionId} was not computed`, { cause }));
     const over = { nextAt: null, remaining: reminder.remaining, missed: 0 };
     return await retryLater(services, session, reminder, { following: over, messageId, why: NOT_COMPUTED });
@@ -145,16 +148,16 @@ async function deliverReminder(
     await services.faultPoint('reminder.due-judged');
     if (judged === 'stopped')
       return await retryLater(services, session, reminder, { following, messageId, why: NOT_JUDGED });
-    await writeTime(session, reminder, writes, following, judged);
+    await deliverMessage(session, reminder, writes, following, judged);
   } catch (error) {
-    // The account is full. A reminder that waited would come later than its user set it.
+    // The account has no room. This time of the reminder fails instead of waiting: it would come later than its user set it.
     if (!(error instanceof Problem && error.code === 'quota_exceeded')) throw error;
     await inTransaction(writes, (tx) => advanceReminder(tx, reminder, { ...following, outcome: 'failed' }));
   }
   await services.faultPoint('reminder.delivered');
 }
 
-/** Its session was deleted, and it with it. */
+/** Null: the session was deleted, and its reminders with it. */
 function skipUnknown(error: unknown): null {
   if (error instanceof Problem && error.code === 'not_found') return null;
   throw error;
@@ -165,7 +168,7 @@ interface JudgedReminder extends NewMessage {
   readonly attachments: z.infer<typeof attachments>;
 }
 
-/** @returns null: a plugin cancelled it. `stopped`: a required plugin did not run */
+/** Runs the hooks of a reminder. @returns null: a plugin cancelled it. `stopped`: a required plugin did not run */
 async function judgeReminder(
   services: SessionServices,
   session: Session,
@@ -191,8 +194,8 @@ async function judgeReminder(
   return { id: messageId, text: judged, attachments, role, judgement: toJudgement(hook, answer) };
 }
 
-/** One transaction: the message, its way to the channel, and the next time. */
-async function writeTime(
+/** Adds the message, queues it for the channel, and sets the next time, in one transaction. */
+async function deliverMessage(
   session: Session,
   reminder: ReminderRow,
   writes: FencedPool,
@@ -219,7 +222,7 @@ async function writeTime(
   });
 }
 
-/** Why a reminder was given up, for its user. */
+/** Notices in the transcript for a reminder that was given up. */
 const NOT_JUDGED = 'A reminder was not delivered: a plugin that the account requires did not run.';
 const NOT_COMPUTED =
   'A reminder was not delivered and has ended: its next time could not be computed. Schedule it again with a simpler rule.';
@@ -231,7 +234,7 @@ interface Retry {
   readonly why: string;
 }
 
-/** Postpones a reminder, or gives this time of it up after the last attempt. */
+/** Postpones this time of a reminder, or ends it as failed after the last attempt. */
 async function retryLater(
   { pool }: SessionServices,
   session: Session,
