@@ -95,7 +95,7 @@ export const supervisorMetrics = {
   },
   bulkhead_log_lines_total: {
     type: 'counter',
-    help: 'Log lines of plugins, by result: written, or dropped over the limit.',
+    help: 'Log lines of plugins and of the host about them, by result: written, or dropped over the limit, without memory or by the database.',
     labels: ['fate'],
   },
   bulkhead_log_queue_lines: { type: 'gauge', help: 'Log lines waiting to be written.', labels: [] },
