@@ -1,4 +1,4 @@
-/** The type of a host-call handler. Parameter and result types come from the row, the scope from the child's pipe. */
+/** Types of host-call handlers. A call's row declares its parameters and result; the scope says which child called. */
 import type { z } from 'zod';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { WritingPool } from '../../db/postgres/pool.ts';
@@ -27,9 +27,9 @@ export interface HostScope {
   readonly child: AbortSignal;
   /** The grants as they are now, also after the call. */
   readonly installation: LiveInstallation;
-  /** The name by which the child reads the body of an answer that still arrives; null: the whole body is wanted. */
+  /** The id under which the child reads a response body while it arrives. Null: the call returns the whole body. */
   readonly bodyId: string | null;
-  /** For every write: it fails when another supervisor owns the account by now. */
+  /** For writes of the account's data: they fail if another supervisor owns the account by now. Counters of usage use the pool itself. */
   readonly writes: WritingPool;
   /** The installation's current capabilities. */
   granted(): readonly string[];
@@ -39,7 +39,7 @@ export interface HostScope {
 type HostHandler<Name extends HostCallName> = (scope: HostScope, args: HostArgs<Name>) => Promise<HostResult<Name>>;
 export type HostHandlers = { readonly [Name in HostCallName]: HostHandler<Name> };
 
-/** An error whose text the plugin may read. Any other error reaches it as "failed". */
+/** An error whose text the plugin may read. Of any other error, the plugin only learns that the call failed. */
 export class HostError extends Error {
   override readonly name = 'HostError';
 }

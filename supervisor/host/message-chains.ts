@@ -5,29 +5,35 @@ import { HostError, type HostScope } from './host-call.ts';
 
 /** Maximum length of a chain of messages, in which a hook on each writes the next. */
 export const MESSAGE_CHAIN_MAX = 3;
-/** Messages to agents, and messages of hooks on messages, of an account's plugins: stops loops whose handlers have already answered. */
+/**
+ * Limit for all plugins of an account: messages to agents, and posts by handlers that judge a message. It also stops loops of
+ * handlers that write only after they have answered, which have no position in a chain.
+ */
 const MESSAGES_PER_MINUTE = 120;
-/** Posts of other handlers of an account's plugins: each may run a hook of every plugin. */
+/** Limit for posts by all other handlers of an account's plugins. Each post may run a hook of every plugin. */
 const POSTS_PER_MINUTE = 1_200;
 
 export class MessageChains {
   readonly #messages = new TokenBuckets(perMinute(MESSAGES_PER_MINUTE));
   readonly #posts = new TokenBuckets(perMinute(POSTS_PER_MINUTE));
-  /** Position in its chain of the message that is being judged, by the session object that its hooks get. */
+  /** Position in its chain of each message that is being judged. The key is the session object that its hooks get. */
   readonly #positions = new WeakMap<Session, number>();
 
-  /** Lets a handler write one more message. @throws HostError where the chain is too long, or the account's plugins write too much */
+  /** Counts one more message of a handler. @throws HostError if its chain is too long, or the rate limit of the account is exceeded */
   admit({ session, plugin }: HostScope, call: 'agents.send' | 'session.post'): void {
     const position = this.#findPosition(session);
     if (position >= MESSAGE_CHAIN_MAX)
       throw new HostError(`messages triggered further messages ${MESSAGE_CHAIN_MAX} times; this one was not sent`);
     const isPost = call === 'session.post' && position === 0;
     const [rates, perMinuteMax] = isPost ? [this.#posts, POSTS_PER_MINUTE] : [this.#messages, MESSAGES_PER_MINUTE];
-    if (!rates.get(plugin.accountId).consume())
-      throw new HostError(`an account’s plugins send ${perMinuteMax} messages a minute at most`);
+    const bucket = rates.get(plugin.accountId);
+    if (!bucket.consume())
+      throw new HostError(
+        `rate limit exceeded: ${perMinuteMax} messages per minute for all plugins of an account; retry after ${bucket.secondsUntil(1)} s`,
+      );
   }
 
-  /** The session for the hooks on the message that `scope` writes to a session. */
+  /** Copies the session `to` for the hooks on a message that `scope` writes to it, and records the message's position. */
   extend({ session }: HostScope, to: Session): Session {
     const judged = { ...to };
     this.#positions.set(judged, this.#findPosition(session) + 1);

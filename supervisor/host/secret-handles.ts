@@ -25,7 +25,10 @@ interface Secret {
   readonly uses: readonly string[] | null;
 }
 
-/** Makes and resolves handles. A handle is not secret, but must not be guessable: untrusted text that a plugin forwards in a header could contain a guessed one. */
+/**
+ * Makes and resolves handles. A handle is not secret, but must not be guessable: a plugin may forward untrusted text in a header,
+ * and a guessed handle in it would be replaced by the value.
+ */
 export class SecretHandles {
   readonly #key = randomBytes(32);
 
@@ -79,7 +82,7 @@ export class SecretHandles {
         const value = await readFor(`${HTTP_USE}${hostname}`, name, source);
         if (!isSafe) throw new HostError(`the secret ${name} is sent over https: only`);
         mask.add(name, value);
-        // The value as it looks in a header's bytes.
+        // A response body is masked as Latin-1, in which the UTF-8 bytes of the value look like this.
         mask.add(name, Buffer.from(value).toString('latin1'));
         text = text.replaceAll(this.make(source.installationId, name), () => value);
         isFilled = true;

@@ -7,9 +7,10 @@ import type { Headers } from './headers.ts';
 
 /** Maximum size of response headers; larger ones end the connection. Bytes. */
 export const ANSWER_HEADERS_BYTES = 64 * 1024;
-const ROOM = hostCalls['http.fetch'].maxBytes - 2 * ANSWER_HEADERS_BYTES;
+/** Maximum size of a body in a result of the host call, which also has the headers. Bytes. */
+const BODY_MAX_BYTES = hostCalls['http.fetch'].maxBytes - 2 * ANSWER_HEADERS_BYTES;
 
-/** Bodies of other types have no text, so they may be twice as large. */
+/** Types whose body is returned as text, too. It takes its place twice, so it may be half as large. */
 const TEXT = /^(text\/|application\/([\w.-]+\+)?(json|xml|javascript|yaml|x-www-form-urlencoded|x-ndjson)\b)|charset=/i;
 const CHARSET = /charset="?([\w.:-]+)"?/i;
 
@@ -34,7 +35,7 @@ export interface AnswerBody {
 export async function readBody(stream: Readable, headers: Headers, take: (bytes: number) => void): Promise<AnswerBody> {
   const type = headers['content-type'] ?? 'text/plain';
   const isText = TEXT.test(type);
-  const maxBytes = isText ? ROOM / 2 : ROOM;
+  const maxBytes = isText ? BODY_MAX_BYTES / 2 : BODY_MAX_BYTES;
   const bodyBytes = await collect(stream, maxBytes, take);
   return { bodyBytes, bodyText: isText ? decodeText(bodyBytes, type) : '' };
 }
@@ -44,9 +45,9 @@ export function decodeBody(stream: Readable, encoding: string): Readable {
   const coding = encoding.trim().toLowerCase();
   if (coding === '' || coding === 'identity') return stream;
   const make = Object.hasOwn(decoders, coding) ? decoders[coding] : undefined;
-  // Several encodings could multiply a zip bomb; ordinary servers use one.
+  // A list of several encodings is refused: each one could multiply the size, and ordinary servers use one.
   if (!make) throw new HostError(`the response's content-encoding ${coding.slice(0, 40)} is not understood`);
-  // The reader of the decoder gets this stream's errors.
+  // The decoder emits this stream's errors to its reader, so they need no handling here.
   return pipeline(stream, make(), () => undefined);
 }
 

@@ -1,10 +1,10 @@
-/** Limits the bytes of whole answers in memory until their end: for the process, and for each account its share. */
+/** Limits the memory of responses that are read whole: the bytes of the process, and each account's share of them. */
 import { mayTakeBytes } from '../../../db/jobs/account-share.ts';
 import { AmountsByKey } from '../../../db/timing/amounts-by-key.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
 import { HostError } from '../host-call.ts';
 
-/** Slow servers could hold 30 MiB of each installation for as long as a call may take. */
+/** Without a limit, slow servers could make each installation hold 30 MiB for as long as a call may take. */
 const PROCESS_BYTES = 256 * MIB;
 
 export class ArrivingBytes {

@@ -1,7 +1,7 @@
 /**
- * The calls behind `response.body` of `fetch`. The child program makes them; they are no members of `host`, because what they do
- * was granted and recorded with the request: `http.openBody(id, url, init)` is `http.fetch` that answers with the headers,
- * `http.readBody(id)` answers the next bytes, and `http.closeBody(id)` ends the request.
+ * The calls behind `response.body` of `fetch`, which the child program makes. `http.openBody(id, url, init)` is an `http.fetch` that
+ * returns when the headers have arrived, `http.readBody(id)` returns the next bytes, and `http.closeBody(id)` ends the request. They
+ * are no members of `host`: the grant check and the audit entry of the request cover its body.
  */
 import { HostCallRefusal } from '../../children/child-errors.ts';
 import type { BodyPart } from './body-streams.ts';

@@ -14,7 +14,7 @@ export interface StreamBounds {
   readonly bytesMax: number;
   /** From the headers to the last byte, milliseconds: as long as a model may take. */
   readonly totalMs: number;
-  /** Time in which the server must send something that the plugin waits for, milliseconds. */
+  /** How long a plugin waits for the next bytes before the body is closed, milliseconds. */
   readonly idleMs: number;
 }
 const STREAM_BOUNDS: StreamBounds = {
@@ -23,7 +23,7 @@ const STREAM_BOUNDS: StreamBounds = {
   totalMs: 120 * SECOND,
   idleMs: 30 * SECOND,
 };
-/** Bytes of a body that wait for the plugin. */
+/** When this much has arrived with the headers, `begin` reads no further. Bytes. */
 const AHEAD_BYTES = 64 * KIB;
 const EMPTY = new Uint8Array();
 const NOT_OPEN = 'the body is not open any more: it took too long, was cancelled, or its host is not granted any more';
@@ -34,7 +34,7 @@ export interface BodyPart {
   readonly isEnd: boolean;
 }
 
-/** The open bodies of all children. A child names its own. */
+/** The open bodies of all children. Each child chooses the ids of its own. */
 export class BodyStreams {
   readonly #bounds: StreamBounds;
   /** Bodies of each child, by the signal that aborts when the child ends. */
@@ -103,7 +103,7 @@ export class BodyStream {
     return this.#closed.signal;
   }
 
-  /** Closes it when a signal aborts. @returns stops that */
+  /** Closes the body when a signal aborts. @returns a function that stops listening to the signal */
   closeOn(signal: AbortSignal, reason: string): () => void {
     const onAbort = (): void => this.close(reason);
     if (signal.aborted) onAbort();
@@ -113,7 +113,7 @@ export class BodyStream {
     return stop;
   }
 
-  /** Calls it when the stream is closed. */
+  /** Calls `cleanup` when the body is closed, or now if it is closed already. */
   onClose(cleanup: () => unknown): void {
     if (this.signal.aborted) cleanup();
     else this.#cleanups.push(cleanup);

@@ -32,8 +32,8 @@ interface Http {
 }
 
 /**
- * @param bounds of bodies that are read while they arrive
- * @param arriving limits those that are read whole
+ * @param bounds limits of bodies that are read while they arrive
+ * @param arriving limits the memory of bodies that are read whole
  */
 export function openHttp(
   exchange: Exchange,
@@ -81,7 +81,7 @@ async function readWhole(arrive: Arrive, signal: AbortSignal, take: (bytes: numb
   }
 }
 
-/** Answers with the headers. The rest of the body arrives under the grants of the call and the bounds of the stream. */
+/** Returns the headers and what has arrived of the body. The rest arrives while the host stays granted, within the stream's bounds. */
 async function openBody(
   stream: BodyStream,
   scope: HostScope,
@@ -147,13 +147,13 @@ async function sendFilled(
   const isSafe = url.protocol === 'https:' || isAllowedPrivate(url, exchange);
   const sent = new SecretMask();
   const headers = await handles.fillHeaders(request.headers, { hostname: url.hostname, isSafe }, source, sent);
-  // Checked again, because a value may hold what no header may.
+  // Checked again: a secret's value may hold characters that a header must not have.
   if (headers !== request.headers) requestHeaders(headers);
   const answer = await send({ ...request, headers }, exchange, signal);
   return 'location' in answer ? answer : { opened: answer, sent, url };
 }
 
-/** A server that repeats the request's headers must not show the plugin what its handle stands for. */
+/** Masks the secrets that were sent: a server that repeats the request's headers would show the plugin the values. */
 function maskAnswer(answer: HttpAnswer, sent: SecretMask): HttpAnswer {
   const bytes = Buffer.from(answer.bodyBytes).toString('latin1');
   const masked = sent.maskText(bytes);

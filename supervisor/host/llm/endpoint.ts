@@ -64,8 +64,8 @@ export async function askEndpoint(question: Question): Promise<ModelAnswer> {
     ...(instructions === '' ? {} : { instructions }),
     ...(request.maxTokens === undefined ? {} : { maxOutputTokens: request.maxTokens }),
     ...(request.temperature === undefined ? {} : { temperature: request.temperature }),
-    ...(request.schema === undefined ? {} : { output: parseJson(request.schema as JSONSchema7) }),
-    // The answer is validated here; strict mode would reject most schemas.
+    ...(request.schema === undefined ? {} : { output: requestJson(request.schema as JSONSchema7) }),
+    // The child that asked validates the answer. Strict mode would reject most schemas.
     providerOptions: { openaiCompatible: { strictJsonSchema: false } },
     maxRetries: RETRIES,
     abortSignal: AbortSignal.any([signal, cut.signal]),
@@ -101,7 +101,7 @@ async function collect(stream: Parts, name: string, heard: { characters: number 
   throw new HostError(`${name} broke off before its answer was complete`);
 }
 
-/** An estimate, so that an answer that is interrupted on purpose still costs tokens. */
+/** For the estimate of an interrupted answer: without it, a plugin could read answers for free by ending each call early. */
 const CHARACTERS_PER_TOKEN = 4;
 function estimateUsage({ system = '', messages }: CompletionRequest, heard: number): ModelAnswer['usage'] {
   const inputCharacters = messages.reduce((sum, { text }) => sum + text.length, system.length);
@@ -137,8 +137,8 @@ function splitSystemTexts(request: CompletionRequest): { instructions: string; m
 }
 const isSystem = ({ role }: { role: string }): boolean => role === 'system';
 
-/** Requests JSON but parses it here, because the library would parse the partial text after every part. */
-const parseJson = (schema: JSONSchema7): Output.Output<string, never, never> => ({
+/** Requests JSON and returns it as text, which the child that asked parses. The library would parse the partial text after each part. */
+const requestJson = (schema: JSONSchema7): Output.Output<string, never, never> => ({
   name: 'json',
   responseFormat: Promise.resolve({ type: 'json', schema }),
   parseCompleteOutput: async ({ text }) => text,

@@ -7,7 +7,7 @@ export type CompletionRequest = z.output<typeof completionRequest>;
 /** One complete answer of a model. */
 export interface ModelAnswer {
   readonly text: string;
-  /** Set by plugin providers only; for configured models it is parsed from the text. */
+  /** Set by plugin providers only. Of a configured model, the child that asked parses the text. */
   readonly json?: unknown;
   readonly usage: { readonly inputTokens: number; readonly outputTokens: number };
 }

@@ -66,7 +66,9 @@ async function readKey(host: { id: string; passphrase?: string | undefined }, pa
   const { openPrivateKey } = await import('./private-key.ts');
   const key = openPrivateKey({ text, passphrase: host.passphrase });
   if (key === null)
-    throw new SettingsError(`SSH_HOSTS_FILE: the private key of ${host.id} is none, or its passphrase is wrong.`);
+    throw new SettingsError(
+      `SSH_HOSTS_FILE: the file of ${host.id} has no private key of a supported type, or its passphrase is missing or wrong.`,
+    );
   return key;
 }
 

@@ -1,4 +1,4 @@
-/** Reads a private key as users have it, and writes it without its passphrase: what is kept is read in a millisecond. */
+/** Decrypts a private key once, when it is added, and writes it without a passphrase, so that later logins read it in a millisecond. */
 import { createPrivateKey, type KeyObject } from 'node:crypto';
 import ssh2 from 'ssh2';
 
@@ -14,12 +14,12 @@ export function openPrivateKey({ text, passphrase }: PrivateKeyText): string | n
   try {
     return writeKey(createPrivateKey(parsed.getPrivatePEM()));
   } catch {
-    // The numbers in it are no key.
+    // Its format is right, but its numbers do not form a key.
     return null;
   }
 }
 
-/** The forms that the SSH library reads. */
+/** Writes a key in a format that the SSH library reads. Null: the type is not supported. */
 function writeKey(key: KeyObject): string | null {
   if (key.asymmetricKeyType === 'rsa') return String(key.export({ type: 'pkcs1', format: 'pem' }));
   if (key.asymmetricKeyType === 'ec') return String(key.export({ type: 'sec1', format: 'pem' }));
@@ -35,7 +35,7 @@ function writeEd25519(key: KeyObject): string {
   const { x = '', d = '' } = key.export({ format: 'jwk' });
   const [open, secret] = [Buffer.from(x, 'base64url'), Buffer.from(d, 'base64url')];
   const publicKey = Buffer.concat([writeField(TYPE), writeField(open)]);
-  // Two equal numbers, by which a wrong passphrase is noticed, and an empty comment.
+  // The format begins with two equal check numbers, by which readers notice a wrong passphrase, and ends with a comment, empty here.
   const fields = [Buffer.alloc(8), publicKey, writeField(Buffer.concat([secret, open])), writeField('')];
   const bytes = fields.reduce((sum, { byteLength }) => sum + byteLength, 0);
   const padding = Array.from({ length: (BLOCK_BYTES - (bytes % BLOCK_BYTES)) % BLOCK_BYTES }, (_, index) => index + 1);

@@ -15,8 +15,8 @@ import { listTree, measureTree, type TreeFile, type Usage } from './tree.ts';
 
 /** Maximum number of files in one list. */
 const LIST_FILES = 5_000;
-/** Time for which a measured size is reused, with Bulkhead's own writes added. Milliseconds. */
-const USAGE_BELIEVED_MS = 10_000;
+/** How long a measured size is reused. Bulkhead's own writes are added to it; those of agents are seen at the next measurement. Milliseconds. */
+const USAGE_REUSED_MS = 10_000;
 /**
  * Older temporary files were left by a killed process, because a write ends within its row's time limit. Milliseconds.
  */
@@ -100,7 +100,7 @@ export class Workspaces {
     return this.#changes.run(accountId, async () => {
       signal.throwIfAborted();
       if (Date.now() - this.#sweptAt > SWEEP_EVERY_MS) await this.sweep();
-      await this.#room(accountId, bytes.byteLength, directories.length + 1);
+      await this.#requireRoom(accountId, bytes.byteLength, directories.length + 1);
       await this.#at(accountId, directories, true, async (trail) => {
         await this.#replace(accountId, trail.at(-1) as FileHandle, name, bytes, trail.length, signal);
       });
@@ -177,12 +177,12 @@ export class Workspaces {
   }
 
   /** @throws HostError when the workspace would exceed its quota. The replaced file's size is not subtracted. */
-  async #room(accountId: string, bytes: number, entries: number): Promise<void> {
+  async #requireRoom(accountId: string, bytes: number, entries: number): Promise<void> {
     const quota = this.#quota;
     let used = this.#usage.get(accountId);
     const hasRoom = () =>
       used !== undefined && used.bytes + bytes <= quota.bytes && used.entries + entries <= quota.files;
-    if (used === undefined || Date.now() - used.at > USAGE_BELIEVED_MS || !hasRoom()) {
+    if (used === undefined || Date.now() - used.at > USAGE_REUSED_MS || !hasRoom()) {
       used = await this.#measure(accountId);
     }
     if (!hasRoom())

@@ -134,7 +134,7 @@ t.test('hosts', { skip: noSshd }, async (t) => {
       message: /^SSH_HOSTS_FILE: 0.hostKeys.0: must look like/,
     });
     await t.rejects(sshd.targets({ privateKeyFile: 'gone' }), { message: /private key of web cannot be read/ });
-    await t.rejects(sshd.targets({ privateKeyFile: 'config' }), { message: /private key of web is none/ });
+    await t.rejects(sshd.targets({ privateKeyFile: 'config' }), { message: /file of web has no private key/ });
     await t.rejects(sshd.targets({ user: undefined }), { message: /^SSH_HOSTS_FILE: 0.user/ });
   });
 });
