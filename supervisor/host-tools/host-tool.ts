@@ -1,4 +1,4 @@
-/** A tool that the host itself performs. Its hooks run inside, so that no runtime can forget them. */
+/** Defines the tools that the host itself performs. The tool runs its hooks, so that no runtime can omit them. */
 import { z } from 'zod';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
@@ -7,7 +7,7 @@ import type { SessionServices } from '../sessions/session-services.ts';
 import { failedTool } from '../sessions/tool-results.ts';
 
 interface HostCall {
-  /** Names the effect of the call: the same id has it once, also when the call is made again after a crash. */
+  /** Idempotency key: a call that is made again with it, such as after a crash, has its effect once. */
   readonly requestId: string;
   readonly signal?: AbortSignal | undefined;
 }
@@ -16,7 +16,7 @@ export interface HostTool {
   readonly name: string;
   readonly description: string;
   readonly parameters: Readonly<Record<string, Json>>;
-  /** Whether a call that a crash interrupted is made again under its id, because it has its effect once. */
+  /** Whether the call is idempotent by its `requestId`, so that one that a crash interrupted is made again. */
   readonly isRepeatable: boolean;
   /** @returns a Problem `invalid_arguments`, which names arguments that a plugin may have chosen @throws Problem `quota_exceeded`, `unavailable` */
   call(services: SessionServices, session: Session, args: unknown, call: HostCall): Promise<ToolResult | Problem>;
@@ -35,8 +35,8 @@ interface Definition<Input extends z.ZodType> extends Pick<HostTool, 'name' | 'd
   run(services: SessionServices, session: Session, input: z.output<Input>, call: HostCall): Promise<unknown>;
 }
 
-/** Problems of the caller and not of the call: a model cannot correct them. */
-const OF_THE_CALLER = new Set(['quota_exceeded', 'unavailable', 'internal']);
+/** Problems that a model cannot solve by other arguments. They are thrown; others become results that the model reads. */
+const NOT_FOR_MODELS = new Set(['quota_exceeded', 'unavailable', 'internal']);
 
 /** Builds a tool whose arguments are checked, and whose result is one JSON value. */
 export function defineTool<Input extends z.ZodType>(definition: Definition<Input>): HostTool {
@@ -54,7 +54,7 @@ export function defineTool<Input extends z.ZodType>(definition: Definition<Input
         const json = (await run(services, session, checked.data, call)) as Json;
         return { content: [{ type: 'json', json }], isError: false };
       } catch (error) {
-        if (!(error instanceof Problem) || OF_THE_CALLER.has(error.code)) throw error;
+        if (!(error instanceof Problem) || NOT_FOR_MODELS.has(error.code)) throw error;
         return failedTool(error.message);
       }
     },

@@ -1,4 +1,4 @@
-/** Mail between agents of an account: judged where it is written and where it arrives, and added to the receiver's session. */
+/** Mail between agents of an account: judged by the hooks of both sessions, and added to the receiver's transcript. */
 import type { z } from 'zod';
 import { findMail } from '../../db/sessions/mail.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
@@ -14,7 +14,7 @@ import type { SessionServices } from '../sessions/session-services.ts';
 import { createReusedProblem, digestOf } from '../sessions/turn-answers.ts';
 
 export interface Mail {
-  /** A request with the id of an earlier one sends nothing. */
+  /** Idempotency key: a repeated request with this id sends nothing. */
   readonly id: string;
   readonly toAgentId: string;
   readonly text: string;

@@ -1,10 +1,10 @@
-/** Computes the times of reminders in a thread: a rule of a few words may take minutes to come true, or never does. */
+/** Computes the times of reminders in a worker thread with a time limit: the search for the next time of a short rule may take minutes. */
 import { SECOND } from '../../sdk/contract/limits.ts';
 import { BoundedWorker, TimeLimitError } from '../../service/timing/bounded-worker.ts';
 import { type Following, parseRecurrence, type Recurrence, type RepeatedTime, refuseRepeat } from './recurrence.ts';
 import type { RecurrenceTask } from './recurrence-worker.ts';
 
-/** Ordinary rules take a millisecond, on a busy machine with a new thread a second or two. Milliseconds. */
+/** Time limits. Ordinary rules take a millisecond; with a new thread on a busy machine, a second or two. Milliseconds. */
 const READ_MS = 10 * SECOND;
 const FOLLOW_MS = 30 * SECOND;
 const THREAD_HEAP_MB = 64;

@@ -6,7 +6,7 @@ import { TIME_MAX_MS } from '../../sdk/contract/payloads.ts';
 
 /** Steps that a rule may take to its next time. A rule without a next time would search until the year 9999. */
 const STEPS_MAX = 1_000;
-/** Maximum number of missed times that are counted after the service was down. */
+/** Maximum number of missed times that are counted for a rule without `COUNT`. */
 const MISSED_COUNTED_MAX = 100;
 const COUNT_MAX = 10_000;
 const INTERVAL_MAX = 1_000;
@@ -106,7 +106,7 @@ export interface Following {
   /** The first time after now; null: there is none. */
   readonly nextAt: string | null;
   readonly remaining: number | null;
-  /** Times that passed since the one that is due, without it. Counted up to `MISSED_COUNTED_MAX`. */
+  /** Times that passed after the due one. At most `MISSED_COUNTED_MAX` for a rule without `COUNT`; otherwise each takes one from `remaining`. */
   readonly missed: number;
 }
 /** A time, and the rule by which it comes again. */
@@ -127,13 +127,13 @@ export function findFollowing(
     left = left === null ? null : left - 1;
     if (at > now) return { nextAt: new Date(at).toISOString(), remaining: left, missed };
     missed += 1;
-    // Without a count, the times between are not needed.
+    // Without a count, the search skips to the first time after now.
     at = findNext(rule, missed < MISSED_COUNTED_MAX || left !== null ? at : now);
   }
   return { nextAt: null, remaining, missed };
 }
 
-/** Milliseconds since the epoch; null: there is none that a date of the wire can name. */
+/** Milliseconds since the epoch; null: there is none up to `TIME_MAX_MS`, the latest time that the API can write. */
 function findNext(rule: RRuleTemporal, after: number): number | null {
   const next = rule.next(new Date(after), false);
   return next === null || next === undefined || next.epochMilliseconds > TIME_MAX_MS ? null : next.epochMilliseconds;

@@ -17,7 +17,7 @@ import { refuse, requireZone } from './recurrence.ts';
 
 /** Maximum number of reminders of an account that are not over. */
 const REMINDERS_MAX = 1_000;
-/** How late a request may come. Milliseconds. */
+/** How far in the past the first time of a reminder may be, for requests that arrive late. Milliseconds. */
 const PAST_MAX_MS = 60_000;
 
 export interface NewReminder extends Pick<ReminderRow, 'text' | 'repeat' | 'zone' | 'to'> {

@@ -29,10 +29,10 @@ const NAME_MAX_CHARS = 200;
 const ADDRESS_MAX_CHARS = 255;
 const USER_MAX_CHARS = 255;
 const HOST_KEYS_MAX = 8;
-/** An RSA key of 16,384 bits takes 13,000. */
+/** The PEM text of an RSA key of 16,384 bits has 13,000 characters. */
 const PRIVATE_KEY_MAX_CHARS = 16_384;
 const PASSWORD_MAX_CHARS = 1_024;
-/** A key of `ssh-keygen` takes less than a second on a machine with nothing else to do. Milliseconds. */
+/** Time limit of the decryption. A key of `ssh-keygen` takes less than a second on an idle machine. Milliseconds. */
 const OPEN_KEY_MS = 20 * SECOND;
 const PORT_MAX = 65_535;
 const IPV6 = 6;
@@ -184,7 +184,7 @@ function leadsElsewhere(known: SshHostRow, { address: to, port, user, hostKeys }
 
 function requireReachable({ ssh }: SessionServices, { address: to, port }: Pick<HostFields, 'address' | 'port'>): void {
   if ((isIP(to) === 0 && to !== 'localhost') || !ssh.hosts.ofAccounts.isRefused(to, port)) return;
-  // The setting takes no addresses with colons.
+  // SSH_ALLOW_PRIVATE takes `host:port`, so it cannot contain an IPv6 address.
   const allowed =
     isIP(to) === IPV6
       ? `a host name that leads there with SSH_ALLOW_PRIVATE=<name>`
@@ -192,7 +192,7 @@ function requireReachable({ ssh }: SessionServices, { address: to, port }: Pick<
   throw faultOf('address', `${to} is not a public address. The operator may allow ${allowed}:${port}.`);
 }
 
-/** Undefined: none is given. @throws Problem `bad_request`, without the key */
+/** Reads the login of a request and decrypts its key. Undefined: it has none. @throws Problem `bad_request`, without the key */
 async function readLogin(
   { ssh }: SessionServices,
   accountId: string,

@@ -79,7 +79,7 @@ export const sshTools: readonly HostTool[] = [
     name: 'ssh__run',
     description: 'Runs a command on a host over SSH, and returns its exit code and output. Long output is cut.',
     input: z.strictObject(sshCommandFields),
-    // A command may have run that a crash interrupted.
+    // A command that a crash interrupted may have run.
     isRepeatable: false,
     run: (services, session, request, { signal }) => runSsh(services, session, request, { trigger: 'agent', signal }),
   }),

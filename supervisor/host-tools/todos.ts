@@ -113,7 +113,7 @@ export async function requireTodo({ pool }: SessionServices, key: TodoKey): Prom
 
 const createUnknownProblem = () => new Problem('not_found', 'The account has no to-do with this id. List the to-dos.');
 
-/** One change of a to-do at a time: two would be judged against the same state. */
+/** Runs the changes of a to-do one after the other. Hooks would judge concurrent ones against the same state. */
 const lockTodo = <T>(services: SessionServices, { accountId, todoId }: TodoKey, work: () => Promise<T>): Promise<T> =>
   services.turnLocks.run(`todo ${accountId} ${todoId}`, work);
 

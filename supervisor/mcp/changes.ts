@@ -56,7 +56,7 @@ export function watchLists(
   };
 }
 
-/** Made once for all connections of an account. */
+/** Computed once for all connections of an account. */
 const digests = new WeakMap<AccountPlugins, Digests>();
 
 function digest(accountPlugins: AccountPlugins): Digests {

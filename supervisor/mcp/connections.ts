@@ -65,7 +65,7 @@ export class McpConnections {
         retryAfter: STOPPING_RETRY_AFTER_S,
       });
     this.#requireRoom(session.accountId);
-    const { server, close: unwatch } = buildServer(this.#deps, session);
+    const { server, unwatch } = buildServer(this.#deps, session);
     const transport = new McpTransport({
       sessionIdGenerator: randomUUID,
       onsessioninitialized: (id) => {
@@ -111,7 +111,10 @@ export class McpConnections {
       else connection.transport.closeStandaloneSSEStream();
   }
 
-  /** A client that crashed leaves connections behind that it cannot list. A new one takes the place of the one unused for longest. */
+  /**
+   * A client that crashed leaves connections behind that nobody ends. So a new connection of a full account is allowed if it can replace
+   * an unused one.
+   */
   #requireRoom(accountId: string): void {
     if (!this.#isFull(accountId) || this.#findUnused(accountId)) return;
     throw new Problem(

@@ -1,4 +1,4 @@
-/** Judges what a client reads for its model besides results of tools: plugins see each reading as the call of a tool. */
+/** Runs the hooks on prompts and resources that a client reads for its model. Plugins see each read as a call of a tool. */
 import { randomUUIDv7 } from 'node:crypto';
 import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js';
 import type { Session } from '../../db/sessions/sessions.ts';

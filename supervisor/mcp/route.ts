@@ -133,7 +133,7 @@ export function mcpRoutes(services: SessionServices, consoleUrl: string, questio
         handler: async (request, reply) => {
           const { id: accountId } = requireCaller(request);
           const connections = await openConnections();
-          // Starting the session writes a row, so only a message that begins a connection does.
+          // A start writes to the database, so requests of an open connection use the connection's session.
           const sessionId = connections.findSessionId(readConnectionId(request), accountId, ACCOUNT_SESSION.key);
           const session =
             sessionId === undefined

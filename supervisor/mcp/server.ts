@@ -14,7 +14,8 @@ const INSTRUCTIONS =
 
 interface McpServer {
   readonly server: Server;
-  close(): void;
+  /** Ends the notifications of changed lists. */
+  unwatch(): void;
 }
 
 /** Builds the server of one connection. Each request reads the current lists. */
@@ -40,9 +41,9 @@ export function buildServer({ services, questions, version, onError }: McpDeps, 
     resources: () => server.sendResourceListChanged(),
   };
   // A client without a stream gets no notification and reads the lists when it needs them.
-  const stop = watchLists(services, session, {
+  const unwatch = watchLists(services, session, {
     asks: () => canElicit(server),
     onChanged: (list) => void notifiers[list]().catch(() => undefined),
   });
-  return { server, close: stop };
+  return { server, unwatch };
 }

@@ -27,7 +27,7 @@ interface PostedRequests {
 
 const CANCELLED = 'notifications/cancelled';
 
-/** The requests with parameters. The library would answer wrong ones with the dump of its validator. */
+/** The requests with parameters, checked here because the library would answer wrong ones with the output of its validator. */
 const schemas: ReadonlyMap<string, z.ZodType> = new Map<string, z.ZodType>([
   ['tools/list', ListToolsRequestSchema],
   ['tools/call', CallToolRequestSchema],
@@ -85,7 +85,7 @@ export class McpTransport extends WebStandardStreamableHTTPServerTransport {
     this.#posted.delete(posted);
     for (const cancelled of posted.cancelled) {
       this.closeSSEStream(cancelled);
-      // Reaches no stream. It makes the library forget the request, and rejects because the stream is closed.
+      // Makes the library forget the request. No client gets the message: the stream is closed, so the send rejects.
       const error = { code: ErrorCode.ConnectionClosed, message: 'The request was cancelled.' };
       super.send({ jsonrpc: '2.0', id: cancelled, error }).catch(() => undefined);
     }

@@ -49,14 +49,14 @@ export class Batch<Row> {
   readonly #rows = new RoundRobinQueue<Row>();
   /** Rows of the statement that is being written or has failed. */
   #batch: Row[] = [];
-  /** Waiting bytes. */
+  /** Bytes in memory, including those of the batch. */
   readonly #ofOwner = new AmountsByKey();
   readonly #ofAccount = new AmountsByKey();
   #timer: NodeJS.Timeout | null = null;
   /** Writes nothing before the timer, whatever the size. */
   #resting = false;
   #writing: Promise<void> | null = null;
-  /** A caller of `flush` waits until everything is written. */
+  /** Whether a caller of `flush` waits: then no statement is followed by a rest. */
   #hurried = false;
 
   constructor(settings: BatchSettings<Row>) {

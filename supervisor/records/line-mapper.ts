@@ -9,7 +9,7 @@ import { FairQueue } from '../../service/timing/fair-queue.ts';
 import { type StartTimer, within } from '../../service/timing/within.ts';
 import { type CodedLine, hasFrames, MAPPING_MS, type Stacks } from './stacks.ts';
 
-/** Lines that wait for their mapping. Each account may take its share; its further lines are written without. Bytes. */
+/** Lines that wait for their mapping. Each account may take its share; its further lines are written without mapping. Bytes. */
 const WAITING_BYTES = 2 * MIB;
 /** Installations that wait for their turn, and turns whose lines waited too long. */
 const WAITING_TURNS = 1_000;

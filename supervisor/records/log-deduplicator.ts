@@ -9,10 +9,10 @@ const TOPICS_MAX = 10_000;
 export class LogDeduplicator {
   readonly #written = new Map<string, { readonly messageHash: string; readonly at: number; suppressed: number }>();
 
-  /** How often the line was suppressed since it was last written; null: suppress it now, too. */
+  /** Returns how often the line was suppressed since it was last written. Null: the caller must suppress it now, too. */
   countRepeat(topic: string, message: string, now: number): number | null {
     const known = this.#written.get(topic);
-    // A message may have 8,192 characters.
+    // The hash is kept, because a message may have 8,192 characters.
     const messageHash = hash('sha256', message, 'base64');
     if (known && now - known.at < (known.messageHash === messageHash ? HOUR_MS : MINUTE_MS)) {
       known.suppressed += 1;

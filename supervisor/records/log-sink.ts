@@ -17,7 +17,7 @@ import type { CodedLine, Stacks } from './stacks.ts';
 const MINUTE_MS = 60_000;
 /** Buffer for lines while the database is slow or unavailable: some ten thousand ordinary ones. */
 const QUEUE_BYTES = 8 * MIB;
-/** Estimated size of a line besides its texts. */
+/** Estimated size of a line besides its texts. Bytes. */
 const LINE_OVERHEAD_BYTES = 400;
 
 /** The source of lines that the host writes about a plugin. */
@@ -155,9 +155,9 @@ export class LogSink {
     message: string,
     detail: Partial<LogOrigin> & { data: Readonly<Record<string, unknown>> },
   ): void {
-    const left = this.#deduplicator.countRepeat(`${plugin.installationId} ${topic}`, message, this.#now());
-    if (left === null) return;
-    const data = left === 0 ? detail.data : { ...detail.data, suppressed: left };
+    const suppressed = this.#deduplicator.countRepeat(`${plugin.installationId} ${topic}`, message, this.#now());
+    if (suppressed === null) return;
+    const data = suppressed === 0 ? detail.data : { ...detail.data, suppressed };
     this.system(plugin, level, message, { ...detail, data });
   }
 
@@ -261,7 +261,7 @@ function cutText(text: string, maxBytes: number): { text: string; isCut: boolean
   // A UTF-16 unit takes at most three bytes, so short texts need no measuring.
   if (text.length * 3 <= maxBytes || Buffer.byteLength(text) <= maxBytes) return { text, isCut: false };
   const bytes = Buffer.from(text).subarray(0, maxBytes);
-  // What is left of a cut character. More would take quadratic time on a text of U+FFFD.
+  // A character that was cut leaves one to three U+FFFD. A longer match would take quadratic time on a text of U+FFFD.
   return { text: bytes.toString('utf8').replace(/\u{fffd}{1,3}$/u, ''), isCut: true };
 }
 

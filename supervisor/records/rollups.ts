@@ -12,8 +12,8 @@ const FLUSH_MS = 10_000;
 /** Sums held while the database is unavailable, of all accounts; beyond an account's share, new ones are not counted. About 10 MiB. */
 const HELD_MAX = 20_000;
 /**
- * Handlers of one installation that are counted separately in one minute. A bundle may have a thousand, and each takes a row in
- * every minute and a place among the held sums.
+ * Handlers of one installation that are counted separately in one minute; further ones are summed. A bundle may have a thousand,
+ * and each takes one row per minute and one of the held sums.
  */
 const HANDLERS_MAX = 100;
 /** Handlers of all installations of one account that are counted separately in one minute. */
@@ -68,7 +68,7 @@ export class Rollups {
     const key = `${installationId} ${minute} ${kind} ${name}`;
     const sums =
       this.#calls.get(key) ??
-      this.#open(this.#calls, key, { installationId, accountId, minute, kind, name, ...none() });
+      this.#open(this.#calls, key, { installationId, accountId, minute, kind, name, ...createEmptyCalls() });
     if (sums === null) return;
     sums.calls += 1;
     if (outcome === 'error' || outcome === 'unavailable') sums.errors += 1;
@@ -108,7 +108,7 @@ export class Rollups {
     const minute = this.#formatMinute(this.#now());
     const key = `${installationId} ${minute}`;
     return (
-      this.#usage.get(key) ?? this.#open(this.#usage, key, { installationId, accountId, minute, ...nothingUsed() })
+      this.#usage.get(key) ?? this.#open(this.#usage, key, { installationId, accountId, minute, ...createEmptyUsage() })
     );
   }
 
@@ -193,13 +193,13 @@ export class Rollups {
   #giveBackUsage(key: string, row: Open<UsageSums>): void {
     const newer = this.#usage.get(key);
     if (!newer) return void this.#open(this.#usage, key, row);
-    for (const field of USED) newer[field] += row[field];
+    for (const field of USAGE_FIELDS) newer[field] += row[field];
     newer.memoryMax = Math.max(newer.memoryMax, row.memoryMax);
   }
 }
 
-const USED = ['hostCalls', 'denials', 'logLines', 'droppedLines', 'restarts', 'processorMs'] as const;
-const none = () => ({
+const USAGE_FIELDS = ['hostCalls', 'denials', 'logLines', 'droppedLines', 'restarts', 'processorMs'] as const;
+const createEmptyCalls = () => ({
   calls: 0,
   errors: 0,
   timeouts: 0,
@@ -208,7 +208,7 @@ const none = () => ({
   buckets: createEmptyHistogram(),
   lastAt: '',
 });
-const nothingUsed = () => ({
+const createEmptyUsage = () => ({
   hostCalls: 0,
   denials: 0,
   logLines: 0,
