@@ -39,7 +39,7 @@ export async function insertChannel(
 export const hasChannel = (pool: Queryable, accountId: string, id: string): Promise<boolean> =>
   hasRow(pool, 'SELECT 1 FROM channels WHERE id = $2 AND account_id = $1', [accountId, id]);
 
-/** Gives a channel a new address; after the commit, the old one answers 410. Null: no such channel. */
+/** Gives a channel a new address. After the commit, requests to the old one get 410. Null: no such channel. */
 export async function replaceAddress(
   tx: ClientBase,
   installationId: string,
@@ -65,7 +65,7 @@ export async function deleteChannel(tx: ClientBase, installationId: string, chan
   return true;
 }
 
-/** After the commit, all addresses of the installation answer 410. */
+/** Retires all addresses of an installation: after the commit, requests to them get 410. */
 export const retireInstallationAddresses = (tx: ClientBase, installationId: string): Promise<void> =>
   retireAddresses(tx, 'installation_id', installationId);
 

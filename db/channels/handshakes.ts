@@ -1,4 +1,7 @@
-/** Handshakes: the API asks what the plugin answers a vendor at once; the owner of the account claims the request and answers. */
+/**
+ * Handshakes: requests of vendors that the plugin must answer at once. The API stores the request and waits; the supervisor that owns
+ * the account claims it and stores the plugin's answer.
+ */
 import type { Pool } from 'pg';
 import type { Listener } from '../postgres/listener.ts';
 import {
@@ -17,7 +20,7 @@ export const HANDSHAKE_TIMEOUT_MS = 2_500;
 /** Poll interval: covers notifications lost during a reconnect. Milliseconds. */
 const POLL_MS = 250;
 
-/** Without `body`, it is empty. */
+/** The plugin's answer to the vendor. `body` absent: an empty body. */
 export interface HandshakeReply {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>> | undefined;

@@ -1,7 +1,7 @@
 /**
- * Keeps webhook requests of several API processes in order. While the database is away, each process stores requests on its own
- * disk. When the database is back, each announces the arrival of its first such request. Deliveries from that time on are held
- * until every process has stored its requests, and then get the order of their arrival.
+ * Keeps webhook requests of several API processes in order. While the database is unreachable, each process stores requests on its
+ * own disk (its spool). Once it reaches the database again, it announces when the first of them arrived. Deliveries that arrived
+ * since then are held until all announced spools are stored, and then get the order of their arrival.
  */
 import type { Pool } from 'pg';
 import { notifySpoolsSettled } from '../postgres/notifications.ts';
@@ -14,7 +14,7 @@ export const SHOWN_EVERY_MS = 1_000;
 const GATHER_S = 5;
 /** Deliveries wait at most this long for an announced spool: its process may have died, or have too much to store. Seconds. */
 const HOLD_S = 30;
-/** Rows of processes that ended without removing them are deleted after this time. Seconds. */
+/** Rows that ended processes left behind are deleted after this time. Seconds. */
 const KEPT_S = 3_600;
 
 const IS_ANNOUNCED = `announced_at > now() - interval '${HOLD_S} seconds'`;

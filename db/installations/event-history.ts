@@ -28,7 +28,7 @@ const COLUMNS = `id, type, state, attempts, occurred_at AS "occurredAt",
   CASE WHEN state = 'pending' AND next_attempt_at < 'infinity' THEN next_attempt_at END AS "nextAttemptAt",
   last_error AS "lastError", finished_at AS "finishedAt", data`;
 
-/** `stored_bytes` has 700 for the columns of bounded size. */
+/** `stored_bytes` counts 700 for the columns of bounded size, which are not JSON. */
 const BYTES = `700 + ${weighJsonSql('(stored_bytes - 700)')}`;
 
 /** Newest first. */

@@ -54,6 +54,7 @@ export async function requeueRemovals(pool: Pool, queues: Queues): Promise<numbe
   const found = await pool.query<{ id: string; accountId: string }>(
     `SELECT id, account_id AS "accountId" FROM installations WHERE status = 'uninstalling'`,
   );
-  for (const group of found.rows) await queues.send(pool, 'uninstall', { installationId: group.id }, { group });
+  for (const { id, accountId } of found.rows)
+    await queues.send(pool, 'uninstall', { installationId: id }, { group: { id, accountId } });
   return found.rows.length;
 }

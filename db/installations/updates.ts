@@ -31,7 +31,7 @@ export type RollbackCause = 'crashed' | 'memory' | 'killed' | 'not_started';
 
 const ENDED_SQL = 'target_version_id = NULL, target_since = NULL, rollback_reason = NULL';
 const NOT_FAILED_SQL = 'failed_version_id = NULL, failed_reason = NULL, failed_at = NULL, rolled_back = false';
-/** Limits one sweep; the next sweep handles the rest. */
+/** Maximum updates that one sweep queues; the next sweep queues the rest. */
 const SWEEP_LIMIT = 1_000;
 
 /** Records that an installation moves to a version. @param tx has locked the installation's row, and notifies of it */

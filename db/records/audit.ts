@@ -6,7 +6,7 @@ import { type PageQuery, readPage } from '../postgres/rows.ts';
 import { GIVEN_TIME, maintainPartitions, type PartitionedTable } from './partitions.ts';
 
 const DAY_MS = 86_400_000;
-/** Long enough to investigate an incident weeks later, and bounded because it is personal data. */
+/** Long enough to investigate an incident weeks later, and limited because entries are personal data. */
 const RETENTION_DAYS = 30;
 const table: PartitionedTable = {
   table: 'audit',

@@ -10,7 +10,7 @@ export function findBucket(ms: number): number {
   return found === -1 ? DURATION_BOUNDS.length : found;
 }
 
-/** Interpolates within a bucket. Null without calls. */
+/** Estimates a percentile by interpolation within its bucket. Longer durations than the last bound count as that bound. Null: no calls. */
 export function estimatePercentile(counts: readonly number[] | null, share: number): number | null {
   const total = counts?.reduce((sum, count) => sum + count, 0) ?? 0;
   if (counts === null || total === 0) return null;

@@ -9,7 +9,7 @@ import { countBytes, findValue, listRows, type PageQuery, readFilteredPage, weig
 import { GIVEN_TIME, maintainPartitions, type PartitionedTable } from './partitions.ts';
 
 const HOUR_MS = 3_600_000;
-/** Required by the specification. Exact for readers; on disk a line remains up to an hour longer. */
+/** Readers never see an older line. On disk, a line remains up to an hour longer, until its partition is dropped. */
 const RETENTION_HOURS = 24;
 const table: PartitionedTable = {
   table: 'plugin_logs',
@@ -73,7 +73,7 @@ export async function insertLogs(pool: Pool, lines: readonly LogLine[]): Promise
   );
 }
 
-/** `stored_bytes` has 400 for the columns of bounded size. */
+/** `stored_bytes` counts 400 for the columns of bounded size, which are not JSON. */
 const BYTES = `octet_length(message) + 400 + ${weighJsonSql('(stored_bytes - octet_length(message) - 400)')}`;
 
 /** Newest first. */

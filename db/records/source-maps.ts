@@ -16,7 +16,7 @@ type BundleMap = string | SourceMap;
 
 export const parseSourceMap = (text: string): SourceMap => new SourceMap(JSON.parse(text));
 
-/** The text parsed last: the errors of one package are mapped one after the other. */
+/** The map that was parsed last. The errors of one package are mapped one after the other, with the same map. */
 let cached: { readonly text: string; readonly map: SourceMap } | null = null;
 function toParsed(map: BundleMap): SourceMap {
   if (typeof map !== 'string') return map;

@@ -21,7 +21,7 @@ export const findConversation = (
     [channelId, key, messageId],
   );
 
-/** False: the conversation has a session already. */
+/** Binds a conversation to its session. False: it has one already. */
 export async function bindConversation(
   tx: ClientBase,
   conversation: { channelId: string; key: string; sessionId: string },

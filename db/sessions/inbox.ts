@@ -11,7 +11,7 @@ import {
   toMessage,
 } from './sessions.ts';
 
-/** The newest messages of an account that may wait: older ones wait no longer. Bounds the time of a list that finds few of them. */
+/** The list reads this many of an account's newest messages that may wait, which bounds its time. Older ones are not listed. */
 const READ_MAX = 50_000;
 /** The condition of the index `session_messages_waiting`. */
 const MAY_WAIT = `m.account_id = $1 AND m.role = 'user' AND m.waits`;
@@ -31,8 +31,8 @@ interface InboxQuery extends PageQuery {
 }
 
 /**
- * Oldest first: messages that came from elsewhere, such as a channel's, without a turn or with one that is not over. Those that a
- * plugin cancelled do not wait, nor those that a runtime opened its turn with.
+ * Lists messages that wait, oldest first: those that were added without a turn, such as a channel's, until a turn of them is over or
+ * another runtime holds it. Messages that a plugin cancelled do not wait, nor those that a runtime opened a turn with.
  */
 export async function pageInbox(pool: Pool, query: InboxQuery): Promise<Page<WaitingMessage>> {
   const page = await readPositionPage<MessageRow & { sessionId: string; agentId: string }>(

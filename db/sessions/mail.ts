@@ -1,4 +1,4 @@
-/** Mail between agents, as it is in the transcripts of those who got it. */
+/** Mail between agents, as the transcripts of the receivers have it. */
 import type { Pool } from 'pg';
 import type { Page } from '../postgres/cursors.ts';
 import { findRow, type PageQuery, readPositionPage } from '../postgres/rows.ts';
@@ -34,7 +34,7 @@ export const pageMail = (
     query,
   );
 
-/** Finds a mail that was sent. Its id comes from the request, not from the receiver. */
+/** Finds a sent mail by its id. The id does not depend on the receiver, so the search covers all sessions of the account. */
 export const findMail = (
   pool: Pool,
   accountId: string,

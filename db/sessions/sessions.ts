@@ -43,9 +43,9 @@ export interface Session {
 }
 /** A message as plugins see it. */
 export type TranscriptMessage = z.infer<typeof transcriptMessage>;
-/** A message as its runtime sees it. */
+/** A message as the runtime of its session sees it. */
 export interface JudgedMessage extends TranscriptMessage {
-  /** What the hooks made of it; absent: no hook judged it. */
+  /** The result of the hooks; absent: no hook judged it. */
   readonly judgement?: z.infer<typeof judgement>;
 }
 export interface NewMessage {
@@ -54,7 +54,7 @@ export interface NewMessage {
   readonly text: string;
   readonly data?: Record<string, unknown> | undefined;
   readonly judgement?: z.infer<typeof judgement> | undefined;
-  /** Of mail: recognizes another request with the same id. Neither plugins nor runtimes see it. */
+  /** Digest of the request that sent a mail, to detect a different request with its id. Neither plugins nor runtimes see it. */
   readonly requestDigest?: string;
 }
 
@@ -116,7 +116,7 @@ export async function setHostTools(tx: Queryable, id: string, hostTools: readonl
   return true;
 }
 
-/** From now on it takes only what hooks judged. Its summaries were made of other messages, too. */
+/** Makes a session accept only judged messages. Deletes its summaries, which may contain unjudged ones. */
 export async function makeStrict(tx: Queryable, id: string): Promise<void> {
   await tx.query('UPDATE sessions SET strict = true WHERE id = $1', [id]);
   await tx.query('DELETE FROM session_summaries WHERE session_id = $1', [id]);
@@ -147,7 +147,7 @@ export async function appendMessages(
   return found.rows.map(toMessage);
 }
 
-/** Whether a new message is to be answered: it came without a turn, and no plugin cancelled it. */
+/** Whether a new message waits for an answer: it was added without a turn, and no plugin cancelled it. */
 const isWaiting = ({ role, data, judgement }: NewMessage): boolean =>
   role === 'user' && (data?.turnId ?? null) === null && judgement?.outcome !== 'cancelled';
 
@@ -159,7 +159,7 @@ async function insertMessages(
 ): Promise<readonly string[]> {
   const ids = messages.map((message) => message.id ?? randomUUIDv7());
   const appended = tx.query(
-    // The lock makes a concurrent deletion wait, or finds no session; without it, the foreign key would fail.
+    // With the lock, a concurrent deletion either waits or has removed the session. Without it, the foreign key would fail.
     `WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
      added AS (
        INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement, waits, request_digest)
@@ -186,8 +186,8 @@ async function insertMessages(
 }
 
 /**
- * Appends a notice, unless the quota is exceeded: what it reports must happen all the same. One statement, because a
- * cancelled hook waits for it.
+ * Appends a notice, or nothing if the quota is exceeded: the operation that it reports must not fail for it. One statement,
+ * because the operation of a cancelled hook waits for it.
  */
 export async function appendNotice(
   pool: Pool,
@@ -199,7 +199,7 @@ export async function appendNotice(
   });
 }
 
-/** Of a message: no plugin cancelled it. */
+/** Condition on a message: no plugin cancelled it. */
 export const IS_NOT_CANCELLED = `coalesce(judgement ->> 'outcome', '') <> 'cancelled'`;
 /** Columns of a `MessageRow`. */
 export const MESSAGE = 'id, role, text, at, data, judgement, position::text AS position';
@@ -208,7 +208,10 @@ export const MESSAGE = 'id, role, text, at, data, judgement, position::text AS p
  * text of their length.
  */
 export const MESSAGE_BYTES = '20 * m.stored_bytes - 19 * octet_length(m.text)';
-/** Less, because a prompt is not continued on a next page, and arguments of tools, which are in `data`, are mostly texts. */
+/**
+ * The same for prompts, where `data` counts less: a prompt has no next page with what is left out, and the arguments of tools in
+ * `data` are mostly texts.
+ */
 const MESSAGE_BYTES_OF_PROMPT = '5 * m.stored_bytes - 4 * octet_length(m.text)';
 
 const listMessagesSql = (condition: string, limit: string, order: 'ASC' | 'DESC', bytes: string): string =>
@@ -232,7 +235,7 @@ export interface MessageRow {
   readonly judgement: JudgedMessage['judgement'] | null;
   readonly position: string;
 }
-/** For plugins: what other plugins made of the message is not theirs to know. */
+/** For plugins, which must not learn what other plugins decided: without the judgement. */
 export const toPlainMessage = (row: MessageRow): TranscriptMessage => ({
   id: row.id,
   role: row.role,
@@ -281,7 +284,7 @@ export async function lastMessages(pool: Pool, sessionId: string, limit: number)
 export const countMessages = async (tx: Queryable, sessionId: string): Promise<number> =>
   (await findValue(tx, 'SELECT count(*)::int FROM session_messages WHERE session_id = $1', [sessionId])) ?? 0;
 
-/** Deletes all messages, and what turns keep of them. @returns how many; null: the session was deleted */
+/** Deletes all messages, and the copies of their texts in turns. @returns how many; null: the session was deleted */
 export async function clearSession(tx: Queryable, sessionId: string): Promise<number | null> {
   const marked = await tx.query('UPDATE sessions SET cleared_at = now() WHERE id = $1', [sessionId]);
   if (marked.rowCount === 0) return null;
@@ -300,7 +303,7 @@ export async function clearSession(tx: Queryable, sessionId: string): Promise<nu
 
 /** False: the session was deleted already. */
 export async function deleteSession(tx: Queryable, sessionId: string): Promise<boolean> {
-  // Locked, so that of two deletions at once one tells of it.
+  // With the lock, only the first of two concurrent deletions records the change.
   await tx.query('SELECT 1 FROM sessions WHERE id = $1 FOR UPDATE', [sessionId]);
   await recordChanges(tx, [sessionId], 'deleted');
   const removed = await tx.query('DELETE FROM sessions WHERE id = $1', [sessionId]);

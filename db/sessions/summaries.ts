@@ -24,7 +24,7 @@ const FIND_SUMMARY = planOnce(`SELECT up_to::text AS "upTo", text, at FROM sessi
 export const findSummary = (db: Queryable, sessionId: string): Promise<SummaryRow | null> =>
   findRow(db, FIND_SUMMARY, [sessionId]);
 
-/** Of a strict session, `$3`, nothing either that no hook judged. */
+/** Condition on a message: a model may read it. In a strict session (`$3`), only if a hook judged it. */
 const MAY_BE_READ = `${IS_NOT_CANCELLED} AND (NOT $3 OR judgement IS NOT NULL)`;
 
 const IS_OF_PROMPT = `role <> 'notice' AND ${MAY_BE_READ}
@@ -33,15 +33,16 @@ const IS_OF_PROMPT = `role <> 'notice' AND ${MAY_BE_READ}
 interface NewSummary {
   readonly text: string;
   readonly installationId: string;
-  /** What it was made of: the summary before, and the messages after it. */
+  /** The summary that it replaces. Null: it is the first. */
   readonly previous: SummaryRow | null;
+  /** The messages after that summary that the new one covers. */
   readonly messages: readonly Pick<MessageRow, 'id' | 'position' | 'judgement' | 'text'>[];
 }
 
 /**
- * Adds a summary of messages. Does nothing unless they are still what a prompt has from the first of them to the last: not if
- * another summary was added, or the one before was removed; nor if one of them was judged, changed, cancelled or cleared, another one was
- * committed between them, or the session became strict.
+ * Adds a summary of messages, unless the prompt's messages from the first to the last of them have changed since they were read.
+ * They have if another summary was added or the previous one removed, if a message was judged, changed, cancelled or cleared, if
+ * another message was committed between them, or if the session became strict.
  *
  * @param session as it was when the messages were read
  * @throws Problem `quota_exceeded`
@@ -70,10 +71,8 @@ export async function addSummary(
 const LIST_MODEL_MESSAGES = planOnce(listNewestSql(IS_OF_PROMPT));
 
 /**
- * The newest messages that no summary replaces and a model may read, newest first: no notices, nothing vetoed. Fewer if they are
- * large.
- *
- * @param isStrict nothing either that no hook judged
+ * Lists the newest messages that no summary replaces and a model may read, newest first: no notices, no cancelled messages, and of a
+ * strict session no unjudged ones. Fewer if they are large.
  */
 export const listModelMessages = (
   db: Queryable,

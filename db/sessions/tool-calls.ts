@@ -1,4 +1,4 @@
-/** Calls of tools in turns, by the ids of their runtimes: each is made once, and its answer is kept for a day. */
+/** Calls of tools in turns. A call's id, which its runtime chose, is an idempotency key: the call is made once, and its answer kept for a day. */
 import type { Pool } from 'pg';
 import type { z } from 'zod';
 import type { ProblemCode, ProblemLocation } from '../../sdk/contract/errors.ts';

@@ -6,7 +6,7 @@ import { type CallRow, pageCalls } from './tool-calls.ts';
 import { type OutputRow, pageOutputs } from './turn-outputs.ts';
 import type { TurnKey } from './turns.ts';
 
-/** Of each kind in one page. Most turns have fewer. */
+/** Maximum calls, and maximum outputs, of one page. Most turns have fewer. */
 const PAGE_ROWS = 1_000;
 
 interface StepsPage {
