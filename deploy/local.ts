@@ -160,7 +160,7 @@ async function startDatabase({ DATA_DIR }: SharedSettings): Promise<string> {
   printLine('starting PostgreSQL');
   const database = await keepDatabase(DATA_DIR, printLine);
   running.push({ name: 'PostgreSQL', stop: () => database.stop() });
-  // A stop was requested meanwhile, before this part was in the list.
+  // A stop that was requested meanwhile did not find PostgreSQL in the list.
   if (stopping !== undefined) await stopRunning();
   return database.url;
 }
@@ -185,6 +185,11 @@ async function startChild(
   if (stopping !== undefined) return;
   printLine(`starting the ${name}`);
   const sockets = [await holdSocket('service', HOST, port), await holdSocket('operations', OPS_HOST, operationsPort)];
+  // A stop that was requested meanwhile did not find this service in the list.
+  if (stopping !== undefined) {
+    for (const socket of sockets) socket.close();
+    return;
+  }
   const onLine = (line: string): boolean => logs.write(`${line}\n`);
   const service = new ServiceProcess({ name, main, env, sockets, onLine, onNotice: printLine });
   const stop = async (signal: AbortSignal): Promise<void> => {
@@ -270,7 +275,7 @@ async function stopRunning(): Promise<void> {
 }
 
 async function openPrettyLog() {
-  // Thirty modules that most starts do not need.
+  // Loaded only here: it is 30 modules, which a start without a terminal does not need.
   const { default: pretty } = await import('pino-pretty');
   return pretty({ destination: 2, sync: true });
 }
