@@ -39,7 +39,7 @@ interface PairOptions {
   readonly programs: HaPrograms;
   /** A free port. */
   takePort(): Promise<number>;
-  /** More of the environment of HAProxy: the addresses of API and supervisors. */
+  /** Variables for `haproxy.cfg`: the addresses of APIs and supervisors. */
   readonly balanced: Environment;
 }
 
@@ -71,7 +71,7 @@ export async function startDatabasePair(options: PairOptions): Promise<DatabaseP
       nodes.push(node);
       endings.push(() => node.stop());
       await node.start();
-      // The second one copies the first one.
+      // The second one copies the data of the first one, which must be the primary by then.
       if (nodes.length === 1) await waitFor('the first PostgreSQL', async () => (await node.readRole()) === 'primary');
     }
     const port = await takePort();
@@ -104,7 +104,7 @@ async function isSafe(url: string, nodes: readonly PostgresNode[]): Promise<bool
   return true;
 }
 
-/** @returns how it ends */
+/** @returns a function that stops etcd */
 async function startEtcd(
   { folder, programs }: PairOptions,
   address: string,
@@ -149,7 +149,7 @@ interface NodeOptions {
   readonly env: Environment;
 }
 
-/** One of the two, with its Patroni. */
+/** One of the two PostgreSQL servers, with its Patroni. */
 class PostgresNode {
   readonly name: string;
   readonly port: number;
@@ -218,7 +218,7 @@ class PostgresNode {
   }
 }
 
-/** The kernel ends it with this process. */
+/** Prefix of a command that the kernel ends when this process ends. */
 const dieWithParent = (): string[] => (findProgram('setpriv') === null ? [] : ['setpriv', '--pdeathsig', 'TERM', '--']);
 
 async function launch(command: readonly string[], logFile: string, env: Environment): Promise<ChildProcess> {
@@ -226,7 +226,7 @@ async function launch(command: readonly string[], logFile: string, env: Environm
   const [program = '', ...args] = [...dieWithParent(), ...command];
   const child = spawn(program, args, {
     cwd: FOLDER,
-    // A session of its own: Ctrl-C in a terminal must not end it before those that use it.
+    // Detached, because Ctrl-C in a terminal signals the whole process group, and the services must end before their database.
     detached: true,
     env: { PATH: process.env.PATH ?? '', LC_ALL: 'C.UTF-8', ...env },
     stdio: ['ignore', log.fd, log.fd],
@@ -245,9 +245,9 @@ async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
   clearTimeout(timer);
 }
 
-async function waitFor(what: string, look: () => Promise<boolean>): Promise<void> {
+async function waitFor(what: string, check: () => Promise<boolean>): Promise<void> {
   const endsAt = performance.now() + START_MS;
-  while (!(await look().catch(() => false))) {
+  while (!(await check().catch(() => false))) {
     if (performance.now() > endsAt) throw new Error(`There was no ${what} within ${START_MS / 1_000} s.`);
     await sleep(POLL_MS);
   }

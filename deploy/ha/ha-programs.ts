@@ -1,4 +1,4 @@
-/** Finds the programs of high availability on this machine: Debian's packages. */
+/** Finds the programs that high availability needs on this machine, where Debian's packages install them. */
 import { existsSync, globSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { findProgram } from '../../service/settings/search-path.ts';
@@ -7,7 +7,7 @@ export interface HaPrograms {
   readonly etcd: string;
   readonly haproxy: string;
   readonly patroni: string;
-  /** Where Patroni's modules are, if not where Python looks. */
+  /** Folder of Patroni's modules, which Python may not search by default. */
   readonly pythonPath: string;
   /** Folder of PostgreSQL's programs. */
   readonly postgresBin: string;
@@ -20,7 +20,7 @@ const packages: Readonly<Record<string, string>> = {
   patroni: 'patroni',
   postgres: 'postgresql',
 };
-/** What Patroni calls; the client's programs alone are not enough. */
+/** The programs that Patroni runs. A folder that has only those of the client is skipped. */
 const POSTGRES_PROGRAMS = ['initdb', 'pg_basebackup', 'pg_controldata', 'pg_rewind', 'postgres', 'psql'];
 
 /** @returns the names of the packages that are not installed, or the programs */
@@ -34,7 +34,7 @@ export function findHaPrograms(): HaPrograms | { readonly missing: readonly stri
   return { missing };
 }
 
-/** The newest installed PostgreSQL that has all of these programs. */
+/** Finds the folder of the newest PostgreSQL that has all of these programs. */
 function findPostgres(): string | null {
   const folders = globSync('/usr/lib/postgresql/*/bin').toSorted((one, other) =>
     other.localeCompare(one, 'en', { numeric: true }),

@@ -14,7 +14,7 @@ two APIs and three supervisors. For a trial only: one machine is not highly avai
   --session-port N    session API; default 4010
   --help              this text
 
-Debian's packages: apt-get install --no-install-recommends etcd-server patroni haproxy postgresql`;
+Install the programs first: apt-get install --no-install-recommends etcd-server patroni haproxy postgresql`;
 
 const { values } = parseArgs({
   options: {
@@ -28,7 +28,7 @@ const { values } = parseArgs({
 async function run(): Promise<void> {
   const programs = findHaPrograms();
   if ('missing' in programs)
-    throw new Error(`Not installed: ${programs.missing.join(', ')}. apt-get install --no-install-recommends them.`);
+    throw new Error(`Programs are missing. Run: apt-get install --no-install-recommends ${programs.missing.join(' ')}`);
   const stopped = new Promise<void>((done) => {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => done());
   });

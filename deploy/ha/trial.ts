@@ -12,7 +12,7 @@ import { type DatabasePair, startDatabasePair } from './database-pair.ts';
 import type { HaPrograms } from './ha-programs.ts';
 
 const HOST = '127.0.0.1';
-/** The parts among themselves use the free ports from here on. */
+/** First port that is tried for the connections between the processes. */
 const FIRST_INNER_PORT = 14_100;
 const NAMES = { api: ['api-1', 'api-2'], supervisor: ['supervisor-1', 'supervisor-2', 'supervisor-3'] } as const;
 type Kind = keyof typeof NAMES;
@@ -20,7 +20,7 @@ type Kind = keyof typeof NAMES;
 const script = (kind: Kind): string => fileURLToPath(new URL(`../../${kind}/main.ts`, import.meta.url));
 
 interface TrialOptions {
-  /** Empty or missing. */
+  /** Must be empty or missing. */
   readonly folder: string;
   readonly programs: HaPrograms;
   /** Port of the API and the console. */
@@ -85,7 +85,7 @@ interface Member {
   readonly opsPort: number;
 }
 
-/** Names in `haproxy.cfg`. */
+/** Returns the variables of `haproxy.cfg`. */
 function describeBalanced(
   members: readonly Member[],
   { port, sessionsPort }: TrialOptions,
@@ -110,7 +110,7 @@ const describeShared = ({ port, sessionsPort, settings }: TrialOptions, database
   TRUST_PROXY: HOST,
 });
 
-/** Restarted after a crash, as by a service manager. */
+/** `ServiceProcess` restarts it after a crash, as systemd does on the machines of a real deployment. */
 function describeService(
   { kind, name, port, opsPort }: Member,
   shared: Readonly<Record<string, string>>,

@@ -88,7 +88,7 @@ t.test('Helm accepts the chart and reports missing values', options, async (t) =
   await t.rejects(helm.render([DATABASE, 'blobs.store=s3://bucket']), /Set blobs\.s3\.existingSecret/);
   await t.rejects(
     helm.render([DATABASE, 'clusterKey.existingSecret=a', 'keys.existingSecret=b']),
-    /keys\.existingSecret places key files/,
+    /keys\.existingSecret is for keys in files/,
   );
   const chart = parse(read('deploy/helm/bulkhead/Chart.yaml'));
   t.equal(chart.appVersion, RELEASE);

@@ -6,7 +6,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Labels that never change: what selectors match. Takes (dict "root" $ "component" "api"). */}}
+{{/* Labels that selectors match. They must never change. Takes (dict "root" $ "component" "api"). */}}
 {{- define "bulkhead.selector" -}}
 app.kubernetes.io/name: bulkhead
 app.kubernetes.io/instance: {{ .root.Release.Name }}
@@ -28,7 +28,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{ .Values.storage.existingClaim | default (include "bulkhead.fullname" .) }}
 {{- end -}}
 
-{{/* Whether pods share one volume: without a cluster key, keys are files; blobs may be files. "": each pod has its own folder. */}}
+{{/* "shared" if all pods mount one volume: for keys that are files (without a cluster key) or blobs that are files. Otherwise "". */}}
 {{- define "bulkhead.isShared" -}}
 {{- $hasKey := or .Values.clusterKey.existingSecret .Values.clusterKey.command -}}
 {{- if or (eq .Values.blobs.store "files") (not $hasKey) -}}shared{{- end -}}
@@ -36,13 +36,13 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 
 {{- define "bulkhead.needsDatabase" -}}
 {{- if not (or .Values.database.url .Values.database.existingSecret) -}}
-{{- fail "Set database.url, or database.existingSecret to the name of a Secret that holds it." -}}
+{{- fail "Set database.url, or database.existingSecret to the name of a Secret that holds the address of PostgreSQL." -}}
 {{- end -}}
 {{- if and (hasPrefix "s3://" .Values.blobs.store) (not .Values.blobs.s3.existingSecret) -}}
 {{- fail "Set blobs.s3.existingSecret to the name of a Secret with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY." -}}
 {{- end -}}
 {{- if and (or .Values.clusterKey.existingSecret .Values.clusterKey.command) .Values.keys.existingSecret -}}
-{{- fail "keys.existingSecret places key files, and clusterKey seals keys in the database: set one of them." -}}
+{{- fail "keys.existingSecret is for keys in files, and clusterKey for keys in the database: set only one of them." -}}
 {{- end -}}
 {{- end -}}
 

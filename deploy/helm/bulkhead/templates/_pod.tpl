@@ -43,7 +43,7 @@ runAsNonRoot: true
 runAsUser: 10001
 runAsGroup: 10001
 fsGroup: 10001
-# Not a look at every file of a large volume at every start.
+# Otherwise every start sets the group of every file of the volume.
 fsGroupChangePolicy: OnRootMismatch
 {{- end -}}
 
@@ -53,7 +53,7 @@ readOnlyRootFilesystem: true
 capabilities: { drop: [ALL] }
 {{- end -}}
 
-{{/* All on one node where a shared volume cannot be on several; else spread over nodes and zones where that can be had. */}}
+{{/* All pods on one node if only one node can mount the shared volume; otherwise spread over nodes and zones if possible. */}}
 {{- define "bulkhead.placement" -}}
 {{- if and (include "bulkhead.isShared" .root) (eq .root.Values.storage.accessMode "ReadWriteOnce") }}
 affinity:
@@ -77,7 +77,7 @@ topologySpreadConstraints:
 {{- end }}
 {{- end -}}
 
-{{/* Scheduling, identity, and the keys that are to be on the volume before anything starts. */}}
+{{/* Scheduling, and the init container that copies keys to the volume. */}}
 {{- define "bulkhead.podSpec" -}}
 {{- $root := .root -}}
 automountServiceAccountToken: false
@@ -109,7 +109,7 @@ initContainers:
 {{- end }}
 {{- end -}}
 
-{{/* The folder of a process: the shared volume, or its own: an API's outlives its pod, for the webhooks in its spool. */}}
+{{/* DATA_DIR is the shared volume; or the API's own volume of its StatefulSet, which keeps the spool; or a supervisor's emptyDir. */}}
 {{- define "bulkhead.volumes" -}}
 {{- if include "bulkhead.isShared" .root }}
 - name: data
@@ -138,7 +138,7 @@ initContainers:
 {{- end }}
 {{- end -}}
 
-{{/* A value that makes pods anew when what is mounted or read at start has changed. */}}
+{{/* Hashes that change with what pods read at start, so that Kubernetes replaces the pods. */}}
 {{- define "bulkhead.annotations" -}}
 checksum/database: {{ .root.Values.database | toJson | sha256sum }}
 checksum/storage: {{ list .root.Values.blobs .root.Values.clusterKey | toJson | sha256sum }}
