@@ -1,15 +1,15 @@
-/** Makes a process that root starts act as the owner of DATA_DIR. */
+/** Changes the user of a process that root started to the owner of DATA_DIR. */
 import { accessSync, constants, statSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 const PROJECT = fileURLToPath(new URL('..', import.meta.url));
 
 /**
- * Root would create files that the owner of DATA_DIR could not read: keys, and PostgreSQL's, which it gives to the user that
- * it runs as. So this process, and all that it starts, become the owner's. Does nothing for other users, and for a folder
- * that is missing or root's.
+ * Changes the user and group of this process, and so of all that it starts, to those of DATA_DIR's owner. Otherwise the owner could
+ * not read the keys and PostgreSQL's files that root creates. Does nothing if this process is not root's, or DATA_DIR is missing or
+ * root's.
  *
- * @throws Error with one sentence when the owner may not read the program
+ * @throws Error with one sentence if the owner may not read the project's folder
  */
 export function actAsOwner(dataDir: string): void {
   const { getuid, setgroups, setgid, setuid } = process;

@@ -9,7 +9,7 @@ interface KeptDatabase {
 }
 
 /**
- * Starts PostgreSQL, and restarts it on the same port when it crashes; API and supervisor reconnect.
+ * Starts PostgreSQL, and restarts it on the same port whenever it ends. API and supervisor then connect again.
  *
  * @param onNotice receives one sentence about each event
  */

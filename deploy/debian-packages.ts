@@ -1,6 +1,6 @@
 /**
- * Unpacks packages of this machine's Debian or Ubuntu release without installing them, with `fetch-debian.sh`. A shell
- * script, because `node.sh` needs it where Node cannot start yet.
+ * Unpacks packages of this machine's Debian or Ubuntu release without installing them, with `fetch-debian.sh`. That is a shell
+ * script because `node.sh` runs it before Node can start.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -11,13 +11,13 @@ import { fileURLToPath } from 'node:url';
 import { findProgram } from '../service/settings/search-path.ts';
 
 const SCRIPT = fileURLToPath(new URL('fetch-debian.sh', import.meta.url));
-/** The folder for root. */
+/** Where packages are unpacked if root runs this. */
 export const PROJECT_FOLDER = fileURLToPath(new URL('../node_modules/.cache/debian', import.meta.url));
 
 interface FetchOptions {
   /** Receives progress, and one sentence for each package that is not available. */
   onNotice(sentence: string): void;
-  /** Stops apt. */
+  /** Its abort stops apt. */
   readonly signal?: AbortSignal;
 }
 

@@ -7,7 +7,7 @@ import { basename, join } from 'node:path';
 import { addKeyFile } from '../db/files/key-files.ts';
 import { parseSettings, readEnvironment, sharedSettings } from '../service/settings/settings.ts';
 
-/** Finds the path of a key below `DATA_DIR` by the name of its file; null: not a key. */
+/** Returns the path of a key relative to `DATA_DIR`, by the name of its file. Null: it is not the name of a key. */
 function findTarget(name: string): string | null {
   if (name === 'identity.jwk.json') return join('keys', name);
   return /^[0-9a-f-]{36}\.key$/.test(name) ? join('keys', 'secrets', name) : null;
@@ -15,7 +15,7 @@ function findTarget(name: string): string | null {
 
 try {
   const [folder] = process.argv.slice(2);
-  if (folder === undefined) throw new Error('Pass the folder with the keys.');
+  if (folder === undefined) throw new Error('Pass the folder with the keys: node deploy/place-keys.ts <folder>');
   const { DATA_DIR } = parseSettings(sharedSettings, readEnvironment());
   const keys = (await readdir(folder)).flatMap((name) => findTarget(name) ?? []);
   if (keys.length === 0)

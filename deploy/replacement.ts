@@ -1,4 +1,4 @@
-/** Replaces API and supervisor by the code on disk: all of them, or none. */
+/** Replaces the running API and supervisor by processes with the code that is on disk now: both, or none. */
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -10,17 +10,17 @@ interface Replacement {
   readonly services: readonly Pick<ServiceProcess, 'startSuccessor'>[];
   /** The environment of `deploy/migrate.ts`. */
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** From the start of a process's parts until its `/readyz` is 200. */
+  /** How long `/readyz` of a successor may take to become 200 after its first answer. */
   readonly readyTimeoutMs: number;
-  /** Ends the migration. */
+  /** Its abort ends the migration. */
   readonly signal: AbortSignal;
 }
 
 /**
- * Migrates, starts a successor of each service, and ends the old processes when every successor is ready and serves.
- * Until then they serve alone: a release works on the tables of the next one.
+ * Migrates the database, starts a successor of each service, and ends the old processes when every successor accepts connections.
+ * Until then the old ones keep serving, because each release works with the tables of the next one.
  *
- * @returns what the migration said
+ * @returns the output of the migration
  * @throws Error with one sentence; the old processes continue
  */
 export async function replaceServices({ services, env, readyTimeoutMs, signal }: Replacement): Promise<string> {
@@ -43,7 +43,7 @@ async function withdrawAll(successors: readonly Successor[]): Promise<void> {
   await Promise.all(successors.map((successor) => successor.withdraw()));
 }
 
-/** In a process of its own: this one still has the old code in memory. */
+/** Runs the migration in a new process, because this one still has the old code in memory. */
 async function migrateByNewCode(env: Replacement['env'], signal: AbortSignal): Promise<string> {
   try {
     const { stdout } = await promisify(execFile)(process.execPath, [MIGRATE], { env: { ...env }, signal });

@@ -120,7 +120,10 @@ export const moveAccount: OperatorCommand = {
   subjects: ['user…'],
   doc: 'let tokens of OIDC_ISSUER with the same subject sign in to accounts of the built-in issuer',
   options: {
-    all: { type: 'boolean', doc: 'all of them but operators’, where OIDC_ISSUER was set before accounts had issuers' },
+    all: {
+      type: 'boolean',
+      doc: 'all of them except operators, for a service that had OIDC_ISSUER set before accounts had issuers',
+    },
   },
   async run({ subjects, options }, context) {
     const issuer = context.settings.OIDC_ISSUER;

@@ -34,7 +34,7 @@ export const block: OperatorCommand = {
     const reason = readReason(args, 'block', 'users see');
     const done = await changeBlock((await context.migratedDatabase()).pool, slug, reason);
     if (!done) throw unknownPlugin(slug);
-    return { sentence: `“${slug}” is blocked; ${countNotified(done.installations)}: ${reason}`, fields: { ...done } };
+    return { sentence: `“${slug}” is blocked: ${reason} (${countNotified(done.installations)})`, fields: { ...done } };
   },
 };
 
@@ -75,6 +75,6 @@ export function readReason(args: ParsedArgs, command: string, seenBy: string): s
 }
 
 export const createUnknownAccountError = (user: string): Error =>
-  new Error(`No account is named “${user}”. The first sign-in creates it.`);
+  new Error(`No account is named “${user}”. An account is created when its user signs in for the first time.`);
 const unknownPlugin = (slug: string): Error => new Error(`No plugin has the slug “${slug}”.`);
 const countNotified = (count: number): string => `${count} installation${count === 1 ? '' : 's'} notified`;

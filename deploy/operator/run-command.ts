@@ -211,7 +211,7 @@ ${lines.join('\n')}
 ${explained('--json', 'print the result or error as one line of JSON, without progress')}
 ${explained('--help', 'print this text, or the options of a command')}
 
-restore, move-blobs and accept-data-dir require a stopped service; all other commands run beside it, too. Exit code 0: done;
+restore, move-blobs and accept-data-dir require a stopped service; all other commands also work while it runs. Exit code 0: done;
 1: failed, and standard error has the reason; 2: wrong command line.`;
 }
 

@@ -26,7 +26,7 @@ t.test('npm start leaves nothing behind', async (t) => {
   process.kill(Number(api?.pid), 'SIGSTOP');
   process.kill(-second.pid, 'SIGKILL');
   const third = startNpm(t, env);
-  await third.line(/^waiting for the processes of a killed start to end$/);
+  await third.line(/^waiting for the processes of a killed npm start to end$/);
   process.kill(Number(api?.pid), 'SIGCONT');
   await third.line(ready);
   t.same(await second.leftovers(), []);
