@@ -4,6 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { addAbortListener } from 'node:events';
+import { Socket } from 'node:net';
 import type { Algorithms, Client } from 'ssh2';
 import type { SshLogin } from '../../../db/accounts/ssh-hosts.ts';
 import { mayTakePlace } from '../../../db/jobs/account-share.ts';
@@ -52,6 +53,8 @@ export interface ConnectionOwner {
 export interface SshConnection extends ConnectionOwner {
   readonly hostId: string;
   readonly client: Client;
+  /** To close the connection at once: `client.destroy()` does nothing after `client.end()`, or after the host has ended its side. */
+  readonly socket: Socket;
   /** Hides the login in what the host answers. */
   readonly mask: SecretMask;
 }
@@ -101,10 +104,10 @@ export class SshConnections {
     }
     return this.#start(owner, async () => {
       const mask = new SecretMask();
-      const client = await connect(host, signal, { mask });
+      const { client, socket } = await connect(host, signal, { mask });
       const { accountId, connectionOwner } = owner;
       const { id: hostId, revision } = host;
-      const held: Held = { accountId, connectionOwner, hostId, revision, client, mask, idle: null };
+      const held: Held = { accountId, connectionOwner, hostId, revision, client, socket, mask, idle: null };
       this.#held.add(held);
       held.client.on('error', () => undefined);
       held.client.once('close', () => this.#forget(held));
@@ -118,9 +121,9 @@ export class SshConnections {
     return this.#start(owner, async () => {
       let hostKey: string | null = null;
       try {
-        const client = await connect(host, signal, { onHostKey: (shown) => (hostKey = shown) });
+        const { client, socket } = await connect(host, signal, { onHostKey: (shown) => (hostKey = shown) });
         client.on('error', () => undefined);
-        client.destroy();
+        socket.destroy();
         return { hostKey, fault: null };
       } catch (error) {
         if (!(error instanceof HostError)) throw error;
@@ -139,9 +142,9 @@ export class SshConnections {
 
   /** Closes a connection, by force if the other side does not respond. */
   end(connection: SshConnection): void {
-    const { client } = connection;
+    const { client, socket } = connection;
     this.#forget(connection as Held);
-    const force = setTimeout(() => client.destroy(), END_MS);
+    const force = setTimeout(() => socket.destroy(), END_MS);
     client.once('close', () => clearTimeout(force));
     client.end();
   }
@@ -161,7 +164,7 @@ export class SshConnections {
   close(): void {
     for (const held of [...this.#held]) {
       this.#forget(held);
-      held.client.destroy();
+      held.socket.destroy();
     }
   }
 
@@ -210,11 +213,16 @@ interface Observers {
 }
 
 /** Logs in after checking the address and the host's pinned key. */
-async function connect(host: SshHost, signal: AbortSignal, { mask, onHostKey }: Observers): Promise<Client> {
+async function connect(
+  host: SshHost,
+  signal: AbortSignal,
+  { mask, onHostKey }: Observers,
+): Promise<Pick<SshConnection, 'client' | 'socket'>> {
   const { address, ...login } = await host.prepare(signal);
   for (const [name, value] of Object.entries(login)) mask?.add(name, value);
   const { default: ssh2 } = await import('ssh2');
   const client = new ssh2.Client();
+  const socket = new Socket().setMaxListeners(0).on('error', () => undefined);
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   let refusal: string | null = null;
   const onAbort = () => reject(new HostError('the call ended before the host was reached'));
@@ -224,10 +232,11 @@ async function connect(host: SshHost, signal: AbortSignal, { mask, onHostKey }: 
   client.once('close', () => reject(new HostError(`${host.name} closed the connection`)));
   try {
     if (signal.aborted) onAbort();
-    else
+    else {
+      // First: the library takes a socket that is not connecting for a connected one.
+      socket.connect({ host: address, port: host.port });
       client.connect({
-        host: address,
-        port: host.port,
+        sock: socket,
         username: host.user,
         ...login,
         algorithms: ALGORITHMS,
@@ -241,11 +250,12 @@ async function connect(host: SshHost, signal: AbortSignal, { mask, onHostKey }: 
           return refusal === null;
         },
       });
+    }
     await promise;
-    return client;
+    return { client, socket };
   } catch (error) {
     client.on('error', () => undefined);
-    client.destroy();
+    socket.destroy();
     throw error;
   }
 }

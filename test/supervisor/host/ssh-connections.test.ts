@@ -1,6 +1,9 @@
 /** Shares of the SSH connections of a supervisor. Its own file, because it needs no SSH server. */
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import t from 'tap';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import ssh2 from 'ssh2';
+import t, { type Test } from 'tap';
 import type { SshHost } from '../../../supervisor/host/ssh/account-hosts.ts';
 import { SshConnections } from '../../../supervisor/host/ssh/connections.ts';
 
@@ -36,4 +39,54 @@ t.test('no account takes all connections', async (t) => {
   const begun = 'the call ended';
   const refused = 'this account runs 4 SSH commands; try again when one has ended';
   t.same(await Promise.all(ends), [begun, begun, begun, begun, refused, refused, begun]);
+});
+
+/** An SSH server that accepts every login and never closes its side of a connection. */
+async function startOpenServer(test: Test) {
+  const { private: privateKey, public: publicKey } = ssh2.utils.generateKeyPairSync('ed25519');
+  const protocol = new ssh2.Server({ hostKeys: [privateKey] }, (client) => {
+    client.on('error', () => undefined);
+    client.on('authentication', (attempt) => attempt.accept());
+  });
+  const sockets: Socket[] = [];
+  const server = createServer({ allowHalfOpen: true }, (socket) => {
+    sockets.push(socket);
+    socket.on('error', () => undefined);
+    const kept = new Proxy(socket, {
+      get: (target, name) => {
+        if (name === 'end' || name === 'destroy') return () => kept;
+        const value = Reflect.get(target, name, target);
+        return typeof value === 'function' ? value.bind(target) : value;
+      },
+    });
+    protocol.injectSocket(kept);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  test.teardown(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  const blob = Buffer.from(publicKey.split(' ')[1] ?? '', 'base64');
+  const fingerprint = `SHA256:${createHash('sha256').update(blob).digest('base64').replace(/=+$/, '')}`;
+  return { port: (server.address() as AddressInfo).port, fingerprint };
+}
+
+t.test('a connection is closed by force if the host keeps its side open', async (t) => {
+  const { port, fingerprint } = await startOpenServer(t);
+  const connections = new SshConnections();
+  const open: SshHost = {
+    ...host,
+    port,
+    hostKeys: [fingerprint],
+    prepare: async () => ({ address: '127.0.0.1', password: 'p' }),
+  };
+  const owner = { accountId: 'ann', connectionOwner: 'a1' };
+  const connection = await connections.acquire(owner, open, new AbortController().signal);
+  connections.end(connection);
+  await once(connection.client, 'close');
+  t.ok(connection.socket.destroyed);
+  const tested = await connections.test(owner, { ...open, hostKeys: [] }, new AbortController().signal);
+  t.match(tested, { hostKey: fingerprint, fault: /no pinned host key/ });
+  t.equal(connections.size, 0);
 });
