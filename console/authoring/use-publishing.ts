@@ -19,10 +19,17 @@ interface PublishingOptions {
   readonly dropped: Dropped | null;
   /** Hash of the draft that the user edited. Null: the plugin had none. Undefined: the package replaces any draft. */
   readonly madeFrom?: string | null | undefined;
-  /** Called after each request with its error or null, and with what was sent, which may be older than `dropped`. */
-  readonly onAnswer?: (refusal: Error | null, sent: Dropped | null) => void;
+  /** Called after each request with its outcome. */
+  readonly onAnswer?: (outcome: PublishingOutcome) => void;
   /** Whether faults stay visible while the user edits. */
   readonly keepsFaults?: boolean;
+}
+interface PublishingOutcome {
+  readonly refusal: Error | null;
+  /** What was sent, which may be older than `dropped`. */
+  readonly sent: Dropped | null;
+  /** Whether the editor would load these files now. A published version is not loaded while the plugin has a draft. */
+  readonly isStored: boolean;
 }
 interface DraftSave {
   readonly sent: Dropped | null;
@@ -36,20 +43,21 @@ export function usePublishing({ pluginId, dropped, madeFrom, onAnswer, keepsFaul
   const [typed, setTyped] = useState<string | null>(null);
   const semVer = typed ?? (plugin ? proposeVersion(plugin) : '');
   const [part, setPart] = useState(0);
+  const [newest, setNewest] = useState(madeFrom);
   const publish = useMutation({
     mutationFn: (sent: Dropped | null) => publishVersion(pluginId, semVer.trim(), sent, setPart),
-    onSettled: (_none, refusal, sent) => onAnswer?.(refusal, sent),
+    onSettled: (published, refusal, sent) =>
+      onAnswer?.({ refusal, sent, isStored: published !== undefined && newest === null }),
     onSuccess: async () => {
       await queryClient.invalidateQueries();
       setTyped(null);
     },
   });
-  const [newest, setNewest] = useState(madeFrom);
   const draft = useMutation({
     mutationFn: ({ sent, isForced }: DraftSave) => saveDraft(pluginId, sent, isForced ? undefined : newest),
     onSettled: (saved, refusal, { sent }) => {
       if (saved && madeFrom !== undefined) setNewest(saved.sourceSha256);
-      onAnswer?.(refusal, sent);
+      onAnswer?.({ refusal, sent, isStored: saved !== undefined });
     },
     onSuccess: () => queryClient.invalidateQueries(),
   });

@@ -118,9 +118,9 @@ function EditedFiles({ pluginId, copyKey, given, draftSha256, start, children }:
     dropped,
     madeFrom: draftSha256,
     keepsFaults: true,
-    onAnswer: (refusal, sent) => {
+    onAnswer: ({ refusal, sent, isStored }) => {
       setFaults(getFaults(refusal));
-      if (refusal === null && sent !== null && 'files' in sent) setSaved(sent.files);
+      if (isStored && sent !== null && 'files' in sent) setSaved(sent.files);
     },
   });
   const keep = useKeptFiles(copyKey, { files, isUnsaved, draftSha256: publishing.newestDraft ?? null }, () =>
