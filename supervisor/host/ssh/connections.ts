@@ -109,7 +109,8 @@ export class SshConnections {
       const { id: hostId, revision } = host;
       const held: Held = { accountId, connectionOwner, hostId, revision, client, socket, mask, idle: null };
       this.#held.add(held);
-      held.client.on('error', () => undefined);
+      // After an error it runs no other command, even if it is not closed yet.
+      held.client.on('error', () => this.end(held));
       held.client.once('close', () => this.#forget(held));
       return held;
     });

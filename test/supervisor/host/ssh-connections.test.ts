@@ -69,19 +69,36 @@ async function startOpenServer(test: Test) {
   });
   const blob = Buffer.from(publicKey.split(' ')[1] ?? '', 'base64');
   const fingerprint = `SHA256:${createHash('sha256').update(blob).digest('base64').replace(/=+$/, '')}`;
-  return { port: (server.address() as AddressInfo).port, fingerprint };
+  const send = (bytes: Buffer): void => sockets.forEach((socket) => void socket.write(bytes));
+  return { port: (server.address() as AddressInfo).port, fingerprint, send };
 }
 
-t.test('a connection is closed by force if the host keeps its side open', async (t) => {
-  const { port, fingerprint } = await startOpenServer(t);
+const owner = { accountId: 'ann', connectionOwner: 'a1' };
+const openHost = ({ port, fingerprint }: Awaited<ReturnType<typeof startOpenServer>>): SshHost => ({
+  ...host,
+  port,
+  hostKeys: [fingerprint],
+  prepare: async () => ({ address: '127.0.0.1', password: 'p' }),
+});
+
+t.test('a connection that is kept and meets an error is not used again', async (t) => {
+  const server = await startOpenServer(t);
   const connections = new SshConnections();
-  const open: SshHost = {
-    ...host,
-    port,
-    hostKeys: [fingerprint],
-    prepare: async () => ({ address: '127.0.0.1', password: 'p' }),
-  };
-  const owner = { accountId: 'ann', connectionOwner: 'a1' };
+  const connection = await connections.acquire(owner, openHost(server), new AbortController().signal);
+  connections.giveBack(connection);
+  t.equal(connections.size, 1);
+  const failed = once(connection.client, 'error');
+  server.send(Buffer.alloc(64, 1));
+  await failed;
+  t.equal(connections.size, 0);
+  await once(connection.client, 'close');
+});
+
+t.test('a connection is closed by force if the host keeps its side open', async (t) => {
+  const server = await startOpenServer(t);
+  const { fingerprint } = server;
+  const connections = new SshConnections();
+  const open = openHost(server);
   const connection = await connections.acquire(owner, open, new AbortController().signal);
   connections.end(connection);
   await once(connection.client, 'close');
