@@ -2,6 +2,7 @@
 import { Badge, Card, Group, SimpleGrid, Skeleton, Stack, Text, TextInput } from '@mantine/core';
 import { useDebouncedCallback } from '@mantine/hooks';
 import { useNavigate, useRouter, useSearch } from '@tanstack/react-router';
+import { useEffect, useRef } from 'react';
 import { useWaitingUpdates } from '../installations/declined-updates.ts';
 import { readBody, rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
@@ -25,6 +26,11 @@ export function CatalogPage() {
   const { q = '' } = useSearch({ from: '/catalog' });
   const navigate = useNavigate({ from: '/catalog' });
   const router = useRouter();
+  const field = useRef<HTMLInputElement>(null);
+  // A link to the catalog or the browser's back button changes the search, too. While the user types, the address may be older.
+  useEffect(() => {
+    if (field.current && field.current !== document.activeElement) field.current.value = q;
+  }, [q]);
   const search = useDebouncedCallback((text: string) => {
     // The user may have opened an entry in the meantime.
     if (router.latestLocation.pathname !== '/catalog') return;
@@ -34,6 +40,7 @@ export function CatalogPage() {
     <Stack>
       <PageHeader title="Catalog" subtitle="Plugins for your agents. Each entry lists what the plugin can access." />
       <TextInput
+        ref={field}
         type="search"
         size="md"
         aria-label="Search the catalog"

@@ -71,9 +71,11 @@ function ConsentForm({ installation: { id, reach }, pending, onDecline }: Consen
   const { versionId, semVer } = pending;
   const [filled, setFilled] = useState(UNCHANGED);
   const fields = useUpdateChanges({ installationId: id, versionId }).data?.fields;
+  const configure = useAction(() => saveConfiguration({ id, settings: {} }, filled));
   const accept = useAction<void, void>(async () => {
     await rest.POST('/installations/{id}/accept-update', { params: { path: { id } }, body: { versionId } });
-    await saveConfiguration({ id, settings: {} }, filled);
+    // A notification shows its error, because an accepted update has no form any more.
+    await configure.mutateAsync().catch(() => undefined);
   }, 'Accepted: the new version runs when it has started and answered');
   return (
     <ActionForm action={accept} onSubmit={() => accept.mutate()}>

@@ -51,6 +51,9 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByRole('searchbox').fill('xyzzy');
     await page.getByText('Nothing is found for “xyzzy”').waitFor();
     await inspect(t, page, 'catalog-none');
+    await page.getByRole('link', { name: 'Catalog' }).click();
+    await page.getByRole('link', { name: 'Front desk' }).waitFor();
+    t.equal(await page.getByRole('searchbox').inputValue(), '', 'the field shows what is searched');
     await page.getByRole('searchbox').fill('front');
     await page.getByRole('link', { name: 'Front desk' }).click();
     await page.getByRole('cell', { name: 'good day' }).waitFor();
@@ -524,6 +527,12 @@ t.test('a plugin is written, fixed and tried without leaving the page', async (t
     await write(page, `${PLUGIN}// more`);
     await page.keyboard.press('Escape');
     t.ok(await page.getByRole('textbox', { name: 'Version', exact: true }).evaluate(isFocused), 'Escape leaves it');
+    await page.getByRole('link', { name: 'Catalog' }).click();
+    await page.getByRole('dialog').getByText('Unsaved changes').waitFor();
+    await page.getByRole('button', { name: 'Stay' }).click();
+    // The editor would load the draft again, not the published version.
+    await page.getByRole('button', { name: 'Publish' }).click();
+    await page.getByText('is published').waitFor();
     await page.getByRole('link', { name: 'Catalog' }).click();
     await page.getByRole('dialog').getByText('Unsaved changes').waitFor();
     await page.getByRole('button', { name: 'Stay' }).click();
