@@ -92,13 +92,19 @@ export async function addSshHost(
   requireReachable(services, fields);
   const login = await readLogin(services, caller.id, { privateKey, passphrase, password });
   if (login === undefined) throw faultOf('privateKey', 'Send the private key or the password with which to log in.');
-  const known = await hosts.listForAccount(caller.id);
-  if (known.some(({ id }) => id === hostId))
-    throw new Problem('id_reused', `There is an SSH host “${hostId}” already. Change it, or choose another id.`);
+  const requireNew = async (): Promise<void> => {
+    if ((await hosts.listForAccount(caller.id)).some(({ id }) => id === hostId))
+      throw new Problem('id_reused', `There is an SSH host “${hostId}” already. Change it, or choose another id.`);
+  };
+  await requireNew();
   return inTransaction(services.pool, async (tx) => {
     const key = { accountId: caller.id, hostId };
     const made = await insertSshHost(tx, hosts.ofAccounts.keys, key, { ...fields, login }, HOSTS_MAX);
-    if (!made) throw new Problem('too_many', `The account has ${HOSTS_MAX} SSH hosts. Remove one.`);
+    if (made === null) {
+      // Another request may have just added it.
+      await requireNew();
+      throw new Problem('too_many', `The account has ${HOSTS_MAX} SSH hosts. Remove one.`);
+    }
     await record(tx, caller, 'ssh-host.add', made);
     return describeSshHost(made);
   });

@@ -112,6 +112,13 @@ t.test('a host gets no offer with which it could hold the service up', async (t)
   t.notMatch(offer, /zlib/, 'no compression');
 });
 
+t.test('of two requests at once that add a host with the same id, one learns that the id is taken', async (t) => {
+  const fixture = await startSupervisorFixture(t, { ssh: { allowPrivate: new Set(['127.0.0.1:22']) } });
+  const host = { id: 'twin', name: 'Twin', address: '127.0.0.1', port: 22, user, password: PASSWORD };
+  const answers = await Promise.all([0, 1].map(() => fixture.call('POST', '/ssh-hosts', host)));
+  t.same(answers.map(({ status, body }) => body.code ?? status).sort(), [201, 'id_reused']);
+});
+
 t.test('hosts that an account adds itself', { skip: noSshd }, async (t) => {
   const sshd = await startSshd(t);
   const dns = await startDns(t);
