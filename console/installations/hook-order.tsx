@@ -13,7 +13,8 @@ import { describeProcess, StatusBadge } from './status-badge.tsx';
 import { describeReason } from './update-consent.tsx';
 
 export function HookOrder({ installations }: { readonly installations: readonly Installation[] }) {
-  const [dragged, setDragged] = useState<number | null>(null);
+  /** An id: the places may change during a drag. */
+  const [dragged, setDragged] = useState<string | null>(null);
   const { sorted, move, announcement } = useHookOrder(installations);
   return (
     <>
@@ -23,13 +24,14 @@ export function HookOrder({ installations }: { readonly installations: readonly 
           <li
             key={installation.id}
             className="drop-place"
-            data-dragged={dragged === at || undefined}
+            data-dragged={dragged === installation.id || undefined}
             draggable={sorted.length > 1}
-            onDragStart={() => setDragged(at)}
+            onDragStart={() => setDragged(installation.id)}
             onDragEnd={() => setDragged(null)}
             onDragOver={(event) => event.preventDefault()}
             onDrop={() => {
-              if (dragged !== null && dragged !== at) move(dragged, at);
+              const from = sorted.findIndex(({ id }) => id === dragged);
+              if (from >= 0 && from !== at) move(from, at);
             }}
           >
             <InstallationCard installation={installation}>

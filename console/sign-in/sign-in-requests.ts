@@ -27,10 +27,14 @@ export async function signIn(proof: Proof): Promise<void> {
   continueAs(id);
 }
 
+/** The account that signed out on this page. Its requests may still wait. */
+let signedOutId: string | null = null;
+const readAccountId = (): string | null => queryClient.getQueryData<Account>(['me'])?.id ?? signedOutId;
+
 /** Requests that waited must not be sent as another account: then the page reloads. */
 function continueAs(accountId: string): void {
-  const known = queryClient.getQueryData<Account>(['me']);
-  if (known !== undefined && known.id !== accountId) location.reload();
+  const known = readAccountId();
+  if (known !== null && known !== accountId) location.reload();
   else recordSignIn();
 }
 
@@ -41,6 +45,7 @@ export async function signOut(everywhere: boolean): Promise<void> {
     if (!(error instanceof Problem && error.code === 'unauthenticated')) throw error;
   });
   tabs.postMessage({ accountId: null } satisfies SessionNotice);
+  signedOutId = readAccountId();
   recordSignOut();
   queryClient.clear();
 }

@@ -112,6 +112,21 @@ export async function runSessionCases(t: Test, service: ServiceFixture, browser:
     await tab.close();
   });
 
+  await t.test('another account after a sign-out starts the page anew', async (t) => {
+    const { context: own, page: tab } = await openConsole(browser, service.url);
+    await tab.goto(`${service.url}/#token=${(await service.asUser('ann')).token}`);
+    await tab.getByRole('button', { name: 'ann', exact: true }).waitFor();
+    await tab.evaluate('globalThis.isOfAnn = true');
+    await tab.getByRole('button', { name: 'ann', exact: true }).click();
+    await tab.getByRole('menuitem', { name: 'Sign out', exact: true }).click();
+    await tab.getByRole('heading', { name: 'Sign in to Bulkhead' }).waitFor();
+    await tab.getByLabel('Token').first().fill(service.token);
+    await tab.keyboard.press('Enter');
+    await isSignedIn(tab);
+    t.notOk(await tab.evaluate('globalThis.isOfAnn'), 'requests of the first account that still wait are gone');
+    await own.close();
+  });
+
   await t.test('a sign-in link signs in once', async (t) => {
     const link = await makeLink(service);
     await page.goto(link);
