@@ -7,8 +7,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { MIGRATIONS } from '../../db/postgres/migrate.ts';
-import { type Teardown, temporaryFolder } from '../runner/harness.ts';
-import { watchFolder } from '../runner/leak-guard.ts';
+import { removeWithTest, type Teardown, temporaryFolder } from '../runner/harness.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 /** The files of the service. */
@@ -49,12 +48,7 @@ async function makeFolder(t: Teardown): Promise<string> {
   } catch {
     return temporaryFolder(t);
   }
-  const gone = watchFolder(folder);
-  t.teardown(async () => {
-    await rm(folder, { recursive: true, force: true });
-    gone();
-  });
-  return folder;
+  return removeWithTest(t, folder);
 }
 
 /** @param commit the release that the copy begins with. Default: this checkout */

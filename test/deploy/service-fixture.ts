@@ -48,8 +48,7 @@ export interface StartedService {
   kill(signal: NodeJS.Signals): void;
   readonly exited: Promise<Exit>;
 }
-/** A service that answers calls. */
-export interface CalledService {
+interface Calls {
   /** Everything it was started with that is not the machine's own. */
   readonly env: Environment & Ports & { DATA_DIR: string };
   readonly url: string;
@@ -57,14 +56,16 @@ export interface CalledService {
   readonly token: string;
   /** Calls the REST interface, or with a full address anything else, as the operator `local`. */
   call(method: string, path: string, body?: unknown, token?: string): Promise<Answer>;
-  /** Returns the same service, called by another account. */
-  asUser(name: string): Promise<CalledService>;
   /** Calls the session API. */
   session(method: string, path: string, body?: unknown, token?: string): Promise<Answer>;
 }
-export interface ServiceFixture extends StartedService, CalledService {
-  asUser(name: string): Promise<ServiceFixture>;
-}
+/** A service that answers calls. */
+export type CalledService<Started = object> = Started &
+  Calls & {
+    /** Returns the same service, called by another account. */
+    asUser(name: string): Promise<CalledService<Started>>;
+  };
+export type ServiceFixture = CalledService<StartedService>;
 export interface Answer {
   readonly status: number;
   // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape
@@ -108,12 +109,7 @@ export async function startServiceFixture(
   return withToken(started, full, token);
 }
 
-type Called<Started> = Started &
-  Omit<CalledService, 'asUser'> & {
-    asUser(name: string): Promise<Called<Started>>;
-  };
-
-function withToken<Started>(started: Started, env: CalledService['env'], token: string): Called<Started> {
+function withToken<Started>(started: Started, env: Calls['env'], token: string): CalledService<Started> {
   const url = `http://localhost:${env.PORT}`;
   const sessionUrl = `http://localhost:${env.SUPERVISOR_PORT}`;
   return {

@@ -65,7 +65,11 @@ export async function emptyDatabase(test: Teardown): Promise<TestDatabase> {
 
 /** A folder under the system's temporary one, removed with the test. */
 export async function temporaryFolder(test: Teardown): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'bulkhead-test-'));
+  return removeWithTest(test, await mkdtemp(join(tmpdir(), 'bulkhead-test-')));
+}
+
+/** Has a folder that was just made removed with the test. @returns the folder */
+export function removeWithTest(test: Teardown, folder: string): string {
   const gone = watchFolder(folder);
   test.teardown(async () => {
     await rm(folder, { recursive: true, force: true });
