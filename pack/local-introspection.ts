@@ -1,6 +1,5 @@
 /** Reads the registrations of a bundle on the author's machine, in the service's child program without grants. */
 import type { Introspection } from '../db/jobs/introspections.ts';
-import { limits } from '../sdk/contract/limits.ts';
 import { type Child, startChild } from '../supervisor/children/child.ts';
 import { ChildError, HostCallRefusal } from '../supervisor/children/child-errors.ts';
 import { waitUntilReady } from '../supervisor/children/start-failure.ts';
@@ -32,7 +31,7 @@ export function startIntrospector(directory: string): Introspector {
         const nothing = { members, settings: {}, secretNames: [], expected: null };
         return {
           ok: true,
-          ...(await child.load({ bundle, sourceName, ...nothing }, limits.loadBudgetMs)),
+          ...(await child.load({ bundle, sourceName, ...nothing })),
         } as Introspection;
       } catch (error) {
         if (!(error instanceof ChildError)) throw error;

@@ -217,8 +217,7 @@ async function runIntrospection(
       deps.sandbox.jail,
       bundle.toString('utf8'),
       sourceName,
-      hasFetch,
-      onStart,
+      { hasFetch, onStart },
     );
     return { ok: true, registrations, places: { ...places }, schemaFaults: [...schemaFaults] };
   } catch (error) {

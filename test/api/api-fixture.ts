@@ -201,7 +201,7 @@ async function jailedIntrospect(blobs: Blobs, loadWithinMs?: number): Promise<In
     if (known) return renameSource(known, sourceName);
     try {
       const bundle = (await blobs.read(bundleSha256)).toString('utf8');
-      const loaded = await introspect(jail, bundle, sourceName, false, undefined, loadWithinMs);
+      const loaded = await introspect(jail, bundle, sourceName, { loadWithinMs });
       introspected.set(bundleSha256, { sourceName, loaded: structuredClone(loaded) });
       return { ok: true, ...loaded } as Introspection;
     } catch (error) {

@@ -1,4 +1,5 @@
 /** `@bulkhead/sdk/testing`: a package in a jailed process, with what a test says around it. */
+
 import { createHmac } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -6,6 +7,7 @@ import { stop as stopEsbuild } from 'esbuild';
 import t, { type Test } from 'tap';
 import { openPlugin } from '../../pack/testing/testing.ts';
 import type { PluginOptions } from '../../sdk/testing/testing.ts';
+import { waitWithoutProcessor } from '../fixtures/late-hang.ts';
 import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 
@@ -272,10 +274,8 @@ t.test('hooks, events and webhooks follow the rules of the service', async (t) =
 });
 
 t.test('a hanging plugin is killed with an error', async (t) => {
-  // Until shortly before its deadline, it leaves the processor to other tests.
-  const late =
-    'middleware.systemPrompt = async () => { await new Promise((resolve) => setTimeout(resolve, 2_200)); for (;;); };';
-  const plugin = await open(t, late);
+  const late = waitWithoutProcessor(2_200);
+  const plugin = await open(t, `middleware.systemPrompt = async () => { ${late} for (;;); };`);
   const message = /^middleware\.systemPrompt: it took longer than its (3000|29\d\d) ms/;
   await t.rejects(plugin.hook('systemPrompt'), { name: 'PluginError', message });
   await t.rejects(plugin.hook('systemPrompt'), { name: 'PluginError' });

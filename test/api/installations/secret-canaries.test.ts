@@ -2,12 +2,14 @@
  * Secrets are given, refused, used, crashed with and forgotten, and a second plugin logs, throws, returns and posts them in
  * eight encodings. Afterwards none of them is found in any answer, any table, any file, or anything API and supervisor wrote.
  */
+
 import { randomBytes } from 'node:crypto';
 import { readdir, readFile, readlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Pool } from 'pg';
 import t from 'tap';
 import { hooks } from '../../../sdk/contract/protocol.ts';
+import { waitWithoutProcessor } from '../../fixtures/late-hang.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { amount } from '../../runner/soak.ts';
 import { fileList, readmeWith } from '../package/packages.ts';
@@ -45,8 +47,7 @@ tools.count = { description: 'c', parameters, handler: async () => String(new Se
 tools.fail = { description: 'f', parameters, handler: async () => { kept = await all(); throw new Error('failed'); } };
 middleware.systemPrompt = async () => {
   kept = await all();
-  // The deadline is after 3 s; until shortly before, the processor is left to other tests.
-  await new Promise((resolve) => setTimeout(resolve, 2_200));
+  ${waitWithoutProcessor(2_200)}
   for (;;) kept.length;
 };
 tools.eat = { description: 'e', parameters, handler: async () => {

@@ -1,7 +1,9 @@
 /** Faults of a required plugin: the operation continues only if the plugin ran. */
+
 import t from 'tap';
 import { changeBlock } from '../../../db/accounts/moderation.ts';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
+import { waitWithoutProcessor } from '../../fixtures/late-hang.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { amount } from '../../runner/soak.ts';
 import { type Installed, type Reply, startSupervisorFixture } from '../supervisor-fixture.ts';
@@ -23,7 +25,7 @@ const REGISTRATIONS = {
 const guard = (onBad: string) =>
   `middleware.inboundMessage = async (ctx) => { if (ctx.message.text === 'bad') { ${onBad} } return {}; };`;
 /** Until shortly before the deadline, what hangs leaves the processor to other tests. */
-const LATE = 'await new Promise((resolve) => setTimeout(resolve, 3_700));';
+const LATE = waitWithoutProcessor(3_700);
 const NEVER = 'host.log("begun"); await new Promise(() => undefined);';
 
 interface Case {

@@ -1,9 +1,11 @@
 /** An endless loop anywhere is killed at its deadline with its process, and other plugins keep running. */
+
 import t from 'tap';
 import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
 import type { Child } from '../../../supervisor/children/child.ts';
 import { introspect } from '../../../supervisor/children/introspect.ts';
+import { waitWithoutProcessor } from '../../fixtures/late-hang.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { isAlive, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { groupFile } from './control-group.ts';
@@ -18,7 +20,7 @@ const shared = await startSupervisorFixture(t, { loadWithinMs: LOAD_WITHIN_MS })
 const SLACK_MS = 10_000;
 const SPIN = 'for (;;) {}';
 /** Hangs at the deadline of a hook, and leaves the processor to other tests before. */
-const SPIN_LATE = `await new Promise((resolve) => setTimeout(resolve, 2_200)); ${SPIN}`;
+const SPIN_LATE = `${waitWithoutProcessor(2_200)} ${SPIN}`;
 const context = { systemPrompt: 'a', model: 'm' };
 
 t.test('in a hook: the chain continues, the process has ended, and the next call works', async (t) => {
@@ -132,7 +134,7 @@ t.test('at load: the call answers within the load budget, and the others of the 
 t.test('a child that does not load a package ends at the budget of a load', async (t) => {
   // A stopped process uses no processor for as long as an endless loop would.
   const stop = (child: Child) => void child.ready.then(() => process.kill(child.pid, 'SIGSTOP'));
-  await t.rejects(introspect(shared.sandbox.jail, SPIN, 'index.js', false, stop), {
+  await t.rejects(introspect(shared.sandbox.jail, SPIN, 'index.js', { onStart: stop }), {
     kind: 'timeout',
     message: `loading took longer than its ${limits.loadBudgetMs} ms: the top-level code did not end`,
   });
@@ -148,7 +150,7 @@ t.test('in a draft: soon it runs only while nothing else wants to, and the autho
       shared.supervisor.fleet.scheduleDraft(child, { versionId: id, accountId: 'author' });
       child.ready.then(() => check(child)).then(checked.resolve, checked.reject);
     };
-    const loaded = introspect(jail, code, 'index.js', false, schedule);
+    const loaded = introspect(jail, code, 'index.js', { onStart: schedule });
     await Promise.all([checked.promise, loaded.catch(() => undefined)]);
   };
   await load('first', SPIN, async (child) => {

@@ -1,6 +1,7 @@
 /** Loading a bundle: registration, invalid registrations, and code that misbehaves while it loads. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import type { Child } from '../../../supervisor/children/child.ts';
 import { introspect } from '../../../supervisor/children/introspect.ts';
 import { NotReadyError } from '../../../supervisor/children/start-failure.ts';
 import { bundleOf, callTool, isAlive, testChild, testJail, toolOf } from './jailed-child.ts';
@@ -36,7 +37,7 @@ t.test('everything that can be registered is found', async (t) => {
 
 t.test('fetch exists while a package that declares hosts is read, and reaches nothing', async (t) => {
   const code = `const send = fetch; send('https://example.com').catch((error) => { events['x' + error.cause.message.length] = () => 0; });`;
-  t.same((await introspect(jail, code, 'index.js', true)).registrations.events, []);
+  t.same((await introspect(jail, code, 'index.js', { hasFetch: true })).registrations.events, []);
   await t.rejects(introspect(jail, code, 'index.js'), { message: /is not (a function|defined)/ });
 });
 
@@ -179,9 +180,8 @@ t.test('nothing is granted while a package is read', async (t) => {
 t.test('a child that does not get ready or is killed from outside says nothing about its package', async (t) => {
   const broken = await testJail(t, { program: 'process.exit(1);' });
   await t.rejects(introspect(broken, '', 'index.js'), NotReadyError);
-  const killed = introspect(jail, 'for (;;);', 'index.js', false, (child) => {
-    void child.ready.then(() => process.kill(child.pid, 'SIGKILL'));
-  });
+  const onStart = (child: Child) => void child.ready.then(() => process.kill(child.pid, 'SIGKILL'));
+  const killed = introspect(jail, 'for (;;);', 'index.js', { onStart });
   await t.rejects(killed, { name: 'ChildError', interrupted: true });
 });
 
