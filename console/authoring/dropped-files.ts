@@ -1,5 +1,5 @@
 /** Reads the files of a drop event, including those in folders. */
-import { isExcluded } from './package-files.ts';
+import { isToolFolder } from '../../sdk/contract/package-paths.ts';
 
 /** One more than a package may have, so that the service refuses the package instead of receiving a part of it. */
 const FILES_MAX = 10_001;
@@ -10,7 +10,9 @@ export async function readDroppedFiles(transfer: DataTransfer): Promise<File[]> 
   // The browser clears the entries after the first await.
   const entries = [...transfer.items].flatMap((item) => item.webkitGetAsEntry() ?? []);
   const found: File[] = [];
-  for (const entry of entries) await walk(entry, found);
+  // One dropped folder is the package, whatever its name.
+  if (entries.length === 1 && entries[0]) await walk(entries[0], found);
+  else await walkAll(entries, found);
   return found;
 }
 
@@ -22,12 +24,15 @@ async function walk(entry: FileSystemEntry, found: File[]): Promise<void> {
     found.push(file);
     return;
   }
-  // A folder such as node_modules could have more files than are read.
-  if (isExcluded(`${entry.fullPath}/`)) return;
   const reader = (entry as FileSystemDirectoryEntry).createReader();
   for (;;) {
     const some = await new Promise<FileSystemEntry[]>((resolve, reject) => reader.readEntries(resolve, reject));
     if (some.length === 0) return;
-    for (const one of some) await walk(one, found);
+    await walkAll(some, found);
   }
+}
+
+/** Leaves out folders such as node_modules, which could have more files than are read. */
+async function walkAll(entries: readonly FileSystemEntry[], found: File[]): Promise<void> {
+  for (const entry of entries) if (entry.isFile || !isToolFolder(entry.name)) await walk(entry, found);
 }

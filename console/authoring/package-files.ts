@@ -1,28 +1,24 @@
 /** Reads a chosen or dropped package: one zip, or the text files of a folder. */
+import { isToolFile } from '../../sdk/contract/package-paths.ts';
+
 export interface TextFile {
   readonly path: string;
   readonly contentText: string;
 }
 export type Dropped = { readonly zip: File } | { readonly files: readonly TextFile[] };
 
-/** Files and folders that are not part of a package. */
-const EXCLUDED = /(^|\/)(node_modules|\.git|__MACOSX)\/|(^|\/)(\.DS_Store|Thumbs\.db)$/;
-
-/** @param path of a folder: with a slash at its end */
-export const isExcluded = (path: string): boolean => EXCLUDED.test(path);
-
 /** @throws Error with a sentence for the user if there is no file, or one is not text or cannot be read */
 export async function readDropped(given: readonly File[]): Promise<Dropped> {
   const [first] = given;
   if (given.length === 1 && first?.name.toLowerCase().endsWith('.zip')) return { zip: first };
-  const located = given.map((file) => ({ file, path: readPath(file) })).filter(({ path }) => !isExcluded(path));
+  const paths = given.map(readPath);
+  const wrapper = findWrapper(paths);
+  const located = given
+    .map((file, index) => ({ file, path: paths[index]?.slice(wrapper.length) ?? '' }))
+    .filter(({ path }) => !isToolFile(path));
   if (located.length === 0)
     throw new Error('No file was found. Choose the folder that contains readme.md and index.ts.');
-  const wrapper = findWrapper(located.map(({ path }) => path));
-  const files = located.map(async ({ file, path }) => ({
-    path: path.slice(wrapper.length),
-    contentText: await readText(file, path),
-  }));
+  const files = located.map(async ({ file, path }) => ({ path, contentText: await readText(file, path) }));
   return { files: await Promise.all(files) };
 }
 

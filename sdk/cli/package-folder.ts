@@ -1,14 +1,11 @@
 /** Reads a package folder: its files and its slug. */
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
+import { isToolFile, isToolFolder } from '../contract/package-paths.ts';
 import { replaceHiddenCharacters } from '../contract/visible-text.ts';
 import { CommandError } from './failure.ts';
 import type { FolderFile } from './local-tools.ts';
 
-/** Folders and files of the author's own tools, which are not part of the package. Names that start with a dot are excluded too. */
-const EXCLUDED_FOLDERS = new Set(['node_modules', 'dist', 'coverage']);
-const EXCLUDED_FILES =
-  /^(package(-lock)?\.json|npm-shrinkwrap\.json|yarn\.lock|pnpm-lock\.yaml|bun\.lockb?|deno\.(json|lock)|tsconfig.*\.json|Thumbs\.db)$|\.d\.ts$|\.test\.[cm]?[jt]s$|\.tgz$|\.zip$/;
 /** Maximum length of the name of a plugin or a skill. */
 export const NAME_MAX_CHARS = 64;
 const SLUG_MAX_CHARS = 64;
@@ -60,12 +57,10 @@ async function listFiles(folder: string, below: string, links: string[]): Promis
   const found: FolderFile[] = [];
   for (const entry of await readdir(join(folder, below), { withFileTypes: true })) {
     const path = below === '' ? entry.name : `${below}/${entry.name}`;
-    if (entry.name.startsWith('.') || EXCLUDED_FOLDERS.has(entry.name)) continue;
-    if (entry.isDirectory()) found.push(...(await listFiles(folder, path, links)));
-    // A package.json in assets/ is an asset.
-    const isExcluded = !path.startsWith('assets/') && EXCLUDED_FILES.test(entry.name);
-    if (entry.isFile() && !isExcluded) found.push({ path, at: join(folder, path) });
-    if (entry.isSymbolicLink() && !isExcluded) links.push(path);
+    if (entry.isDirectory() && !isToolFolder(entry.name)) found.push(...(await listFiles(folder, path, links)));
+    if (isToolFile(path)) continue;
+    if (entry.isFile()) found.push({ path, at: join(folder, path) });
+    if (entry.isSymbolicLink()) links.push(path);
   }
   return found;
 }

@@ -1,4 +1,4 @@
-/** The rules for the paths of a package. The console checks a new file's name with them. */
+/** The rules for the paths of a package. The command line and the console choose the files of an author's folder with them. */
 import { describeHiddenCharacter } from './visible-text.ts';
 
 /** Maximum depth: deeper trees break tools on some systems. Segments. */
@@ -47,6 +47,28 @@ function segmentFault(segment: string): string | null {
   if (DEVICE.test(segment)) return `holds “${segment}”, a device name on Windows`;
   if (/[. ]$/.test(segment)) return `holds “${segment}”, a name that ends with a dot or a space`;
   return null;
+}
+
+/** Folders and files of the author's own tools. */
+const TOOL_FOLDERS: ReadonlySet<string> = new Set(['node_modules', 'dist', 'coverage', '__MACOSX']);
+const TOOL_FILES =
+  /^(package(-lock)?\.json|npm-shrinkwrap\.json|yarn\.lock|pnpm-lock\.yaml|bun\.lockb?|deno\.(json|lock)|tsconfig.*\.json|Thumbs\.db)$|\.d\.ts$|\.test\.[cm]?[jt]s$|\.tgz$|\.zip$/;
+
+/** Whether a folder in an author's folder is not part of the package. */
+export const isToolFolder = (name: string): boolean => name.startsWith('.') || TOOL_FOLDERS.has(name);
+
+/**
+ * Whether a file in an author's folder is not part of the package: hidden files, which may hold secrets (`.env`), and the
+ * files and folders of the author's tools.
+ *
+ * @param path in the folder
+ */
+export function isToolFile(path: string): boolean {
+  const folders = path.split('/');
+  const name = folders.pop() ?? '';
+  if (name.startsWith('.') || folders.some(isToolFolder)) return true;
+  // A package.json in assets/ is an asset.
+  return folders[0] !== 'assets' && TOOL_FILES.test(name);
 }
 
 /** A path of a package, or a folder that a zip names. */

@@ -3,20 +3,28 @@ import t from 'tap';
 import { readDroppedFiles } from '../../console/authoring/dropped-files.ts';
 import { readDropped } from '../../console/authoring/package-files.ts';
 
+const readName = (fullPath: string): string => fullPath.split('/').at(-1) ?? '';
+
 const makeFile = (fullPath: string) => ({
   isFile: true,
+  name: readName(fullPath),
   fullPath,
-  file: (resolve: (file: File) => void) => resolve(new File(['text'], fullPath.split('/').at(-1) ?? '')),
+  file: (resolve: (file: File) => void) => resolve(new File(['text'], readName(fullPath))),
 });
 
 function makeFolder(fullPath: string, entries: readonly object[]) {
   const pages = [entries, []];
   const createReader = () => ({ readEntries: (resolve: (some: unknown) => void) => resolve(pages.shift() ?? []) });
-  return { isFile: false, fullPath, createReader };
+  return { isFile: false, name: readName(fullPath), fullPath, createReader };
 }
 
-const drop = (entry: object) =>
-  readDroppedFiles({ items: [{ webkitGetAsEntry: () => entry }] } as unknown as DataTransfer);
+const drop = (...entries: object[]) =>
+  readDroppedFiles({ items: entries.map((entry) => ({ webkitGetAsEntry: () => entry })) } as unknown as DataTransfer);
+
+const listPaths = async (...entries: object[]) => {
+  const read = await readDropped(await drop(...entries));
+  return 'files' in read && read.files.map(({ path }) => path).sort();
+};
 
 t.test('the files of node_modules do not count towards the limit of a package', async (t) => {
   const modules = Array.from({ length: 10_001 }, (_, index) => makeFile(`/plugin/node_modules/${index}.js`));
@@ -32,6 +40,20 @@ t.test('the files of node_modules do not count towards the limit of a package', 
 t.test('of a folder with too many files, as many are read as the service refuses', async (t) => {
   const files = Array.from({ length: 10_005 }, (_, index) => makeFile(`/plugin/${index}.txt`));
   t.equal((await drop(makeFolder('/plugin', files))).length, 10_001);
+});
+
+const TOOL_FILES = ['.env', '.gitignore', 'package.json', 'tsconfig.json', 'bulkhead.d.ts', 'index.test.ts'];
+
+t.test('hidden files, such as .env with secrets, and files of tools are left out', async (t) => {
+  const own = ['index.ts', 'readme.md', 'assets/package.json'];
+  const files = (folder: string) => [...TOOL_FILES, ...own].map((path) => makeFile(`${folder}/${path}`));
+  t.same(await listPaths(makeFolder('/plugin', files('/plugin'))), own.toSorted(), 'a dropped folder');
+  const dropped = [...files(''), makeFolder('/dist', [makeFile('/dist/index.js')])];
+  t.same(await listPaths(...dropped), own.toSorted(), 'the files of a folder, dropped together');
+});
+
+t.test('a dropped folder is the package, whatever its name', async (t) => {
+  t.same(await listPaths(makeFolder('/dist', [makeFile('/dist/index.ts')])), ['index.ts']);
 });
 
 t.test('a folder without files is refused', (t) => t.rejects(readDropped([]), { message: /^No file was found\./ }));
