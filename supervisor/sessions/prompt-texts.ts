@@ -35,15 +35,28 @@ function listTexts(plugin: InstalledPlugin, kind: 'commands' | 'skills', path: R
 export const readText = async (blobs: Blobs, text: PromptText): Promise<string> =>
   belowFrontmatter((await blobs.read(text.sha256)).toString('utf8'));
 
+/** The text of a Markdown file below its frontmatter, which a prompt command may omit. */
 export function belowFrontmatter(text: string): string {
   const whole = text.replace(/^\uFEFF/, '');
-  return whole.replace(/^---[ \t]*\r?\n[\s\S]*?^---[ \t]*(?:\r?\n|$)/m, '').trimStart();
+  if (!/^---[ \t]*\r?\n/.test(whole)) return whole.trimStart();
+  const below = whole.slice(whole.indexOf('\n') + 1);
+  const end = /^---[ \t]*(?:\r?\n|$)/m.exec(below);
+  return (end ? below.slice(end.index + end[0].length) : whole).trimStart();
 }
 
+/** Replaces each placeholder of a prompt by the input. The result is cut to `TEXT_MAX_CHARS`. */
 export function fillPrompt(prompt: string, input: string): string {
-  // A function, because `$&` in the input would be a replacement pattern.
-  const filled = prompt.includes(INPUT_MARK)
-    ? prompt.replaceAll(INPUT_MARK, () => input)
-    : [prompt, input].filter((part) => part !== '').join('\n\n');
-  return filled.slice(0, TEXT_MAX_CHARS);
+  const [first = '', ...rest] = prompt.split(INPUT_MARK);
+  if (rest.length === 0) return cut([prompt, input].filter((part) => part !== '').join('\n\n'));
+  let filled = first;
+  for (const part of rest) {
+    // A prompt may have so many placeholders that the whole text would not fit into memory.
+    if (filled.length > TEXT_MAX_CHARS) break;
+    filled += input + part;
+  }
+  return cut(filled);
 }
+
+/** The cut may separate the halves of a character. */
+const cut = (text: string): string =>
+  text.length > TEXT_MAX_CHARS ? text.slice(0, TEXT_MAX_CHARS).toWellFormed() : text;
