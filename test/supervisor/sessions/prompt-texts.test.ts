@@ -21,7 +21,10 @@ t.test('the rules of a text stay, with what is between them', async (t) => {
 });
 
 t.test('the input replaces each placeholder as it is, or follows the prompt', async (t) => {
-  t.equal(fillPrompt('Say $ARGUMENTS and $ARGUMENTS.', '$& or $ARGUMENTS'), 'Say $& or $ARGUMENTS and $& or $ARGUMENTS.');
+  t.equal(
+    fillPrompt('Say $ARGUMENTS and $ARGUMENTS.', '$& or $ARGUMENTS'),
+    'Say $& or $ARGUMENTS and $& or $ARGUMENTS.',
+  );
   t.equal(fillPrompt('Say it.', 'loudly'), 'Say it.\n\nloudly');
   t.equal(fillPrompt('Say it.', ''), 'Say it.');
 });
