@@ -61,8 +61,12 @@ export class AuditSink {
   }
 }
 
-/** Shortened after masking, so that no part of a secret is left, and again to whole characters. */
-const shorten = (text: string, maxChars: number): string => replaceUnstorable(text.slice(0, maxChars));
+/**
+ * Shortened after masking, so that no part of a secret is left. Copies, because a slice would keep the whole text in memory. The
+ * copy has whole characters only.
+ */
+const shorten = (text: string, maxChars: number): string =>
+  text.length <= maxChars ? text : Buffer.from(text.slice(0, maxChars)).toString();
 
 function digest(args: unknown): string {
   const hash = createHash('sha256');
