@@ -25,8 +25,8 @@ const REST_TIMES = 3;
 /** Delay after a failed write. Milliseconds. */
 const RETRY_AFTER_MS = 1_000;
 /**
- * Statements that look for the rejected rows of one account in a batch, whose other rows wait meanwhile. Enough for six bad
- * rows in a full batch; then the rest is dropped.
+ * Statements of one search for rejected rows, while other rows wait. Enough for six bad rows in a full batch; then the rest is
+ * dropped.
  */
 const SEARCH_STATEMENTS_MAX = 64;
 
@@ -56,8 +56,8 @@ export class Batch<Row> {
   /** Writes nothing before the timer, whatever the size. */
   #resting = false;
   #writing: Promise<void> | null = null;
-  /** Whether a caller of `flush` waits: then no statement is followed by a rest. */
-  #hurried = false;
+  /** Callers of `flush` that wait: while there are any, no statement is followed by a rest. */
+  #flushes = 0;
 
   constructor(settings: BatchSettings<Row>) {
     this.#settings = settings;
@@ -82,13 +82,13 @@ export class Batch<Row> {
     return true;
   }
 
-  /** Writes all waiting rows once. For shutdown and tests. */
+  /** Tries once to write all waiting rows. For shutdown and tests. */
   async flush(): Promise<void> {
-    this.#hurried = true;
+    this.#flushes += 1;
     while (this.#writing) await this.#writing;
     this.#start();
     await this.#writing;
-    this.#hurried = false;
+    this.#flushes -= 1;
   }
 
   #schedule(ms: number): void {
@@ -117,7 +117,7 @@ export class Batch<Row> {
     while (this.length > 0) {
       const started = performance.now();
       if (!(await this.#writeSome())) return this.#rest(RETRY_AFTER_MS);
-      const isUrgent = this.#hurried || 2 * this.#ofAccount.total > this.#settings.maxBytes;
+      const isUrgent = this.#flushes > 0 || 2 * this.#ofAccount.total > this.#settings.maxBytes;
       if (this.length > 0 && !isUrgent) return this.#rest(REST_TIMES * (performance.now() - started));
     }
   }
@@ -157,17 +157,14 @@ export class Batch<Row> {
     for (const rows of rejected) await this.#dropRejected(rows);
   }
 
-  /** Splits rows in halves, in their order, until the rejected ones are alone. */
+  /** Writes rows without those that PostgreSQL rejects. */
   async #dropRejected(rows: readonly Row[]): Promise<void> {
     const dropped: Row[] = [];
-    const pieces = splitInHalves(rows);
-    for (let statements = 0; pieces.length > 0; statements += 1) {
-      const piece = pieces.pop() ?? [];
-      const isSearched = statements < SEARCH_STATEMENTS_MAX;
-      if (isSearched && (await this.#isWritten(piece))) continue;
-      if (isSearched && piece.length > 1) pieces.push(...splitInHalves(piece));
-      else dropped.push(...piece);
-    }
+    await searchRejected(
+      rows,
+      (piece) => this.#isWritten(piece),
+      (piece) => dropped.push(...piece),
+    );
     this.#remove(dropped);
     this.#settings.onRejected?.(dropped);
   }
@@ -193,6 +190,27 @@ export class Batch<Row> {
     }
     const removed = new Set(rows);
     this.#batch = rows.length === this.#batch.length ? [] : this.#batch.filter((row) => !removed.has(row));
+  }
+}
+
+/**
+ * Splits rows that PostgreSQL rejected together in halves, in their order, until the rejected ones are alone.
+ *
+ * @param isWritten writes rows; false: PostgreSQL rejects one of them
+ * @param drop gets the rejected rows, and those for which there were too many statements
+ */
+export async function searchRejected<Row>(
+  rows: readonly Row[],
+  isWritten: (piece: readonly Row[]) => Promise<boolean>,
+  drop: (piece: readonly Row[]) => void,
+): Promise<void> {
+  const pieces = splitInHalves(rows);
+  for (let statements = 0; pieces.length > 0; statements += 1) {
+    const piece = pieces.pop() ?? [];
+    const isSearched = statements < SEARCH_STATEMENTS_MAX;
+    if (isSearched && (await isWritten(piece))) continue;
+    if (isSearched && piece.length > 1) pieces.push(...splitInHalves(piece));
+    else drop(piece);
   }
 }
 

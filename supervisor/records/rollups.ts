@@ -6,6 +6,7 @@ import { asService } from '../../db/postgres/shares.ts';
 import { createEmptyHistogram, findBucket } from '../../db/records/duration-histogram.ts';
 import { addCallSums, addUsageSums, type CallSums, MINUTE_MS, type UsageSums } from '../../db/records/rollups.ts';
 import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
+import { searchRejected } from './batch.ts';
 
 /** Interval of writes, which is the maximum loss in a crash. Milliseconds. */
 const FLUSH_MS = 10_000;
@@ -161,25 +162,36 @@ export class Rollups {
     );
   }
 
+  /** Writes all sums but those that PostgreSQL rejects. If the database is unavailable, gives back the ones not yet written. */
   async #writeAll<Row>(
-    held: Map<string, Row>,
+    held: ReadonlyMap<string, Row>,
     write: (rows: readonly Row[]) => Promise<void>,
     giveBack: (key: string, row: Row) => void,
   ): Promise<void> {
-    const entries = [...held];
-    while (entries.length > 0) {
+    type Entries = readonly (readonly [string, Row])[];
+    const left = new Map(held);
+    const remove = (entries: Entries): void => {
+      for (const [key] of entries) left.delete(key);
+    };
+    const isWritten = async (entries: Entries): Promise<boolean> => {
       try {
-        await write(entries.slice(0, ROWS_AT_ONCE).map(([, row]) => row));
-        entries.splice(0, ROWS_AT_ONCE);
+        await write(entries.map(([, row]) => row));
       } catch (error) {
-        this.#onError(error as Error);
-        if (isRejectedRow(error)) {
-          entries.splice(0, ROWS_AT_ONCE);
-          continue;
-        }
-        for (const [key, row] of entries) giveBack(key, row);
-        return;
+        if (!isRejectedRow(error)) throw error;
+        if (entries.length === 1) this.#onError(error as Error);
+        return false;
       }
+      remove(entries);
+      return true;
+    };
+    try {
+      while (left.size > 0) {
+        const entries = left.entries().take(ROWS_AT_ONCE).toArray();
+        if (!(await isWritten(entries))) await searchRejected(entries, isWritten, remove);
+      }
+    } catch (error) {
+      this.#onError(error as Error);
+      for (const [key, row] of left) giveBack(key, row);
     }
   }
 

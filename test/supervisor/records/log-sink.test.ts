@@ -158,6 +158,26 @@ t.test('a row that PostgreSQL rejects costs its account that row, and other acco
   t.equal(batch.length, 0);
 });
 
+t.test('a flush writes the rows of its caller, also when another one failed before it', async (t) => {
+  // The write that the rows began, and that of the first caller.
+  let failuresLeft = 2;
+  const batch = new Batch<string>({
+    maxBytes: 10_000_000,
+    sizeOf: () => 100,
+    ownerOf: () => 'o',
+    accountOf: () => 'a',
+    onError,
+    write: async () => {
+      if (failuresLeft === 0) return;
+      failuresLeft -= 1;
+      throw new Error('away');
+    },
+  });
+  for (let n = 0; n < 3_000; n += 1) batch.add(String(n));
+  await Promise.all([batch.flush(), batch.flush()]);
+  t.equal(batch.length, 0);
+});
+
 t.test('lines that the database rejects are counted in a line', async (t) => {
   const { pool } = await testDatabase(t);
   await maintainLogs(pool);

@@ -1,4 +1,4 @@
-/** No account fills the table of per-minute metrics, or the memory of sums that wait for the database. */
+/** No account fills the table of per-minute metrics, or the memory of sums that wait for the database, and no sum costs others. */
 import type { Pool } from 'pg';
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
@@ -67,4 +67,36 @@ t.test('while the database is unavailable, a few accounts leave places for the s
   rollups.called(quiet, 'tools', 't0', 'ok', 1);
   rollups.used(quiet, 'hostCalls');
   t.equal(rollups.dropped, before);
+});
+
+t.test('a sum that PostgreSQL rejects costs no other one', async (t) => {
+  const written: string[] = [];
+  let isAway = false;
+  const query = async (_sql: string, [json]: readonly [string]) => {
+    const names = (JSON.parse(json) as readonly { name: string }[]).map(({ name }) => name);
+    if (names.includes('t50')) throw Object.assign(new Error('violates a check'), { code: '23514' });
+    if (isAway) throw Object.assign(new Error('it shuts down'), { code: '57P01' });
+    written.push(...names);
+  };
+  const errors: Error[] = [];
+  const onError = (error: Error) => void errors.push(error);
+  const rollups = new Rollups({ query } as unknown as Pool, { now: () => 0, flushMs: 3_600_000, onError });
+  t.teardown(() => rollups.close());
+  const expected = Array.from({ length: HANDLERS }, (_, number) => `t${number}`).filter((name) => name !== 't50');
+  callTools(rollups, 'ann', ['one']);
+  await rollups.flush();
+  t.same(written.toSorted(), expected.toSorted());
+  t.ok(errors.length > 0 && errors.every(({ message }) => message === 'violates a check'), 'the operator reads why');
+
+  written.length = 0;
+  isAway = true;
+  callTools(rollups, 'ann', ['one']);
+  await rollups.flush();
+  isAway = false;
+  await rollups.flush();
+  t.same(
+    written.toSorted(),
+    expected.toSorted(),
+    'if the database goes away meanwhile, the others are written once, later',
+  );
 });
