@@ -68,6 +68,8 @@ export class Inspection implements Inspector {
 
   /** Attaches a debugger. Only one can be attached at a time. */
   attach(client: WebSocket): void {
+    // Also for one that is refused: without a listener, its next malformed frame would end this process.
+    client.on('error', () => client.terminate());
     if (this.#client || !this.#child || !this.#pipe) {
       client.close(
         CLOSE.tryLater,
@@ -80,7 +82,6 @@ export class Inspection implements Inspector {
     client.on('close', () => {
       if (this.#client === client) this.#detachClient();
     });
-    client.on('error', () => client.terminate());
     this.#pipe.resetSession();
     this.#child.holdDeadlines(true);
     this.#onEvent({ type: 'attached' });
