@@ -54,13 +54,15 @@ export function inspectorRoutes({ inspections, router }: InspectorServices): Fas
       },
       async (request, reply) => {
         const stream = new PassThrough();
+        // The stream has ended while its last event waits for a client that does not read.
+        const write = (text: string): void => void (stream.writableEnded || stream.write(text));
         const sendEvent = ({ type, ...data }: InspectionEvent): void => {
-          if (!stream.writableEnded) stream.write(formatEvent({ type, data }));
+          write(formatEvent({ type, data }));
           if (type === 'closed') stream.end();
         };
         const inspection = await inspections.open(requireCaller(request).id, request.params.id, sendEvent);
         sendEvent({ type: 'open', path: inspection.path });
-        const beat = setInterval(() => stream.write(HEARTBEAT_TEXT), KEEP_ALIVE_MS).unref();
+        const beat = setInterval(() => write(HEARTBEAT_TEXT), KEEP_ALIVE_MS).unref();
         stream.once('close', () => {
           clearInterval(beat);
           inspection.end('its request ended');
