@@ -80,13 +80,16 @@ export async function buildPackage(
     discovered,
     registrations: found,
     files: of.files,
-    warnings: findWarnings({
-      bundling: [...bundle.warnings, ...findSchemaWarnings(introspected)],
-      manifest: head.data,
-      code: bundle.text,
-      commands: prompts.commands,
-      unusedFiles: await findUnusedFiles(of, services.loopKey),
-    }),
+    warnings: await findWarnings(
+      {
+        bundling: [...bundle.warnings, ...findSchemaWarnings(introspected)],
+        manifest: head.data,
+        code: bundle.text,
+        commands: prompts.commands,
+        unusedFiles: await findUnusedFiles(of, services.loopKey),
+      },
+      services.loopKey,
+    ),
   };
   refuseUnstorable(README, built.manifest);
   refuseUnstorable(ENTRY, [discovered, found]);

@@ -4,6 +4,7 @@ import { isRecord } from '../../sdk/contract/is-record.ts';
 import { checkedKeywords, describingKeywords } from '../../sdk/contract/schema-keywords.ts';
 import { findNearName } from '../../service/text/near-name.ts';
 import type { Introspected } from './discovery.ts';
+import { WARNINGS_MAX } from './warnings.ts';
 
 const KNOWN = [...checkedKeywords, ...describingKeywords];
 /** Edits between a keyword and a suggestion, at most. */
@@ -15,27 +16,38 @@ const MAPS = new Set(['properties', 'patternProperties', '$defs', 'definitions',
 
 type Schema = Readonly<Record<string, unknown>>;
 
-/** Returns one sentence for each unknown keyword, with the place of its tool. */
-export function findSchemaWarnings({ registrations, placeOf }: Introspected): string[] {
-  return Object.entries(registrations.tools).flatMap(([tool, { parameters }]) =>
-    findUnknownKeywords(parameters, '').map(({ at, message }) =>
-      formatLocation({ ...placeOf(`tools.${tool}`), field: `tools.${tool}.parameters${at}`, message }),
-    ),
-  );
+interface UnknownKeyword {
+  /** JSON pointer in the schema. */
+  readonly at: string;
+  readonly message: string;
 }
 
-function findUnknownKeywords(schema: unknown, at: string): { at: string; message: string }[] {
-  if (!isRecord(schema)) return [];
-  return Object.entries(schema).flatMap(([keyword, value]) => {
+/** Returns one sentence for each of the first unknown keywords, with the place of its tool. */
+export function findSchemaWarnings({ registrations, placeOf }: Introspected): string[] {
+  const warnings: string[] = [];
+  for (const [tool, { parameters }] of Object.entries(registrations.tools))
+    for (const { at, message } of findUnknownKeywords(parameters, '')) {
+      // Schemas may have tens of thousands of them, and each is compared with all known keywords.
+      if (warnings.length === WARNINGS_MAX) return warnings;
+      const field = `tools.${tool}.parameters${at}`;
+      warnings.push(formatLocation({ ...placeOf(`tools.${tool}`), field, message }));
+    }
+  return warnings;
+}
+
+function* findUnknownKeywords(schema: unknown, at: string): Generator<UnknownKeyword> {
+  if (!isRecord(schema)) return;
+  for (const [keyword, value] of Object.entries(schema)) {
     const place = `${at}/${keyword}`;
-    if (SCHEMAS.has(keyword)) return findUnknownKeywords(value, place);
-    if ((LISTS.has(keyword) && Array.isArray(value)) || (MAPS.has(keyword) && isRecord(value)))
-      return Object.entries(value).flatMap(([name, inner]) => findUnknownKeywords(inner, `${place}/${name}`));
-    if (KNOWN.includes(keyword) || keyword.startsWith('x-')) return [];
-    return [
-      { at: place, message: `is not a keyword of JSON Schema, so it checks nothing.${suggest(keyword, schema, at)}` },
-    ];
-  });
+    if (SCHEMAS.has(keyword)) yield* findUnknownKeywords(value, place);
+    else if ((LISTS.has(keyword) && Array.isArray(value)) || (MAPS.has(keyword) && isRecord(value)))
+      for (const [name, inner] of Object.entries(value)) yield* findUnknownKeywords(inner, `${place}/${name}`);
+    else if (!KNOWN.includes(keyword) && !keyword.startsWith('x-'))
+      yield {
+        at: place,
+        message: `is not a keyword of JSON Schema, so it checks nothing.${suggest(keyword, schema, at)}`,
+      };
+  }
 }
 
 function suggest(keyword: string, schema: Schema, at: string): string {

@@ -4,7 +4,7 @@ import { posix } from 'node:path';
 import { findNearName } from '../../service/text/near-name.ts';
 import { LoopSlices } from '../../service/timing/loop-turns.ts';
 import { ENTRY } from './bundle.ts';
-import { findModule, isCode } from './bundle-modules.ts';
+import { findModule, isCode, SOURCE_MAX_BYTES } from './bundle-modules.ts';
 import type { Package } from './package-files.ts';
 
 /** Folders of the package format. */
@@ -16,6 +16,11 @@ const NAMED_MAX = 3;
 /** Files that common tools put beside the code. They are expected in a package, and harmless. */
 const COMPANION =
   /^(licen[cs]e|notice|authors|changelog|contributing|security|readme)(\.\w+)?$|\.d\.ts$|\.(test|spec)\.[jt]s$|^(package|package-lock|tsconfig[\w.-]*|biome|deno)\.jsonc?$|^\.(gitignore|gitattributes|editorconfig|npmignore|prettierrc)$/i;
+/**
+ * Maximum size of the files that are searched for imports. More than the code of a package, because a string may name a file of
+ * any size that no import loads. Bytes.
+ */
+const READ_MAX_BYTES = 2 * SOURCE_MAX_BYTES;
 /** A string with a relative path. Finds more than imports, which only spares a warning. */
 const RELATIVE = /['"](\.{1,2}\/[^'"\n]*)['"]/g;
 
@@ -25,9 +30,9 @@ const RELATIVE = /['"](\.{1,2}\/[^'"\n]*)['"]/g;
  * @param loopKey whose turns of the event loop it uses
  */
 export async function findUnusedFiles(of: Package, loopKey: string): Promise<string[]> {
-  const imported = await findImported(of);
-  const beside = new Map<string, string[]>();
   const slices = new LoopSlices(loopKey);
+  const imported = await findImported(of, slices);
+  const beside = new Map<string, string[]>();
   for (const { path } of of.files) {
     await slices.pauseWhenOver();
     const isCompanion = COMPANION.test(posix.basename(path)) && !isHidden(path);
@@ -70,13 +75,19 @@ function listPaths(paths: readonly string[]): string {
 }
 
 /** The files that index.ts names, directly or through others; those with types only are among them. */
-async function findImported({ files }: Package): Promise<Set<string>> {
+async function findImported({ files }: Package, slices: LoopSlices): Promise<Set<string>> {
+  const byPath = new Map(files.map((file) => [file.path, file]));
   const stagedAt = Object.fromEntries(files.map((file) => [file.path, file.stagedAt]));
   const imported = new Set([ENTRY]);
+  let readBytes = 0;
   for (const path of imported) {
-    if (!isCode(path) || stagedAt[path] === undefined) continue;
-    const source = await readFile(stagedAt[path], 'latin1');
+    const file = byPath.get(path);
+    if (file === undefined || !isCode(path) || path.endsWith('.json')) continue;
+    readBytes += file.sizeBytes;
+    if (readBytes > READ_MAX_BYTES) break;
+    const source = await readFile(file.stagedAt, 'latin1');
     for (const [, target = ''] of source.matchAll(RELATIVE)) {
+      await slices.pauseWhenOver();
       const found = findModule(stagedAt, posix.join(posix.dirname(path), Buffer.from(target, 'latin1').toString()));
       if (found !== undefined) imported.add(found);
     }

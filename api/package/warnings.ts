@@ -2,9 +2,11 @@
 import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
 import type { Manifest } from '../../sdk/contract/manifest.ts';
 import { capabilities, hostCalls } from '../../sdk/contract/protocol.ts';
+import { LoopSlices } from '../../service/timing/loop-turns.ts';
 import type { Prompt } from './prompts.ts';
 
-const WARNINGS_MAX = 20;
+/** Warnings of one build. */
+export const WARNINGS_MAX = 20;
 /** Code that uses `host` as a value may use any member, so nothing is reported. */
 const WHOLE_HOST = /\bhost\b(?!\s*\.\s*[A-Za-z_$])/;
 const MEMBERS = [...Object.keys(capabilities), 'http'];
@@ -18,14 +20,23 @@ interface Warned {
   readonly unusedFiles: readonly string[];
 }
 
-/** Returns one sentence per warning: declared but unused, used but undeclared, or without a description. */
-export function findWarnings({ manifest, code, commands, bundling, unusedFiles }: Warned): string[] {
+/**
+ * Returns one sentence per warning: declared but unused, used but undeclared, or without a description.
+ *
+ * @param loopKey whose turns of the event loop it uses: one search of a bundle of megabytes takes milliseconds
+ */
+export async function findWarnings(
+  { manifest, code, commands, bundling, unusedFiles }: Warned,
+  loopKey: string,
+): Promise<string[]> {
+  const slices = new LoopSlices(loopKey);
+  const declared = [...new Set(manifest.capabilities)];
   const found = [
-    ...(WHOLE_HOST.test(code) ? [] : memberWarnings([...new Set(manifest.capabilities)], usedMembers(code))),
-    ...writeWarnings(manifest.capabilities, code),
-    ...hostWarnings(manifest.capabilities, code),
-    ...unread('setting', Object.keys(manifest.settings ?? {}), code),
-    ...unread('secret', Object.keys(manifest.secrets ?? {}), code),
+    ...(WHOLE_HOST.test(code) ? [] : memberWarnings(declared, await findMembers(code, slices))),
+    ...(await writeWarnings(declared, code, slices)),
+    ...(await hostWarnings(declared, code, slices)),
+    ...(await unread('setting', Object.keys(manifest.settings ?? {}), code, slices)),
+    ...(await unread('secret', Object.keys(manifest.secrets ?? {}), code, slices)),
     ...commands
       .filter(({ description }) => description === '')
       .map(({ path }) => `${path} has no description: menus show its name alone.`),
@@ -35,8 +46,14 @@ export function findWarnings({ manifest, code, commands, bundling, unusedFiles }
   return found.slice(0, WARNINGS_MAX);
 }
 
-function usedMembers(code: string): Set<string> {
-  return new Set([...code.matchAll(/\bhost\s*\.\s*([A-Za-z_$][\w$]*)/g)].map(([, member = '']) => member));
+/** The members of `host` that the code uses. */
+async function findMembers(code: string, slices: LoopSlices): Promise<Set<string>> {
+  const used = new Set<string>();
+  for (const [, member = ''] of code.matchAll(/\bhost\s*\.\s*([A-Za-z_$][\w$]*)/g)) {
+    await slices.pauseWhenOver();
+    used.add(member);
+  }
+  return used;
 }
 
 function memberWarnings(declared: readonly string[], used: ReadonlySet<string>): string[] {
@@ -55,16 +72,19 @@ function memberWarnings(declared: readonly string[], used: ReadonlySet<string>):
 }
 
 /** Calls that write, of members that are declared for reading only. */
-function writeWarnings(declared: readonly string[], code: string): string[] {
-  return Object.entries(hostCalls).flatMap(([name, { capability, readable }]) => {
+async function writeWarnings(declared: readonly string[], code: string, slices: LoopSlices): Promise<string[]> {
+  const found: string[] = [];
+  for (const [name, { capability, readable }] of Object.entries(hostCalls)) {
     const isReadOnly = declared.includes(`host.${capability}:read`) && !declared.includes(`host.${capability}`);
-    if (readable || !isReadOnly) return [];
+    if (readable || !isReadOnly) continue;
     const [member, method] = name.split('.');
-    if (!new RegExp(`\\bhost\\s*\\.\\s*${member}\\s*\\.\\s*${method}\\b`).test(code)) return [];
-    return [
+    await slices.pauseWhenOver();
+    if (!new RegExp(`\\bhost\\s*\\.\\s*${member}\\s*\\.\\s*${method}\\b`).test(code)) continue;
+    found.push(
       `host.${name} is used, but only host.${capability}:read is declared, so it will be undefined. Declare host.${capability}.`,
-    ];
-  });
+    );
+  }
+  return found;
 }
 
 /** A request whose address is a literal. The name must end in it: `"https://api-".concat(x)` is not complete. */
@@ -72,21 +92,40 @@ const REQUEST =
   /(?<![\w$.])(?:host\s*\.\s*http\s*\.\s*)?fetch\(\s*["']https?:\/\/([a-z0-9.-]+)(?:[/?#:]|["']\s*[,)])/gi;
 
 /** Requests to hosts that are not declared, in packages that declare others. */
-function hostWarnings(declared: readonly string[], code: string): string[] {
+async function hostWarnings(declared: readonly string[], code: string, slices: LoopSlices): Promise<string[]> {
   if (!declared.some((capability) => capability.startsWith('host.http:'))) return [];
-  const asked = [...code.matchAll(REQUEST)].map(([, host = '']) => `host.http:${host.toLowerCase()}`);
-  return findMissingCapabilities([...new Set(asked)], declared).map(
+  const asked = new Set<string>();
+  const missing: string[] = [];
+  for (const [, host = ''] of code.matchAll(REQUEST)) {
+    await slices.pauseWhenOver();
+    const capability = `host.http:${host.toLowerCase()}`;
+    if (asked.has(capability)) continue;
+    asked.add(capability);
+    missing.push(...findMissingCapabilities([capability], declared));
+    if (missing.length === WARNINGS_MAX) break;
+  }
+  return missing.map(
     (capability) =>
       `The code sends a request to a host that is not declared, so it will be refused. Declare ${capability}.`,
   );
 }
 
-function unread(kind: 'setting' | 'secret', names: readonly string[], code: string): string[] {
+/** Settings or secrets that the code does not name. */
+async function unread(
+  kind: 'setting' | 'secret',
+  names: readonly string[],
+  code: string,
+  slices: LoopSlices,
+): Promise<string[]> {
   // Settings may be read as a whole, and secrets by a computed name.
   const all =
     kind === 'setting' ? /\bsettings\b(?!\s*(?:\.\s*[A-Za-z_$]|\[\s*["']))/ : /\bsecrets\b(?!\s*\.\s*get\(\s*["'])/;
+  await slices.pauseWhenOver();
   if (all.test(code)) return [];
-  return names
-    .filter((name) => !code.includes(name))
-    .map((name) => `The ${kind} “${name}” is declared but never read.`);
+  const found: string[] = [];
+  for (const name of names) {
+    await slices.pauseWhenOver();
+    if (!code.includes(name)) found.push(`The ${kind} “${name}” is declared but never read.`);
+  }
+  return found;
 }

@@ -8,10 +8,9 @@ import { openBlobs } from '../../../db/files/blobs.ts';
 import { PATH_MAX_DEPTH } from '../../../sdk/contract/package-paths.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
 import { amount } from '../../runner/soak.ts';
+import { measureLongestPiece, SHARE_MAX } from './longest-piece.ts';
 import { craftZip } from './zip-crafting.ts';
 
-/** The longest piece, as a share of all work; without pauses it is most of the work. */
-const SHARE_MAX = 1 / 4;
 /** Bytes of each path, of the 1,024 that are allowed: the list stays below the limit of a body. */
 const PATH_BYTES = 780;
 
@@ -24,31 +23,6 @@ function nameFiles(letter: string): string[] {
   return Array.from({ length: FILES_MAX }, (_, file) =>
     Array.from({ length: PATH_MAX_DEPTH }, (_, depth) => `${name}${depth.toString(16)}${file}`).join('/'),
   );
-}
-
-/** Runs work, and measures the processor time of the longest piece between two turns of the loop as a share of all. */
-async function measureLongestPiece(work: () => Promise<unknown>): Promise<number> {
-  let [longest, total] = [0, 0];
-  let before = process.threadCpuUsage();
-  const endPiece = () => {
-    // Read once: it is called thousands of times, and is most of what the measurement costs.
-    const now = process.threadCpuUsage();
-    const piece = now.user - before.user + now.system - before.system;
-    before = now;
-    total += piece;
-    longest = Math.max(longest, piece);
-  };
-  let isOver = false;
-  const watch = (): void => {
-    endPiece();
-    if (!isOver) setImmediate(watch);
-  };
-  watch();
-  await work().finally(() => {
-    isOver = true;
-  });
-  endPiece();
-  return longest / total;
 }
 
 async function readAll(source: PackageSource): Promise<Package> {

@@ -1,0 +1,79 @@
+/** A package with as much code as is allowed leaves the loop of the API to other requests while it is searched for mistakes. */
+import { stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import t from 'tap';
+import { BUNDLE_MAX_BYTES } from '../../../api/package/bundle.ts';
+import { SOURCE_MAX_BYTES } from '../../../api/package/bundle-modules.ts';
+import { OFFER_MAX_BYTES } from '../../../api/package/discovery.ts';
+import type { PackageFile } from '../../../api/package/package-files.ts';
+import { findSchemaWarnings } from '../../../api/package/schema-warnings.ts';
+import { findUnusedFiles } from '../../../api/package/unused-files.ts';
+import { findWarnings, WARNINGS_MAX } from '../../../api/package/warnings.ts';
+import { MIB } from '../../../sdk/contract/limits.ts';
+import { manifest } from '../../../sdk/contract/manifest.ts';
+import { temporaryFolder } from '../../runner/harness.ts';
+import { measureLongestPiece, SHARE_MAX } from './longest-piece.ts';
+
+/** A quarter of what is allowed takes long enough. */
+const PART = 1 / 4;
+
+const folder = await temporaryFolder(t);
+
+async function stage(path: string, content: string): Promise<PackageFile> {
+  const stagedAt = join(folder, path);
+  await writeFile(stagedAt, content);
+  return { path, stagedAt, sha256: '', sizeBytes: (await stat(stagedAt)).size };
+}
+/** Reading it fails. */
+const unreadable = (path: string): PackageFile => ({
+  path,
+  stagedAt: join(folder, 'none'),
+  sha256: '',
+  sizeBytes: 1024 * MIB,
+});
+
+const listUnused = (...files: PackageFile[]) => findUnusedFiles({ files, sourceSha256: '', sizeBytes: 0 }, 'ann');
+
+t.test('code that names a file in every word', async (t) => {
+  const name = '"./a"';
+  const index = await stage('index.ts', name.repeat((PART * SOURCE_MAX_BYTES) / name.length));
+  const share = await measureLongestPiece(async () => t.same(await listUnused(index), []));
+  t.ok(share < SHARE_MAX, `the longest piece is ${share} of the work`);
+});
+
+t.test('files that no import loads are not read, however large they are', async (t) => {
+  const index = await stage('index.ts', `const names = ['./data.json', './code.js'];`);
+  t.same(await listUnused(index, unreadable('data.json'), unreadable('code.js')), []);
+});
+
+t.test('fields that a bundle never reads', async (t) => {
+  // The search for each name stops at every character.
+  const code = `const text = "${'a'.repeat(PART * BUNDLE_MAX_BYTES)}";`;
+  const fields = Object.fromEntries(Array.from({ length: 64 }, (_, at) => [`ab${at}`, {}]));
+  const declared = manifest.parse({ name: 'Large', description: 'Large', settings: fields, secrets: fields });
+  const warned = { manifest: declared, code, commands: [], bundling: [], unusedFiles: [] };
+  const share = await measureLongestPiece(async () => {
+    const warnings = await findWarnings(warned, 'ann');
+    t.equal(warnings.length, WARNINGS_MAX);
+    t.equal(warnings[0], 'The setting “ab0” is declared but never read.');
+  });
+  t.ok(share < SHARE_MAX, `the longest piece is ${share} of the work`);
+});
+
+t.test('a schema of unknown keywords is read until there are enough warnings', (t) => {
+  const keyword = (at: number) => `k${at.toString(36)}`;
+  const count = OFFER_MAX_BYTES / '"k1234":1,'.length;
+  const parameters = Object.fromEntries(Array.from({ length: count }, (_, at) => [keyword(at), 1]));
+  const read: string[] = [];
+  const placeOf = (name: string) => {
+    read.push(name);
+    return { path: 'index.ts', line: 1, column: 1 };
+  };
+  const tools = { first: { description: '', parameters }, second: { description: '', parameters } };
+  const registrations = { hooks: [], events: [], tools, commands: {}, providers: {} };
+  const warnings = findSchemaWarnings({ registrations, placeOf, schemaFaults: [] } as never);
+  t.equal(warnings.length, WARNINGS_MAX);
+  t.match(warnings[0], /^index\.ts:1:1: tools\.first\.parameters\/k0: is not a keyword/);
+  t.equal(read.length, WARNINGS_MAX, 'each warning is located once');
+  t.end();
+});
