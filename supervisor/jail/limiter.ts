@@ -454,6 +454,8 @@ class Group implements LimitedGroup {
   }
 
   assignAccount(bounds: AccountBounds): void {
+    // Nothing would remove it from the account again.
+    if (this.#isRemoved) return;
     const account = this.#accounts.findOrCreate(bounds);
     this.#account = account;
     account.join(this);
@@ -513,8 +515,17 @@ function sweepGroups(base: string): void {
     if (!own && (owner === undefined || existsSync(`/proc/${owner}`))) continue;
     const path = join(base, name);
     // The group of an account contains those of its children.
-    for (const inner of readdirSync(path)) if (OWNER.test(inner)) removeGroup(join(path, inner));
+    for (const inner of listEntries(path)) if (OWNER.test(inner)) removeGroup(join(path, inner));
     removeGroup(path);
+  }
+}
+
+/** Returns none for a folder that is gone: several supervisors may sweep at the same time. */
+function listEntries(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
   }
 }
 

@@ -2,7 +2,7 @@
  * Control groups of both versions, simulated by a folder whose files are checked. `child-limits.test.ts` tests real ones if
  * the machine's can be written.
  */
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { findLimiter } from '../../../supervisor/jail/limiter.ts';
@@ -171,6 +171,26 @@ t.test('accounts of the same class share its weight, light ones do not', async (
   t.pass();
 });
 
+t.test('a child that ended before it was assigned to an account does not count there', async (t) => {
+  const { root, slice } = await version2(t, 'cpu memory pids\n');
+  const limiter = findLimiter({ root, memberships });
+  const before = groupsIn(slice);
+  const [ended, running] = [limiter.group(bounds), limiter.group(bounds)];
+  ended?.remove();
+  // Its turn comes after the removal.
+  await running?.add(4242);
+  ended?.assignAccount({ id: 'ann', residentBytes: 1_073_741_824 });
+  const assigned = limiter.group(bounds);
+  assigned?.assignAccount({ id: 'ben', residentBytes: 1_073_741_824 });
+  await assigned?.add(4243);
+  const accounts = groupsIn(slice).filter((name) => !before.includes(name) && groupsIn(join(slice, name)).length > 0);
+  t.same(
+    accounts.map((name) => readLimit(join(slice, name), 'cpu.weight')),
+    ['100'],
+    'ben shares with nobody',
+  );
+});
+
 t.test('a group in which processes start', async (t) => {
   const { root, slice } = await version2(t, 'cpu memory pids\n');
   const limiter = findLimiter({ root, memberships });
@@ -190,6 +210,13 @@ t.test('what a killed supervisor left is swept; a living one’s stays', async (
   findLimiter({ root, memberships });
   await until(() => !existsSync(join(slice, 'bulkhead-4194305-7')));
   t.ok(statSync(join(slice, 'bulkhead-1-7')).isDirectory());
+});
+
+t.test('a group that another supervisor sweeps at the same time costs no limits', async (t) => {
+  const { root, slice } = await version2(t, 'cpu memory pids');
+  // Listed, but its content cannot be: as one that is removed between the two.
+  symlinkSync('/nowhere', join(slice, 'bulkhead-4194305-7'));
+  t.equal(findLimiter({ root, memberships }).kind, 'cgroup2');
 });
 
 const written = (path: string, text: string): Promise<void> =>
