@@ -461,13 +461,20 @@ export class InstallationRunner {
 
   /** Stops the children. Running calls may end within the grace. */
   async stop(graceMs: number): Promise<void> {
+    // At once: a start beside it may take seconds.
+    const stopped = this.#stopServing(graceMs);
     await this.#starting;
     if (this.closing) await this.#updating?.catch(() => undefined);
-    const serving = this.#serving;
-    this.#setServing(null);
-    if (serving) await this.#drain(serving, graceMs);
-    await Promise.all([...this.#draining].map((loadedChild) => loadedChild.stop(graceMs)));
+    const draining = [...this.#draining].map((loadedChild) => loadedChild.stop(graceMs));
+    await Promise.all([stopped, this.#stopServing(graceMs), ...draining]);
     this.#deps.onChange(this);
+  }
+
+  async #stopServing(graceMs: number): Promise<void> {
+    const serving = this.#serving;
+    if (!serving) return;
+    this.#setServing(null);
+    await this.#drain(serving, graceMs);
   }
 
   /** Reports a stable run to the restart policy. */
@@ -501,7 +508,8 @@ export class InstallationRunner {
 
   async #acquireChild(call: PluginCall): Promise<Acquired> {
     const serving = this.#serving;
-    if (serving) {
+    // Dead: its end is not known yet, or it died while its update was recorded.
+    if (serving && serving.child.state !== 'dead') {
       this.#replace();
       if (serving.registers(call)) return { loadedChild: serving };
       if (this.#isRefused) return { refusal: 'its current version does not start' };
@@ -645,10 +653,13 @@ export class InstallationRunner {
       this.#announceServed();
       return failure;
     }
-    if (isStartPostponed(error)) return failure;
+    if (isStartPostponed(error) || this.#isLeaving) return failure;
     this.#deps.logs.system(plugin, 'error', `It does not start: ${reason}`, pickPluginStack(error));
     this.#deps.metrics.childRestarted(this.plugin, 'not_started');
-    this.#recordFailure(failure, null, { ranMs: 0, cause: 'not_started' });
+    const interrupted = error instanceof ChildError && error.interrupted;
+    // No code of the version has run, so a return to another one would not help.
+    const cause = error instanceof NotReadyError ? null : 'not_started';
+    this.#recordFailure(failure, { code: null, signal: null, interrupted }, { ranMs: 0, cause });
     return failure;
   }
 
@@ -657,7 +668,6 @@ export class InstallationRunner {
     const kind = classifyExit(loadedChild, end);
     this.#deps.metrics.childEnded(kind);
     if (kind === 'stopped') return;
-    this.#deps.metrics.childRestarted(this.plugin, kind);
     if (this.#serving === loadedChild) this.#setServing(null);
     const excerpt = end.stderr.trim().slice(-STDERR_MAX_CHARS);
     this.#deps.logs.system(loadedChild.plugin, 'error', `The plugin's process ended: ${end.reason}`, {
@@ -668,6 +678,9 @@ export class InstallationRunner {
         ...(excerpt ? { stderr: excerpt } : {}),
       },
     });
+    // `#handleFailedStart` counts it.
+    if (!loadedChild.hasLoaded) return;
+    this.#deps.metrics.childRestarted(this.plugin, kind);
     this.#recordFailure({ reason: end.reason, refusal: end.reason }, end, { ranMs: end.ranMs, cause: kind });
     this.#deps.onChange(this);
   }
@@ -687,19 +700,20 @@ export class InstallationRunner {
     return admitted !== null;
   }
 
+  /** @param cause of a return to the previous version; null: it returns to none */
   #recordFailure(
     { reason, refusal }: StartFailure,
-    end: ChildEnd | null,
-    { ranMs, cause }: { ranMs: number; cause: RollbackCause },
+    { code, signal, interrupted }: Pick<ChildEnd, 'code' | 'signal' | 'interrupted'>,
+    { ranMs, cause }: { ranMs: number; cause: RollbackCause | null },
   ): void {
     this.#restarts += 1;
-    this.#lastExit = { at: new Date().toISOString(), reason, code: end?.code ?? null, signal: end?.signal ?? null };
+    this.#lastExit = { at: new Date().toISOString(), reason, code, signal };
     this.#lastRefusal = refusal;
     // SIGKILL from outside is not a crash of the plugin.
-    if (end?.interrupted && this.#admitInterruption()) return;
+    if (interrupted && this.#admitInterruption()) return;
     this.#policy = afterExit(this.#policy, this.#deps.now(), ranMs);
     this.#endReasons = [...this.#endReasons, reason].slice(-this.#policy.exits.length);
-    this.#reportCrashLoop(reason, cause);
+    if (cause !== null) this.#reportCrashLoop(reason, cause);
     this.#chance = randomInt(PERCENT) / PERCENT;
     if (this.#policy.phase !== 'open' || this.#failedShown) return;
     this.#failedShown = true;

@@ -61,6 +61,8 @@ export class LoadedChild {
   #sampledMs = 0;
   /** Whether the supervisor is stopping the child, so that its exit is not a crash. */
   isStopping = false;
+  /** Whether the child has loaded the bundle. An exit before that fails the start. */
+  hasLoaded = false;
   /** Pending after a timeout, until it is known whether the child was slow or hung. */
   hangCheck: Promise<unknown> | null = null;
   get inspectable(): boolean {
@@ -122,6 +124,7 @@ export class LoadedChild {
         },
         deps.loadWithinMs,
       );
+      loadedChild.hasLoaded = true;
       return loadedChild;
     } catch (error) {
       loadedChild.isStopping = true;

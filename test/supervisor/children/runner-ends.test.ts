@@ -1,0 +1,198 @@
+/** How a runner takes the ends of children that load, and of one that dies while its update is recorded. The children are fakes. */
+import t from 'tap';
+import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
+import type { PluginCall } from '../../../supervisor/calls/plugin-call.ts';
+import type { Child, ChildHandlers } from '../../../supervisor/children/child.ts';
+import type { ChildEnd } from '../../../supervisor/children/child-end.ts';
+import { ChildError } from '../../../supervisor/children/child-errors.ts';
+import { InstallationRunner, type RunnerDeps } from '../../../supervisor/children/installation-runner.ts';
+import { SecretMasks } from '../../../supervisor/records/secret-mask.ts';
+
+const FAILED_AFTER = 5;
+const ROLLED_BACK_AFTER = 3;
+
+const registrations = { hooks: [], events: [], channel: {}, tools: { run: {} }, commands: {}, providers: {} };
+const installed = (versionId: string, more: Partial<InstalledPlugin> = {}): InstalledPlugin =>
+  ({
+    installationId: 'i1',
+    accountId: 'a1',
+    slug: 'plugin',
+    semVer: '1.0.0',
+    versionId,
+    updatedAt: versionId,
+    status: 'ready',
+    rollbackUntil: null,
+    registrations,
+    secretNames: [],
+    secretUses: {},
+    granted: [],
+    settings: {},
+    ...more,
+  }) as unknown as InstalledPlugin;
+
+class FakeChild {
+  state = 'ready';
+  ready = Promise.resolve();
+  inspector = null;
+  handlers: ChildHandlers | null = null;
+  /** Graces of its stops. */
+  readonly stops: number[] = [];
+  readonly #ended = Promise.withResolvers<ChildEnd>();
+  readonly ended = this.#ended.promise;
+
+  load: () => Promise<unknown> = async () => {
+    this.state = 'loaded';
+  };
+
+  end(end: Partial<ChildEnd> = {}): Promise<ChildEnd> {
+    const whole = { code: 1, signal: null, reason: 'it ended', stderr: '', ranMs: 1, requested: false, ...end };
+    if (this.state !== 'dead') this.handlers?.onExit(whole as ChildEnd);
+    this.state = 'dead';
+    this.#ended.resolve(whole as ChildEnd);
+    return this.ended;
+  }
+
+  /** As a process that ends by itself: its exit is reported before the request fails. */
+  endAtLoad(interrupted: boolean): void {
+    this.load = async () => {
+      void this.end({ interrupted });
+      throw new ChildError('dead', 'it ended', { interrupted });
+    };
+  }
+
+  stop({ graceMs }: { readonly graceMs: number }): Promise<ChildEnd> {
+    this.stops.push(graceMs);
+    return this.kill();
+  }
+  kill = (): Promise<ChildEnd> => this.end({ requested: true });
+  checkHealth = async (): Promise<void> => undefined;
+  rss = (): number => 0;
+  chargeOutputTo = (): void => undefined;
+  configure = (): void => undefined;
+  invoke = async (): Promise<unknown> => {
+    if (this.state !== 'loaded') throw new ChildError('dead', 'it ended');
+    return { outcome: 'answered', answer: 'done' };
+  };
+}
+
+/** @param prepare changes a child before it is started */
+function makeRunner(plugin: InstalledPlugin, prepare: (child: FakeChild, number: number) => void = () => undefined) {
+  const children: FakeChild[] = [];
+  const failures: (string | null)[] = [];
+  const loops: unknown[] = [];
+  const nothing = (): void => undefined;
+  const takeChild = () => {
+    const child = new FakeChild();
+    prepare(child, children.length);
+    children.push(child);
+    return {
+      child: child as unknown as Child,
+      setHandlers: (handlers: ChildHandlers) => {
+        child.handlers = handlers;
+      },
+    };
+  };
+  const deps = {
+    outputBytesPerSecond: 1,
+    now: () => 0,
+    startInTurn: (_runner: unknown, start: () => Promise<unknown>) => start(),
+    takeChild,
+    onChange: nothing,
+    onServing: nothing,
+    onEnded: nothing,
+    onFailed: (_runner: unknown, reason: string | null) => failures.push(reason),
+    onCrashLoop: (_runner: unknown, loop: unknown) => loops.push(loop),
+    logs: { system: nothing, sometimes: nothing },
+    metrics: { childStarted: nothing, childEnded: nothing, childRestarted: nothing },
+    blobs: { read: async () => Buffer.from('') },
+    hostCallRouter: { maskSecrets: nothing, listMembers: () => [] },
+    invocations: { begin: nothing, end: nothing },
+    masks: new SecretMasks(),
+  } as unknown as RunnerDeps;
+  return { runner: new InstallationRunner(deps, plugin), children, failures, loops };
+}
+
+const makeCall = (): PluginCall =>
+  ({
+    target: { kind: 'tools', name: 'run' },
+    invocationId: 'call',
+    session: null,
+    deadlineAt: Date.now() + 60_000,
+    context: {},
+  }) as PluginCall;
+
+t.test('an end at load is one failure of the plugin', async (t) => {
+  const { runner, failures } = makeRunner(installed('v1'), (child) => child.endAtLoad(false));
+  for (let start = 1; start < FAILED_AFTER; start += 1) {
+    t.match(await runner.wake(), 'it ended');
+    t.match(runner.describe(), { restarts: start, state: 'backoff' });
+  }
+  t.same(failures, []);
+  await runner.wake();
+  t.same(failures, ['it ended']);
+});
+
+t.test(
+  'a version beside which the previous one serves does not fail the installation by its ends at load',
+  async (t) => {
+    const { runner, failures, children } = makeRunner(installed('v1'), (child, number) => {
+      if (number > 0) child.endAtLoad(false);
+    });
+    t.equal(await runner.wake(), null);
+    runner.update(installed('v2'));
+    for (let start = 1; start <= FAILED_AFTER; start += 1) t.match(await runner.wake(), 'it ended');
+    t.ok(children.length > FAILED_AFTER);
+    t.match(runner.describe(), { restarts: 0, state: 'running' });
+    t.same(failures, []);
+  },
+);
+
+t.test('a kill from outside at load is no failure of the plugin', async (t) => {
+  const { runner, failures } = makeRunner(installed('v1'), (child) => child.endAtLoad(true));
+  for (let start = 1; start <= FAILED_AFTER; start += 1) await runner.wake();
+  t.same(failures, []);
+  t.match(runner.describe(), { restarts: FAILED_AFTER, state: 'stopped' });
+});
+
+t.test('a version is rolled back for its own failures, and not when its process does not get ready', async (t) => {
+  const plugin = installed('v1', { rollbackUntil: new Date(60_000).toISOString() });
+  const overloaded = makeRunner(plugin, (child) => {
+    child.ready = Promise.reject(new ChildError('dead', 'it was not ready within 10000 ms'));
+  });
+  for (let start = 1; start <= ROLLED_BACK_AFTER; start += 1) await overloaded.runner.wake();
+  t.same(overloaded.loops, []);
+  t.equal(overloaded.runner.describe().state, 'backoff', 'but the next start waits');
+  const failing = makeRunner(plugin, (child) => {
+    child.load = () => Promise.reject(new ChildError('load', 'it threw'));
+  });
+  for (let start = 1; start <= ROLLED_BACK_AFTER; start += 1) await failing.runner.wake();
+  t.match(failing.loops, [{ versionId: 'v1', reason: 'it threw', cause: 'not_started' }]);
+});
+
+t.test('a stop does not wait for a start beside the child that serves', async (t) => {
+  const loading = Promise.withResolvers<void>();
+  const { runner, children } = makeRunner(installed('v1'), (child, number) => {
+    if (number > 0) child.load = () => loading.promise;
+  });
+  t.equal(await runner.wake(), null);
+  runner.update(installed('v2'));
+  runner.withdraw();
+  const stopped = runner.stop(0);
+  t.same(children[0]?.stops[0], 0);
+  loading.resolve();
+  await stopped;
+  t.same(children.length, 2);
+  t.equal(children[1]?.state, 'dead', 'the one that was starting ends, too');
+});
+
+t.test('a call waits for another child if the new version dies while its update is recorded', async (t) => {
+  const { runner, children } = makeRunner(installed('v1'));
+  t.equal(await runner.wake(), null);
+  const outcome = await runner.moveTo(installed('v2'), async () => {
+    await children[1]?.end();
+    return 'v2 is current';
+  });
+  t.same(outcome, { kind: 'moved' });
+  t.match(await runner.invoke(makeCall()), { kind: 'answered', answer: 'done' });
+  t.equal(children.length, 3);
+});
