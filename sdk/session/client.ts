@@ -73,7 +73,10 @@ export class SessionClient {
   /** Starts a session, or opens the one with this `key`. Plugins receive `sessionStarted` of a new one. */
   async start({ tools, ...fields }: NewSession, { signal }: Cancellable = {}): Promise<Session> {
     const body = { ...fields, ...(tools ? { tools: describeTools(tools) } : {}) };
-    const record = await this.#transport.json<SessionRecord>({ method: 'POST', path: '/sessions', body, signal });
+    // The same key opens the same session.
+    const repeatable = typeof fields.key === 'string';
+    const call = { method: 'POST' as const, path: '/sessions', body, signal, repeatable };
+    const record = await this.#transport.json<SessionRecord>(call);
     const session = new Session(this.#transport, record.id, record);
     session.performTools(tools ?? []);
     return session;
@@ -242,9 +245,8 @@ export class Session {
   }
 
   /** Returns the bytes of a media file of the account. */
-  async readMedia(mediaId: string, { signal }: Cancellable = {}): Promise<Uint8Array> {
-    const path = `/media/${encodeURIComponent(mediaId)}`;
-    return new Uint8Array(await (await this.#transport.open({ method: 'GET', path, signal })).arrayBuffer());
+  readMedia(mediaId: string, { signal }: Cancellable = {}): Promise<Uint8Array> {
+    return this.#transport.bytes({ method: 'GET', path: `/media/${encodeURIComponent(mediaId)}`, signal });
   }
 
   /** Sends an agent's reply to the channel of the session. Idempotent by `id`. */
@@ -367,6 +369,8 @@ export class Session {
           throw new ConnectionLostError(`The answer of ${provider} broke off.`, { cause });
         });
         if (done) throw new ConnectionLostError(`The answer of ${provider} broke off.`);
+        // A comment, such as a heartbeat.
+        if (value.data === '') continue;
         const content = JSON.parse(value.data);
         if (value.type === 'answer') return content;
         if (value.type === 'problem') throw new BulkheadError(content.status, content);

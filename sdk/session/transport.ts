@@ -37,6 +37,7 @@ export interface Call extends Cancellable {
 export const SESSION_API_HINT =
   'If this is the REST interface, use the address of the session API (default: http://localhost:4010). Runtimes read it from BULKHEAD_URL, `bulkhead` reads it from BULKHEAD_SESSION_URL.';
 
+const ABSOLUTE = /^https?:\/\/[^/]/i;
 const RETRY_FOR_MS = 30_000;
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;
@@ -88,14 +89,23 @@ interface ProblemLike {
   readonly errors?: readonly ProblemLocation[];
 }
 
+type Attempt<T> = { readonly value: T } | { readonly error: unknown; readonly retryAfterMs?: number | undefined };
+
 export class Transport {
   readonly #options: TransportOptions;
   readonly #base: string;
   readonly #runtime: string;
   readonly #noRouteHint: string;
 
-  /** @param noRouteHint what to do if the service has no route for a call */
+  /**
+   * @param noRouteHint what to do if the service has no route for a call
+   * @throws Error if the address is not absolute. In a page it may be relative.
+   */
   constructor(options: TransportOptions, noRouteHint = '') {
+    if (!ABSOLUTE.test(options.url) && !('location' in globalThis))
+      throw new Error(
+        `The address “${options.url}” does not begin with http:// or https://. Give one such as http://localhost:4010.`,
+      );
     this.#noRouteHint = noRouteHint;
     this.#options = options;
     this.#runtime = options.runtime ?? crypto.randomUUID();
@@ -105,19 +115,35 @@ export class Transport {
   /**
    * Returns the JSON of a successful response; null for 204.
    *
-   * @throws BulkheadError, ConnectionLostError, the error of `fetch` when no connection was made or the call is idempotent, or the signal's reason
+   * @throws BulkheadError, ConnectionLostError, the error of `fetch` when no connection was made or the call is idempotent, the
+   * signal's reason, or Error if the response is not JSON
    */
   async json<T>(call: Call): Promise<T> {
-    const response = await this.open(call);
-    return (response.status === 204 ? null : await response.json()) as T;
+    const text = await this.#send(call, (response) => (response.status === 204 ? 'null' : response.text()));
+    try {
+      return JSON.parse(text);
+    } catch {
+      throw new Error(`The response to ${this.#describe(call)} is not JSON. ${this.#noRouteHint}`.trimEnd());
+    }
+  }
+
+  /** Returns the bytes of a successful response. @throws the same errors as `json` */
+  async bytes(call: Call): Promise<Uint8Array> {
+    return new Uint8Array(await this.#send(call, (response) => response.arrayBuffer()));
   }
 
   /** Returns a successful response with its body unread. @throws the same errors as `json` */
-  async open(call: Call): Promise<Response> {
+  open(call: Call): Promise<Response> {
+    return this.#send(call, (response) => response);
+  }
+
+  /** @param read of a successful response; if it rejects, the connection broke */
+  async #send<T>(call: Call, read: (response: Response) => T | Promise<T>): Promise<T> {
     const deadline = Date.now() + (this.#options.retryForMs ?? RETRY_FOR_MS);
     for (let backoff = FIRST_PAUSE_MS; ; backoff = Math.min(LONGEST_PAUSE_MS, backoff * 2)) {
-      const { response, error, retryAfterMs } = await this.#attempt(call);
-      if (response) return response;
+      const attempt = await this.#attempt(call, read);
+      if ('value' in attempt) return attempt.value;
+      const { error, retryAfterMs } = attempt;
       // Jitter, so that many callers do not retry at the same moment.
       const ms = retryAfterMs ?? backoff * (0.5 + Math.random());
       if (Date.now() + ms > deadline || error instanceof ConnectionLostError) throw error;
@@ -125,18 +151,19 @@ export class Transport {
     }
   }
 
-  async #attempt(call: Call): Promise<{ response?: Response; error?: unknown; retryAfterMs?: number | undefined }> {
+  async #attempt<T>(call: Call, read: (response: Response) => T | Promise<T>): Promise<Attempt<T>> {
     const send = this.#options.fetch ?? globalThis.fetch;
     // Outside the `try`: an error of the token function is not a lost connection, because nothing was sent.
     const request = await this.#createRequest(call);
     let response: Response;
     try {
       response = await send(`${this.#base}${call.path}`, request);
+      // The body may break off, too.
+      if (response.ok) return { value: await read(response) };
     } catch (error) {
       call.signal?.throwIfAborted();
       return { error: toConnectionError(call, error) };
     }
-    if (response.ok) return { response };
     const problem = new BulkheadError(response.status, this.#explain(call, await readProblem(response)));
     if (problem.code === OUTCOME_UNKNOWN) return { error: toConnectionError(call, problem) };
     if (!RETRYABLE_STATUSES.has(response.status)) throw problem;
@@ -145,10 +172,14 @@ export class Transport {
   }
 
   /** Names the address that has no route, and what to do. */
-  #explain({ method, path }: Call, problem: ProblemLike): ProblemLike {
+  #explain(call: Call, problem: ProblemLike): ProblemLike {
     if (problem.detail !== NO_ROUTE_DETAIL) return problem;
-    const detail = `No route has this address: ${method} ${this.#base}${path}. ${this.#noRouteHint}`;
+    const detail = `No route has this address: ${this.#describe(call)}. ${this.#noRouteHint}`;
     return { ...problem, detail: detail.trimEnd() };
+  }
+
+  #describe({ method, path }: Call): string {
+    return `${method} ${this.#base}${path}`;
   }
 
   async #createRequest({ method, body, stream, headers, signal }: Call): Promise<RequestInit> {

@@ -59,14 +59,20 @@ interface ProblemLike {
 }
 export declare class Transport {
     #private;
-    /** @param noRouteHint what to do if the service has no route for a call */
+    /**
+     * @param noRouteHint what to do if the service has no route for a call
+     * @throws Error if the address is not absolute. In a page it may be relative.
+     */
     constructor(options: TransportOptions, noRouteHint?: string);
     /**
      * Returns the JSON of a successful response; null for 204.
      *
-     * @throws BulkheadError, ConnectionLostError, the error of `fetch` when no connection was made or the call is idempotent, or the signal's reason
+     * @throws BulkheadError, ConnectionLostError, the error of `fetch` when no connection was made or the call is idempotent, the
+     * signal's reason, or Error if the response is not JSON
      */
     json<T>(call: Call): Promise<T>;
+    /** Returns the bytes of a successful response. @throws the same errors as `json` */
+    bytes(call: Call): Promise<Uint8Array>;
     /** Returns a successful response with its body unread. @throws the same errors as `json` */
     open(call: Call): Promise<Response>;
 }

@@ -1,0 +1,95 @@
+/** Requests of the session client whose response breaks off, and answers that are not the service's. */
+import { once } from 'node:events';
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import t, { type Test } from 'tap';
+import { connect } from '../../sdk/session/session.ts';
+
+type Answer = (response: ServerResponse) => void;
+
+/** A service that gives these answers in order, and repeats the last one. */
+async function startService(test: Test, ...answers: readonly [Answer, ...Answer[]]) {
+  let asked = 0;
+  const server = createServer((request, response) => {
+    request.resume();
+    const answer = answers[asked] ?? answers.at(-1);
+    asked += 1;
+    answer?.(response);
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  test.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return { url, client: connect({ url, token: 'x', retryForMs: 5_000 }), countAsked: () => asked };
+}
+
+const sendJson =
+  (body: object): Answer =>
+  (response) =>
+    void response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+/** Sends the head and the start of a response, and then the connection breaks. */
+const breakOff: Answer = (response) => {
+  response.writeHead(200, { 'content-type': 'application/json', 'content-length': '100' });
+  response.write('{"items":[', () => response.destroy());
+};
+
+t.test('a response that breaks off is asked for again, if the call is idempotent', async (t) => {
+  const list = await startService(t, breakOff, sendJson({ items: [], nextCursor: null }));
+  t.same(await list.client.list(), { items: [], nextCursor: null });
+  const media = await startService(t, breakOff, (response) => void response.writeHead(200).end('bytes'));
+  t.equal(new TextDecoder().decode(await media.client.open('s').readMedia('m')), 'bytes');
+  const turn = await startService(t, breakOff, sendJson({ state: 'ended' }));
+  t.match(await turn.client.open('s').turn('t').end(), { state: 'ended' });
+  for (const { countAsked } of [list, media, turn]) t.equal(countAsked(), 2);
+});
+
+t.test('a response that breaks off is a lost connection, if the call may have taken effect', async (t) => {
+  const { client, countAsked } = await startService(t, breakOff);
+  await t.rejects(client.open('s').runCommand('x__y'), {
+    name: 'ConnectionLostError',
+    message: 'The connection broke during POST /sessions/s/commands/x__y. The call may have taken effect.',
+  });
+  t.equal(countAsked(), 1);
+});
+
+t.test('the start of a session is repeated if it has a key, which opens the same session', async (t) => {
+  const created = sendJson({ id: 's1', agentId: 'a' });
+  const keyed = await startService(t, breakOff, created);
+  t.equal((await keyed.client.start({ agentId: 'a', key: 'k' })).id, 's1');
+  const unkeyed = await startService(t, breakOff, created);
+  await t.rejects(unkeyed.client.start({ agentId: 'a' }), { name: 'ConnectionLostError' });
+  t.equal(unkeyed.countAsked(), 1);
+});
+
+t.test('an answer that is not JSON says which address gave it, and what to do', async (t) => {
+  const page: Answer = (response) =>
+    void response.writeHead(200, { 'content-type': 'text/html' }).end('<!doctype html>');
+  const { client, url, countAsked } = await startService(t, page);
+  await t.rejects(client.list(), {
+    message: `The response to GET ${url}/sessions is not JSON. If this is the REST interface, use the address of the session API (default: http://localhost:4010). Runtimes read it from BULKHEAD_URL, \`bulkhead\` reads it from BULKHEAD_SESSION_URL.`,
+  });
+  t.equal(countAsked(), 1);
+});
+
+t.test('an address without http:// is refused before a request', async (t) => {
+  for (const url of ['localhost:4010', '127.0.0.1:4010', '', 'ftp://localhost', 'http://'])
+    t.throws(() => connect({ url, token: 'x' }), {
+      message: `The address “${url}” does not begin with http:// or https://. Give one such as http://localhost:4010.`,
+    });
+});
+
+t.test('a comment in the stream of an answer is no piece of it', async (t) => {
+  const { client } = await startService(t, (response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    response.write('event: delta\ndata: {"text":"Two "}\n\n: heartbeat\n\nevent: delta\ndata: {"text":"loaves."}\n\n');
+    response.end('event: answer\ndata: {"text":"Two loaves."}\n\n');
+  });
+  const stream = client.open('s').streamCompletion('p', { messages: [{ role: 'user', text: 'How many?' }] });
+  const texts: string[] = [];
+  let next = await stream.next();
+  for (; !next.done; next = await stream.next()) texts.push(next.value);
+  t.same(texts, ['Two ', 'loaves.']);
+  t.match(next.value, { text: 'Two loaves.' });
+});
