@@ -49,8 +49,10 @@ export class OwnTools {
   }
 }
 
+/** @throws TypeError for a value that JSON cannot hold, such as a big integer */
 function toResult(returned: unknown): ToolResult {
-  if (returned === undefined) return { content: [], isError: false };
+  // Also undefined for a function.
+  if (JSON.stringify(returned) === undefined) return { content: [], isError: false };
   if (typeof returned === 'string') return { content: [{ type: 'text', text: returned }], isError: false };
   const { content, isError = false } = (returned ?? {}) as Partial<ToolResult>;
   return Array.isArray(content)
