@@ -38,6 +38,8 @@ const WITHIN_MS = 20_000;
 /** How long a runtime may take to end after its input has ended, milliseconds. */
 const STOP_MS = 2_000;
 const STDERR_SHOWN_CHARS = 600;
+/** Windows has no process groups. */
+const HAS_GROUPS = process.platform !== 'win32';
 
 /** One message of a user, and what the user has seen of the answer to it. */
 export class Exchange {
@@ -96,7 +98,7 @@ export class RuntimeProcess {
 
   constructor(command: readonly string[], env: Readonly<Record<string, string | undefined>>) {
     const [program = '', ...args] = command;
-    this.#child = spawn(program, args, { env, stdio: ['pipe', 'pipe', 'pipe'] });
+    this.#child = spawn(program, args, { env, stdio: ['pipe', 'pipe', 'pipe'], detached: HAS_GROUPS });
     this.#child.stdin?.on('error', () => undefined);
     this.#child.stderr?.setEncoding('utf8').on('data', (text: string) => {
       this.#stderr = (this.#stderr + text).slice(-STDERR_SHOWN_CHARS);
@@ -124,10 +126,14 @@ export class RuntimeProcess {
     this.#write({ type: 'abort', id: message.id });
   }
 
+  /** Kills it with the processes that it has started: the command may be a program that starts the runtime, such as npm. */
   async kill(): Promise<void> {
     if (this.#isOver) return;
-    this.#child.kill('SIGKILL');
-    await once(this.#child, 'close');
+    const closed = once(this.#child, 'close');
+    const { pid } = this.#child;
+    if (HAS_GROUPS && pid !== undefined) killGroup(pid);
+    else this.#child.kill('SIGKILL');
+    await closed;
   }
 
   /** Ends its input, and kills it when it does not end. */
@@ -157,6 +163,15 @@ export class RuntimeProcess {
   #finishAll(reason: string): void {
     this.#isOver = true;
     for (const exchange of this.#exchanges) exchange.finish('died', reason);
+  }
+}
+
+function killGroup(pid: number): void {
+  try {
+    process.kill(-pid, 'SIGKILL');
+  } catch (error) {
+    // They have ended, and their pipes are about to close.
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
   }
 }
 

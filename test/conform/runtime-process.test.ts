@@ -1,0 +1,54 @@
+/** A runtime that is started by another program is killed and stopped with it. */
+import { readFileSync } from 'node:fs';
+import t from 'tap';
+import { RuntimeProcess, type UserMessage } from '../../conform/runtime/runtime-process.ts';
+import { eventually } from '../runner/eventually.ts';
+
+/** Answers each message with the number of its process. */
+const RUNTIME = `
+  const lines = require('node:readline').createInterface({ input: process.stdin });
+  lines.on('line', (line) => {
+    const { id } = JSON.parse(line);
+    console.log(JSON.stringify({ id, text: String(process.pid) }));
+    console.log(JSON.stringify({ id, end: 'done' }));
+  });`;
+const message: UserMessage = { session: 's', id: 'm1', from: 'ann', text: 'hello', trigger: 'user' };
+
+/** Starts the runtime from a shell that waits for it. Returns the number of the runtime's own process. */
+async function startByShell() {
+  const started = new RuntimeProcess(['sh', '-c', '"$0" -e "$1"; exit $?', process.execPath, RUNTIME], process.env);
+  const { text } = await started.send(message).hear();
+  return { started, pid: Number(text) };
+}
+/** A process that has ended may stay until its parent notices. */
+function isGone(pid: number): boolean {
+  try {
+    return /^State:\s+[XZ]/m.test(readFileSync(`/proc/${pid}/status`, 'latin1'));
+  } catch {
+    return true;
+  }
+}
+
+t.test('killed, no process of it is left, and answers that it owes have ended', async (t) => {
+  const { started, pid } = await startByShell();
+  t.notOk(isGone(pid));
+  await started.kill();
+  t.ok(started.isOver);
+  await eventually(async () => isGone(pid));
+  t.match(await started.send(message).end(), { kind: 'died' });
+  await started.kill();
+});
+
+t.test('stopped, it ends by itself when its input ends', async (t) => {
+  const { started, pid } = await startByShell();
+  await started.stop();
+  t.ok(started.isOver);
+  await eventually(async () => isGone(pid));
+});
+
+t.test('a program that does not exist has ended', async (t) => {
+  const started = new RuntimeProcess(['/no/such/program'], process.env);
+  t.match(await started.send(message).end(), { kind: 'died', reason: /did not start/ });
+  await started.kill();
+  await started.stop();
+});
