@@ -18,7 +18,7 @@ import {
   type StoredTable,
   tableEntryName,
 } from './format.ts';
-import { listFiles, openFile } from './stored-files.ts';
+import { type LeaveOut, listFiles, openFile } from './stored-files.ts';
 import { exportTable, listMigrations, listTables, type Table } from './tables.ts';
 
 interface BackupSummary {
@@ -91,13 +91,14 @@ function createTableEntry(client: Client, table: Table, done: StoredTable[], onP
 async function createFileEntries(dataDir: string, done: StoredFile[], onProgress: Progress): Promise<NewEntry[]> {
   const entries: NewEntry[] = [];
   const countWritten = createByteCounter((sum) => onProgress(`files: ${done.length} of ${entries.length}, ${sum}`));
-  for await (const path of listFiles(dataDir)) {
+  const leaveOut = createLeaveOut(onProgress);
+  for await (const path of listFiles(dataDir, leaveOut)) {
     entries.push({
       name: fileEntryName(path),
       // Assets are mostly compressed already, and sources are small.
       compress: false,
       // An entry cannot be removed again, so a file that was deleted meanwhile becomes empty.
-      open: async () => (await openFile(dataDir, path)) ?? Readable.from([]),
+      open: async () => (await openFile(dataDir, path, leaveOut)) ?? Readable.from([]),
       onWritten(written) {
         done.push({ path, ...written });
         countWritten(written.bytes);
@@ -105,6 +106,19 @@ async function createFileEntries(dataDir: string, done: StoredFile[], onProgress
     });
   }
   return entries;
+}
+
+/** Lines about what is left out: an agent can create any number of such files. */
+const LEFT_OUT_SHOWN = 10;
+
+function createLeaveOut(onProgress: Progress): LeaveOut {
+  let count = 0;
+  return (path, reason) => {
+    count += 1;
+    // Quoted: an agent chooses the name.
+    if (count <= LEFT_OUT_SHOWN) onProgress(`not in the backup: ${JSON.stringify(path)}, because ${reason}`);
+    if (count === LEFT_OUT_SHOWN + 1) onProgress('not in the backup: more files and folders of workspaces');
+  };
 }
 
 /** Opened last, when all sizes and hashes are known. */

@@ -1,6 +1,18 @@
 /** Reads and restores the files of a backup: keys, blobs and workspaces in `DATA_DIR`. */
-import { constants, lstat, open, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { dirname, join, sep } from 'node:path';
+import type { Dirent } from 'node:fs';
+import {
+  constants,
+  type FileHandle,
+  lstat,
+  open,
+  readdir,
+  readFile,
+  readlink,
+  realpath,
+  rm,
+  writeFile,
+} from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { ignoreMissing, makeFolder } from '../files/data-dir.ts';
 import { BackupError, FOLDERS } from './format.ts';
@@ -8,32 +20,74 @@ import { BackupError, FOLDERS } from './format.ts';
 /** Exists during a restore and after an interrupted one. Contains the text that the restore commits with its rows. */
 const MARKER = 'restore.unfinished';
 
+/** Called for a part of a workspace that is not in the backup. `reason` is a clause. */
+export type LeaveOut = (path: string, reason: string) => void;
+
+/** False for the folder of all workspaces. */
+const isInWorkspace = (path: string): boolean => path.startsWith('workspaces/');
+/** Key and blob stores write a file under such a name first. In a workspace, the name is an agent's. */
+const isBeingWritten = (path: string): boolean => path.endsWith('.new') && !isInWorkspace(path);
+
 /**
  * Lists regular files as paths relative to `DATA_DIR`, separated by `/`. Skips links and devices, which plugins and agents
  * can create in workspaces.
  */
-export async function* listFiles(dataDir: string): AsyncGenerator<string> {
-  for (const folder of FOLDERS) {
-    // A folder that does not exist yet has no files.
-    const entries = await readdir(join(dataDir, folder), { withFileTypes: true, recursive: true }).catch(ignoreMissing);
-    for (const entry of entries ?? []) {
-      if (!entry.isFile() || entry.name.endsWith('.new')) continue;
-      const path = join(entry.parentPath, entry.name).slice(dataDir.length + 1);
-      yield path.split(sep).join('/');
+export async function* listFiles(dataDir: string, leaveOut: LeaveOut): AsyncGenerator<string> {
+  const folders: string[] = [...FOLDERS];
+  for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
+    // Not `recursive`: one folder that an agent removes meanwhile would end the list.
+    for (const entry of await readFolder(dataDir, folder, leaveOut)) {
+      const path = `${folder}/${entry.name}`;
+      if (!entry.isDirectory() && !entry.isFile()) continue;
+      // In a zip file it would separate folders.
+      if (entry.name.includes('\\')) leaveOut(path, 'its name has a backslash');
+      else if (entry.isDirectory()) folders.push(path);
+      else if (!isBeingWritten(path)) yield path;
     }
   }
 }
 
-/** Does not follow links. Null: the file is gone, which can happen at any time in a workspace. */
-export async function openFile(dataDir: string, path: string): Promise<Readable | null> {
+async function readFolder(dataDir: string, folder: string, leaveOut: LeaveOut): Promise<readonly Dirent[]> {
   try {
-    const handle = await open(join(dataDir, path), constants.O_RDONLY | constants.O_NOFOLLOW);
-    return handle.createReadStream();
+    return await readdir(join(dataDir, folder), { withFileTypes: true });
   } catch (error) {
-    if (['ENOENT', 'ELOOP'].includes((error as NodeJS.ErrnoException).code ?? '')) return null;
-    throw error;
+    const code = readCode(error);
+    // It was never created, or is removed by now.
+    if (code === 'ENOENT') return [];
+    if (!isInWorkspace(folder)) throw new BackupError(`${join(dataDir, folder)} cannot be read (${code}).`);
+    leaveOut(folder, `it cannot be read (${code})`);
+    return [];
   }
 }
+
+/** Opens a file of `listFiles`. Null: in a workspace, it may be gone at any time, or something else may have its name. */
+export async function openFile(dataDir: string, path: string, leaveOut: LeaveOut): Promise<Readable | null> {
+  // O_NONBLOCK: to open a named pipe would wait for a writer.
+  const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
+  try {
+    const file = await open(join(dataDir, path), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    if (!isInWorkspace(path) || ((await file.stat()).isFile() && (await isAt(file, dataDir, path))))
+      return file.createReadStream();
+    await file.close();
+  } catch (error) {
+    const code = readCode(error);
+    if (!isInWorkspace(path))
+      throw new BackupError(`${join(dataDir, path)} cannot be read (${code}). Repeat the backup.`);
+    if (code !== 'ENOENT') leaveOut(path, `it cannot be read (${code})`);
+  }
+  return null;
+}
+
+/** False where a link has replaced a folder of the path since it was listed: the link could lead to the keys. */
+async function isAt(file: FileHandle, dataDir: string, path: string): Promise<boolean> {
+  const place = await readlink(`/proc/self/fd/${file.fd}`).catch(() => null);
+  // Not Linux: a development machine.
+  if (place === null) return true;
+  const [folder = '', ...names] = path.split('/');
+  return place === join(await realpath(join(dataDir, folder)), ...names);
+}
+
+const readCode = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? String(error);
 
 /**
  * Removes the files of an interrupted restore and marks the restore as started.
