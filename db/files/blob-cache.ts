@@ -29,15 +29,20 @@ export async function openBlobCache(folder: string, maxBytes: number): Promise<B
   await makeFolder(folder);
   const locate = (sha256: string): string => join(folder, sha256.slice(0, 2), sha256.slice(2));
   let written = 0;
-  let trimming: Promise<void> = trim(folder, maxBytes);
-  await trimming;
+  let trimming: Promise<void> = Promise.resolve();
+  const startTrim = (): Promise<void> => {
+    // Where it fails, the next one tries again.
+    trimming = trimming.then(() => trim(folder, maxBytes)).catch(() => undefined);
+    return trimming;
+  };
+  await startTrim();
   return {
     async read(sha256) {
       const path = locate(sha256);
       const bytes = await readFile(path).catch(() => null);
       if (bytes === null) return null;
       if (hashBytes(bytes) !== sha256) {
-        await rm(path, { force: true });
+        await rm(path, { force: true }).catch(() => undefined);
         return null;
       }
       const now = new Date();
@@ -53,13 +58,12 @@ export async function openBlobCache(folder: string, maxBytes: number): Promise<B
         await writeFile(unfinished, bytes, { mode: 0o600 });
         await rename(unfinished, path);
       } catch {
-        await rm(unfinished, { force: true });
+        await rm(unfinished, { force: true }).catch(() => undefined);
       }
       written += bytes.byteLength;
       if (written < maxBytes * TRIM_SHARE) return;
       written = 0;
-      trimming = trimming.then(() => trim(folder, maxBytes));
-      await trimming;
+      await startTrim();
     },
   };
 }
@@ -82,7 +86,11 @@ async function trim(folder: string, maxBytes: number): Promise<void> {
   if (total <= maxBytes) return;
   for (const { path, bytes } of copies.sort((a, b) => a.usedAt - b.usedAt)) {
     if (total <= maxBytes * KEPT_SHARE) return;
-    await rm(path, { force: true });
-    total -= bytes;
+    // What cannot be removed, such as a folder of somebody else, must not keep the others.
+    const isRemoved = await rm(path, { force: true }).then(
+      () => true,
+      () => false,
+    );
+    if (isRemoved) total -= bytes;
   }
 }
