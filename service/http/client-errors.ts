@@ -11,8 +11,13 @@ import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
 const DISCARD_MS = 2 * SECOND;
 const DISCARD_MAX_BYTES = MIB;
 
-export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) {
+/** Node's own handler looks at this property for the same reason. */
+type HttpSocket = Socket & { readonly _httpMessage?: Pick<ServerResponse, 'headersSent'> | null };
+
+export function answerClientError(error: NodeJS.ErrnoException, socket: HttpSocket): void {
+  // In the middle of an answer, the client would take another one for a part of it.
+  const isAnswering = socket._httpMessage?.headersSent === true;
+  if (error.code === 'ECONNRESET' || !socket.writable || isAnswering) {
     socket.destroy();
     return;
   }

@@ -1,4 +1,8 @@
 /** Bytes that are not an HTTP request, or a request that no route can receive, get a problem with a body. */
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { pino } from 'pino';
 import t from 'tap';
 import { createApplication } from '../../service/http/application.ts';
@@ -14,6 +18,11 @@ const app = createApplication({
 readJsonBodies(app, { processBytes: 10_000, accountBytes: 10_000 }, () => 'ann');
 app.get('/known', async () => ({ ok: true }));
 app.post('/known', async ({ body }) => ({ body }));
+app.get('/stream', (_request, reply) => {
+  const stream = new Readable({ read: () => undefined });
+  stream.push('begun');
+  return reply.send(stream);
+});
 const url = new URL(await app.listen({ port: 0, host: '127.0.0.1' }));
 t.teardown(() => app.close());
 
@@ -30,6 +39,17 @@ for (const [name, [bytes, status]] of Object.entries(malformed)) {
     t.match(JSON.parse(body), { status, code: String, detail: String, requestId: String });
   });
 }
+
+t.test('bytes that are no request do not end in the middle of an answer', async (t) => {
+  const socket = connect(port, '127.0.0.1').setEncoding('latin1');
+  socket.write(line('GET /stream'));
+  let answer = '';
+  while (!answer.includes('begun')) answer += String((await once(socket, 'data'))[0]);
+  socket.write('no request\r\n\r\n');
+  // The connection may be reset.
+  const rest = await text(socket).catch(() => '');
+  t.equal(rest, '', 'the client sees that the answer is cut off');
+});
 
 t.test('a compressed body is refused', async (t) => {
   const post = (coding: string, path = '/known') =>
