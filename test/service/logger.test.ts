@@ -44,6 +44,7 @@ t.test('secrets are redacted everywhere in a line', async (t) => {
 t.test('a long line of nothing costs little', async (t) => {
   const started = performance.now();
   logged((logger) => logger.info(`${'a://'.repeat(50_000)} ${'"token":"'.repeat(20_000)} ${'eyJ'.repeat(50_000)}`));
+  logged((logger) => logger.info('eyJaaaaaaaa-'.repeat(20_000)));
   t.ok(performance.now() - started < 5_000);
 });
 
