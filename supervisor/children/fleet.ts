@@ -1,4 +1,5 @@
 /** Manages all children of this supervisor: starts them on demand, stops idle ones, and bounds their number. */
+import { LRUCache } from 'lru-cache';
 import type { Pool } from 'pg';
 import { findBlocked, type InstalledPlugin, loadUpdateTarget } from '../../db/installations/account-plugins.ts';
 import { markFailed, saveRuntimes } from '../../db/installations/installation-runtimes.ts';
@@ -62,6 +63,8 @@ const SWEEP_MS = 15_000;
 const SPARES = 1;
 /** Interval of saving the states of children, milliseconds. */
 const SAVE_MS = 200;
+/** Refusals that are known to be recorded, some hundred bytes each. To record one again changes nothing. */
+const REFUSALS_MAX = 10_000;
 
 /** A child that loads a plugin or will load one. */
 interface LoadingChild extends ScheduledChild {
@@ -76,7 +79,7 @@ export class Fleet implements PluginInvoker {
   readonly #runners = new Map<string, InstallationRunner>();
   readonly #dirty = new Map<string, InstallationRunner>();
   /** `updatedAt` of the installations whose refusal is recorded, so that each is recorded once. */
-  readonly #recordedRefusals = new Map<string, string>();
+  readonly #recordedRefusals = new LRUCache<string, string>({ max: REFUSALS_MAX });
   /** Runners whose block is looked up next. */
   readonly #blockable = new Set<string>();
   readonly #spares: SpareChildren;
@@ -127,7 +130,7 @@ export class Fleet implements PluginInvoker {
 
   /** Starts the child of an installation that was just read. @returns why it does not run; null if it does */
   async wake(plugin: InstalledPlugin): Promise<string | null> {
-    return this.#findStop(plugin) ?? this.#getRunner(plugin).wake();
+    return this.#findStop(plugin) ?? this.findRefusal(plugin) ?? this.#getRunner(plugin).wake();
   }
 
   /**
@@ -147,8 +150,8 @@ export class Fleet implements PluginInvoker {
    * @returns a function that ends the inspection, or why it cannot be inspected
    */
   async inspect(plugin: InstalledPlugin, inspector: Inspector): Promise<(() => void) | string> {
-    const stopped = this.#findStop(plugin);
-    if (stopped !== null) return stopped;
+    const refused = this.#findStop(plugin) ?? this.findRefusal(plugin);
+    if (refused !== null) return refused;
     const runner = this.#getRunner(plugin);
     return (await runner.inspect(inspector)) ?? (() => runner.endInspection(inspector));
   }
@@ -276,7 +279,11 @@ export class Fleet implements PluginInvoker {
   #refuseCall({ installationId, accountId, updatedAt }: InstalledPlugin, reason: string): Promise<LinkResult> {
     if (this.#recordedRefusals.get(installationId) !== updatedAt) {
       this.#recordedRefusals.set(installationId, updatedAt);
-      markFailed(this.#options.ownership.pool(accountId), installationId, reason).catch(this.#options.onError);
+      markFailed(this.#options.ownership.pool(accountId), installationId, reason).catch((error: Error) => {
+        // The next call tries again.
+        this.#recordedRefusals.delete(installationId);
+        this.#options.onError(error);
+      });
     }
     return Promise.resolve({ kind: 'unavailable', message: reason });
   }
@@ -383,6 +390,8 @@ export class Fleet implements PluginInvoker {
       runner.recordStableRun();
       if (!runner.busy && runner.lastUsedAt < idleSince) void runner.stop(STOP_GRACE_MS);
     }
+    // Those that could not be saved.
+    if (this.#dirty.size > 0) this.#startSaver();
   }
 
   /** Also called at the end of a child, so that one that dies between two sweeps is counted. */
@@ -410,6 +419,10 @@ export class Fleet implements PluginInvoker {
 
   #scheduleSave(runner: InstallationRunner): void {
     this.#dirty.set(runner.installationId, runner);
+    this.#startSaver();
+  }
+
+  #startSaver(): void {
     this.#saver ??= setTimeout(() => {
       this.#saver = null;
       void this.#flush();
@@ -418,17 +431,25 @@ export class Fleet implements PluginInvoker {
 
   async #flush(): Promise<void> {
     const { ownership } = this.#options;
-    const runtimes = [...this.#dirty.values()]
-      .filter(({ plugin }) => ownership.holds(plugin.accountId))
-      .map((runner) => {
-        const runtime = runner.describe();
-        runner.savedState = runtime.state;
-        return { ...runtime, epoch: ownership.fence(runner.plugin.accountId).epoch };
-      });
+    const runners = [...this.#dirty.values()].filter(({ plugin }) => ownership.holds(plugin.accountId));
+    const runtimes = runners.map((runner) => {
+      const runtime = runner.describe();
+      runner.savedState = runtime.state;
+      return { ...runtime, epoch: ownership.fence(runner.plugin.accountId).epoch };
+    });
     this.#dirty.clear();
     this.#saving = this.#saving
       .then(() => asService(() => saveRuntimes(this.#options.pool, runtimes)))
-      .catch((error: Error) => this.#options.onError(error));
+      .catch((error: Error) => {
+        for (const runner of runners) this.#saveAgain(runner);
+        this.#options.onError(error);
+      });
     await this.#saving;
+  }
+
+  /** Has the state saved with the next ones: that of the installation's present runner, if there is another by now. */
+  #saveAgain(runner: InstallationRunner): void {
+    const { installationId } = runner;
+    if (!this.#dirty.has(installationId)) this.#dirty.set(installationId, this.#runners.get(installationId) ?? runner);
   }
 }

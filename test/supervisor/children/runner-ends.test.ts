@@ -3,77 +3,13 @@ import t from 'tap';
 import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
 import type { PluginCall } from '../../../supervisor/calls/plugin-call.ts';
 import type { Child, ChildHandlers } from '../../../supervisor/children/child.ts';
-import type { ChildEnd } from '../../../supervisor/children/child-end.ts';
 import { ChildError } from '../../../supervisor/children/child-errors.ts';
 import { InstallationRunner, type RunnerDeps } from '../../../supervisor/children/installation-runner.ts';
 import { SecretMasks } from '../../../supervisor/records/secret-mask.ts';
+import { FakeChild, installed } from './fake-child.ts';
 
 const FAILED_AFTER = 5;
 const ROLLED_BACK_AFTER = 3;
-
-const registrations = { hooks: [], events: [], channel: {}, tools: { run: {} }, commands: {}, providers: {} };
-const installed = (versionId: string, more: Partial<InstalledPlugin> = {}): InstalledPlugin =>
-  ({
-    installationId: 'i1',
-    accountId: 'a1',
-    slug: 'plugin',
-    semVer: '1.0.0',
-    versionId,
-    updatedAt: versionId,
-    status: 'ready',
-    rollbackUntil: null,
-    registrations,
-    secretNames: [],
-    secretUses: {},
-    granted: [],
-    settings: {},
-    ...more,
-  }) as unknown as InstalledPlugin;
-
-class FakeChild {
-  state = 'ready';
-  ready = Promise.resolve();
-  inspector = null;
-  handlers: ChildHandlers | null = null;
-  /** Graces of its stops. */
-  readonly stops: number[] = [];
-  readonly #ended = Promise.withResolvers<ChildEnd>();
-  readonly ended = this.#ended.promise;
-
-  load: () => Promise<unknown> = async () => {
-    this.state = 'loaded';
-  };
-
-  end(end: Partial<ChildEnd> = {}): Promise<ChildEnd> {
-    const whole = { code: 1, signal: null, reason: 'it ended', stderr: '', ranMs: 1, requested: false, ...end };
-    if (this.state !== 'dead') this.handlers?.onExit(whole as ChildEnd);
-    this.state = 'dead';
-    this.#ended.resolve(whole as ChildEnd);
-    return this.ended;
-  }
-
-  /** As a process that ends by itself: its exit is reported before the request fails. */
-  endAtLoad(interrupted: boolean): void {
-    this.load = async () => {
-      void this.end({ interrupted });
-      throw new ChildError('dead', 'it ended', { interrupted });
-    };
-  }
-
-  stop({ graceMs }: { readonly graceMs: number }): Promise<ChildEnd> {
-    this.stops.push(graceMs);
-    return this.kill();
-  }
-  kill = (): Promise<ChildEnd> => this.end({ requested: true });
-  checkHealth = async (): Promise<void> => undefined;
-  rss = (): number => 0;
-  chargeOutputTo = (): void => undefined;
-  configure = (): void => undefined;
-  invoke = async (): Promise<unknown> => {
-    if (this.state !== 'loaded') throw new ChildError('dead', 'it ended');
-    return { outcome: 'answered', answer: 'done' };
-  };
-}
 
 /** @param prepare changes a child before it is started */
 function makeRunner(plugin: InstalledPlugin, prepare: (child: FakeChild, number: number) => void = () => undefined) {

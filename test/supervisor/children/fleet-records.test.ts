@@ -1,0 +1,107 @@
+/** What the fleet refuses, and what it records when the database comes back. Its children are fakes. */
+import type { Pool } from 'pg';
+import t, { type Test } from 'tap';
+import type { Child, ChildHandlers } from '../../../supervisor/children/child.ts';
+import { Fleet, type FleetOptions } from '../../../supervisor/children/fleet.ts';
+import { SecretMasks } from '../../../supervisor/records/secret-mask.ts';
+import { FakeChild, installed } from './fake-child.ts';
+
+/** @param query answers statements with their first parameter */
+function makeFleet(t: Test, query: (sql: string, json: string) => Promise<unknown>, refusal: string | null = null) {
+  const children: FakeChild[] = [];
+  const nothing = (): void => undefined;
+  const client = {
+    query: (sql: string, values: readonly string[] = []) => query(sql, values[0] ?? ''),
+    release: nothing,
+  };
+  const pool = { ...client, connect: async () => client } as unknown as Pool;
+  const options = {
+    pool,
+    ownership: { holds: () => true, fence: () => ({ shard: 0, epoch: 1 }), pool: () => pool },
+    findRefusal: () => refusal,
+    start: (handlers: ChildHandlers) => {
+      const child = new FakeChild();
+      child.handlers = handlers;
+      children.push(child);
+      return child as unknown as Child;
+    },
+    spares: 0,
+    childrenMax: 10,
+    idleStopMs: 60_000,
+    outputBytesPerSecond: 1,
+    now: () => 0,
+    onServing: nothing,
+    onError: nothing,
+    logs: { system: nothing },
+    metrics: { childStarted: nothing, childEnded: nothing, sampled: nothing },
+    masks: new SecretMasks(),
+    blobs: { read: async () => Buffer.from('') },
+    hostCallRouter: { maskSecrets: nothing, listMembers: () => [] },
+  } as unknown as FleetOptions;
+  const fleet = new Fleet(options);
+  t.teardown(() => fleet.close(0));
+  return { fleet, children };
+}
+
+t.test('where the sandbox is missing, neither a call nor its author starts a plugin', async (t) => {
+  const { fleet, children } = makeFleet(t, async () => ({ rows: [] }), 'there is no sandbox');
+  const plugin = installed('v1');
+  t.equal(await fleet.wake(plugin), 'there is no sandbox');
+  t.equal(await fleet.inspect(plugin, { serve: () => undefined, end: () => undefined }), 'there is no sandbox');
+  const call = {
+    target: { kind: 'tools', name: 'run' },
+    invocationId: 'x',
+    session: null,
+    deadlineAt: 0,
+    context: {},
+  } as const;
+  t.match(await fleet.invoke(plugin, call), { kind: 'unavailable', message: 'there is no sandbox' });
+  t.same(children, []);
+});
+
+t.test('a state that the database did not take is saved with the next ones', async (t) => {
+  const saved: string[] = [];
+  let isAway = true;
+  const { fleet } = makeFleet(t, async (sql, json) => {
+    if (!sql.includes('INTO installation_runtime')) return { rows: [] };
+    if (isAway) throw new Error('away');
+    saved.push(...(JSON.parse(json) as readonly { readonly state: string }[]).map(({ state }) => state));
+    return { rows: [] };
+  });
+  t.equal(await fleet.wake(installed('v1')), null);
+  await fleet.stopAccounts(() => true);
+  isAway = false;
+  await fleet.stopAccounts(() => true);
+  t.same(saved, ['stopped']);
+});
+
+t.test('a refusal that the database did not take is recorded by the next call', async (t) => {
+  const recorded: unknown[] = [];
+  let isAway = true;
+  const failed = Promise.withResolvers<void>();
+  const { fleet } = makeFleet(
+    t,
+    async (sql, installationId) => {
+      if (!sql.startsWith('UPDATE installations')) return { rows: [] };
+      if (!isAway) recorded.push(installationId);
+      else setImmediate(failed.resolve);
+      if (isAway) throw new Error('away');
+      return { rows: [] };
+    },
+    'there is no sandbox',
+  );
+  const call = {
+    target: { kind: 'tools', name: 'run' },
+    invocationId: 'x',
+    session: null,
+    deadlineAt: 0,
+    context: {},
+  } as const;
+  await fleet.invoke(installed('v1'), call);
+  await failed.promise;
+  isAway = false;
+  await fleet.invoke(installed('v1'), call);
+  await fleet.invoke(installed('v1'), call);
+  await new Promise(setImmediate);
+  t.same(recorded, ['i1']);
+});
