@@ -2,7 +2,6 @@
 import type { Pool } from 'pg';
 import { addUsage, countTokensToday } from '../../../db/accounts/model-usage.ts';
 import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
-import { isDatabaseUnavailable } from '../../../db/postgres/database-errors.ts';
 import type { Metrics } from '../../records/metrics.ts';
 import { HostError } from '../host-call.ts';
 import type { ConfiguredModel, ModelProvider } from './configuration.ts';
@@ -48,16 +47,13 @@ export class Spending {
   }
 
   /**
-   * Counts a complete answer before the plugin gets it. If the database is unavailable, the answer is not counted: it
-   * is already paid for, and an error would make the plugin ask again.
+   * Counts a complete answer before the plugin gets it. An answer that cannot be counted is reported, and the plugin gets it all
+   * the same: it is already paid for, and an error would make the plugin ask again.
    */
   async count(charge: Charge, usage: Usage): Promise<void> {
     const cost = computeCost(charge.model, usage);
     this.#deps.metrics.modelAnswered(charge.plugin.slug, charge.provider.name, usage, cost);
-    await this.#add(charge, { answers: 1, ...usage, cost }).catch((error: Error) => {
-      if (!isDatabaseUnavailable(error)) throw error;
-      this.#deps.onError(error);
-    });
+    await this.#add(charge, { answers: 1, ...usage, cost }).catch(this.#deps.onError);
   }
 
   /** Counts the usage of an interrupted answer in the background. */
