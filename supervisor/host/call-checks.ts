@@ -75,5 +75,8 @@ function measureResult(value: unknown): number {
   if (value instanceof Uint8Array) return value.byteLength;
   if (Array.isArray(value)) return value.reduce<number>((bytes, item) => bytes + 1 + measureResult(item), 0);
   if (typeof value !== 'object' || value === null) return String(value).length;
-  return Object.entries(value).reduce((bytes, [key, item]) => bytes + key.length + 4 + measureResult(item), 0);
+  return Object.entries(value).reduce(
+    (bytes, [key, item]) => bytes + Buffer.byteLength(key) + 4 + measureResult(item),
+    0,
+  );
 }
