@@ -99,7 +99,15 @@ async function findSkillFile({ pool }: SessionServices, skill: Skill, path: stri
   return found;
 }
 
+/** The first bytes of a file, without the last character, which the end of the chunk may cut: a text would not look like one. */
 async function beginning(bytes: Readable): Promise<Uint8Array> {
-  for await (const chunk of bytes) return chunk as Uint8Array;
+  for await (const chunk of bytes as AsyncIterable<Uint8Array>) {
+    const last = chunk.findLastIndex(isFirstByte);
+    return chunk.length - last > CHARACTER_MAX_BYTES ? chunk : chunk.subarray(0, last);
+  }
   return new Uint8Array();
 }
+
+const CHARACTER_MAX_BYTES = 4;
+/** Whether a byte of UTF-8 begins a character. */
+const isFirstByte = (byte: number): boolean => (byte & 0xc0) !== 0x80;
