@@ -13,8 +13,11 @@ const POSTPONED_S = 5;
 
 interface UpdateDeps extends Pick<SessionServices, 'pool' | 'queues' | 'writes' | 'faultPoint'> {
   readonly fleet: Pick<Fleet, 'update'>;
-  /** Ids of the installations that this supervisor is updating. */
-  readonly updating: Set<string>;
+  /**
+   * The installations that this supervisor is updating, by id. True: another job arrived meanwhile, perhaps for an update that the
+   * last query did not find yet.
+   */
+  readonly updating: Map<string, boolean>;
 }
 
 type FencedDeps = UpdateDeps & { readonly fenced: FencedPool };
@@ -23,11 +26,14 @@ type FencedDeps = UpdateDeps & { readonly fenced: FencedPool };
 export async function updateInstallation(given: UpdateDeps, installationId: string, work: OwnedWork): Promise<void> {
   const { updating, pool } = given;
   const deps = { ...given, fenced: { pool, fence: work.fence } };
-  // A duplicated job. The first one also carries out an update that begins meanwhile.
-  if (updating.has(installationId)) return;
-  updating.add(installationId);
+  // The first job also carries out an update that begins meanwhile.
+  if (updating.has(installationId)) return void updating.set(installationId, true);
   try {
-    while (await carryOutUpdate(deps, installationId));
+    let mayFollow: boolean;
+    do {
+      updating.set(installationId, false);
+      mayFollow = await carryOutUpdate(deps, installationId);
+    } while (mayFollow || updating.get(installationId) === true);
   } finally {
     updating.delete(installationId);
   }

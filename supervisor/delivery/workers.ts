@@ -104,7 +104,7 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
   ownedJobs.work('events', ({ installationId }, work) =>
     deliverEvents({ ...deps, delivering, writes }, installationId, work),
   );
-  const updating = new Set<string>();
+  const updating = new Map<string, boolean>();
   ownedJobs.work('updates', ({ installationId }, work) =>
     updateInstallation({ ...deps, updating, writes }, installationId, work),
   );
@@ -148,8 +148,8 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
 interface RunningWork {
   /** The installations whose events are being delivered, by id. */
   readonly delivering: ReadonlyMap<string, boolean>;
-  /** Ids of the installations being updated. */
-  readonly updating: ReadonlySet<string>;
+  /** The installations being updated, by id. */
+  readonly updating: ReadonlyMap<string, boolean>;
   readonly scheduler: ChannelScheduler;
 }
 
@@ -172,7 +172,7 @@ async function heal(deps: JobDeps, { delivering, updating, scheduler }: RunningW
     () => releaseHeldEvents(pool, queues, null),
     () => release(deps, scheduler, null),
     () => requeueRemovals(pool, queues),
-    () => requeueUpdates(pool, queues, updating),
+    () => requeueUpdates(pool, queues, new Set(updating.keys())),
     () => endOrphanedDeliveries(pool, null),
     () => endOrphanedEvents(pool),
   ];
