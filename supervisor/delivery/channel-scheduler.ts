@@ -88,13 +88,12 @@ export class ChannelScheduler {
     this.#alarms.set(channelId, { at, timer: setTimeout(ring, Math.min(ms, LONGEST_TIMER_MS)) });
   }
 
-  /** Starts no more work and waits for running attempts, at most `graceMs`. */
+  /** Starts no more work and waits for the lookup and the attempts under way, at most `graceMs`. */
   async stop(graceMs: number): Promise<void> {
     this.#stopping = true;
     for (const { timer } of this.#alarms.values()) clearTimeout(timer);
     this.#waiting.clear();
-    await this.#finding;
-    await within(Promise.all(this.#running.values()), graceMs);
+    await within(Promise.all([this.#finding, ...this.#running.values()]), graceMs);
   }
 
   #find(): void {
