@@ -101,8 +101,15 @@ export class StartQueue {
 
   /** Rejects the starts of an owner that wait. */
   cancel(owner: StartOwner): void {
-    const removed = this.#waiting.remove(formatKey(owner), (start) => start.owner === owner);
-    this.#reject(removed, 'it was stopped');
+    const { accountId } = owner.plugin;
+    // Its user may have changed whether it is required since it began to wait.
+    for (const required of [false, true]) {
+      const key = formatKey({ plugin: { accountId, required } });
+      this.#reject(
+        this.#waiting.remove(key, (start) => start.owner === owner),
+        'it was stopped',
+      );
+    }
   }
 
   /** Rejects every start that waits. */

@@ -98,6 +98,19 @@ t.test('a start that gets no place in time fails with a reason; a cancelled one 
   await t.rejects(late, { name: 'NoRoomError', message: 'no plugin process became free for it within 60 s' });
 });
 
+t.test('a start is cancelled also when its plugin has become required since', async (t) => {
+  const { processes, places } = makePlaces(1);
+  processes.push({ accountId: 'ann', isBusy: true });
+  const queue = new StartQueue(places);
+  t.teardown(() => queue.close());
+  const changing = { plugin: { accountId: 'ann', required: false } };
+  const cancelled = queue.run(changing, async () => undefined);
+  changing.plugin = { accountId: 'ann', required: true };
+  queue.cancel(changing);
+  t.equal(queue.waiting, 0);
+  await t.rejects(cancelled, { name: 'NoRoomError', message: 'it was stopped' });
+});
+
 t.test('a start that waits begins when a process is idle again', async (t) => {
   const { processes, places } = makePlaces(1);
   const busy = { accountId: 'ann', isBusy: true };
