@@ -8,7 +8,7 @@ export interface DiffLine {
 
 /** Unchanged lines shown beside a change. */
 const CONTEXT_LINES = 3;
-/** Texts that differ in more lines are shown as one replaced by the other: the time grows with the square. */
+/** Texts that differ in more lines are shown as one replaced by the other, because the time grows with the square of the edits. */
 const EDITS_MAX = 400;
 
 type Edit = Pick<DiffLine, 'text'> & { readonly kind: 'same' | 'added' | 'removed' };

@@ -84,11 +84,11 @@ export function operatorRoutes({ pool }: Services): FastifyPluginAsyncZod {
 
     app.post('/operator/plugins/:slug/block', { schema: shapes.block }, async (request) => {
       const { params, body } = request;
-      return shown(await changeBlock(pool, params.slug, body.reason, requireCaller(request).name));
+      return showModerated(await changeBlock(pool, params.slug, body.reason, requireCaller(request).name));
     });
 
     app.post('/operator/plugins/:slug/unblock', { schema: shapes.unblock }, async (request) =>
-      shown(await changeBlock(pool, request.params.slug, null, requireCaller(request).name)),
+      showModerated(await changeBlock(pool, request.params.slug, null, requireCaller(request).name)),
     );
 
     for (const [word, verified] of [
@@ -111,7 +111,8 @@ export function requireOperator(scope: FastifyInstance): void {
   });
 }
 
-function shown(done: Moderated | null) {
+/** @throws Problem `not_found` */
+function showModerated(done: Moderated | null) {
   if (!done) throw new Problem('not_found', 'No plugin has this slug.');
   return { slug: done.slug, blockedReason: done.reason, installations: done.installations };
 }

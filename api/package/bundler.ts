@@ -45,8 +45,8 @@ interface BundlerOptions {
 }
 
 /**
- * A build that takes longer than usual is stopped and begins again in a thread of its own, where only its like wait for it: one
- * line of types can keep esbuild busy for hours.
+ * A build that takes longer than usual is stopped and begins again in a thread where only such builds wait for it: one line of
+ * types can keep esbuild busy for hours.
  */
 export function startBundler(options: BundlerOptions = {}): Bundler {
   const { threads = THREADS, queue = QUEUE_MAX, quickMs = QUICK_MS, slowMs = BUILD_TIME_MS } = options;

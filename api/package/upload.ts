@@ -13,7 +13,10 @@ import { type BodyBounds, readChunks } from '../../service/http/body-reader.ts';
 export const UPLOAD_MAX_BYTES = 256 * MIB;
 /** Space for boundaries and headers of the two parts. Bytes. */
 const ENVELOPE_MAX_BYTES = 64 * KIB;
-/** Half of what a slow line sends. An upload holds one of few places, so a client that dribbles must not hold it for long. */
+/**
+ * An upload holds one of few places, so a client that sends almost nothing must not hold it for long. A slow line sends twice the
+ * least rate.
+ */
 export const UPLOAD_BOUNDS = {
   maxBytes: UPLOAD_MAX_BYTES + ENVELOPE_MAX_BYTES,
   withinMs: 30 * SECOND,

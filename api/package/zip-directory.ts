@@ -1,4 +1,4 @@
-/** Reads the central directory of a zip, without believing it. */
+/** Reads the central directory of an untrusted zip and checks all that it says. */
 import type { FileHandle } from 'node:fs/promises';
 import { crc32 } from 'node:zlib';
 import type { Problem } from '../../sdk/contract/errors.ts';
