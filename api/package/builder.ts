@@ -48,11 +48,12 @@ export async function buildPackage(
   source: PackageSource,
   slug: string,
 ): Promise<StagedBuild> {
-  const of = await readPackage(source, staging, services.loopKey);
-  const readme = require(of, README);
-  require(of, ENTRY);
-  const head = readFrontmatter({ path: README, text: await readText(readme) }, manifest);
-  const prompts = { commands: await readCommands(of), skills: await readSkills(of) };
+  const { loopKey } = services;
+  const of = await readPackage(source, staging, loopKey);
+  const readme = requireFile(of, README);
+  requireFile(of, ENTRY);
+  const head = readFrontmatter({ path: README, text: await readText(readme, loopKey) }, manifest);
+  const prompts = { commands: await readCommands(of, loopKey), skills: await readSkills(of, loopKey) };
   const hasFetch = declaresHosts(head.data);
   const bundle = await services.bundler.bundle({ ...of, hasFetch });
   const stored = await services.blobs.put(Buffer.from(bundle.text));
@@ -86,9 +87,9 @@ export async function buildPackage(
         manifest: head.data,
         code: bundle.text,
         commands: prompts.commands,
-        unusedFiles: await findUnusedFiles(of, services.loopKey),
+        unusedFiles: await findUnusedFiles(of, loopKey),
       },
-      services.loopKey,
+      loopKey,
     ),
   };
   refuseUnstorable(README, built.manifest);
@@ -103,7 +104,8 @@ const countRowBytes = ({ files }: Package): number =>
 const declaresHosts = ({ capabilities }: Manifest): boolean =>
   capabilities.some((capability) => capability.startsWith('host.http:'));
 
-function require(of: Package, path: string): PackageFile {
+/** @throws Problem `invalid_package` */
+function requireFile(of: Package, path: string): PackageFile {
   const file = of.files.find((candidate) => candidate.path === path);
   if (file) return file;
   const near = of.files.find((candidate) => candidate.path.toLowerCase().split('/').at(-1) === path);

@@ -5,6 +5,7 @@ import type { StagedFile } from '../../db/files/staging.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { decodeText } from '../../sdk/contract/text-bytes.ts';
 import { escapeCharacter, findHiddenCharacter, replaceHiddenCharacters } from '../../sdk/contract/visible-text.ts';
+import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import { invalidAt } from './invalid-package.ts';
 
 export const FILES_MAX = 10_000;
@@ -34,15 +35,22 @@ export function hashFileTree(files: readonly { readonly path: string; readonly s
   return hash.digest('hex');
 }
 
-/** Reads a text file. @throws Problem `invalid_package` when it is not UTF-8, is too large or has hidden characters */
-export async function readText(file: PackageFile): Promise<string> {
+/**
+ * Reads a text file. Its caller may go on to parse it in the same turn of the event loop.
+ *
+ * @param loopKey whose turns of the loop it uses: frontmatter of the largest size takes 30 ms
+ * @throws Problem `invalid_package` when it is not UTF-8, is too large or has hidden characters
+ */
+export async function readText(file: PackageFile, loopKey: string): Promise<string> {
   if (file.sizeBytes > TEXT_MAX_BYTES) {
     throw invalidAt({
       path: file.path,
       message: `is larger than ${TEXT_MAX_BYTES} bytes, the limit for this file`,
     });
   }
-  const text = decodeText(await readFile(file.stagedAt));
+  const bytes = await readFile(file.stagedAt);
+  await waitForLoopTurn(loopKey);
+  const text = decodeText(bytes);
   if (text === null) throw invalidAt({ path: file.path, message: 'is not UTF-8 text without NUL' });
   refuseHiddenText(file.path, text);
   return text;
@@ -52,11 +60,14 @@ export async function readText(file: PackageFile): Promise<string> {
  * Checks a text file of a skill. Files that are larger than `PAGE_MAX_BYTES` or not UTF-8 are not checked, because agents do not get
  * them as text.
  *
+ * @param loopKey whose turns of the event loop it uses: a page of 1 MiB takes 15 ms
  * @throws Problem `invalid_package` when it has hidden characters
  */
-export async function checkPage(file: PackageFile): Promise<void> {
+export async function checkPage(file: PackageFile, loopKey: string): Promise<void> {
   if (file.sizeBytes > PAGE_MAX_BYTES) return;
-  const text = decodeText(await readFile(file.stagedAt));
+  const bytes = await readFile(file.stagedAt);
+  await waitForLoopTurn(loopKey);
+  const text = decodeText(bytes);
   if (text !== null) refuseHiddenText(file.path, text);
 }
 

@@ -35,7 +35,7 @@ const skillHead = (folder: string) =>
   });
 
 /** Reads the prompt commands of a package, sorted by path. @throws Problem `invalid_package` */
-export async function readCommands({ files }: Package): Promise<Prompt[]> {
+export async function readCommands({ files }: Package, loopKey: string): Promise<Prompt[]> {
   const commandFiles = files.filter((file) => /^commands\/[^/]+\.md$/.test(file.path));
   if (commandFiles.length > PROMPTS_MAX) throw createTooMany('commands/');
   const commands: Prompt[] = [];
@@ -43,7 +43,7 @@ export async function readCommands({ files }: Package): Promise<Prompt[]> {
     const name = file.path.slice('commands/'.length, -'.md'.length);
     const fault = surfaceName.safeParse(name).error?.issues[0]?.message;
     if (fault) throw invalidAt({ path: file.path, message: `The file name is the name of the command: it ${fault}.` });
-    const text = await readText(file);
+    const text = await readText(file, loopKey);
     const { data, body } = readFrontmatter({ path: file.path, text }, commandHead, 'optional');
     if (body.trim() === '') throw createNoText(file.path, text, 'The command has no text.');
     commands.push({ name, description: data.description, path: file.path });
@@ -52,7 +52,7 @@ export async function readCommands({ files }: Package): Promise<Prompt[]> {
 }
 
 /** Reads the skills of a package, sorted by path. @throws Problem `invalid_package` */
-export async function readSkills({ files }: Package): Promise<Prompt[]> {
+export async function readSkills({ files }: Package, loopKey: string): Promise<Prompt[]> {
   const folders = new Set(files.flatMap((file) => /^skills\/([^/]+)\//.exec(file.path)?.[1] ?? []));
   if (folders.size > PROMPTS_MAX) throw createTooMany('skills/');
   const skills: Prompt[] = [];
@@ -64,11 +64,11 @@ export async function readSkills({ files }: Package): Promise<Prompt[]> {
       const hint = near ? ` There is “${near.path}”: it must be called SKILL.md.` : '';
       throw invalidAt({ path: `skills/${folder}`, message: `The skill has no SKILL.md.${hint}` });
     }
-    const text = await readText(file);
+    const text = await readText(file, loopKey);
     const { data, body } = readFrontmatter({ path, text }, skillHead(folder));
     if (body.trim() === '') throw createNoText(path, text, 'The skill has no text.');
     const pages = files.filter((other) => other.path.startsWith(`skills/${folder}/`) && PAGE.test(other.path));
-    for (const page of pages) await checkPage(page);
+    for (const page of pages) await checkPage(page, loopKey);
     skills.push({ name: data.name, description: data.description, path });
   }
   return skills;

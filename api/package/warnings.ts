@@ -32,11 +32,11 @@ export async function findWarnings(
   const slices = new LoopSlices(loopKey);
   const declared = [...new Set(manifest.capabilities)];
   const found = [
-    ...(WHOLE_HOST.test(code) ? [] : memberWarnings(declared, await findMembers(code, slices))),
-    ...(await writeWarnings(declared, code, slices)),
-    ...(await hostWarnings(declared, code, slices)),
-    ...(await unread('setting', Object.keys(manifest.settings ?? {}), code, slices)),
-    ...(await unread('secret', Object.keys(manifest.secrets ?? {}), code, slices)),
+    ...(WHOLE_HOST.test(code) ? [] : findMemberWarnings(declared, await findMembers(code, slices))),
+    ...(await findWriteWarnings(declared, code, slices)),
+    ...(await findHostWarnings(declared, code, slices)),
+    ...(await findUnread('setting', Object.keys(manifest.settings ?? {}), code, slices)),
+    ...(await findUnread('secret', Object.keys(manifest.secrets ?? {}), code, slices)),
     ...commands
       .filter(({ description }) => description === '')
       .map(({ path }) => `${path} has no description: menus show its name alone.`),
@@ -56,7 +56,7 @@ async function findMembers(code: string, slices: LoopSlices): Promise<Set<string
   return used;
 }
 
-function memberWarnings(declared: readonly string[], used: ReadonlySet<string>): string[] {
+function findMemberWarnings(declared: readonly string[], used: ReadonlySet<string>): string[] {
   const members = new Set(declared.map((capability) => /^host\.(\w+)/.exec(capability)?.[1] ?? ''));
   const idle = declared.filter((capability) => !used.has(/^host\.(\w+)/.exec(capability)?.[1] ?? ''));
   const missing = MEMBERS.filter((member) => used.has(member) && !members.has(member));
@@ -72,7 +72,7 @@ function memberWarnings(declared: readonly string[], used: ReadonlySet<string>):
 }
 
 /** Calls that write, of members that are declared for reading only. */
-async function writeWarnings(declared: readonly string[], code: string, slices: LoopSlices): Promise<string[]> {
+async function findWriteWarnings(declared: readonly string[], code: string, slices: LoopSlices): Promise<string[]> {
   const found: string[] = [];
   for (const [name, { capability, readable }] of Object.entries(hostCalls)) {
     const isReadOnly = declared.includes(`host.${capability}:read`) && !declared.includes(`host.${capability}`);
@@ -92,7 +92,7 @@ const REQUEST =
   /(?<![\w$.])(?:host\s*\.\s*http\s*\.\s*)?fetch\(\s*["']https?:\/\/([a-z0-9.-]+)(?:[/?#:]|["']\s*[,)])/gi;
 
 /** Requests to hosts that are not declared, in packages that declare others. */
-async function hostWarnings(declared: readonly string[], code: string, slices: LoopSlices): Promise<string[]> {
+async function findHostWarnings(declared: readonly string[], code: string, slices: LoopSlices): Promise<string[]> {
   if (!declared.some((capability) => capability.startsWith('host.http:'))) return [];
   const asked = new Set<string>();
   const missing: string[] = [];
@@ -111,7 +111,7 @@ async function hostWarnings(declared: readonly string[], code: string, slices: L
 }
 
 /** Settings or secrets that the code does not name. */
-async function unread(
+async function findUnread(
   kind: 'setting' | 'secret',
   names: readonly string[],
   code: string,

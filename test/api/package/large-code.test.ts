@@ -2,14 +2,15 @@
 import { stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
+import { compareTexts, type ModelText } from '../../../api/installations/update-changes.ts';
 import { BUNDLE_MAX_BYTES } from '../../../api/package/bundle.ts';
 import { SOURCE_MAX_BYTES } from '../../../api/package/bundle-modules.ts';
-import { OFFER_MAX_BYTES } from '../../../api/package/discovery.ts';
+import { checkSurfaces, OFFER_MAX_BYTES } from '../../../api/package/discovery.ts';
 import type { PackageFile } from '../../../api/package/package-files.ts';
 import { findSchemaWarnings } from '../../../api/package/schema-warnings.ts';
 import { findUnusedFiles } from '../../../api/package/unused-files.ts';
 import { findWarnings, WARNINGS_MAX } from '../../../api/package/warnings.ts';
-import { MIB } from '../../../sdk/contract/limits.ts';
+import { limits, MIB } from '../../../sdk/contract/limits.ts';
 import { manifest } from '../../../sdk/contract/manifest.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
 import { measureLongestPiece, SHARE_MAX } from './longest-piece.ts';
@@ -76,4 +77,29 @@ t.test('a schema of unknown keywords is read until there are enough warnings', (
   t.match(warnings[0], /^index\.ts:1:1: tools\.first\.parameters\/k0: is not a keyword/);
   t.equal(read.length, WARNINGS_MAX, 'each warning is located once');
   t.end();
+});
+
+t.test('tools without a fault are not located', (t) => {
+  const tools = { forecast: { description: 'Forecasts', parameters: { type: 'object' } } };
+  const placeOf = () => t.fail('a place parses the source map');
+  checkSurfaces('weather', {
+    registrations: { tools, commands: {}, providers: {} },
+    schemaFaults: [],
+    placeOf,
+  } as never);
+  t.end();
+});
+
+t.test('the texts of two versions that have no line in common', async (t) => {
+  const listTexts = (version: string): ModelText[] =>
+    Array.from({ length: limits.tools }, (_, tool) => ({
+      kind: 'tool',
+      name: `tool${tool}`,
+      text: Array.from({ length: 200 }, (_, line) => `${version} ${tool} ${line}`).join('\n'),
+    }));
+  const share = await measureLongestPiece(async () => {
+    const texts = await compareTexts(listTexts('1'), listTexts('2'), { left: Number.POSITIVE_INFINITY }, 'ann');
+    t.equal(texts.length, limits.tools);
+  });
+  t.ok(share < SHARE_MAX, `the longest piece is ${share} of the work`);
 });
