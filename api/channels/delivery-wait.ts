@@ -16,7 +16,8 @@ export function describeWait(facts: DeliveryFacts, now: number): string | null {
     return `It waits for delivery ${waitsFor.id}, which comes first${error}`;
   }
   if (nextAttemptAt === null) return `It waits until the installation can run: ${lastError}`;
-  if (Date.parse(nextAttemptAt) <= now) return 'It is next.';
+  // The database sets the time, and its clock may be ahead. An attempt that was postponed has an error.
+  if (Date.parse(nextAttemptAt) <= now || lastError === null) return 'It is next.';
   if (attempts === 0) return `The plugin could not be called: ${lastError}`;
   const passed = setAside ? 'Later deliveries pass it' : 'Later deliveries of the channel wait for it';
   return `It failed ${attempts === 1 ? 'once' : `${attempts} times`} and is attempted again. ${passed}.`;
