@@ -194,8 +194,10 @@ export class PeerRequests {
   ): ClientRequest {
     const signature = signRequest(Buffer.from(peerKey, 'base64'), request, Date.now());
     const { method, path } = request;
-    const sent = openRequest(`${address}${path}`, {
+    const sent = openRequest(address, {
       method,
+      // As it was signed: in a URL it would be normalized, and the other supervisor would refuse the request.
+      path,
       agent: this.#agent,
       headers: { ...headers, [PEER_HEADER]: signature },
     });

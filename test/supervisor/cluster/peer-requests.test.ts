@@ -167,3 +167,11 @@ t.test('a request with a whole address is forwarded by its path', async (t) => {
   const [answer] = await once(sent, 'response');
   t.equal(await text(answer), '/sessions?limit=1');
 });
+
+t.test('a path is forwarded as its client wrote it, which its signature is for', async (t) => {
+  const { hostname, port } = new URL(await openForwarding(t, await openLink(t)));
+  for (const path of ["/sessions?key=it's{1}", '/sessions/%2e%2e/agents', '/sessions/../agents']) {
+    const [answer] = await once(request({ hostname, port, path }).end(), 'response');
+    t.equal(await text(answer), path);
+  }
+});
