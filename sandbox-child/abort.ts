@@ -8,7 +8,7 @@ const TIMEOUT_MAX_MS = 2 ** 31 - 1;
 /** Largest number of pending `AbortSignal.timeout` of one plugin. */
 const TIMEOUTS_MAX = 1_000;
 
-/** Dependent signals of one signal from which on those are looked for that no longer exist. */
+/** From this number of dependent signals on, a signal forgets those that were collected as garbage. */
 const SWEEP_MIN = 64;
 
 const createAbortError = (): Error => new DOMException('This operation was aborted', 'AbortError');

@@ -1,6 +1,6 @@
 /** The clock of plugins: whole milliseconds, like `Date.now()`. A precise clock would measure the caches of the processor. */
 
-/** `performance` with what a coarse clock can say. */
+/** Creates `performance`, without what needs a precise clock. */
 export function createPerformance(): object {
   const timeOrigin = Date.now();
   let last = 0;

@@ -50,7 +50,7 @@ function createWriters(lines: ConsoleLines): Record<string, Write> {
   };
 }
 
-/** Counters and timers. They tell whole milliseconds, like the plugin's other clocks. */
+/** Counters and timers, which count whole milliseconds like the plugin's other clocks. */
 function createLabels(lines: ConsoleLines): Record<string, Write> {
   const counts = new Map<string, number>();
   const timers = new Map<string, number>();

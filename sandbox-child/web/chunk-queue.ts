@@ -48,7 +48,7 @@ export class ChunkQueue<T> {
   }
 }
 
-/** Reads a strategy's mark. @throws RangeError for a negative one */
+/** Reads a strategy's `highWaterMark`. @throws RangeError for a negative one */
 export function readHighWaterMark({ highWaterMark }: QueuingStrategy<never>, otherwise: number): number {
   if (highWaterMark === undefined) return otherwise;
   const mark = Number(highWaterMark);

@@ -79,7 +79,7 @@ async function untilIdKnown(child: ReturnType<typeof testChild>): Promise<void> 
   while (child.state !== 'dead' && child.pid === 0) await sleep(10);
 }
 
-t.test('one that ignores every signal it can is gone all the same', async (t) => {
+t.test('a child that ignores signals is killed', async (t) => {
   const child = testChild(t, await testJail(t, { program: endings.ignoring ?? '' }));
   await child.ready;
   await untilIdKnown(child);
@@ -89,7 +89,7 @@ t.test('one that ignores every signal it can is gone all the same', async (t) =>
   t.notOk(isAlive(child.pid));
 });
 
-t.test('one that floods costs the supervisor little', async (t) => {
+t.test('a child that floods its output costs the supervisor little', async (t) => {
   const child = testChild(t, await testJail(t, { program: endings.flooding ?? '' }));
   await child.ready;
   const [before, cpu] = [process.memoryUsage().rss, process.cpuUsage()];
@@ -102,7 +102,7 @@ t.test('one that floods costs the supervisor little', async (t) => {
   t.ok(process.memoryUsage().rss - before < 50_000_000);
 });
 
-t.test('half a frame, and then nothing, is not waited for', async (t) => {
+t.test('a child that sends half a frame is killed at its deadline', async (t) => {
   const child = testChild(t, await testJail(t, { program: endings.half ?? '' }));
   await child.ready;
   await t.rejects(child.load(bundleOf(''), 200), errorOf('timeout'));

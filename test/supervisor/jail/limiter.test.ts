@@ -35,7 +35,7 @@ t.test('version 2: limits in a group beside the service’s, where controllers a
   t.equal(readLimit(path, 'pids.max'), '48');
   t.equal(readLimit(path, 'cpu.weight'), '50');
   t.equal(readLimit(path, 'cgroup.procs'), '4242');
-  t.equal(group?.ranOutOfMemory(), false, 'nothing said yet');
+  t.equal(group?.ranOutOfMemory(), false, 'no event yet');
   writeFileSync(join(path, 'memory.events'), 'low 0\nhigh 0\nmax 3\noom 1\noom_kill 0\n');
   t.equal(group?.ranOutOfMemory(), false, 'refused memory ends no process');
   writeFileSync(join(path, 'memory.events'), 'low 0\nhigh 0\nmax 3\noom 1\noom_kill 1\n');
@@ -81,7 +81,7 @@ t.test('a group above the root is not used', async (t) => {
   t.equal(findLimiter({ root, memberships: '0::/\n' }).kind, 'rlimit');
 });
 
-t.test('version 1: a group in each hierarchy, and its own words', async (t) => {
+t.test('version 1: a group in each hierarchy, with the file names of that version', async (t) => {
   const root = await temporaryFolder(t);
   for (const name of ['memory/a', 'pids/b', 'cpu/c']) mkdirSync(join(root, name), { recursive: true });
   const limiter = findLimiter({ root, memberships: '8:pids:/b\n4:memory:/a\n1:cpu:/c\n0::/\n' });
@@ -202,7 +202,7 @@ t.test('a group in which processes start', async (t) => {
   t.notOk(existsSync(join(slice, name, 'memory.max')), 'which limits nothing');
 });
 
-t.test('what a killed supervisor left is swept; a living one’s stays', async (t) => {
+t.test('the groups of a killed supervisor are removed, those of a living one stay', async (t) => {
   const { root, slice } = await version2(t, 'cpu memory pids');
   // Larger than the kernel's largest process id.
   mkdirSync(join(slice, 'bulkhead-4194305-7'));

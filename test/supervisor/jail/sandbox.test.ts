@@ -103,7 +103,7 @@ t.test('a kernel that refuses user namespaces is named', async (t) => {
   t.match(await open(t, 'auto', bwrap), { state: 'degraded', missing: /Allow unprivileged user namespaces/ });
 });
 
-t.test('whatever else goes wrong is passed on', async (t) => {
+t.test('another error of bubblewrap is passed on', async (t) => {
   const bwrap = await brokenBubblewrap(t, 'bwrap: the moon is full');
   t.match(await open(t, 'auto', bwrap), { state: 'degraded', missing: /the moon is full/ });
 });
