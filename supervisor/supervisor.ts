@@ -369,7 +369,7 @@ function assembleFleet(options: SupervisorOptions, { ownership, listener, queues
     onServing: (accountId) => pluginsCache.drop(accountId),
   });
   const pluginsCache = new AccountPluginsCache(pool, {
-    onLoaded: (accountId, plugins) => fleet.sync(accountId, plugins),
+    onLoaded: (accountId, plugins, readAt) => fleet.sync(accountId, plugins, readAt),
     isNotified: () => listener.isConnected(),
   });
   return { fleet, pluginsCache, logs, audit, rollups, metrics, stacks, llm, ssh, sshHosts };

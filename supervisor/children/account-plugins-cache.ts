@@ -41,8 +41,12 @@ export interface AccountPlugins {
  * offered; no model takes as many. Bytes of JSON.
  */
 const TOOLS_MAX_BYTES = 4 * MIB;
-/** Called with the rows just read. Returns them as they are served now: after a failed update the old version serves. */
-type OnLoaded = (accountId: string, plugins: readonly InstalledPlugin[]) => readonly InstalledPlugin[];
+/**
+ * Called with the rows just read. Returns them as they are served now: after a failed update the old version serves.
+ *
+ * @param readAt when the read began, on the monotonic clock. Milliseconds
+ */
+type OnLoaded = (accountId: string, plugins: readonly InstalledPlugin[], readAt: number) => readonly InstalledPlugin[];
 
 interface CacheOptions {
   readonly onLoaded: OnLoaded;
@@ -179,11 +183,12 @@ export class AccountPluginsCache {
 
   async #read(accountId: string): Promise<Omit<Entry, 'isCurrent'>> {
     const slices = new LoopSlices(accountId);
+    const readAt = performance.now();
     const rows = await loadAccountPlugins(this.#pool, accountId, {
       known: this.#byAccount.peek(accountId)?.rows ?? [],
       pause: () => slices.pauseWhenOver(),
     });
-    const served = this.#options.onLoaded(accountId, rows.filter(isActive));
+    const served = this.#options.onLoaded(accountId, rows.filter(isActive), readAt);
     const byId = new Map(served.map((plugin) => [plugin.installationId, plugin]));
     return { accountPlugins: indexAccountPlugins(rows.map((row) => byId.get(row.installationId) ?? row)), rows };
   }

@@ -1,7 +1,12 @@
 /** Manages all children of this supervisor: starts them on demand, stops idle ones, and bounds their number. */
 import { LRUCache } from 'lru-cache';
 import type { Pool } from 'pg';
-import { findBlocked, type InstalledPlugin, loadUpdateTarget } from '../../db/installations/account-plugins.ts';
+import {
+  findBlocked,
+  type InstalledPlugin,
+  loadInstalledPlugin,
+  loadUpdateTarget,
+} from '../../db/installations/account-plugins.ts';
 import { markFailed, saveRuntimes } from '../../db/installations/installation-runtimes.ts';
 import { isActive, mayUpdate } from '../../db/installations/run-rule.ts';
 import { beginRollback } from '../../db/installations/updates.ts';
@@ -170,12 +175,14 @@ export class Fleet implements PluginInvoker {
   /**
    * Applies an account's current rows: starts new versions beside old ones and stops removed installations.
    *
+   * @param readAt when the read of the rows began, on the monotonic clock. Milliseconds
    * @returns the installations with the versions that serve calls now
    */
-  sync(accountId: string, plugins: readonly InstalledPlugin[]): readonly InstalledPlugin[] {
+  sync(accountId: string, plugins: readonly InstalledPlugin[], readAt: number): readonly InstalledPlugin[] {
     const present = new Set(plugins.map((plugin) => plugin.installationId));
     for (const runner of this.#runners.values())
-      if (runner.plugin.accountId === accountId && !present.has(runner.installationId)) this.#stopRemoved(runner);
+      if (runner.plugin.accountId === accountId && !present.has(runner.installationId))
+        this.#stopRemoved(runner, readAt);
     return plugins.map((plugin) => {
       if (plugin.blockedReason !== null) {
         this.#stopBlocked(plugin, plugin.blockedReason);
@@ -192,11 +199,19 @@ export class Fleet implements PluginInvoker {
     });
   }
 
-  #stopRemoved(runner: InstallationRunner): void {
+  #stopRemoved(runner: InstallationRunner, readAt: number): void {
     if (isUninstalling(runner)) this.#endIfBlocked(runner.installationId);
     // One that lacked configuration is not among the account's plugins until its update is carried out.
     else if (runner.isUpdating && runner.pid === null) this.#retireUnlessUpdated(runner).catch(this.#options.onError);
+    // An event may have started one that was installed or resumed after the rows were read.
+    else if (runner.createdAt > readAt) this.#stopUnlessActive(runner).catch(this.#options.onError);
     else void this.retire(runner.installationId);
+  }
+
+  async #stopUnlessActive({ installationId }: InstallationRunner): Promise<void> {
+    const plugin = await loadInstalledPlugin(this.#options.pool, installationId);
+    const runner = this.#runners.get(installationId);
+    if (runner && !(plugin && isActive(plugin))) this.#stopRemoved(runner, Number.POSITIVE_INFINITY);
   }
 
   async #retireUnlessUpdated({ installationId }: InstallationRunner): Promise<void> {

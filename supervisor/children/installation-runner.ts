@@ -111,6 +111,8 @@ const CALLER_LEFT = 'the caller aborted the call before it began';
 
 export class InstallationRunner {
   readonly installationId: string;
+  /** On the monotonic clock. Milliseconds. */
+  readonly createdAt = performance.now();
   retired = false;
   /** The supervisor is stopping: no update is carried out any more. */
   closing = false;

@@ -25,6 +25,7 @@ export const installed = (versionId: string, more: Partial<InstalledPlugin> = {}
   }) as unknown as InstalledPlugin;
 
 export class FakeChild {
+  readonly pid = 1;
   state = 'ready';
   ready = Promise.resolve();
   inspector = null;

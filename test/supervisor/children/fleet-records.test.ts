@@ -1,10 +1,12 @@
-/** What the fleet refuses, and what it records when the database comes back. Its children are fakes. */
+/** What the fleet refuses, what it records when the database comes back, and what it makes of old rows. Its children are fakes. */
 import type { Pool } from 'pg';
 import t, { type Test } from 'tap';
 import type { Child, ChildHandlers } from '../../../supervisor/children/child.ts';
 import { Fleet, type FleetOptions } from '../../../supervisor/children/fleet.ts';
 import { SecretMasks } from '../../../supervisor/records/secret-mask.ts';
 import { FakeChild, installed } from './fake-child.ts';
+
+const NO_CHANNEL = { receive: false, send: false, handshake: false, handshakeOn: null };
 
 /** @param query answers statements with their first parameter */
 function makeFleet(t: Test, query: (sql: string, json: string) => Promise<unknown>, refusal: string | null = null) {
@@ -104,4 +106,28 @@ t.test('a refusal that the database did not take is recorded by the next call', 
   await fleet.invoke(installed('v1'), call);
   await new Promise(setImmediate);
   t.same(recorded, ['i1']);
+});
+
+t.test('an installation that began to run after the rows without it were read goes on', async (t) => {
+  const registered = { ...installed('v1').registrations, channel: NO_CHANNEL, tools: {} };
+  const row = { ...installed('v1'), registrations: registered, manifest: { settings: {}, secrets: {} }, given: {} };
+  let status = 'ready';
+  const { fleet, children } = makeFleet(t, async (sql) => ({
+    rows: sql.includes('v.id = i.current_version_id') ? [{ ...row, status }] : [],
+  }));
+  const readAt = performance.now();
+  await fleet.wake(installed('v1'));
+  fleet.sync('a1', [], readAt);
+  await new Promise(setImmediate);
+  t.equal(fleet.getPid('i1'), 1, 'an event of its installation may have started it');
+
+  status = 'paused';
+  fleet.sync('a1', [], readAt);
+  await new Promise(setImmediate);
+  t.equal(fleet.getPid('i1'), null, 'unless it was removed or paused since');
+
+  await fleet.wake(installed('v1'));
+  fleet.sync('a1', [], performance.now());
+  t.equal(fleet.getPid('i1'), null, 'rows that were read later decide at once');
+  t.equal(children.length, 2);
 });
