@@ -62,7 +62,7 @@ export interface FleetOptions
   onError(error: Error): void;
 }
 
-/** Interval of stopping idle children and sampling resident memory, milliseconds. */
+/** Interval of sweeps, milliseconds. */
 const SWEEP_MS = 15_000;
 /** Spare children: one hides the start-up time, more would only use memory. */
 const SPARES = 1;
@@ -106,7 +106,7 @@ export class Fleet implements PluginInvoker {
       stopIdle: (accountId) => this.#stopIdle(accountId),
     });
     this.#spares = new SpareChildren(options.start, options.spares ?? SPARES, options.firstSpare);
-    this.#sweeper = setInterval(() => this.#sweep(), SWEEP_MS).unref();
+    this.#sweeper = setInterval(() => this.sweep(), SWEEP_MS).unref();
     this.#cpuTimer = setInterval(
       () => this.#cpuScheduler.update(this.#scheduledChildren(), performance.now()),
       UPDATE_EVERY_MS,
@@ -395,7 +395,8 @@ export class Fleet implements PluginInvoker {
     return next?.stop(STOP_GRACE_MS) ?? null;
   }
 
-  #sweep(): void {
+  /** Samples the children and stops idle ones. Runs every `SWEEP_MS`. */
+  sweep(): void {
     for (const loadedChild of this.#loadedChildren()) this.#sample(loadedChild);
     const idleSince = Date.now() - this.#options.idleStopMs;
     for (const runner of this.#runners.values()) {
@@ -407,6 +408,16 @@ export class Fleet implements PluginInvoker {
     }
     // Those that could not be saved.
     if (this.#dirty.size > 0) this.#startSaver();
+    this.#forgetStopped();
+  }
+
+  /** Otherwise there would be a runner for every installation that has run since the start. */
+  #forgetStopped(): void {
+    for (const [installationId, runner] of this.#runners) {
+      if (!runner.isForgettable || this.#dirty.has(installationId)) continue;
+      this.#runners.delete(installationId);
+      this.#options.masks.drop(installationId);
+    }
   }
 
   /** Also called at the end of a child, so that one that dies between two sweeps is counted. */

@@ -29,13 +29,14 @@ function makeFleet(t: Test, query: (sql: string, json: string) => Promise<unknow
     },
     spares: 0,
     childrenMax: 10,
-    idleStopMs: 60_000,
+    // Every child that has no call is idle for long enough.
+    idleStopMs: -60_000,
     outputBytesPerSecond: 1,
     now: () => 0,
     onServing: nothing,
     onError: nothing,
     logs: { system: nothing },
-    metrics: { childStarted: nothing, childEnded: nothing, sampled: nothing },
+    metrics: { childStarted: nothing, childEnded: nothing, childRestarted: nothing, sampled: nothing },
     masks: new SecretMasks(),
     blobs: { read: async () => Buffer.from('') },
     hostCallRouter: { maskSecrets: nothing, listMembers: () => [] },
@@ -130,4 +131,20 @@ t.test('an installation that began to run after the rows without it were read go
   fleet.sync('a1', [], performance.now());
   t.equal(fleet.getPid('i1'), null, 'rows that were read later decide at once');
   t.equal(children.length, 2);
+});
+
+t.test('an installation whose child is idle takes no memory; one that has failed is remembered', async (t) => {
+  const { fleet, children } = makeFleet(t, async () => ({ rows: [] }));
+  const save = () => fleet.stopAccounts(() => false);
+  await fleet.wake(installed('v1'));
+  await fleet.wake(installed('v1', { installationId: 'i2', accountId: 'a2' }));
+  await children[1]?.end();
+  fleet.sweep();
+  t.same([...fleet.listAccounts()], ['a1', 'a2']);
+  await new Promise(setImmediate);
+  await save();
+  fleet.sweep();
+  t.same([...fleet.listAccounts()], ['a2']);
+  t.equal(await fleet.wake(installed('v1')), null);
+  t.equal(children.length, 3);
 });
