@@ -146,7 +146,7 @@ function takeToken(bucket: TokenBucket, where: string): void {
 
 const unknown = () => new Problem('not_found', 'No channel has this webhook address.');
 
-/** True for every GET and OPTIONS, and for a POST with the header or the `type` that the plugin declares, if the body is not large. */
+/** Whether the plugin must answer: every GET and OPTIONS, and a POST with the header or `type` that it declares. Not if the body is large. */
 function isHandshake({ handshake }: Address, { method, headers, body }: NewDelivery): boolean {
   if (handshake === null || body.byteLength > HANDSHAKE_MAX_BYTES) return false;
   if (method === 'GET' || method === 'OPTIONS') return true;

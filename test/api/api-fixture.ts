@@ -64,7 +64,7 @@ export interface ApiOptions {
     pluginsPerAccount?: number;
     installationsPerAccount?: number;
   };
-  /** Reverse proxies whose `X-Forwarded-For` is believed. */
+  /** Reverse proxies whose `X-Forwarded-For` is used. */
   readonly trustProxy?: readonly string[];
   readonly bundler?: Parameters<typeof startBundler>[0];
   /** In place of the jailed child, where a test is about something else than packages. */

@@ -91,7 +91,7 @@ t.test('valid tokens do not count against the limit of an address', async (t) =>
   );
 });
 
-t.test('X-Forwarded-For is believed from a trusted proxy only', async (t) => {
+t.test('X-Forwarded-For is used from a trusted proxy only', async (t) => {
   const requestFrom = (user: { send(options: object): ReturnType<Client['get']> }, from: string, forwarded: string) =>
     user.send({
       method: 'GET',
