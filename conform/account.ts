@@ -103,8 +103,10 @@ export class Account {
     return this.#waitedMs - Math.max(0, this.#resumesAt - Date.now());
   }
 
-  openStream(path: string, signal: AbortSignal): Promise<Response> {
-    const headers = { authorization: `Bearer ${this.token}` };
+  /** @param after id of the last event that is known */
+  openStream(path: string, signal: AbortSignal, after: string | null): Promise<Response> {
+    const resumed = after === null ? {} : { 'last-event-id': after };
+    const headers = { authorization: `Bearer ${this.token}`, ...resumed };
     return this.#fetch(`${this.#addresses.rest}${path}`, { headers, signal }, false);
   }
 

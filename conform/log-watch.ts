@@ -1,8 +1,11 @@
 /** Follows the log of one installation through the deployment's stream. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Account } from './account.ts';
 import { Mismatch } from './expect.ts';
 
 const WAIT_MS = 20_000;
+/** Pause before the stream is opened again. */
+const RECONNECT_MS = 500;
 
 export interface LogLine {
   readonly id: string;
@@ -15,19 +18,27 @@ export interface LogLine {
   readonly truncated: boolean;
 }
 type Wanted = (line: LogLine) => boolean;
+type Body = NonNullable<Response['body']>;
 
 export class LogWatch {
   readonly lines: LogLine[] = [];
+  readonly #account: Account;
+  readonly #path: string;
   readonly #waiting = new Set<() => void>();
   readonly #abort = new AbortController();
+  /** Id of the last event. */
+  #after: string | null = null;
+
+  private constructor(account: Account, installationId: string) {
+    this.#account = account;
+    this.#path = `/plugin-logs/stream?installationId=${installationId}`;
+  }
 
   /** Resolves when the stream is open: every later line is seen. */
   static async open(account: Account, installationId: string): Promise<LogWatch> {
-    const watch = new LogWatch();
-    const path = `/plugin-logs/stream?installationId=${installationId}`;
-    const response = await account.openStream(path, watch.#abort.signal);
-    if (response.status !== 200 || !response.body) throw new Mismatch(`the log stream answered ${response.status}`);
-    watch.#read(response.body).catch(() => undefined);
+    const watch = new LogWatch(account, installationId);
+    const body = await watch.#connect();
+    watch.#follow(body).catch(() => undefined);
     return watch;
   }
 
@@ -56,19 +67,44 @@ export class LogWatch {
     this.#abort.abort();
   }
 
-  async #read(body: NonNullable<Response['body']>): Promise<void> {
+  async #connect(): Promise<Body> {
+    const response = await this.#account.openStream(this.#path, this.#abort.signal, this.#after);
+    if (response.status !== 200 || !response.body) throw new Mismatch(`the log stream answered ${response.status}`);
+    return response.body;
+  }
+
+  /**
+   * Continues after the last event when the stream ends: a deployment ends it after some minutes.
+   *
+   * @throws Mismatch if the stream is refused, because the installation is gone
+   */
+  async #follow(first: Body): Promise<void> {
+    for (let body: Body | null = first; ; body = await this.#connect().catch(ignoreUnlessRefused)) {
+      if (body) await this.#read(body).catch(() => undefined);
+      await sleep(RECONNECT_MS, undefined, { signal: this.#abort.signal });
+    }
+  }
+
+  async #read(body: Body): Promise<void> {
     let text = '';
     for await (const chunk of decode(body)) {
       text += chunk;
       for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
-        const data = /^data: ?(.*)$/m.exec(text.slice(0, end))?.[1];
+        const event = text.slice(0, end);
         text = text.slice(end + 2);
+        this.#after = /^id: ?(.*)$/m.exec(event)?.[1] ?? this.#after;
+        const data = /^data: ?(.*)$/m.exec(event)?.[1];
         if (data === undefined) continue;
         this.lines.push(JSON.parse(data));
         for (const look of this.#waiting) look();
       }
     }
   }
+}
+
+function ignoreUnlessRefused(error: unknown): null {
+  if (error instanceof Mismatch) throw error;
+  return null;
 }
 
 /** Reads a stream until it contains the words. Returns the text that came. */
