@@ -13,7 +13,7 @@ import { LoopSlices } from '../../service/timing/loop-turns.ts';
 
 /** Maximum number of cached accounts, a few kilobytes each. */
 const ACCOUNTS_MAX = 5_000;
-/** Of what their plugins register: few accounts with the largest schemas must not take the memory of all. Bytes of JSON. */
+/** Maximum size of what the plugins of all cached accounts register: a few accounts could fill the memory. Bytes of JSON. */
 const REGISTRATIONS_MAX_BYTES = 64 * MIB;
 
 export interface ToolRef {
@@ -37,8 +37,8 @@ export interface AccountPlugins {
 }
 
 /**
- * The tools of an account are sent as one list, with every prompt. Those of plugins later in hook order than what fits are not
- * offered; no model takes as many. Bytes of JSON.
+ * Runtimes send all tools of an account with every prompt. Plugins count in hook order; the tools of those that no longer fit are
+ * not offered. No model takes as many. Bytes of JSON.
  */
 const TOOLS_MAX_BYTES = 4 * MIB;
 /**
@@ -168,7 +168,7 @@ export class AccountPluginsCache {
     const result = this.#read(accountId)
       .then(({ accountPlugins, rows }) => {
         const entry = { accountPlugins, rows, isCurrent: !load.isStale };
-        // Zero is no size for the cache.
+        // The cache requires a size of at least one.
         const size = rows.reduce((sum, { registrationBytes }) => sum + registrationBytes, 1);
         if (isLatest()) this.#byAccount.set(accountId, entry, { size });
         return accountPlugins;

@@ -41,9 +41,9 @@ export class AnswerDeltas {
   }
 
   /**
-   * Checks and counts a delta of the child, so that no more than an answer may hold waits for its turn.
+   * Checks and counts a delta when it arrives, so that those that wait never hold more than one answer may.
    *
-   * @returns passes it on in its turn, or refuses it; does not reject
+   * @returns a function that passes it on, or refuses it; does not reject
    */
   readonly receive = (delta: unknown): (() => Promise<void>) => {
     const { data, error } = providers.delta.safeParse(delta, { error: describeFieldFault });

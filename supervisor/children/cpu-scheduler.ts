@@ -209,7 +209,7 @@ export class CpuScheduler {
     const answered = (child.answered ?? 0) - measurement.answered;
     const hadShortCalls = isWaiting && hadMs <= SHORT_CALL_MS * answered;
     if (keepsBusy && hadMs < (child.busyMinMs ?? usualMinMs)) {
-      // A crowd of endless loops that wait for each other takes seconds to become CPU-bound. Light, it would leave nothing to the rest.
+      // Endless loops that wait for each other take seconds to become CPU-bound. A light account with many would delay all others.
       if (hadMs >= BUSY_MIN_MS && !hadShortCalls && child.busyMinMs === undefined)
         use.notLightUntil = now + NOT_LIGHT_MS;
       return 'undecided';

@@ -12,7 +12,7 @@ import type { PeerRequests } from './peer-requests.ts';
 
 /** Delay before a job whose account is being handed over is offered again. Milliseconds. */
 const MOVE_DELAY_MS = 250;
-/** It is offered this long, then the queue retries it. Milliseconds. */
+/** How long a job is offered before it fails and the queue retries it. Milliseconds. */
 const MOVE_WAIT_MS = 15_000;
 
 type OwnedQueue = Exclude<QueueName, 'introspect'>;

@@ -1,4 +1,4 @@
-/** Tells which headers of a handshake's answer are not sent to the vendor. */
+/** Separates the headers of a handshake's answer that are sent to the vendor from the others. */
 import { HANDSHAKE_HEADERS } from '../../sdk/contract/payloads.ts';
 
 type Headers = Readonly<Record<string, string>>;

@@ -132,7 +132,7 @@ export class SetupQuestions {
       await this.#save(plugin, call, { versionId, values: answer.content ?? {} });
       return null;
     } catch (error) {
-      // With fields it is no sentence.
+      // The message of a problem with fields is not a sentence.
       if (error instanceof Problem)
         return error.errors ? `The user’s answer was not saved: ${error.message}.` : error.message;
       if (call.signal.aborted) return UNANSWERED;

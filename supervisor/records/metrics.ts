@@ -11,7 +11,7 @@ import type { LinkOutcome } from '../calls/chain.ts';
 import { supervisorMetrics } from './metric-table.ts';
 import type { CallOutcome, CountedInstallation, Rollups } from './rollups.ts';
 
-interface Doer extends CountedInstallation {
+interface CountedPlugin extends CountedInstallation {
   readonly slug: string;
 }
 /** The called handler. Names chosen by authors (tools, commands, providers) appear in rollups only. */
@@ -21,17 +21,17 @@ interface CallTarget {
 }
 export interface Metrics {
   readonly registry: Registry;
-  linkRan(hook: string, plugin: Doer, outcome: LinkOutcome, ms: number): void;
+  linkRan(hook: string, plugin: CountedPlugin, outcome: LinkOutcome, ms: number): void;
   /** A whole chain of handlers. */
   chainRan(hook: string, ms: number): void;
   /** @param outcome kind of the call's result */
-  targetRan(target: CallTarget, plugin: Doer, outcome: string, ms: number): void;
-  hostCalled(member: string, outcome: string, plugin: Doer, ms: number): void;
+  targetRan(target: CallTarget, plugin: CountedPlugin, outcome: string, ms: number): void;
+  hostCalled(member: string, outcome: string, plugin: CountedPlugin, ms: number): void;
   childEnded(reason: string): void;
-  childRestarted(plugin: Doer, reason: string): void;
+  childRestarted(plugin: CountedPlugin, reason: string): void;
   childStarted(seconds: number): void;
   /** Resident memory of a running child, bytes, and processor time since the last sample, milliseconds. */
-  sampled(plugin: Doer, sample: { readonly residentBytes: number; readonly processorMs: number }): void;
+  sampled(plugin: CountedPlugin, sample: { readonly residentBytes: number; readonly processorMs: number }): void;
   logLines(written: number, dropped: number): void;
   /** One line of a plugin, written or over the limit. */
   lineTaken(installation: CountedInstallation, isKept: boolean): void;
@@ -81,7 +81,7 @@ export function createMetrics({ pool, gauges, rollups, slugs = limits.metricSlug
   // Without an earlier value, Prometheus does not see the first increase.
   for (const queue of DELIVERY_QUEUES) all.bulkhead_deliveries_dead_total.inc({ queue }, 0);
   const count = callCounter(all, labels);
-  const called = ({ kind, name }: CallTarget, plugin: Doer, outcome: CallOutcome, ms: number) => {
+  const called = ({ kind, name }: CallTarget, plugin: CountedPlugin, outcome: CallOutcome, ms: number) => {
     count(kind, NAMED_KINDS.has(kind) ? name : ANY_NAME, plugin.slug, outcome, ms);
     rollups.called(plugin, kind, name, outcome, ms);
   };
