@@ -105,7 +105,7 @@ export async function prepareRestore(dataDir: string, marker: string): Promise<v
   await writeFile(join(dataDir, MARKER), marker, { mode: 0o600, flush: true });
 }
 
-/** Writes one file durably. */
+/** Writes one file and flushes its content to the disk. */
 export async function restoreFile(dataDir: string, path: string, source: Readable): Promise<void> {
   const target = join(dataDir, path);
   await makeFolder(dirname(target));

@@ -86,7 +86,7 @@ async function trim(folder: string, maxBytes: number): Promise<void> {
   if (total <= maxBytes) return;
   for (const { path, bytes } of copies.sort((a, b) => a.usedAt - b.usedAt)) {
     if (total <= maxBytes * KEPT_SHARE) return;
-    // What cannot be removed, such as a folder of somebody else, must not keep the others.
+    // An entry that cannot be removed, such as a folder, must not protect the others.
     const isRemoved = await rm(path, { force: true }).then(
       () => true,
       () => false,

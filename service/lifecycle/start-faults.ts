@@ -9,7 +9,7 @@ import { SettingsError } from '../settings/settings.ts';
 import { listenOptions } from './drain.ts';
 
 /** An address to listen on, with the names of its settings. */
-export interface NamedAddress {
+interface NamedAddress {
   readonly hostSetting: string;
   readonly host: string;
   readonly portSetting: string;
