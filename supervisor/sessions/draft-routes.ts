@@ -57,7 +57,8 @@ export function draftRoutes(services: SessionServices): FastifyPluginAsyncZod {
       const started = performance.now();
       const plugin = await requireSavedDraft(services, requireCaller(request).id, request.params.id);
       const reason = await services.wake(plugin);
-      if (reason !== null) throw new Problem('not_running', `The draft does not start: ${reason}.`);
+      // The refusal of a machine without a sandbox is a sentence.
+      if (reason !== null) throw new Problem('not_running', `The draft does not start: ${reason.replace(/\.$/, '')}.`);
       return { versionId: plugin.versionId, ms: Math.round(performance.now() - started) };
     });
 
