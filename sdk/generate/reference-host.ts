@@ -84,7 +84,7 @@ export function printLimitsSection(): string {
 | Size of a log message and of its data | ${formatBytes(limits.logMessageBytes)}, ${formatBytes(limits.logDataBytes)} |
 | Size of a tool result | ${formatBytes(limits.toolResultBytes)} |
 | Size of the arguments of one host call | ${formatBytes(limits.frameBytes)} of JSON, with bytes as base64 |
-| \`host.storage\` per installation | ${formatBytes(limits.storageBytes)} in ${limits.storageKeys} keys |
+| \`host.storage\` per installation | ${formatBytes(limits.storageBytes)} in ${formatCount(limits.storageKeys)} keys |
 | \`host.workspace\` per account | ${formatBytes(limits.workspaceBytes)} in ${formatCount(limits.workspaceFiles)} files and folders; ${formatBytes(hostCalls['workspace.read'].maxBytes)} per file |
 | \`host.media\` per account | ${formatBytes(limits.mediaBytes)} in ${formatCount(limits.mediaFiles)} files; ${formatBytes(limits.mediaItemBytes)} per file |
 | Memory | ${limits.heapMegabytes} MB heap, ${limits.residentMegabytes} MB resident |
