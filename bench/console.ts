@@ -1,8 +1,8 @@
 /**
  * Measures how soon a user can use the console's catalog, in a real browser with an empty cache, signed in, with 10,000
  * plugins: until the cards are shown and the search accepts input, and from typing to results. The goal is interactive
- * in under 1 s. A page of plain text from the same process shows the speed of browser and machine. Run `node
- * bench/console.ts [plugins] [loads]`.
+ * in under 1 s. A page of plain text from the same process shows the speed of browser and machine. Run
+ * `sh deploy/node.sh bench/console.ts [plugins] [loads]`.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
