@@ -3,7 +3,7 @@
  * starts 0.3 s of processor time earlier. Without a compile cache (`NODE_COMPILE_CACHE`) every process builds.
  */
 import { createHash, randomUUID } from 'node:crypto';
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { getCompileCacheDir } from 'node:module';
 import { join } from 'node:path';
 
@@ -65,6 +65,7 @@ async function storeBuild(folder: string, file: string, kept: Kept): Promise<voi
     await writeFile(whole, JSON.stringify(kept));
     await rename(whole, file);
   } catch {
-    // The folder may be read-only: the next process builds again.
+    // The folder may be read-only, or the disk full: the next process builds again.
+    await rm(whole, { force: true }).catch(() => undefined);
   }
 }

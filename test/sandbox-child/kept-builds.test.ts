@@ -1,5 +1,6 @@
 /** A built program is used again while the files that it was built from are the same. */
-import { rm, utimes, writeFile } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { mkdir, readdir, rm, utimes, writeFile } from 'node:fs/promises';
 import { enableCompileCache, getCompileCacheDir } from 'node:module';
 import { join } from 'node:path';
 import t from 'tap';
@@ -29,4 +30,20 @@ t.test('a program is built again when a file that it was built from has changed'
   t.equal(await read(), 'build 2', 'the kept one');
   await rm(input);
   t.equal(await read(), 'build 3', 'a missing file');
+});
+
+t.test('a build that cannot be kept leaves no file', async (t) => {
+  const folder = await temporaryFolder(t);
+  if (getCompileCacheDir() === undefined) enableCompileCache(join(folder, 'cache'));
+  const recipe = 'kept-builds.test.ts: not kept';
+  const name = `${createHash('sha256').update(recipe).digest('hex')}.json`;
+  const kept = join(getCompileCacheDir() ?? '', 'child-programs');
+  // A folder, which no file can replace.
+  await mkdir(join(kept, name), { recursive: true });
+  t.equal(await buildOrReuse(recipe, async () => ({ text: 'built', inputs: [] })), 'built');
+  t.same(
+    (await readdir(kept)).filter((file) => file.startsWith(name)),
+    [name],
+  );
+  await rm(join(kept, name), { recursive: true });
 });
