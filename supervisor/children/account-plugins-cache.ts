@@ -37,8 +37,8 @@ export interface AccountPlugins {
 }
 
 /**
- * Runtimes send all tools of an account with every prompt. Plugins count in hook order; the tools of those that no longer fit are
- * not offered. No model takes as many. Bytes of JSON.
+ * Runtimes send all tools of an account with every prompt. The first plugins in hook order whose registrations fit together are
+ * offered, and the later ones are not. No model takes as many. Bytes of JSON.
  */
 const TOOLS_MAX_BYTES = 4 * MIB;
 /**
