@@ -135,7 +135,10 @@ export class InstallationRunner {
   /** Grants of the version that an update is starting. */
   #candidate: LiveInstallation | null = null;
   #policy: RestartState = fresh;
-  /** Times of the kills from outside that did not count as exits. A new version or a resume does not clear them. */
+  /**
+   * Times of the kills from outside, and of processes that did not get ready, which did not count as exits. A new version or a
+   * resume does not clear them.
+   */
   #interruptions: readonly number[] = [];
   #chance = 0.5;
   /** Key of the version whose start failed while another one served, and when calls may start it again. */
@@ -664,9 +667,10 @@ export class InstallationRunner {
     if (isStartPostponed(error) || this.#isLeaving) return failure;
     this.#deps.logs.system(plugin, 'error', `It does not start: ${reason}`, pickPluginStack(error));
     this.#deps.metrics.childRestarted(this.plugin, 'not_started');
-    const interrupted = error instanceof ChildError && error.interrupted;
-    // No code of the version has run, so a return to another one would not help.
-    const cause = error instanceof NotReadyError ? null : 'not_started';
+    // Where the process did not get ready, the machine is the cause, and another version would not help.
+    const hasRun = !(error instanceof NotReadyError);
+    const interrupted = !hasRun || (error instanceof ChildError && error.interrupted);
+    const cause = hasRun ? 'not_started' : null;
     this.#recordFailure(failure, { code: null, signal: null, interrupted }, { ranMs: 0, cause });
     return failure;
   }

@@ -5,6 +5,7 @@ import type { PluginCall } from '../../../supervisor/calls/plugin-call.ts';
 import type { Child, ChildHandlers } from '../../../supervisor/children/child.ts';
 import { ChildError } from '../../../supervisor/children/child-errors.ts';
 import { InstallationRunner, type RunnerDeps } from '../../../supervisor/children/installation-runner.ts';
+import { INTERRUPTIONS_MAX } from '../../../supervisor/children/restart-policy.ts';
 import { SecretMasks } from '../../../supervisor/records/secret-mask.ts';
 import { FakeChild, installed } from './fake-child.ts';
 
@@ -95,9 +96,11 @@ t.test('a version is rolled back for its own failures, and not when its process 
   const overloaded = makeRunner(plugin, (child) => {
     child.ready = Promise.reject(new ChildError('dead', 'it was not ready within 10000 ms'));
   });
-  for (let start = 1; start <= ROLLED_BACK_AFTER; start += 1) await overloaded.runner.wake();
+  for (let start = 1; start <= INTERRUPTIONS_MAX; start += 1) await overloaded.runner.wake();
+  t.equal(overloaded.runner.describe().state, 'stopped', 'the next call tries again');
+  for (let start = 1; start < FAILED_AFTER; start += 1) await overloaded.runner.wake();
+  t.equal(overloaded.runner.describe().state, 'backoff', 'if it happens too often, the next start waits');
   t.same(overloaded.loops, []);
-  t.equal(overloaded.runner.describe().state, 'backoff', 'but the next start waits');
   const failing = makeRunner(plugin, (child) => {
     child.load = () => Promise.reject(new ChildError('load', 'it threw'));
   });
