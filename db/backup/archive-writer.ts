@@ -1,6 +1,6 @@
 /** Writes a backup's zip file as a stream and hashes every entry. */
 import { createHash } from 'node:crypto';
-import { createWriteStream } from 'node:fs';
+import { createWriteStream, existsSync } from 'node:fs';
 import { link, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Readable, Transform } from 'node:stream';
@@ -28,6 +28,9 @@ export interface NewEntry {
  * @throws BackupError when the file exists already or cannot be written
  */
 export async function writeArchive(path: string, entries: Iterable<NewEntry>): Promise<void> {
+  const createExistsError = () => new BackupError(`${path} exists already. Choose another name.`);
+  // Before hours of work.
+  if (existsSync(path)) throw createExistsError();
   const unfinished = `${path}.unfinished`;
   const zip = new ZipFile();
   const failed = new AbortController();
@@ -39,8 +42,7 @@ export async function writeArchive(path: string, entries: Iterable<NewEntry>): P
     await pipeline(output, createWriteStream(unfinished, { flags: 'w', mode: 0o600, flush: true }));
     // Unlike a rename, a link does not replace an existing file.
     await link(unfinished, path).catch((error: NodeJS.ErrnoException) => {
-      if (error.code === 'EEXIST') throw new BackupError(`${path} exists already. Choose another name.`);
-      throw error;
+      throw error.code === 'EEXIST' ? createExistsError() : error;
     });
     await syncPath(dirname(path));
   } catch (error) {
