@@ -1,7 +1,8 @@
 /** One open inspector: connects a debugger to the child that serves an author's draft. */
 import type { WebSocket } from 'ws';
-import { z } from 'zod';
-import { jsonObject } from '../../../sdk/contract/payloads.ts';
+import { isRecord } from '../../../sdk/contract/is-record.ts';
+import { limits } from '../../../sdk/contract/limits.ts';
+import { COSTLY_BYTES, waitForLoopTurn } from '../../../service/timing/loop-turns.ts';
 import type { Child } from '../child.ts';
 import type { Inspector } from '../installation-runner.ts';
 import { MessagePipe } from './message-pipe.ts';
@@ -19,12 +20,9 @@ const REASON_MAX = 120;
 /** WebSocket close codes, of RFC 6455 and IANA's registry. */
 const CLOSE = { goingAway: 1001, malformed: 1007, policy: 1008, restarted: 1012, tryLater: 1013 } as const;
 
-/** A command of the Chrome DevTools Protocol. The child validates its params. */
-const command = z.object({
-  id: z.int(),
-  method: z.string().max(200),
-  params: jsonObject.optional(),
-});
+/** The longest command changes the source of a whole bundle. Bytes. */
+export const COMMAND_MAX_BYTES = limits.frameBytes;
+const METHOD_MAX_CHARS = 200;
 
 export class Inspection implements Inspector {
   /** Authorizes the WebSocket. */
@@ -33,6 +31,8 @@ export class Inspection implements Inspector {
   #child: Child | null = null;
   #pipe: MessagePipe | null = null;
   #client: WebSocket | null = null;
+  /** Resolves when the commands that have arrived were forwarded. */
+  #forwarding: Promise<void> = Promise.resolve();
   #hasEnded = false;
 
   /** @param onEvent called for each event; `closed` is the last */
@@ -78,7 +78,10 @@ export class Inspection implements Inspector {
       return;
     }
     this.#client = client;
-    client.on('message', (data, isBinary) => this.#forwardCommand(client, isBinary ? '' : String(data)));
+    client.on('message', (data, isBinary) => {
+      const text = isBinary ? '' : String(data);
+      this.#forwarding = this.#forwarding.then(() => this.#forwardInTurn(client, text));
+    });
     client.on('close', () => {
       if (this.#client === client) this.#detachClient();
     });
@@ -93,6 +96,16 @@ export class Inspection implements Inspector {
     this.#releaseChild(CLOSE.goingAway, reason);
     this.#hasEnded = true;
     this.#onEvent({ type: 'closed', reason });
+  }
+
+  /** The check of a large command blocks the event loop for up to some hundred milliseconds. */
+  async #forwardInTurn(client: WebSocket, text: string): Promise<void> {
+    if (text.length > COSTLY_BYTES) {
+      client.pause();
+      await waitForLoopTurn(this.token);
+      client.resume();
+    }
+    this.#forwardCommand(client, text);
   }
 
   #forwardCommand(client: WebSocket, text: string): void {
@@ -134,9 +147,12 @@ export class Inspection implements Inspector {
   }
 }
 
+/** Whether a text is a command of the Chrome DevTools Protocol. The child validates its params. */
 function isCommand(text: string): boolean {
   try {
-    return command.safeParse(JSON.parse(text)).success;
+    const { id, method, params } = JSON.parse(text);
+    const isNamed = typeof method === 'string' && method.length <= METHOD_MAX_CHARS;
+    return isNamed && Number.isSafeInteger(id) && (params === undefined || isRecord(params));
   } catch {
     return false;
   }

@@ -5,8 +5,8 @@ import { MIB } from '../../../sdk/contract/limits.ts';
 import { waitForLoopTurn } from '../../../service/timing/loop-turns.ts';
 import { reportUnexpected } from '../child-errors.ts';
 
-/** Largest message in either direction, bytes: a bundle's whole source fits, and a heap snapshot is sent in pieces. */
-export const MESSAGE_MAX_BYTES = 16 * MIB;
+/** Largest message of a child, bytes: a bundle's whole source fits, and a heap snapshot is sent in pieces. */
+const MESSAGE_MAX_BYTES = 16 * MIB;
 /** Largest backlog of a child that does not read, bytes. */
 const BACKLOG_MAX_BYTES = 2 * MESSAGE_MAX_BYTES;
 

@@ -18,10 +18,9 @@ import { groupRoutes } from '../../../service/http/route-schema.ts';
 import { eventStreamHeaders } from '../../../service/http/row-streams.ts';
 import { idParams } from '../../../service/http/schemas.ts';
 import type { AccountRouter } from '../../cluster/account-router.ts';
-import type { InspectionEvent } from './inspection.ts';
+import { COMMAND_MAX_BYTES, type InspectionEvent } from './inspection.ts';
 import { readSupervisorId } from './inspection-token.ts';
 import type { Inspections } from './inspections.ts';
-import { MESSAGE_MAX_BYTES } from './message-pipe.ts';
 
 const SOCKET_PATH = /^\/inspector\/([\w-]{48})$/;
 const DETAILS =
@@ -75,7 +74,7 @@ export function inspectorRoutes({ inspections, router }: InspectorServices): Fas
     if (!inspections.allowed) return;
     app.addHook('preClose', async () => router.peers.closeSockets());
     const { WebSocketServer } = await import('ws');
-    const sockets = new WebSocketServer({ noServer: true, maxPayload: MESSAGE_MAX_BYTES, perMessageDeflate: false });
+    const sockets = new WebSocketServer({ noServer: true, maxPayload: COMMAND_MAX_BYTES, perMessageDeflate: false });
     serveSockets(app.server, sockets, { inspections, router });
   };
 }
