@@ -90,7 +90,9 @@ async function serverUrl(): Promise<string> {
 
 /** Runs one statement on the connection with which this process makes and drops all its databases. */
 async function command(server: string, sql: string): Promise<void> {
-  admin ??= new Pool({ connectionString: server, max: 1, idleTimeoutMillis: 0 }).on('error', () => undefined);
+  // An idle connection would keep a program alive that is no test file and has no teardown.
+  const options = { max: 1, idleTimeoutMillis: 0, allowExitOnIdle: true };
+  admin ??= new Pool({ connectionString: server, ...options }).on('error', () => undefined);
   await admin.query(sql);
 }
 
