@@ -5,6 +5,7 @@ import { DELTAS_UNREAD_MAX } from '../../sandbox-child/json-rpc.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import { REASON_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { control, type Target } from '../../sdk/contract/protocol.ts';
+import { within } from '../../service/timing/within.ts';
 import type { WatchedProcess } from '../jail/watched-process.ts';
 import { CallSlots } from './call-slots.ts';
 import { Cancellation, type ChildConnection } from './child-connection.ts';
@@ -62,7 +63,8 @@ export class ChildCalls {
   readonly #running: Call[] = [];
   /** Whether all budgets are paused, because a debugger is attached to the child. */
   #isPaused = false;
-  #onIdle: (() => void) | null = null;
+  /** Resolves when no call runs. Null: nothing waits for that. */
+  #idle: PromiseWithResolvers<void> | null = null;
 
   constructor(connection: ChildConnection, process: CalledProcess, bounds: CallBounds = limits) {
     this.#slots = new CallSlots(bounds.callsInFlight, bounds.callsWaiting);
@@ -111,11 +113,8 @@ export class ChildCalls {
   /** Resolves when no call runs, at the latest after `graceMs`. */
   async waitUntilIdle(graceMs: number): Promise<void> {
     if (this.#slots.inUse === 0) return;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#onIdle = resolve;
-    const timer = setTimeout(resolve, graceMs);
-    await promise;
-    clearTimeout(timer);
+    this.#idle ??= Promise.withResolvers<void>();
+    await within(this.#idle.promise, graceMs);
   }
 
   /** Runs a handler. Resolves with the outcome of the plugin's code. Rejects with `ChildError` in all other cases. */
@@ -142,7 +141,9 @@ export class ChildCalls {
     if (index >= 0) this.#running.splice(index, 1);
     this.#markOldestStarted();
     call.leaveSlot?.();
-    if (this.#slots.inUse === 0) this.#onIdle?.();
+    if (this.#slots.inUse > 0) return;
+    this.#idle?.resolve();
+    this.#idle = null;
   }
 
   /** The oldest call that the child has not answered has started, because the child starts calls in the order of sending. */

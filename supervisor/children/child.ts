@@ -185,11 +185,12 @@ export class Child {
    * kills the child at once.
    */
   async stop({ graceMs }: { graceMs: number }): Promise<ChildEnd> {
-    if (this.#state === 'loaded') {
-      this.#state = 'draining';
-      await Promise.race([this.#pipes?.calls.waitUntilIdle(graceMs), this.ended]);
-    }
-    if (graceMs === 0 || this.#state === 'dead') return this.kill('it was stopped');
+    if (graceMs === 0) return this.kill('it was stopped');
+    if (this.#state === 'loaded') this.#state = 'draining';
+    // Also in a later stop: the grace that ends first counts.
+    if (this.#state === 'draining') await Promise.race([this.#pipes?.calls.waitUntilIdle(graceMs), this.ended]);
+    // Killed, or another stop has sent SIGTERM.
+    if (this.#state === 'dead') return this.ended;
     this.#markDead('it was stopped');
     this.#isTerminating = true;
     this.#jailed.terminate();

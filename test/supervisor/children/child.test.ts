@@ -83,6 +83,19 @@ t.test('a stop lets running calls finish, within its grace', async (t) => {
   await slow;
 });
 
+t.test('a second stop leaves running calls their grace, and the shorter grace counts', async (t) => {
+  const child = testChild(t, jail);
+  await child.load(bundleOf(toolOf('await new Promise((resolve) => setTimeout(resolve, args)); return "done";')));
+  const quick = callTool(child, 'run', 50);
+  const slow = t.rejects(callTool(child, 'run', 20_000, 60_000), errorOf('dead'));
+  const first = child.stop({ graceMs: 60_000 });
+  const second = child.stop({ graceMs: 2_000 });
+  t.same(await quick, { outcome: 'answered', answer: 'done' });
+  await slow;
+  const ends = await Promise.all([first, second]);
+  t.match(ends, [{ code: 0 }, { code: 0 }], 'neither kills what ends when it is asked to');
+});
+
 t.test('a stop is polite first: what listens leaves by itself, what does not is killed', async (t) => {
   const polite = testChild(t, jail);
   await polite.load(bundleOf(toolOf('return 1;')));
@@ -98,7 +111,7 @@ t.test('a stop is polite first: what listens leaves by itself, what does not is 
   });
   const blocked = testChild(t, jail);
   await blocked.load(bundleOf(toolOf('return 1;')));
-  t.match(await blocked.stop({ graceMs: 0 }), { signal: 'SIGKILL', gone: true }, 'no grace, no courtesy');
+  t.match(await blocked.stop({ graceMs: 0 }), { signal: 'SIGKILL', gone: true }, 'without a grace it is killed at once');
 });
 
 t.test('without the jail SIGTERM ends what does not listen', async (t) => {
