@@ -15,7 +15,7 @@ import type { Listener } from '../postgres/listener.ts';
 import { notifyIntrospectionAnswered, subscribeToIntrospections } from '../postgres/notifications.ts';
 import { findRow, findValue, listValues } from '../postgres/rows.ts';
 import { Waker } from '../timing/waker.ts';
-import type { Queues } from './queues.ts';
+import type { Payload, Queues } from './queues.ts';
 
 /** On a busy machine, a child is ready within 10 s and loads within 30; the rest is for waiting in the queue. Milliseconds. */
 const TIMEOUT_MS = 45_000;
@@ -53,7 +53,7 @@ export interface IntrospectionRequest {
   readonly bundleSha256: string;
   /** The bundle's file name in stack traces. */
   readonly sourceName: string;
-  /** Whether the package declares hosts, so that its realm has `fetch`. Absent in a request that was queued again. */
+  /** Whether the package declares hosts, so that its realm has `fetch`. Default: false. */
   readonly hasFetch?: boolean;
 }
 export interface NewIntrospection extends IntrospectionRequest {
@@ -62,8 +62,6 @@ export interface NewIntrospection extends IntrospectionRequest {
 }
 const REJECTED_ANSWER =
   'The package registers what the database cannot store. Shorten its names, descriptions and schemas, and publish again.';
-/** The account of requests that a restarted supervisor queues again, which share the turns of one account. */
-const RECOVERED = 'recovered';
 
 /** Requests an introspection and waits for the answer. @throws Problem `unavailable` when no supervisor answers in time */
 export async function requestIntrospection(
@@ -79,8 +77,7 @@ export async function requestIntrospection(
     const { accountId, bundleSha256, sourceName, hasFetch = false } = request;
     const insert = 'INSERT INTO introspections (id, bundle_sha256, source_name) VALUES ($1, $2, $3)';
     await deps.pool.query(insert, [id, bundleSha256, sourceName]);
-    const payload = { introspectionId: id, accountId, hasFetch };
-    await deps.queues.send(deps.pool, 'introspect', payload, { group: { id: accountId, accountId } });
+    await sendRequest(deps.pool, deps.queues, { introspectionId: id, accountId, hasFetch });
     const result = await pollAnswer(deps.pool, id, waker, Date.now() + timeoutMs);
     if (result && (result.ok || !result.unavailable)) return result;
     throw new Problem('unavailable', result?.message ?? 'No supervisor checked the package in time. Retry shortly.', {
@@ -126,11 +123,22 @@ export async function answerIntrospection(pool: Pool, id: string, result: Intros
 const saveAnswer = (pool: Pool, id: string, result: Introspection) =>
   pool.query('UPDATE introspections SET result = $2, answered_at = now() WHERE id = $1', [id, JSON.stringify(result)]);
 
-/** Queues open requests again and deletes expired ones. */
+/** Queues open requests again whose jobs were taken, perhaps by a supervisor that was killed, and deletes expired requests. */
 export async function sweepIntrospections(pool: Pool, queues: Queues): Promise<void> {
   const oldest = `now() - make_interval(secs => ${TIMEOUT_MS / 1000})`;
   await pool.query(`DELETE FROM introspections WHERE created_at < ${oldest}`);
-  const open = await listValues<string>(pool, 'SELECT id FROM introspections WHERE result IS NULL');
-  const group = { id: RECOVERED, accountId: RECOVERED };
-  for (const introspectionId of open) await queues.send(pool, 'introspect', { introspectionId }, { group });
+  const taken = await listValues<Payload<'introspect'>>(
+    pool,
+    `SELECT job.data FROM introspections i CROSS JOIN LATERAL (
+       SELECT j.data, j.state FROM pgboss.job j
+        WHERE j.name = 'introspect' AND j.data ->> 'introspectionId' = i.id ORDER BY j.state LIMIT 1) job
+      WHERE i.result IS NULL AND job.state >= 'active'`,
+  );
+  for (const payload of taken) await sendRequest(pool, queues, payload);
+}
+
+function sendRequest(pool: Pool, queues: Queues, payload: Payload<'introspect'>): Promise<void> {
+  const { accountId } = payload;
+  const options = accountId === undefined ? {} : { group: { id: accountId, accountId } };
+  return queues.send(pool, 'introspect', payload, options);
 }

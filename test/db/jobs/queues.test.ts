@@ -3,7 +3,12 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import t from 'tap';
 import { recordEvent } from '../../../db/installations/events.ts';
-import { answerIntrospection, findIntrospection, requestIntrospection } from '../../../db/jobs/introspections.ts';
+import {
+  answerIntrospection,
+  findIntrospection,
+  requestIntrospection,
+  sweepIntrospections,
+} from '../../../db/jobs/introspections.ts';
 import { startQueues } from '../../../db/jobs/queues.ts';
 import { openListener } from '../../../db/postgres/listener.ts';
 import { notifyInstallationChanged, subscribeToInstallations } from '../../../db/postgres/notifications.ts';
@@ -209,6 +214,29 @@ t.test('an introspection is requested, answered and deleted; without a superviso
   );
   t.ok(fastest < 450, `${fastest} ms, without a poll`);
   t.equal((await pool.query('SELECT 1 FROM introspections')).rows.length, 0);
+});
+
+t.test('the request of a killed supervisor is queued again as it was, and one that waits is not', async (t) => {
+  const { pool, listener, queues } = await setUp(t);
+  const request = { bundleSha256: 'x', sourceName: 'x', accountId: 'a', hasFetch: true };
+  const answered = requestIntrospection({ pool, queues, listener }, request);
+  const countJobs = async () =>
+    (await pool.query(`SELECT count(*)::int FROM pgboss.job WHERE name = 'introspect'`)).rows[0].count;
+  while ((await countJobs()) < 1) await pause(5);
+  await sweepIntrospections(pool, queues);
+  t.equal(await countJobs(), 1);
+  const payloads: object[] = [];
+  queues.work('introspect', async (payload, accountId) => {
+    payloads.push({ ...payload, ofGroup: accountId });
+    // The first one takes the job and is never heard of again.
+    if (payloads.length === 1) return new Promise(() => undefined);
+    await answerIntrospection(pool, payload.introspectionId, { ok: false, message: 'no' });
+  });
+  while (payloads.length < 1) await pause(5);
+  await sweepIntrospections(pool, queues);
+  t.match(await answered, { ok: false, message: 'no' });
+  t.equal(payloads.length, 2);
+  for (const payload of payloads) t.match(payload, { accountId: 'a', hasFetch: true, ofGroup: 'a' });
 });
 
 t.test('the first sends need no connection besides that of their transaction', async (t) => {
