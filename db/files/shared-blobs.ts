@@ -146,7 +146,9 @@ async function sweepUnused(
         if (objects === null) return;
         await objects.delete(blob.objectKey);
       }
-      removed += await deleteCondemned(pool, blob);
+      const deleted = await deleteCondemned(pool, blob);
+      // Not `+= await`: others are counted while this one is deleted.
+      removed += deleted;
     });
   }
 }

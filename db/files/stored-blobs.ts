@@ -41,7 +41,7 @@ export async function insertBlob(db: Queryable, sha256: string, content: Uint8Ar
 /**
  * Names the object that a blob will be, before it is uploaded: one that is left behind is found by its row.
  *
- * @returns the key of another upload of the same blob that is under way, or else this one
+ * @returns this key, or that of another upload of the same blob, which is under way or has just ended
  */
 export async function reserveObject(
   db: Queryable,
@@ -51,11 +51,13 @@ export async function reserveObject(
 ): Promise<string> {
   const reserved = await findValue<string>(
     db,
-    // The sweep removes the old object of a blob that it is deleting.
+    // The sweep removes the old object of a blob that it is deleting. A blob that is stored can be read meanwhile.
     `INSERT INTO stored_blobs AS s (sha256, size_bytes, object_key, state) VALUES ($1, $2, $3, 'storing')
      ON CONFLICT (sha256) DO UPDATE
-       SET object_key = CASE WHEN s.state = 'storing' THEN s.object_key ELSE excluded.object_key END,
-           state = CASE WHEN s.content IS NULL THEN 'storing' ELSE 'stored' END, touched_at = now()
+       SET object_key = CASE WHEN s.state = 'deleting' THEN excluded.object_key
+                             ELSE coalesce(s.object_key, excluded.object_key) END,
+           state = CASE WHEN s.state = 'stored' OR s.content IS NOT NULL THEN 'stored' ELSE 'storing' END,
+           touched_at = now()
      RETURNING object_key`,
     [sha256, sizeBytes, objectKey],
   );

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import t from 'tap';
 import type { Blobs } from '../../../db/files/blobs.ts';
+import { reserveObject } from '../../../db/files/stored-blobs.ts';
 import { openConfiguredBlobs } from '../../../service/storage/blob-stores.ts';
 import { type ObjectStoreFixture, startObjectStore } from '../../object-store/object-store.ts';
 import { type Teardown, type TestDatabase, temporaryFolder, testDatabase } from '../../runner/harness.ts';
@@ -73,11 +74,13 @@ for (const [name, settings] of [
     const [one, two] = [await openMachine(t, database, settings), await openMachine(t, database, settings)];
     const before = await bucket.countObjects();
     const [used, touched, unused] = await Promise.all(
-      ['used', 'touched', 'unused'].map(async (text) => (await one.blobs.put(Buffer.from(text))).sha256),
+      ['used', 'touched', 'unused', 'unused, too', 'also unused'].map(
+        async (text) => (await one.blobs.put(Buffer.from(text))).sha256,
+      ),
     );
     await age(database);
     await two.blobs.put(Buffer.from('touched'));
-    t.equal(await sweep(one, [used ?? '']), 1);
+    t.equal(await sweep(one, [used ?? '']), 3);
     for (const kept of [used, touched]) t.ok(await two.blobs.has(kept ?? ''));
     t.notOk(await two.blobs.has(unused ?? ''));
     if (name === 'bucket') t.equal(await bucket.countObjects(), before + 2);
@@ -124,6 +127,19 @@ t.test('a process that was killed after its upload leaves an object that a sweep
   await age(database);
   t.equal(await sweep(machine), 1);
   t.equal(await bucket.countObjects(), before);
+});
+
+t.test('an upload that begins when another one of the blob has just ended keeps the blob readable', async (t) => {
+  const database = await testDatabase(t);
+  const before = await bucket.countObjects();
+  const { sha256 } = await (await openMachine(t, database, bucket.settings)).blobs.put(HELLO);
+  // It has looked for the blob before it was stored, and is killed before it has uploaded it.
+  await reserveObject(database.pool, sha256, HELLO.byteLength, 'blobs/another');
+  const machine = await openMachine(t, database, bucket.settings);
+  t.equal((await machine.blobs.read(sha256)).toString(), 'hello');
+  await age(database);
+  t.equal(await sweep(machine), 1);
+  t.equal(await bucket.countObjects(), before, 'no object is left behind');
 });
 
 t.test('a publish that meets a sweep keeps its blob', async (t) => {
