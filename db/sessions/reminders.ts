@@ -1,10 +1,20 @@
 /** Reminders of sessions: what is kept of them, and which are due. */
 import type { Pool } from 'pg';
+import { lockAccount } from '../accounts/accounts.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import { isInShardsSql } from '../cluster/shards.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { deleteOldRows } from '../postgres/old-rows.ts';
-import { changeRows, findRow, listRows, type PageQuery, type Queryable, readPositionPage } from '../postgres/rows.ts';
+import { inTransaction } from '../postgres/pool.ts';
+import {
+  changeRows,
+  findRow,
+  findValue,
+  listRows,
+  type PageQuery,
+  type Queryable,
+  readPositionPage,
+} from '../postgres/rows.ts';
 
 /** How long a reminder that is over is kept, days. */
 const OVER_KEPT_DAYS = 30;
@@ -33,7 +43,7 @@ export interface ReminderRow extends ReminderFields {
   readonly nextAt: string | null;
   /** Number of the next time. */
   readonly occurrence: number;
-  /** How often the next time was postponed: a required plugin did not run, or the time after it was not computed. */
+  /** How often the next time was postponed: a required plugin did not run, the time after it was not computed, or an error came. */
   readonly attempts: number;
   readonly lastAt: string | null;
   readonly lastOutcome: ReminderOutcome | null;
@@ -55,15 +65,20 @@ export const insertReminder = (
   { text, to, zone, repeat, startsAt, remaining }: ReminderFields,
   { digest, maxReminders }: { readonly digest: string; readonly maxReminders: number },
 ): Promise<ReminderRow | null> =>
-  findRow<ReminderRow>(
-    pool,
-    `INSERT INTO reminders (session_id, id, account_id, digest, text, recipient, zone, repeat, starts_at, next_at, due_at, remaining)
-     SELECT s.id, $2, s.account_id, $3, $4, $5, $6, $7, $8, $8, $8, $9
-       FROM (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE) s
-      WHERE (SELECT count(*) FROM reminders r WHERE r.account_id = s.account_id AND r.next_at IS NOT NULL) < $10
-     ON CONFLICT DO NOTHING RETURNING ${REMINDER}`,
-    [sessionId, reminderId, digest, text, to, zone, repeat, startsAt, remaining, maxReminders],
-  ).catch(throwQuotaProblem);
+  inTransaction(pool, async (tx) => {
+    const accountId = await findValue<string>(tx, 'SELECT account_id FROM sessions WHERE id = $1', [sessionId]);
+    if (accountId === null) return null;
+    await lockAccount(tx, accountId);
+    return findRow<ReminderRow>(
+      tx,
+      `INSERT INTO reminders (session_id, id, account_id, digest, text, recipient, zone, repeat, starts_at, next_at, due_at, remaining)
+       SELECT s.id, $2, s.account_id, $3, $4, $5, $6, $7, $8, $8, $8, $9
+         FROM (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE) s
+        WHERE (SELECT count(*) FROM reminders r WHERE r.account_id = s.account_id AND r.next_at IS NOT NULL) < $10
+       ON CONFLICT DO NOTHING RETURNING ${REMINDER}`,
+      [sessionId, reminderId, digest, text, to, zone, repeat, startsAt, remaining, maxReminders],
+    );
+  }).catch(throwQuotaProblem);
 
 export const deleteReminder = async (pool: Pool, { sessionId, reminderId }: ReminderKey): Promise<boolean> =>
   (await changeRows(pool, 'DELETE FROM reminders WHERE session_id = $1 AND id = $2', [sessionId, reminderId])) > 0;

@@ -2,8 +2,10 @@
 import type { Pool } from 'pg';
 import type { z } from 'zod';
 import type { todo, todoFields } from '../../sdk/contract/payloads.ts';
+import { lockAccount } from '../accounts/accounts.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import type { Page } from '../postgres/cursors.ts';
+import { inTransaction } from '../postgres/pool.ts';
 import { type Bounded, changeRows, findRow, type PageQuery, readPositionPage } from '../postgres/rows.ts';
 
 /** The fields that plugins see. */
@@ -36,13 +38,16 @@ export const insertTodo = (
   { title, notes, dueAt, assigneeAgentId }: TodoFields,
   { digest, createdBy, maxTodos }: Pick<TodoRow, 'digest' | 'createdBy'> & { readonly maxTodos: number },
 ): Promise<TodoRow | null> =>
-  findRow<TodoRow>(
-    pool,
-    `INSERT INTO todos (account_id, id, title, notes, due_at, assignee_agent_id, digest, created_by)
-     SELECT $1, $2, $3, $4, $5, $6, $7, $8 WHERE (SELECT count(*) FROM todos WHERE account_id = $1) < $9
-     ON CONFLICT DO NOTHING RETURNING ${TODO}`,
-    [accountId, todoId, title, notes, dueAt, assigneeAgentId, digest, createdBy, maxTodos],
-  ).catch(throwQuotaProblem);
+  inTransaction(pool, async (tx) => {
+    await lockAccount(tx, accountId);
+    return findRow<TodoRow>(
+      tx,
+      `INSERT INTO todos (account_id, id, title, notes, due_at, assignee_agent_id, digest, created_by)
+       SELECT $1, $2, $3, $4, $5, $6, $7, $8 WHERE (SELECT count(*) FROM todos WHERE account_id = $1) < $9
+       ON CONFLICT DO NOTHING RETURNING ${TODO}`,
+      [accountId, todoId, title, notes, dueAt, assigneeAgentId, digest, createdBy, maxTodos],
+    );
+  }).catch(throwQuotaProblem);
 
 /** @returns null: the to-do was deleted meanwhile @throws Problem `quota_exceeded` */
 export const updateTodo = (
