@@ -126,9 +126,12 @@ export async function markNewPlace(pool: Pool, place: BlobPlace): Promise<void> 
 
 /** From now on processes start only with this place. */
 export async function setBlobPlace(pool: Pool, { store }: BlobPlace): Promise<void> {
-  await pool.query('UPDATE cluster SET blob_store = $1, blobs_marked = true', [store]);
-  // Rows that stay behind would name objects that may be gone when blobs come back.
-  if (store === 'files') await pool.query('DELETE FROM stored_blobs');
+  await pool.query(
+    // In one statement: rows that stay behind would name objects that may be gone when blobs come back.
+    `WITH emptied AS (DELETE FROM stored_blobs WHERE $1::text = 'files')
+     UPDATE cluster SET blob_store = $1, blobs_marked = true`,
+    [store],
+  );
 }
 
 /** Two neighbouring releases run side by side during an update. Older ones do not know the tables. */

@@ -20,16 +20,19 @@ export const announceProcess = (listener: Listener): Promise<Subscription> => li
  */
 export async function excludeProcesses(pool: Pool): Promise<(() => Promise<void>) | null> {
   const client = await pool.connect();
-  const isHeld = await findValue<boolean>(
-    client,
-    `SELECT pg_try_advisory_lock(hashtextextended($1, 0))
-        AND NOT EXISTS (SELECT 1 FROM supervisors WHERE expires_at > now())
-        AND NOT EXISTS (SELECT 1 FROM spools WHERE seen_at > now() - make_interval(secs => $2))`,
-    [LOCK, SEEN_S],
-  );
   // The lock ends with the connection.
   const release = async () => client.release(true);
-  if (isHeld) return release;
-  await release();
-  return null;
+  let isHeld: boolean | null = false;
+  try {
+    isHeld = await findValue(
+      client,
+      `SELECT pg_try_advisory_lock(hashtextextended($1, 0))
+          AND NOT EXISTS (SELECT 1 FROM supervisors WHERE expires_at > now())
+          AND NOT EXISTS (SELECT 1 FROM spools WHERE seen_at > now() - make_interval(secs => $2))`,
+      [LOCK, SEEN_S],
+    );
+    return isHeld ? release : null;
+  } finally {
+    if (!isHeld) await release();
+  }
 }

@@ -1,6 +1,6 @@
 /** The first process of a database makes its cluster, and those that start beside it belong to it. */
 import t from 'tap';
-import { recordMember, requireCluster } from '../../../db/cluster/cluster-record.ts';
+import { recordMember, requireCluster, setBlobPlace } from '../../../db/cluster/cluster-record.ts';
 import { inTransaction, openPool, takeNamedLock } from '../../../db/postgres/pool.ts';
 import { findValue } from '../../../db/postgres/rows.ts';
 import { parseSettings, sharedSettings } from '../../../service/settings/settings.ts';
@@ -30,4 +30,29 @@ t.test('a process that finds no cluster waits for one that is just made, and bel
   });
   await starting;
   t.equal(await member.blobs.readMark(), id);
+});
+
+t.test('blobs have another place only together with the end of their rows', async (t) => {
+  const { url, pool } = await testDatabase(t);
+  const DATA_DIR = await temporaryFolder(t);
+  const settings = parseSettings(sharedSettings, { DATA_DIR, DATABASE_URL: url });
+  const member = await describeMember(pool, { ...settings, BLOBS: 'database' });
+  await recordMember(pool, member);
+  await pool.query(`INSERT INTO stored_blobs (sha256, size_bytes, content, state) VALUES ('ab', 1, 'x', 'stored')`);
+  const { blobs: files } = await describeMember(pool, settings);
+  const stop = await pool.connect();
+  await stop.query('BEGIN; LOCK TABLE stored_blobs IN ACCESS EXCLUSIVE MODE');
+  const moving = setBlobPlace(pool, files);
+  await eventually(() =>
+    findValue(
+      pool,
+      `SELECT true FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+    ),
+  );
+  t.equal(await findValue(pool, 'SELECT blob_store FROM cluster'), 'database', 'a kill now leaves both as they are');
+  await stop.query('ROLLBACK');
+  stop.release();
+  await moving;
+  t.equal(await findValue(pool, 'SELECT blob_store FROM cluster'), 'files');
+  t.equal(await findValue(pool, 'SELECT count(*)::int FROM stored_blobs'), 0);
 });
