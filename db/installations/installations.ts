@@ -171,13 +171,13 @@ export async function pageInstallations(
   { limit, cursor }: PageQuery,
 ): Promise<Page<Installation>> {
   const listed = await listRows<{ id: string } & Bounded>(pool, PAGE_IDS, [accountId, decodeCursor(cursor), limit + 1]);
+  // Its end is that of the page, whichever of them are uninstalled meanwhile.
+  const ids = toPage(listed, limit, ({ id }) => id, isCutShort(listed, PAGE_MAX_BYTES));
   // A statement of its own: joined, PostgreSQL expects more rows and reads whole tables.
-  const rows = await listRows<Installation>(pool, `${SELECT} WHERE i.id = ANY ($1) AND ${LIVE} ORDER BY i.id`, [
-    listed.map(({ id }) => id),
+  const items = await listRows<Installation>(pool, `${SELECT} WHERE i.id = ANY ($1) AND ${LIVE} ORDER BY i.id`, [
+    ids.items.map(({ id }) => id),
   ]);
-  // By what was listed: one may have been uninstalled since.
-  const isFollowed = listed.length > limit || isCutShort(listed, PAGE_MAX_BYTES);
-  return toPage(rows, limit, ({ id }) => id, isFollowed);
+  return { items, nextCursor: ids.nextCursor };
 }
 
 /**

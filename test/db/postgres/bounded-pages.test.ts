@@ -1,4 +1,5 @@
 /** Pages of large rows end early, so that reading one takes little memory and time. */
+import type { Pool } from 'pg';
 import t from 'tap';
 import { pageEvents } from '../../../db/installations/event-history.ts';
 import { pageInstallations } from '../../../db/installations/installations.ts';
@@ -141,4 +142,19 @@ t.test('lists of installations with many channels', async (t) => {
   t.equal(count, INSTALLATIONS);
   t.equal(ids.size, INSTALLATIONS);
   t.ok(sizes.length > 1 && Math.max(...sizes) < 2 * MIB, sizes.join());
+});
+
+t.test('a page of installations that are uninstalled while it is read leads to the next page', async (t) => {
+  await fixture.pool.query(`INSERT INTO accounts (id, name) VALUES ('leaving', 'leaving')`);
+  for (const installationId of ['leaving-1', 'leaving-2'])
+    await insertBareInstallation(fixture.pool, { accountId: 'leaving', pluginId: installationId, installationId });
+  const query = async (text: string, values: unknown[]) => {
+    const found = await fixture.pool.query(text, values);
+    await fixture.pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = 'leaving-1'`);
+    return found;
+  };
+  const { items, nextCursor } = await pageInstallations({ query } as unknown as Pool, 'leaving', { limit: 1 });
+  t.same(items, []);
+  const next = await pageInstallations(fixture.pool, 'leaving', { limit: 1, cursor: nextCursor ?? '' });
+  t.match(next, { items: [{ id: 'leaving-2' }], nextCursor: null });
 });
