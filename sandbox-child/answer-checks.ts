@@ -3,8 +3,11 @@ import type { SendCall } from './host.ts';
 import { Schema } from './schema-realm.ts';
 
 const MEMBER = 'llm.complete';
-/** Removes the code fence that models often put around JSON. */
-const FENCE = /^\s*```(?:json)?\s*\n([\s\S]*?)\n?```\s*$/;
+/**
+ * Removes the code fence that models often put around JSON. Only one line break can end its first line: with a choice, an answer
+ * of endless blank lines would take quadratic time.
+ */
+const FENCE = /^\s*```(?:json)?[^\S\n]*\n([\s\S]*?)\n?```\s*$/;
 
 interface Completion {
   readonly text: string;

@@ -2,7 +2,9 @@
 import type { ResponseError } from 'vscode-jsonrpc';
 import type { z } from 'zod';
 import type { control } from '../sdk/contract/protocol.ts';
+import { copyAsSent } from './message.ts';
 import type { SupervisorConnection } from './supervisor-connection.ts';
+import { describeError } from './text.ts';
 
 /** Host calls sent at once, and calls queued behind them. Further calls are refused. */
 const CALLS_IN_FLIGHT = 16;
@@ -16,6 +18,7 @@ const TOO_MANY = Object.freeze(
 );
 
 type HostCall = z.infer<(typeof control)['hostCall']['params']>;
+type SendError = Pick<ResponseError, 'message'> & { readonly data?: { readonly code: string } | undefined };
 
 export class HostCalls {
   readonly #supervisor: SupervisorConnection;
@@ -31,7 +34,8 @@ export class HostCalls {
     if (this.#inFlight < CALLS_IN_FLIGHT) return this.#send(call);
     if (this.#queue.length >= CALLS_WAITING) return Promise.reject(TOO_MANY);
     return new Promise((resolve) => {
-      this.#queue.push(() => resolve(this.#send(call)));
+      const copy = copyCall(call);
+      this.#queue.push(() => resolve(this.#send(copy)));
     });
   }
 
@@ -41,7 +45,7 @@ export class HostCalls {
       const { value } = (await this.#supervisor.request('hostCall', call)) as { value?: unknown };
       return value;
     } catch (error) {
-      throw toPluginError(call.member, error as ResponseError<{ readonly code: string } | undefined>);
+      throw toPluginError(call.member, error as SendError);
     }
   }
 
@@ -56,11 +60,20 @@ export class HostCalls {
   }
 }
 
+/** The plugin may change its arguments while the call is queued. */
+function copyCall(call: HostCall): HostCall {
+  try {
+    return copyAsSent(call);
+  } catch (error) {
+    throw toPluginError(call.member, { message: describeError(error).message });
+  }
+}
+
 /**
  * Copies the error, because a plugin could reach the library through the library's own error object. Without data, the call was not
  * sent: its arguments cannot be encoded.
  */
-function toPluginError(member: string, { message, data }: ResponseError<{ readonly code: string } | undefined>): Error {
+function toPluginError(member: string, { message, data }: SendError): Error {
   return data
     ? Object.assign(new Error(message), { code: data.code })
     : Object.assign(new Error(`host.${member}: the arguments cannot be sent: ${message}`), { code: 'failed' });

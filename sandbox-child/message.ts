@@ -95,6 +95,23 @@ export function encodeMessage(message: object, maxBytes: number = FRAME_MAX_BYTE
   return frame;
 }
 
+/**
+ * Copies the params of a message as they would arrive if they were sent now. Long texts are shared rather than copied.
+ *
+ * @throws what `encodeMessage` throws, except over the longest frame
+ */
+export function copyAsSent<T extends object>(params: T): T {
+  const parts = new Parts();
+  const copy = JSON.parse(JSON.stringify(detachRoot(params, parts)));
+  let entry = 0;
+  for (const content of parts.contents) {
+    const depth = parts.table[entry] as number;
+    placePart(copy, parts.table, entry + 1, depth, typeof content === 'string' ? content : new Uint8Array(content));
+    entry += depth + PART_EXTRAS;
+  }
+  return copy;
+}
+
 /** Path from the message's root to a value. */
 interface Path {
   readonly key: Key;

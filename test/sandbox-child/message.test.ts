@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { decodeText, encodeText, FRAME_MAX_BYTES, FrameBuffer, HEADER_BYTES } from '../../sandbox-child/frame.ts';
-import { decodeMessage, decodeUntrusted, refuseCostlyMessage } from '../../sandbox-child/message.ts';
+import { copyAsSent, decodeMessage, decodeUntrusted, refuseCostlyMessage } from '../../sandbox-child/message.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import { FRAME_LEVELS_MAX, FRAME_VALUES_MAX } from '../../sdk/contract/untrusted-json.ts';
 import { amount, seed } from '../runner/soak.ts';
@@ -42,7 +42,9 @@ t.test('any JSON value survives', async (t) => {
   }));
   fc.assert(
     fc.property(value, (params) => {
-      t.same(roundTrip(params), JSON.parse(JSON.stringify(params)));
+      const expected = JSON.parse(JSON.stringify(params));
+      t.same(roundTrip(params), expected);
+      t.same(copyAsSent({ params }), { params: expected });
     }),
     { seed, numRuns: RUNS },
   );
@@ -55,6 +57,19 @@ t.test('bytes survive exactly, wherever the protocol has them', async (t) => {
   t.same(found.args[0]?.content, bytes);
   t.ok(found.args[0]?.content instanceof Uint8Array && !Buffer.isBuffer(found.args[0].content));
   t.equal(found.body.deep.bytes.byteLength, 0);
+});
+
+t.test('a copy of params does not change with them', async (t) => {
+  const bytes = Uint8Array.of(1, 2, 3);
+  const params = { args: ['x'.repeat(600), bytes, { bytes, list: [1] }, undefined], more: { toJSON: () => bytes } };
+  const copy = copyAsSent(params);
+  const arriving = roundTrip(params);
+  bytes[0] = 9;
+  Object.assign(params.args[2] as object, { list: [], text: 'new' });
+  params.args.length = 0;
+  t.same(copy, arriving);
+  t.same(roundTrip(copy), arriving);
+  t.throws(() => copyAsSent({ big: 1n }), TypeError);
 });
 
 t.test('bytes are what they are, whatever a plugin says of their length', async (t) => {
