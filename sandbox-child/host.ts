@@ -1,6 +1,6 @@
 /** Builds the `host` object from the granted names. A member that is not granted does not exist. */
 import type { Log } from './log-lines.ts';
-import { describeError, freeze, text } from './text.ts';
+import { describeError, freeze, isError, text } from './text.ts';
 
 interface HostGrants {
   /** Names of host calls, such as `llm.complete`. */
@@ -22,7 +22,7 @@ export function makeHost(grants: HostGrants, call: SendCall, log: Log): object {
 }
 
 function createLogMember(log: Log): object {
-  const show = (message: unknown) => (message instanceof Error && describeError(message).stack) || text(message);
+  const show = (message: unknown) => (isError(message) && describeError(message).stack) || text(message);
   const logAt = (level: Parameters<Log>[0]) => (message: unknown, data?: unknown) => log(level, show(message), data);
   const levels = { debug: logAt('debug'), info: logAt('info'), warn: logAt('warn'), error: logAt('error') };
   return Object.assign(logAt('info'), levels);

@@ -33,22 +33,32 @@ export function makeLog(supervisor: SupervisorConnection, getInvocationId: () =>
   };
 }
 
+interface Loggable {
+  readonly data: unknown;
+  readonly truncated: boolean;
+}
+
 /** Converts log data to JSON. Data that is too long or is not JSON becomes truncated text. */
-function toLoggable(data: unknown): { data: unknown; truncated: boolean } {
-  if (typeof data === 'string') return { data: data.slice(0, DATA_MAX_CHARS), truncated: data.length > DATA_MAX_CHARS };
+function toLoggable(data: unknown): Loggable {
   try {
-    let errors = 0;
-    const json = JSON.stringify(data, (_key, value) => {
-      if (!(value instanceof Error)) return value;
-      errors += 1;
-      if (errors > ERRORS_MAX) throw new RangeError('too many errors');
-      return toErrorData(value);
-    });
-    if (json !== undefined && json.length <= DATA_MAX_CHARS) return { data: JSON.parse(json), truncated: false };
-    return { data: (json ?? text(data)).slice(0, DATA_MAX_CHARS), truncated: json !== undefined };
+    return toJsonData(data);
   } catch {
-    return toLoggable(replaceUnprintable(data, [], { valuesLeft: VALUES_MAX }));
+    return toJsonData(replaceUnprintable(data, [], { valuesLeft: VALUES_MAX }));
   }
+}
+
+/** @throws where the data, which may be code of the plugin, throws */
+function toJsonData(data: unknown): Loggable {
+  if (typeof data === 'string') return { data: data.slice(0, DATA_MAX_CHARS), truncated: data.length > DATA_MAX_CHARS };
+  let errors = 0;
+  const json = JSON.stringify(data, (_key, value) => {
+    if (!(value instanceof Error)) return value;
+    errors += 1;
+    if (errors > ERRORS_MAX) throw new RangeError('too many errors');
+    return toErrorData(value);
+  });
+  if (json !== undefined && json.length <= DATA_MAX_CHARS) return { data: JSON.parse(json), truncated: false };
+  return { data: (json ?? text(data)).slice(0, DATA_MAX_CHARS), truncated: json !== undefined };
 }
 
 /** Values that may still be copied. Bounds the work for objects that refer to each other, because each path to a value is copied. */
@@ -62,12 +72,16 @@ function replaceUnprintable(value: unknown, ancestors: readonly object[], budget
     if (budget.valuesLeft <= 0) return '[left out]';
     budget.valuesLeft -= 1;
     if (typeof value === 'bigint') return String(value);
-    if (typeof value !== 'object' || value === null) return value;
+    // The whole would be longer than a string can be.
+    if (typeof value === 'string') return value.slice(0, DATA_MAX_CHARS);
+    if ((typeof value !== 'object' && typeof value !== 'function') || value === null) return value;
     if (ancestors.includes(value)) return '[a cycle]';
     if (ancestors.length >= DEPTH_MAX) return '[nested too deeply]';
     const path = [...ancestors, value];
     if (value instanceof Error) return replaceUnprintable(toErrorData(value), path, budget);
     if ('toJSON' in value && typeof value.toJSON === 'function') return JSON.parse(JSON.stringify(value));
+    // JSON leaves functions out.
+    if (typeof value === 'function') return undefined;
     if (Array.isArray(value)) return value.map((item) => replaceUnprintable(item, path, budget));
     return Object.fromEntries(Object.keys(value).map((name) => [name, replaceField(value, name, path, budget)]));
   } catch {

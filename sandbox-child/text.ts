@@ -60,11 +60,11 @@ export function describeLoadError(thrown: unknown): { message: string; stack: st
   return { message: `threw a value that is not an Error, so its line is unknown: ${message}`, stack };
 }
 
-function isError(thrown: unknown): boolean {
+/** `instanceof`, which a proxy may make throw. */
+export function isError(value: unknown): boolean {
   try {
-    return thrown instanceof Error;
+    return value instanceof Error;
   } catch {
-    // A trap of a proxy may throw.
     return false;
   }
 }

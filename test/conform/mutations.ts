@@ -184,7 +184,7 @@ export const mutations: readonly Mutation[] = [
   {
     row: 'A BigInt or cycle in log data costs that field, not the whole payload.',
     file: 'sandbox-child/log-lines.ts',
-    from: 'return toLoggable(replaceUnprintable(data, [], { valuesLeft: VALUES_MAX }));',
+    from: 'return toJsonData(replaceUnprintable(data, [], { valuesLeft: VALUES_MAX }));',
     to: "return { data: '[a value that cannot be shown]', truncated: false };",
   },
   {

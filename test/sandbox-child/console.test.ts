@@ -1,4 +1,4 @@
-/** `console` in a real child: what Node's formats, and nothing that a plugin logs throws. */
+/** `console` and `host.log` in a real child: what Node's formats, and nothing that a plugin logs throws. */
 import { formatWithOptions } from 'node:util';
 import { runInThisContext } from 'node:vm';
 import t from 'tap';
@@ -113,14 +113,19 @@ t.test('nothing that a plugin logs throws', async (t) => {
     const boom = () => { throw new Error('boom'); };
     const proxy = new Proxy({}, { get: boom, ownKeys: boom, getPrototypeOf: boom, has: boom, getOwnPropertyDescriptor: boom });
     const { proxy: revoked, revoke } = Proxy.revocable({}, {}); revoke();
+    const sparse = Array(1e9);
     const hostile = [proxy, revoked, { toString: boom, valueOf: boom, toJSON: boom }, { get [Symbol.toStringTag]() { boom(); } }, Object.assign(() => 0, { toString: boom }),
       Object.create({ get constructor() { return boom(); } }), Object.defineProperty(new Error('x'), 'stack', { get: boom }), Object.defineProperty(new Map(), 'size', { get: boom }),
       Object.setPrototypeOf(new Date(), null), Object.create(Date.prototype), Object.create(Map.prototype), Object.create(RegExp.prototype), Object.create(Number.prototype),
-      (() => { let deep = {}; for (let i = 0; i < 1e4; i += 1) deep = { deep }; return deep; })(), { ['x'.repeat(1e4)]: 'y'.repeat(1e5) }, Array(1e9), 'z'.repeat(1e5), 1n, Symbol()];
+      (() => { let deep = {}; for (let i = 0; i < 1e4; i += 1) deep = { deep }; return deep; })(), { ['x'.repeat(1e4)]: 'y'.repeat(1e5) }, sparse, 'z'.repeat(1e5), 1n, Symbol(),
+      Object.assign(() => 0, { toJSON: boom }), [1, Object.assign(() => 0, { toJSON: () => 1n })]];
     const thrown = [];
     for (const value of hostile) for (const name of ['log', 'dir', 'table', 'trace', 'count'])
       for (const args of [[value], ['%s %d %i %f %j %o %O', value, value, value, value, value, value, value], [[value], [value]], [{ value }]])
         try { console[name](...args); } catch (error) { thrown.push([name, String(error)]); }
+    // JSON of a list of a billion items would fill the heap.
+    for (const value of hostile.filter((value) => value !== sparse)) for (const args of [[value], ['text', value], ['text', [{ value }]]])
+      try { host.log(...args); } catch (error) { thrown.push(['host.log', String(error)]); }
     console.group(); for (let i = 0; i < 1e4; i += 1) console.group(); console.log('still'); const overflow = () => { console.log({}); overflow(); };
     try { overflow(); } catch {} return thrown;`;
   await child.load(bundleOf(toolOf(code)));
