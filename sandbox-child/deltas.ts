@@ -23,7 +23,14 @@ export class Deltas {
       const { signal } = context as { readonly signal: AbortSignal };
       const answer = await handler(context);
       if (!isAsyncGenerator(answer)) return answer;
-      signal.addEventListener('abort', () => answer.return?.(undefined), { once: true });
+      const end = (): void => {
+        // The generator may never end.
+        this.#senders.delete(invocationId);
+        answer.return?.(undefined);
+      };
+      // The call may have been cancelled before the handler returned the generator.
+      if (signal.aborted) end();
+      else signal.addEventListener('abort', end, { once: true });
       if (!wantsDeltas) return readToEnd(answer, signal);
       const sender = new DeltaSender(this.#supervisor, invocationId, signal);
       this.#senders.set(invocationId, sender);

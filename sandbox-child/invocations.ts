@@ -116,7 +116,7 @@ function createContext(call: Call, running: RunningInvocation): object {
   };
   if (!isVetoable(call)) return Object.assign(context, call.context);
   const cancel = (reason: unknown): never => {
-    running.vetoReason ??= text(reason).slice(0, REASON_MAX_CHARS) || 'no reason given';
+    running.vetoReason ??= text(reason ?? '').slice(0, REASON_MAX_CHARS) || 'no reason given';
     throw VETO;
   };
   return Object.assign(context, call.context, { cancel });

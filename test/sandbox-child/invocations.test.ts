@@ -1,0 +1,35 @@
+/** How the handlers of a real child end. */
+import t from 'tap';
+import { eventually } from '../runner/eventually.ts';
+import { bundleOf, callTool, errorOf, testChild, testJail, toolOf } from '../supervisor/children/jailed-child.ts';
+
+const jail = await testJail(t);
+
+t.test('a cancel without a reason says so', async (t) => {
+  const child = testChild(t, jail);
+  await child.load(bundleOf(toolOf('ctx.cancel(...args);')));
+  for (const args of [[], [undefined], [null], ['']])
+    t.same(await callTool(child, 'run', args), { outcome: 'cancelled', reason: 'no reason given' });
+  t.same(await callTool(child, 'run', [0]), { outcome: 'cancelled', reason: '0' });
+});
+
+t.test('a generator that a cancelled handler returns is ended', async (t) => {
+  const child = testChild(t, jail);
+  const code = `providers.main = { models: [{ id: 'm', name: 'M' }], async chat(request, { signal }) {
+    host.log('begun');
+    await new Promise((resolve) => signal.addEventListener('abort', resolve));
+    return { [Symbol.asyncIterator]() { return this; }, next() { host.log('read'); }, return() { host.log('ended'); } };
+  } };`;
+  await child.load(bundleOf(code));
+  const caller = new AbortController();
+  const options = { invocationId: 'call', deadlineAt: Date.now() + 60_000, signal: caller.signal };
+  const call = t.rejects(
+    child.invoke({ kind: 'providers', name: 'main' }, { request: {} }, options),
+    errorOf('aborted'),
+  );
+  await eventually(async () => child.lines.length === 1);
+  caller.abort();
+  await call;
+  await eventually(async () => child.lines.length === 2);
+  t.match(child.lines, [{ message: 'begun' }, { message: 'ended' }]);
+});
