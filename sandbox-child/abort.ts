@@ -116,15 +116,21 @@ export class AbortSignal extends EventTarget {
 
   #fire(reason: unknown): void {
     if (this.#aborted) return;
+    const fired: AbortSignal[] = [this];
+    for (const reference of this.#dependents) {
+      const dependent = reference.deref();
+      if (dependent && !dependent.#aborted) fired.push(dependent);
+    }
+    this.#dependents.clear();
+    // All before the first listener runs, which may look at the other signals.
+    for (const signal of fired) signal.#setAborted(reason);
+    for (const signal of fired) dispatchTo(signal, new Event('abort'));
+  }
+
+  #setAborted(reason: unknown): void {
     this.#aborted = true;
     this.#reason = reason;
     this.#setListening(false);
-    dispatchTo(this, new Event('abort'));
-    for (const reference of this.#dependents) {
-      const dependent = reference.deref();
-      if (dependent) dependent.#fire(reason);
-    }
-    this.#dependents.clear();
   }
 }
 

@@ -89,6 +89,14 @@ export class Body {
     return taken;
   }
 
+  /** Ends a body that arrives by a stream, also while it is read. */
+  cancel(reason: unknown): void {
+    if (this.#stream)
+      coreOf(this.#stream)
+        .cancel(reason)
+        .catch(() => undefined);
+  }
+
   requireUnused(): void {
     if (this.isUsed) throw new TypeError('the body was used already: a body can be read once');
     if (this.#stream?.locked) throw new TypeError('the body is locked: it has a reader');

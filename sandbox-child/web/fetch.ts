@@ -16,7 +16,7 @@ interface HttpAnswer {
   /** Whether more of the body follows. */
   readonly isOpen?: boolean;
 }
-/** The host calls of a request, whose body has the id that this side gives it. */
+/** The host calls of a request. The caller chooses the id of its response's body. */
 export interface SendHttp {
   open(id: string, url: string, init: Readonly<Record<string, unknown>>): Promise<unknown>;
   /** @returns the next bytes, and whether they are the last */
@@ -34,7 +34,7 @@ const SET_BY_HOST = [
   ...['content-length', 'expect', 'proxy-connection', 'proxy-authorization'],
 ];
 
-export type Fetch = (input: Request | URL | string, init?: RequestInit) => Promise<Response>;
+export type Fetch = (input: Request | URL | string, init?: RequestInit | null) => Promise<Response>;
 
 /** Requests that run or whose bodies are open; the host refuses more. */
 const OPEN_MAX = 16;
@@ -109,6 +109,7 @@ class Exchange {
     return new Promise((resolve, reject) => {
       this.#onAbort = () => {
         reject(signal.reason);
+        bodyOf(this.#request).cancel(signal.reason);
         this.#body?.error(signal.reason);
         this.#close();
       };

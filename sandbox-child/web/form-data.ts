@@ -124,18 +124,27 @@ function splitParts(bytes: Uint8Array, boundary: string): string[] {
   return rest.slice(0, end);
 }
 
+/** Parameters of the header of a part, quoted or as a token. */
+const NAME = /^content-disposition:.*?;\s*name=(?:"([^"]*)"|([^\s;"]+))/im;
+const FILENAME = /^content-disposition:.*?;\s*filename=(?:"([^"]*)"|([^\s;"]+))/im;
+
+function readParameter(headers: string, pattern: RegExp): string | undefined {
+  const [, quoted, token] = pattern.exec(headers) ?? [];
+  return quoted ?? token;
+}
+
 function addPart(form: FormData, part: string): void {
   const middle = part.indexOf('\r\n\r\n');
   const headers = part.slice(0, middle);
-  const name = /^content-disposition:.*?;\s*name="([^"]*)"/im.exec(headers)?.[1];
+  const name = readParameter(headers, NAME);
   if (middle < 0 || name === undefined) throw new TypeError('a part of the multipart body has no name');
-  const filename = /^content-disposition:.*?;\s*filename="([^"]*)"/im.exec(headers)?.[1];
+  const filename = readParameter(headers, FILENAME);
   const content = part.slice(middle + 4);
   if (filename === undefined) {
     form.append(unescapeName(name), fromUtf8(content));
     return;
   }
-  const type = /^content-type:\s*(\S.*?)\s*$/im.exec(headers)?.[1] ?? 'text/plain';
+  const type = /^content-type:\s*(\S.*)/im.exec(headers)?.[1]?.trimEnd() ?? 'text/plain';
   form.append(unescapeName(name), new File([fromLatin(content)], unescapeName(filename), { type }));
 }
 

@@ -48,6 +48,7 @@ export let coreOf: <T>(stream: ReadableStream<T>) => ReadableCore<T>;
 
 export class ReadableStream<T = unknown> {
   readonly #core: ReadableCore<T>;
+  readonly #isBytes: boolean;
 
   static {
     coreOf = (stream) => stream.#core;
@@ -57,6 +58,7 @@ export class ReadableStream<T = unknown> {
     const from = source ?? {};
     const isBytes = from.type === 'bytes';
     if (!isBytes && from.type !== undefined) throw new TypeError(`a source cannot have the type ${String(from.type)}`);
+    this.#isBytes = isBytes;
     this.#core = new ReadableCore<T>(from as UnderlyingSource<unknown>, strategy, isBytes ? 0 : 1);
     const core = this.#core;
     const controller = isBytes
@@ -67,13 +69,14 @@ export class ReadableStream<T = unknown> {
 
   /** Creates a stream of the values of an iterable. */
   static from<T>(iterable: AsyncIterable<T> | Iterable<T>): ReadableStream<T> {
-    const iterator = openIterator(iterable);
+    const { iterator, isAsync } = openIterator(iterable);
     return new ReadableStream<T>(
       {
         async pull(controller) {
           const { done, value } = await iterator.next();
           if (done) controller.close();
-          else controller.enqueue(value);
+          // As `for await` does with the promises of a list.
+          else controller.enqueue(isAsync ? value : await value);
         },
         async cancel(reason) {
           await iterator.return?.(reason);
@@ -118,7 +121,7 @@ export class ReadableStream<T = unknown> {
   }
 
   tee(): [ReadableStream<T>, ReadableStream<T>] {
-    return new Tee(this.getReader()).branches;
+    return new Tee(this.getReader(), this.#isBytes).branches;
   }
 
   values({ preventCancel = false }: { readonly preventCancel?: boolean } = {}): AsyncIterableIterator<T> {
@@ -170,10 +173,11 @@ type AnyIterator<T> = {
   return?(reason: unknown): unknown;
 };
 
-function openIterator<T>(iterable: AsyncIterable<T> | Iterable<T>): AnyIterator<T> {
-  const open = (iterable as AsyncIterable<T>)[Symbol.asyncIterator] ?? (iterable as Iterable<T>)[Symbol.iterator];
+function openIterator<T>(iterable: AsyncIterable<T> | Iterable<T>): { iterator: AnyIterator<T>; isAsync: boolean } {
+  const openAsync = (iterable as AsyncIterable<T>)[Symbol.asyncIterator];
+  const open = openAsync ?? (iterable as Iterable<T>)[Symbol.iterator];
   if (typeof open !== 'function') throw new TypeError('ReadableStream.from takes an iterable');
-  return Reflect.apply(open, iterable, []);
+  return { iterator: Reflect.apply(open, iterable, []), isAsync: open === openAsync };
 }
 
 async function* iterate<T>(
@@ -198,34 +202,46 @@ async function* iterate<T>(
   }
 }
 
-/** Two streams with the same chunks. The source is cancelled once both are cancelled. */
+/**
+ * Two streams with the same chunks. The source is cancelled once both are cancelled. Of a stream of bytes the second gets copies,
+ * because the reader of the first may change them.
+ */
 class Tee<T> {
   readonly branches: [ReadableStream<T>, ReadableStream<T>];
   readonly #reader: ReadableStreamDefaultReader<T>;
+  readonly #isBytes: boolean;
   readonly #controllers: (ReadableStreamDefaultController<T> | null)[] = [null, null];
   readonly #reasons: unknown[] = [undefined, undefined];
   readonly #cancelled = createQuietPromise<unknown>();
   #isReading = false;
   #hasPendingPull = false;
 
-  constructor(reader: ReadableStreamDefaultReader<T>) {
+  constructor(reader: ReadableStreamDefaultReader<T>, isBytes: boolean) {
     this.#reader = reader;
+    this.#isBytes = isBytes;
     this.branches = [this.#openBranch(0), this.#openBranch(1)];
-    reader.closed.catch((error) => this.#each((controller) => controller.error(error)));
+    reader.closed.then(
+      () => this.#cancelled.resolve(undefined),
+      (error) => {
+        this.#each((controller) => controller.error(error));
+        this.#cancelled.resolve(undefined);
+      },
+    );
   }
 
   #openBranch(index: number): ReadableStream<T> {
-    return new ReadableStream<T>({
+    const source: Source<T> = {
       start: (controller) => {
         this.#controllers[index] = controller;
       },
       pull: () => this.#read(),
       cancel: (reason) => this.#cancel(index, reason),
-    });
+    };
+    return new ReadableStream<T>(this.#isBytes ? { ...source, type: 'bytes' } : source);
   }
 
-  #each(work: (controller: ReadableStreamDefaultController<T>) => void): void {
-    for (const controller of this.#controllers) if (controller) work(controller);
+  #each(work: (controller: ReadableStreamDefaultController<T>, index: number) => void): void {
+    for (const [index, controller] of this.#controllers.entries()) if (controller) work(controller, index);
   }
 
   async #read(): Promise<void> {
@@ -239,9 +255,9 @@ class Tee<T> {
     this.#isReading = false;
     if (result === null) return;
     const { done, value } = result;
-    this.#each((controller) => {
+    this.#each((controller, index) => {
       if (done) controller.close();
-      else controller.enqueue(value);
+      else controller.enqueue(this.#isBytes && index > 0 ? ((value as Uint8Array).slice() as T) : value);
     });
     if (!this.#hasPendingPull) return;
     this.#hasPendingPull = false;

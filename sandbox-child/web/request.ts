@@ -41,7 +41,8 @@ export class Request extends BodyReader {
   readonly #redirect: string;
   readonly #options: Readonly<Record<Option, string | boolean>>;
 
-  constructor(input: Request | URL | string, init: RequestInit = {}) {
+  constructor(input: Request | URL | string, options: RequestInit | null = {}) {
+    const init = options ?? {};
     const from = input instanceof Request ? input : null;
     const url = from === null ? readUrl(String(input)) : from.url;
     const method = init.method === undefined ? (from?.method ?? 'GET') : readMethod(init.method);
@@ -168,7 +169,8 @@ export class Response extends BodyReader {
     };
   }
 
-  constructor(init?: BodyInit | null, { status = 200, statusText = '', headers: given }: ResponseInit = {}) {
+  constructor(init: BodyInit | null = null, options: ResponseInit | null = {}) {
+    const { status = 200, statusText = '', headers: given } = options ?? {};
     const code = Number(status);
     if (!(code >= 200 && code <= 599)) throw new RangeError(`${String(status)} is not a valid status: use 200 to 599`);
     const headers = new Headers(given);

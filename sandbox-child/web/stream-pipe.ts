@@ -28,7 +28,11 @@ export async function pipe<T>(
 ): Promise<undefined> {
   const { signal } = options;
   const stopped = Promise.withResolvers<PipeStop>();
-  const onAbort = (): void => stopped.resolve({ from: 'signal', reason: signal?.reason });
+  const copy = new Copy(reader, writer);
+  const onAbort = (): void => {
+    copy.isStopped = true;
+    stopped.resolve({ from: 'signal', reason: signal?.reason });
+  };
   if (signal?.aborted) onAbort();
   else signal?.addEventListener('abort', onAbort);
   reader.closed.catch((error) => stopped.resolve({ from: 'source', reason: error }));
@@ -37,11 +41,13 @@ export async function pipe<T>(
     (error) => stopped.resolve({ from: 'target', reason: error }),
   );
   try {
-    const stop = await Promise.race([stopped.promise, copyChunks(reader, writer)]);
+    const stop = await Promise.race([stopped.promise, copy.run()]);
     if (stop === null) {
       if (!options.preventClose) await writer.close();
       return;
     }
+    // What has been read is written, unless the target failed.
+    await Promise.race([copy.written, writer.closed.catch(() => undefined)]);
     await endBoth(reader, writer, stop, options);
     throw stop.reason;
   } finally {
@@ -51,26 +57,40 @@ export async function pipe<T>(
   }
 }
 
-/** Resolves with null at the end of the source. */
-async function copyChunks<T>(reader: Reader<T>, writer: WritableStreamDefaultWriter<T>): Promise<PipeStop | null> {
-  let written: Promise<unknown> = Promise.resolve();
-  for (;;) {
-    try {
-      await writer.ready;
-    } catch (error) {
-      return { from: 'target', reason: error };
-    }
-    try {
-      const { done, value } = await reader.read();
-      if (done) break;
-      // The error of a write arrives through `closed`.
-      written = writer.write(value as T).catch(() => undefined);
-    } catch (error) {
-      return { from: 'source', reason: error };
-    }
+/** Writes the chunks of a source to a target. */
+class Copy<T> {
+  readonly #reader: Reader<T>;
+  readonly #writer: WritableStreamDefaultWriter<T>;
+  /** Resolves when the last chunk so far is written. Its error arrives through `closed`. */
+  written: Promise<unknown> = Promise.resolve();
+  /** Set to read no further chunk. */
+  isStopped = false;
+
+  constructor(reader: Reader<T>, writer: WritableStreamDefaultWriter<T>) {
+    this.#reader = reader;
+    this.#writer = writer;
   }
-  await written;
-  return null;
+
+  /** Resolves with null at the end of the source, or when it was stopped. */
+  async run(): Promise<PipeStop | null> {
+    for (;;) {
+      try {
+        await this.#writer.ready;
+      } catch (error) {
+        return { from: 'target', reason: error };
+      }
+      if (this.isStopped) break;
+      try {
+        const { done, value } = await this.#reader.read();
+        if (done) break;
+        this.written = this.#writer.write(value as T).catch(() => undefined);
+      } catch (error) {
+        return { from: 'source', reason: error };
+      }
+    }
+    await this.written;
+    return null;
+  }
 }
 
 async function endBoth<T>(
