@@ -91,8 +91,12 @@ class Program {
   }
 
   #configure(params: Params<'configure'>): void {
-    this.#realm.replace({ host: makeHost(params, this.#call, this.#log) });
-    this.#setFetch(params.members.includes(FETCH_MEMBER));
+    try {
+      this.#realm.replace({ host: makeHost(params, this.#call, this.#log) });
+      this.#setFetch(params.members.includes(FETCH_MEMBER));
+    } catch {
+      this.#log('error', 'host keeps its old settings and grants, because the plugin froze globalThis');
+    }
   }
 
   /** Only on a change: the plugin may have replaced its `fetch`. */

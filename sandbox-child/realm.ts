@@ -102,9 +102,15 @@ export function lockRealm(): Realm {
 }
 
 /** Like the language's own, these globals are not enumerable and may be replaced. */
+const describeGlobal = (value: unknown): PropertyDescriptor => ({
+  value,
+  writable: true,
+  enumerable: false,
+  configurable: true,
+});
+
 function defineGlobals(realm: GlobalObject, globals: Readonly<Record<string, unknown>>): void {
-  for (const [name, value] of Object.entries(globals))
-    Object.defineProperty(realm, name, { value, writable: true, enumerable: false, configurable: true });
+  for (const [name, value] of Object.entries(globals)) Object.defineProperty(realm, name, describeGlobal(value));
 }
 
 function defineGroups(realm: GlobalObject, groups: Readonly<Record<string, object>>): void {
@@ -125,7 +131,8 @@ function defineLazily(realm: GlobalObject, lazyGlobals: LazyGlobals): void {
     Object.defineProperty(realm, name, {
       get(): unknown {
         const value = load();
-        setValue(value);
+        // Not defined anew where the bundle has frozen its global object; then `load` returns the value again.
+        Reflect.defineProperty(realm, name, describeGlobal(value));
         return value;
       },
       set: setValue,

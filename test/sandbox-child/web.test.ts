@@ -120,12 +120,17 @@ t.test('fetch goes through host.http.fetch', async (t) => {
       `const c = new AbortController(); const p = fetch('https://never.example/', { signal: c.signal }).catch((e) => [e.name, e.code]); c.abort(); return [await p, await fetch('https://a.example/', { signal: AbortSignal.abort(7) }).catch((e) => e), await fetch('https://never.example/', { signal: AbortSignal.timeout(5) }).catch((e) => e.name)];`,
       [['AbortError', 20], 7, 'TimeoutError'],
     ],
+    'abort ends the body that is sent': [
+      `const c = new AbortController(); let cancelled; const body = new ReadableStream({ pull(s) { s.enqueue(new Uint8Array(1)); return new Promise((ok) => setTimeout(ok)); }, cancel(r) { cancelled = r; } });
+       const p = fetch('https://a.example/', { method: 'POST', body, duplex: 'half', signal: c.signal }).catch((e) => e); await new Promise((ok) => setTimeout(ok)); c.abort('stop'); return [await p, cancelled];`,
+      ['stop', 'stop'],
+    ],
     'a body in parts, as a whole and one by one': [
       `const all = []; for await (const part of (await fetch('https://parts.example/')).body) all.push(new TextDecoder().decode(part));
        return [await (await fetch('https://parts.example/')).text(), all];`,
       ['one two three', ['one ', 'two ', 'three']],
     ],
-    'who leaves a body ends its request': [
+    'leaving the loop over a body ends its request': [
       `for await (const part of (await fetch('https://parts.example/')).body) return new TextDecoder().decode(part);`,
       'one ',
     ],
@@ -182,6 +187,15 @@ t.test('fetch exists where host.http is granted, and only while it is', async (t
   );
   own.configure({}, ['http.fetch']);
   t.match(await callTool(own, 'run'), { answer: 'mine' }, 'a plugin may replace it');
+});
+
+t.test('a plugin may freeze its global object', async (t) => {
+  const child = testChild(t, jail);
+  const code = `return [new Headers({ a: 'b' }).get('a'), Headers === Headers, typeof Intl.NumberFormat, host.settings.a];`;
+  await child.load(bundleOf(`Object.freeze(globalThis); ${toolOf(code)}`, { settings: { a: 'old' } }));
+  child.configure({ a: 'new' }, ['http.fetch']);
+  t.match(await callTool(child, 'run'), { answer: ['b', true, 'function', 'old'] });
+  t.match(child.lines, [{ level: 'error', message: /^host keeps its old settings and grants, because/ }]);
 });
 
 t.test('everything that the web’s globals reach is frozen', async (t) => {
