@@ -56,7 +56,7 @@ export interface JailOptions {
 export interface Jail {
   readonly walls: Walls;
   readonly limiter: Limiter['kind'];
-  /** Starts a child and returns at once. @throws when no control group can be made */
+  /** Starts a child and returns at once. Never throws: `exited` reports a process that could not be started. */
   spawn(): JailedProcess;
 }
 

@@ -46,22 +46,29 @@ export interface Spawned {
   readonly pipes: Promise<Pipes>;
   /** Process id of the process inside, on the host. Rejects if it ends first. */
   readonly inside: Promise<number>;
-  /** The exit of the outermost process. Without code and signal if it could not be started. Never rejects. */
+  /** The exit of the outermost process: `LOST` without a helper, neither code nor signal if it could not be started. Never rejects. */
   readonly ended: Promise<End>;
   /** Sends SIGKILL to the outermost process. Idempotent. */
   kill(): void;
 }
 
+/** The end of a process whose helper was lost or could not be started. To the restart policy it was killed from outside. */
+const LOST: End = { code: null, signal: 'SIGKILL', processorMs: 0 };
+
 let current: Helper | null = null;
 
-/**
- * Starts a process and returns at once. It starts in a start group of the limiter, if that has groups.
- *
- * @throws if this process is out of descriptors
- */
+/** Starts a process and returns at once. It starts in a start group of the limiter, if that has groups. Never throws. */
 export function spawnApart(order: SpawnOrder, limiter: Limiter): Spawned {
-  if (!current?.isOpen || current.limiterKind !== limiter.kind) current = new Helper(limiter);
-  return current.spawn(order);
+  try {
+    if (!current?.isOpen || current.limiterKind !== limiter.kind) current = new Helper(limiter);
+    return current.spawn(order);
+  } catch (error) {
+    // This process is out of memory or descriptors.
+    console.error(error);
+    const running = new Running(order.inspectable);
+    running.end(LOST);
+    return running.toSpawned(() => undefined);
+  }
 }
 
 class Helper {
@@ -74,15 +81,19 @@ class Helper {
 
   constructor(limiter: Limiter) {
     this.limiterKind = limiter.kind;
-    const startGroup = limiter.startGroup();
     this.#process = startHelper();
+    const startGroup = limiter.startGroup();
     // Without the group, its processes only compete more.
     if (this.#process.pid !== undefined) startGroup?.add(this.#process.pid).catch(() => undefined);
     this.#process.once('exit', () => startGroup?.remove()).once('error', () => startGroup?.remove());
     const onLost = () => this.#handleLoss();
     // The helper's stdin carries no data: its end tells the helper that this process has ended.
     (this.#process.stdin as Socket | null)?.on('error', () => undefined).unref();
-    this.#process.once('error', onLost).once('exit', onLost).once('disconnect', onLost);
+    this.#process.once('exit', onLost).once('disconnect', onLost);
+    this.#process.once('error', (error) => {
+      console.error(error);
+      onLost();
+    });
     this.#process.on('message', (message, socket) => this.#receive(message as FromSpawner, socket as Socket));
   }
 
@@ -93,32 +104,38 @@ class Helper {
     this.#orders.set(id, running);
     this.#updateLifetime(true);
     this.#send({ kind: 'spawn', id, order });
-    const { pipes, inside, ended } = running;
-    return {
-      pipes: pipes.promise,
-      inside: inside.promise,
-      ended: ended.promise,
-      kill: () => {
-        if (this.#orders.has(id)) this.#send({ kind: 'kill', id });
-      },
-    };
+    return running.toSpawned(() => this.#kill(id));
+  }
+
+  #kill(id: number): void {
+    if (this.#orders.has(id)) this.#send({ kind: 'kill', id });
   }
 
   #send(message: ToSpawner): void {
-    this.#process.send(message, (error) => error && this.#handleLoss());
+    // A helper that could not be started has no `send`; its `error` event follows.
+    this.#process.send?.(message, (error) => error && this.#handleLoss());
   }
 
   #receive(message: FromSpawner, socket: Socket | undefined): void {
     const running = this.#orders.get(message.id);
-    if (!running) return;
-    if (message.kind === 'inside') running.inside.resolve(message.pid);
-    // This process was out of descriptors and cannot communicate with the child.
-    else if (message.kind === 'stream' && !socket) this.#send({ kind: 'kill', id: message.id });
-    else if (message.kind === 'stream' && socket) running.addStream(message.fd, socket);
-    else if (message.kind === 'ended') {
-      this.#orders.delete(message.id);
-      running.end(message);
-      this.#updateLifetime(this.#orders.size > 0);
+    if (!running) {
+      // The helper was lost.
+      socket?.destroy();
+      return;
+    }
+    switch (message.kind) {
+      case 'stream':
+        if (socket) running.addStream(message.fd, socket);
+        return;
+      case 'inside':
+        running.inside.resolve(message.pid);
+        // Node drops the message of a stream for which this process has no descriptor. Without it the child is of no use.
+        if (!running.isConnected) this.#kill(message.id);
+        return;
+      case 'ended':
+        this.#orders.delete(message.id);
+        running.end(message);
+        this.#updateLifetime(this.#orders.size > 0);
     }
   }
 
@@ -127,7 +144,7 @@ class Helper {
     if (!this.isOpen && this.#orders.size === 0) return;
     this.isOpen = false;
     this.#process.kill('SIGKILL');
-    for (const running of this.#orders.values()) running.end({ code: null, signal: 'SIGKILL', processorMs: 0 });
+    for (const running of this.#orders.values()) running.end(LOST);
     this.#orders.clear();
   }
 
@@ -154,14 +171,21 @@ class Running {
   readonly pipes = Promise.withResolvers<Pipes>();
   readonly inside = Promise.withResolvers<number>();
   readonly ended = Promise.withResolvers<End>();
-  readonly #streams: Socket[] = [];
+  /** By their number in messages. */
+  readonly #streams: (Socket | undefined)[] = [];
   readonly #inspectable: boolean;
+  /** Whether all streams have arrived. */
+  isConnected = false;
 
   constructor(inspectable: boolean) {
     this.#inspectable = inspectable;
     // `ended` reports the end as well, so these promises may have no handler.
     this.pipes.promise.catch(() => undefined);
     this.inside.promise.catch(() => undefined);
+  }
+
+  toSpawned(kill: () => void): Spawned {
+    return { pipes: this.pipes.promise, inside: this.inside.promise, ended: this.ended.promise, kill };
   }
 
   addStream(fd: number, socket: Socket): void {
@@ -172,6 +196,7 @@ class Running {
     this.#streams[fd] = socket;
     const [stdin, stdout, stderr, inspector = null] = this.#streams;
     if (!stdin || !stdout || !stderr || (this.#inspectable && !inspector)) return;
+    this.isConnected = true;
     this.pipes.resolve({ stdin, stdout, stderr, inspector });
   }
 
@@ -184,7 +209,7 @@ class Running {
     stdin?.destroy();
     // Drain the outputs: unread data would keep their descriptors open.
     setImmediate(() => {
-      for (const output of outputs) output.resume();
+      for (const output of outputs) output?.resume();
     });
   }
 }

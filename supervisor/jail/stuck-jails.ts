@@ -25,7 +25,7 @@ export function sweepStuckJails(directory: string): number {
   if (process.pid === FIRST_PROCESS) return 0;
   const mark = `${MARK}\0${hashDirectory(directory)}\0`;
   let ended = 0;
-  for (const name of readdirSync('/proc')) {
+  for (const name of listProcesses()) {
     const pid = Number(name);
     if (!Number.isInteger(pid) || pid <= FIRST_PROCESS || !isOrphanedBubblewrap(pid)) continue;
     try {
@@ -37,6 +37,15 @@ export function sweepStuckJails(directory: string): number {
     }
   }
   return ended;
+}
+
+/** Returns none where /proc cannot be read, as in a process that is out of descriptors. */
+function listProcesses(): string[] {
+  try {
+    return readdirSync('/proc');
+  } catch {
+    return [];
+  }
 }
 
 function isOrphanedBubblewrap(pid: number): boolean {

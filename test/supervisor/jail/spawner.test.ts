@@ -1,12 +1,14 @@
 /** The spawner process: there is one, it passes on all output, and if it dies its children die and another one is started. */
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import type { Duplex } from 'node:stream';
 import { setImmediate as turn } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { endings } from '../../plugins/hostile-programs.ts';
 import { eventually } from '../../runner/eventually.ts';
-import { killProcess } from '../../runner/harness.ts';
+import { killProcess, temporaryFolder } from '../../runner/harness.ts';
 import { listCandidates } from '../../runner/leak-guard.ts';
 import { bundleOf, callTool, testChild, testJail, toolOf } from '../children/jailed-child.ts';
 
@@ -43,7 +45,7 @@ t.test('many children at once have one spawner, and it leaves after the last of 
   await eventually(async () => spawners().length === 0);
 });
 
-t.test('killed, it takes its children along, and the next start has another one', async (t) => {
+t.test('a killed spawner takes its children along, and the next start has another one', async (t) => {
   const jail = await testJail(t);
   const [idle, starting] = [testChild(t, jail), testChild(t, jail)];
   await idle.load(bundleOf(toolOf('return 1;')));
@@ -72,7 +74,7 @@ t.test(
   },
 );
 
-t.test('one killed in the middle of a flood leaves no pipe open, whatever of it was not read', async (t) => {
+t.test('a child killed in the middle of a flood leaves no pipe open, also with unread output', async (t) => {
   const open = () => process.getActiveResourcesInfo().filter((name) => name === 'PipeWrap').length;
   await eventually(async () => spawners().length === 0);
   const before = open();
@@ -105,6 +107,20 @@ t.test('a program that cannot be started ends without details of the machine in 
   const child = testChild(t, await testJail(t, { bubblewrap: '/nowhere/bwrap' }));
   await t.rejects(child.ready, { name: 'ChildError' });
   t.match(await child.ended, { requested: false, code: 127, gone: true });
+});
+
+t.test('a child that is started without a free descriptor has ended, and the next one starts', async (t) => {
+  const program = fileURLToPath(new URL('out-of-descriptors.ts', import.meta.url));
+  const limited = ['-c', 'ulimit -n 512; exec "$0" "$@"', process.execPath, program, await temporaryFolder(t)];
+  const supervisor = spawn('/bin/sh', limited, { stdio: ['ignore', 'ignore', 'ignore', 'ipc'] });
+  t.teardown(() => supervisor.kill('SIGKILL'));
+  const [[ends], [code]] = await Promise.all([
+    Promise.race([once(supervisor, 'message'), once(supervisor, 'exit').then(() => ['it crashed'])]),
+    once(supervisor, 'exit'),
+  ]);
+  const killed = { signal: 'SIGKILL', gone: true };
+  t.match(ends, [killed, killed, killed, killed]);
+  t.equal(code, 0);
 });
 
 /** Whether a process exists and is no zombie. */
