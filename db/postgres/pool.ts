@@ -6,7 +6,7 @@ import { KEEPALIVE, KEEPALIVE_OPTIONS } from './keepalive.ts';
 import { asTransaction, ConnectionShares, findLimitedAccount } from './shares.ts';
 
 /** A server that does not accept a connection within this time counts as unavailable. Milliseconds. */
-const CONNECT_TIMEOUT_MS = 5_000;
+export const CONNECT_TIMEOUT_MS = 5_000;
 /** A caller waits this long while others use all connections; then the server is busy, not unavailable. Milliseconds. */
 const WAIT_TIMEOUT_MS = 30_000;
 /** Limit of a statement of a request or a worker. Migrations use a connection of their own, without it. Milliseconds. */
@@ -193,7 +193,8 @@ export function openPool(url: string, options: PoolOptions): Database {
   let closing: Promise<void> | undefined;
   return {
     pool,
-    session: { options: session },
+    // A pool's timeout also covers the wait for a free connection.
+    session: { options: { ...session, connectionTimeoutMillis: CONNECT_TIMEOUT_MS } },
     async openKept() {
       const opened = await Promise.allSettled(Array.from({ length: min }, () => pool.connect()));
       for (const one of opened) if (one.status === 'fulfilled') one.value.release();
@@ -262,7 +263,9 @@ export async function inTransaction<T>(
     await client.query(isFenced ? `${begin}; SELECT ${holdShardSql(pool.fence)}` : begin);
     const result = await asTransaction(() => work(client));
     signal?.throwIfAborted();
-    await client.query('COMMIT');
+    const { command } = await client.query('COMMIT');
+    // PostgreSQL commits nothing after a statement failed, also where `work` ignored the error.
+    if (command === 'ROLLBACK') throw new Error('The transaction was rolled back, because a statement of it failed.');
     return result;
   } catch (error) {
     // Closing the connection rolls back: a server that vanished would not answer, and after a failover this connection may lead
@@ -286,6 +289,15 @@ export async function inTransaction<T>(
  */
 export async function takeNamedLock(tx: Transaction, name: string): Promise<void> {
   await tx.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [name]);
+}
+
+/** As `takeNamedLock`, without waiting. @returns false: another transaction holds the lock */
+export async function tryNamedLock(tx: Transaction, name: string): Promise<boolean> {
+  const found = await tx.query<{ isHeld: boolean }>(
+    'SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0)) AS "isHeld"',
+    [name],
+  );
+  return found.rows[0]?.isHeld === true;
 }
 
 const lockWaiters = new KeyedLocks();

@@ -26,6 +26,20 @@ t.test('a transaction commits when its work resolves and rolls back when it reje
   t.equal(await count(), 1);
 });
 
+t.test(
+  'a transaction that PostgreSQL rolls back rejects, also where the error of its statement was ignored',
+  async (t) => {
+    const before = await count();
+    const ignoring = inTransaction(pool, async (tx) => {
+      await tx.query("INSERT INTO notes VALUES ('gone')");
+      await tx.query('SELECT 1 / 0').catch(() => undefined);
+    });
+    await t.rejects(ignoring, { message: /^The transaction was rolled back/ });
+    t.equal(await count(), before);
+    t.equal((await pool.query('SELECT 1 AS one')).rows[0].one, 1);
+  },
+);
+
 t.test('a connection lost inside a transaction is discarded', async (t) => {
   const cut = inTransaction(pool, (tx) => tx.query('SELECT pg_terminate_backend(pg_backend_pid())'));
   await t.rejects(cut);
@@ -109,6 +123,12 @@ t.test('the connections that a pool keeps are open before requests need them', a
   t.ok(idle > 1);
   await Promise.all(Array.from({ length: idle }, () => service.pool.query('SELECT 1')));
   t.equal(service.pool.totalCount, idle, 'no other one was opened');
+});
+
+t.test('a server that does not accept a connection for notifications counts as unavailable after 5 s', async (t) => {
+  const service = openPool(url, { name: 'service', onError: () => undefined });
+  t.teardown(() => service.close());
+  t.equal(service.session.options.connectionTimeoutMillis, 5_000);
 });
 
 t.test('statements have a timeout', async (t) => {
