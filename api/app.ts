@@ -143,6 +143,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     limitAnonymous(scope, limits.anonymous);
     const facts = deps.signInFacts ?? { sessionApiUrl: null, oidc: null };
     await scope.register(signInRoutes(facts, deps.consoleSessions, site));
+    await scope.register(signOutRoutes(deps.services, deps.signIn, deps.consoleSessions, site));
     await scope.register(documentationRoutes(buildDocument));
   };
   await app.register(anonymousScope, { prefix: API_PREFIX });
@@ -201,7 +202,6 @@ async function accountScope(scope: FastifyInstance, deps: AppDeps, site: Console
   await scope.register(accountRoutes(services));
   await scope.register(tokenRoutes(services));
   await scope.register(delegationRoutes(services, deps.exchangeIssuers ?? []));
-  await scope.register(signOutRoutes(services, deps.consoleSessions, site));
   await scope.register(pluginRoutes(services, uploads, filePages, limits.pluginsPerAccount));
   await scope.register(pluginLifecycleRoutes(services));
   await scope.register(fileRoutes(services, filePages));

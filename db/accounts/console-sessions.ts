@@ -49,10 +49,11 @@ export const findSession = (db: Queryable, id: string): Promise<SessionIdentity 
   );
 
 /** Ends a session. Idempotent. */
-export function endSession(pool: Pool, accountId: string, id: string): Promise<void> {
+export function endSession(pool: Pool, id: string): Promise<void> {
   return inTransaction(pool, async (tx) => {
-    await changeRows(tx, 'DELETE FROM console_sessions WHERE id = $1 AND account_id = $2', [id, accountId]);
-    await notifyAccountChanged(tx, accountId);
+    const sql = 'DELETE FROM console_sessions WHERE id = $1 RETURNING account_id';
+    const accountId = await findValue<string>(tx, sql, [id]);
+    if (accountId !== null) await notifyAccountChanged(tx, accountId);
   });
 }
 

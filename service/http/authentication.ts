@@ -52,9 +52,7 @@ export function requireSignIn(
     const credential = readCredential(request, site);
     const isKnown = credential !== null && signIn.knows(credential);
     if (!isKnown) limiter.consume(request, reply);
-    if (credential === null) {
-      throw new Problem('unauthenticated', 'Send the header “Authorization: Bearer <token>”.');
-    }
+    if (credential === null) throw createMissingProblem();
     const caller = await signIn.signIn(credential);
     request.caller = caller;
     request.watchToken = (onEnd) => signIn.watch(credential, onEnd);
@@ -62,6 +60,23 @@ export function requireSignIn(
     requireScope(request, caller, needed);
   });
 }
+
+/** Signs in the sender of a request to a scope without `requireSignIn`. @throws Problem, or what else `SignIn.signIn` throws */
+export async function signInSender(
+  request: FastifyRequest,
+  signIn: SignIn,
+  site: ConsoleSite | null,
+  needed: RequiredScopes,
+): Promise<Caller> {
+  const credential = readCredential(request, site);
+  if (credential === null) throw createMissingProblem();
+  const caller = await signIn.signIn(credential);
+  requireScope(request, caller, needed);
+  return caller;
+}
+
+const createMissingProblem = (): Problem =>
+  new Problem('unauthenticated', 'Send the header “Authorization: Bearer <token>”.');
 
 /** Whether a request only reads rows: it changes nothing and runs no plugin. */
 export const isRead = ({ method, routeOptions }: Pick<FastifyRequest, 'method' | 'routeOptions'>): boolean =>

@@ -58,7 +58,7 @@ export interface ConsoleSessions {
   /** Exchanges the code of a sign-in link. @throws Problem `unauthenticated` if it was used, has expired or never was */
   redeem(code: string): Promise<StartedSession>;
   /** Ends the session of a cookie. Idempotent. */
-  end(accountId: string, secret: string): Promise<void>;
+  end(secret: string): Promise<void>;
 }
 
 interface Parts {
@@ -93,7 +93,7 @@ export function openConsoleSessions({ pool, tokens, signIn, lifetimeMs }: Parts)
       if (accountId === null) throw new Problem('unauthenticated', USED_LINK);
       return begin(accountId, null, Date.now() + lifetimeMs);
     },
-    end: (accountId, secret) => endSession(pool, accountId, hash(secret)),
+    end: (secret) => endSession(pool, hash(secret)),
   };
 }
 

@@ -150,6 +150,29 @@ t.test('a session ends with its token and is refused with its account, at once',
   await until(401);
 });
 
+t.test('the cookie is enough to end its session, also of a suspended account', async (t) => {
+  const dan = await api.user('dan');
+  const own = {
+    ...HEADER,
+    origin: OWN,
+    cookie: String((await signIn({ token: dan.token })).headers['set-cookie']).split(';')[0] ?? '',
+  };
+  const leave = (body: object) => send({ method: 'POST', path: '/sign-out', headers: own, body });
+  await changeSuspension(api.pool, 'dan', 'spam', null);
+  await eventually(async () => (await send({ headers: own })).status === 403);
+  t.match(await leave({ everywhere: true }), { status: 403, body: { code: 'account_suspended' } });
+  const out = await leave({});
+  t.equal(out.status, 204);
+  t.match(out.headers['set-cookie'], /^bulkhead-session-4000=; Max-Age=0;/);
+  await changeSuspension(api.pool, 'dan', null, null);
+  await eventually(async () => (await send({ headers: own })).status === 401);
+  t.equal((await leave({})).status, 204, 'a session that has ended needs no end');
+  t.equal((await leave({ everywhere: true })).status, 401);
+  t.match(await leave({ everywere: true }), { status: 400, body: { detail: /everywhere/ } });
+  const { cookie: _, ...without } = own;
+  t.equal((await send({ method: 'POST', path: '/sign-out', headers: without })).status, 401, 'no cookie and no token');
+});
+
 t.test('a session ends here or everywhere, and with its time; tokens stay', async (t) => {
   const verifier = withConsoleSessions(api.pool, await openVerifier({ DATA_DIR: api.dataDir }));
   const isActive = (cookie: string): Promise<boolean> =>
