@@ -3,7 +3,7 @@ import type { z } from 'zod';
 import { findVersion } from '../../db/catalog/versions.ts';
 import { type Channel, deleteChannel, insertChannel, replaceAddress } from '../../db/channels/channels.ts';
 import { endOrphanedDeliveries } from '../../db/channels/delivery-queue.ts';
-import { inLockedTransaction, inTransaction } from '../../db/postgres/pool.ts';
+import { inLockedTransaction } from '../../db/postgres/pool.ts';
 import { deleteChannelSessions, listChannelSessions, setChannelAgent } from '../../db/sessions/conversations.ts';
 import { emptySessions, nameSessionsLock } from '../../db/sessions/session-removal.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
@@ -28,7 +28,10 @@ export function connectChannel(
     if ((version?.discovered as Discovered | undefined)?.channel?.receive !== true)
       throw new Problem('no_channel', `“${installation.slug}” receives no webhooks: it registers no channel.receive.`);
     if (installation.channels.length >= CHANNELS_MAX)
-      throw new Problem('rate_limited', `An installation has ${CHANNELS_MAX} channels at most. Disconnect one first.`);
+      throw new Problem(
+        'too_many',
+        `The installation has its maximum of ${CHANNELS_MAX} channels. Disconnect one first.`,
+      );
     const channel = await insertChannel(tx, { installationId, accountId: caller.id, name });
     if (agentId !== undefined) await setChannelAgent(tx, channel.id, { id: agentId, name: agentName ?? null });
     return channel;
@@ -42,8 +45,10 @@ export async function replaceChannelAddress(
   installationId: string,
   channelId: string,
 ): Promise<Channel> {
-  await requireInstallation(services, caller, installationId);
-  const channel = await inTransaction(services.pool, (tx) => replaceAddress(tx, installationId, channelId));
+  // Locked, because an uninstall retires the addresses of the installation: a new one must not follow.
+  const channel = await changeLockedInstallation(services, caller, installationId, (tx) =>
+    replaceAddress(tx, installationId, channelId),
+  );
   if (!channel) throw unknownChannel();
   await services.listener.catchUp();
   return channel;

@@ -43,7 +43,7 @@ const shapes = {
   connect: {
     summary: 'Connects a channel',
     details: 'Returns the address for the vendor. Only plugins that register channel.receive have channels.',
-    problems: ['no_channel'],
+    problems: ['no_channel', 'too_many'],
     params: idParams,
     body: newChannel,
     response: { 201: channelResource },

@@ -56,13 +56,21 @@ async function changeDelivery(
 
 /** Replays one finished delivery. @throws Problem `delivery_state` for a pending one */
 export const replayDelivery = (services: Services, caller: Caller, ids: DeliveryIds): Promise<ShownDelivery> =>
-  changeDelivery(services, caller, ids, async (before) => {
-    if (before.state === 'pending')
-      throw wrongState(before, 'Only finished deliveries are replayed. Try it now, or give it up.');
+  changeDelivery(services, caller, ids, async (before, read) => {
+    refusePending(before);
     const of = { installationId: ids.installationId, id: ids.deliveryId, limit: 1 };
     const count = await inTransaction(services.pool, (tx) => replayDeliveries(tx, of));
-    if (count === 0) throw new Problem('no_channel', 'Its channel is disconnected, so it cannot be delivered again.');
+    if (count > 0) return;
+    // Another request may have replayed it meanwhile.
+    refusePending(await read());
+    throw new Problem('no_channel', 'Its channel is disconnected, so it cannot be delivered again.');
   });
+
+/** @throws Problem `delivery_state` */
+function refusePending(delivery: Delivery): void {
+  if (delivery.state !== 'pending') return;
+  throw wrongState(delivery, 'Only finished deliveries are replayed. Try it now, or give it up.');
+}
 
 /** Makes a waiting delivery due. @throws Problem `delivery_state` if it waits for something else than its time */
 export const tryNow = (services: Services, caller: Caller, ids: DeliveryIds): Promise<ShownDelivery> =>

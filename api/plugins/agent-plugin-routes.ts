@@ -2,7 +2,6 @@
 
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
-import { listFiles } from '../../db/catalog/versions.ts';
 import { findSession } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
@@ -10,7 +9,7 @@ import { groupRoutes } from '../../service/http/route-schema.ts';
 import type { Services } from '../services.ts';
 import { packAgentPlugin } from './agent-plugin-archive.ts';
 import { versionParams } from './plugin-input.ts';
-import { requireOwnedVersion } from './version-files.ts';
+import { requireFiles, requireOwnedVersion } from './version-files.ts';
 
 interface ServiceAddresses {
   /** Without a slash at the end. */
@@ -38,7 +37,7 @@ export function agentPluginRoutes(services: Services, addresses: ServiceAddresse
           summary: 'A version as an Agent Plugin',
           details:
             'A zip with plugin.json, the skills of the version and mcp.json (agent-plugins.org, 1.0.0). Without a session, mcp.json starts “bulkhead mcp”.',
-          problems: ['not_owner'],
+          problems: ['not_owner', 'gone'],
           params: versionParams,
           querystring: query,
           response: { 200: { content: { 'application/zip': { schema: z.string() } } } },
@@ -49,7 +48,7 @@ export function agentPluginRoutes(services: Services, addresses: ServiceAddresse
         const { plugin, version } = await requireOwnedVersion(services.pool, caller, request.params);
         const sessionMcpUrl = await findMcpUrl(services, caller.id, request.query.sessionId, addresses);
         const named = { slug: plugin.slug, description: plugin.description, author: plugin.ownerName };
-        const files = await listFiles(services.pool, version.id);
+        const files = await requireFiles(services.pool, version);
         const name = `${plugin.slug}-${version.semVer ?? 'draft'}.zip`;
         reply.type('application/zip').header('content-disposition', `attachment; filename="${name}"`);
         const { publicUrl } = addresses;

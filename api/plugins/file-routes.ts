@@ -3,8 +3,6 @@
 import type { FastifyRequest } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
-import { listFiles } from '../../db/catalog/versions.ts';
-import { Problem } from '../../sdk/contract/errors.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { LIMIT_MAX, page, pageLimit, pageQuery } from '../../service/http/schemas.ts';
@@ -13,9 +11,11 @@ import { packTree } from './blob-archive.ts';
 import { versionParams } from './plugin-input.ts';
 import { fileResource } from './plugin-resource.ts';
 import {
+  createGone,
   createSavedProblem,
   decodePathCursor,
   findFileRange,
+  requireFiles,
   requireOwnedVersion,
   type VersionFilePages,
 } from './version-files.ts';
@@ -69,8 +69,7 @@ export function fileRoutes(services: Services, filePages: VersionFilePages): Fas
       },
       async (request, reply) => {
         const { plugin, version } = await findOwnVersion(request, request.params);
-        const files = await listFiles(services.pool, version.id);
-        if (files.length === 0) throw createGone(version.semVer);
+        const files = await requireFiles(services.pool, version);
         const name = `${plugin.slug}-${version.semVer ?? 'draft'}-source.zip`;
         reply.type('application/zip').header('content-disposition', `attachment; filename="${name}"`);
         reply.header('etag', `"${version.sourceSha256}"`);
@@ -80,6 +79,3 @@ export function fileRoutes(services: Services, filePages: VersionFilePages): Fas
     );
   };
 }
-
-const createGone = (semVer: string | null): Problem =>
-  new Problem('gone', `${semVer} is yanked and no installation uses it, so its files are removed.`);

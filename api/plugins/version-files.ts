@@ -2,7 +2,14 @@
 import type { ServerResponse } from 'node:http';
 import type { Pool } from 'pg';
 import { findPlugin } from '../../db/catalog/plugins.ts';
-import { findDraft, findVersion, pageFiles, type Version, type VersionFile } from '../../db/catalog/versions.ts';
+import {
+  findDraft,
+  findVersion,
+  listFiles,
+  pageFiles,
+  type Version,
+  type VersionFile,
+} from '../../db/catalog/versions.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
 import { createCursorProblem, decodeCursor, type Page, toPage } from '../../db/postgres/cursors.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
@@ -70,6 +77,22 @@ export function decodePathCursor({ id, status }: Pick<Version, 'id' | 'status'>,
 /** Creates the problem for a client whose draft was replaced between two pages. */
 export const createSavedProblem = (): Problem =>
   createCursorProblem('The draft was saved meanwhile: read its files from the start.');
+
+/** Lists the files of a version. @throws Problem `gone` if they were removed */
+export async function requireFiles(pool: Pool, version: Pick<Version, 'id' | 'semVer'>): Promise<VersionFile[]> {
+  const files = await listFiles(pool, version.id);
+  if (files.length === 0) throw createGone(version.semVer);
+  return files;
+}
+
+/** Creates the problem of a version without files: every version has some when it is published or saved. */
+export const createGone = (semVer: string | null): Problem =>
+  new Problem(
+    'gone',
+    semVer === null
+      ? 'The draft was saved meanwhile, so its old files are removed. Request those of the new one.'
+      : `${semVer} is yanked and no installation uses it, so its files are removed.`,
+  );
 
 /** Estimates the JSON of a page. An upper bound if no text needs escapes in JSON. Bytes. */
 function estimatePageBytes({ files }: FileRange): number {

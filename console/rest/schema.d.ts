@@ -145,26 +145,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/sign-out": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Sign out of the console, here or everywhere
-         * @description Ends the session of the request’s cookie, or all console sessions of the account. Tokens stay valid.
-         */
-        post: operations["postSignOut"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/plugins": {
         parameters: {
             query?: never;
@@ -1204,6 +1184,26 @@ export interface paths {
          *     Other clients send the token itself in the header `Authorization`.
          */
         post: operations["postSignIn"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sign-out": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Sign out of the console, here or everywhere
+         * @description Ends the session of the request’s cookie, also while its account is suspended, or all console sessions of the account. Tokens stay valid.
+         */
+        post: operations["postSignOut"];
         delete?: never;
         options?: never;
         head?: never;
@@ -3303,140 +3303,6 @@ export interface operations {
             };
         };
     };
-    postSignOut: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                "application/json": {
-                    /**
-                     * @description Ends the sessions of all browsers, and unused sign-in links.
-                     * @default false
-                     */
-                    everywhere?: boolean;
-                };
-            };
-        };
-        responses: {
-            /** @description Done */
-            204: {
-                headers: {
-                    /** @description Requests of this kind per minute. */
-                    "ratelimit-limit"?: number;
-                    /** @description Requests left. */
-                    "ratelimit-remaining"?: number;
-                    /** @description Seconds until all requests are available again. */
-                    "ratelimit-reset"?: number;
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            /** @description bad_request: The request is malformed */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"] & {
-                        /** @enum {unknown} */
-                        code?: "bad_request";
-                    };
-                };
-            };
-            /** @description unauthenticated: Authentication is required */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"] & {
-                        /** @enum {unknown} */
-                        code?: "unauthenticated";
-                    };
-                };
-            };
-            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"] & {
-                        /** @enum {unknown} */
-                        code?: "account_suspended" | "insufficient_scope";
-                    };
-                };
-            };
-            /** @description too_large: The content is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"] & {
-                        /** @enum {unknown} */
-                        code?: "too_large";
-                    };
-                };
-            };
-            /** @description unsupported_media_type: The content type is not supported */
-            415: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"] & {
-                        /** @enum {unknown} */
-                        code?: "unsupported_media_type";
-                    };
-                };
-            };
-            /** @description rate_limited: Too many requests */
-            429: {
-                headers: {
-                    /** @description Seconds after which to try again. */
-                    "retry-after"?: number;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"] & {
-                        /** @enum {unknown} */
-                        code?: "rate_limited";
-                    };
-                };
-            };
-            /** @description internal: Internal error */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"] & {
-                        /** @enum {unknown} */
-                        code?: "internal";
-                    };
-                };
-            };
-            /** @description unavailable: A part of Bulkhead is unavailable */
-            503: {
-                headers: {
-                    /** @description Seconds after which to try again. */
-                    "retry-after"?: number;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"] & {
-                        /** @enum {unknown} */
-                        code?: "unavailable";
-                    };
-                };
-            };
-        };
-    };
     getPlugins: {
         parameters: {
             query?: {
@@ -5436,6 +5302,18 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
                         code?: "not_found";
+                    };
+                };
+            };
+            /** @description gone: The resource was removed */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "gone";
                     };
                 };
             };
@@ -8034,7 +7912,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description no_channel: The installation has no channel */
+            /** @description no_channel: The installation has no channel; too_many: The account has its maximum of these */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -8042,7 +7920,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "no_channel";
+                        code?: "no_channel" | "too_many";
                     };
                 };
             };
@@ -12191,6 +12069,140 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
                         code?: "account_suspended";
+                    };
+                };
+            };
+            /** @description too_large: The content is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "too_large";
+                    };
+                };
+            };
+            /** @description unsupported_media_type: The content type is not supported */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "unsupported_media_type";
+                    };
+                };
+            };
+            /** @description rate_limited: Too many requests */
+            429: {
+                headers: {
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    };
+                };
+            };
+            /** @description internal: Internal error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "internal";
+                    };
+                };
+            };
+            /** @description unavailable: A part of Bulkhead is unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "unavailable";
+                    };
+                };
+            };
+        };
+    };
+    postSignOut: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /**
+                     * @description Ends the sessions of all browsers, and unused sign-in links.
+                     * @default false
+                     */
+                    everywhere?: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description bad_request: The request is malformed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "bad_request";
+                    };
+                };
+            };
+            /** @description unauthenticated: Authentication is required */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "unauthenticated";
+                    };
+                };
+            };
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };

@@ -1,5 +1,5 @@
 /** Channels through the REST interface: connect, replace, disconnect; deliveries and events looked at and replayed. */
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { Addresses } from '../../../api/ingress/address-cache.ts';
 import type { Introspect } from '../../../api/services.ts';
 import { findAddresses, listAddresses, retireInstallationAddresses } from '../../../db/channels/channels.ts';
@@ -7,6 +7,7 @@ import { insertDeliveries } from '../../../db/channels/deliveries.ts';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { orderedId } from '../../../db/postgres/ordered-id.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
+import { untilLockIsAwaited } from '../../fixtures/lock-waits.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { serveWebhooks } from '../ingress/serving.ts';
@@ -303,6 +304,24 @@ t.test('one is replayed, or all that are dead', async (t) => {
   t.equal(pending.length, 3);
 });
 
+/** A transaction that another request waits for. */
+async function beginTransaction(t: Test) {
+  const client = await api.pool.connect();
+  t.teardown(() => client.release());
+  await client.query('BEGIN');
+  return client;
+}
+
+t.test('a delivery that another request replays meanwhile is pending, not without a channel', async (t) => {
+  const id = await take(await connect('replayed-twice'), '1', 'dead');
+  const other = await beginTransaction(t);
+  await other.query(`UPDATE deliveries SET state = 'pending', attempts = 0 WHERE id = $1`, [id]);
+  const replayed = ann.post(`${at}/deliveries/${id}/replay`);
+  await untilLockIsAwaited(api.pool);
+  await other.query('COMMIT');
+  t.match(await replayed, { status: 409, body: { code: 'delivery_state' } });
+});
+
 t.test('those behind say what they wait for; one is tried now or given up', async (t) => {
   const channel = await connect('waiting');
   const [first, second] = [await take(channel, '1'), await take(channel, '2')];
@@ -359,6 +378,19 @@ t.test('events are listed and replayed', async (t) => {
   t.match(await ann.post(`${at}/events/${id}/replay`), { status: 200, body: { id, state: 'pending', attempts: 0 } });
   t.match(await ann.post(`${at}/events/${id}/replay`), { status: 409, body: { detail: /It is pending/ } });
   t.equal((await ann.post(`${at}/events/nothing/replay`)).status, 404);
+});
+
+t.test('an address is not replaced while its installation is uninstalled', async (t) => {
+  const { id } = (await ben.post('/installations', { slug: 'inbox' })).body;
+  const channel = (await ben.post(`/installations/${id}/channels`, { name: 'desk' })).body;
+  const other = await beginTransaction(t);
+  await other.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [id]);
+  await retireInstallationAddresses(other, id);
+  const replaced = ben.post(`/installations/${id}/channels/${channel.id}/replace-address`);
+  await untilLockIsAwaited(api.pool);
+  await other.query('COMMIT');
+  t.equal((await replaced).status, 404);
+  t.equal(await readAddress(routingOf(channel.webhookUrl)), 'retired');
 });
 
 t.test('an uninstall retires the addresses at once', async (t) => {

@@ -79,6 +79,15 @@ await api.pool.query(
   `INSERT INTO events (id, installation_id, account_id, plugin_id, type, data) VALUES ('coming', $1, 'a', $2, 'sessionStarted', '{}')`,
   [installed, shown],
 );
+await api.pool.query(
+  `UPDATE versions SET discovered = jsonb_set(discovered, '{channel}', '{"receive": true}') WHERE plugin_id = $1`,
+  [unlisted],
+);
+await api.pool.query(
+  `INSERT INTO channels (id, installation_id, account_id, name, routing_id)
+   SELECT 'full' || n, $1, (SELECT account_id FROM installations WHERE id = $1), 'x', 'full' || n FROM generate_series(1, 100) n`,
+  [drafted],
+);
 await ben.post(`/installations/${bens}/pause`);
 const decide = (delivery: string, what: string) =>
   ann.post(`/installations/${installed}/deliveries/${delivery}/${what}`);
@@ -148,6 +157,7 @@ const causes: Record<string, Partial<Record<ProblemCode, () => ReturnType<Client
   },
   'GET /plugins/{id}/versions/{versionId}/agent-plugin': {
     not_owner: () => ben.get(`/plugins/${shown}/versions/${version}/agent-plugin`),
+    gone: () => ann.get(`/plugins/${withdrawn}/versions/${released}/agent-plugin`),
   },
   'DELETE /plugins/{id}': {
     not_owner: () => ben.delete(`/plugins/${shown}`),
@@ -188,6 +198,7 @@ const causes: Record<string, Partial<Record<ProblemCode, () => ReturnType<Client
   },
   'POST /installations/{id}/channels': {
     no_channel: () => ann.post(`/installations/${installed}/channels`, { name: 'x' }),
+    too_many: () => ann.post(`/installations/${drafted}/channels`, { name: 'x' }),
   },
   'POST /installations/{id}/deliveries/{deliveryId}/replay': {
     no_channel: () => decide('gone', 'replay'),

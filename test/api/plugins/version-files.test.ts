@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect } from 'node:net';
 import t from 'tap';
-import { VersionFilePages } from '../../../api/plugins/version-files.ts';
+import { requireFiles, VersionFilePages } from '../../../api/plugins/version-files.ts';
 import { KIB, MIB } from '../../../sdk/contract/limits.ts';
 import { createServer } from '../../../service/http/node-http.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
@@ -148,6 +148,11 @@ t.test('a draft that is saved between two pages is read again from its start', a
     status: 400,
     body: { errors: [{ field: 'cursor' }] },
   });
+});
+
+t.test('a draft that is saved while its files are listed for an archive is gone', async (t) => {
+  const replaced = { id: 'none', semVer: null };
+  await t.rejects(requireFiles(api.pool, replaced), { code: 'gone', message: /^The draft was saved meanwhile/ });
 });
 
 t.test('a version whose files are removed between two pages is gone', async (t) => {
