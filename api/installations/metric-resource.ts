@@ -11,7 +11,12 @@ const POINTS_DEFAULT = 60;
 const SPAN_DEFAULT_MS = 60 * MINUTE_MS;
 const STEP_MAX_S = 31 * 86_400;
 
-const time = z.iso.datetime({ offset: true, error: 'must be a timestamp such as 2026-11-21T12:00:00Z' });
+/** A range that is rounded to whole steps stays in the years that a timestamp can name. */
+const [TIME_MIN, TIME_MAX] = [Date.parse('1970-01-02T00:00:00Z'), Date.parse('3000-01-01T00:00:00Z')];
+
+const time = z.iso
+  .datetime({ offset: true, error: 'must be a timestamp such as 2026-11-21T12:00:00Z' })
+  .refine((text) => Date.parse(text) >= TIME_MIN && Date.parse(text) <= TIME_MAX, 'must be between 1970 and 3000');
 
 export const metricsQuery = z.object({
   from: time.optional().describe('Default: an hour before `to`.'),

@@ -224,6 +224,16 @@ t.test('a created resource has an address', async (t) => {
   t.equal(await located(await ann.post('/installations', { slug: 'located' })), 200);
 });
 
+t.test('times that no timestamp can name', async (t) => {
+  const read = (from: string, to: string) => ann.get(`/installations/${installation.id}/metrics?from=${from}&to=${to}`);
+  const refused = [
+    ['0001-01-01T00:00:00Z', '2026-01-01T00:00:00Z'],
+    ['2026-01-01T00:00:00Z', '9999-12-31T23:59:59Z'],
+  ] as const;
+  for (const [from, to] of refused) isProblem(t, await read(from, to), 400, 'bad_request', `${from} to ${to}`);
+  t.equal((await read('1970-01-02T00:00:00Z', '3000-01-01T00:00:00Z')).status, 200);
+});
+
 t.test('addresses and methods that are not there', async (t) => {
   isProblem(t, await ann.get('/nothing'), 404, 'not_found', 'unknown');
   isProblem(t, await ann.send({ method: 'GET', url: '/elsewhere' }), 404, 'not_found', 'outside');
