@@ -12,6 +12,7 @@ import {
   versionExists,
 } from '../../db/catalog/versions.ts';
 import { findInstallationOfPlugin } from '../../db/installations/installations.ts';
+import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
@@ -86,9 +87,18 @@ export async function buildVersion(
   const version = await inTransaction(pool, async (tx) =>
     record(tx, requireOwnedPlugin(await lockPlugin(tx, pluginId, 'exclusive'), caller), built),
   );
-  const installation = await findInstallationOfPlugin(pool, caller.id, pluginId);
-  if (installation) await services.finishUpdate(installation.id);
+  await finishOwnUpdate(services, caller, pluginId);
   return { version, warnings: built.warnings };
+}
+
+/** An outage does not fail the request: the version is stored, so a repetition would be refused. */
+async function finishOwnUpdate({ pool, finishUpdate }: Services, caller: Caller, pluginId: string): Promise<void> {
+  try {
+    const installation = await findInstallationOfPlugin(pool, caller.id, pluginId);
+    if (installation) await finishUpdate(installation.id);
+  } catch (error) {
+    if (classifyDatabaseError(error) === null) throw error;
+  }
 }
 
 /** Nesting that exhausts a stack is the package's fault, not an internal error. */

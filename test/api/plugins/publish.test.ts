@@ -3,7 +3,7 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { startApiFixture } from '../api-fixture.ts';
-import { fileList, INDEX, MINIMAL, README, upload, zipOf } from '../package/packages.ts';
+import { fileList, INDEX, introspectsMinimal, MINIMAL, README, upload, zipOf } from '../package/packages.ts';
 
 const api = await startApiFixture(t);
 const ann = await api.user('ann');
@@ -193,6 +193,24 @@ t.test('of many publishes of one number exactly one wins', async (t) => {
   const answers = await Promise.all(Array.from({ length: 12 }, () => ann.post(`/plugins/${id}/versions`, body)));
   const statuses = answers.map(({ status }) => status).sort();
   t.same(statuses, [201, ...Array.from({ length: 11 }, () => 409)]);
+});
+
+t.test('an outage after the commit does not fail a publish, whose repetition would be refused', async (t) => {
+  let isAway = false;
+  const finishUpdate = async () => {
+    if (isAway) throw new Error('Connection terminated unexpectedly');
+  };
+  const fixture = await startApiFixture(t, {
+    introspect: introspectsMinimal,
+    prepare: (services) => ({ ...services, finishUpdate }),
+  });
+  const author = await fixture.user('author');
+  const { id } = (await author.post('/plugins', { slug: 'outage', displayName: 'Outage' })).body;
+  const publish = (semVer: string) => author.post(`/plugins/${id}/versions`, { semVer, files: fileList(MINIMAL) });
+  t.equal((await publish('1.0.0')).status, 201);
+  t.equal((await author.post('/installations', { slug: 'outage' })).status, 201);
+  isAway = true;
+  t.match(await publish('1.0.1'), { status: 201, body: { semVer: '1.0.1' } });
 });
 
 t.test('nothing stays in the staging directory', async (t) => {
