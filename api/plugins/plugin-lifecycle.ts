@@ -95,7 +95,7 @@ export async function delistPlugin(
   });
 }
 
-/** Yanks a version, moves the installations that follow it and gives up its files if none uses it. Idempotent. */
+/** Yanks a version, moves the installations that follow it and removes its files if none uses it. Idempotent. */
 export async function yankVersion(
   services: Services,
   caller: Caller,
@@ -124,8 +124,8 @@ export async function yankVersion(
 }
 
 /**
- * Deletes a plugin without published versions. Installations of its draft are uninstalled as if by their users, unless one is
- * required: a check must not end as a side effect.
+ * Deletes a plugin without published versions. Installations of its draft are uninstalled as if by their users. If one is
+ * required, the plugin is not deleted: its hooks may be checks, and the user must decide to go on without them.
  */
 export async function removePlugin(services: Services, caller: Caller, pluginId: string): Promise<void> {
   await inTransaction(services.pool, async (tx) => {
@@ -141,8 +141,8 @@ export async function removePlugin(services: Services, caller: Caller, pluginId:
     }
     for (const installation of installations) await beginUninstall(tx, services.queues, installation, 'owner');
     await deletePlugin(tx, plugin.id);
+    await sweepDeletedPlugins(tx);
   });
-  await sweepDeletedPlugins(services.pool);
   services.onDeleted?.();
 }
 
