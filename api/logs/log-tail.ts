@@ -26,13 +26,20 @@ export class LogTail implements RowTail {
   readonly #start: string;
   /** Lines that were looked at recently. */
   readonly #recent = new Set<string>();
+  /** The greatest id that was looked at. */
   #position: string;
+  /**
+   * The greatest id that was sent. Lines that the filter leaves out do not raise it: a client that resumes from it skips every line
+   * before it, also one that is committed late.
+   */
+  #sent: string;
 
   private constructor(pool: Pool, filter: LogFilter, start: string) {
     this.#pool = pool;
     this.#filter = filter;
     this.#start = start;
     this.#position = start;
+    this.#sent = start;
   }
 
   /** @param after the last line the client has; null: start with the next new line */
@@ -55,14 +62,12 @@ export class LogTail implements RowTail {
     };
     const { lines, bytes, more } = await readLogs(this.#pool, this.#filter, position, LINES_AT_ONCE);
     const events: RowEvent[] = [];
-    // Raised by wanted lines only: a client that resumes from it skips every line before it, also one that is committed late.
-    let sent = this.#position;
     for (const { isWanted, bytesSoFar: _, data, ...line } of lines) {
       this.#recent.add(line.id);
       if (line.id > this.#position) this.#position = line.id;
       if (!isWanted) continue;
-      if (line.id > sent) sent = line.id;
-      events.push({ id: sent, type: 'line', data: { ...line, data: data === null ? null : new JsonText(data) } });
+      if (line.id > this.#sent) this.#sent = line.id;
+      events.push({ id: this.#sent, type: 'line', data: { ...line, data: data === null ? null : new JsonText(data) } });
     }
     return { events, bytes, more };
   }

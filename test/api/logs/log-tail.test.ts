@@ -70,6 +70,17 @@ t.test('many lines that the filter wants come in order, each once', async (t) =>
   }
 });
 
+t.test('a client does not resume behind lines that its filter left out', async (t) => {
+  const ofLate = { installationId: 'late' };
+  const tail = await LogTail.open(pool, { installationId: 'late', levels: ['error'] }, BEGINNING);
+  await insertLogs(pool, [line(2, ofLate)]);
+  t.same((await tail.read()).events, []);
+  const committedLate = line(1, { ...ofLate, level: 'error' });
+  await insertLogs(pool, [committedLate]);
+  const [event] = (await tail.read()).events;
+  t.equal(event?.id, committedLate.id);
+});
+
 t.test('large lines are read a few at a time, each once and in order', async (t) => {
   const ofLarge = { installationId: 'large', message: 'x'.repeat(8_000), data: JSON.stringify('x'.repeat(16_000)) };
   const lines = Array.from({ length: 2 * LIMIT }, (_, n) =>
