@@ -45,10 +45,14 @@ export type ModelText = Pick<UpdateChanges['texts'][number], 'kind' | 'name'> & 
 const FILE_MAX_BYTES = MIB / 2;
 /** Files with more lines are listed, too: comparing two of half a megabyte of empty lines took 0.2 s, in which no other request ran. */
 const FILE_MAX_LINES = 20_000;
-/** Lines in one answer; files after that are listed only. */
+/** Lines in one answer. A file with more than are left is listed only. */
 const LINES_MAX = 5_000;
+/** Bytes of files that are read for one answer, also of binary ones; files after that are listed only. */
+const READ_MAX_BYTES = 8 * MIB;
 /** Longer lines are cut, as those of minified code. Characters. */
 const LINE_MAX_CHARS = 500;
+const READ_BY_MODELS = /^(?:commands|skills)\/.*\.(?:md|txt)$/is;
+const CODE_OR_README = /\.[jt]s$|^readme\.md$/;
 const PROMPT_FILE = /^(?:commands\/([^/]+)\.md|skills\/([^/]+)\/SKILL\.md)$/;
 
 /** @throws Problem `not_pending` when no update waits, is under way or has failed */
@@ -56,12 +60,15 @@ export async function compareUpdate(services: Services, caller: Caller, id: stri
   const installation = await requireInstallation(services, caller, id, 'read');
   const [before, after] = await findSides(services, installation);
   const [oldFiles, newFiles] = [await listFiles(services.pool, before.id), await listFiles(services.pool, after.id)];
-  const budget = { left: LINES_MAX };
+  const budget = { lines: LINES_MAX, bytes: READ_MAX_BYTES };
   const texts = await compareTexts(listModelTexts(before), listModelTexts(after), budget, caller.id);
   const files: UpdateChanges['files'] = [];
-  for (const pair of pairChangedFiles(oldFiles, newFiles)) {
-    const { path, change } = pair;
-    const lines = await compareFiles(services, pair, budget, caller.id);
+  const pairs = pairChangedFiles(oldFiles, newFiles);
+  const compared = new Map<string, DiffLine[] | null>();
+  for (const pair of pairs.toSorted((a, b) => rankFile(a.path) - rankFile(b.path)))
+    compared.set(pair.path, await compareFiles(services, pair, budget, caller.id));
+  for (const { path, change } of pairs) {
+    const lines = compared.get(path) ?? null;
     const [, command, skill] = PROMPT_FILE.exec(path) ?? [];
     const name = command ?? skill;
     if (name === undefined) files.push({ path, change, lines });
@@ -76,6 +83,9 @@ export async function compareUpdate(services: Services, caller: Caller, id: stri
     files,
   };
 }
+
+/** What models read is compared first, then code and the readme: a large asset must not leave them without lines. */
+const rankFile = (path: string): number => (READ_BY_MODELS.test(path) ? 0 : CODE_OR_README.test(path) ? 1 : 2);
 
 function showMissingFields(installation: Installation, { manifest }: Version): UpdateChanges['fields'] {
   const missing = findNewlyMissing(installation, manifest);
@@ -110,8 +120,10 @@ function listModelTexts(version: Version): ModelText[] {
   ];
 }
 
+/** What is left for the answer. */
 interface Budget {
-  left: number;
+  lines: number;
+  bytes: number;
 }
 
 export async function compareTexts(
@@ -158,18 +170,26 @@ function pairChangedFiles(before: readonly VersionFile[], after: readonly Versio
   });
 }
 
-/** Null: a side is binary or too long, or the answer has `LINES_MAX` lines. */
-async function compareFiles(services: Services, { before, after }: ChangedFile, budget: Budget, accountId: string) {
-  if (budget.left <= 0) return null;
+/** Null: a side is binary or too long, or the budget is too small. */
+export async function compareFiles(
+  services: Pick<Services, 'blobs'>,
+  { before, after }: Pick<ChangedFile, 'before' | 'after'>,
+  budget: Budget,
+  accountId: string,
+): Promise<DiffLine[] | null> {
+  const [oldBytes, newBytes] = [before?.sizeBytes ?? 0, after?.sizeBytes ?? 0];
+  if (budget.lines <= 0 || Math.max(oldBytes, newBytes) > FILE_MAX_BYTES) return null;
+  budget.bytes -= oldBytes + newBytes;
+  if (budget.bytes < 0) return null;
   const [was, is] = [await readText(services, before), await readText(services, after)];
   // A package has thousands of files, and comparing two takes milliseconds.
   await waitForLoopTurn(accountId);
   return was === null || is === null ? null : compareWithin(was, is, budget);
 }
 
-async function readText({ blobs }: Services, file: VersionFile | undefined): Promise<string | null> {
+async function readText({ blobs }: Pick<Services, 'blobs'>, file: VersionFile | undefined): Promise<string | null> {
   if (!file) return '';
-  const text = file.sizeBytes > FILE_MAX_BYTES ? null : decodeText(await blobs.read(file.sha256));
+  const text = decodeText(await blobs.read(file.sha256));
   return text === null || hasMoreLines(text, FILE_MAX_LINES) ? null : text;
 }
 
@@ -180,10 +200,10 @@ function hasMoreLines(text: string, most: number): boolean {
 }
 
 function compareWithin(before: string, after: string, budget: Budget): DiffLine[] | null {
-  if (budget.left <= 0) return null;
+  if (budget.lines <= 0) return null;
   const compared = diffLines(before, after);
-  budget.left -= compared.length;
-  if (budget.left < 0) return null;
+  if (compared.length > budget.lines) return null;
+  budget.lines -= compared.length;
   return compared.map(({ kind, text }) => ({ kind, text: cutLine(text) }));
 }
 

@@ -223,6 +223,35 @@ t.test('what models read and the source are compared before anybody consents', a
   );
 });
 
+t.test('a large asset does not hide what changed in prompts and code', async (t) => {
+  const files = (text: string) => ({
+    ...saying(text),
+    'assets/list.txt': Array.from({ length: 6_000 }, (_, line) => `${text} ${line}`).join('\n'),
+    'commands/greet.md': text,
+    'skills/bread/SKILL.md': `---\nname: bread\ndescription: Bakes\n---\n${text}`,
+  });
+  const plugin = await listed(files('One.'));
+  const installation = await installs(ben, plugin.slug);
+  await plugin.publish('1.1.0', { ...files('Two.'), ...saying('Two.', 'host.llm') });
+  const { body } = await ben.get(`${installation.path}/update-changes`);
+  t.match(body.texts, [
+    {
+      kind: 'command',
+      name: 'greet',
+      lines: [
+        { kind: 'removed', text: 'One.' },
+        { kind: 'added', text: 'Two.' },
+      ],
+    },
+    { kind: 'skill', name: 'bread', lines: Array },
+  ]);
+  t.match(body.files, [
+    { path: 'assets/list.txt', lines: null },
+    { path: 'index.ts', lines: Array },
+    { path: 'readme.md', lines: Array },
+  ]);
+});
+
 t.test('a newer publish cannot ride on a consent to an older one', async (t) => {
   const plugin = await listed();
   const installation = await installs(ben, plugin.slug);

@@ -1,8 +1,8 @@
-/** A package with as much code as is allowed leaves the loop of the API to other requests while it is searched for mistakes. */
+/** Packages with as much code and text as is allowed leave the loop of the API to other requests while they are checked and compared. */
 import { stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
-import { compareTexts, type ModelText } from '../../../api/installations/update-changes.ts';
+import { compareFiles, compareTexts, type ModelText } from '../../../api/installations/update-changes.ts';
 import { BUNDLE_MAX_BYTES } from '../../../api/package/bundle.ts';
 import { SOURCE_MAX_BYTES } from '../../../api/package/bundle-modules.ts';
 import { checkSurfaces, OFFER_MAX_BYTES } from '../../../api/package/discovery.ts';
@@ -98,8 +98,31 @@ t.test('the texts of two versions that have no line in common', async (t) => {
       text: Array.from({ length: 200 }, (_, line) => `${version} ${tool} ${line}`).join('\n'),
     }));
   const share = await measureLongestPiece(async () => {
-    const texts = await compareTexts(listTexts('1'), listTexts('2'), { left: Number.POSITIVE_INFINITY }, 'ann');
+    const texts = await compareTexts(
+      listTexts('1'),
+      listTexts('2'),
+      { lines: Number.POSITIVE_INFINITY, bytes: 0 },
+      'ann',
+    );
     t.equal(texts.length, limits.tools);
   });
   t.ok(share < SHARE_MAX, `the longest piece is ${share} of the work`);
+});
+
+t.test('files of two versions are read up to a number of bytes, also binary ones', async (t) => {
+  const read: string[] = [];
+  const blobs = {
+    read: async (sha256: string) => {
+      read.push(sha256);
+      return Buffer.from([0]);
+    },
+  };
+  const budget = { lines: 100, bytes: 10 * MIB };
+  const file = (sha256: string, sizeBytes: number) => ({ path: 'picture.png', sha256, sizeBytes });
+  const compare = (before: number, after: number) =>
+    compareFiles({ blobs } as never, { before: file('old', before), after: file('new', after) }, budget, 'ann');
+  t.equal(await compare(1, MIB), null);
+  t.same(read, [], 'a file that is too long is not read, and neither is the other side');
+  for (let count = 0; count < 20; count += 1) t.equal(await compare(MIB / 2, MIB / 2), null);
+  t.equal(read.length, 20);
 });
