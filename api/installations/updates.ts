@@ -79,7 +79,7 @@ export async function acceptUpdate(
 /** Retries the failed update. A version that drops a hook of a required plugin waits for consent instead. */
 export async function retryUpdate(services: Services, caller: Caller, installationId: string): Promise<Installation> {
   return withPlugin(services, caller, installationId, async (tx, installation) => {
-    const { failedVersionId, versionPolicy } = installation;
+    const { failedVersionId, versionPolicy, pendingVersionId } = installation;
     const version = failedVersionId === null ? null : await findVersion(tx, failedVersionId);
     if (!version) throw new Problem('not_pending', 'No update has failed, so there is nothing to try again.');
     if (version.status === 'yanked' || version.status === 'replaced') {
@@ -91,6 +91,9 @@ export async function retryUpdate(services: Services, caller: Caller, installati
       await cancelUpdate(tx, installationId);
       await offerVersion(tx, services.queues, installation, version);
     } else await moveToVersion(tx, services.queues, installation, version.id);
+    // A version that was published since still waits for consent.
+    if (pendingVersionId !== null && pendingVersionId !== version.id)
+      await changeInstallation(tx, installationId, { pendingVersionId });
   });
 }
 

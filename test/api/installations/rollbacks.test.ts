@@ -156,3 +156,14 @@ t.test('a rollback waits for a yank that has begun', async (t) => {
   await yank.query('COMMIT');
   t.equal(await began, false);
 });
+
+t.test('a retry of the version that was rolled back leaves a newer one pending', async (t) => {
+  const one = await installed(latest, ['1.0.0', LESS]);
+  await one.publish('2.0.0', LESS);
+  t.equal(await one.crashLoop('2.0.0'), true);
+  await one.publish('3.0.0', MORE);
+  const pendingUpdate = { semVer: '3.0.0', added: ['events.pluginInstalled'] };
+  t.match(await one.get(), { currentSemVer: '1.0.0', failedUpdate: { semVer: '2.0.0' }, pendingUpdate });
+  t.equal((await ben.post(`${one.path}/retry-update`)).status, 200);
+  t.match(await one.get(), { currentSemVer: '2.0.0', failedUpdate: null, pendingUpdate });
+});
