@@ -130,16 +130,16 @@ export const saveSshTest = (
     [accountId, hostId, revision, fault],
   );
 
-/** Opens the login of a host, only to connect. Null: the host was removed. */
+/** Opens the login of a host, only to connect. Null: the host was changed since that revision, or removed. */
 export async function readSshLogin(
   pool: Pool,
   keys: SecretKeys,
-  { accountId, hostId }: SshHostKey,
+  { accountId, hostId, revision }: SshHostKey & Pick<SshHostRow, 'revision'>,
 ): Promise<SshLogin | null> {
   const row = await findRow<{ keyId: string; sealed: Buffer }>(
     pool,
-    'SELECT key_id AS "keyId", sealed FROM ssh_hosts WHERE account_id = $1 AND id = $2',
-    [accountId, hostId],
+    'SELECT key_id AS "keyId", sealed FROM ssh_hosts WHERE account_id = $1 AND id = $2 AND revision = $3',
+    [accountId, hostId, revision],
   );
   return row && (JSON.parse(await keys.open(nameOwner(accountId), hostId, row)) as SshLogin);
 }

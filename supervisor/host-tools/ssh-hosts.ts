@@ -18,7 +18,7 @@ import { SECOND } from '../../sdk/contract/limits.ts';
 import { storedText } from '../../service/http/schemas.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { TimeLimitError } from '../../service/timing/bounded-worker.ts';
-import { HostError } from '../host/host-call.ts';
+import { HostLimitError } from '../host/host-call.ts';
 import type { SshTest } from '../host/ssh/connections.ts';
 import { hostKey, SSH_PORT } from '../host/ssh/hosts.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
@@ -117,6 +117,21 @@ export async function changeSshHost(
   hostId: string,
   { privateKey, passphrase, password, ...changes }: HostChanges & LoginFields,
 ): Promise<OwnSshHost> {
+  await requireSshHost(services, caller, hostId);
+  const login = await readLogin(services, caller.id, { privateKey, passphrase, password });
+  let changed: SshHostRow | null = null;
+  // Null: another request changed the host between the read and the write.
+  while (changed === null) changed = await applyChanges(services, caller, hostId, changes, login);
+  return describeSshHost(changed);
+}
+
+async function applyChanges(
+  services: SessionServices,
+  caller: Caller,
+  hostId: string,
+  changes: HostChanges,
+  login: SshLogin | undefined,
+): Promise<SshHostRow | null> {
   const known = await requireSshHost(services, caller, hostId);
   const fields: HostFields = {
     name: changes.name ?? known.name,
@@ -126,7 +141,6 @@ export async function changeSshHost(
     hostKeys: changes.hostKeys ?? known.hostKeys,
   };
   requireReachable(services, fields);
-  const login = await readLogin(services, caller.id, { privateKey, passphrase, password });
   if (login === undefined && leadsElsewhere(known, fields))
     throw faultOf(
       'password',
@@ -135,9 +149,8 @@ export async function changeSshHost(
   return inTransaction(services.pool, async (tx) => {
     const key = { accountId: caller.id, hostId, revision: known.revision };
     const changed = await updateSshHost(tx, services.ssh.hosts.ofAccounts.keys, key, { ...fields, login });
-    if (!changed) throw unknownHost();
-    await record(tx, caller, 'ssh-host.change', changed);
-    return describeSshHost(changed);
+    if (changed) await record(tx, caller, 'ssh-host.change', changed);
+    return changed;
   });
 }
 
@@ -149,7 +162,7 @@ export async function removeSshHost(services: SessionServices, caller: Caller, h
   });
 }
 
-/** Connects and logs in, and stores the result. @throws Problem `not_found`, `rate_limited` if the account has too many connections */
+/** Connects and logs in, and stores the result. @throws Problem `not_found`, `rate_limited` */
 export async function testSshHost(
   services: SessionServices,
   caller: Caller,
@@ -163,8 +176,9 @@ export async function testSshHost(
     .test(owner, hosts.ofAccounts.describe(caller.id, known), signal)
     .catch((error: unknown) => {
       // The text of any other error is internal.
-      if (!(error instanceof HostError)) throw error;
-      throw new Problem('rate_limited', `The host was not tested: ${error.message}.`, { retryAfter: 1 });
+      if (!(error instanceof HostLimitError)) throw error;
+      const { message, retryAfter } = error;
+      throw new Problem('rate_limited', `The host was not tested: ${message}.`, { retryAfter });
     });
   await saveSshTest(services.pool, { accountId: caller.id, hostId, revision: known.revision }, tested.fault);
   return tested;

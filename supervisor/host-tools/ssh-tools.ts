@@ -4,7 +4,7 @@ import type { Session } from '../../db/sessions/sessions.ts';
 import type { Trigger } from '../../db/sessions/turns.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { sshOptions } from '../../sdk/contract/payloads.ts';
-import { HostError } from '../host/host-call.ts';
+import { HostError, HostLimitError } from '../host/host-call.ts';
 import { runSshCommand, type SshResult, UnknownSshHostError } from '../host/ssh/guarded-command.ts';
 import { UnfinishedCommandError } from '../host/ssh/remote-command.ts';
 import { runHookOrThrow } from '../sessions/hooks.ts';
@@ -24,7 +24,7 @@ type SshAnswer = Omit<SshResult, 'traces'>;
 
 /**
  * @throws Problem `cancelled`, `not_found` for an unknown host, `outcome_unknown` when the command timed out, its connection broke, or its
- *   output could not be judged, and `bad_request` when the command could not be run
+ *   output could not be judged, `rate_limited`, and `bad_request` when the command could not be run
  */
 export async function runSsh(
   services: SessionServices,
@@ -60,6 +60,8 @@ function toSshProblem(error: unknown, hostId: string): unknown {
       `This account has no SSH host with the id “${hostId}”. GET /sessions/{id}/ssh-hosts or the tool ssh__hosts lists them.`,
     );
   if (!(error instanceof HostError)) return error;
+  if (error instanceof HostLimitError)
+    return new Problem('rate_limited', `The command did not run: ${error.message}.`, { retryAfter: error.retryAfter });
   const code = error instanceof UnfinishedCommandError ? 'outcome_unknown' : 'bad_request';
   return new Problem(code, `The command did not run to its end: ${error.message}.`);
 }

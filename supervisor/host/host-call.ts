@@ -44,6 +44,16 @@ export class HostError extends Error {
   override readonly name = 'HostError';
 }
 
+/** A limit was reached. Nothing was done, and the same call may succeed later. */
+export class HostLimitError extends HostError {
+  /** Seconds. */
+  readonly retryAfter: number;
+  constructor(message: string, retryAfter: number) {
+    super(message);
+    this.retryAfter = retryAfter;
+  }
+}
+
 /** Returns a text that PostgreSQL can store. @throws HostError for another one */
 export function requireStorable(text: string, what: string): string {
   if (isStorable(text)) return text;

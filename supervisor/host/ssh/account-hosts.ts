@@ -4,7 +4,7 @@ import { listSshHosts, readSshLogin, type SshHostRow, type SshLogin } from '../.
 import type { SecretKeys } from '../../../db/files/secrets.ts';
 import { BoundedWorker } from '../../../service/timing/bounded-worker.ts';
 import { perMinute, TokenBuckets } from '../../../service/timing/token-bucket.ts';
-import { HostError } from '../host-call.ts';
+import { HostError, HostLimitError } from '../host-call.ts';
 import { isPublicAddress } from '../http/addresses.ts';
 import { type Resolution, resolveHost } from '../http/resolution.ts';
 import type { PrivateKeyText } from './private-key.ts';
@@ -54,15 +54,17 @@ export class AccountHosts {
   }
 
   /** Resolves the host for each connection and returns the checked address, because a second lookup may return another one. */
-  async #prepare(accountId: string, { id, address: host, port }: SshHostRow, signal: AbortSignal) {
+  async #prepare(accountId: string, { id, address: host, port, revision }: SshHostRow, signal: AbortSignal) {
     const bucket = this.#connects.get(accountId);
-    if (!bucket.consume())
-      throw new HostError(
-        `rate limit exceeded: ${CONNECTS_PER_MINUTE} SSH connections per minute and account; retry after ${bucket.secondsUntil(1)} s`,
-      );
+    if (!bucket.consume()) {
+      const retryAfter = bucket.secondsUntil(1);
+      const limit = `${CONNECTS_PER_MINUTE} SSH connections per minute and account`;
+      throw new HostLimitError(`rate limit exceeded: ${limit}; retry after ${retryAfter} s`, retryAfter);
+    }
     const [address] = await resolveHost({ host, port: String(port) }, this.#resolution, signal);
-    const login = await readSshLogin(this.#pool, this.keys, { accountId, hostId: id });
-    if (address === undefined || login === null) throw new HostError('the SSH host was removed');
+    // Only the login of this revision: one that was set since may be for another address.
+    const login = await readSshLogin(this.#pool, this.keys, { accountId, hostId: id, revision });
+    if (address === undefined || login === null) throw new HostError('the SSH host was changed or removed meanwhile');
     return { ...login, address };
   }
 }

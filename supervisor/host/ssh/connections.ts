@@ -11,7 +11,7 @@ import { mayTakePlace } from '../../../db/jobs/account-share.ts';
 import { AmountsByKey } from '../../../db/timing/amounts-by-key.ts';
 import { SECOND } from '../../../sdk/contract/limits.ts';
 import { SecretMask } from '../../records/secret-mask.ts';
-import { HostError } from '../host-call.ts';
+import { HostError, HostLimitError } from '../host-call.ts';
 import type { SshHost } from './account-hosts.ts';
 
 export interface ConnectionBounds {
@@ -26,6 +26,8 @@ const connectionBounds: ConnectionBounds = { total: 100, perInstallation: 4, idl
 
 const CONNECT_MS = 10 * SECOND;
 const KEEPALIVE_MS = 15 * SECOND;
+/** When to try again if all connections are in use: commands may end at any time. Seconds. */
+const PLACE_RETRY_S = 1;
 /** Time for a connection to close before it is destroyed. Milliseconds. */
 const END_MS = SECOND;
 /**
@@ -87,8 +89,8 @@ export class SshConnections {
   /**
    * Returns a connection for one command.
    *
-   * @throws HostError when there are too many, or the host cannot be reached, shows a different key or rejects the
-   *   login
+   * @throws HostLimitError when there are too many, HostError when the host cannot be reached, shows a different key or rejects
+   *   the login
    */
   async acquire(owner: ConnectionOwner, host: SshHost, signal: AbortSignal): Promise<SshConnection> {
     if (host.hostKeys.length === 0)
@@ -109,14 +111,15 @@ export class SshConnections {
       const { id: hostId, revision } = host;
       const held: Held = { accountId, connectionOwner, hostId, revision, client, socket, mask, idle: null };
       this.#held.add(held);
-      // After an error it runs no other command, even if it is not closed yet.
+      // After an error, or when the host has ended its side, it runs no other command, even if it is not closed yet.
       held.client.on('error', () => this.end(held));
+      held.client.once('end', () => this.end(held));
       held.client.once('close', () => this.#forget(held));
       return held;
     });
   }
 
-  /** Connects and logs in, and runs nothing. Counts as a connection of the owner. @throws HostError when there are too many */
+  /** Connects and logs in, and runs nothing. Counts as a connection of the owner. @throws HostLimitError when there are too many */
   async test(owner: ConnectionOwner, host: SshHost, signal: AbortSignal): Promise<SshTest> {
     this.#requireShare(owner);
     return this.#start(owner, async () => {
@@ -127,7 +130,8 @@ export class SshConnections {
         socket.destroy();
         return { hostKey, fault: null };
       } catch (error) {
-        if (!(error instanceof HostError)) throw error;
+        // A limit is no fault of the host.
+        if (!(error instanceof HostError) || error instanceof HostLimitError) throw error;
         return { hostKey, fault: error.message };
       }
     });
@@ -180,7 +184,7 @@ export class SshConnections {
     const total = used.length + this.#starting.total;
     const own = used.filter((held) => held.accountId === accountId).length + this.#startingOfAccounts.get(accountId);
     if (!mayTakePlace(own, this.#bounds.total - total))
-      throw new HostError(`this account runs ${own} SSH commands; try again when one has ended`);
+      throw new HostLimitError(`this account runs ${own} SSH commands; try again when one has ended`, PLACE_RETRY_S);
   }
 
   async #start<T>(owner: ConnectionOwner, connectTo: () => Promise<T>): Promise<T> {
@@ -196,8 +200,9 @@ export class SshConnections {
   #endOldestIdle(among: readonly Held[]): void {
     const unused = among.find(({ idle }) => idle !== null);
     if (!unused)
-      throw new HostError(
+      throw new HostLimitError(
         `${this.#bounds.perInstallation} SSH commands are running already; try again when one has ended`,
+        PLACE_RETRY_S,
       );
     this.end(unused);
   }

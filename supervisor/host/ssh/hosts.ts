@@ -28,7 +28,7 @@ const hostsFile = z
       passphrase: z.string().optional(),
       /** Accepted host keys; any other key ends the connection before the login. */
       hostKeys: z.array(hostKey).min(1),
-      /** User names whose plugins may use the host; `*`: everyone. */
+      /** User names whose plugins and agents may use the host; `*`: everyone. */
       accounts: z.array(z.string().min(1)).min(1),
     }),
   )

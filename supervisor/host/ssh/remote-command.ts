@@ -69,9 +69,13 @@ export async function runRemote({ client }: SshConnection, run: RemoteRun): Prom
 
 function open(client: SshConnection['client'], line: string): Promise<ClientChannel> {
   return new Promise((resolve, reject) => {
-    client.exec(line, (error, channel) =>
-      error ? reject(new HostError('the host does not start commands on this connection')) : resolve(channel),
-    );
+    try {
+      client.exec(line, (error, channel) =>
+        error ? reject(new HostError('the host does not start commands on this connection')) : resolve(channel),
+      );
+    } catch {
+      reject(new HostError('the host ended the connection before the command was started'));
+    }
   });
 }
 

@@ -13,7 +13,7 @@ import { rotateKey } from '../../../db/files/key-rotation.ts';
 import { AccountHosts } from '../../../supervisor/host/ssh/account-hosts.ts';
 import { startDns } from '../host/dns-server.ts';
 import { noSshd, startSshd } from '../host/sshd.ts';
-import { startSupervisorFixture } from '../supervisor-fixture.ts';
+import { type Reply, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const PASSWORD = 'correct horse battery';
 const user = userInfo().username;
@@ -112,11 +112,59 @@ t.test('a host gets no offer with which it could hold the service up', async (t)
   t.notMatch(offer, /zlib/, 'no compression');
 });
 
-t.test('of two requests at once that add a host with the same id, one learns that the id is taken', async (t) => {
-  const fixture = await startSupervisorFixture(t, { ssh: { allowPrivate: new Set(['127.0.0.1:22']) } });
-  const host = { id: 'twin', name: 'Twin', address: '127.0.0.1', port: 22, user, password: PASSWORD };
-  const answers = await Promise.all([0, 1].map(() => fixture.call('POST', '/ssh-hosts', host)));
-  t.same(answers.map(({ status, body }) => body.code ?? status).sort(), [201, 'id_reused']);
+t.test('requests at once', async (t) => {
+  const allowPrivate = new Set(['127.0.0.1:1']);
+  const fixture = await startSupervisorFixture(t, { ssh: { allowPrivate } });
+  const host = { id: 'twin', name: 'Twin', address: '127.0.0.1', port: 1, user, password: PASSWORD };
+
+  await t.test('of two that add a host with the same id, one learns that the id is taken', async (t) => {
+    const answers = await Promise.all([0, 1].map(() => fixture.call('POST', '/ssh-hosts', host)));
+    t.same(answers.map(({ status, body }) => body.code ?? status).sort(), [201, 'id_reused']);
+  });
+
+  await t.test('changes of one host all apply', async (t) => {
+    const changes = [{ name: 'Gemini' }, { hostKeys: [`SHA256:${'A'.repeat(43)}`] }, { password: 'another' }];
+    const answers = await Promise.all(changes.map((change) => fixture.call('PATCH', '/ssh-hosts/twin', change)));
+    t.same(
+      answers.map(({ status }) => status),
+      [200, 200, 200],
+    );
+    t.match((await fixture.call('GET', '/ssh-hosts/twin')).body, { ...changes[0], ...changes[1] });
+  });
+
+  await t.test('a new password is not sent to the address that the host had before', async (t) => {
+    const { rows } = await fixture.pool.query(`SELECT account_id FROM ssh_hosts WHERE id = 'twin'`);
+    const hosts = new AccountHosts(fixture.pool, fixture.keys, { allowPrivate });
+    t.teardown(() => hosts.privateKeys.close());
+    const [before] = await hosts.list(rows[0].account_id);
+    const moved = { address: 'elsewhere.example.com', password: PASSWORD };
+    t.equal((await fixture.call('PATCH', '/ssh-hosts/twin', moved)).status, 200);
+    const prepare = async () => before?.prepare(new AbortController().signal);
+    await t.rejects(prepare(), { message: 'the SSH host was changed or removed meanwhile' });
+  });
+});
+
+t.test('one request too many is refused with the time to wait, and is no failed test of the host', async (t) => {
+  const fixture = await startSupervisorFixture(t, { ssh: { allowPrivate: new Set(['127.0.0.1:1']) } });
+  const hostKeys = [`SHA256:${'A'.repeat(43)}`];
+  const closed = { id: 'closed', name: 'Closed', address: '127.0.0.1', port: 1, user, password: PASSWORD, hostKeys };
+  t.equal((await fixture.call('POST', '/ssh-hosts', closed)).status, 201);
+  const session = (await fixture.call('POST', '/sessions', { agentId: 'a', hostTools: ['ssh'] })).body.id;
+  const run = { host: 'closed', command: 'ls', trigger: 'user' };
+  // A slow machine gets some connections back meanwhile.
+  const untilLimited = async (request: () => Promise<Reply>): Promise<Reply> => {
+    for (let count = 0; count < 100; count += 1) {
+      const reply = await request();
+      if (reply.status === 429) return reply;
+    }
+    throw new Error('no request met the limit');
+  };
+  const limited = (detail: RegExp) => ({ headers: { 'retry-after': /^\d+$/ }, body: { code: 'rate_limited', detail } });
+  const tested = await untilLimited(() => fixture.call('POST', '/ssh-hosts/closed/test'));
+  t.match(tested, limited(/^The host was not tested: rate limit exceeded: 30 SSH connections per minute/));
+  t.match((await fixture.call('GET', '/ssh-hosts/closed')).body, { testFault: /cannot be reached/ });
+  const ran = await untilLimited(() => fixture.call('POST', `/sessions/${session}/ssh`, run));
+  t.match(ran, limited(/^The command did not run: rate limit exceeded: 30 SSH connections per minute/));
 });
 
 t.test('hosts that an account adds itself', { skip: noSshd }, async (t) => {
@@ -184,9 +232,10 @@ t.test('hosts that an account adds itself', { skip: noSshd }, async (t) => {
     });
     t.match(added, { status: 201, body: { login: 'key' } });
     t.match((await run('locked')).body, { exitCode: 0, stdout: 'ran\n' });
-    const account = (await fixture.pool.query(`SELECT account_id FROM ssh_hosts WHERE id = 'locked'`)).rows[0]
-      .account_id;
-    const login = await readSshLogin(fixture.pool, fixture.keys, { accountId: account, hostId: 'locked' });
+    const [{ account_id: accountId, revision }] = (
+      await fixture.pool.query(`SELECT account_id, revision FROM ssh_hosts WHERE id = 'locked'`)
+    ).rows;
+    const login = await readSshLogin(fixture.pool, fixture.keys, { accountId, hostId: 'locked', revision });
     t.same(Object.keys(login ?? {}), ['privateKey']);
     for (const passphrase of ['wrong', undefined])
       t.match(await fixture.call('POST', '/ssh-hosts', { ...host, ...key, id: 'shut', passphrase }), {
@@ -298,11 +347,11 @@ t.test('hosts that an account adds itself', { skip: noSshd }, async (t) => {
     const other = fixture.withNewAccount();
     await other.call('POST', '/ssh-hosts', { ...host, id: 'h0', hostKeys: [`SHA256:${'A'.repeat(43)}`] });
     const before = sshd.total();
-    let fault = '';
+    let refused = await other.call('POST', '/ssh-hosts/h0/test');
     // A slow machine gets some connections back meanwhile.
-    for (let count = 0; count < 100 && !fault.includes('rate limit'); count += 1)
-      ({ fault } = (await other.call('POST', '/ssh-hosts/h0/test')).body);
-    t.match(fault, /rate limit exceeded: 30 SSH connections per minute/);
+    for (let count = 0; count < 100 && refused.status === 200; count += 1)
+      refused = await other.call('POST', '/ssh-hosts/h0/test');
+    t.match(refused, { status: 429, body: { detail: /rate limit exceeded: 30 SSH connections per minute/ } });
     t.ok(sshd.total() - before >= 30);
     await other.pool.query(
       `INSERT INTO ssh_hosts (account_id, id, revision, name, address, port, user_name, host_keys, login, key_id, sealed)

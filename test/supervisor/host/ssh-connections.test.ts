@@ -4,8 +4,10 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import ssh2 from 'ssh2';
 import t, { type Test } from 'tap';
+import { HostLimitError } from '../../../supervisor/host/host-call.ts';
 import type { SshHost } from '../../../supervisor/host/ssh/account-hosts.ts';
 import { SshConnections } from '../../../supervisor/host/ssh/connections.ts';
+import { runRemote } from '../../../supervisor/host/ssh/remote-command.ts';
 
 /** A host that does not answer before the call ends. */
 const host: SshHost = {
@@ -70,7 +72,8 @@ async function startOpenServer(test: Test) {
   const blob = Buffer.from(publicKey.split(' ')[1] ?? '', 'base64');
   const fingerprint = `SHA256:${createHash('sha256').update(blob).digest('base64').replace(/=+$/, '')}`;
   const send = (bytes: Buffer): void => sockets.forEach((socket) => void socket.write(bytes));
-  return { port: (server.address() as AddressInfo).port, fingerprint, send };
+  const end = (): void => sockets.forEach((socket) => void socket.end());
+  return { port: (server.address() as AddressInfo).port, fingerprint, send, end };
 }
 
 const owner = { accountId: 'ann', connectionOwner: 'a1' };
@@ -92,6 +95,29 @@ t.test('a connection that is kept and meets an error is not used again', async (
   await failed;
   t.equal(connections.size, 0);
   await once(connection.client, 'close');
+});
+
+t.test('a connection that is kept and that the host ends is not used again', async (t) => {
+  const server = await startOpenServer(t);
+  const connections = new SshConnections();
+  const connection = await connections.acquire(owner, openHost(server), new AbortController().signal);
+  connections.giveBack(connection);
+  const ended = once(connection.client, 'end');
+  server.end();
+  await ended;
+  t.equal(connections.size, 0);
+  const run = { line: 'ls', input: '', timeoutMs: 60_000, signal: new AbortController().signal };
+  await t.rejects(runRemote(connection, run), {
+    name: 'HostError',
+    message: 'the host ended the connection before the command was started',
+  });
+});
+
+t.test('a limit of connections fails a test of a host, and is no fault of the host', async (t) => {
+  const connections = new SshConnections();
+  const limited = { ...host, prepare: () => Promise.reject(new HostLimitError('rate limit exceeded', 2)) };
+  const tested = connections.test(owner, limited, new AbortController().signal);
+  await t.rejects(tested, { message: 'rate limit exceeded', retryAfter: 2 });
 });
 
 t.test('a connection is closed by force if the host keeps its side open', async (t) => {
