@@ -1,12 +1,13 @@
 /** Delivers the reminders that are due, of the accounts that this supervisor owns. */
 
 import type { z } from 'zod';
+import { classifyDatabaseError, isOwnershipLost } from '../../db/postgres/database-errors.ts';
 import type { FencedPool } from '../../db/postgres/pool.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { asAccount } from '../../db/postgres/shares.ts';
 import { findReplyAddress } from '../../db/sessions/conversations.ts';
 import { advanceReminder, listDueReminders, postponeReminder, type ReminderRow } from '../../db/sessions/reminders.ts';
-import { appendMessages, appendNotice, type NewMessage, type Session } from '../../db/sessions/sessions.ts';
+import { appendMessages, type NewMessage, type Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { attachments } from '../../sdk/contract/payloads.ts';
 import { within } from '../../service/timing/within.ts';
@@ -28,8 +29,8 @@ const ACCOUNTS_AT_ONCE = 64;
 /** An account's turn begins no further reminder after this time. Milliseconds. */
 const TURN_MS = 2_000;
 /**
- * Backoff while a required plugin does not run, or the next time cannot be computed: the first delay in seconds, which doubles with
- * each attempt up to the maximum, and the number of attempts.
+ * Backoff while a required plugin does not run, the next time cannot be computed, or the delivery fails with an unexpected error:
+ * the first delay in seconds, which doubles with each attempt up to the maximum, and the number of attempts.
  */
 const RETRY_S = 15;
 const RETRY_MAX_S = 900;
@@ -117,12 +118,13 @@ export class DueReminders {
     const writes = { pool: services.pool, fence: work.fence };
     const endsAt = performance.now() + TURN_MS;
     for (const reminder of reminders) {
-      if (work.isLeaving() || performance.now() > endsAt) return;
+      if (this.#isStopped || work.isLeaving() || performance.now() > endsAt) return;
       await deliverReminder(services, reminder, writes, onError);
     }
   }
 }
 
+/** @throws an error that the account's other reminders would meet, too */
 async function deliverReminder(
   services: SessionServices,
   reminder: ReminderRow,
@@ -141,21 +143,37 @@ async function deliverReminder(
     // The rule may still have a next time: on a busy machine, an ordinary rule can exceed the time limit, too.
     onError(new Error(`the next time of reminder ${reminder.id} of session ${sessionId} was not computed`, { cause }));
     const over = { nextAt: null, remaining: reminder.remaining, missed: 0 };
-    return await retryLater(services, session, reminder, { following: over, messageId, why: NOT_COMPUTED });
+    return retryLater(writes, reminder, { following: over, messageId, why: NOT_COMPUTED });
   }
-  try {
+  const attempted = async (): Promise<string | null> => {
     const judged = await judgeReminder(services, session, reminder, messageId);
     await services.faultPoint('reminder.due-judged');
-    if (judged === 'stopped')
-      return await retryLater(services, session, reminder, { following, messageId, why: NOT_JUDGED });
+    if (judged === 'stopped') return NOT_JUDGED;
     await deliverMessage(session, reminder, writes, following, judged);
-  } catch (error) {
-    // The account has no room. This time of the reminder fails instead of waiting: it would come later than its user set it.
-    if (!(error instanceof Problem && error.code === 'quota_exceeded')) throw error;
+    return null;
+  };
+  const why = await attempted().catch(async (error: Error) => {
+    if (isAccountWide(error)) throw error;
+    if (!isQuotaExceeded(error)) {
+      onError(new Error(`reminder ${reminder.id} of session ${sessionId} was not delivered`, { cause: error }));
+      return NOT_DELIVERED;
+    }
+    // This time of the reminder fails instead of waiting for room: it would come later than its user set it.
     await inTransaction(writes, (tx) => advanceReminder(tx, reminder, { ...following, outcome: 'failed' }));
-  }
+    return null;
+  });
+  if (why !== null) return retryLater(writes, reminder, { following, messageId, why });
   await services.faultPoint('reminder.delivered');
 }
+
+/** Whether the account's other reminders would fail with this error, too. The next scan finds all of them again. */
+function isAccountWide(error: unknown): boolean {
+  if (error instanceof Problem) return error.code === 'unavailable';
+  const fault = classifyDatabaseError(error);
+  return isOwnershipLost(error) || fault === 'unavailable' || fault === 'busy';
+}
+
+const isQuotaExceeded = (error: unknown): boolean => error instanceof Problem && error.code === 'quota_exceeded';
 
 /** Null: the session was deleted, and its reminders with it. */
 function skipUnknown(error: unknown): null {
@@ -224,6 +242,8 @@ async function deliverMessage(
 
 /** Notices in the transcript for a reminder that was given up. */
 const NOT_JUDGED = 'A reminder was not delivered: a plugin that the account requires did not run.';
+const NOT_DELIVERED =
+  'A reminder was not delivered, because of an internal error. The operator finds the error in the log of the supervisor.';
 const NOT_COMPUTED =
   'A reminder was not delivered and has ended: its next time could not be computed. Schedule it again with a simpler rule.';
 
@@ -236,17 +256,24 @@ interface Retry {
 
 /** Postpones this time of a reminder, or ends it as failed after the last attempt. */
 async function retryLater(
-  { pool }: SessionServices,
-  session: Session,
+  writes: FencedPool,
   reminder: ReminderRow,
   { following, messageId, why }: Retry,
 ): Promise<void> {
-  if (reminder.attempts + 1 < ATTEMPTS_MAX)
-    return postponeReminder(pool, reminder, Math.min(RETRY_MAX_S, RETRY_S * 2 ** reminder.attempts));
-  if (!(await advanceReminder(pool, reminder, { ...following, outcome: 'failed' }))) return;
-  await appendNotice(pool, session.id, {
-    id: `${messageId}:failed`,
-    text: why,
-    data: { kind: 'reminder_failed', notifyId: reminder.id },
+  if (reminder.attempts + 1 < ATTEMPTS_MAX) {
+    const seconds = Math.min(RETRY_MAX_S, RETRY_S * 2 ** reminder.attempts);
+    return inTransaction(writes, (tx) => postponeReminder(tx, reminder, seconds));
+  }
+  const data = { kind: 'reminder_failed', notifyId: reminder.id };
+  const notice = { id: `${messageId}:failed`, role: 'notice', text: why, data } as const;
+  const end = (hasNotice: boolean): Promise<void> =>
+    inTransaction(writes, async (tx) => {
+      const isEnded = await advanceReminder(tx, reminder, { ...following, outcome: 'failed' });
+      if (isEnded && hasNotice) await appendMessages(tx, reminder.sessionId, [notice]);
+    });
+  await end(true).catch((error: unknown) => {
+    if (!isQuotaExceeded(error)) throw error;
+    // The transcript has no room for the notice.
+    return end(false);
   });
 }

@@ -30,7 +30,9 @@ const reminderResource = z
     lastOutcome: z
       .enum(['delivered', 'cancelled', 'failed'])
       .nullable()
-      .describe('cancelled: a plugin cancelled it. failed: a required plugin did not run, or the account was full.'),
+      .describe(
+        'cancelled: a plugin cancelled it. failed: a required plugin did not run, the account was full, or an internal error came.',
+      ),
     createdAt: timestamp,
   })
   .meta({ id: 'Reminder', description: 'A text that is delivered at a time, once or repeated.' });

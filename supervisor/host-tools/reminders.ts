@@ -7,7 +7,7 @@ import {
   type ReminderKey,
   type ReminderRow,
 } from '../../db/sessions/reminders.ts';
-import type { Session } from '../../db/sessions/sessions.ts';
+import { findSession, type Session } from '../../db/sessions/sessions.ts';
 import type { Trigger } from '../../db/sessions/turns.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { runHookOrThrow } from '../sessions/hooks.ts';
@@ -32,7 +32,7 @@ export function describeReminder(row: ReminderRow): ReminderAnswer {
   return { id, text, to, zone, repeat, startsAt, nextAt, remaining, lastAt, lastOutcome, createdAt };
 }
 
-/** @throws Problem `bad_request`, `cancelled`, `id_reused`, `too_many`, `quota_exceeded` */
+/** @throws Problem `bad_request`, `cancelled`, `id_reused`, `not_found`, `too_many`, `quota_exceeded` */
 export function scheduleReminder(
   services: SessionServices,
   session: Session,
@@ -42,11 +42,8 @@ export function scheduleReminder(
   const key = { sessionId: session.id, reminderId };
   const digest = digestOf([wanted.text, wanted.at, wanted.repeat, wanted.zone, wanted.to]);
   return services.turnLocks.run(`reminder ${session.id} ${reminderId}`, async () => {
-    const known = await findReminder(services.pool, key);
-    if (known) {
-      if (known.digest !== digest) throw createReusedProblem('a reminder');
-      return describeReminder(known);
-    }
+    const known = await findScheduled(services, key, digest);
+    if (known) return known;
     requireFuture(wanted.at, 'is in the past. Give a time to come');
     requireZone(wanted.zone);
     const readRule = (at: string) =>
@@ -66,9 +63,28 @@ export function scheduleReminder(
     const fields = { text, to, zone, repeat, startsAt: at, remaining };
     const made = await insertReminder(services.pool, key, fields, { digest, maxReminders: REMINDERS_MAX });
     await services.faultPoint('reminder.written');
-    if (made) return describeReminder(made);
-    throw new Problem('too_many', `The account has ${REMINDERS_MAX} reminders that are not over. Cancel some.`);
+    return made ? describeReminder(made) : explainMissing(services, key, digest);
   });
+}
+
+/** The reminder of an earlier request with this id. @throws Problem `id_reused` if that request was another one */
+async function findScheduled(
+  { pool }: SessionServices,
+  key: ReminderKey,
+  digest: string,
+): Promise<ReminderAnswer | null> {
+  const known = await findReminder(pool, key);
+  if (known && known.digest !== digest) throw createReusedProblem('a reminder');
+  return known && describeReminder(known);
+}
+
+/** A reminder that was not added. @returns the one that another supervisor has added meanwhile @throws Problem */
+async function explainMissing(services: SessionServices, key: ReminderKey, digest: string): Promise<ReminderAnswer> {
+  const known = await findScheduled(services, key, digest);
+  if (known) return known;
+  if (!(await findSession(services.pool, key.sessionId)))
+    throw new Problem('not_found', 'You have no session with this id.');
+  throw new Problem('too_many', `The account has ${REMINDERS_MAX} reminders that are not over. Cancel some.`);
 }
 
 /** @throws Problem `bad_request` */

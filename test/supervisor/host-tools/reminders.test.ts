@@ -1,11 +1,12 @@
 /** Reminders: what is due comes once, judged, to the agent or to the channel, whatever was down meanwhile. */
 import t from 'tap';
 import { changeSuspension } from '../../../db/accounts/moderation.ts';
+import { saveUsageLimits } from '../../../db/accounts/usage.ts';
 import { requireZone } from '../../../supervisor/host-tools/recurrence.ts';
 import { RecurrenceClock } from '../../../supervisor/host-tools/recurrence-clock.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { connect as connectChannel, deliver } from '../delivery/channels.ts';
-import { CrashOnce, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { CrashOnce, refuseNotices, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { startProcess } from '../supervisor-process.ts';
 
 const SCAN_MS = 50;
@@ -195,6 +196,32 @@ t.test('a reminder that is replaced while it is judged does not come, and the ne
   await isOver;
   t.match((await reminders('GET', '/oven')).body, { text: 'new', nextAt: at, lastOutcome: null });
   t.same(await transcript(fixture, session), []);
+});
+
+t.test('a reminder that cannot be added says why', async (t) => {
+  const fixture = shared.withNewAccount();
+  const [session, deleted] = [await startSession(fixture), await startSession(fixture)];
+  const reminder = { id: 'oven', text: 'turn it on', at: inMs(HOUR_MS), to: 'agent', trigger: 'user' };
+  const schedule = (to: string, text = reminder.text) => remindersOf(fixture, to)('POST', '', { ...reminder, text });
+  during.set('reminder.judged', async () => {
+    await fixture.call('DELETE', `/sessions/${deleted}`);
+  });
+  t.match(await schedule(deleted), { status: 404, body: { code: 'not_found', detail: /no session with this id/ } });
+
+  const first = await schedule(session);
+  const other = await startSession(fixture);
+  const copy = () =>
+    fixture.pool.query(
+      `INSERT INTO reminders (session_id, id, account_id, digest, text, recipient, zone, starts_at, next_at, due_at)
+       SELECT $2, id, account_id, digest, text, recipient, zone, starts_at, next_at, due_at FROM reminders WHERE session_id = $1`,
+      [session, other],
+    );
+  // As if another supervisor had added it meanwhile.
+  during.set('reminder.judged', async () => void (await copy()));
+  t.match(await schedule(other), { status: 201, body: { id: 'oven', nextAt: first.body.nextAt } });
+  await remindersOf(fixture, other)('DELETE', '/oven');
+  during.set('reminder.judged', async () => void (await copy()));
+  t.match(await schedule(other, 'turn it off'), { status: 409, body: { code: 'id_reused' } });
 });
 
 t.test('through its tools, and cancelled in time', async (t) => {
@@ -457,6 +484,7 @@ async function scheduleBeforeFault(fault: RecurrenceClock['follow']) {
       await set('due_at = now()', 'once');
       await eventually(async () => (await reminders('GET', '/once')).body.lastOutcome === 'delivered');
     },
+    session,
     repair: () => recurrences.faults.delete(rows[0].id),
     show: async () => (await reminders('GET', '/repeated')).body,
     attempts: async () =>
@@ -495,6 +523,66 @@ t.test('a reminder whose next time is never computed ends after the last attempt
   t.match((await one.transcript()).at(-1), { ...notice, text: /next time could not be computed/ });
 });
 
+t.test('a reminder is not given up without its notice, unless the account has no room for it', async (t) => {
+  let calls = 0;
+  const fail = () => {
+    calls += 1;
+    return Promise.reject(new Error('the thread ended'));
+  };
+  const one = await scheduleBeforeFault(fail);
+  await refuseNotices(shared, one.session);
+  await one.set('attempts = 11, due_at = now()');
+  await eventually(async () => calls > 1);
+  t.match(await one.show(), { nextAt: one.at, lastOutcome: null }, 'while the notice cannot be written');
+  await shared.pool.query('DROP TRIGGER refuse_notice ON session_messages');
+  await eventually(async () => (await one.show()).lastOutcome === 'failed');
+  t.match(await one.transcript(), [{ role: 'notice', data: { kind: 'reminder_failed' } }]);
+
+  const full = await scheduleBeforeFault(fail);
+  t.teardown(() => saveUsageLimits(shared.pool, {}));
+  await saveUsageLimits(shared.pool, { transcripts: 1 });
+  await full.set('attempts = 11, due_at = now()');
+  await eventually(async () => (await full.show()).lastOutcome === 'failed');
+  t.same(await full.transcript(), []);
+});
+
+t.test('an error in the middle of a reminder postpones that one, and no other of the account', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await startSession(fixture);
+  const reminders = remindersOf(fixture, session);
+  const outcome = async (id: string) => (await reminders('GET', `/${id}`)).body.lastOutcome;
+  const set = (columns: string) =>
+    fixture.pool.query(`UPDATE reminders SET ${columns} WHERE session_id = $1 AND id = 'bad'`, [session]);
+  const fail = () => Promise.reject(new Error('a fault of the service'));
+  for (const [id, repeat] of [
+    ['bad', 'FREQ=DAILY'],
+    ['good', null],
+  ] as const)
+    await reminders('POST', '', { id, text: id, at: inMs(HOUR_MS), repeat, to: 'agent', trigger: 'user' });
+  during.set('reminder.due-judged', fail);
+  await fixture.pool.query(
+    `UPDATE reminders SET due_at = now() - interval '1 second' * (id = 'bad')::int WHERE session_id = $1`,
+    [session],
+  );
+  await eventually(async () => (await outcome('good')) === 'delivered');
+  const { rows } = await fixture.pool.query(
+    `SELECT attempts, due_at > now() AS waits FROM reminders WHERE session_id = $1 AND id = 'bad'`,
+    [session],
+  );
+  t.same(rows, [{ attempts: 1, waits: true }]);
+  await set('due_at = now()');
+  await eventually(async () => (await outcome('bad')) === 'delivered');
+  const delivered = [{ text: 'good' }, { text: 'bad' }];
+  t.match(await transcript(fixture, session), delivered, 'each once');
+
+  during.set('reminder.due-judged', fail);
+  await set('attempts = 11, due_at = now()');
+  await eventually(async () => (await outcome('bad')) === 'failed');
+  const notice = { role: 'notice', text: /because of an internal error/, data: { kind: 'reminder_failed' } };
+  t.match(await transcript(fixture, session), [...delivered, notice], 'after the last attempt');
+  t.ok(Date.parse((await reminders('GET', '/bad')).body.nextAt) > Date.now() + 48 * HOUR_MS, 'the next time comes');
+});
+
 t.test('a rule that takes half a minute to compute delays nobody', async (t) => {
   const hasty = new RecurrenceClock({ readMs: 50 });
   t.teardown(() => hasty.close());
@@ -509,13 +597,12 @@ t.test('a supervisor that is killed in the middle delivers each once', async (t)
   const fixture = await startSupervisorFixture(t, { faultPoint: crash.faultPoint, reminderScanMs: SCAN_MS });
   const session = await startSession(fixture);
   const reminders = remindersOf(fixture, session);
-  for (const step of ['reminder.due-judged', 'reminder.delivered']) {
-    crash.next = step;
-    await reminders('POST', '', { id: step, text: step, at: inMs(0), to: 'agent', trigger: 'user' });
-    await eventually(async () => (await reminders('GET', `/${step}`)).body.lastOutcome === 'delivered');
-    // What another connection reads is committed a moment before the supervisor hears of it.
-    await eventually(async () => crash.next === '');
-  }
+  crash.next = 'reminder.delivered';
+  await reminders('POST', '', { id: 'last', text: 'last', at: inMs(0), to: 'agent', trigger: 'user' });
+  await eventually(async () => (await reminders('GET', '/last')).body.lastOutcome === 'delivered');
+  // What another connection reads is committed a moment before the supervisor hears of it.
+  await eventually(async () => crash.next === '');
+  t.match(await transcript(fixture, session), [{ text: 'last' }]);
   await fixture.supervisor.stop();
   await fixture.pool.query(
     `INSERT INTO reminders (session_id, id, account_id, digest, text, recipient, zone, starts_at, next_at, due_at)
