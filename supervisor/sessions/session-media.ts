@@ -2,7 +2,7 @@
 import type { z } from 'zod';
 import { holdMedia, type Media, saveMedia } from '../../db/accounts/media.ts';
 import { addBlobBytes, requireRoom } from '../../db/accounts/usage.ts';
-import type { Session } from '../../db/sessions/sessions.ts';
+import { findSession, type Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import type { attachments } from '../../sdk/contract/payloads.ts';
@@ -30,6 +30,7 @@ export async function putSessionMedia(
   const blob = await blobs.put(content);
   const saved = await saveMedia(pool, { ...blob, accountId, holder: { sessionId }, mediaType, name }, mediaQuota);
   if (saved) return saved;
+  if (!(await findSession(pool, sessionId))) throw new Problem('not_found', 'You have no session with this id.');
   const { bytes, files } = mediaQuota;
   throw new Problem(
     'too_many',

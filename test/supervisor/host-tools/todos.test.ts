@@ -3,7 +3,15 @@ import t from 'tap';
 import { connect } from '../../../sdk/session/session.ts';
 import { CrashOnce, type Reply, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
-const shared = await startSupervisorFixture(t);
+/** Code that runs at the next step of a name. */
+const during = new Map<string, () => Promise<void>>();
+const shared = await startSupervisorFixture(t, {
+  faultPoint: (step) => {
+    const happen = during.get(step);
+    during.delete(step);
+    return happen?.();
+  },
+});
 
 const POLICY = `
   const note = (hook) => (ctx) => {
@@ -197,6 +205,29 @@ t.test('a call that a crash interrupts is made again, and has its effect once', 
     Object.keys(steps),
     'each once',
   );
+});
+
+t.test('two supervisors that create the same to-do at once answer the same', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await startSession(fixture);
+  const create = (id: string, title: string) =>
+    fixture.call('POST', `/sessions/${session}/todos`, { id, title, trigger: 'user' });
+  t.equal((await create('a', 'bread')).status, 201);
+  for (const [id, title, answer] of [
+    ['b', 'bread', { status: 201, body: { id: 'b', title: 'bread' } }],
+    ['c', 'rolls', { status: 409, body: { code: 'id_reused' } }],
+  ] as const) {
+    // As the other supervisor writes it.
+    during.set('todo.judged', async () => {
+      await fixture.pool.query(
+        `INSERT INTO todos (account_id, id, digest, title, notes, created_by)
+         SELECT todos.account_id, $2, digest, title, notes, created_by FROM todos JOIN sessions s USING (account_id)
+          WHERE s.id = $1 AND todos.id = 'a'`,
+        [session, id],
+      );
+    });
+    t.match(await create(id, title), answer);
+  }
 });
 
 t.test('there are only so many', async (t) => {

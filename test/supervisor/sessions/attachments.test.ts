@@ -53,6 +53,13 @@ t.test('attachments of turns', async (t) => {
     t.match(await holdMedia(fixture.pool, gone, [picture.body.id]), [{ id: picture.body.id }]);
   });
 
+  await t.test('are refused for a session that another supervisor has deleted', async (t) => {
+    const deleted = await fixture.session();
+    await fixture.pool.query('DELETE FROM sessions WHERE id = $1', [deleted]);
+    const refused = await put('text', 'a.txt', `/sessions/${deleted}`);
+    t.match(refused, { status: 404, body: { code: 'not_found', detail: /no session with this id/ } });
+  });
+
   await t.test('are replaced and cancelled by plugins', async (t) => {
     const face = await put('a face', 'face');
     const opened = await open('t2', [{ name: 'face', mediaType: 'text/plain', mediaId: face.body.id }]);
