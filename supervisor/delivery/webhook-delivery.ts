@@ -18,10 +18,11 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { SECOND } from '../../sdk/contract/limits.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
 import { traced } from '../../service/telemetry/tracing.ts';
-import type { LinkResult } from '../calls/chain.ts';
+import { formatCancel, type LinkResult } from '../calls/chain.ts';
 import { pickStack } from '../calls/plugin-call.ts';
 import type { Fleet } from '../children/fleet.ts';
 import type { Ownership } from '../cluster/ownership.ts';
+import { judgeWaitingReply, type WaitingReply } from '../sessions/replies.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { callChannelHandler } from './channel-call.ts';
 import type { Outcome } from './channel-scheduler.ts';
@@ -122,12 +123,14 @@ async function attempt(deps: AttemptDeps, delivery: ClaimedDelivery, plugin: Ins
   const { services } = deps;
   const name = delivery.direction === 'in' ? 'receive' : 'send';
   const invocationId = randomUUIDv7();
-  const answered = await callChannelHandler(services, plugin, {
-    name,
-    invocationId,
-    budgetMs: surfaces[`channel.${name}`].budgetMs,
-    fields: name === 'receive' ? { request: toRequest(delivery) } : { message: parseReply(delivery) },
-  });
+  const given =
+    name === 'receive' ? { fields: { request: toRequest(delivery) } } : await readReply(services, delivery, plugin);
+  if ('vetoed' in given) return recordVerdict(deps, delivery, { kind: 'dead', error: given.vetoed });
+  const budgetMs = surfaces[`channel.${name}`].budgetMs;
+  const answered =
+    'fields' in given
+      ? await callChannelHandler(services, plugin, { name, invocationId, budgetMs, fields: given.fields })
+      : given.failed;
   await deps.faultPoint(formatStep(delivery, 'answered'));
   const result =
     answered.kind === 'answered' && name === 'receive' ? await storeResult(deps, delivery, answered) : answered;
@@ -202,5 +205,31 @@ type Answer = NonNullable<ReturnType<(typeof surfaces)['channel.receive']['resul
 const readMessages = ({ answer }: { answer: unknown }): Answer['messages'] =>
   (answer as Answer | undefined)?.messages ?? [];
 
-/** Replies are stored as the JSON that `channel.send` receives. */
-const parseReply = ({ body }: ClaimedDelivery): unknown => JSON.parse(Buffer.from(body).toString('utf8'));
+/**
+ * Reads the fields for `channel.send`. Replies are stored as the JSON that it receives.
+ *
+ * @returns `vetoed`: why a plugin cancelled the reply. `failed`: the result of this attempt, because a required plugin did not run
+ */
+async function readReply(
+  services: SessionServices,
+  delivery: ClaimedDelivery,
+  sender: InstalledPlugin,
+): Promise<
+  | { readonly fields: { readonly message: WaitingReply } }
+  | { readonly vetoed: string }
+  | { readonly failed: LinkResult }
+> {
+  const reply = JSON.parse(Buffer.from(delivery.body).toString('utf8')) as WaitingReply;
+  try {
+    const judged = await judgeWaitingReply(services, delivery, reply, sender);
+    if ('reply' in judged) return { fields: { message: judged.reply } };
+    const { cancelled } = judged;
+    return cancelled.cause === 'plugin' ? { vetoed: formatCancel(cancelled) } : fail(cancelled.reason);
+  } catch (error) {
+    // The files that a plugin added have no room.
+    if (error instanceof Problem && error.code === 'quota_exceeded') return fail(error.message);
+    throw error;
+  }
+}
+
+const fail = (message: string): { readonly failed: LinkResult } => ({ failed: { kind: 'error', message } });

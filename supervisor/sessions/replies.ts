@@ -1,22 +1,32 @@
-/** Stores an agent's reply to a channel's conversation in the transcript and in the outbox, from which it is sent. */
+/**
+ * Stores an agent's reply to a channel's conversation in the transcript and in the outbox, from which it is sent, and has plugins
+ * judge one that waited there.
+ */
 
 import { randomUUIDv7 } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { z } from 'zod';
 import { requireRoom } from '../../db/accounts/usage.ts';
 import { insertReply } from '../../db/channels/deliveries.ts';
+import type { ClaimedDelivery } from '../../db/channels/delivery-queue.ts';
+import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { orderedId } from '../../db/postgres/ordered-id.ts';
 import { inTransaction, type Transaction } from '../../db/postgres/pool.ts';
 import type { Queryable } from '../../db/postgres/rows.ts';
-import { findReplyAddress, type ReplyAddress } from '../../db/sessions/conversations.ts';
-import { appendMessages, findMessage, lockSession, type Session } from '../../db/sessions/sessions.ts';
+import { findConversation, findReplyAddress, type ReplyAddress } from '../../db/sessions/conversations.ts';
+import { appendMessages, findMessage, findSession, lockSession, type Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { attachments } from '../../sdk/contract/payloads.ts';
 import { currentTrace } from '../../service/telemetry/tracing.ts';
+import type { Cancel } from '../calls/chain.ts';
+import { runHook } from '../calls/hook-runner.ts';
 import { toJudgement } from '../calls/judgement.ts';
+import { listHookLinks } from '../children/account-plugins-cache.ts';
 import { requireContinued, runMessageHook } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
 import { createReusedProblem } from './turn-answers.ts';
+
+const OUTBOUND = 'middleware.outboundMessage';
 
 interface NewReply {
   /** An id chosen by the runtime. A reply with a known id is not sent again. */
@@ -73,7 +83,7 @@ async function storeReply(
 ): Promise<void> {
   const { id, text, attachments } = reply;
   const context = { message: { id, text, attachments }, target: address.conversationKey };
-  const answer = await runMessageHook(services, session, 'middleware.outboundMessage', context, 'agent', {
+  const answer = await runMessageHook(services, session, OUTBOUND, context, 'agent', {
     requiresFiles: true,
   });
   const { message } = requireContinued(answer).context;
@@ -100,4 +110,49 @@ export async function queueReply(
   const body = Buffer.from(JSON.stringify({ conversationKey, text, attachments }));
   await requireRoom(tx, address.accountId, 'deliveries', body.byteLength);
   await insertReply(tx, { ...to, id: orderedId(Date.now()), conversationKey, body, traceparent: currentTrace() });
+}
+
+/** A reply as the outbox has it. */
+export interface WaitingReply extends Pick<NewReply, 'text' | 'attachments'> {
+  readonly conversationKey: string;
+}
+
+/**
+ * Has the required plugins judge a reply of the outbox again, if one of them was installed, changed or required since the reply was
+ * queued. The transcript keeps the text that was judged first.
+ *
+ * @param sender the plugin of the channel
+ * @returns the reply as it may be sent
+ */
+export async function judgeWaitingReply(
+  services: SessionServices,
+  delivery: Pick<ClaimedDelivery, 'id' | 'accountId' | 'channelId' | 'receivedAt'>,
+  reply: WaitingReply,
+  sender: Pick<InstalledPlugin, 'installationId' | 'slug'>,
+): Promise<{ readonly reply: WaitingReply } | { readonly cancelled: Cancel }> {
+  const { id, accountId, channelId, receivedAt } = delivery;
+  const { conversationKey, text, attachments } = reply;
+  const links = listHookLinks(await services.pluginsCache.current(accountId), OUTBOUND);
+  const isNew = ({ required, updatedAt }: InstalledPlugin) =>
+    required && Date.parse(updatedAt) > Date.parse(receivedAt);
+  if (!links.some(isNew)) return { reply };
+  const context = { message: { id, text, attachments }, target: conversationKey };
+  const options = { noticeId: `${id}:vetoed`, isRepeated: true };
+  const conversation = await findConversation(services.pool, channelId, conversationKey, id);
+  const session = conversation && (await findSession(services.pool, conversation.sessionId));
+  // The session may have been deleted since.
+  const answer = session
+    ? await runMessageHook(services, session, OUTBOUND, context, 'agent', options)
+    : await runHook(services, {
+        ...options,
+        hook: OUTBOUND,
+        accountId,
+        session,
+        actor: sender,
+        context,
+        trigger: 'agent',
+      });
+  if (answer.cancelled) return { cancelled: answer.cancelled };
+  const { message } = answer.context as typeof context;
+  return { reply: { conversationKey, text: message.text, attachments: message.attachments } };
 }

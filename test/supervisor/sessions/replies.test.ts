@@ -112,6 +112,84 @@ t.test('a reply whose session is deleted while plugins judge it is not found', a
   t.equal((await fixture.pool.query(`SELECT 1 FROM deliveries WHERE direction = 'out'`)).rowCount, 0);
 });
 
+t.test('a reply that waited is judged by a plugin that is required since', async (t) => {
+  const fixture = await startSupervisorFixture(t);
+  const made = await fixture.install({ slug: 'desk', capabilities: ['host.storage'], code: CODE });
+  await deliver(fixture, made, await connect(fixture, made), ['x']);
+  const session = await eventually(async () => (await fixture.call('GET', '/sessions')).body.items[0]?.id);
+  const setStatus = async (status: string) => {
+    await fixture.pool.query('UPDATE installations SET status = $2, updated_at = clock_timestamp() WHERE id = $1', [
+      made.installationId,
+      status,
+    ]);
+    await fixture.notify(made.installationId);
+  };
+  await setStatus('paused');
+  const reply = (text: string) => fixture.call('POST', `/sessions/${session}/replies`, { text });
+  for (const text of ['secret', 'price', 'hello']) t.equal((await reply(text)).status, 202);
+  const code = `middleware.outboundMessage = ({ message, repeated, target, cancel }) => {
+    host.log('asked', { text: message.text, repeated, target });
+    if (message.text === 'secret') cancel('not this');
+    if (message.text === 'price') return { message: { text: 'ask us' } };
+  };`;
+  await fixture.install({ slug: 'optional', code: code.replaceAll("host.log('asked'", "host.log('optional'") });
+  await fixture.install({ slug: 'guard', code, required: true });
+  await setStatus('ready');
+  const rows = async () =>
+    (await fixture.pool.query(`SELECT state, last_error FROM deliveries WHERE direction = 'out' ORDER BY position`))
+      .rows;
+  await eventually(async () => (await rows()).every(({ state }) => state !== 'pending'));
+  t.match(await rows(), [
+    { state: 'dead', last_error: 'guard cancelled the operation: not this' },
+    { state: 'delivered' },
+    { state: 'delivered' },
+  ]);
+  const sent = JSON.parse((await readStorageValue(fixture.pool, made.installationId, 'sent')) ?? '[]');
+  t.match(sent, [
+    { conversationKey: 'k', text: 'ask us' },
+    { conversationKey: 'k', text: 'hello' },
+  ]);
+  t.same(
+    await fixture.readLog('asked'),
+    ['secret', 'price', 'hello'].map((text) => ({ text, repeated: true, target: 'k' })),
+  );
+  t.same(await fixture.readLog('optional'), [], 'only required plugins judge again');
+  const transcript = (await fixture.call('GET', `/sessions/${session}/messages`)).body.items;
+  t.match(
+    transcript.filter(({ role }: { role: string }) => role === 'notice').map(({ data }: { data: object }) => data),
+    [{ kind: 'cancelled', plugin: 'guard' }, { kind: 'delivery_failed' }],
+  );
+  t.equal((await reply('hello')).status, 202);
+  await eventually(async () => (await fixture.readLog('asked')).length === 4);
+  await eventually(async () => (await rows()).every(({ state }) => state !== 'pending'));
+  t.equal((await fixture.readLog('asked')).length, 4, 'a reply that the plugin has judged is not judged again');
+});
+
+t.test('a reply that waited is not sent while a plugin that is required since does not run', async (t) => {
+  const fixture = await startSupervisorFixture(t, { deliveryWaits: Array.from({ length: 100 }, () => 1) });
+  const made = await fixture.install({ slug: 'desk', capabilities: ['host.storage'], code: CODE });
+  await deliver(fixture, made, await connect(fixture, made), ['x']);
+  const session = await eventually(async () => (await fixture.call('GET', '/sessions')).body.items[0]?.id);
+  const change = async (installationId: string, columns: string) => {
+    await fixture.pool.query(`UPDATE installations SET ${columns}, updated_at = clock_timestamp() WHERE id = $1`, [
+      installationId,
+    ]);
+    await fixture.notify(installationId);
+  };
+  await change(made.installationId, `status = 'paused'`);
+  t.equal((await fixture.call('POST', `/sessions/${session}/replies`, { text: 'hello' })).status, 202);
+  // Without its session, there is no conversation any more.
+  t.equal((await fixture.call('DELETE', `/sessions/${session}`)).status, 204);
+  const code = `middleware.outboundMessage = (ctx) => { if (ctx.settings.mode === 'broken') throw new Error('x'); };`;
+  const guard = await fixture.install({ slug: 'guard', code, settings: { mode: 'broken' }, required: true });
+  await change(made.installationId, `status = 'ready'`);
+  const row = async () => (await fixture.pool.query(`SELECT * FROM deliveries WHERE direction = 'out'`)).rows[0];
+  await eventually(async () => /“guard” failed.*this account requires it/.test((await row()).last_error));
+  t.equal(await readStorageValue(fixture.pool, made.installationId, 'sent'), null);
+  await change(guard.installationId, `settings = '{"mode": "well"}'`);
+  await eventually(async () => (await row()).state === 'delivered');
+});
+
 t.test('a reply that a required plugin did not see is not sent, and may be sent again', async (t) => {
   const fixture = await startSupervisorFixture(t);
   const made = await fixture.install({ slug: 'desk', capabilities: ['host.storage'], code: CODE });
