@@ -204,12 +204,18 @@ async function readKnownCall(
     await requireHeldTurn(services.pool, key, request.runtime);
     return { handed: known.handed };
   }
-  const tool = await findToolOfCall(services, session, request).catch(() => null);
+  const tool = await findToolOfCall(services, session, request).catch(skipUnknown);
   if (tool && isRepeatable(tool)) return null;
   const answer = { result: INTERRUPTED };
   // The arguments that the plugins passed on are no longer known.
   const made = { name: request.name, arguments: null, judgement: OF_THE_HOST };
   return saveAnswer(services, key, answer, toToolMessage(key, made, answer));
+}
+
+/** Null: the tool is gone. Any other error must not end the call, which may be one to make again. */
+function skipUnknown(error: unknown): null {
+  if (error instanceof Problem && error.code === 'not_found') return null;
+  throw error;
 }
 
 /**
@@ -240,8 +246,7 @@ export async function answerOwnCall(
     const passed = await judgeResult(services, session, { ...judged, noticeId }, result, durationMs);
     await services.faultPoint('call.judged');
     const made = { ...judged, judgement: passed.judgement };
-    await saveOwnAnswer(services, key, made, passed.result, resultDigest);
-    return passed.result;
+    return readResult(await saveOwnAnswer(services, key, made, passed.result, resultDigest));
   });
 }
 

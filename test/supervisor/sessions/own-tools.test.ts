@@ -197,6 +197,17 @@ t.test('a crash between the steps hands a call over once and judges a result onc
   }
 });
 
+t.test('a call that a crash interrupted waits where its tool cannot be looked up', async (t) => {
+  const { fixture, turn } = await openFixture();
+  const call = { name: 'list-files', arguments: { path: '~' }, attempt: 'a1' };
+  crashAt = 'call.claimed';
+  t.equal((await turn('POST', '/t1/calls/c1', call)).status, 500);
+  await fixture.pool.query('ALTER TABLE session_tools RENAME TO away');
+  t.equal((await turn('POST', '/t1/calls/c1', call)).status, 500);
+  await fixture.pool.query('ALTER TABLE away RENAME TO session_tools');
+  t.match(await turn('POST', '/t1/calls/c1', call), { status: 202, body: { isRepeated: false } }, 'it never ran');
+});
+
 t.test('the client performs its tools in a turn', async (t) => {
   const fixture = shared.withNewAccount();
   await fixture.install({ slug: `judge-${fixture.account}`, code: JUDGE });
