@@ -7,6 +7,8 @@ import { type Headers, readHeaders } from './headers.ts';
 import { pinned, type Resolution, resolveTarget } from './resolution.ts';
 
 const CONNECT_TIMEOUT_MS = 10_000;
+/** Codes of errors before the host has sent anything. */
+const UNREACHED = /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|UND_ERR_CONNECT_TIMEOUT)$/;
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 
 export interface HttpRequest {
@@ -97,5 +99,7 @@ function bare(headers: Headers): Headers {
 export function describeFailure(host: string, error: unknown): string {
   const { code } = error as { code?: unknown };
   if (code === 'UND_ERR_HEADERS_OVERFLOW') return `${host} sent response headers over ${ANSWER_HEADERS_BYTES} bytes`;
-  return `${host} sent an invalid response${typeof code === 'string' && /^\w{1,60}$/.test(code) ? ` (${code})` : ''}`;
+  const isCode = typeof code === 'string' && /^\w{1,60}$/.test(code);
+  const fault = isCode && UNREACHED.test(code) ? 'cannot be reached' : 'sent an invalid response';
+  return `${host} ${fault}${isCode ? ` (${code})` : ''}`;
 }
