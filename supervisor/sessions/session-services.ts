@@ -39,7 +39,7 @@ export interface SessionServices extends HookDeps {
   /** The times of reminders that repeat. */
   readonly recurrences: RecurrenceClock;
   readonly inspections: Inspections;
-  /** Steps of turns that must not run twice at once. */
+  /** Steps of turns and requests to the host's services that must not run twice at once. */
   readonly turnLocks: KeyedLocks;
   readonly untouchedTurns: UntouchedTurns;
   readonly runningCalls: RunningCalls;
