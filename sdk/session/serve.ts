@@ -45,7 +45,7 @@ export interface ServeOptions {
    * position to answer messages that come while no process runs.
    */
   readonly onPosition?: (position: string) => void;
-  /** Called when an answer failed. Default: the process fails. Other messages are answered meanwhile. */
+  /** Called when an answer failed, but not when a plugin stopped it. Default: the process fails. Other messages are answered meanwhile. */
   readonly onError?: (error: unknown, message: ServedMessage) => void;
 }
 
@@ -258,8 +258,10 @@ class Service {
     try {
       text = await this.#askAgent(session, message);
     } catch (error) {
-      if (isTemporaryVeto(error) && (await hasNoEffect(turn, signal))) return 'stopped';
-      throw error;
+      const canRepeat = isVeto(error) && error.isFinal === false && (await hasNoEffect(turn, signal));
+      if (canRepeat) return 'stopped';
+      // A text that a plugin stopped is no error of the agent: the turn ends without it, as below.
+      if (!isVeto(error) || error.isFinal === false) throw error;
     }
     if ((await turn.look({ signal })).turn.state !== 'open') return 'over';
     const isEnded = await this.#endTurn(turn, text === '' ? undefined : text);
@@ -331,9 +333,12 @@ class Service {
   }
 }
 
-/** Whether an adapter threw this error because a required plugin did not run. Adapters may be of another copy of the package. */
-const isTemporaryVeto = (error: unknown): boolean =>
-  error instanceof Error && error.name === 'VetoError' && (error as { isFinal?: unknown }).isFinal === false;
+/**
+ * Whether an adapter threw this error because a plugin stopped something, or with `isFinal: false`, because a required plugin did not
+ * run. Adapters may be of another copy of the package.
+ */
+const isVeto = (error: unknown): error is Error & { readonly isFinal?: unknown } =>
+  error instanceof Error && error.name === 'VetoError';
 
 /** Whether the agent neither showed a text nor called a tool, so that it may begin again. */
 async function hasNoEffect(turn: Turn, signal: AbortSignal): Promise<boolean> {

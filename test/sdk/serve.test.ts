@@ -358,6 +358,33 @@ t.test('an agent on an adapter answers in the turn that was opened for it', asyn
   t.equal(new Set(judged).size, judged.length, 'each message was judged once');
 });
 
+t.test('an answer of an adapter that a plugin stops ends its turn, and the next message is answered', async (t) => {
+  const desk = await openDesk();
+  const server = await startModelServer(t);
+  server.answers = [
+    (response, { body }) => {
+      const asked = JSON.stringify(body.messages.at(-1));
+      const content = asked.includes('secret') ? 'it is classified' : asked.includes('last') ? 'the last' : 'ready';
+      const choice = { index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' };
+      response.writeHead(200, { 'content-type': 'application/json' });
+      response.end(JSON.stringify({ id: 'x', object: 'chat.completion', created: 1, model: 'm', choices: [choice] }));
+    },
+  ];
+  const model = createOpenAICompatible({ name: 'local', baseURL: server.url })('m');
+  const agent: ServedAgent = async ({ id, text }, { session, signal }) => {
+    const middleware = bulkhead(session, { messageId: id, trigger: 'channel' });
+    await generateText({ model: wrapLanguageModel({ model, middleware }), prompt: text, abortSignal: signal });
+  };
+  const { stop, served } = start(agent, { channels: true, client: desk.client('one') });
+  await untilServed(desk);
+  await desk.deliver('secret', 'last');
+  await eventually(async () => (await desk.sent()).includes('the last'));
+  t.notOk((await desk.sent()).some((text) => text.includes('classified')));
+  t.same(await listTurns(desk, 'open'), [], 'no turn is left, with which the next process would go on');
+  stop();
+  t.equal(await served, undefined, 'no error ended it');
+});
+
 t.test('an agent that fails ends it, or is reported; the next process goes on with the turn', async (t) => {
   const desk = await openDesk();
   const failing = start(() => Promise.reject(new Error('no model')), { channels: true, client: desk.client('one') });

@@ -38,7 +38,7 @@ export interface ServeOptions {
      * position to answer messages that come while no process runs.
      */
     readonly onPosition?: (position: string) => void;
-    /** Called when an answer failed. Default: the process fails. Other messages are answered meanwhile. */
+    /** Called when an answer failed, but not when a plugin stopped it. Default: the process fails. Other messages are answered meanwhile. */
     readonly onError?: (error: unknown, message: ServedMessage) => void;
 }
 /**
