@@ -10,6 +10,8 @@ import {
   type Session,
   type SessionClient,
   type TranscriptMessage,
+  type Turn,
+  type Verdict,
 } from '../../sdk/session/session.ts';
 import { askModel } from './scripted-model.ts';
 
@@ -62,16 +64,30 @@ async function takeTurn(agentId: string, session: Session, message: TranscriptMe
     systemPrompt: agent.instructions,
     prompt: compaction,
   });
+  if (turn.record) requireJudged(turn.record);
   let prompt: Prompt | undefined = turn.record?.prompt;
-  while (prompt?.action === 'continue') {
+  while (prompt) {
+    requireJudged(prompt);
     const { text, calls } = askModel(agentId, prompt);
     for (const call of calls) await turn.call(call.id, call.name, call.arguments, { keepRunning: true });
     if (calls.length === 0) {
-      await turn.end(text);
+      await endTurn(turn, text);
       return;
     }
     prompt = await turn.prompt(compaction);
   }
+}
+
+/** Ends a turn with a text, or without it if a plugin stops the text. */
+async function endTurn(turn: Turn, text: string): Promise<void> {
+  const ended = await turn.end(text);
+  requireJudged(ended);
+  if (ended.action === 'cancel') await turn.end();
+}
+
+/** @throws Error if a required plugin does not run. The same step may pass later, so the message must stay in the inbox. */
+function requireJudged({ action, isFinal, reason }: Verdict): void {
+  if (action === 'cancel' && !isFinal) throw new Error(reason ?? 'A required plugin does not run.');
 }
 
 /** Answers the messages of an agent, one after another. */

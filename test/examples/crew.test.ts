@@ -74,7 +74,7 @@ interface Bakery {
 const SOURCE = { slug: 'bakery', account: 'ann', code: BAKERY, capabilities: ['host.workspace', 'host.media'] };
 const killCrew = (crew: Crew): Promise<void> => crew.restart();
 
-function startCrew(t: Test, { url, token }: Bakery): Crew {
+function startCrew(t: Test, { url, token }: Pick<Bakery, 'url' | 'token'>): Crew {
   const env = { ...bareEnvironment, BULKHEAD_URL: url, BULKHEAD_TOKEN: token };
   const start = () => spawn(process.execPath, [CREW], { env, stdio: ['ignore', 'ignore', 'ignore'] });
   let running: ChildProcess = start();
@@ -251,3 +251,41 @@ t.test('a day of the crew', { skip: noSshd }, async (t) => {
     'the host fired every hook',
   );
 });
+
+/** Fails, or stops what the agents say, as its setting says. */
+const GUARD = `middleware.outboundMessage = ({ settings, cancel }) => {
+  host.log('asked', { mode: settings.mode });
+  if (settings.mode === 'fails') throw new Error('away');
+  if (settings.mode === 'stops') cancel('not now');
+};`;
+
+t.test(
+  'an answer that a required plugin does not judge is sent when it does, and one that it stops is not',
+  async (t) => {
+    const fixture = await startSupervisorFixture(t);
+    await fixture.app.listen({ port: 0, host: '127.0.0.1' });
+    const url = `http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}`;
+    const { made, channel } = await openShop(fixture);
+    const guard = { slug: 'guard', account: 'ann', code: GUARD, required: true, settings: { mode: 'fails' } };
+    const { installationId } = await fixture.install(guard);
+    const setMode = async (mode: string): Promise<void> => {
+      const sql = 'UPDATE installations SET settings = $2, updated_at = clock_timestamp() WHERE id = $1';
+      await fixture.pool.query(sql, [installationId, JSON.stringify({ mode })]);
+      await fixture.notify(installationId);
+    };
+    const untilAsked = (mode: string) =>
+      eventually(async () => (await fixture.readLog('asked')).some((data: { mode: string }) => data.mode === mode));
+    const readTurns = async () => (await fixture.pool.query('SELECT state FROM turns ORDER BY opened_at')).rows;
+    startCrew(t, { url, token: await fixture.issuer.issue('ann') });
+    await deliver(fixture, made, channel, ['Good night']);
+    await untilAsked('fails');
+    await setMode('');
+    await eventually(async () => (await readTurns())[0]?.state === 'ended');
+    await setMode('stops');
+    await deliver(fixture, made, channel, ['Good night']);
+    await untilAsked('stops');
+    await eventually(async () => (await readTurns())[1]?.state === 'ended');
+    const { rows } = await fixture.pool.query(`SELECT text FROM session_messages WHERE role = 'assistant'`);
+    t.same(rows, [{ text: 'Good night.' }]);
+  },
+);
