@@ -414,10 +414,10 @@ export class Conversation {
     args: unknown,
     { callId, signal }: { callId?: string | undefined; signal?: AbortSignal | undefined },
   ): Promise<ToolResult> {
-    if (callId === undefined) return this.session.callTool(name, args, { signal });
-    const turn = this.#findTurnOfCall(callId) ?? (await this.#findOpenTurn());
-    const id = await toWireId(callId);
     try {
+      if (callId === undefined) return await this.session.callTool(name, args, { signal });
+      const turn = this.#findTurnOfCall(callId) ?? (await this.#findOpenTurn());
+      const id = await toWireId(callId);
       if (!turn) return await this.session.callTool(name, args, { callId: id, signal });
       return await turn.call(id, name, args as never, { signal });
     } catch (error) {
@@ -640,6 +640,8 @@ export class Conversation {
         if (!hasText(known)) return false;
         if (index < lastReply) return true;
         if (index < last) return known.state !== 'ended';
+        // Its words without its files are another message.
+        if (known.digest !== digest && (known.sent ?? []).length > 0) return false;
         const isOpen = known.state === 'open' || known.state === 'judging';
         return isOpen && !this.#isBusy(known.turn.id, resultIds);
       };

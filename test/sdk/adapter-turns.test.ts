@@ -182,6 +182,25 @@ t.test('a run whose model failed, or whose answer a plugin cancelled, is tried a
   t.same(await listTurns(session), ['ended: hello']);
 });
 
+t.test('words that come again without their picture are a new message', async (t) => {
+  const session = await openSession();
+  const asked: string[] = [];
+  const answerTo: AnswerTo = (at, prompt) => {
+    asked.push(prompt);
+    if (at === 0) throw new Error('no model');
+    return { text: 'answer' };
+  };
+  const model = wrapLanguageModel({ model: createAiModel(answerTo), middleware: aiSdk.bulkhead(session) });
+  const words = { type: 'text' as const, text: 'What is it?' };
+  const picture = { type: 'file' as const, mediaType: 'image/png', data: 'iVBORw0KGgo=' };
+  const first = { role: 'user' as const, content: [words, picture] };
+  const again = { role: 'user' as const, content: [words] };
+  await t.rejects(generateText({ model, messages: [first], maxRetries: 0 }), /no model/);
+  await generateText({ model, messages: [first, again], maxRetries: 0 });
+  t.same(await listTurns(session), ['ended: What is it?', 'ended: What is it?']);
+  t.equal(asked[1]?.match(/iVBORw0KGgo/g)?.length, 1, 'the picture is in the first message alone');
+});
+
 t.test('words whose turn was cleared or ended elsewhere are a new message', async (t) => {
   const session = await openSession();
   const ask = createAsk(session, (at) => ({ text: at % 2 === 0 ? 'classified' : 'answer' }));
