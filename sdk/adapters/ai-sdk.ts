@@ -11,6 +11,7 @@ import {
   openConversation,
 } from './judged-conversation.ts';
 import { encodeText, formatAddress, type MessageFile, readAddress } from './message-files.ts';
+import { refuseReplacingOptions } from './message-options.ts';
 import { parseArguments, printArguments } from './model-calls.ts';
 import { listOfferedTools } from './offered-tools.ts';
 import { refuseProviderState } from './provider-state.ts';
@@ -196,28 +197,11 @@ const format: MessageFormat<Message> = {
   ],
 };
 
-/** Options of a message by which some providers replace its content or its role. */
-const REPLACING_OPTIONS: ReadonlySet<string> = new Set([
-  'role',
-  'content',
-  'text',
-  'file',
-  'image_url',
-  'input_audio',
-  'tool_call_id',
-]);
-
-/** A browser may send options with the parts of a message. @throws Error if they replace what plugins judge */
+/** @throws Error if a message of a user or a tool has options that replace what plugins judge */
 function requireJudgeableOptions({ role, content, providerOptions }: Message): void {
   if (role !== 'user' && role !== 'tool') return;
   const options = [providerOptions, ...content.map((part) => part.providerOptions)];
-  const names = options.flatMap((one) => Object.values(one ?? {}).flatMap((ofProvider) => Object.keys(ofProvider)));
-  const replacing = names.find((name) => REPLACING_OPTIONS.has(name));
-  if (replacing !== undefined)
-    throw new Error(
-      `A message has the provider option “${replacing}”, which replaces what plugins judge. ` +
-        'Leave it out of providerOptions; in messages from a browser, it is in providerMetadata.',
-    );
+  refuseReplacingOptions(options, 'providerOptions; in messages from a browser, it is in providerMetadata');
 }
 
 /** @param part may be of a kind that a later version of the framework adds */

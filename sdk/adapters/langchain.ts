@@ -372,26 +372,28 @@ function toJudgeable(message: BaseMessage): BaseMessage {
  *
  * @throws Error for a block with several contents: providers differ in which of them they give the model
  */
-function readFile(part: Readonly<Record<string, unknown>>): MessageFile {
+function readFile(part: Fields): MessageFile {
   const { type, image_url: image } = part;
-  const nested = [part.source, part.file, part.input_audio, image].filter(
-    (value) => typeof value === 'object' && value !== null,
-  );
-  const { data, ...fields }: Readonly<Record<string, unknown>> = Object.assign({}, part, ...nested);
+  const nested = [part.source, part.file, part.input_audio, image].filter(isObject);
+  const { data, ...fields }: Fields = Object.assign({}, part, ...nested);
   const text = (value: unknown) => (typeof value === 'string' && value !== '' ? value : undefined);
   const mediaType =
     text(fields.mimeType) ??
     text(fields.mime_type) ??
     text(fields.media_type) ??
     (isPicture(type) ? 'image/*' : 'application/octet-stream');
-  const file = { name: text(fields.name) ?? text(fields.filename) ?? String(type ?? 'file'), mediaType };
+  // Which of several names the model gets depends on its provider.
+  const { name, filename }: Fields = Object(part.metadata);
+  const given = new Set([fields.name, fields.filename, name, filename].map(text).filter((one) => one !== undefined));
+  const file = { name: given.size === 0 ? String(type ?? 'file') : [...given].join(', '), mediaType };
   const words = text(fields.text) ?? (fields.type === 'text' ? text(data) : undefined);
   const addresses = [text(image), text(fields.url), text(fields.file_data)];
   const id = text(fields.fileId) ?? text(fields.file_id) ?? (fields.source_type === 'id' ? text(fields.id) : undefined);
   const isSame = words !== undefined && (data === words || data === encodeText(words));
   const bytes = data instanceof Uint8Array ? data : text(data);
-  const contents = [text(fields.text), isSame ? undefined : bytes, ...addresses, id, fields.content, fields.fileUri];
-  if (nested.length > 1 || contents.filter((content) => content !== undefined).length > 1)
+  const contents = [words, isSame ? undefined : bytes, ...addresses, id, fields.content, fields.fileUri];
+  const isTwofold = contents.filter((content) => content !== undefined).length > 1;
+  if (nested.length > 1 || isTwofold || nested.some((inner) => hasOtherValues(part, inner)))
     throw new Error(
       `A block of type “${type}” has several contents, such as a text and data, and plugins can judge one. ` +
         'Give each a block of its own.',
@@ -404,7 +406,27 @@ function readFile(part: Readonly<Record<string, unknown>>): MessageFile {
   return { ...file, isAtProvider: id !== undefined };
 }
 
+type Fields = Readonly<Record<string, unknown>>;
+const isObject = (value: unknown): value is Fields => typeof value === 'object' && value !== null;
 const isPicture = (type: unknown): boolean => type === 'image' || type === 'image_url';
+
+/** Fields with a content or a name. */
+const GIVEN = [
+  'text',
+  'data',
+  'url',
+  'fileId',
+  'file_id',
+  'file_data',
+  'fileUri',
+  'content',
+  'name',
+  'filename',
+] as const;
+
+/** Whether a block has a field that the object in it has with another value. */
+const hasOtherValues = (block: Fields, inner: Fields): boolean =>
+  GIVEN.some((name) => inner[name] !== undefined && block[name] !== undefined && inner[name] !== block[name]);
 
 const toFilePart = (file: MessageFile) =>
   file.mediaType.startsWith('image/')
@@ -434,8 +456,9 @@ const format: MessageFormat<BaseMessage> = {
     // The options of the first block come last, to win.
     const { type: _text, text: _unjudged, ...options } = Object.assign({}, ...texts);
     const isPlain = parts.length === 0 && Object.keys(options).length === 0;
-    const judged = isPlain ? text : [{ ...options, type: 'text' as const, text }, ...parts];
-    return new HumanMessage({ ...message.lc_kwargs, content: judged } as never);
+    // Some providers refuse an empty text.
+    const blocks = text === '' && parts.length > 0 ? parts : [{ ...options, type: 'text' as const, text }, ...parts];
+    return new HumanMessage({ ...message.lc_kwargs, content: isPlain ? text : blocks } as never);
   },
   readToolResult: (message) =>
     ToolMessage.isInstance(message)

@@ -38,13 +38,19 @@ export class MessageFiles {
   /**
    * Keeps files with the session. Equal files have the same id, so that this can be repeated.
    *
-   * @throws Error for a part of a message of which plugins could judge nothing
+   * @throws Error for a part of a message of which plugins could judge nothing, or not the whole name
    */
   attach(files: readonly MessageFile[], signal?: AbortSignal): Promise<Attachment[]> {
     return Promise.all(
       files.map(async ({ name: given, mediaType, data, url, isAtProvider = false }) => {
-        const name = toStorable(given).slice(0, NAME_MAX_CHARS).toWellFormed();
-        const attachment = { name, mediaType: toStorable(mediaType).slice(0, NAME_MAX_CHARS).toWellFormed() };
+        // The model gets all of a longer name.
+        if (given.length > NAME_MAX_CHARS || mediaType.length > NAME_MAX_CHARS)
+          throw new Error(
+            `The name or type of a file in a user's message has more than ${NAME_MAX_CHARS} characters, which plugins cannot judge. ` +
+              'Shorten it.',
+          );
+        const name = toStorable(given);
+        const attachment = { name, mediaType: toStorable(mediaType) };
         if (data !== undefined && (data.length / BASE64_CHARS) * BASE64_BYTES <= MEDIA_MAX_BYTES) {
           const kept = await this.#session.putMedia({ data, name }, { signal });
           return { ...attachment, mediaType: kept.mediaType, mediaId: kept.id };

@@ -27,6 +27,7 @@ import {
   openConversation,
 } from './judged-conversation.ts';
 import { formatAddress, type MessageFile, readAddress } from './message-files.ts';
+import { refuseReplacingOptions } from './message-options.ts';
 import { hasSameArguments, parseArguments, printArguments } from './model-calls.ts';
 import { listOfferedTools } from './offered-tools.ts';
 import { refuseProviderState } from './provider-state.ts';
@@ -331,19 +332,41 @@ function requireJudgeablePrompt({ prompt }: ModelRequest): void {
     );
 }
 
-/** @throws Error for an item of type `unknown` that is a user's message or a tool's result, or refers to a stored item */
+/**
+ * @throws Error for an item that is both a message and of another type, for one whose data replaces what plugins judge, and for one of
+ * type `unknown` that is a user's message or a tool's result, or refers to a stored item
+ */
 function requireJudgeableItems(items: readonly AgentInputItem[]): void {
-  for (const { type, providerData } of items) {
-    if (type !== 'unknown') continue;
-    const { role, type: kind } = (providerData ?? {}) as { role?: unknown; type?: unknown };
-    const isFromAgent = role === undefined || role === 'assistant';
-    if (!isFromAgent || kind === 'item_reference' || String(kind).endsWith('_output'))
+  for (const item of items) {
+    const { type = 'message', providerData } = item;
+    if (type !== 'message' && 'role' in item)
       throw new Error(
-        `The input has an item of type unknown with the provider's data of a ${role ?? kind}, which plugins cannot judge. ` +
-          'Pass messages and results of tools as items of their own types.',
+        `The input has an item of type ${type} with the role ${item.role}, of which plugins cannot judge both. ` +
+          'Leave out the type or the role.',
       );
+    if (type === 'unknown') requireJudgeableUnknown(providerData ?? {});
+    else if (type === 'function_call_result') requireJudgeableData([item]);
+    else if ('role' in item && item.role === 'user')
+      requireJudgeableData([item, ...(typeof item.content === 'string' ? [] : item.content)]);
   }
 }
+
+/** @param item the provider's data of an item of type `unknown`, which is the whole item. @throws Error */
+function requireJudgeableUnknown({ role, type }: { readonly role?: unknown; readonly type?: unknown }): void {
+  const isFromAgent = role === undefined || role === 'assistant';
+  if (!isFromAgent || type === 'item_reference' || String(type).endsWith('_output'))
+    throw new Error(
+      `The input has an item of type unknown with the provider's data of a ${role ?? type}, which plugins cannot judge. ` +
+        'Pass messages and results of tools as items of their own types.',
+    );
+}
+
+/** Models of the AI SDK get the data of an item and its parts as options. @throws Error if they replace what plugins judge */
+const requireJudgeableData = (parts: readonly { readonly providerData?: unknown }[]): void =>
+  refuseReplacingOptions(
+    parts.map(({ providerData }) => providerData),
+    'providerData',
+  );
 
 const LOCAL_RESULTS: ReadonlySet<unknown> = new Set(['computer_call_result', 'apply_patch_call_output']);
 
@@ -458,13 +481,32 @@ const isMessage = (item: AgentOutputItem): item is AssistantMessageItem => 'role
 
 type UserPart = Exclude<UserMessageItem['content'], string>[number];
 
+/** Fields with the content of a part. Providers read the older ones, too, some of them in place of the newer ones. */
+const CONTENT_FIELDS = ['image', 'imageUrl', 'file', 'fileData', 'fileUrl', 'fileId', 'audio'] as const;
+
+/** @throws Error for a part with several contents: plugins would judge one, and the provider read another */
+function requireOneContent(part: UserPart): void {
+  const fields: Readonly<Record<string, unknown>> = part;
+  const contents = CONTENT_FIELDS.map((name) => fields[name]).flatMap((value) => {
+    const { id, url } = Object(value) as { readonly id?: unknown; readonly url?: unknown };
+    return typeof value === 'string' ? [value] : [id, url];
+  });
+  if (contents.filter((content) => (content ?? '') !== '').length > 1)
+    throw new Error(
+      `A part of type “${part.type}” has several contents, such as a file and an address, and plugins can judge one. ` +
+        'Give each a part of its own.',
+    );
+}
+
 function readFile(part: Exclude<UserPart, { type: 'input_text' }>): MessageFile {
+  requireOneContent(part);
   if (part.type === 'input_image') {
     const file = { name: 'image', mediaType: 'image/*' };
     return { ...file, ...(typeof part.image === 'string' ? readAddress(part.image) : readReference(part.image)) };
   }
   if (part.type === 'input_file') {
-    const file = { name: part.filename ?? 'file', mediaType: 'application/octet-stream' };
+    const filename = part.filename ?? part.providerData?.filename;
+    const file = { name: typeof filename === 'string' ? filename : 'file', mediaType: 'application/octet-stream' };
     if (typeof part.file === 'string') return { ...file, ...readAddress(part.file) };
     return { ...file, ...(part.file && 'url' in part.file ? readAddress(part.file.url) : readReference(part.file)) };
   }
@@ -506,6 +548,8 @@ const format: MessageFormat<AgentInputItem> = {
       index === undefined || typeof content === 'string' ? undefined : content[index];
     const parts = files.map((file) => own(file.index) ?? toFilePart(file));
     const texts = typeof content === 'string' ? [] : content.filter(({ type }) => type === 'input_text').reverse();
+    // Some providers refuse an empty text.
+    if (text === '' && parts.length > 0) return { ...item, content: parts };
     // Reversed, so that the options of the first part override those of the others.
     return { ...item, content: [{ ...Object.assign({}, ...texts), type: 'input_text', text }, ...parts] };
   },

@@ -571,6 +571,7 @@ t.test('langchain: text in any block of a user’s message is judged', async (t)
     { type: 'input_audio', input_audio: { format: 'wav', data: base64('FORBIDDEN') } },
     { type: 'image_url', image_url: { url: dataAddress } },
     { type: 'image_url', image_url: 'https://example.com/FORBIDDEN' },
+    { type: 'file', source_type: 'base64', data: base64('fine'), filename: 'a', metadata: { filename: 'FORBIDDEN' } },
   ];
   for (const block of judged) await t.rejects(askWith(withBlock(block)), VETO, JSON.stringify(block).slice(0, 80));
   const unreadable = [
@@ -584,6 +585,12 @@ t.test('langchain: text in any block of a user’s message is judged', async (t)
     { type: 'file', source_type: 'base64', mime_type: 'text/plain', data: base64('FORBIDDEN'), text: 'fine' },
     { type: 'file', file: { file_data: dataAddress }, source: { type: 'text', data: 'fine' } },
     { type: 'search_result', url: 'https://example.com/', content: [{ type: 'text', text: 'FORBIDDEN' }] },
+    {
+      type: 'image',
+      source_type: 'base64',
+      data: base64('FORBIDDEN'),
+      source: { type: 'base64', data: base64('fine') },
+    },
   ];
   for (const block of twofold)
     await t.rejects(askWith(withBlock(block)), /has several contents/, JSON.stringify(block).slice(0, 80));
@@ -644,6 +651,14 @@ t.test('openai-agents: text in any part of a user’s message is judged', async 
     { type: 'input_note', note: 'FORBIDDEN' },
   ];
   for (const part of unreadable) await t.rejects(askWith(part), UNREADABLE, JSON.stringify(part));
+  const twofold = [
+    { type: 'input_file', filename: 'a.txt', file: 'data:,fine', fileData: dataAddress },
+    { type: 'input_file', filename: 'a.txt', file: { id: 'file-1', url: 'https://example.com/' } },
+    { type: 'input_image', image: { id: 'file-1' }, imageUrl: 'https://example.com/FORBIDDEN' },
+  ];
+  for (const part of twofold) await t.rejects(askWith(part), /has several contents/, JSON.stringify(part).slice(0, 80));
+  const named = { type: 'input_file', file: { id: 'file-1' }, providerData: { filename: 'FORBIDDEN' } };
+  await t.rejects(askWith(named), VETO, 'a name that the provider gets');
   t.match(await askWith({ type: 'input_file', file: { id: 'file-1' } }), /file-1/, 'a file that only the provider has');
 });
 
@@ -663,6 +678,8 @@ t.test('ai-sdk: text in any part of a user’s message is judged', async (t) => 
   ];
   for (const part of judged) await t.rejects(askWith(part), VETO, JSON.stringify(part).slice(0, 80));
   await t.rejects(askWith({ type: 'note', note: 'FORBIDDEN' }), UNREADABLE);
+  const longName = { ...file, filename: `${'x'.repeat(255)}FORBIDDEN`, data: { type: 'text', text: 'fine' } };
+  await t.rejects(askWith(longName), /name or type of a file .* has more than 255 characters/);
   const reference = { ...file, data: { type: 'reference', reference: { openai: 'file-1' } } };
   t.match(await askWith(reference), /file-1/, 'a file that only the provider has');
 });
@@ -758,6 +775,13 @@ t.test('conversations that the model’s provider keeps are refused before the m
     unknown({ type: 'function_call_output', call_id: 'c1', output: 'SECRET' }),
   ])
     await t.rejects(runner.run(agent, [user('m1'), item]), /of type unknown.*plugins cannot judge/);
+  const providerData = { openaiCompatible: { content: 'FORBIDDEN' } };
+  const parts = [{ type: 'input_text' as const, text: 'fine', providerData }];
+  for (const item of [{ ...user('fine'), providerData }, user(parts)])
+    await t.rejects(runner.run(agent, [item]), /provider option “content”, .* Leave it out of providerData/);
+  const twofold = { ...user('fine'), ...result('c1', 'SECRET'), type: 'function_call_result', output: 'SECRET' };
+  const both = { ...twofold, role: 'user' } as unknown as AgentInputItem;
+  await t.rejects(runner.run(agent, [user('m1'), both]), /type function_call_result with the role user/);
   t.same(asked, []);
   t.equal((await runner.run(agent, [user('m1'), unknown({ type: 'custom_note' })])).finalOutput, 'Yes.');
 });
@@ -780,4 +804,13 @@ t.test('ai-sdk: provider options that replace the content of a message are refus
         }),
       /provider option “content”, which replaces what plugins judge/,
     );
+});
+
+t.test('langchain: a tool that is called without the id of a call returns what must be corrected', async (t) => {
+  const parameters = `{ type: 'object', properties: { a: { type: 'number' } }, required: ['a'] }`;
+  const code = `tools.add = { description: 'Adds', parameters: ${parameters}, handler: ({ a }) => String(a + 1) };`;
+  await fixture.install({ account: 'adder', slug: 'adder', code });
+  const [tool] = await langchain.bulkheadTools(await openSession('adder'));
+  t.equal(await tool?.invoke({ a: 1 }), '2');
+  t.match(await tool?.invoke({}), /\ba\b/);
 });

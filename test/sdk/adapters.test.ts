@@ -431,10 +431,14 @@ for (const [name, framework] of Object.entries(frameworks))
     t.equal((await collect(framework, show(FACE))).error, null, 'the same words with another picture');
     t.match(lastAsked(), BLURRED);
     t.notMatch(lastAsked(), FACE);
+    const wordless = { ...show(FACE), sent: { text: '', data: FACE } };
+    t.equal((await collect(framework, wordless)).error, null, 'a picture without words');
+    t.match(lastAsked(), BLURRED);
+    t.notMatch(lastAsked(), /"text":""/, 'without an empty text, which some providers refuse');
     const asked = model.asked.length;
     t.match((await collect(framework, show(WEAPON))).error, { name: 'VetoError', reason: 'no weapons' });
     t.equal(model.asked.length, asked, 'the model was not asked');
-    t.equal(await countJudged(), 3, 'each once');
+    t.equal(await countJudged(), 4, 'each once');
   });
 
 t.test('openai-agents: a model that plugins could not judge is refused', async (t) => {

@@ -17,7 +17,7 @@ export declare class MessageFiles {
     /**
      * Keeps files with the session. Equal files have the same id, so that this can be repeated.
      *
-     * @throws Error for a part of a message of which plugins could judge nothing
+     * @throws Error for a part of a message of which plugins could judge nothing, or not the whole name
      */
     attach(files: readonly MessageFile[], signal?: AbortSignal): Promise<Attachment[]>;
     /**

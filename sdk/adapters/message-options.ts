@@ -1,0 +1,30 @@
+/** Refuses options of messages by which a model gets another content than plugins judge. */
+
+/** Options by which some providers replace the content of a message or its role. */
+const REPLACING_OPTIONS: ReadonlySet<string> = new Set([
+  'role',
+  'content',
+  'text',
+  'file',
+  'image_url',
+  'input_audio',
+  'tool_call_id',
+]);
+
+/**
+ * A browser may send options with the parts of a message.
+ *
+ * @param options of a message and its parts, by provider
+ * @param field where messages have them
+ * @throws Error if one of them replaces what plugins judge
+ */
+export function refuseReplacingOptions(options: readonly unknown[], field: string): void {
+  const names = options
+    .flatMap((one) => Object.values(Object(one)))
+    .flatMap((ofProvider) => Object.keys(Object(ofProvider)));
+  const replacing = names.find((name) => REPLACING_OPTIONS.has(name));
+  if (replacing !== undefined)
+    throw new Error(
+      `A message has the provider option “${replacing}”, which replaces what plugins judge. Leave it out of ${field}.`,
+    );
+}
