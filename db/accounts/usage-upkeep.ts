@@ -37,16 +37,21 @@ const REMOVALS: Readonly<Partial<Record<UsageKind, readonly Remove[]>>> = {
 export function startUsageUpkeep(pool: Pool, onError: (error: Error) => void): () => void {
   let isRunning = false;
   let isStopped = false;
-  const tick = async (work: (pool: Pool) => Promise<void>) => {
+  let isRecountDue = false;
+  const tick = async () => {
     if (isRunning) return;
     isRunning = true;
+    const work = isRecountDue ? recountUsage : maintainUsage;
+    isRecountDue = false;
     await work(pool).catch((error: Error) => isStopped || onError(error));
     isRunning = false;
   };
   const timers = [
-    setInterval(() => tick(maintainUsage), FOLD_EVERY_MS).unref(),
+    setInterval(tick, FOLD_EVERY_MS).unref(),
     // Heals sums that an operator's statement or a dropped partition left behind.
-    setInterval(() => tick(recountUsage), RECOUNT_EVERY_MS).unref(),
+    setInterval(() => {
+      isRecountDue = true;
+    }, RECOUNT_EVERY_MS).unref(),
   ];
   return () => {
     isStopped = true;

@@ -4,7 +4,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { SECOND } from '../../sdk/contract/limits.ts';
 import { USAGE_KINDS, type UsageKind, usageKinds } from '../../sdk/contract/usage-kinds.ts';
 import { readExceededQuota } from '../postgres/database-errors.ts';
-import { inLockedTransaction, inTransaction, takeNamedLock } from '../postgres/pool.ts';
+import { inLockedTransaction, inTransaction, takeNamedLock, tryNamedLock } from '../postgres/pool.ts';
 import { findRow, listRows, type Queryable } from '../postgres/rows.ts';
 
 export interface Usage {
@@ -119,10 +119,11 @@ export interface AccountKind {
   readonly kind: UsageKind;
 }
 
-/** Moves all changes to the sums. @returns the sums that changed */
+/** Moves all changes to the sums, unless another process changes sums just now: a recount takes minutes. @returns the sums that changed */
 export function foldUsage(pool: Pool): Promise<AccountKind[]> {
-  return inLockedTransaction(pool, SUMS_LOCK, (tx) =>
-    listRows<AccountKind>(
+  return inTransaction(pool, async (tx) => {
+    if (!(await tryNamedLock(tx, SUMS_LOCK))) return [];
+    return listRows<AccountKind>(
       tx,
       `WITH moved AS (DELETE FROM account_usage_changes RETURNING account_id, kind, period, bytes),
        folded AS (
@@ -130,8 +131,8 @@ export function foldUsage(pool: Pool): Promise<AccountKind[]> {
          ON CONFLICT (account_id, kind, period) DO UPDATE SET bytes = account_usage.bytes + excluded.bytes
          RETURNING account_id, kind)
        SELECT DISTINCT account_id AS "accountId", kind FROM folded`,
-    ),
-  );
+    );
+  });
 }
 
 /**

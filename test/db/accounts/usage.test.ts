@@ -455,6 +455,18 @@ t.test('a recount heals sums that drifted, while others write', async (t) => {
   t.same(await readLedger(at), await countTables(at));
 });
 
+t.test('a fold does not wait for a recount of another process, and the next one moves the changes', async (t) => {
+  const at = await tenant('lou');
+  await steps.deliver?.(at, 1_000);
+  await inTransaction(pool, async (tx) => {
+    await takeNamedLock(tx, 'account usage');
+    t.same(await foldUsage(pool), []);
+  });
+  const folded = await foldUsage(pool);
+  t.ok(folded.some(({ accountId }) => accountId === at.accountId));
+  t.same(await readLedger(at), await countTables(at));
+});
+
 t.test('an insert over a quota fails whole, and giving back makes room', async (t) => {
   const at = await tenant('dan');
   t.teardown(() => saveUsageLimits(pool, {}));
