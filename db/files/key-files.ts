@@ -50,9 +50,8 @@ export function openKeyFiles(dataDir: string): KeyStore {
       return content === null ? later : new Map([[readKid(content), content], ...later]);
     },
     async add(purpose, id, key, onlyFirst = false) {
-      const isFirst = purpose === 'identity' && (onlyFirst || (await readFile(first).catch(ignoreMissing)) === null);
-      const target = isFirst ? first : locate(purpose, id);
-      await addKeyFile(target, purpose === 'identity' ? key : Buffer.from(key.toString('base64')));
+      if (purpose === 'identity' && ((await addKeyFile(first, key)) || onlyFirst)) return;
+      await addKeyFile(locate(purpose, id), purpose === 'identity' ? key : Buffer.from(key.toString('base64')));
     },
     async remove(purpose, id) {
       const content = purpose === 'identity' ? await readFile(first).catch(ignoreMissing) : null;

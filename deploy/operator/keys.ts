@@ -37,7 +37,7 @@ export const rotateIdentityKey: OperatorCommand = {
   subjects: [],
   doc: 'create a new key that signs tokens; tokens of older keys stay valid until they expire',
   options: {
-    'revoke-old': { type: 'boolean', doc: 'remove the older keys: their tokens are refused within 30 seconds' },
+    'revoke-old': { type: 'boolean', doc: 'remove the older keys: their tokens are refused within a minute' },
   },
   async run({ options }, { settings, migratedDatabase }) {
     const { pool } = await migratedDatabase();
@@ -49,7 +49,7 @@ export const rotateIdentityKey: OperatorCommand = {
     if (isRevoked) for (const id of old) await store.remove('identity', id);
     await inTransaction(pool, (tx) => recordAction(tx, { action: 'rotate-identity-key', subject: keyId }));
     const effect = isRevoked
-      ? 'Tokens of older keys are refused within 30 seconds'
+      ? 'Tokens of older keys are refused within a minute'
       : 'Tokens of older keys stay valid until they expire';
     return { sentence: `New tokens are signed with key ${keyId}. ${effect}.`, fields: { keyId, revoked: isRevoked } };
   },

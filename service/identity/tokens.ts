@@ -50,9 +50,7 @@ export class InvalidTokenError extends Error {
 }
 
 /** The issuer's token is valid, but not an access token for this service. The client may see the message: it says what to change. */
-export class WrongTokenError extends InvalidTokenError {
-  override readonly name = 'InvalidTokenError';
-}
+export class WrongTokenError extends InvalidTokenError {}
 
 /** The claims of a verified token. */
 export interface Identity {
@@ -169,15 +167,18 @@ export interface TokenIssuer {
 }
 
 /**
- * Opens the newest signing key, and creates a missing one.
+ * Opens the signing keys, and creates a missing one. Each token is signed with the key that is the newest then: an operator may
+ * have added it, and removed the older ones, while the process runs.
  *
  * @param store default: the files of the folder
  */
 export async function openIssuer(dataDir: string, store: KeyStore = openKeyFiles(dataDir)): Promise<TokenIssuer> {
-  const jwk = findNewest(await readSigningKeys(store));
-  const key = await importJWK(jwk, ALGORITHM);
+  let known = await readSigningKeys(store);
   return {
     async issue(subject, lifetime = TOKEN_LIFETIME_S, id = undefined, claims = {}) {
+      // The token's record is written already, so it must not fail now.
+      known = await readSigningKeys(store).catch(() => known);
+      const jwk = findNewest(known);
       const now = Math.floor(Date.now() / 1000);
       return new SignJWT(id === undefined ? claims : { ...claims, jti: id })
         .setProtectedHeader({ alg: ALGORITHM, kid: jwk.kid, typ: ACCESS_TOKEN_TYPE })
@@ -186,7 +187,7 @@ export async function openIssuer(dataDir: string, store: KeyStore = openKeyFiles
         .setAudience(BUILT_IN_AUDIENCE)
         .setIssuedAt(now)
         .setExpirationTime(now + lifetime)
-        .sign(key);
+        .sign(await importJWK(jwk, ALGORITHM));
     },
   };
 }
@@ -218,7 +219,10 @@ function readIdentity({ payload }: JWTVerifyResult, issuer: string): Omit<Identi
   return { issuer, subject: subject.data, issuedAt, expiresAt: (payload.exp ?? 0) * 1000 };
 }
 
-/** The keys are read again after this time, so a process accepts a removed key for this long. Milliseconds. */
+/**
+ * The keys are read again after this time, so a process verifies tokens with a removed key for this long. `SignIn` accepts a token
+ * that was verified just before for as long again. Milliseconds.
+ */
 const KEYS_MAX_AGE_MS = 30_000;
 /** An unknown key id makes the process read the keys again, but not more often than this: forged tokens name unknown keys. Milliseconds. */
 const KEYS_MIN_AGE_MS = 250;

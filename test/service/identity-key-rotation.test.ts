@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { type KeyStore, openKeyFiles } from '../../db/files/key-files.ts';
 import { changeClusterKey, openSealedKeys } from '../../db/files/sealed-keys.ts';
+import { SignIn } from '../../service/identity/sign-in.ts';
 import { addSigningKey, InvalidTokenError, openIssuer, openVerifier } from '../../service/identity/tokens.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
 
@@ -29,7 +30,7 @@ for (const [name, open] of [
     };
     let now = Date.now();
     const { verify } = await openVerifier({ DATA_DIR, ...none }, () => now, counted);
-    const issue = async (who: string) => (await openIssuer(DATA_DIR, store)).issue(who);
+    const { issue } = await openIssuer(DATA_DIR, store);
     const old = await issue('ann');
     t.equal((await verify(old)).subject, 'ann');
     const [first = ''] = (await store.list('identity')).keys();
@@ -50,8 +51,39 @@ for (const [name, open] of [
     now += MINUTE;
     await t.rejects(verify(old), InvalidTokenError);
     t.equal((await verify(fresh)).subject, 'bob');
+    t.equal(
+      (await verify(await issue('eve'))).subject,
+      'eve',
+      'the process that issued tokens before signs with the new key',
+    );
     if (name === 'files') t.same(await readdir(join(DATA_DIR, 'keys')), ['identity']);
   });
+
+t.test(
+  'tokens of a removed key are refused within a minute, also one that was verified at the last moment',
+  async (t) => {
+    const { pool } = await testDatabase(t);
+    const DATA_DIR = await temporaryFolder(t);
+    const store = openKeyFiles(DATA_DIR);
+    let now = Date.now();
+    const signIn = new SignIn(pool, await openVerifier({ DATA_DIR, ...none }, () => now, store), () => now);
+    const token = await (await openIssuer(DATA_DIR, store)).issue('ann');
+    const [removed = ''] = (await store.list('identity')).keys();
+    await addSigningKey(store);
+    await store.remove('identity', removed);
+    now += MINUTE / 2 - 1;
+    t.equal((await signIn.signIn(token)).name, 'ann');
+    now += MINUTE / 2 + 1;
+    await t.rejects(signIn.signIn(token), InvalidTokenError);
+  },
+);
+
+t.test('of two keys that are added at once none is lost', async (t) => {
+  const store = openKeyFiles(await temporaryFolder(t));
+  await store.remove('identity', await addSigningKey(store));
+  const added = await Promise.all([addSigningKey(store), addSigningKey(store)]);
+  t.same([...(await store.list('identity')).keys()].sort(), added.sort());
+});
 
 t.test('keys are sealed: the rows hold none of them, and a changed row does not open', async (t) => {
   const { pool } = await testDatabase(t);
