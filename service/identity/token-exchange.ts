@@ -7,6 +7,7 @@ import { decodeJwt } from 'jose/jwt/decode';
 import type { Pool } from 'pg';
 import { BUILT_IN_ISSUER } from '../../db/accounts/accounts.ts';
 import { findDelegation, recordExchange } from '../../db/accounts/delegations.ts';
+import { isStorable } from '../../db/postgres/storable-json.ts';
 import { SECOND } from '../../sdk/contract/limits.ts';
 import { perMinute, TokenBuckets } from '../timing/token-bucket.ts';
 import { openIssuerKeys } from './oidc.ts';
@@ -121,7 +122,8 @@ export function openTokenExchange({ pool, issuer, issuers, audience }: ExchangeO
         wait,
       );
     }
-    const delegation = await findDelegation(pool, accountId, service);
+    // No id has a character that PostgreSQL refuses.
+    const delegation = isStorable(accountId) ? await findDelegation(pool, accountId, service) : null;
     if (delegation === null)
       throw new ExchangeError(
         'invalid_target',

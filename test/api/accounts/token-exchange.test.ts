@@ -213,7 +213,7 @@ t.test('a service acts for an account that allowed it', async (t) => {
     const users = await (await openIssuer(api.dataDir)).issue('ann');
     t.match((await exchange({ subject_token: users })).body.error, 'invalid_request', 'a token of a user');
     const { id: bob } = await findOrCreateAccount(api.pool, 'bob');
-    const elsewhere = [bob, 'nobody', accountId.toUpperCase()];
+    const elsewhere = [bob, 'nobody', accountId.toUpperCase(), `${accountId}\0`];
     for (const audience of elsewhere) t.match((await exchange({ audience })).body.error, 'invalid_target');
   });
 
