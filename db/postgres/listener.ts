@@ -235,7 +235,7 @@ export class Listener {
     const delayMs = Math.min(RECONNECT_MAX_MS, RECONNECT_FIRST_MS * 2 ** Math.min(this.#failures++, 10));
     this.#timer = setTimeout(() => {
       this.connect().then(
-        () => this.#notifyReconnected(),
+        () => !this.#closed && this.#notifyReconnected(),
         () => !this.#closed && this.#reconnect(),
       );
     }, delayMs);

@@ -96,7 +96,13 @@ let ofThisRelease: Promise<string[]> | undefined;
 
 /** The folder is read once: a newer release may replace it while this process runs. */
 function listKnownMigrations(): Promise<string[]> {
-  ofThisRelease ??= readdir(MIGRATIONS).then((files) => files.map((file) => file.replace(/\.sql$/, '')).sort());
+  ofThisRelease ??= readdir(MIGRATIONS).then(
+    (files) => files.map((file) => file.replace(/\.sql$/, '')).sort(),
+    (error: unknown) => {
+      ofThisRelease = undefined;
+      throw error;
+    },
+  );
   return ofThisRelease;
 }
 

@@ -51,7 +51,7 @@ export async function startServer(options: ServerOptions): Promise<PostgresServe
     const failed = await waitUntilReady(child, options.cluster);
     if (failed === null) return { pid: child.pid ?? 0, port, ended, stop: () => stopServer(child, ended) };
     await stopServer(child, ended);
-    const log = (await readFile(options.logFile, 'utf8')).slice(logStart);
+    const log = (await readFile(options.logFile)).subarray(logStart).toString('utf8');
     const isPortTaken = /could not bind|Address already in use/.test(log);
     if (isPortTaken && options.port !== undefined)
       throw new Error(`PostgreSQL did not start: another program uses its port ${port}. Stop that program.`);

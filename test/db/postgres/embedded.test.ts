@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { appendFile, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -141,6 +141,8 @@ t.test('a killed server waits for its port, which its clients know', async (t) =
   const { url, pid } = postgres;
   process.kill(pid, 'SIGKILL');
   await postgres.ended();
+  // The reason of a failure is looked for behind what the log held before, such as names of files.
+  await appendFile(join(dataDir, 'postgres.log'), 'é'.repeat(5_000));
   // Another process may have the port for a moment: one that PostgreSQL forked before its death, or one that connects from it.
   const other = await eventually(() => listenAt(Number(new URL(url).port)));
   await t.rejects(postgres.restart(), {
