@@ -111,7 +111,7 @@ t.test('a stop is polite first: what listens leaves by itself, what does not is 
   });
   const blocked = testChild(t, jail);
   await blocked.load(bundleOf(toolOf('return 1;')));
-  t.match(await blocked.stop({ graceMs: 0 }), { signal: 'SIGKILL', gone: true }, 'without a grace it is killed at once');
+  t.match(await blocked.stop({ graceMs: 0 }), { signal: 'SIGKILL', gone: true }, 'no grace: killed at once');
 });
 
 t.test('without the jail SIGTERM ends what does not listen', async (t) => {
