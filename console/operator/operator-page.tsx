@@ -44,8 +44,14 @@ export function OperatorPage() {
 }
 
 function Loaded<T>({ of, children }: { readonly of: UseQueryResult<T>; readonly children: (data: T) => ReactNode }) {
-  if (of.error) return <ErrorAlert error={of.error} reset={() => void of.refetch()} />;
-  return of.data === undefined ? <Skeleton height={160} aria-label="Loading" /> : children(of.data);
+  const alert = of.error ? <ErrorAlert error={of.error} reset={() => void of.refetch()} /> : null;
+  if (of.data === undefined) return alert ?? <Skeleton height={160} aria-label="Loading" />;
+  return (
+    <Stack>
+      {alert}
+      {children(of.data)}
+    </Stack>
+  );
 }
 
 function Fleet() {

@@ -2,6 +2,11 @@
 import { countSignIns, recordAcceptance, recordRefusal, waitForSignIn } from '../sign-in/session-state.ts';
 
 const UNAUTHENTICATED = 401;
+const TOO_MANY_REQUESTS = 429;
+const SERVER_ERROR = 500;
+
+/** Whether the service may have refused the request before it read the cookie. */
+const isBeforeSignIn = (status: number): boolean => status === TOO_MANY_REQUESTS || status >= SERVER_ERROR;
 /** The service accepts the cookie only from pages that can send this header. */
 export const CONSOLE_HEADERS = { 'x-bulkhead-console': '1' } as const;
 
@@ -24,7 +29,7 @@ export async function sendAsUser<Answer extends { readonly status: number }>(
     const signIns = countSignIns();
     const answer = await send();
     if (answer.status !== UNAUTHENTICATED) {
-      recordAcceptance();
+      if (!isBeforeSignIn(answer.status)) recordAcceptance();
       return answer;
     }
     recordRefusal(signIns);

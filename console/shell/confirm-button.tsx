@@ -39,7 +39,8 @@ export function ConfirmButton({
   }, done);
   if (useReadOnly()) return null;
   const start = () => {
-    action.reset();
+    // Cancel only closes the dialog: while the action runs, the dialog that is opened again shows that.
+    if (!action.isPending) action.reset();
     open();
   };
   return (

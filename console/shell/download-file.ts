@@ -1,3 +1,6 @@
+/** Safari reads the content some time after the click. Milliseconds. */
+const REVOKE_AFTER_MS = 60_000;
+
 /** Downloads content that the page created. */
 export function downloadFile(name: string, content: Blob): void {
   const url = URL.createObjectURL(content);
@@ -5,5 +8,5 @@ export function downloadFile(name: string, content: Blob): void {
   link.href = url;
   link.download = name;
   link.click();
-  URL.revokeObjectURL(url);
+  setTimeout(() => URL.revokeObjectURL(url), REVOKE_AFTER_MS);
 }

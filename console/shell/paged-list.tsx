@@ -31,11 +31,12 @@ export function PagedList<Item>(props: PagedListProps<Item>) {
     refetchInterval: refreshMs ?? false,
     ...(keepsPrevious ? { placeholderData: keepPreviousData } : {}),
   });
-  if (found.error) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
-  if (!found.data) return loading ?? <Skeleton height={120} aria-label="Loading" />;
+  const retry = () => void (found.isFetchNextPageError ? found.fetchNextPage() : found.refetch());
+  const alert = found.error ? <ErrorAlert error={found.error} reset={retry} /> : null;
+  if (!found.data) return alert ?? loading ?? <Skeleton height={120} aria-label="Loading" />;
   const items = found.data.pages.flatMap((page) => [...page.items]);
   if (items.length === 0 && !found.hasNextPage)
-    return typeof empty === 'string' ? <EmptyState>{empty}</EmptyState> : empty;
+    return alert ?? (typeof empty === 'string' ? <EmptyState>{empty}</EmptyState> : empty);
   return (
     <Stack>
       {items.length === 0 ? (
@@ -43,7 +44,8 @@ export function PagedList<Item>(props: PagedListProps<Item>) {
       ) : (
         children(items)
       )}
-      {found.hasNextPage ? (
+      {alert}
+      {found.hasNextPage && alert === null ? (
         <Button variant="default" mx="auto" loading={found.isFetchingNextPage} onClick={() => found.fetchNextPage()}>
           Show more
         </Button>

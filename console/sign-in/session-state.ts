@@ -44,20 +44,15 @@ export const recordSignOut = (): void => change('none');
 /** Waits until somebody is signed in. @throws when the signal is aborted */
 export function waitForSignIn(signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
-    const stop = subscribeToSession(() => {
-      if (state !== 'active') return;
+    const check = () => {
+      if (state !== 'active' && !signal.aborted) return;
       stop();
-      resolve();
-    });
-    const abort = () => {
-      stop();
-      reject(signal.reason);
+      signal.removeEventListener('abort', check);
+      if (signal.aborted) reject(signal.reason);
+      else resolve();
     };
-    if (signal.aborted) abort();
-    else signal.addEventListener('abort', abort, { once: true });
-    if (state === 'active') {
-      stop();
-      resolve();
-    }
+    const stop = subscribeToSession(check);
+    signal.addEventListener('abort', check);
+    check();
   });
 }
