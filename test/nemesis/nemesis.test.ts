@@ -17,7 +17,7 @@ import {
   measureTakeovers,
 } from './invariants.ts';
 import { startPatroniServer, whyNoPatroni } from './patroni-server.ts';
-import { formatReport } from './print-report.ts';
+import { formatReport, formatTimeline } from './print-report.ts';
 import type { CounterCall, CounterWrite, FaultRecord } from './records.ts';
 import { type NemesisOptions, runNemesis } from './run-nemesis.ts';
 
@@ -154,7 +154,9 @@ async function holdThroughFaults(
   const onProgress = (line: string): void => void t.comment(line);
   const report = await runNemesis({ seed, minutes: MINUTES, patience: PATIENCE, folder, onProgress, ...options });
   t.comment(formatReport(report));
-  for (const finding of report.findings) t.same(finding.violations, [], finding.invariant);
+  // A failed assertion shows what happened when: the folder with the logs is removed.
+  const timeline = formatTimeline(report.struck);
+  for (const finding of report.findings) t.same(finding.violations, [], finding.invariant, { timeline });
 }
 
 const skip = amount<string | false>({ quick: 'with --soak, or npm run nemesis', soak: false });

@@ -1,5 +1,6 @@
 /** The tables that a run ends with: the faults, how long accounts were blocked, what was refused, and the invariants. */
 import { readShare } from './invariants.ts';
+import type { FaultRecord } from './records.ts';
 import type { NemesisReport } from './run-nemesis.ts';
 
 export function formatReport({ struck, takeovers, refusals, findings }: NemesisReport): string {
@@ -26,6 +27,12 @@ export function formatReport({ struck, takeovers, refusals, findings }: NemesisR
       ...violations.map((violation) => `          ${violation}`),
     ]),
   ].join('\n');
+}
+
+/** A line for each fault. Its times are written as in the ids of deliveries: milliseconds since 1970, in hexadecimal. */
+export function formatTimeline(struck: readonly FaultRecord[]): string[] {
+  const format = (at: number): string => at.toString(16).padStart(12, '0').replace(/.{4}$/, '-$&');
+  return struck.map(({ name, victim, at, endedAt }) => `${format(at)} to ${format(endedAt)}: ${name}, ${victim}`);
 }
 
 function formatCounts(counts: ReadonlyMap<string, number>): string[] {
