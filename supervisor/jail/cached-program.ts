@@ -5,7 +5,7 @@
  */
 import { spawn } from 'node:child_process';
 import { hash, randomUUID } from 'node:crypto';
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { getCompileCacheDir } from 'node:module';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
@@ -106,6 +106,7 @@ async function storeProgram(folder: string, fileName: string, content: Buffer): 
     await writeFile(temporary, Buffer.concat([hash('sha256', content, 'buffer'), content]));
     await rename(temporary, join(folder, fileName));
   } catch {
-    // The folder may be read-only. Then the next process makes the cache again.
+    // The folder may be read-only, or the disk full. Then the next process makes the cache again.
+    await rm(temporary, { force: true }).catch(() => undefined);
   }
 }

@@ -1,7 +1,7 @@
 /** The code cache of the child program is one that V8 accepts in a child, and nothing depends on it. */
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { enableCompileCache, getCompileCacheDir } from 'node:module';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -61,6 +61,16 @@ t.test('a kept file that is damaged is made again', async (t) => {
   await writeFile(join(folder, name), kept);
   t.ok(made?.subarray(0, 8).equals((await cacheProgram(own))?.subarray(0, 8) ?? Buffer.alloc(0)));
   t.notSame(await readFile(join(folder, name)), kept, 'not the damaged one');
+  await rm(join(folder, name));
+  // A folder, which no file can replace.
+  await mkdir(join(folder, name));
+  t.ok(await cacheProgram(own));
+  t.same(
+    (await list()).filter((file) => file.startsWith(name)),
+    [name],
+    'a file that cannot be kept is removed',
+  );
+  await rm(join(folder, name), { recursive: true });
 });
 
 t.test('a program that cannot be run has none', async (t) => {
