@@ -305,6 +305,9 @@ const target = z
   .default('user')
   .describe('The name of the recipient that plugins see. In a conversation of a channel they see its key instead.');
 
+/** A message of the agent has a text. Without this check, its files would be lost. */
+const TEXT_WITH_FILES = { path: ['text'], error: 'must not be empty, because the attachments are files of a text' };
+
 export const outputBody = jsonBody({
   id: stepId
     .optional()
@@ -329,7 +332,11 @@ export const outputBody = jsonBody({
     .describe(
       'Whether you have shown this whole text already, because the prompt said `outbound: none`. A plugin that was installed meanwhile can then cancel the text, but not change it.',
     ),
-});
+}).refine(
+  // The text of pieces may be complete before the last one.
+  ({ text, piece, attachments: files }) => text !== '' || piece !== undefined || files.length === 0,
+  TEXT_WITH_FILES,
+);
 export type OutputRequest = z.output<typeof outputBody>;
 
 export const endBody = jsonBody({
@@ -344,7 +351,7 @@ export const endBody = jsonBody({
     .describe(
       'Whether the last output is sent to the session’s channel. Send false for a turn within another one, such as of an agent that is a tool.',
     ),
-  attachments: attachments.default([]),
+  attachments: attachments.default([]).describe('The files of that text.'),
   target,
-});
+}).refine(({ text, attachments: files }) => text !== undefined || files.length === 0, TEXT_WITH_FILES);
 export type TurnEnd = z.output<typeof endBody>;

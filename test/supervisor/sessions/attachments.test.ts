@@ -112,6 +112,16 @@ t.test('attachments of turns', async (t) => {
       status: 400,
       body: { errors: [{ field: 'attachments.0.mediaId' }] },
     });
+    const unsaid = { status: 400, body: { errors: [{ field: 'text', message: /must not be empty/ }] } };
+    const files = { attachments: [claimed] };
+    t.match(await fixture.call('POST', `${path}/turns/t6/output`, { text: '', ...files }), unsaid, 'without a text');
+    t.match(await fixture.call('POST', `${path}/turns/t6/end`, files), unsaid);
+    t.equal((await fixture.call('POST', `${path}/turns/t6/output`, { id: 'o3', text: '' })).status, 200);
+    const pieces = { id: 'o4', piece: 0, text: 'Another cat.' };
+    t.equal((await fixture.call('POST', `${path}/turns/t6/output`, pieces)).status, 200);
+    const last = { id: 'o4', piece: 1, text: '', done: true, ...files };
+    t.match((await fixture.call('POST', `${path}/turns/t6/output`, last)).body, { state: 'passed' });
+    t.match((await fixture.call('GET', `${path}/messages`)).body.items.at(-1), { text: 'Another cat.' });
   });
 
   await t.test(
