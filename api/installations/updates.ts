@@ -34,11 +34,11 @@ export async function changePolicy(
 ): Promise<Installation> {
   return withPlugin(services, caller, installationId, async (tx, before, plugin) => {
     const { hookOrder = before.hookOrder, required = before.required } = change;
-    const installation = { ...before, required };
+    let installation: Installation = { ...before, required };
     if (hookOrder !== before.hookOrder || required !== before.required) {
       await changeInstallation(tx, installation.id, { hookOrder, required });
     }
-    if (required && !before.required) await holdUpdate(tx, installation);
+    if (required && !before.required) installation = await holdUpdate(tx, installation);
     const policy = change.versionPolicy ?? installation.versionPolicy;
     if (change.pinnedVersionId !== undefined && policy !== 'Pinned') {
       throw new Problem('invalid_pin', 'pinnedVersionId is allowed with the policy Pinned only.');

@@ -67,7 +67,9 @@ export async function offerVersion(
   installation: Installation,
   version: Version,
 ): Promise<void> {
-  if (mayApply(installation, version)) return moveToVersion(tx, queues, installation, version.id);
+  // An update under way has its consent.
+  const isUnderWay = installation.targetVersionId === version.id;
+  if (isUnderWay || mayApply(installation, version)) return moveToVersion(tx, queues, installation, version.id);
   // If the grants are older than this rule, the running version may need consent: then that version becomes pending.
   if (installation.pendingVersionId !== version.id) await setPending(tx, installation, version.id);
 }
@@ -95,13 +97,16 @@ export const listDroppedHooks = (capabilities: readonly string[], ofVersion: rea
  * rollback does not wait, because the previous version lacks what is required now.
  *
  * @param installation its row is locked by the transaction
+ * @returns the installation, without the update that was ended
  */
-export async function holdUpdate(tx: ClientBase, installation: Installation): Promise<void> {
+export async function holdUpdate(tx: ClientBase, installation: Installation): Promise<Installation> {
   const { id, targetVersionId, rollbackReason, versionPolicy } = installation;
   const target = targetVersionId === null ? null : await findVersion(tx, targetVersionId);
-  if (!target || versionPolicy === 'Draft' || !dropsHook(installation, target)) return;
+  if (!target || versionPolicy === 'Draft' || !dropsHook(installation, target)) return installation;
   await cancelUpdate(tx, id);
-  if (rollbackReason === null) await setPending(tx, installation, target.id);
+  if (rollbackReason !== null) return { ...installation, targetVersionId: null };
+  await setPending(tx, installation, target.id);
+  return { ...installation, targetVersionId: null, pendingVersionId: target.id };
 }
 
 /**

@@ -312,7 +312,8 @@ export class Model {
 
   #offer(one: ModelInstallation, version: ModelVersion): void {
     const isCovered = version.of.capabilities.every((capability) => isWithin(one.granted, capability));
-    if (one.current === version || (isCovered && newlyLacks(one, version).length === 0)) this.#moveTo(one, version);
+    const hasConsent = one.current === version || one.target === version;
+    if (hasConsent || (isCovered && newlyLacks(one, version).length === 0)) this.#moveTo(one, version);
     else one.pending = version;
   }
 

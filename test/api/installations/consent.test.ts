@@ -270,6 +270,29 @@ t.test('a newer publish cannot ride on a consent to an older one', async (t) => 
   t.notOk((await other.get()).grantedCapabilities.includes('host.ssh'), 'whichever came first');
 });
 
+t.test('an update that its user accepted is not asked about again while it waits to run', async (t) => {
+  const plugin = await listed();
+  const { path } = await installs(ben, plugin.slug);
+  await ben.post(`${path}/pause`);
+  const versionId = await plugin.publish('1.1.0', saying('More.', 'host.llm'));
+  t.match(await ben.post(`${path}/accept-update`, { versionId }), { status: 200 });
+  const underWay = { pendingUpdate: null, updateUnderWay: { versionId } };
+  t.match((await ben.patch(path, { versionPolicy: 'Pinned', pinnedVersionId: versionId })).body, underWay);
+  t.match((await ben.patch(path, { versionPolicy: 'Latest' })).body, underWay);
+});
+
+t.test('once a plugin is required, an update under way that drops its hook waits for consent', async (t) => {
+  const command = `commands.a = { description: 'x', handler: () => 'a' };`;
+  const plugin = await listed({ ...MINIMAL, 'index.ts': `${INDEX}\n${command}` });
+  const { path, get } = await installs(ben, plugin.slug);
+  await ben.post(`${path}/pause`);
+  const versionId = await plugin.publish('1.1.0', { ...MINIMAL, 'index.ts': command });
+  await plugin.publish('2.0.0', saying('Two.', 'host.llm'));
+  t.match(await get(), { updateUnderWay: { versionId }, pendingUpdate: { semVer: '2.0.0' } });
+  const change = { required: true, versionPolicy: 'Pinned', pinnedVersionId: versionId };
+  t.match((await ben.patch(path, change)).body, { updateUnderWay: null, pendingUpdate: { versionId } });
+});
+
 t.test('a version published between the look and the click cannot ride on the consent to install', async (t) => {
   const plugin = await listed(saying('One.', 'host.media'));
   const consented = { slug: plugin.slug, versionId: plugin.first };
