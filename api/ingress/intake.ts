@@ -6,6 +6,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool } from 'pg';
 import { insertDeliveries, type NewDelivery } from '../../db/channels/deliveries.ts';
+import { REACHES_LATER_MS } from '../../db/channels/spools.ts';
 import { mayTakeBytes, mayTakePlace } from '../../db/jobs/account-share.ts';
 import { isDatabaseUnavailable, isRejectedRow } from '../../db/postgres/database-errors.ts';
 import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
@@ -34,7 +35,7 @@ const DRAIN_EVERY_MS = 500;
 /** Interval between checks whether other API processes have emptied theirs. Milliseconds. */
 const SETTLE_EVERY_MS = 100;
 /** A process that stops waits this long for the others to empty their spools. Milliseconds. */
-const SETTLED_WITHIN_MS = 5 * SECOND;
+const SETTLED_WITHIN_MS = REACHES_LATER_MS;
 /** Interval between checks whether another API process has ended and left requests on disk. Milliseconds. */
 const ADOPT_EVERY_MS = 60 * SECOND;
 const RETRY_AFTER_S = 5;
@@ -294,7 +295,7 @@ export class Intake {
           continue;
         }
         const oldest = Math.min(findOldest(batch.deliveries), this.#findOldestKept());
-        if (oldest < announced) await this.#order.announce(oldest);
+        if (oldest < announced) await requireAnswer(this.#order.announce(oldest));
         announced = Math.min(announced, oldest);
         await this.#commitAll(batch.deliveries);
         await this.#faultPoint('intake.drained');

@@ -1,14 +1,12 @@
 /** This API process's part in the order of webhook requests over all of them: see `db/channels/spools.ts`. */
 import { randomUUIDv7 } from 'node:crypto';
 import type { Pool } from 'pg';
-import { removeSpool, SHOWN_EVERY_MS, settleSpool, showSpool } from '../../db/channels/spools.ts';
+import { REACHES_LATER_MS, removeSpool, SHOWN_EVERY_MS, settleSpool, showSpool } from '../../db/channels/spools.ts';
 import { repeatOverLostConnections } from '../../db/postgres/lost-connections.ts';
 import { within } from '../../service/timing/within.ts';
 
 /** After this time every API process has noticed that the database is away. Milliseconds. */
 export const NOTICED_WITHIN_MS = 2 * SHOWN_EVERY_MS;
-/** This long after a process missed the database, others may hold older requests on their disks unannounced. Milliseconds. */
-const BEHIND_MS = 5_000;
 
 export class SpoolOrder {
   readonly #pool: Pool;
@@ -30,7 +28,7 @@ export class SpoolOrder {
     this.#show();
   }
 
-  /** The database was away a moment ago. Announce before you store. */
+  /** The database was away a moment ago: others may have older requests on their disks unannounced. Announce before you store. */
   get isBehind(): boolean {
     return performance.now() < this.#behindUntil;
   }
@@ -64,12 +62,12 @@ export class SpoolOrder {
     if (this.#isSpooling()) return;
     if (this.#showing) {
       // The last one has no answer yet.
-      this.#behindUntil = performance.now() + BEHIND_MS;
+      this.#behindUntil = performance.now() + REACHES_LATER_MS;
       return;
     }
     this.#showing = repeatOverLostConnections(() => showSpool(this.#pool, this.#id, null))
       .catch(() => {
-        this.#behindUntil = performance.now() + BEHIND_MS;
+        this.#behindUntil = performance.now() + REACHES_LATER_MS;
       })
       .finally(() => {
         this.#showing = null;

@@ -5,13 +5,16 @@
  */
 import type { Pool } from 'pg';
 import { notifySpoolsSettled } from '../postgres/notifications.ts';
-import { inLockedTransaction, type Transaction } from '../postgres/pool.ts';
+import { CONNECT_TIMEOUT_MS, inLockedTransaction, type Transaction } from '../postgres/pool.ts';
 import { findValue } from '../postgres/rows.ts';
 
 /** Interval in which a process reports that it reaches the database. Milliseconds. */
 export const SHOWN_EVERY_MS = 1_000;
-/** After its announcement, a process waits this long for the others to reach the database, too. Seconds. */
-const GATHER_S = 5;
+/**
+ * A process may reach the database this much later than another one: an attempt that began just before the database was back
+ * takes its whole timeout, and the next one comes a second later. Doubled for busy machines. Milliseconds.
+ */
+export const REACHES_LATER_MS = 2 * CONNECT_TIMEOUT_MS;
 /** Deliveries wait at most this long for an announced spool: its process may have died, or have too much to store. Seconds. */
 const HOLD_S = 30;
 /** Rows that ended processes left behind are deleted after this time. Seconds. */
@@ -38,7 +41,8 @@ export async function showSpool(pool: Pool, id: string, oldest: number | null): 
 }
 
 /**
- * Records that a process has stored all that was on its disk. The last one puts the deliveries in order and releases them.
+ * Records that a process has stored all that was on its disk. The last one puts the deliveries in order and releases them. A
+ * process that was there before the announcement, and has not reached the database since, is waited for, too.
  *
  * @returns false: others are not ready yet
  */
@@ -52,7 +56,7 @@ export function settleSpool(pool: Pool, id: string): Promise<boolean> {
          SELECT 1 FROM spools o, spools s
           WHERE s.id = $1 AND o.id <> s.id
             AND ((o.${IS_ANNOUNCED} AND NOT o.drained)
-              OR (s.announced_at > now() - interval '${GATHER_S} seconds' AND o.seen_at < s.announced_at))
+              OR (s.announced_at > now() - interval '${REACHES_LATER_MS} milliseconds' AND o.seen_at < s.announced_at))
        )`,
       [id],
     );

@@ -8,8 +8,8 @@ import { Spool } from '../../../api/ingress/spool.ts';
 import { SpoolOrder } from '../../../api/ingress/spool-order.ts';
 import { encodeRecord, hasCompleteRecord } from '../../../api/ingress/spool-segment.ts';
 import { insertDeliveries, type NewDelivery } from '../../../db/channels/deliveries.ts';
-import { settleSpool, showSpool } from '../../../db/channels/spools.ts';
-import { openPool } from '../../../db/postgres/pool.ts';
+import { REACHES_LATER_MS, SHOWN_EVERY_MS, settleSpool, showSpool } from '../../../db/channels/spools.ts';
+import { CONNECT_TIMEOUT_MS, openPool } from '../../../db/postgres/pool.ts';
 import { listValues } from '../../../db/postgres/rows.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
 import { mountSmallDisk, NO_DISK } from '../../fixtures/small-disk.ts';
@@ -446,6 +446,20 @@ t.test('a process that missed the database holds what it stores until others hav
   t.equal(rowCount, 1, 'announced before the vendor is answered');
   await settleSpool(pool, other);
   await intake.close();
+});
+
+t.test('a process that connects again only after the timeout of its first attempt is waited for', async (t) => {
+  const { pool } = await testDatabase(t);
+  const [own, late] = [randomUUIDv7(), randomUUIDv7()];
+  const setAge = (id: string, column: string, ms: number) =>
+    pool.query(`UPDATE spools SET ${column} = now() - $2::float8 * interval '1 millisecond' WHERE id = $1`, [id, ms]);
+  await showSpool(pool, late, null);
+  await setAge(late, 'seen_at', 60_000);
+  await showSpool(pool, own, 1_000);
+  await setAge(own, 'announced_at', CONNECT_TIMEOUT_MS + 2 * SHOWN_EVERY_MS);
+  t.equal(await settleSpool(pool, own), false);
+  await setAge(own, 'announced_at', REACHES_LATER_MS);
+  t.equal(await settleSpool(pool, own), true, 'but not for ever: it may have ended');
 });
 
 t.test('a process with requests on its disk shows itself only by announcing them', async (t) => {
