@@ -8,6 +8,7 @@ import {
   Loader,
   NavLink,
   ScrollArea,
+  Stack,
   Text,
   VisuallyHidden,
 } from '@mantine/core';
@@ -21,7 +22,9 @@ import { hideActionErrors } from '../rest/use-action.ts';
 import { readSessionState, subscribeToSession } from '../sign-in/session-state.ts';
 import { SignInDialog } from '../sign-in/sign-in-dialog.tsx';
 import { SignInPage } from '../sign-in/sign-in-page.tsx';
+import { signOut } from '../sign-in/sign-in-requests.ts';
 import { AccountMenu } from './account-menu.tsx';
+import { ActionButton } from './action-button.tsx';
 import { ErrorAlert } from './error-alert.tsx';
 import { documentation, operatorPlaces, places } from './navigation.ts';
 
@@ -35,7 +38,14 @@ export function AppFrame() {
     return (
       <Center mih="100vh" component="main" p="md">
         {me.error ? (
-          <ErrorAlert isPage error={me.error} reset={() => void me.refetch()} />
+          <Stack align="flex-start">
+            <ErrorAlert isPage error={me.error} reset={() => void me.refetch()} />
+            {isSuspended ? (
+              <ActionButton size="sm" run={() => signOut(false)}>
+                Sign out
+              </ActionButton>
+            ) : null}
+          </Stack>
         ) : (
           <Loader aria-label="Loading" />
         )}
