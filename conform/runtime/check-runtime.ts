@@ -54,6 +54,8 @@ export async function checkRuntime(check: RuntimeCheck): Promise<ScenarioResult[
   const run = new Run({ rest: check.rest, sessions: check.sessions, webhooks: null }, check.token, null);
   try {
     const fixture = await RuntimeFixture.open(run, check);
+    const onAbort = (): void => void fixture.killRuntimes();
+    check.signal.addEventListener('abort', onAbort, { once: true });
     try {
       const results: ScenarioResult[] = [];
       for (const [guard, group] of Map.groupBy(planned, (one) => one.guard)) {
@@ -62,6 +64,7 @@ export async function checkRuntime(check: RuntimeCheck): Promise<ScenarioResult[
       }
       return results;
     } finally {
+      check.signal.removeEventListener('abort', onAbort);
       await fixture.close();
     }
   } finally {
@@ -96,12 +99,12 @@ async function playGroup(
   return results;
 }
 
-/** Plays a scenario, again where a plugin of the kit ended meanwhile: a busy machine is not the runtime's fault. */
+/** Plays a scenario, again where a plugin of the kit did not run meanwhile: a busy machine is not the runtime's fault. */
 async function playScenario(fixture: RuntimeFixture, planned: Planned): Promise<ScenarioResult> {
   for (let left = REPLAYS_MAX; ; left -= 1) {
-    const { crashes } = fixture;
+    const { faults } = fixture;
     const result = await playOnce(fixture, planned);
-    if (result.verdict !== 'broken' || fixture.crashes === crashes || left === 0) return result;
+    if (result.verdict !== 'broken' || fixture.faults === faults || left === 0) return result;
     await fixture.untilJudgeRuns();
   }
 }

@@ -4,8 +4,8 @@
  */
 import { type Package, packageOf } from '../packages.ts';
 
-/** Which of them judges the agent's texts while the scenarios of a chapter are played. */
-export type Guard = 'none' | 'whole' | 'pieces' | 'required';
+/** Which of them judges the agent's texts while the scenarios of a chapter are played. Each is required. */
+export type Guard = 'none' | 'whole' | 'pieces' | 'failing';
 
 /** A hook that waits gives up after it, milliseconds: it is longer than a runtime needs to close its request. */
 const WAIT_MS = 1_500;
@@ -98,5 +98,5 @@ export const pieceGuard: Package = packageOf(
   `${OUTBOUND}middleware.outboundMessage = { stream: true, handler: judge };`,
   describe('Piece guard'),
 );
-/** Is required, and does not do its work for some agents. */
+/** Does not do its work for some agents. */
 export const failingGuard: Package = packageOf(DOWN, describe('Failing guard'));

@@ -12,6 +12,8 @@ const COMPACT_AFTER = 6;
 const SHARED_NAME = 'kit-shared';
 /** Start of the service's log line about a crashed plugin process. */
 const CRASHED = "The plugin's process ended";
+/** Outcomes of a hook in the service's log lines: the plugin was too slow, or could not be called. */
+const NOT_RUN = /_(timeout|unavailable)$/;
 
 /** Sets the clock of a service. */
 export interface ServiceClock {
@@ -35,8 +37,11 @@ export class RuntimeFixture {
   readonly clock: ServiceClock | null;
   readonly #options: FixtureOptions;
   #runtime: RuntimeProcess | null = null;
+  readonly #started: RuntimeProcess[] = [];
   /** The installation that judges the agent's texts now. */
   #guard: InstalledPlugin | null = null;
+  /** The log of that installation. Null: there is none, or it is to fail. */
+  #guardWatch: LogWatch | null = null;
 
   private constructor(
     run: Run,
@@ -67,9 +72,10 @@ export class RuntimeFixture {
     return this.#runtime;
   }
 
-  /** How often the process of the judging plugin has ended. */
-  get crashes(): number {
-    return this.watch.lines.filter(({ message }) => message.startsWith(CRASHED)).length;
+  /** How often a plugin of the kit has crashed, or a hook of it did not run. */
+  get faults(): number {
+    const lines = [...this.watch.lines, ...(this.#guardWatch?.lines ?? [])];
+    return lines.filter(({ message, data }) => message.startsWith(CRASHED) || NOT_RUN.test(data?.outcome)).length;
   }
 
   /** Waits until the judging plugin runs again. */
@@ -84,7 +90,7 @@ export class RuntimeFixture {
 
   startRuntime(name: string): RuntimeProcess {
     const { command, env } = this.#options;
-    return new RuntimeProcess(command, {
+    const started = new RuntimeProcess(command, {
       ...env,
       BULKHEAD_URL: this.proxy.url,
       BULKHEAD_TOKEN: this.run.own.token,
@@ -93,6 +99,13 @@ export class RuntimeFixture {
       MODEL_URL: this.model.url,
       MODEL: 'kit',
     });
+    this.#started.push(started);
+    return started;
+  }
+
+  /** Ends the scenarios that run: their runtimes are gone. */
+  async killRuntimes(): Promise<void> {
+    await Promise.all(this.#started.map((started) => started.kill()));
   }
 
   /** Replaces the plugin that judges the agent's texts. */
@@ -103,8 +116,11 @@ export class RuntimeFixture {
       await this.#untilHooks((slugs) => !slugs.includes(this.#guard?.slug ?? ''));
     }
     this.#guard = await this.#install(guard);
-    const { slug } = this.#guard ?? {};
-    if (slug !== undefined) await this.#untilHooks((slugs) => slugs.includes(slug));
+    this.#guardWatch = null;
+    if (this.#guard === null) return;
+    const { slug, installationId } = this.#guard;
+    await this.#untilHooks((slugs) => slugs.includes(slug));
+    if (guard !== 'failing') this.#guardWatch = await this.run.watch(installationId);
   }
 
   async close(): Promise<void> {
@@ -115,10 +131,9 @@ export class RuntimeFixture {
 
   async #install(guard: Guard): Promise<InstalledPlugin | null> {
     if (guard === 'none') return null;
-    if (guard === 'required') return this.run.install('failing-guard', failingGuard, { required: true });
-    return guard === 'whole'
-      ? this.run.install('whole-guard', wholeGuard)
-      : this.run.install('piece-guard', pieceGuard);
+    const packages = { whole: wholeGuard, pieces: pieceGuard, failing: failingGuard };
+    // Required: while a guard did not run, texts would reach the user unjudged, and the runtime would get the blame.
+    return this.run.install(`${guard}-guard`, packages[guard], { required: true });
   }
 
   /** Waits until the service runs another set of plugins for messages of agents. */

@@ -90,15 +90,27 @@ export class Exchange {
   }
 }
 
+/** Kills each runtime that runs. Outside of this process's group, they get no Ctrl-C of the terminal. */
+const running = new Set<() => void>();
+process.once('exit', () => {
+  for (const kill of running) kill();
+});
+
 export class RuntimeProcess {
   #stderr = '';
   #isOver = false;
   readonly #child: ChildProcess;
   readonly #exchanges: Exchange[] = [];
+  readonly #killAll = (): void => {
+    const { pid } = this.#child;
+    if (HAS_GROUPS && pid !== undefined) killGroup(pid);
+    else this.#child.kill('SIGKILL');
+  };
 
   constructor(command: readonly string[], env: Readonly<Record<string, string | undefined>>) {
     const [program = '', ...args] = command;
     this.#child = spawn(program, args, { env, stdio: ['pipe', 'pipe', 'pipe'], detached: HAS_GROUPS });
+    running.add(this.#killAll);
     this.#child.stdin?.on('error', () => undefined);
     this.#child.stderr?.setEncoding('utf8').on('data', (text: string) => {
       this.#stderr = (this.#stderr + text).slice(-STDERR_SHOWN_CHARS);
@@ -130,9 +142,7 @@ export class RuntimeProcess {
   async kill(): Promise<void> {
     if (this.#isOver) return;
     const closed = once(this.#child, 'close');
-    const { pid } = this.#child;
-    if (HAS_GROUPS && pid !== undefined) killGroup(pid);
-    else this.#child.kill('SIGKILL');
+    this.#killAll();
     await closed;
   }
 
@@ -162,6 +172,7 @@ export class RuntimeProcess {
 
   #finishAll(reason: string): void {
     this.#isOver = true;
+    running.delete(this.#killAll);
     for (const exchange of this.#exchanges) exchange.finish('died', reason);
   }
 }
@@ -170,8 +181,9 @@ function killGroup(pid: number): void {
   try {
     process.kill(-pid, 'SIGKILL');
   } catch (error) {
-    // They have ended, and their pipes are about to close.
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+    // They have ended, and their pipes are about to close. macOS says EPERM then.
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== 'ESRCH' && code !== 'EPERM') throw error;
   }
 }
 

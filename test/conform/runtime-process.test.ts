@@ -1,5 +1,7 @@
 /** A runtime that is started by another program is killed and stopped with it. */
+import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { promisify } from 'node:util';
 import t from 'tap';
 import { RuntimeProcess, type UserMessage } from '../../conform/runtime/runtime-process.ts';
 import { eventually } from '../runner/eventually.ts';
@@ -51,4 +53,23 @@ t.test('a program that does not exist has ended', async (t) => {
   t.match(await started.send(message).end(), { kind: 'died', reason: /did not start/ });
   await started.kill();
   await started.stop();
+});
+
+const MODULE = new URL('../../conform/runtime/runtime-process.ts', import.meta.url).href;
+/** Starts a runtime that does not heed the end of its input, prints its number and exits. */
+const CHECK = `
+  import { RuntimeProcess } from '${MODULE}';
+  const started = new RuntimeProcess(
+    ['sh', '-c', '"$0" -e "$1"; exit $?', process.execPath, process.argv[1] + ' setInterval(() => undefined, 1_000);'],
+    process.env,
+  );
+  const message = { session: 's', id: 'm1', from: 'ann', text: 'hello', trigger: 'user' };
+  console.log((await started.send(message).hear()).text);
+  process.exit();`;
+
+t.test('no process of it is left when the check exits', async (t) => {
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', CHECK, RUNTIME]);
+  const pid = Number(stdout);
+  t.ok(pid > 0);
+  await eventually(async () => isGone(pid));
 });

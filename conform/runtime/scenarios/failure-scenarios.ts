@@ -169,7 +169,7 @@ const failsOnce = (sentence: string, hook: string) =>
 
 export const requiredPlugins: RuntimeChapter = {
   title: 'A required plugin that does not run',
-  guard: 'required',
+  guard: 'failing',
   scenarios: [
     failsBefore('For messages of users: the model is not asked.', 'inboundMessage'),
     failsBefore('For the system prompt: the model is not asked.', 'systemPrompt'),
