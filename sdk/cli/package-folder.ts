@@ -57,7 +57,9 @@ async function listFiles(folder: string, below: string, links: string[]): Promis
   const found: FolderFile[] = [];
   for (const entry of await readdir(join(folder, below), { withFileTypes: true })) {
     const path = below === '' ? entry.name : `${below}/${entry.name}`;
-    if (entry.isDirectory() && !isToolFolder(entry.name)) found.push(...(await listFiles(folder, path, links)));
+    // Also a link to such a folder, as some package managers make node_modules.
+    if (isToolFolder(entry.name)) continue;
+    if (entry.isDirectory()) found.push(...(await listFiles(folder, path, links)));
     if (isToolFile(path)) continue;
     if (entry.isFile()) found.push({ path, at: join(folder, path) });
     if (entry.isSymbolicLink()) links.push(path);
