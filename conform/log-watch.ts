@@ -55,6 +55,8 @@ export class LogWatch {
         new Mismatch(`the log has no line of ${what} after ${WAIT_MS / 1000} s; the last ones are ${seen.join(' | ')}`),
       );
     }, WAIT_MS);
+    // The stream keeps the process alive until the run is closed.
+    timer.unref();
     this.#waiting.add(look);
     look();
     return promise.finally(() => {
