@@ -80,6 +80,21 @@ export async function createSignInCode(db: Queryable, { id, accountId, expiresAt
   await changeRows(db, insert, [id, accountId, expiresAt]);
 }
 
-/** Uses up a code. @returns its account; null: there is no such code, or it has expired */
-export const redeemSignInCode = (db: Queryable, id: string): Promise<string | null> =>
-  findValue(db, 'DELETE FROM sign_in_codes WHERE id = $1 AND expires_at > now() RETURNING account_id', [id]);
+/**
+ * Exchanges a code for a session. A failure leaves the code as it was.
+ *
+ * @param codeId hash of the code
+ * @returns false: there is no such code, or it has expired
+ */
+export function redeemSignInCode(
+  pool: Pool,
+  codeId: string,
+  session: Pick<NewSession, 'id' | 'expiresAt'>,
+): Promise<boolean> {
+  return inTransaction(pool, async (tx) => {
+    const sql = 'DELETE FROM sign_in_codes WHERE id = $1 AND expires_at > now() RETURNING account_id';
+    const accountId = await findValue<string>(tx, sql, [codeId]);
+    if (accountId !== null) await createSession(tx, { ...session, accountId, tokenId: null });
+    return accountId !== null;
+  });
+}

@@ -72,10 +72,14 @@ interface Parts {
 }
 
 export function openConsoleSessions({ pool, tokens, signIn, lifetimeMs }: Parts): ConsoleSessions {
-  const begin = async (accountId: string, tokenId: string | null, until: number): Promise<StartedSession> => {
+  /** @param store stores the session in the database */
+  const begin = async (
+    until: number,
+    store: (session: { id: string; expiresAt: Date }) => Promise<void>,
+  ): Promise<StartedSession> => {
     const secret = randomBytes(SECRET_BYTES).toString('base64url');
     const expiresAt = new Date(until);
-    await createSession(pool, { id: hash(secret), accountId, tokenId, expiresAt });
+    await store({ id: hash(secret), expiresAt });
     return { account: await signIn.signIn(sessionCredential(secret)), secret, expiresAt };
   };
   return {
@@ -86,12 +90,14 @@ export function openConsoleSessions({ pool, tokens, signIn, lifetimeMs }: Parts)
       // Tokens of an issuer live for minutes, and the session stands for the sign-in there. One that Bulkhead signed ends it,
       // also where a service got it for an account of an issuer.
       const isIssuers = issuer !== BUILT_IN_ISSUER && tokenId === null;
-      return begin(account.id, tokenId, isIssuers ? until : Math.min(until, expiresAt));
+      return begin(isIssuers ? until : Math.min(until, expiresAt), (session) =>
+        createSession(pool, { ...session, accountId: account.id, tokenId }),
+      );
     },
     async redeem(code) {
-      const accountId = await redeemSignInCode(pool, hash(code));
-      if (accountId === null) throw new Problem('unauthenticated', USED_LINK);
-      return begin(accountId, null, Date.now() + lifetimeMs);
+      return begin(Date.now() + lifetimeMs, async (session) => {
+        if (!(await redeemSignInCode(pool, hash(code), session))) throw new Problem('unauthenticated', USED_LINK);
+      });
     },
     end: (secret) => endSession(pool, hash(secret)),
   };
