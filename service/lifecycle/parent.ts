@@ -134,5 +134,6 @@ function endByForce(timeoutMs: number): void {
 }
 
 function sendToParent(message: ParentMessage): void {
-  if (process.connected) process.send?.(message);
+  // Without the callback, the message to a parent that was just killed would be an uncaught error.
+  if (process.connected) process.send?.(message, undefined, undefined, () => undefined);
 }
