@@ -184,11 +184,17 @@ export const listUnfinishedOutputs = (db: Queryable, { sessionId, turnId }: Turn
     [sessionId, turnId],
   );
 
+interface PassedOutput extends OutputRow {
+  /** When it was added to the transcript. */
+  readonly at: string;
+}
+
 /** The last output that passed and is in the transcript. */
-export const findLastOutput = (db: Queryable, { sessionId, turnId }: TurnKey): Promise<OutputRow | null> =>
+export const findLastOutput = (db: Queryable, { sessionId, turnId }: TurnKey): Promise<PassedOutput | null> =>
   findRow(
     db,
-    `SELECT ${OUTPUT} FROM turn_outputs o WHERE o.session_id = $1 AND o.turn_id = $2 AND ${TEXT_OF_OUTPUT} IS NOT NULL
+    `SELECT ${OUTPUT}, (SELECT m.at FROM session_messages m WHERE m.session_id = o.session_id AND m.id = o.id) AS at
+       FROM turn_outputs o WHERE o.session_id = $1 AND o.turn_id = $2 AND ${TEXT_OF_OUTPUT} IS NOT NULL
       ORDER BY o.position DESC LIMIT 1`,
     [sessionId, turnId],
   );

@@ -22,7 +22,7 @@ import { formatCancel, type LinkResult } from '../calls/chain.ts';
 import { pickStack } from '../calls/plugin-call.ts';
 import type { Fleet } from '../children/fleet.ts';
 import type { Ownership } from '../cluster/ownership.ts';
-import { judgeWaitingReply, type WaitingReply } from '../sessions/replies.ts';
+import { type ChannelReply, judgeWaitingReply, type WaitingReply } from '../sessions/replies.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { callChannelHandler } from './channel-call.ts';
 import type { Outcome } from './channel-scheduler.ts';
@@ -215,7 +215,7 @@ async function readReply(
   delivery: ClaimedDelivery,
   sender: InstalledPlugin,
 ): Promise<
-  | { readonly fields: { readonly message: WaitingReply } }
+  | { readonly fields: { readonly message: ChannelReply } }
   | { readonly vetoed: string }
   | { readonly failed: LinkResult }
 > {

@@ -184,6 +184,7 @@ function skipUnknown(error: unknown): null {
 /** A message for the transcript, and the files that plugins added to it. */
 interface JudgedReminder extends NewMessage {
   readonly attachments: z.infer<typeof attachments>;
+  readonly judgedAt: Date;
 }
 
 /** Runs the hooks of a reminder. @returns null: a plugin cancelled it. `stopped`: a required plugin did not run */
@@ -194,6 +195,7 @@ async function judgeReminder(
   messageId: string,
 ): Promise<JudgedReminder | null | 'stopped'> {
   const noticeId = `${messageId}:vetoed`;
+  const judgedAt = new Date();
   const notify = { id, text, to, at: nextAt, repeat, zone };
   const delivery = await runSessionHook(services, session, 'middleware.notifyDeliver', { notify }, 'schedule', {
     noticeId,
@@ -209,7 +211,7 @@ async function judgeReminder(
   if (answer.cancelled) return answer.cancelled.cause === 'failure' ? 'stopped' : null;
   const { text: judged, attachments } = answer.context.message;
   const role = isForAgent ? 'user' : 'assistant';
-  return { id: messageId, text: judged, attachments, role, judgement: toJudgement(hook, answer) };
+  return { id: messageId, text: judged, attachments, role, judgement: toJudgement(hook, answer), judgedAt };
 }
 
 /** Adds the message, queues it for the channel, and sets the next time, in one transaction. */

@@ -83,6 +83,7 @@ async function storeReply(
 ): Promise<void> {
   const { id, text, attachments } = reply;
   const context = { message: { id, text, attachments }, target: address.conversationKey };
+  const judgedAt = new Date();
   const answer = await runMessageHook(services, session, OUTBOUND, context, 'agent', {
     requiresFiles: true,
   });
@@ -95,31 +96,41 @@ async function storeReply(
     const data = { channelId: address.channelId, attachments: message.attachments };
     const judgement = toJudgement('outboundMessage', answer);
     await appendMessages(tx, session.id, [{ id, role: 'assistant', text: message.text, data, judgement }]);
-    await queueReply(tx, address, message);
+    await queueReply(tx, address, { ...message, judgedAt });
     await services.faultPoint('reply.written');
   });
+}
+
+interface JudgedReply extends Pick<NewReply, 'text' | 'attachments'> {
+  /** A plugin that was required after this time may not have judged the reply. */
+  readonly judgedAt: Date;
 }
 
 /** Writes the reply to the outbox of the channel. */
 export async function queueReply(
   tx: Transaction,
   address: ReplyAddress,
-  { text, attachments }: Pick<NewReply, 'text' | 'attachments'>,
+  { text, attachments, judgedAt }: JudgedReply,
 ): Promise<void> {
   const { conversationKey, ...to } = address;
-  const body = Buffer.from(JSON.stringify({ conversationKey, text, attachments }));
+  const body = Buffer.from(JSON.stringify({ conversationKey, text, attachments, judgedAt }));
   await requireRoom(tx, address.accountId, 'deliveries', body.byteLength);
   await insertReply(tx, { ...to, id: orderedId(Date.now()), conversationKey, body, traceparent: currentTrace() });
 }
 
-/** A reply as the outbox has it. */
-export interface WaitingReply extends Pick<NewReply, 'text' | 'attachments'> {
+/** A reply as `channel.send` gets it. */
+export interface ChannelReply extends Pick<NewReply, 'text' | 'attachments'> {
   readonly conversationKey: string;
+}
+/** A reply as the outbox has it. */
+export interface WaitingReply extends ChannelReply {
+  /** Absent from replies of earlier releases, which were judged when they were queued. */
+  readonly judgedAt?: string;
 }
 
 /**
  * Has the required plugins judge a reply of the outbox again, if one of them was installed, changed or required since the reply was
- * queued. The transcript keeps the text that was judged first.
+ * judged. The transcript keeps the text that was judged first.
  *
  * @param sender the plugin of the channel
  * @returns the reply as it may be sent
@@ -127,14 +138,15 @@ export interface WaitingReply extends Pick<NewReply, 'text' | 'attachments'> {
 export async function judgeWaitingReply(
   services: SessionServices,
   delivery: Pick<ClaimedDelivery, 'id' | 'accountId' | 'channelId' | 'receivedAt'>,
-  reply: WaitingReply,
+  { judgedAt, ...reply }: WaitingReply,
   sender: Pick<InstalledPlugin, 'installationId' | 'slug'>,
-): Promise<{ readonly reply: WaitingReply } | { readonly cancelled: Cancel }> {
+): Promise<{ readonly reply: ChannelReply } | { readonly cancelled: Cancel }> {
   const { id, accountId, channelId, receivedAt } = delivery;
   const { conversationKey, text, attachments } = reply;
+  // The clock of the supervisor that judged the reply may be ahead of the database's.
+  const judgedFrom = Math.min(Date.parse(judgedAt ?? receivedAt), Date.parse(receivedAt));
   const links = listHookLinks(await services.pluginsCache.current(accountId), OUTBOUND);
-  const isNew = ({ required, updatedAt }: InstalledPlugin) =>
-    required && Date.parse(updatedAt) > Date.parse(receivedAt);
+  const isNew = ({ required, updatedAt }: InstalledPlugin) => required && Date.parse(updatedAt) > judgedFrom;
   if (!links.some(isNew)) return { reply };
   const context = { message: { id, text, attachments }, target: conversationKey };
   const options = { noticeId: `${id}:vetoed`, isRepeated: true };

@@ -348,7 +348,9 @@ async function endWithReply(services: SessionServices, step: TurnStep, end: Turn
       ? await inTransaction(pool, async (tx) => {
           const turn = await endTurn(tx, key, runtime, reply.id);
           if (!turn) return null;
-          await queueReply(tx, address, { text: reply.text ?? '', attachments: reply.attachments ?? [] });
+          // A chain ran at most this long before the output was added.
+          const judgedAt = new Date(Date.parse(reply.at) - limits.chainBudgetMs);
+          await queueReply(tx, address, { text: reply.text ?? '', attachments: reply.attachments ?? [], judgedAt });
           await services.faultPoint('turn.replied');
           return turn;
         })

@@ -58,8 +58,9 @@ t.test('the ids of replies sort in their order, also within a millisecond', asyn
   const { id: channelId, routingId } = await connect(fixture, made);
   const { installationId, accountId } = made;
   const address = { channelId, routingId, installationId, accountId, conversationKey: 'k' };
+  const waiting = { text: 'x', attachments: [], judgedAt: new Date() };
   await inTransaction(fixture.pool, async (tx) => {
-    for (let count = 0; count < 100; count += 1) await queueReply(tx, address, { text: 'x', attachments: [] });
+    for (let count = 0; count < 100; count += 1) await queueReply(tx, address, waiting);
   });
   const { rows } = await fixture.pool.query<{ id: string }>('SELECT id FROM deliveries ORDER BY position');
   const ids = rows.map(({ id }) => id);
@@ -163,6 +164,30 @@ t.test('a reply that waited is judged by a plugin that is required since', async
   await eventually(async () => (await fixture.readLog('asked')).length === 4);
   await eventually(async () => (await rows()).every(({ state }) => state !== 'pending'));
   t.equal((await fixture.readLog('asked')).length, 4, 'a reply that the plugin has judged is not judged again');
+});
+
+t.test('an answer is judged by a plugin that is required between its output and the end of its turn', async (t) => {
+  const fixture = await startSupervisorFixture(t);
+  const made = await fixture.install({ slug: 'desk', capabilities: ['host.storage'], code: CODE });
+  await deliver(fixture, made, await connect(fixture, made), ['x']);
+  const session = await eventually(async () => (await fixture.call('GET', '/sessions')).body.items[0]?.id);
+  const turn = (path: string, body: object) => fixture.call('POST', `/sessions/${session}/turns${path}`, body);
+  for (const id of ['t1', 't2']) await turn('', { id, text: 'hi', trigger: 'user' });
+  t.match((await turn('/t1/output', { id: 'o1', text: 'secret' })).body, { state: 'passed' });
+  const code = `middleware.outboundMessage = ({ message, cancel }) => { if (message.text === 'secret') cancel('not this'); };`;
+  await fixture.install({ slug: 'guard', code, required: true });
+  t.match((await turn('/t1/end', {})).body, { state: 'ended', replyId: 'o1' });
+  t.match((await turn('/t2/end', { text: 'hello' })).body, { state: 'ended' });
+  const rows = async () =>
+    (await fixture.pool.query(`SELECT state, last_error FROM deliveries WHERE direction = 'out' ORDER BY position`))
+      .rows;
+  await eventually(async () => (await rows()).every(({ state }) => state !== 'pending'));
+  t.match(await rows(), [
+    { state: 'dead', last_error: 'guard cancelled the operation: not this' },
+    { state: 'delivered' },
+  ]);
+  const sent = JSON.parse((await readStorageValue(fixture.pool, made.installationId, 'sent')) ?? '[]');
+  t.same(sent, [{ conversationKey: 'k', text: 'hello', attachments: [] }]);
 });
 
 t.test('a reply that waited is not sent while a plugin that is required since does not run', async (t) => {
