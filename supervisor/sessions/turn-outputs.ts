@@ -23,7 +23,7 @@ import {
   passPiece,
   vetoOutput,
 } from '../../db/sessions/turn-outputs.ts';
-import type { Judgement } from '../../db/sessions/turns.ts';
+import { findTurn, type Judgement } from '../../db/sessions/turns.ts';
 import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
 import {
   BEFORE_MAX_CHARS,
@@ -33,7 +33,7 @@ import {
 } from '../../sdk/contract/payloads.ts';
 import { createBadRequest } from '../../service/http/errors.ts';
 import { mergeJudgements, toJudgement } from '../calls/judgement.ts';
-import { readOutboundMode } from '../children/account-plugins-cache.ts';
+import { listHookLinks, readOutboundMode } from '../children/account-plugins-cache.ts';
 import { runMessageHook } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
 import {
@@ -204,13 +204,24 @@ async function judgePiece(
   }
   // A veto keeps no text, so it needs none of the pieces before.
   const { shown, judgedBefore } = complete ?? { shown: '', judgedBefore: [] };
+  const whole = shown + judged.text;
+  if (shown !== '' && !answer.cancelled && (await hasNewGuard(services, step)))
+    return judgeOutput(services, step, { text: whole, attachments: judged.attachments, target, digest, shown });
   return completeOutput(services, step, {
     digest,
     judgement: [...judgedBefore.filter((each) => each !== null), own].reduce(mergeJudgements),
-    text: shown + judged.text,
+    text: whole,
     attachments: judged.attachments,
     shownChars: shown.length,
   });
+}
+
+/** Whether a plugin that the user requires by now may not have judged a piece of the turn's outputs. */
+async function hasNewGuard({ pool, pluginsCache }: SessionServices, { session, key }: OutputStep): Promise<boolean> {
+  const guards = listHookLinks(await pluginsCache.current(session.accountId), HOOK).filter(({ required }) => required);
+  if (guards.length === 0) return false;
+  const openedAt = Date.parse((await findTurn(pool, key))?.openedAt ?? '');
+  return guards.some(({ updatedAt }) => Date.parse(updatedAt) > openedAt);
 }
 
 /** The output of a piece that is not new. @throws Problem if it is not a repeated piece */

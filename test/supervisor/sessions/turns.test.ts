@@ -926,6 +926,37 @@ t.test('pieces are judged and shown one by one while all guards stream', async (
   );
 });
 
+t.test('a guard that is required while a text is streamed judges the pieces before, too', async (t) => {
+  const fixture = shared.withNewAccount();
+  const [slug, guard] = [`old-${fixture.account}`, `new-${fixture.account}`];
+  await fixture.install({ slug, code: `middleware.outboundMessage = { stream: true, handler: () => {} };` });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  const send = async (id: string, piece: number, text: string, done = false) =>
+    (await turn('POST', '/t1/output', { id, piece, text, done })).body;
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  for (const id of ['o1', 'o2']) t.match(await send(id, 0, 'A secret. '), { show: 'A secret. ' });
+  t.match(await send('o3', 0, 'A word. '), { show: 'A word. ' });
+  const code = `middleware.outboundMessage = { stream: true, handler: ({ message: { text }, partial, cancel }) => {
+    host.log('piece', { text, isPiece: partial !== undefined });
+    if (text.includes('secret')) cancel('that is secret');
+  } };`;
+  await fixture.install({ slug: guard, code, required: true });
+  const vetoed = { show: '', action: 'cancel', isFinal: true, cancelledBy: guard, state: 'vetoed' };
+  t.match(await send('o1', 1, 'More.', true), vetoed);
+  t.match(await send('o1', 1, 'More.', true), vetoed, 'again');
+  t.match(await send('o3', 1, 'More.', true), { show: 'More.', state: 'passed' });
+  t.match((await turn('POST', '/t1/end', {})).body, { state: 'ended', replyId: 'o3' }, 'completes the open output');
+  t.same(
+    (await transcript(fixture, session)).filter(({ role }) => role === 'assistant').map(({ text }) => text),
+    ['A word. More.'],
+  );
+  t.same(
+    (await fixture.readLog('piece')).filter(({ isPiece }) => !isPiece).map(({ text }) => text),
+    ['A secret. More.', 'A word. More.', 'A secret. '],
+  );
+});
+
 t.test('a required guard that streams and fails lets no piece out; the piece may be sent again', async (t) => {
   const fixture = shared.withNewAccount();
   const slug = `moody-${fixture.account}`;
