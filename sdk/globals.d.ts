@@ -1127,7 +1127,7 @@ declare namespace Bulkhead {
   /** `host.ssh` */
   interface HostSsh {
     /**
-     * Returns the SSH hosts that the operator configured.
+     * Returns the SSH hosts that the user added, and those that the operator configured for the account.
      * Needs `host.ssh` or `host.ssh:read`. Timeout: 10 s.
      */
     hosts(): Promise<SshHost[]>;

@@ -695,7 +695,7 @@ export const hostCalls = {
   'ssh.hosts': {
     ...read,
     capability: 'ssh',
-    doc: 'Returns the SSH hosts that the operator configured.',
+    doc: 'Returns the SSH hosts that the user added, and those that the operator configured for the account.',
     params: {},
     result: z.array(p.sshHost),
   },

@@ -1657,7 +1657,7 @@ export declare const hostCalls: {
         readonly pausesBudget: false;
         readonly readable: true;
         readonly capability: 'ssh';
-        readonly doc: 'Returns the SSH hosts that the operator configured.';
+        readonly doc: 'Returns the SSH hosts that the user added, and those that the operator configured for the account.';
         readonly params: {};
         readonly result: z.ZodArray<z.ZodObject<{
             id: z.ZodString;
