@@ -177,7 +177,7 @@ export async function openIssuer(dataDir: string, store: KeyStore = openKeyFiles
   return {
     async issue(subject, lifetime = TOKEN_LIFETIME_S, id = undefined, claims = {}) {
       // The token's record is written already, so it must not fail now.
-      known = await readSigningKeys(store).catch(() => known);
+      known = await readNewerKeys(store, known);
       const jwk = findNewest(known);
       const now = Math.floor(Date.now() / 1000);
       return new SignJWT(id === undefined ? claims : { ...claims, jti: id })
@@ -234,15 +234,10 @@ async function openSigningKeys(store: KeyStore, now: () => number): Promise<JWTV
   let reading: Promise<void> | null = null;
   const reread = (): Promise<void> => {
     readAt = now();
-    reading ??= readSigningKeys(store)
-      .then((keys) => {
-        known = keys;
-      })
-      // While the database is unreachable, the known keys stay in use.
-      .catch(() => undefined)
-      .finally(() => {
-        reading = null;
-      });
+    reading ??= readNewerKeys(store, known).then((keys) => {
+      known = keys;
+      reading = null;
+    });
     return reading;
   };
   return async ({ kid }) => {
@@ -269,6 +264,18 @@ async function readSigningKeys(store: KeyStore): Promise<ReadonlyMap<string, Pri
     keys = await list();
   }
   return new Map(keys.sort((a, b) => (getSortKey(a) < getSortKey(b) ? -1 : 1)).map((key) => [key.kid, key]));
+}
+
+/**
+ * Reads the signing keys again. The known ones stay in use while the database is unreachable, and after a change of the cluster's
+ * key: until it restarts, a process with the old one opens none of those that are stored.
+ */
+async function readNewerKeys(
+  store: KeyStore,
+  known: ReadonlyMap<string, PrivateJwk>,
+): Promise<ReadonlyMap<string, PrivateJwk>> {
+  const keys = await readSigningKeys(store).catch(() => known);
+  return keys.size === 0 ? known : keys;
 }
 
 /** Sorts by age. The random ids of older releases come before the ids that contain a time. */

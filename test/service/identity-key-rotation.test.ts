@@ -85,6 +85,20 @@ t.test('of two keys that are added at once none is lost', async (t) => {
   t.same([...(await store.list('identity')).keys()].sort(), added.sort());
 });
 
+t.test('after a change of the cluster key, a process goes on with the keys that it has read', async (t) => {
+  const { pool } = await testDatabase(t);
+  const store = openSealedKeys(pool, KEY);
+  const DATA_DIR = await temporaryFolder(t);
+  let now = Date.now();
+  const { verify } = await openVerifier({ DATA_DIR, ...none }, () => now, store);
+  const { issue } = await openIssuer(DATA_DIR, store);
+  const token = await issue('ann');
+  t.equal(await changeClusterKey(pool, KEY, NEW_KEY), 1);
+  now += MINUTE;
+  t.equal((await verify(token)).subject, 'ann');
+  t.equal((await verify(await issue('bob'))).subject, 'bob');
+});
+
 t.test('keys are sealed: the rows hold none of them, and a changed row does not open', async (t) => {
   const { pool } = await testDatabase(t);
   const store = openSealedKeys(pool, KEY);
