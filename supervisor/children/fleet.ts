@@ -12,6 +12,7 @@ import { isActive, mayUpdate } from '../../db/installations/run-rule.ts';
 import { beginRollback } from '../../db/installations/updates.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import { asService } from '../../db/postgres/shares.ts';
+import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
 import type { LinkResult } from '../calls/chain.ts';
 import type { PluginCall, PluginInvoker } from '../calls/plugin-call.ts';
 import type { Ownership } from '../cluster/ownership.ts';
@@ -82,6 +83,8 @@ const isUninstalling = (runner: InstallationRunner): boolean => runner.plugin.st
 export class Fleet implements PluginInvoker {
   readonly #options: FleetOptions;
   readonly #runners = new Map<string, InstallationRunner>();
+  /** Number of retired runners whose children may still run calls, by installation. */
+  readonly #retiring = new AmountsByKey();
   readonly #dirty = new Map<string, InstallationRunner>();
   /** `updatedAt` of the installations whose refusal is recorded, so that each is recorded once. */
   readonly #recordedRefusals = new LRUCache<string, string>({ max: REFUSALS_MAX });
@@ -204,12 +207,16 @@ export class Fleet implements PluginInvoker {
     // One that lacked configuration is not among the account's plugins until its update is carried out.
     else if (runner.isUpdating && runner.pid === null) this.#retireUnlessUpdated(runner).catch(this.#options.onError);
     // An event may have started one that was installed or resumed after the rows were read.
-    else if (runner.createdAt > readAt) this.#stopUnlessActive(runner).catch(this.#options.onError);
+    else if (runner.createdAt > readAt) void this.#stopUnlessActive(runner);
     else void this.retire(runner.installationId);
   }
 
   async #stopUnlessActive({ installationId }: InstallationRunner): Promise<void> {
-    const plugin = await loadInstalledPlugin(this.#options.pool, installationId);
+    const plugin = await loadInstalledPlugin(this.#options.pool, installationId).catch((error: Error) => {
+      this.#options.onError(error);
+      // It stops: nothing else would stop one that was paused or uninstalled.
+      return null;
+    });
     const runner = this.#runners.get(installationId);
     if (runner && !(plugin && isActive(plugin))) this.#stopRemoved(runner, Number.POSITIVE_INFINITY);
   }
@@ -247,8 +254,14 @@ export class Fleet implements PluginInvoker {
     this.#runners.delete(installationId);
     runner.withdraw();
     this.#startQueue.cancel(runner);
-    await runner.stop(graceMs);
-    if (!this.#runners.has(installationId)) this.#options.masks.drop(installationId);
+    await this.#retiring.during(installationId, () => runner.stop(graceMs));
+    this.#dropMask(installationId);
+  }
+
+  /** Drops the secrets that are masked in the output of an installation, unless a child of it may still write. */
+  #dropMask(installationId: string): void {
+    if (this.#runners.has(installationId) || this.#retiring.get(installationId) > 0) return;
+    this.#options.masks.drop(installationId);
   }
 
   /** Process id of the child that serves an installation. */
@@ -416,7 +429,7 @@ export class Fleet implements PluginInvoker {
     for (const [installationId, runner] of this.#runners) {
       if (!runner.isForgettable || this.#dirty.has(installationId)) continue;
       this.#runners.delete(installationId);
-      this.#options.masks.drop(installationId);
+      this.#dropMask(installationId);
     }
   }
 

@@ -11,6 +11,7 @@ const NO_CHANNEL = { receive: false, send: false, handshake: false, handshakeOn:
 /** @param query answers statements with their first parameter */
 function makeFleet(t: Test, query: (sql: string, json: string) => Promise<unknown>, refusal: string | null = null) {
   const children: FakeChild[] = [];
+  const masks = new SecretMasks();
   const nothing = (): void => undefined;
   const client = {
     query: (sql: string, values: readonly string[] = []) => query(sql, values[0] ?? ''),
@@ -37,13 +38,13 @@ function makeFleet(t: Test, query: (sql: string, json: string) => Promise<unknow
     onError: nothing,
     logs: { system: nothing },
     metrics: { childStarted: nothing, childEnded: nothing, childRestarted: nothing, sampled: nothing },
-    masks: new SecretMasks(),
+    masks,
     blobs: { read: async () => Buffer.from('') },
     hostCallRouter: { maskSecrets: nothing, listMembers: () => [] },
   } as unknown as FleetOptions;
   const fleet = new Fleet(options);
   t.teardown(() => fleet.close(0));
-  return { fleet, children };
+  return { fleet, children, masks };
 }
 
 t.test('where the sandbox is missing, neither a call nor its author starts a plugin', async (t) => {
@@ -113,9 +114,10 @@ t.test('an installation that began to run after the rows without it were read go
   const registered = { ...installed('v1').registrations, channel: NO_CHANNEL, tools: {} };
   const row = { ...installed('v1'), registrations: registered, manifest: { settings: {}, secrets: {} }, given: {} };
   let status = 'ready';
-  const { fleet, children } = makeFleet(t, async (sql) => ({
-    rows: sql.includes('v.id = i.current_version_id') ? [{ ...row, status }] : [],
-  }));
+  const { fleet, children } = makeFleet(t, async (sql) => {
+    if (status === 'unknown') throw new Error('away');
+    return { rows: sql.includes('v.id = i.current_version_id') ? [{ ...row, status }] : [] };
+  });
   const readAt = performance.now();
   await fleet.wake(installed('v1'));
   fleet.sync('a1', [], readAt);
@@ -128,9 +130,15 @@ t.test('an installation that began to run after the rows without it were read go
   t.equal(fleet.getPid('i1'), null, 'unless it was removed or paused since');
 
   await fleet.wake(installed('v1'));
+  status = 'unknown';
+  fleet.sync('a1', [], readAt);
+  await new Promise(setImmediate);
+  t.equal(fleet.getPid('i1'), null, 'or that cannot be found out');
+
+  await fleet.wake(installed('v1'));
   fleet.sync('a1', [], performance.now());
   t.equal(fleet.getPid('i1'), null, 'rows that were read later decide at once');
-  t.equal(children.length, 2);
+  t.equal(children.length, 3);
 });
 
 t.test('an installation whose child is idle takes no memory; one that has failed is remembered', async (t) => {
@@ -147,4 +155,28 @@ t.test('an installation whose child is idle takes no memory; one that has failed
   t.same([...fleet.listAccounts()], ['a2']);
   t.equal(await fleet.wake(installed('v1')), null);
   t.equal(children.length, 3);
+});
+
+t.test('the secrets of an installation are masked as long as any of its children may write', async (t) => {
+  const { fleet, children, masks } = makeFleet(t, async () => ({ rows: [] }));
+  await fleet.wake(installed('v1'));
+  masks.open('i1').add('key', 'a long secret value');
+  const [draining] = children;
+  const drained = Promise.withResolvers<void>();
+  if (draining) draining.stop = () => drained.promise.then(draining.kill);
+  const retired = fleet.retire('i1');
+  // Its user has resumed it, and the next child is idle before the calls of the first one have ended.
+  await fleet.wake(installed('v1'));
+  fleet.sweep();
+  await new Promise(setImmediate);
+  await fleet.stopAccounts(() => false);
+  fleet.sweep();
+  t.same([...fleet.listAccounts()], []);
+  t.equal(masks.get('i1').isEmpty, false);
+  await fleet.wake(installed('v1'));
+  await fleet.retire('i1');
+  t.equal(masks.get('i1').isEmpty, false);
+  drained.resolve();
+  await retired;
+  t.equal(masks.get('i1').isEmpty, true);
 });
