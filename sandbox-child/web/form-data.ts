@@ -124,21 +124,27 @@ function splitParts(bytes: Uint8Array, boundary: string): string[] {
   return rest.slice(0, end);
 }
 
-/** Parameters of the header of a part, quoted or as a token. */
-const NAME = /^content-disposition:.*?;\s*name=(?:"([^"]*)"|([^\s;"]+))/im;
-const FILENAME = /^content-disposition:.*?;\s*filename=(?:"([^"]*)"|([^\s;"]+))/im;
+/** A parameter of the header of a part, quoted or as a token. Other quoted texts are matched to be skipped. */
+const PARAMETER = /"[^"]*"|;\s*([^\s=;"]+)=(?:"([^"]*)"|([^\s;"]+))/g;
 
-function readParameter(headers: string, pattern: RegExp): string | undefined {
-  const [, quoted, token] = pattern.exec(headers) ?? [];
-  return quoted ?? token;
+/** Reads them in order, because a quoted value may contain what looks like a parameter. */
+function readParameters(headers: string): ReadonlyMap<string, string> {
+  const line = /^content-disposition:(.*)/im.exec(headers)?.[1] ?? '';
+  const parameters = new Map<string, string>();
+  for (const [, name, quoted, token = ''] of line.matchAll(PARAMETER)) {
+    const key = name?.toLowerCase();
+    if (key !== undefined && !parameters.has(key)) parameters.set(key, quoted ?? token);
+  }
+  return parameters;
 }
 
 function addPart(form: FormData, part: string): void {
   const middle = part.indexOf('\r\n\r\n');
   const headers = part.slice(0, middle);
-  const name = readParameter(headers, NAME);
+  const parameters = readParameters(headers);
+  const name = parameters.get('name');
   if (middle < 0 || name === undefined) throw new TypeError('a part of the multipart body has no name');
-  const filename = readParameter(headers, FILENAME);
+  const filename = parameters.get('filename');
   const content = part.slice(middle + 4);
   if (filename === undefined) {
     form.append(unescapeName(name), fromUtf8(content));

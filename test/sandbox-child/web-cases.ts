@@ -25,6 +25,8 @@ export const webCases: Readonly<Record<string, string>> = {
     const r = new Response(lines.join('\\r\\n'), { headers: { 'content-type': 'multipart/form-data; boundary=b' } }); const file = (await r.formData()).get('a'); return [file.type.length, await file.text()];`,
   'form: names without quotes': `const lines = ['--b', 'Content-Disposition: form-data; name=a', '', 'x', '--b', 'Content-Disposition: form-data; name=b; filename=c.txt', '', 'y', '--b--', ''];
     const form = await new Response(lines.join('\\r\\n'), { headers: { 'content-type': 'multipart/form-data; boundary=b' } }).formData(); return [form.get('a'), form.get('b').name, await form.get('b').text()];`,
+  'form: names that look like parameters': `const lines = ['--b', 'Content-Disposition: form-data; name="a; filename=c"', '', 'x', '--b', 'Content-Disposition: form-data; filename="y; name=z"; name="b"', '', 'y', '--b--', ''];
+    const form = await new Response(lines.join('\\r\\n'), { headers: { 'content-type': 'multipart/form-data; boundary=b' } }).formData(); return [form.get('a; filename=c'), form.get('b')?.name];`,
   'form: of another type': `return new Response('x').formData().then(() => 'fine', (e) => e.name);`,
   // Response and Request
   'response: json': `const r = Response.json({ a: [1] }, { status: 201 }); return [r.status, r.ok, r.headers.get('content-type'), await r.json(), r.bodyUsed];`,
