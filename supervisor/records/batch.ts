@@ -204,6 +204,7 @@ export async function searchRejected<Row>(
   isWritten: (piece: readonly Row[]) => Promise<boolean>,
   drop: (piece: readonly Row[]) => void,
 ): Promise<void> {
+  if (rows.length === 1) return drop(rows);
   const pieces = splitInHalves(rows);
   for (let statements = 0; pieces.length > 0; statements += 1) {
     const piece = pieces.pop() ?? [];
@@ -214,8 +215,8 @@ export async function searchRejected<Row>(
   }
 }
 
-/** The halves, the first one last, where it is taken first. A single row is its own half. */
+/** The halves of two or more rows, the first one last, where it is taken first. */
 function splitInHalves<Row>(rows: readonly Row[]): Row[][] {
   const middle = Math.ceil(rows.length / 2);
-  return [rows.slice(middle), rows.slice(0, middle)].filter((half) => half.length > 0);
+  return [rows.slice(middle), rows.slice(0, middle)];
 }
