@@ -15,6 +15,7 @@ import { waitForUpdate } from '../db/installations/updates.ts';
 import { requestIntrospection } from '../db/jobs/introspections.ts';
 import { startQueues } from '../db/jobs/queues.ts';
 import { openListener } from '../db/postgres/listener.ts';
+import { SECOND } from '../sdk/contract/limits.ts';
 import { openConsoleSessions, withConsoleSessions } from '../service/identity/console-sessions.ts';
 import { SignIn } from '../service/identity/sign-in.ts';
 import { openTokenExchange } from '../service/identity/token-exchange.ts';
@@ -30,6 +31,7 @@ import { within } from '../service/timing/within.ts';
 import { usageLimits } from './accounts/usage-limits.ts';
 import { type AppDeps, buildApp } from './app.ts';
 import type { ApiConfig } from './config.ts';
+import { SETTLED_WITHIN_MS } from './ingress/intake.ts';
 import { openWebhooks } from './ingress/webhooks.ts';
 import { startBundler } from './package/bundler.ts';
 import { startBlobSweeper } from './plugins/blob-sweeper.ts';
@@ -38,9 +40,10 @@ import { createMetrics } from './telemetry/metrics.ts';
 
 const HOUR_MS = 3_600_000;
 
-/** Time for handlers to notice that their connection was cut off, and for the parts to close. Milliseconds. */
+/** Time for handlers to notice that their connection was cut off. Milliseconds. */
 const CUT_OFF_MS = 1_000;
-const CLOSE_MS = 10_000;
+/** Time for the parts to close: webhooks may wait that long for other API processes first. Milliseconds. */
+const CLOSE_MS = SETTLED_WITHIN_MS + SECOND;
 
 /** How long a request that begins an update waits for its end: twice the time of an ordinary start on a busy machine. */
 const UPDATE_WAIT_MS = 3_000;

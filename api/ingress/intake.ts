@@ -35,7 +35,7 @@ const DRAIN_EVERY_MS = 500;
 /** Interval between checks whether other API processes have emptied theirs. Milliseconds. */
 const SETTLE_EVERY_MS = 100;
 /** A process that stops waits this long for the others to empty their spools. Milliseconds. */
-const SETTLED_WITHIN_MS = REACHES_LATER_MS;
+export const SETTLED_WITHIN_MS = REACHES_LATER_MS;
 /** Interval between checks whether another API process has ended and left requests on disk. Milliseconds. */
 const ADOPT_EVERY_MS = 60 * SECOND;
 const RETRY_AFTER_S = 5;

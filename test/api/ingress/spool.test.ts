@@ -10,7 +10,7 @@ import { encodeRecord, hasCompleteRecord } from '../../../api/ingress/spool-segm
 import { insertDeliveries, type NewDelivery } from '../../../db/channels/deliveries.ts';
 import { REACHES_LATER_MS, SHOWN_EVERY_MS, settleSpool, showSpool } from '../../../db/channels/spools.ts';
 import { CONNECT_TIMEOUT_MS, openPool } from '../../../db/postgres/pool.ts';
-import { listValues } from '../../../db/postgres/rows.ts';
+import { findValue, listValues } from '../../../db/postgres/rows.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
 import { mountSmallDisk, NO_DISK } from '../../fixtures/small-disk.ts';
 import { eventually } from '../../runner/eventually.ts';
@@ -447,6 +447,33 @@ t.test('a process that missed the database holds what it stores until others hav
   await settleSpool(pool, other);
   await intake.close();
 });
+
+t.test(
+  'a process that stops soon after an outage waits for one that is missing, and removes its own row',
+  async (t) => {
+    const { pool, gate, gated } = await openGated(t);
+    const missing = randomUUIDv7();
+    await showSpool(pool, missing, null);
+    await pool.query(`UPDATE spools SET seen_at = now() - interval '1 minute'`);
+    gate.shut();
+    const intake = new Intake({ pool: gated, spool: await open(await temporaryFolder(t)), onError: ignore });
+    await intake.accept(deliveryOf(1));
+    gate.open();
+    while ((await pool.query('SELECT 1 FROM spools WHERE drained')).rowCount === 0);
+    let isClosed = false;
+    const closing = intake.close().then(() => {
+      isClosed = true;
+    });
+    const own = await findValue<string>(pool, 'SELECT id FROM spools WHERE drained');
+    t.equal(await settleSpool(pool, own ?? ''), false);
+    t.equal(isClosed, false);
+    await pool.query("UPDATE spools SET announced_at = now() - $1::float8 * interval '1 millisecond' WHERE drained", [
+      REACHES_LATER_MS,
+    ]);
+    await closing;
+    t.same(await listValues(pool, 'SELECT id FROM spools'), [missing]);
+  },
+);
 
 t.test('a process that connects again only after the timeout of its first attempt is waited for', async (t) => {
   const { pool } = await testDatabase(t);
