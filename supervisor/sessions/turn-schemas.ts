@@ -333,8 +333,8 @@ export const outputBody = jsonBody({
       'Whether you have shown this whole text already, because the prompt said `outbound: none`. A plugin that was installed meanwhile can then cancel the text, but not change it.',
     ),
 }).refine(
-  // The text of pieces may be complete before the last one.
-  ({ text, piece, attachments: files }) => text !== '' || piece !== undefined || files.length === 0,
+  // The pieces before this one may have the text.
+  ({ text, piece = 0, attachments: files }) => text !== '' || piece > 0 || files.length === 0,
   TEXT_WITH_FILES,
 );
 export type OutputRequest = z.output<typeof outputBody>;

@@ -115,6 +115,8 @@ t.test('attachments of turns', async (t) => {
     const unsaid = { status: 400, body: { errors: [{ field: 'text', message: /must not be empty/ }] } };
     const files = { attachments: [claimed] };
     t.match(await fixture.call('POST', `${path}/turns/t6/output`, { text: '', ...files }), unsaid, 'without a text');
+    const only = { piece: 0, text: '', done: true, ...files };
+    t.match(await fixture.call('POST', `${path}/turns/t6/output`, only), unsaid, 'as the only piece');
     t.match(await fixture.call('POST', `${path}/turns/t6/end`, files), unsaid);
     t.equal((await fixture.call('POST', `${path}/turns/t6/output`, { id: 'o3', text: '' })).status, 200);
     const pieces = { id: 'o4', piece: 0, text: 'Another cat.' };
