@@ -11,14 +11,16 @@ export type Dropped = { readonly zip: File } | { readonly files: readonly TextFi
 export async function readDropped(given: readonly File[]): Promise<Dropped> {
   const [first] = given;
   if (given.length === 1 && first?.name.toLowerCase().endsWith('.zip')) return { zip: first };
-  const paths = given.map(readPath);
-  const wrapper = findWrapper(paths);
   const located = given
-    .map((file, index) => ({ file, path: paths[index]?.slice(wrapper.length) ?? '' }))
+    .map((file) => ({ file, path: readPath(file) }))
+    // Beside a dropped folder, a file such as .DS_Store does not count.
+    .filter(({ path }) => path.includes('/') || !isToolFile(path));
+  const wrapper = findWrapper(located.map(({ path }) => path));
+  const kept = located
+    .map(({ file, path }) => ({ file, path: path.slice(wrapper.length) }))
     .filter(({ path }) => !isToolFile(path));
-  if (located.length === 0)
-    throw new Error('No file was found. Choose the folder that contains readme.md and index.ts.');
-  const files = located.map(async ({ file, path }) => ({ path, contentText: await readText(file, path) }));
+  if (kept.length === 0) throw new Error('No file was found. Choose the folder that contains readme.md and index.ts.');
+  const files = kept.map(async ({ file, path }) => ({ path, contentText: await readText(file, path) }));
   return { files: await Promise.all(files) };
 }
 

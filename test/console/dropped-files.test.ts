@@ -52,6 +52,11 @@ t.test('hidden files, such as .env with secrets, and files of tools are left out
   t.same(await listPaths(...dropped), own.toSorted(), 'the files of a folder, dropped together');
 });
 
+t.test('a folder that is dropped beside files of tools is the package', async (t) => {
+  const folder = makeFolder('/plugin', [makeFile('/plugin/index.ts'), makeFile('/plugin/.env')]);
+  t.same(await listPaths(makeFile('/.DS_Store'), folder, makeFile('/Thumbs.db')), ['index.ts']);
+});
+
 t.test('a dropped folder is the package, whatever its name', async (t) => {
   t.same(await listPaths(makeFolder('/dist', [makeFile('/dist/index.ts')])), ['index.ts']);
 });
