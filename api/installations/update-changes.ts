@@ -18,7 +18,7 @@ const changeKind = z.enum(['added', 'removed', 'changed']);
 const lines = z
   .array(z.strictObject({ kind: z.enum(['same', 'added', 'removed', 'gap']), text: z.string() }))
   .nullable()
-  .describe('Null: binary, or too long to compare.');
+  .describe('Null: binary or too long, or the response has its maximum of lines.');
 
 export const updateChanges = z
   .strictObject({

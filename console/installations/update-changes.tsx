@@ -69,7 +69,7 @@ function Change({ name, change, lines, opened }: ChangeProps) {
       </summary>
       {lines === null ? (
         <Text size="sm" c="dimmed">
-          It is binary, or too long to show.
+          It is not shown: it is binary or too long, or the changes before it take all the space.
         </Text>
       ) : (
         <DiffText lines={lines} />

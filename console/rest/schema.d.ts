@@ -1827,7 +1827,7 @@ export interface components {
                 name: string;
                 /** @enum {string} */
                 change: "added" | "removed" | "changed";
-                /** @description Null: binary, or too long to compare. */
+                /** @description Null: binary or too long, or the response has its maximum of lines. */
                 lines: {
                     /** @enum {string} */
                     kind: "same" | "added" | "removed" | "gap";
@@ -1841,7 +1841,7 @@ export interface components {
                 path: string;
                 /** @enum {string} */
                 change: "added" | "removed" | "changed";
-                /** @description Null: binary, or too long to compare. */
+                /** @description Null: binary or too long, or the response has its maximum of lines. */
                 lines: {
                     /** @enum {string} */
                     kind: "same" | "added" | "removed" | "gap";
