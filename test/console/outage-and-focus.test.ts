@@ -135,10 +135,16 @@ t.test('the page of a suspended account names the reason, until an operator resu
   await service.call('POST', '/api/operator/accounts/cleo/resume');
   await press(page, 'Try again');
   await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
+  const ofCleo = await context.cookies();
   await service.call('POST', '/api/operator/accounts/cleo/suspend', { reason: 'Again' });
   await page.reload();
   await press(page, 'Sign out');
   await page.getByRole('heading', { level: 1, name: 'Sign in to Bulkhead' }).waitFor();
+  await page.getByLabel('Token').first().fill(service.token);
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
+  await context.clearCookies();
+  await context.addCookies(ofCleo);
   await page.reload();
   await page.getByRole('heading', { level: 1, name: 'Sign in to Bulkhead' }).waitFor();
   await context.close();
