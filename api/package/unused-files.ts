@@ -83,8 +83,8 @@ async function findImported({ files }: Package, slices: LoopSlices): Promise<Set
   for (const path of imported) {
     const file = byPath.get(path);
     if (file === undefined || !isCode(path) || path.endsWith('.json')) continue;
+    if (readBytes + file.sizeBytes > READ_MAX_BYTES) continue;
     readBytes += file.sizeBytes;
-    if (readBytes > READ_MAX_BYTES) break;
     const source = await readFile(file.stagedAt, 'latin1');
     for (const [, target = ''] of source.matchAll(RELATIVE)) {
       await slices.pauseWhenOver();

@@ -43,8 +43,10 @@ t.test('code that names a file in every word', async (t) => {
 });
 
 t.test('files that no import loads are not read, however large they are', async (t) => {
-  const index = await stage('index.ts', `const names = ['./data.json', './code.js'];`);
-  t.same(await listUnused(index, unreadable('data.json'), unreadable('code.js')), []);
+  const index = await stage('index.ts', `const names = ['./data.json', './code.js', './late.ts'];`);
+  const late = await stage('late.ts', `import './last.ts';`);
+  const last = await stage('last.ts', '');
+  t.same(await listUnused(index, unreadable('data.json'), unreadable('code.js'), late, last), []);
 });
 
 t.test('fields that a bundle never reads', async (t) => {
