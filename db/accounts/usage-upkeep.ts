@@ -38,12 +38,15 @@ export function startUsageUpkeep(pool: Pool, onError: (error: Error) => void): (
   let isRunning = false;
   let isStopped = false;
   let isRecountDue = false;
+  const recount = async () => {
+    // A failed one waits for the next time, because it reads all rows.
+    isRecountDue = false;
+    isRecountDue = !(await recountUsage(pool));
+  };
   const tick = async () => {
     if (isRunning) return;
     isRunning = true;
-    const work = isRecountDue ? recountUsage : maintainUsage;
-    isRecountDue = false;
-    await work(pool).catch((error: Error) => isStopped || onError(error));
+    await (isRecountDue ? recount() : maintainUsage(pool)).catch((error: Error) => isStopped || onError(error));
     isRunning = false;
   };
   const timers = [

@@ -4,7 +4,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { SECOND } from '../../sdk/contract/limits.ts';
 import { USAGE_KINDS, type UsageKind, usageKinds } from '../../sdk/contract/usage-kinds.ts';
 import { readExceededQuota } from '../postgres/database-errors.ts';
-import { inLockedTransaction, inTransaction, takeNamedLock, tryNamedLock } from '../postgres/pool.ts';
+import { inLockedTransaction, inTransaction, tryNamedLock } from '../postgres/pool.ts';
 import { findRow, listRows, type Queryable } from '../postgres/rows.ts';
 
 export interface Usage {
@@ -119,7 +119,7 @@ export interface AccountKind {
   readonly kind: UsageKind;
 }
 
-/** Moves all changes to the sums, unless another process changes sums just now: a recount takes minutes. @returns the sums that changed */
+/** Moves all changes to the sums, unless another process changes sums now: a recount takes minutes. @returns the sums that changed */
 export function foldUsage(pool: Pool): Promise<AccountKind[]> {
   return inTransaction(pool, async (tx) => {
     if (!(await tryNamedLock(tx, SUMS_LOCK))) return [];
@@ -138,11 +138,13 @@ export function foldUsage(pool: Pool): Promise<AccountKind[]> {
 /**
  * Counts all rows again and replaces the sums. Writers continue: one statement sees the rows and the changes of the same
  * transactions, so a change that commits meanwhile still waits for the next fold.
+ *
+ * @returns false: another process changes sums now
  */
-export async function recountUsage(pool: Pool): Promise<void> {
-  await inTransaction(pool, async (tx) => {
+export async function recountUsage(pool: Pool): Promise<boolean> {
+  return inTransaction(pool, async (tx) => {
+    if (!(await tryNamedLock(tx, SUMS_LOCK))) return false;
     await tx.query('SET LOCAL statement_timeout = 0');
-    await takeNamedLock(tx, SUMS_LOCK);
     const recount = {
       text: `WITH counted AS (
          SELECT account_id, kind, period, sum(stored_bytes) AS bytes FROM stored_rows
@@ -157,5 +159,6 @@ export async function recountUsage(pool: Pool): Promise<void> {
       query_timeout: RECOUNT_EVERY_MS,
     };
     await tx.query(recount);
+    return true;
   });
 }

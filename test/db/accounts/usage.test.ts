@@ -450,7 +450,7 @@ t.test('a recount heals sums that drifted, while others write', async (t) => {
   await pool.query('UPDATE account_usage SET bytes = bytes + 7 WHERE account_id = $1', [at.accountId]);
   await pool.query(`INSERT INTO account_usage (account_id, kind, bytes) VALUES ($1, 'media', 5)`, [at.accountId]);
   const writes = Array.from({ length: 20 }, () => steps.deliver?.(at, 100));
-  await recountUsage(pool);
+  t.equal(await recountUsage(pool), true);
   await Promise.all(writes);
   t.same(await readLedger(at), await countTables(at));
 });
@@ -461,6 +461,7 @@ t.test('a fold does not wait for a recount of another process, and the next one 
   await inTransaction(pool, async (tx) => {
     await takeNamedLock(tx, 'account usage');
     t.same(await foldUsage(pool), []);
+    t.equal(await recountUsage(pool), false, 'nor does another recount');
   });
   const folded = await foldUsage(pool);
   t.ok(folded.some(({ accountId }) => accountId === at.accountId));
