@@ -383,8 +383,9 @@ function readFile(part: Fields): MessageFile {
     text(fields.media_type) ??
     (isPicture(type) ? 'image/*' : 'application/octet-stream');
   // Which of several names the model gets depends on its provider.
-  const { name, filename }: Fields = Object(part.metadata);
-  const given = new Set([fields.name, fields.filename, name, filename].map(text).filter((one) => one !== undefined));
+  const { name, filename, title }: Fields = Object(part.metadata);
+  const names = [fields.name, fields.filename, fields.title, name, filename, title];
+  const given = new Set(names.map(text).filter((one) => one !== undefined));
   const file = { name: given.size === 0 ? String(type ?? 'file') : [...given].join(', '), mediaType };
   const words = text(fields.text) ?? (fields.type === 'text' ? text(data) : undefined);
   const addresses = [text(image), text(fields.url), text(fields.file_data)];
@@ -438,21 +439,35 @@ const toFilePart = (file: MessageFile) =>
         ...(file.data === undefined ? { url: file.url ?? '' } : { data: file.data }),
       };
 
+type Content = BaseMessage['content'];
+
+/** A text block with a `source_type` is also a file, and providers differ in which of its contents they give the model. */
+const isText = (block: Fields): boolean => block.type === 'text' && block.source_type === undefined;
+
+/** The text blocks as providers get them: `message.text` lacks those that it takes for files. */
+const readText = (content: Content): string =>
+  typeof content === 'string'
+    ? content
+    : content
+        .filter(isText)
+        .map(({ text }) => text)
+        .join('');
+
 /** The text of a result; with other blocks, all of them as JSON, so that plugins judge what the model reads. */
-const readResult = ({ content, text }: ToolMessage): string =>
-  typeof content === 'string' || content.every(({ type }) => type === 'text') ? text : JSON.stringify(content);
+const readResult = ({ content }: ToolMessage): string =>
+  typeof content === 'string' || content.every(isText) ? readText(content) : JSON.stringify(content);
 
 const format: MessageFormat<BaseMessage> = {
-  readUserText: (message) => (HumanMessage.isInstance(message) ? message.text : null),
-  countTexts: ({ content }) => (typeof content === 'string' ? 1 : content.filter(({ type }) => type === 'text').length),
+  readUserText: (message) => (HumanMessage.isInstance(message) ? readText(message.content) : null),
+  countTexts: ({ content }) => (typeof content === 'string' ? 1 : content.filter(isText).length),
   readFiles: ({ content }) =>
     typeof content === 'string'
       ? []
-      : content.flatMap((part, index) => (part.type === 'text' ? [] : [{ ...readFile(part), index }])),
+      : content.flatMap((part, index) => (isText(part) ? [] : [{ ...readFile(part), index }])),
   replaceContent(message, text, files) {
     const { content } = message;
     const parts = files.map((file) => (file.index === undefined ? null : content[file.index]) ?? toFilePart(file));
-    const texts = typeof content === 'string' ? [] : content.filter(({ type }) => type === 'text').reverse();
+    const texts = typeof content === 'string' ? [] : content.filter(isText).reverse();
     // The options of the first block come last, to win.
     const { type: _text, text: _unjudged, ...options } = Object.assign({}, ...texts);
     const isPlain = parts.length === 0 && Object.keys(options).length === 0;

@@ -117,11 +117,18 @@ export const describeFiles = (files: readonly MessageFile[]): string =>
 
 /** The file at an address, or the bytes in a `data:` address. @throws URIError */
 export function readAddress(address: string): Pick<MessageFile, 'data' | 'url'> & { readonly mediaType?: string } {
-  const inline = /^data:([^;,]*)([^,]*),(.*)$/is.exec(address);
+  const inline = /^data:([^;,]*)([^,]*),(.*)$/is.exec(cleanHead(address));
   if (!inline) return { url: address };
   const [, mediaType = '', parameters = '', content = ''] = inline;
   const data = /;base64$/i.test(parameters) ? content : encodeText(decodeURIComponent(content));
   return mediaType === '' ? { data } : { data, mediaType };
+}
+
+/** Removes from the head of a `data:` address what its readers ignore: space before it, and tabs and line breaks in it. */
+function cleanHead(address: string): string {
+  const comma = address.indexOf(',');
+  const head = address.slice(0, comma + 1).replaceAll(/^[\0-\x20]+|[\t\n\r]/g, '');
+  return /^data:/i.test(head) ? head + address.slice(comma + 1) : address;
 }
 
 /** The data of a file with this text. */

@@ -1,12 +1,15 @@
 /** Refuses options of messages by which a model gets another content than plugins judge. */
 
-/** Options by which some providers replace the content of a message or its role. */
+/** Options by which some providers replace the content, the role or the type of a message or a part. */
 const REPLACING_OPTIONS: ReadonlySet<string> = new Set([
   'role',
+  'type',
   'content',
   'text',
   'file',
   'image_url',
+  'video_url',
+  'audio_url',
   'input_audio',
   'tool_call_id',
 ]);

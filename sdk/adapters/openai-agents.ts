@@ -346,8 +346,11 @@ function requireJudgeableItems(items: readonly AgentInputItem[]): void {
       );
     if (type === 'unknown') requireJudgeableUnknown(providerData ?? {});
     else if (type === 'function_call_result') requireJudgeableData([item]);
-    else if ('role' in item && item.role === 'user')
-      requireJudgeableData([item, ...(typeof item.content === 'string' ? [] : item.content)]);
+    else if ('role' in item && item.role === 'user') {
+      // OpenAI's models also get the data itself as fields of the message.
+      const fields = { providerData: { item: providerData } };
+      requireJudgeableData([fields, item, ...(typeof item.content === 'string' ? [] : item.content)]);
+    }
   }
 }
 

@@ -5,6 +5,7 @@ const STATE_OPTIONS: ReadonlySet<string> = new Set([
   'conversation',
   'conversationid',
   'previousinteractionid',
+  'thread',
 ]);
 
 /**

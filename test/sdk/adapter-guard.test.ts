@@ -572,6 +572,9 @@ t.test('langchain: text in any block of a user’s message is judged', async (t)
     { type: 'image_url', image_url: { url: dataAddress } },
     { type: 'image_url', image_url: 'https://example.com/FORBIDDEN' },
     { type: 'file', source_type: 'base64', data: base64('fine'), filename: 'a', metadata: { filename: 'FORBIDDEN' } },
+    { type: 'file', source_type: 'base64', data: base64('fine'), metadata: { title: 'FORBIDDEN' } },
+    { type: 'text', source_type: 'text', text: 'FORBIDDEN' },
+    { type: 'image_url', image_url: { url: ` da\nta:text/plain;base64,${base64('FORBIDDEN')}` } },
   ];
   for (const block of judged) await t.rejects(askWith(withBlock(block)), VETO, JSON.stringify(block).slice(0, 80));
   const unreadable = [
@@ -585,6 +588,7 @@ t.test('langchain: text in any block of a user’s message is judged', async (t)
     { type: 'file', source_type: 'base64', mime_type: 'text/plain', data: base64('FORBIDDEN'), text: 'fine' },
     { type: 'file', file: { file_data: dataAddress }, source: { type: 'text', data: 'fine' } },
     { type: 'search_result', url: 'https://example.com/', content: [{ type: 'text', text: 'FORBIDDEN' }] },
+    { type: 'text', source_type: 'url', url: 'https://example.com/', text: 'FORBIDDEN' },
     {
       type: 'image',
       source_type: 'base64',
@@ -618,20 +622,25 @@ t.test('langchain: messages of other types are judged or refused', async (t) => 
 });
 
 t.test('langchain: a result of a tool is judged with all its blocks', async (t) => {
-  const session = await openSession('files');
   const { calls = [] } = callFile('c1');
-  await askChatModel({ session, answer: { calls } }, [new HumanMessage('m1')]);
-  const content = [
-    { type: 'text' as const, text: 'A file:' },
-    { type: 'text-plain' as const, text: 'SECRET' },
+  const blocks = [
+    { type: 'text-plain', text: 'SECRET' },
+    // The framework's own `text` lacks it, and OpenAI gets it.
+    { type: 'text', source_type: 'url', url: 'https://example.com/', text: 'SECRET' },
+    { type: 'text', source_type: 'url', url: 'https://example.com/SECRET', text: 'fine' },
   ];
-  const asked = await askChatModel({ session, answer: { text: 'Yes.' } }, [
-    new HumanMessage('m1'),
-    toAnswer({ calls }),
-    new ToolMessage({ content: content as never, tool_call_id: 'c1', name: 'read_file' }),
-  ]);
-  t.match(asked, /withheld its result/);
-  t.notMatch(asked, /SECRET/);
+  for (const block of blocks) {
+    const session = await openSession('files');
+    await askChatModel({ session, answer: { calls } }, [new HumanMessage('m1')]);
+    const content = [{ type: 'text', text: 'A file:' }, block];
+    const asked = await askChatModel({ session, answer: { text: 'Yes.' } }, [
+      new HumanMessage('m1'),
+      toAnswer({ calls }),
+      new ToolMessage({ content: content as never, tool_call_id: 'c1', name: 'read_file' }),
+    ]);
+    t.match(asked, /withheld its result/);
+    t.notMatch(asked, /SECRET/);
+  }
 });
 
 t.test('openai-agents: text in any part of a user’s message is judged', async (t) => {
@@ -642,6 +651,8 @@ t.test('openai-agents: text in any part of a user’s message is judged', async 
   const judged = [
     { type: 'input_file', filename: 'a.txt', file: dataAddress },
     { type: 'input_file', filename: 'a.txt', file: `data:text/plain;base64,${base64('FORBIDDEN')}` },
+    // OpenAI's models get it without the space.
+    { type: 'input_file', filename: 'a.txt', file: ` data:text/plain;base64,${base64('FORBIDDEN')}` },
     { type: 'input_image', image: 'https://example.com/FORBIDDEN' },
     { type: 'audio', audio: base64('FORBIDDEN') },
   ];
@@ -739,6 +750,8 @@ t.test('conversations that the model’s provider keeps are refused before the m
   };
   for (const openai of [{ previousResponseId: 'r1' }, { conversation: 'c1' }])
     await t.rejects(async () => askAi({ providerOptions: { openai } }), refused, JSON.stringify(openai));
+  const anthropic = { thread: { type: 'continue', threadId: 't1' } };
+  await t.rejects(async () => askAi({ providerOptions: { anthropic } }), refused);
   t.ok(await askAi({ providerOptions: { openai: { previousResponseId: null, store: false } } }));
 
   const model = new ScriptedChatModel(() => toAnswer({ text: 'Yes.' }));
@@ -779,6 +792,11 @@ t.test('conversations that the model’s provider keeps are refused before the m
   const parts = [{ type: 'input_text' as const, text: 'fine', providerData }];
   for (const item of [{ ...user('fine'), providerData }, user(parts)])
     await t.rejects(runner.run(agent, [item]), /provider option “content”, .* Leave it out of providerData/);
+  const asResult = { type: 'function_call_output', call_id: 'c1', output: 'SECRET' };
+  await t.rejects(
+    runner.run(agent, [user('m1'), { ...user('fine'), providerData: asResult }]),
+    /provider option “type”, .* Leave it out of providerData/,
+  );
   const twofold = { ...user('fine'), ...result('c1', 'SECRET'), type: 'function_call_result', output: 'SECRET' };
   const both = { ...twofold, role: 'user' } as unknown as AgentInputItem;
   await t.rejects(runner.run(agent, [user('m1'), both]), /type function_call_result with the role user/);
@@ -794,16 +812,13 @@ t.test('ai-sdk: provider options that replace the content of a message are refus
     [{ role: 'user', content: [{ ...text, providerOptions: { openaiCompatible } }] }],
     [{ role: 'user', content: [text], providerOptions: { openaiCompatible } }],
   ];
+  const ask = async (prompt: object[]) =>
+    middleware.transformParams?.({ type: 'generate', params: { prompt } as never, model: { modelId: 'm' } as never });
   for (const prompt of prompts)
-    await t.rejects(
-      async () =>
-        middleware.transformParams?.({
-          type: 'generate',
-          params: { prompt } as never,
-          model: { modelId: 'm' } as never,
-        }),
-      /provider option “content”, which replaces what plugins judge/,
-    );
+    await t.rejects(ask(prompt), /provider option “content”, which replaces what plugins judge/);
+  const video = { openaiCompatible: { type: 'video_url', video_url: { url: 'https://example.com/FORBIDDEN' } } };
+  const asVideo = [{ role: 'user', content: [{ ...text, providerOptions: video }, text] }];
+  await t.rejects(ask(asVideo), /provider option “type”, which replaces what plugins judge/);
 });
 
 t.test('langchain: a tool that is called without the id of a call returns what must be corrected', async (t) => {
