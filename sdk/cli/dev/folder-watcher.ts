@@ -1,9 +1,9 @@
 /** Watches a folder and reports all writes of one save together. */
-import { basename, relative } from 'node:path';
+import { relative, sep } from 'node:path';
+import { isToolFolder } from '../../contract/package-paths.ts';
 
 /** Editors write a file in several steps, so changes are debounced. Milliseconds. */
 const DEBOUNCE_MS = 40;
-const EXCLUDED = /(^|\/)(node_modules|dist|coverage|\.[^/]+)(\/|$)/;
 
 /**
  * Calls `onChange` after every change in the folder, one call at a time. Resolves when the watcher is ready.
@@ -31,7 +31,7 @@ export async function watchFolder(folder: string, onChange: () => Promise<void>)
   };
   const watcher = watch(folder, {
     ignoreInitial: true,
-    ignored: (path) => basename(path) !== '' && EXCLUDED.test(relative(folder, path).replaceAll('\\', '/')),
+    ignored: (path) => relative(folder, path).split(sep).some(isToolFolder),
   });
   watcher.on('all', () => {
     if (timer) clearTimeout(timer);
