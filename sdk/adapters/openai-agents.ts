@@ -53,6 +53,7 @@ export function bulkhead(session: Session, { modelProvider, ...options }: Agents
     modelProvider: provider,
     callModelInputFilter({ modelData, agent }) {
       requireJudgedAgentTools(agent);
+      requireProviderSearch(agent);
       provider.requireJudgedModel(agent);
       return modelData;
     },
@@ -96,7 +97,11 @@ type AgentToolOptions<Context, Output extends AgentOutputType> =
 
 interface AgentOfRun {
   readonly name: string;
-  readonly tools: readonly { readonly type: string; readonly name: string }[];
+  readonly tools: readonly {
+    readonly type: string;
+    readonly name: string;
+    readonly providerData?: Readonly<Record<string, unknown>> | undefined;
+  }[];
 }
 
 /** Marks the tools that `agentTool` made. Copies of a tool keep the mark. */
@@ -112,6 +117,22 @@ function requireJudgedAgentTools({ name, tools }: AgentOfRun): void {
     throw new Error(
       `The tool “${unjudged.name}” of the agent “${name}” is an agent, and plugins could not judge its run. ` +
         'Make it with agentTool(settings, agent, options) in place of agent.asTool(options), with settings from bulkhead(session).',
+    );
+}
+
+/**
+ * The framework gives its search for tools the model's arguments, and tools that the search finds may be agents. Neither is in an
+ * item that plugins judge.
+ *
+ * @throws Error for a search for tools that runs in this process
+ */
+function requireProviderSearch({ name, tools }: AgentOfRun): void {
+  const isLocalSearch = ({ type, providerData }: AgentOfRun['tools'][number]): boolean =>
+    type === 'hosted_tool' && providerData?.type === 'tool_search' && providerData.execution === 'client';
+  if (tools.some(isLocalSearch))
+    throw new Error(
+      `The agent “${name}” searches for tools in this process, and plugins cannot judge the search. ` +
+        "Leave execution: 'client' out of toolSearchTool, or give the agent its tools at once.",
     );
 }
 

@@ -12,7 +12,17 @@ import {
   HumanMessage,
   ToolMessage,
 } from '@langchain/core/messages';
-import { Agent, type AgentInputItem, assistant, type Model, Runner, Usage, user } from '@openai/agents';
+import {
+  Agent,
+  type AgentInputItem,
+  tool as agentsTool,
+  assistant,
+  type Model,
+  Runner,
+  toolSearchTool,
+  Usage,
+  user,
+} from '@openai/agents';
 import { generateText, jsonSchema, type ModelMessage, stepCountIs, wrapLanguageModel } from 'ai';
 import t from 'tap';
 import * as aiSdk from '../../sdk/adapters/ai-sdk.ts';
@@ -22,7 +32,7 @@ import * as openAiAgents from '../../sdk/adapters/openai-agents.ts';
 import { encodeBase64 } from '../../sdk/session/base64.ts';
 import { connect, type Session } from '../../sdk/session/session.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
-import { ScriptedChatModel } from './scripted-models.ts';
+import { createAgentsModel, ScriptedChatModel } from './scripted-models.ts';
 
 const fixture = await startSupervisorFixture(t);
 await fixture.app.listen({ port: 0, host: '127.0.0.1' });
@@ -387,6 +397,33 @@ t.test('openai-agents: local tools that plugins cannot judge are refused before 
   ];
   await t.rejects(ask(patched, [hosted]), /apply_patch_call_output.*plugins cannot judge/);
 });
+
+t.test(
+  'openai-agents: a search for tools that runs in this process is refused before the model is asked',
+  async (t) => {
+    const reached: unknown[] = [];
+    const execute = ({ toolCall }: { toolCall: { arguments: unknown } }) => {
+      reached.push(toolCall.arguments);
+      return [];
+    };
+    const search = { type: 'tool_search_call', call_id: 'c1', execution: 'client', arguments: { query: 'FORBIDDEN' } };
+    const model = createAgentsModel((input) => (input.length > 1 ? [assistant('Yes.')] : [search]));
+    const settings = openAiAgents.bulkhead(await openSession(), { modelProvider: { getModel: () => model } });
+    const run = (options: object) => {
+      const tools = [toolSearchTool(options), agentsTool({ ...FINDER, deferLoading: true })];
+      const agent = new Agent({ name: 'Baker', model: 'm', tools });
+      return new Runner({ ...settings, tracingDisabled: true }).run(agent, 'm1');
+    };
+    await t.rejects(run({ execution: 'client', execute }), /searches for tools in this process.*cannot judge/);
+    t.same(reached, []);
+  },
+);
+const FINDER = {
+  name: 'find',
+  description: 'Finds',
+  parameters: { ...NO_PARAMETERS, required: [], additionalProperties: false as const },
+  execute: () => 'found',
+};
 
 async function collect(parts: AsyncIterable<unknown>): Promise<unknown[]> {
   const all: unknown[] = [];
