@@ -457,8 +457,11 @@ const readText = (content: Content): string =>
 const readResult = ({ content }: ToolMessage): string =>
   typeof content === 'string' || content.every(isText) ? readText(content) : JSON.stringify(content);
 
+/** By its type: `isInstance` is false for a message of another copy of the framework, and models read it. */
+const isResult = (message: BaseMessage): message is ToolMessage => message.type === 'tool';
+
 const format: MessageFormat<BaseMessage> = {
-  readUserText: (message) => (HumanMessage.isInstance(message) ? readText(message.content) : null),
+  readUserText: ({ type, content }) => (type === 'human' ? readText(content) : null),
   countTexts: ({ content }) => (typeof content === 'string' ? 1 : content.filter(isText).length),
   readFiles: ({ content }) =>
     typeof content === 'string'
@@ -476,7 +479,7 @@ const format: MessageFormat<BaseMessage> = {
     return new HumanMessage({ ...message.lc_kwargs, content: isPlain ? text : blocks } as never);
   },
   readToolResult: (message) =>
-    ToolMessage.isInstance(message)
+    isResult(message)
       ? [
           {
             callId: message.tool_call_id,

@@ -653,6 +653,13 @@ t.test('langchain: messages of other types are judged or refused', async (t) => 
     t.notMatch(await askWith(new ChatMessage({ role, content: 'FORBIDDEN' }), last), /FORBIDDEN/);
     await t.rejects(askWith(new ChatMessage({ role, content: 'FORBIDDEN' })), VETO);
   }
+  /** A message of another copy of the framework: an instance of none of this copy's classes. */
+  const fromOther = (message: BaseMessage): BaseMessage =>
+    ({ ...message, text: message.text, type: message.type, _getType: () => message.type }) as unknown as BaseMessage;
+  const { calls = [] } = callFile('c1');
+  const secret = new ToolMessage({ content: 'SECRET', tool_call_id: 'c1', name: 'read_file' });
+  const asked = await askWith(fromOther(new HumanMessage('FORBIDDEN')), toAnswer({ calls }), fromOther(secret), last);
+  t.notMatch(asked, /FORBIDDEN|SECRET/);
   const refused = /plugins cannot judge.*HumanMessage/;
   await t.rejects(askWith(last, new ChatMessage({ role: 'critic', content: 'FORBIDDEN' })), refused);
   await t.rejects(askWith(last, new FunctionMessage({ name: 'read_file', content: 'SECRET' })), refused);
