@@ -384,8 +384,7 @@ export class Fleet implements PluginInvoker {
     const busyByAccount = new Map<string, number>();
     for (const runner of this.#runners.values()) {
       // A waiting start has no process yet.
-      const waiting = this.#startQueue.isWaiting(runner) ? 1 : 0;
-      const children = runner.children - waiting;
+      const children = runner.children - this.#startQueue.countWaiting(runner);
       total += children;
       if (!runner.busy) continue;
       const { accountId } = runner.plugin;

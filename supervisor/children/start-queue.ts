@@ -56,7 +56,8 @@ export class StartQueue {
   readonly #now: () => number;
   /** By account; the plugins that it requires have turns of their own. */
   readonly #waiting = new RoundRobinQueue<WaitingStart>();
-  readonly #waitingOwners = new Set<StartOwner>();
+  /** Number of starts that wait. An owner has two while a start and an update wait. */
+  readonly #waitingOfOwner = new Map<StartOwner, number>();
   /** By account. */
   readonly #starting = new AmountsByKey();
   /** Idle processes that are being stopped. */
@@ -71,7 +72,7 @@ export class StartQueue {
   }
 
   get waiting(): number {
-    return this.#waitingOwners.size;
+    return this.#waiting.size;
   }
 
   /** Share of the places whose processes cannot be stopped for another one. */
@@ -79,8 +80,8 @@ export class StartQueue {
     return this.#places.count().busy / this.#places.max;
   }
 
-  isWaiting(owner: StartOwner): boolean {
-    return this.#waitingOwners.has(owner);
+  countWaiting(owner: StartOwner): number {
+    return this.#waitingOfOwner.get(owner) ?? 0;
   }
 
   /**
@@ -122,7 +123,7 @@ export class StartQueue {
     if (this.#waiting.count(formatKey(owner)) >= WAITING_OF_ACCOUNT_MAX)
       return Promise.reject(new NoRoomError(`${WAITING_OF_ACCOUNT_MAX} plugins of this account already wait to start`));
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    this.#waitingOwners.add(owner);
+    this.#waitingOfOwner.set(owner, this.countWaiting(owner) + 1);
     this.#waiting.push(formatKey(owner), { owner, giveUpAt: this.#now() + WAIT_MAX_MS, resolve, reject });
     void this.#check();
     return promise;
@@ -176,9 +177,15 @@ export class StartQueue {
   #begin(key: string): void {
     const next = this.#waiting.shift(key);
     if (next === undefined) return;
-    this.#waitingOwners.delete(next.owner);
+    this.#endWaiting(next.owner);
     this.#starting.add(next.owner.plugin.accountId);
     next.resolve();
+  }
+
+  #endWaiting(owner: StartOwner): void {
+    const left = this.countWaiting(owner) - 1;
+    if (left > 0) this.#waitingOfOwner.set(owner, left);
+    else this.#waitingOfOwner.delete(owner);
   }
 
   #giveUpOverdue(): void {
@@ -190,7 +197,7 @@ export class StartQueue {
 
   #reject(starts: readonly WaitingStart[], reason: string): void {
     for (const { owner, reject } of starts) {
-      this.#waitingOwners.delete(owner);
+      this.#endWaiting(owner);
       reject(new NoRoomError(reason));
     }
   }

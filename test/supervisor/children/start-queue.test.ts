@@ -91,11 +91,30 @@ t.test('a start that gets no place in time fails with a reason; a cancelled one 
   const late = queue.run(owner('ann'), async () => undefined);
   const stopped = owner('ann');
   const cancelled = queue.run(stopped, async () => undefined);
-  t.equal(queue.isWaiting(stopped), true);
+  t.equal(queue.countWaiting(stopped), 1);
   queue.cancel(stopped);
   await t.rejects(cancelled, { name: 'NoRoomError', message: 'it was stopped' });
   now = 60_000;
   await t.rejects(late, { name: 'NoRoomError', message: 'no plugin process became free for it within 60 s' });
+});
+
+t.test('an owner of two starts still waits for the second one when the first begins', async (t) => {
+  const { processes, places } = makePlaces(1);
+  processes.push({ accountId: 'ann', isBusy: true });
+  const queue = new StartQueue(places);
+  // A start of its plugin, and one of an update beside it.
+  const updated = owner('ann', true);
+  const start = () => queue.run(updated, async () => void processes.push({ accountId: 'ann', isBusy: true }));
+  const first = start();
+  const second = start();
+  const other = queue.run(owner('ben'), async () => undefined);
+  t.equal(queue.countWaiting(updated), 2);
+  processes.pop();
+  await first;
+  t.equal(queue.countWaiting(updated), 1);
+  queue.close();
+  await Promise.all([second, other].map((rejected) => t.rejects(rejected, { name: 'NoRoomError' })));
+  t.equal(queue.countWaiting(updated), 0);
 });
 
 t.test('a start is cancelled also when its plugin has become required since', async (t) => {
