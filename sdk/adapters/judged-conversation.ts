@@ -157,7 +157,8 @@ const REFUSALS_MAX = 8;
 /** Turns that one request of the model looks up because its prompt lacks their results. The results of others are left out. */
 const LOOKS_MAX = 5;
 const LEFT_OUT = 'The result of this call is left out, because the plugins have not judged it.';
-const DIGEST_CHARS = 16;
+/** So many that a user cannot find two pictures with the same: the model would get the second as judged with the first. */
+const DIGEST_CHARS = 32;
 /** Longer ids of calls go over the wire as a digest. */
 const CALL_ID_MAX_CHARS = 200;
 /** Codes of calls that the service cannot judge as the model wrote them. The model reads why, and may correct itself. */
