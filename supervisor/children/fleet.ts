@@ -255,13 +255,6 @@ export class Fleet implements PluginInvoker {
     runner.withdraw();
     this.#startQueue.cancel(runner);
     await this.#retiring.during(installationId, () => runner.stop(graceMs));
-    this.#dropMask(installationId);
-  }
-
-  /** Drops the secrets that are masked in the output of an installation, unless a child of it may still write. */
-  #dropMask(installationId: string): void {
-    if (this.#runners.has(installationId) || this.#retiring.get(installationId) > 0) return;
-    this.#options.masks.drop(installationId);
   }
 
   /** Process id of the child that serves an installation. */
@@ -407,7 +400,7 @@ export class Fleet implements PluginInvoker {
     return next?.stop(STOP_GRACE_MS) ?? null;
   }
 
-  /** Samples the children and stops idle ones. Runs every `SWEEP_MS`. */
+  /** Samples the children, stops idle ones, and forgets what belongs to none. Runs every `SWEEP_MS`. */
   sweep(): void {
     for (const loadedChild of this.#loadedChildren()) this.#sample(loadedChild);
     const idleSince = Date.now() - this.#options.idleStopMs;
@@ -421,15 +414,14 @@ export class Fleet implements PluginInvoker {
     // Those that could not be saved.
     if (this.#dirty.size > 0) this.#startSaver();
     this.#forgetStopped();
+    // Not at the end of a child: a host call that it made may add another secret then, or write what must be masked.
+    this.#options.masks.keepOnly((id) => this.#runners.has(id) || this.#retiring.get(id) > 0);
   }
 
   /** Otherwise there would be a runner for every installation that has run since the start. */
   #forgetStopped(): void {
-    for (const [installationId, runner] of this.#runners) {
-      if (!runner.isForgettable || this.#dirty.has(installationId)) continue;
-      this.#runners.delete(installationId);
-      this.#dropMask(installationId);
-    }
+    for (const [installationId, runner] of this.#runners)
+      if (runner.isForgettable && !this.#dirty.has(installationId)) this.#runners.delete(installationId);
   }
 
   /** Also called at the end of a child, so that one that dies between two sweeps is counted. */

@@ -175,9 +175,10 @@ export class SecretMasks {
     return known;
   }
 
-  /** Forgets the values of an installation that has no child any more. */
-  drop(installationId: string): void {
-    this.#byInstallation.delete(installationId);
+  /** Forgets the values of all other installations. */
+  keepOnly(isKept: (installationId: string) => boolean): void {
+    for (const installationId of this.#byInstallation.keys())
+      if (!isKept(installationId)) this.#byInstallation.delete(installationId);
   }
 }
 const EMPTY = new SecretMask();

@@ -175,8 +175,12 @@ t.test('the secrets of an installation are masked as long as any of its children
   t.equal(masks.get('i1').isEmpty, false);
   await fleet.wake(installed('v1'));
   await fleet.retire('i1');
+  fleet.sweep();
   t.equal(masks.get('i1').isEmpty, false);
   drained.resolve();
   await retired;
+  // Of a host call that was not aborted.
+  masks.open('i1').add('key', 'another secret value');
+  fleet.sweep();
   t.equal(masks.get('i1').isEmpty, true);
 });
