@@ -125,14 +125,20 @@ interface KnownMessage {
   /** The text after the plugins' changes. */
   text: string | null;
   readonly attachments: readonly Attachment[];
-  /** The files as they were sent to be judged. Null: this process did not send them. */
-  sent: readonly Attachment[] | null;
+  /** The files with which the message came last. Null: this process has not sent them. */
+  sent: SentFiles | null;
   /** Digest of the text in whose place the model got this message, because the app named it by its id. */
   askedDigest?: string | undefined;
   /** As it came with the opened turn; it is good for one call of the model. */
   prompt?: Prompt | undefined;
   /** Of an ended turn whose results a prompt lacked. */
   results?: CallResults;
+}
+
+/** Files of a message as they are sent to be judged. */
+interface SentFiles {
+  readonly digest: string;
+  readonly attachments: readonly Attachment[];
 }
 
 /** Texts of results after the plugins' changes, by call. Null: the service called the tool, so the framework has that text. */
@@ -313,12 +319,18 @@ export class Conversation {
     { format, signal }: PendingRequest<Message>,
   ): Promise<Message> {
     const files = format.readFiles(message);
-    known.sent ??= await this.#files.attach(files, signal);
-    const restored = await this.#files.restore(known.attachments, known.sent, files, signal);
+    // The same id of a message may come with other files, which the plugins have not judged.
+    if (known.sent?.digest !== (await digestFiles(files))) known.sent = await this.#sendFiles(files, signal);
+    const restored = await this.#files.restore(known.attachments, known.sent.attachments, files, signal);
     // Providers join several text parts in ways of their own, so that the model would read another text than plugins judged.
     const isJudgedText = text === format.readUserText(message) && format.countTexts(message) <= 1;
     if (restored === null && isJudgedText) return message;
     return format.replaceContent(message, text, restored ?? files);
+  }
+
+  async #sendFiles(files: readonly MessageFile[], signal: AbortSignal | undefined): Promise<SentFiles> {
+    const [digest, attachments] = await Promise.all([digestFiles(files), this.#files.attach(files, signal)]);
+    return { digest, attachments };
   }
 
   async #readPrompt<Message>(
@@ -585,7 +597,8 @@ export class Conversation {
     { id, text, files, digest, isLast, isInner }: NewMessage,
   ): Promise<KnownMessage> {
     const { from, trigger = 'user', compactAfter, keep } = options;
-    const attachments = await this.#files.attach(files, signal);
+    const sent = await this.#sendFiles(files, signal);
+    const { attachments } = sent;
     const turn = await this.session.openTurn(
       {
         id,
@@ -606,7 +619,7 @@ export class Conversation {
     const prompt = record?.prompt;
     // Without its record, whose prompt has the whole conversation.
     const known = this.session.turn(id);
-    const opened = { turn: known, digest, state, isInner, text: passed, attachments: kept, sent: attachments, prompt };
+    const opened = { turn: known, digest, state, isInner, text: passed, attachments: kept, sent, prompt };
     const at = this.#known.findIndex((one) => one.turn.id === id);
     if (at < 0) this.#known.push(opened);
     else this.#known[at] = opened;
@@ -642,7 +655,7 @@ export class Conversation {
         if (index < lastReply) return true;
         if (index < last) return known.state !== 'ended';
         // Its words without its files are another message.
-        if (known.digest !== digest && (known.sent ?? []).length > 0) return false;
+        if (known.digest !== digest && (known.sent?.attachments ?? []).length > 0) return false;
         const isOpen = known.state === 'open' || known.state === 'judging';
         return isOpen && !this.#isBusy(known.turn.id, resultIds);
       };
@@ -844,6 +857,8 @@ function findFirstUncovered(
   const index = knownByIndex.findIndex((one) => one?.turn.id === turnId);
   return index < 0 ? last : index;
 }
+
+const digestFiles = (files: readonly MessageFile[]): Promise<string> => digestText(describeFiles(files));
 
 const digestText = async (text: string): Promise<string> => (await digest(text)).slice(0, DIGEST_CHARS);
 

@@ -739,28 +739,41 @@ t.test('ai-sdk: text in any part of a user’s message is judged', async (t) => 
   t.match(await askWith(reference), /file-1/, 'a file that only the provider has');
 });
 
-t.test(
-  'ai-sdk: a picture in place of another one is judged, though a user made their digests begin alike',
-  async (t) => {
-    const { subtle } = crypto;
-    const digest = subtle.digest.bind(subtle);
-    /** Finding 64 equal bits takes hours, so the test makes them equal. */
-    subtle.digest = async (...args) => new Uint8Array(await digest(...args)).fill(0, 0, 8).buffer;
-    t.teardown(() => Reflect.deleteProperty(subtle, 'digest'));
-    const middleware = aiSdk.bulkhead(await openSession('files'));
-    const send = async (text: string) => {
-      const stopped = new AbortController();
-      const file = { type: 'file', mediaType: 'image/png', filename: 'a', data: { type: 'data', data: base64(text) } };
-      const prompt = [{ role: 'user', content: [{ type: 'text', text: 'see picture' }, file] }];
-      const params = { prompt, abortSignal: stopped.signal } as never;
-      const judged = await middleware.transformParams?.({ type: 'generate', params, model: { modelId: 'm' } as never });
-      stopped.abort();
-      return JSON.stringify(judged?.prompt);
-    };
-    t.match(await send('fine'), base64('fine'));
-    await t.rejects(send('FORBIDDEN'), VETO);
-  },
-);
+/** Asks a model with a picture, and stops the answer, so that the message may come again. */
+async function sendPicture(session: Session, content: string, options?: AdapterOptions): Promise<string> {
+  const stopped = new AbortController();
+  const middleware = aiSdk.bulkhead(session, options);
+  const data = { type: 'data', data: base64(content) };
+  const file = { type: 'file', mediaType: 'image/png', filename: 'a', data };
+  const prompt = [{ role: 'user', content: [{ type: 'text', text: 'see picture' }, file] }];
+  const params = { prompt, abortSignal: stopped.signal } as never;
+  const judged = await middleware.transformParams?.({ type: 'generate', params, model: { modelId: 'm' } as never });
+  stopped.abort();
+  return JSON.stringify(judged?.prompt);
+}
+
+t.test('ai-sdk: a picture in place of another one is judged, though their digests begin alike', async (t) => {
+  const { subtle } = crypto;
+  const digest = subtle.digest.bind(subtle);
+  // Finding pictures with 64 equal bits takes hours, so the test makes the bits equal.
+  subtle.digest = async (...args) => new Uint8Array(await digest(...args)).fill(0, 0, 8).buffer;
+  t.teardown(() => Reflect.deleteProperty(subtle, 'digest'));
+  const session = await openSession('files');
+  t.match(await sendPicture(session, 'fine'), base64('fine'));
+  await t.rejects(sendPicture(session, 'FORBIDDEN'), VETO);
+});
+
+t.test('ai-sdk: the model gets the judged picture of a message whose id comes again with another one', async (t) => {
+  const session = await openSession('files');
+  const options = { messageId: 'm1' };
+  t.match(await sendPicture(session, 'fine', options), base64('fine'));
+  for (const next of [session, await reopenSession(session, 'files')]) {
+    const asked = await sendPicture(next, 'FORBIDDEN', options);
+    t.match(asked, base64('fine'));
+    t.notMatch(asked, base64('FORBIDDEN'));
+    t.match(await sendPicture(next, 'fine', options), base64('fine'));
+  }
+});
 
 await fixture.install({
   account: 'cards',
