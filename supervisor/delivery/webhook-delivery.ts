@@ -124,7 +124,7 @@ async function attempt(deps: AttemptDeps, delivery: ClaimedDelivery, plugin: Ins
   const name = delivery.direction === 'in' ? 'receive' : 'send';
   const invocationId = randomUUIDv7();
   const given =
-    name === 'receive' ? { fields: { request: toRequest(delivery) } } : await readReply(services, delivery, plugin);
+    name === 'receive' ? { fields: { request: toRequest(delivery) } } : await readReply(deps, delivery, plugin);
   if ('vetoed' in given) return recordVerdict(deps, delivery, { kind: 'dead', error: given.vetoed });
   const budgetMs = surfaces[`channel.${name}`].budgetMs;
   const answered =
@@ -190,15 +190,23 @@ async function storeResult(
     await writes.write(() => storeMessages(services, fence, delivery, readMessages(result)));
     return result;
   } catch (error) {
-    if (error instanceof RequiredPluginError || error instanceof Problem)
-      return { kind: 'error', message: error.message };
-    if (isOwnershipLost(error)) throw error;
-    const fault = classifyDatabaseError(error);
-    // The supervisor is stopping: the next one repeats the attempt.
-    if (fault === 'unavailable' || fault === 'busy') throw error;
-    onError(error as Error);
-    return { kind: 'error', message: 'its messages could not be stored' };
+    return { kind: 'error', message: describeFailure(error, onError) ?? 'its messages could not be stored' };
   }
+}
+
+/**
+ * Returns why an attempt failed. Null: unexpectedly, which is reported.
+ *
+ * @throws the error, if another attempt comes that does not count this one
+ */
+function describeFailure(error: unknown, onError: (error: Error) => void): string | null {
+  if (error instanceof RequiredPluginError || error instanceof Problem) return error.message;
+  if (isOwnershipLost(error)) throw error;
+  const fault = classifyDatabaseError(error);
+  // The supervisor is stopping: the next one repeats the attempt.
+  if (fault === 'unavailable' || fault === 'busy') throw error;
+  onError(error as Error);
+  return null;
 }
 
 type Answer = NonNullable<ReturnType<(typeof surfaces)['channel.receive']['result']['parse']>>;
@@ -211,7 +219,7 @@ const readMessages = ({ answer }: { answer: unknown }): Answer['messages'] =>
  * @returns `vetoed`: why a plugin cancelled the reply. `failed`: the result of this attempt, because a required plugin did not run
  */
 async function readReply(
-  services: SessionServices,
+  { services, onError }: AttemptDeps,
   delivery: ClaimedDelivery,
   sender: InstalledPlugin,
 ): Promise<
@@ -219,16 +227,14 @@ async function readReply(
   | { readonly vetoed: string }
   | { readonly failed: LinkResult }
 > {
-  const reply = JSON.parse(Buffer.from(delivery.body).toString('utf8')) as WaitingReply;
   try {
+    const reply = JSON.parse(Buffer.from(delivery.body).toString('utf8')) as WaitingReply;
     const judged = await judgeWaitingReply(services, delivery, reply, sender);
     if ('reply' in judged) return { fields: { message: judged.reply } };
     const { cancelled } = judged;
     return cancelled.cause === 'plugin' ? { vetoed: formatCancel(cancelled) } : fail(cancelled.reason);
   } catch (error) {
-    // The files that a plugin added have no room.
-    if (error instanceof Problem && error.code === 'quota_exceeded') return fail(error.message);
-    throw error;
+    return fail(describeFailure(error, onError) ?? 'the reply could not be read or judged');
   }
 }
 

@@ -1,5 +1,6 @@
 /** Agents' replies to a channel's conversation: through `outboundMessage`, kept, and sent by the plugin in order. */
 import t from 'tap';
+import { insertReply } from '../../../db/channels/deliveries.ts';
 import { readStorageValue } from '../../../db/installations/plugin-storage.ts';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
@@ -213,6 +214,18 @@ t.test('a reply that waited is not sent while a plugin that is required since do
   t.equal(await readStorageValue(fixture.pool, made.installationId, 'sent'), null);
   await change(guard.installationId, `settings = '{"mode": "well"}'`);
   await eventually(async () => (await row()).state === 'delivered');
+});
+
+t.test('an attempt whose reply cannot be read counts as failed', async (t) => {
+  const fixture = await startSupervisorFixture(t);
+  const made = await fixture.install({ slug: 'desk', code: CODE });
+  const { id: channelId, routingId } = await connect(fixture, made);
+  const { installationId, accountId } = made;
+  const address = { channelId, routingId, installationId, accountId, conversationKey: 'k' };
+  await insertReply(fixture.pool, { ...address, id: 'broken', body: Buffer.from('{') });
+  const row = async () => (await fixture.pool.query(`SELECT * FROM deliveries WHERE id = 'broken'`)).rows[0];
+  await eventually(async () => /the reply could not be read or judged/.test((await row()).last_error));
+  t.match(await row(), { state: 'pending', attempts: 1 });
 });
 
 t.test('a reply that a required plugin did not see is not sent, and may be sent again', async (t) => {
