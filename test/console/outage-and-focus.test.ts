@@ -150,63 +150,6 @@ t.test('the page of a suspended account names the reason, until an operator resu
   await context.close();
 });
 
-t.test('a page that cannot learn who is signed in shows only that, until the service answers', async (t) => {
-  const { context, page } = await openConsole(browser, signInLink);
-  await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
-  const endOutage = await answerInstead(context, '**/api/**', (route) => route.fulfill({ status: 502 }));
-  await page.reload();
-  await page.getByRole('heading', { level: 1, name: 'Could not load' }).waitFor();
-  t.equal(await page.getByRole('navigation').count(), 0, 'no navigation for an account that may not be signed in');
-  endOutage();
-  await press(page, 'Try again');
-  await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
-  await context.close();
-});
-
-t.test('a list stays when its next page cannot be loaded, which can be tried again', async (t) => {
-  const { context, page } = await openConsole(browser, signInLink);
-  const refusal = { code: 'rate_limited', status: 429, title: 'Too many', detail: 'Retry after 1 s.', requestId: 'r' };
-  const [createdAt, expiresAt] = ['2026-01-01T00:00:00.000Z', '2027-01-01T00:00:00.000Z'];
-  const token = { id: 't', name: 'laptop', scopes: null, createdAt, lastUsedAt: null, expiresAt, current: false };
-  let isRefused = true;
-  await context.route('**/api/me/tokens*', (route) => {
-    if (!route.request().url().includes('cursor='))
-      return route.fulfill({ json: { items: [token], nextCursor: 'second' } });
-    return route.fulfill(isRefused ? { status: 429, json: refusal } : { json: { items: [], nextCursor: null } });
-  });
-  await go(page, 'Tokens');
-  await press(page, 'Show more');
-  await page.getByRole('alert').getByText('Retry after 1 s.').waitFor();
-  t.ok(await page.getByText('laptop').first().isVisible());
-  isRefused = false;
-  await press(page, 'Try again');
-  await page.getByRole('alert').waitFor({ state: 'detached' });
-  t.equal(await page.getByRole('button', { name: 'Show more' }).count(), 0, 'the second page was the last');
-  await context.close();
-});
-
-t.test('a dialog that is closed while its action runs shows that when it is opened again', async (t) => {
-  await service.asUser('dora').then((dora) => dora.call('GET', '/api/me'));
-  const { context, page } = await openConsole(browser, signInLink);
-  const held = Promise.withResolvers<void>();
-  await context.route('**/operator/accounts/dora/suspend', (route) => held.promise.then(() => route.continue()));
-  await page.goto(`${service.url}/operator?tab=accounts`);
-  await press(page, 'Suspend dora');
-  await page.getByRole('dialog').getByLabel('Reason').fill('Looked at');
-  const sent = page.waitForRequest(/dora\/suspend/);
-  await pressInDialog(page, 'Suspend dora');
-  await sent;
-  await pressInDialog(page, 'Cancel');
-  await page.getByRole('dialog').waitFor({ state: 'detached' });
-  await press(page, 'Suspend dora');
-  const confirm = page.getByRole('dialog').getByRole('button', { name: 'Suspend dora', exact: true });
-  t.ok(await confirm.isDisabled(), 'a second click is not ignored silently');
-  held.resolve();
-  await page.getByText('dora (suspended: Looked at)').waitFor();
-  t.equal(await page.getByRole('dialog').count(), 0);
-  await context.close();
-});
-
 t.test('a double click sends one request, and a refusal is shown at its field', async (t) => {
   const { page } = await openOperating();
   await go(page, 'My plugins');
@@ -249,6 +192,61 @@ t.test('a refusal is shown inside its dialog, in which one can try again', async
   await pressInDialog(page, 'Add an SSH host');
   await dialog.getByRole('alert').getByText('There is an SSH host “web” already.').waitFor();
   t.equal(await page.locator('.mantine-Notification-root', { hasText: 'already' }).count(), 0);
+});
+
+t.test('a page that cannot learn who is signed in shows only that, until the service answers', async (t) => {
+  const { context, page } = await openOperating();
+  await page.goto(`${service.url}/catalog`);
+  await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
+  const endOutage = await answerInstead(context, '**/api/**', (route) => route.fulfill({ status: 502 }));
+  await page.reload();
+  await page.getByRole('heading', { level: 1, name: 'Could not load' }).waitFor();
+  t.equal(await page.getByRole('navigation').count(), 0, 'no navigation for an account that may not be signed in');
+  endOutage();
+  await press(page, 'Try again');
+  await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
+});
+
+t.test('a list stays when its next page cannot be loaded, which can be tried again', async (t) => {
+  const { context, page } = await openOperating();
+  const refusal = { code: 'rate_limited', status: 429, title: 'Too many', detail: 'Retry after 1 s.', requestId: 'r' };
+  const [createdAt, expiresAt] = ['2026-01-01T00:00:00.000Z', '2027-01-01T00:00:00.000Z'];
+  const token = { id: 't', name: 'laptop', scopes: null, createdAt, lastUsedAt: null, expiresAt, current: false };
+  let isRefused = true;
+  await context.route('**/api/me/tokens*', (route) => {
+    if (!route.request().url().includes('cursor='))
+      return route.fulfill({ json: { items: [token], nextCursor: 'second' } });
+    return route.fulfill(isRefused ? { status: 429, json: refusal } : { json: { items: [], nextCursor: null } });
+  });
+  await go(page, 'Tokens');
+  await press(page, 'Show more');
+  await page.getByRole('alert').getByText('Retry after 1 s.').waitFor();
+  t.ok(await page.getByText('laptop').first().isVisible());
+  isRefused = false;
+  await press(page, 'Try again');
+  await page.getByRole('alert').waitFor({ state: 'detached' });
+  t.equal(await page.getByRole('button', { name: 'Show more' }).count(), 0, 'the second page was the last');
+});
+
+t.test('a dialog that is closed while its action runs shows that when it is opened again', async (t) => {
+  await service.asUser('dora').then((dora) => dora.call('GET', '/api/me'));
+  const { context, page } = await openOperating();
+  const held = Promise.withResolvers<void>();
+  await context.route('**/operator/accounts/dora/suspend', (route) => held.promise.then(() => route.continue()));
+  await page.goto(`${service.url}/operator?tab=accounts`);
+  await press(page, 'Suspend dora');
+  await page.getByRole('dialog').getByLabel('Reason').fill('Looked at');
+  const sent = page.waitForRequest(/dora\/suspend/);
+  await pressInDialog(page, 'Suspend dora');
+  await sent;
+  await pressInDialog(page, 'Cancel');
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  await press(page, 'Suspend dora');
+  const confirm = page.getByRole('dialog').getByRole('button', { name: 'Suspend dora', exact: true });
+  t.ok(await confirm.isDisabled(), 'a second click is not ignored silently');
+  held.resolve();
+  await page.getByText('dora (suspended: Looked at)').waitFor();
+  t.equal(await page.getByRole('dialog').count(), 0);
 });
 
 /** Makes the page read what it shows again, as when its user comes back to it after a while. */
