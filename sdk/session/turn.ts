@@ -151,7 +151,8 @@ export class Turn {
       if (output.action === 'cancel') return;
       piece += 1;
     }
-    if (piece === 0 && waiting === '') return;
+    // Files without a text are sent, too: the service refuses them with a sentence.
+    if (piece === 0 && waiting === '' && (attachments ?? []).length === 0) return;
     const last = { ...rest, piece, text: toStorable(waiting), done: true, ...(attachments ? { attachments } : {}) };
     yield await this.#post('/output', last, signal);
   }

@@ -23,6 +23,12 @@ const FRAMEWORK: Readonly<Record<string, [ProblemCode, string]>> = {
   FST_ERR_BAD_URL: ['bad_request', 'The address is not a valid URL.'],
 };
 
+/** Returns null for the error of what does not exist. @throws any other error */
+export function skipNotFound(error: unknown): null {
+  if (error instanceof Problem && error.code === 'not_found') return null;
+  throw error;
+}
+
 /** The form of the errors below an address whose clients do not read problems. */
 export interface ErrorForm {
   /** Ends with a slash. */

@@ -10,6 +10,7 @@ import { advanceReminder, listDueReminders, postponeReminder, type ReminderRow }
 import { appendMessages, type NewMessage, type Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { attachments } from '../../sdk/contract/payloads.ts';
+import { skipNotFound } from '../../service/http/errors.ts';
 import { within } from '../../service/timing/within.ts';
 import { toJudgement } from '../calls/judgement.ts';
 import type { OwnedWork, Ownership } from '../cluster/ownership.ts';
@@ -132,7 +133,8 @@ async function deliverReminder(
   onError: (error: Error) => void,
 ): Promise<void> {
   const { accountId, sessionId, nextAt } = reminder;
-  const session = await services.sessions.get(accountId, sessionId).catch(skipUnknown);
+  // Null: the session was deleted, and its reminders with it.
+  const session = await services.sessions.get(accountId, sessionId).catch(skipNotFound);
   if (!session || nextAt === null) return;
   // The position tells a reminder from a later one with the same id.
   const messageId = `reminder-${digestOf([sessionId, reminder.position])}-${reminder.occurrence}`;
@@ -174,12 +176,6 @@ function isAccountWide(error: unknown): boolean {
 }
 
 const isQuotaExceeded = (error: unknown): boolean => error instanceof Problem && error.code === 'quota_exceeded';
-
-/** Null: the session was deleted, and its reminders with it. */
-function skipUnknown(error: unknown): null {
-  if (error instanceof Problem && error.code === 'not_found') return null;
-  throw error;
-}
 
 /** A message for the transcript, and the files that plugins added to it. */
 interface JudgedReminder extends NewMessage {

@@ -15,6 +15,7 @@ import { findTurn, type Judgement, type TurnKey } from '../../db/sessions/turns.
 import { Problem } from '../../sdk/contract/errors.ts';
 import { TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import type { Json, ToolResult } from '../../sdk/session/api-types.ts';
+import { skipNotFound } from '../../service/http/errors.ts';
 import { type JudgedResult, judgeCall, judgeResult, type ToolCall } from './judged-call.ts';
 import type { SessionServices } from './session-services.ts';
 import { describeProblem, failedTool, formatContent } from './tool-results.ts';
@@ -204,18 +205,13 @@ async function readKnownCall(
     await requireHeldTurn(services.pool, key, request.runtime);
     return { handed: known.handed };
   }
-  const tool = await findToolOfCall(services, session, request).catch(skipUnknown);
+  // Null: the tool is gone. Any other error must not end the call, which may be one to make again.
+  const tool = await findToolOfCall(services, session, request).catch(skipNotFound);
   if (tool && isRepeatable(tool)) return null;
   const answer = { result: INTERRUPTED };
   // The arguments that the plugins passed on are no longer known.
   const made = { name: request.name, arguments: null, judgement: OF_THE_HOST };
   return saveAnswer(services, key, answer, toToolMessage(key, made, answer));
-}
-
-/** Null: the tool is gone. Any other error must not end the call, which may be one to make again. */
-function skipUnknown(error: unknown): null {
-  if (error instanceof Problem && error.code === 'not_found') return null;
-  throw error;
 }
 
 /**

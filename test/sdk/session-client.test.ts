@@ -113,6 +113,13 @@ t.test('texts that cannot be stored, and results that are too long, reach the se
   };
   for await (const { show } of turn.stream(pieces())) shown.push(show);
   t.equal(shown.join(''), 'nul \ufffdcut \ufffd');
+  const attachments = [{ name: 'plan.txt', mediaType: 'text/plain', url: 'https://example.com/plan.txt' }];
+  const noText = async function* (): AsyncGenerator<string> {};
+  await t.rejects(
+    turn.stream(noText(), { attachments }).next(),
+    { code: 'bad_request' },
+    'files are not dropped silently',
+  );
   t.match(await turn.end('cut \ud83d'), { state: 'ended' });
 });
 
