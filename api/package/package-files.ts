@@ -48,12 +48,17 @@ export async function readText(file: PackageFile, loopKey: string): Promise<stri
       message: `is larger than ${TEXT_MAX_BYTES} bytes, the limit for this file`,
     });
   }
-  const bytes = await readFile(file.stagedAt);
-  await waitForLoopTurn(loopKey);
-  const text = decodeText(bytes);
+  const text = await decodeInTurn(file, loopKey);
   if (text === null) throw invalidAt({ path: file.path, message: 'is not UTF-8 text without NUL' });
   refuseHiddenText(file.path, text);
   return text;
+}
+
+/** @returns null: it is not UTF-8 text without NUL */
+async function decodeInTurn({ stagedAt }: PackageFile, loopKey: string): Promise<string | null> {
+  const bytes = await readFile(stagedAt);
+  await waitForLoopTurn(loopKey);
+  return decodeText(bytes);
 }
 
 /**
@@ -65,9 +70,7 @@ export async function readText(file: PackageFile, loopKey: string): Promise<stri
  */
 export async function checkPage(file: PackageFile, loopKey: string): Promise<void> {
   if (file.sizeBytes > PAGE_MAX_BYTES) return;
-  const bytes = await readFile(file.stagedAt);
-  await waitForLoopTurn(loopKey);
-  const text = decodeText(bytes);
+  const text = await decodeInTurn(file, loopKey);
   if (text !== null) refuseHiddenText(file.path, text);
 }
 

@@ -388,6 +388,20 @@ export class CrashOnce {
   };
 }
 
+/** A fault point at which code of a test runs: once, at the next step of a name. */
+export class DuringSteps {
+  readonly #work = new Map<string, () => Promise<void>>();
+  readonly faultPoint = (step: string): Promise<void> | undefined => {
+    const work = this.#work.get(step);
+    this.#work.delete(step);
+    return work?.();
+  };
+
+  set(step: string, work: () => Promise<void>): void {
+    this.#work.set(step, work);
+  }
+}
+
 /** The database is away whenever a veto is written to the session's transcript. */
 export async function refuseNotices({ pool }: Pick<SupervisorFixture, 'pool'>, session: string): Promise<void> {
   await pool.query(`CREATE FUNCTION refuse_notice() RETURNS trigger LANGUAGE plpgsql AS

@@ -1,8 +1,6 @@
 /** The supervisor's end of a child's connection against a peer that violates the protocol. */
 import { PassThrough, Writable } from 'node:stream';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import t from 'tap';
 import { FRAME_MAX_BYTES, FRAME_TO_CHILD_MAX_BYTES, FrameBuffer, HEADER_BYTES } from '../../../sandbox-child/frame.ts';
@@ -16,6 +14,7 @@ import { Cancellation, ChildConnection } from '../../../supervisor/children/chil
 import { ChildError, HostCallRefusal, UNEXPECTED } from '../../../supervisor/children/child-errors.ts';
 import type { CpuDemand } from '../../../supervisor/jail/watched-process.ts';
 import { SecretMask } from '../../../supervisor/records/secret-mask.ts';
+import { collectGarbage } from '../../fixtures/collect-garbage.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { amount, seed } from '../../runner/soak.ts';
 import { encodedFrame } from '../../sandbox-child/encoded-frame.ts';
@@ -71,14 +70,7 @@ function sentTo({ sent }: Peer): Record<string, unknown>[] {
 
 /** Bytes of the objects that are reachable. Long texts are outside the heap. */
 async function measureReachable(): Promise<number> {
-  setFlagsFromString('--expose-gc');
-  const collect = runInNewContext('gc') as () => void;
-  // Memory outside the heap is released in a later turn.
-  for (let round = 0; round < 3; round += 1) {
-    collect();
-    await turn();
-  }
-  const { heapUsed, external } = process.memoryUsage();
+  const { heapUsed, external } = await collectGarbage();
   return heapUsed + external;
 }
 

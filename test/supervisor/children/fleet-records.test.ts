@@ -8,6 +8,14 @@ import { FakeChild, installed } from './fake-child.ts';
 
 const NO_CHANNEL = { receive: false, send: false, handshake: false, handshakeOn: null };
 
+const CALL = {
+  target: { kind: 'tools', name: 'run' },
+  invocationId: 'x',
+  session: null,
+  deadlineAt: 0,
+  context: {},
+} as const;
+
 /** @param query answers statements with their first parameter */
 function makeFleet(t: Test, query: (sql: string, json: string) => Promise<unknown>, refusal: string | null = null) {
   const children: FakeChild[] = [];
@@ -52,14 +60,7 @@ t.test('where the sandbox is missing, neither a call nor its author starts a plu
   const plugin = installed('v1');
   t.equal(await fleet.wake(plugin), 'there is no sandbox');
   t.equal(await fleet.inspect(plugin, { serve: () => undefined, end: () => undefined }), 'there is no sandbox');
-  const call = {
-    target: { kind: 'tools', name: 'run' },
-    invocationId: 'x',
-    session: null,
-    deadlineAt: 0,
-    context: {},
-  } as const;
-  t.match(await fleet.invoke(plugin, call), { kind: 'unavailable', message: 'there is no sandbox' });
+  t.match(await fleet.invoke(plugin, CALL), { kind: 'unavailable', message: 'there is no sandbox' });
   t.same(children, []);
 });
 
@@ -94,18 +95,11 @@ t.test('a refusal that the database did not take is recorded by the next call', 
     },
     'there is no sandbox',
   );
-  const call = {
-    target: { kind: 'tools', name: 'run' },
-    invocationId: 'x',
-    session: null,
-    deadlineAt: 0,
-    context: {},
-  } as const;
-  await fleet.invoke(installed('v1'), call);
+  await fleet.invoke(installed('v1'), CALL);
   await failed.promise;
   isAway = false;
-  await fleet.invoke(installed('v1'), call);
-  await fleet.invoke(installed('v1'), call);
+  await fleet.invoke(installed('v1'), CALL);
+  await fleet.invoke(installed('v1'), CALL);
   await new Promise(setImmediate);
   t.same(recorded, ['i1']);
 });

@@ -4,12 +4,11 @@
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import t from 'tap';
 import { type Child, startChild } from '../../../supervisor/children/child.ts';
 import { makeJail } from '../../../supervisor/jail/jail.ts';
 import { findLimiter } from '../../../supervisor/jail/limiter.ts';
+import { collectGarbage } from '../../fixtures/collect-garbage.ts';
 import { childProgram } from '../../runner/child-program.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
@@ -94,13 +93,7 @@ const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(1);
 /** Measures descriptors and memory after the last child's resources are released. */
 async function settled(): Promise<{ open: number; heap: number; rss: number }> {
   await eventually(async () => ownProcesses().length === 0);
-  setFlagsFromString('--expose-gc');
-  const collect = runInNewContext('gc') as () => void;
-  for (let round = 0; round < 3; round += 1) {
-    collect();
-    await new Promise((resolve) => setImmediate(resolve));
-  }
-  const { heapUsed, rss } = process.memoryUsage();
+  const { heapUsed, rss } = await collectGarbage();
   return { open: readdirSync('/proc/self/fd').length, heap: heapUsed, rss };
 }
 

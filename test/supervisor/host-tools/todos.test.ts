@@ -1,17 +1,16 @@
 /** To-dos: one list of an account, through the REST interface and through tools, each step through its hook, also after a crash. */
 import t from 'tap';
 import { connect } from '../../../sdk/session/session.ts';
-import { CrashOnce, type Reply, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import {
+  CrashOnce,
+  DuringSteps,
+  type Reply,
+  type SupervisorFixture,
+  startSupervisorFixture,
+} from '../supervisor-fixture.ts';
 
-/** Code that runs at the next step of a name. */
-const during = new Map<string, () => Promise<void>>();
-const shared = await startSupervisorFixture(t, {
-  faultPoint: (step) => {
-    const happen = during.get(step);
-    during.delete(step);
-    return happen?.();
-  },
-});
+const during = new DuringSteps();
+const shared = await startSupervisorFixture(t, { faultPoint: during.faultPoint });
 
 const POLICY = `
   const note = (hook) => (ctx) => {

@@ -7,7 +7,7 @@ import { inTransaction } from '../../../db/postgres/pool.ts';
 import { queueReply } from '../../../supervisor/sessions/replies.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { connect, deliver } from '../delivery/channels.ts';
-import { startSupervisorFixture } from '../supervisor-fixture.ts';
+import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const CODE = `
 channel.receive = () => ({ messages: [{ conversationKey: 'k', from: 'v', text: 'hello' }] });
@@ -16,6 +16,14 @@ channel.send = async (message) => {
   await host.storage.set('sent', [...sent, message]);
   if (message.text === 'second!' && sent.filter((one) => one.text === 'second!').length === 0) throw new Error('vendor away');
 };`;
+
+/** Waits until no reply is waiting to be sent. @returns their rows, in order */
+async function listFinishedReplies({ pool }: Pick<SupervisorFixture, 'pool'>) {
+  const read = async () =>
+    (await pool.query(`SELECT state, last_error FROM deliveries WHERE direction = 'out' ORDER BY position`)).rows;
+  await eventually(async () => (await read()).every(({ state }) => state !== 'pending'));
+  return read();
+}
 
 t.test('a reply is stored, sent in order, and retried when the vendor is unavailable', async (t) => {
   const fixture = await startSupervisorFixture(t);
@@ -137,11 +145,7 @@ t.test('a reply that waited is judged by a plugin that is required since', async
   await fixture.install({ slug: 'optional', code: code.replaceAll("host.log('asked'", "host.log('optional'") });
   await fixture.install({ slug: 'guard', code, required: true });
   await setStatus('ready');
-  const rows = async () =>
-    (await fixture.pool.query(`SELECT state, last_error FROM deliveries WHERE direction = 'out' ORDER BY position`))
-      .rows;
-  await eventually(async () => (await rows()).every(({ state }) => state !== 'pending'));
-  t.match(await rows(), [
+  t.match(await listFinishedReplies(fixture), [
     { state: 'dead', last_error: 'guard cancelled the operation: not this' },
     { state: 'delivered' },
     { state: 'delivered' },
@@ -163,7 +167,7 @@ t.test('a reply that waited is judged by a plugin that is required since', async
   );
   t.equal((await reply('hello')).status, 202);
   await eventually(async () => (await fixture.readLog('asked')).length === 4);
-  await eventually(async () => (await rows()).every(({ state }) => state !== 'pending'));
+  await listFinishedReplies(fixture);
   t.equal((await fixture.readLog('asked')).length, 4, 'a reply that the plugin has judged is not judged again');
 });
 
@@ -179,11 +183,7 @@ t.test('an answer is judged by a plugin that is required between its output and 
   await fixture.install({ slug: 'guard', code, required: true });
   t.match((await turn('/t1/end', {})).body, { state: 'ended', replyId: 'o1' });
   t.match((await turn('/t2/end', { text: 'hello' })).body, { state: 'ended' });
-  const rows = async () =>
-    (await fixture.pool.query(`SELECT state, last_error FROM deliveries WHERE direction = 'out' ORDER BY position`))
-      .rows;
-  await eventually(async () => (await rows()).every(({ state }) => state !== 'pending'));
-  t.match(await rows(), [
+  t.match(await listFinishedReplies(fixture), [
     { state: 'dead', last_error: 'guard cancelled the operation: not this' },
     { state: 'delivered' },
   ]);

@@ -13,21 +13,15 @@ import { eventually } from '../../runner/eventually.ts';
 import { connect, deliver } from '../delivery/channels.ts';
 import {
   CrashOnce,
+  DuringSteps,
   type Reply,
   refuseNotices,
   type SupervisorFixture,
   startSupervisorFixture,
 } from '../supervisor-fixture.ts';
 
-/** Code that runs at the next step of a name. */
-const during = new Map<string, () => Promise<void>>();
-const shared = await startSupervisorFixture(t, {
-  faultPoint: (step) => {
-    const happen = during.get(step);
-    during.delete(step);
-    return happen?.();
-  },
-});
+const during = new DuringSteps();
+const shared = await startSupervisorFixture(t, { faultPoint: during.faultPoint });
 
 const GUARD = `
   middleware.inboundMessage = (ctx) => {
