@@ -131,7 +131,7 @@ function defineLazily(realm: GlobalObject, lazyGlobals: LazyGlobals): void {
     Object.defineProperty(realm, name, {
       get(): unknown {
         const value = load();
-        // Not defined anew where the bundle has frozen its global object; then `load` returns the value again.
+        // Fails where the bundle has frozen its global object: then each use calls `load`, which returns the same value.
         Reflect.defineProperty(realm, name, describeGlobal(value));
         return value;
       },

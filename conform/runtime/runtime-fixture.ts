@@ -40,7 +40,7 @@ export class RuntimeFixture {
   readonly #started: RuntimeProcess[] = [];
   /** The installation that judges the agent's texts now. */
   #guard: InstalledPlugin | null = null;
-  /** The log of that installation. Null: there is none, or it is to fail. */
+  /** The log of that installation. Null: no plugin judges now, or the one that does fails on purpose. */
   #guardWatch: LogWatch | null = null;
 
   private constructor(

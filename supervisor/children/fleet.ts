@@ -411,7 +411,7 @@ export class Fleet implements PluginInvoker {
       runner.recordStableRun();
       if (!runner.busy && runner.lastUsedAt < idleSince) void runner.stop(STOP_GRACE_MS);
     }
-    // Those that could not be saved.
+    // Saves again what the database did not take.
     if (this.#dirty.size > 0) this.#startSaver();
     this.#forgetStopped();
     // Not at the end of a child: a host call that it made may add another secret then, or write what must be masked.

@@ -85,7 +85,7 @@ export async function runSessionCases(t: Test, service: ServiceFixture, browser:
     await page.getByRole('button', { name: 'Run the hook' }).waitFor();
   });
 
-  await t.test('another account over the page starts the page anew', async () => {
+  await t.test('another account over the page reloads it', async () => {
     await context.clearCookies();
     // No real click: a request of the page may have opened the dialog already, which covers the link.
     await page.getByRole('link', { name: 'Installations' }).dispatchEvent('click');
@@ -112,7 +112,7 @@ export async function runSessionCases(t: Test, service: ServiceFixture, browser:
     await tab.close();
   });
 
-  await t.test('another account after a sign-out starts the page anew', async (t) => {
+  await t.test('another account after a sign-out reloads the page', async (t) => {
     const { context: own, page: tab } = await openConsole(browser, service.url);
     await tab.goto(`${service.url}/#token=${(await service.asUser('ann')).token}`);
     await tab.getByRole('button', { name: 'ann', exact: true }).waitFor();

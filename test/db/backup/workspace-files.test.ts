@@ -60,7 +60,7 @@ t.test('a name that a zip file cannot hold is left out and named', async (t) => 
 
 t.test('a folder that cannot be read is left out and named, and the others are listed', async (t) => {
   const dataDir = await createDataDir(t, ['workspaces/a/plain']);
-  // Deeper than the longest path, whoever reads it.
+  // Deeper than the longest path that a system call takes, so root cannot read it either.
   const workspace = join(dataDir.path, 'workspaces/a');
   const deep = 'x'.repeat(200);
   const program = `for (let n = 0; n < 30; n++) { fs.mkdirSync('${deep}'); process.chdir('${deep}'); }`;

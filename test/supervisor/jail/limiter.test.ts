@@ -187,7 +187,7 @@ t.test('a child that ended before it was assigned to an account does not count t
   t.same(
     accounts.map((name) => readLimit(join(slice, name), 'cpu.weight')),
     ['100'],
-    'ben shares with nobody',
+    'ben’s group has no child of another account',
   );
 });
 
