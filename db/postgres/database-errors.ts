@@ -104,6 +104,12 @@ export const isMissingObject = (error: unknown): boolean => MISSING_OBJECT.inclu
 /** Whether another supervisor owns the account by now, so that this write must not be made. */
 export const isOwnershipLost = (error: unknown): boolean => readCode(error) === OWNERSHIP_LOST;
 
+/** Whether the work did not fail itself: the database is unavailable or busy, or another supervisor owns the account by now. */
+export function isInterruption(error: unknown): boolean {
+  const kind = classifyDatabaseError(error);
+  return isOwnershipLost(error) || kind === 'unavailable' || kind === 'busy';
+}
+
 /** Whether a pooler refused the options of a connection, which PostgreSQL accepts. */
 export const isPoolerRefusal = (error: unknown): boolean =>
   error instanceof Error && error.message.startsWith('unsupported startup parameter');

@@ -12,7 +12,7 @@ import {
 import type { HeadSearch } from '../../db/channels/head-search.ts';
 import { type InstalledPlugin, loadInstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { isActive } from '../../db/installations/run-rule.ts';
-import { classifyDatabaseError, isOwnershipLost } from '../../db/postgres/database-errors.ts';
+import { isInterruption } from '../../db/postgres/database-errors.ts';
 import type { Fence } from '../../db/postgres/pool.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { SECOND } from '../../sdk/contract/limits.ts';
@@ -201,10 +201,8 @@ async function storeResult(
  */
 function describeFailure(error: unknown, onError: (error: Error) => void): string | null {
   if (error instanceof RequiredPluginError || error instanceof Problem) return error.message;
-  if (isOwnershipLost(error)) throw error;
-  const fault = classifyDatabaseError(error);
-  // The supervisor is stopping: the next one repeats the attempt.
-  if (fault === 'unavailable' || fault === 'busy') throw error;
+  // Where writes are repeated until the supervisor stops, the next one repeats the attempt.
+  if (isInterruption(error)) throw error;
   onError(error as Error);
   return null;
 }

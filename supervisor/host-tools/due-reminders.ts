@@ -1,7 +1,7 @@
 /** Delivers the reminders that are due, of the accounts that this supervisor owns. */
 
 import type { z } from 'zod';
-import { classifyDatabaseError, isOwnershipLost } from '../../db/postgres/database-errors.ts';
+import { isInterruption } from '../../db/postgres/database-errors.ts';
 import type { FencedPool } from '../../db/postgres/pool.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { asAccount } from '../../db/postgres/shares.ts';
@@ -170,9 +170,7 @@ async function deliverReminder(
 
 /** Whether the account's other reminders would fail with this error, too. The next scan finds all of them again. */
 function isAccountWide(error: unknown): boolean {
-  if (error instanceof Problem) return error.code === 'unavailable';
-  const fault = classifyDatabaseError(error);
-  return isOwnershipLost(error) || fault === 'unavailable' || fault === 'busy';
+  return error instanceof Problem ? error.code === 'unavailable' : isInterruption(error);
 }
 
 const isQuotaExceeded = (error: unknown): boolean => error instanceof Problem && error.code === 'quota_exceeded';

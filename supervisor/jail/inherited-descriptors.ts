@@ -1,18 +1,15 @@
 /** Lists the descriptors above stderr that child processes would inherit. */
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
+import { listFolder } from './list-folder.ts';
 
 /** `O_CLOEXEC`, in the octal digits of /proc. */
 const CLOSE_ON_EXEC = 0o2000000;
 
 /** Returns none if /proc cannot be read. The list never grows, because Node opens descriptors with close-on-exec. */
 export function inheritedDescriptors(): number[] {
-  try {
-    return readdirSync('/proc/self/fd')
-      .map(Number)
-      .filter((fd) => fd > 2 && isInherited(fd));
-  } catch {
-    return [];
-  }
+  return listFolder('/proc/self/fd')
+    .map(Number)
+    .filter((fd) => fd > 2 && isInherited(fd));
 }
 
 function isInherited(fd: number): boolean {

@@ -2,6 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { mkdir, rmdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { listFolder } from './list-folder.ts';
 
 export type LimiterKind = 'cgroup2' | 'cgroup1' | 'rlimit';
 
@@ -514,18 +515,9 @@ function sweepGroups(base: string): void {
     const own = owner === String(process.pid) && serial === 0;
     if (!own && (owner === undefined || existsSync(`/proc/${owner}`))) continue;
     const path = join(base, name);
-    // The group of an account contains those of its children.
-    for (const inner of listEntries(path)) if (OWNER.test(inner)) removeGroup(join(path, inner));
+    // The group of an account contains those of its children. Another supervisor may have removed it meanwhile.
+    for (const inner of listFolder(path)) if (OWNER.test(inner)) removeGroup(join(path, inner));
     removeGroup(path);
-  }
-}
-
-/** Returns none for a folder that is gone: several supervisors may sweep at the same time. */
-function listEntries(folder: string): string[] {
-  try {
-    return readdirSync(folder);
-  } catch {
-    return [];
   }
 }
 

@@ -3,9 +3,10 @@
  * forever, because it has not yet set its parent-death signal. It contains no plugin code.
  */
 import { hash } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { readProcessStat } from '../../service/lifecycle/process-stat.ts';
+import { listFolder } from './list-folder.ts';
 
 const MARK = 'BULKHEAD_JAIL';
 const MARK_CHARS = 32;
@@ -25,7 +26,7 @@ export function sweepStuckJails(directory: string): number {
   if (process.pid === FIRST_PROCESS) return 0;
   const mark = `${MARK}\0${hashDirectory(directory)}\0`;
   let ended = 0;
-  for (const name of listProcesses()) {
+  for (const name of listFolder('/proc')) {
     const pid = Number(name);
     if (!Number.isInteger(pid) || pid <= FIRST_PROCESS || !isOrphanedBubblewrap(pid)) continue;
     try {
@@ -37,15 +38,6 @@ export function sweepStuckJails(directory: string): number {
     }
   }
   return ended;
-}
-
-/** Returns none where /proc cannot be read, as in a process that is out of descriptors. */
-function listProcesses(): string[] {
-  try {
-    return readdirSync('/proc');
-  } catch {
-    return [];
-  }
 }
 
 function isOrphanedBubblewrap(pid: number): boolean {
