@@ -84,6 +84,10 @@ export class Listener {
   /** Names of the locks that this session holds. */
   readonly #held = new Set<{ readonly name: string }>();
   #client: Client | null = null;
+  /** The statement that runs, and those that wait for it: `pg` takes one at a time. */
+  #statements: Promise<unknown> = Promise.resolve();
+  /** A check that waits for its turn: those who ask meanwhile share it. */
+  #nextCheck: Promise<void> | null = null;
   #timer: NodeJS.Timeout | null = null;
   #heartbeat: NodeJS.Timeout | null = null;
   #failures = 0;
@@ -116,7 +120,7 @@ export class Listener {
           restored.add(channel);
         }
         for (const lock of this.#held) {
-          if (!restored.has(lock)) await lockShared(client, lock.name);
+          while (!restored.has(lock) && !(await tryLockShared(client, lock.name))) await sleep(LOCK_RETRY_MS);
           restored.add(lock);
         }
       }
@@ -144,20 +148,25 @@ export class Listener {
 
   async #beginListening(name: string): Promise<void> {
     const client = this.#client;
-    await client?.query(`LISTEN ${client.escapeIdentifier(name)}`).catch((error: unknown) => {
+    if (!client) return;
+    try {
+      await this.#run(client, () => client.query(`LISTEN ${client.escapeIdentifier(name)}`));
+    } catch (error) {
       // A connection that is lost meanwhile listens when it is back.
       if (this.#client !== client) return;
       this.#channels.delete(name);
       throw error;
-    });
+    }
   }
 
   async #unsubscribe(name: string, subscriber: Subscriber): Promise<void> {
     const channel = this.#channels.get(name);
     if (channel?.subscribers.delete(subscriber) !== true || channel.subscribers.size > 0) return;
     this.#channels.delete(name);
+    const client = this.#client;
     // A lost connection listens no more.
-    await this.#client?.query(`UNLISTEN ${this.#client.escapeIdentifier(name)}`).catch(() => undefined);
+    if (client)
+      await this.#run(client, () => client.query(`UNLISTEN ${client.escapeIdentifier(name)}`)).catch(() => undefined);
   }
 
   /**
@@ -168,19 +177,24 @@ export class Listener {
     const lock = { name };
     this.#held.add(lock);
     const client = this.#client;
-    // A connection that is lost meanwhile takes its locks when it is back.
-    if (client)
-      await lockShared(client, name).catch((error: unknown) => {
-        if (this.#client !== client) return;
+    try {
+      // It tries until it succeeds: a statement that waits would hold up the notifications of its connection.
+      while (client && !(await this.#run(client, () => tryLockShared(client, name)))) await sleep(LOCK_RETRY_MS);
+    } catch (error) {
+      // A connection that is lost meanwhile takes its locks when it is back.
+      if (this.#client === client) {
         this.#held.delete(lock);
         throw error;
-      });
+      }
+    }
     return { close: () => this.#releaseShared(lock) };
   }
 
   async #releaseShared(lock: { readonly name: string }): Promise<void> {
-    if (!this.#held.delete(lock)) return;
-    await this.#client?.query(`SELECT pg_advisory_unlock_shared(${LOCK_KEY})`, [lock.name]).catch(() => undefined);
+    const client = this.#client;
+    if (!this.#held.delete(lock) || !client) return;
+    const sql = `SELECT pg_advisory_unlock_shared(${LOCK_KEY})`;
+    await this.#run(client, () => client.query(sql, [lock.name])).catch(() => undefined);
   }
 
   /**
@@ -190,6 +204,20 @@ export class Listener {
   async catchUp(): Promise<void> {
     // The server sends notifications before it answers the next statement. A connection that is lost has nothing to catch up.
     if (this.#client) await this.#checkConnection(this.#client);
+  }
+
+  /** Runs a statement of the connection when those before it have ended. A connection that does not answer one is lost. */
+  #run<T>(client: Client, statement: () => Promise<T>): Promise<T> {
+    const run = async (): Promise<T> => {
+      const timer = setTimeout(
+        () => this.#handleLoss(client, new Error('The LISTEN connection does not respond')),
+        this.#responseMs,
+      );
+      return await statement().finally(() => clearTimeout(timer));
+    };
+    const result = this.#statements.then(run);
+    this.#statements = result.catch(() => undefined);
+    return result;
   }
 
   async close(): Promise<void> {
@@ -206,25 +234,20 @@ export class Listener {
   }
 
   /** Resolves when the server has answered, or the connection is lost. */
-  async #checkConnection(client: Client): Promise<void> {
-    const timer = setTimeout(
-      () => this.#handleLoss(client, new Error('The LISTEN connection does not respond')),
-      this.#responseMs,
-    );
-    try {
+  #checkConnection(client: Client): Promise<void> {
+    this.#nextCheck ??= this.#run(client, async () => {
+      this.#nextCheck = null;
       const isStandby = await findValue<boolean>(client, 'SELECT pg_is_in_recovery()');
       // A standby delivers no notifications, and its connections survive a failover.
       if (isStandby) this.#handleLoss(client, new Error('The LISTEN connection leads to a standby'));
-    } catch (error) {
-      this.#handleLoss(client, error as Error);
-    } finally {
-      clearTimeout(timer);
-    }
+    }).catch((error: unknown) => this.#handleLoss(client, error as Error));
+    return this.#nextCheck;
   }
 
   #handleLoss(client: Client, error: Error): void {
     if (this.#closed || this.#client !== client) return;
     this.#client = null;
+    this.#nextCheck = null;
     if (this.#heartbeat) clearInterval(this.#heartbeat);
     discardClient(client);
     this.#onError(error);
@@ -247,13 +270,9 @@ export class Listener {
   }
 }
 
-/** Tries until it succeeds: a statement that waits would hold up the notifications of its connection. */
-async function lockShared(client: Client, name: string): Promise<void> {
-  for (;;) {
-    if (await findValue(client, `SELECT pg_try_advisory_lock_shared(${LOCK_KEY})`, [name])) return;
-    await sleep(LOCK_RETRY_MS);
-  }
-}
+/** @returns false: another session holds it. Waiting for it would hold up the notifications of this connection. */
+const tryLockShared = (client: Client, name: string): Promise<boolean | null> =>
+  findValue<boolean>(client, `SELECT pg_try_advisory_lock_shared(${LOCK_KEY})`, [name]);
 
 /** Closes a connection that may be lost already, so errors no longer matter. */
 async function discardClient(client: Client): Promise<void> {

@@ -1,0 +1,54 @@
+/** The connection that listens runs one statement at a time, however many are asked of it. */
+import { once } from 'node:events';
+import t from 'tap';
+import { openListener } from '../../../db/postgres/listener.ts';
+import { testDatabase } from '../../runner/harness.ts';
+import { openGate } from '../../storm/database-gate.ts';
+
+const { pool, url } = await testDatabase(t);
+
+t.test('subscriptions, locks and checks come all at once', async (t) => {
+  const warnings: string[] = [];
+  const note = ({ message }: Error) => void warnings.push(message);
+  process.on('warning', note);
+  t.teardown(() => process.off('warning', note));
+  const listener = await openListener(pool, (error) => t.fail(error.message));
+  t.teardown(() => listener.close());
+  const noted: string[] = [];
+  const names = Array.from({ length: 50 }, (_, index) => `channel ${index}`);
+  const held = await Promise.all(
+    names.flatMap((name) => [
+      listener.listen(name, { onNotification: (payload) => noted.push(payload), onReconnect: () => undefined }),
+      listener.holdShared(name),
+    ]),
+  );
+  await pool.query('SELECT pg_notify(name, name) FROM unnest($1::text[]) AS given(name)', [names]);
+  await Promise.all(names.map(() => listener.catchUp()));
+  t.same(noted, names);
+  await Promise.all(held.map((subscription) => subscription.close()));
+  const { rows } = await pool.query("SELECT count(*)::int AS count FROM pg_locks WHERE locktype = 'advisory'");
+  t.equal(rows[0].count, 0);
+  t.same(warnings, []);
+});
+
+t.test('a connection that does not answer is lost, with all that waits for its turn', async (t) => {
+  const gate = await openGate(t, url);
+  const lost: string[] = [];
+  const session = { options: { connectionString: gate.url } };
+  const listener = await openListener(pool, ({ message }) => lost.push(message), session, 50);
+  t.teardown(() => listener.close());
+  const reconnected = new EventTarget();
+  const subscriber = {
+    onNotification: () => undefined,
+    onReconnect: () => void reconnected.dispatchEvent(new Event('done')),
+  };
+  gate.hold();
+  const done = once(reconnected, 'done');
+  const listening = [listener.listen('one', subscriber), listener.listen('two', subscriber)];
+  await Promise.all([listener.catchUp(), listener.catchUp(), ...listening]);
+  t.same(lost, ['The LISTEN connection does not respond']);
+  gate.open();
+  await done;
+  await listener.catchUp();
+  t.equal(listener.isConnected(), true);
+});
