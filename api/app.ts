@@ -5,6 +5,7 @@ import multipart from '@fastify/multipart';
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify';
 import { MIB } from '../sdk/contract/limits.ts';
 import { createApplication, serveAccounts } from '../service/http/application.ts';
+import { isRead } from '../service/http/authentication.ts';
 import { uncheckedHost } from '../service/http/client-errors.ts';
 import { type ConsoleSite, describeConsole } from '../service/http/console-requests.ts';
 import { DOCUMENTATION_GROUP, documentationRoutes } from '../service/http/documentation-routes.ts';
@@ -191,6 +192,13 @@ async function accountScope(scope: FastifyInstance, deps: AppDeps, site: Console
   const signedIn = { signIn, anonymousPerMinute: limits.anonymous, bodiesInFlight: BODIES_IN_FLIGHT, site };
   serveAccounts(scope, { ...signedIn, scopes: REST_SCOPES });
   limitAccounts(scope, limits);
+  // The next call of the client may be one to its supervisor, which would run it without a change that it does not know yet.
+  scope.addHook('onSend', async (request, reply) => {
+    const { caller } = request;
+    if (isRead(request) || reply.statusCode >= 400 || caller === null) return;
+    // What an operator does may concern any account.
+    await services.catchUp(caller.operator ? null : caller.id);
+  });
   await scope.register(multipart);
   const uploads = new PlaceLimiter({
     places: limits.uploadsAtOnce,

@@ -30,6 +30,7 @@ import { openConfiguredBlobs } from '../service/storage/blob-stores.ts';
 import { within } from '../service/timing/within.ts';
 import { usageLimits } from './accounts/usage-limits.ts';
 import { type AppDeps, buildApp } from './app.ts';
+import { AccountOwners } from './cluster/account-owners.ts';
 import type { ApiConfig } from './config.ts';
 import { SETTLED_WITHIN_MS } from './ingress/intake.ts';
 import { openWebhooks } from './ingress/webhooks.ts';
@@ -79,7 +80,8 @@ export async function serveApi(
   let stopping = false;
   const dataDir = { path: config.DATA_DIR, minFreeMegabytes: config.MIN_FREE_MEGABYTES };
   const operations = buildOperations({ pool, dataDir, metrics, isStopping: () => stopping });
-  const ingress = await openWebhooks({ pool, listener, metrics, config, onError, faultPoint });
+  const owners = await AccountOwners.open(pool, listener);
+  const ingress = await openWebhooks({ pool, listener, owners, metrics, config, onError, faultPoint });
   const tokens = await openVerifier(config, Date.now, member.keys);
   const signIn = new SignIn(pool, withConsoleSessions(pool, tokens));
   await signIn.follow(listener);
@@ -96,6 +98,7 @@ export async function serveApi(
       bundler,
       introspect: (request) => requestIntrospection({ pool, queues, listener }, request),
       finishUpdate: (installationId) => waitForUpdate({ pool, listener }, installationId, UPDATE_WAIT_MS),
+      catchUp: (accountId) => owners.catchUp(accountId),
       webhookUrl: config.WEBHOOK_URL ?? publicUrl(config),
     },
     signIn,
@@ -116,6 +119,7 @@ export async function serveApi(
   const drain = new ConnectionDrain(app.server);
   const closeParts = async () => {
     await ingress.close();
+    await owners.close();
     stopUsageUpkeep();
     await Promise.all([bundler.close(), queues.stop(), listener.close(), operations.close(), upkeep.close()]);
     await Promise.all([database.close(), endTracing()]);

@@ -20,6 +20,11 @@ export interface Services {
   readonly introspect: Introspect;
   /** Waits until no update of an installation is under way, at most for some seconds. */
   readonly finishUpdate: (installationId: string) => Promise<void>;
+  /**
+   * Resolves when the supervisor of an account knows of everything that was committed before; at the latest after a second. Null:
+   * the supervisors of all accounts.
+   */
+  readonly catchUp: (accountId: string | null) => Promise<void>;
   /** The base address of webhooks as vendors reach it, without a slash at the end. */
   readonly webhookUrl: string;
   /** Called after a plugin was deleted, because its files may be unused now. */

@@ -204,6 +204,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
       for (const notice of notices) jobs?.wakeChannel(notice);
       return jobs !== null && notices.every(({ accountId }) => ownership.holds(accountId));
     },
+    catchUp: () => listener.catchUp(),
     answer: (request, response) => app.routing(request, response),
     upgrade: (request, socket, head) => app.server.emit('upgrade', request, socket, head),
     onError,

@@ -52,7 +52,7 @@ interface IntakeOptions {
   readonly pool: Pool;
   readonly spool: Spool;
   /** Sends the notices of new deliveries. Absent: a notification goes to all supervisors. */
-  readonly owners?: Pick<OwnerNotices, 'canReach' | 'send'>;
+  readonly notices?: Pick<OwnerNotices, 'canReach' | 'send'>;
   onError(error: Error): void;
   /** Interval between checks for requests that other API processes left on disk. Default: a minute. Milliseconds. */
   readonly adoptEveryMs?: number;
@@ -230,11 +230,11 @@ export class Intake {
   }
 
   async #commit(group: readonly NewDelivery[]): Promise<void> {
-    const { pool, owners } = this.#options;
-    const notifiesOwners = owners?.canReach(group) === true;
+    const { pool, notices } = this.#options;
+    const notifiesOwners = notices?.canReach(group) === true;
     const committed = insertDeliveries(pool, group, !notifiesOwners).then(() => {
       // Runs even if the commit took too long and the group was written to disk as well: its rows exist.
-      if (notifiesOwners) owners.send(group);
+      if (notifiesOwners) notices.send(group);
     });
     await requireAnswer(committed);
   }

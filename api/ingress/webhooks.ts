@@ -18,6 +18,7 @@ import { RefusalPace } from '../../service/http/refusal-pace.ts';
 import { RepeatedErrors } from '../../service/telemetry/repeated-errors.ts';
 import { TokenBuckets } from '../../service/timing/token-bucket.ts';
 import { within } from '../../service/timing/within.ts';
+import type { AccountOwners } from '../cluster/account-owners.ts';
 import type { ApiConfig } from '../config.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { Addresses } from './address-cache.ts';
@@ -40,6 +41,7 @@ const HANDSHAKES = { places: 60, verb: 'waiting for', works: 'handshakes', retry
 export interface WebhookDeps {
   readonly pool: Pool;
   readonly listener: Listener;
+  readonly owners: AccountOwners;
   readonly metrics: Pick<Metrics, 'webhookAnswered'>;
   readonly config: Pick<
     ApiConfig,
@@ -65,9 +67,9 @@ export async function openWebhooks(deps: WebhookDeps): Promise<Webhooks> {
   const errors = new RepeatedErrors({ report: deps.onError });
   const onError = errors.add;
   const spool = await Spool.open(join(config.DATA_DIR, 'spool'), config.SPOOL_MEGABYTES * MIB, onError);
-  const owners = await OwnerNotices.open({ pool, onError }, listener);
+  const notices = await OwnerNotices.open({ pool, owners: deps.owners, onError });
   const { faultPoint } = deps;
-  const intake = new Intake({ pool, spool, owners, onError, ...(faultPoint ? { faultPoint } : {}) });
+  const intake = new Intake({ pool, spool, notices, onError, ...(faultPoint ? { faultPoint } : {}) });
   await sweepHandshakes(pool);
   const addresses = await Addresses.open(pool, listener, onError);
   const { WEBHOOKS_PER_SECOND: perSecond, WEBHOOK_BURST: burst } = config;
@@ -91,7 +93,7 @@ export async function openWebhooks(deps: WebhookDeps): Promise<Webhooks> {
   const load = () => ({ waiting: intake.waiting, spoolBytes: spool.bytes });
   const close = async () => {
     await intake.close();
-    await owners.close();
+    await notices.close();
     await addresses.close();
     errors.close();
   };

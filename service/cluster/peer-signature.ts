@@ -5,6 +5,8 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 export const PEER_HEADER = 'x-bulkhead-peer';
 /** The path of notices of new deliveries, each in a parameter `notice`. */
 export const PEER_DELIVERIES = '/peer/deliveries';
+/** The path that answers when the supervisor knows of everything that was committed before. */
+export const PEER_CATCH_UP = '/peer/catch-up';
 /** Clocks of two machines may differ by this much. Milliseconds. */
 const FRESH_MS = 60_000;
 

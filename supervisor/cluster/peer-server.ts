@@ -2,7 +2,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { PEER_DELIVERIES, PEER_HEADER, verifyRequest } from '../../service/cluster/peer-signature.ts';
+import { PEER_CATCH_UP, PEER_DELIVERIES, PEER_HEADER, verifyRequest } from '../../service/cluster/peer-signature.ts';
 import { createServer } from '../../service/http/node-http.ts';
 import { ConnectionDrain } from '../../service/lifecycle/drain.ts';
 import { createListenFault } from '../../service/lifecycle/start-faults.ts';
@@ -24,6 +24,8 @@ interface PeerServerOptions {
   readonly jobs: Pick<OwnedJobs, 'runHere'>;
   /** Starts the work on new deliveries. @returns false: this supervisor does not own all of their accounts */
   wakeChannels(notices: readonly string[]): boolean;
+  /** Resolves when this supervisor was notified of everything that was committed before. */
+  catchUp(): Promise<void>;
   /** Answers a forwarded request. */
   answer(request: IncomingMessage, response: ServerResponse): void;
   /** Takes over a forwarded connection that becomes a WebSocket. */
@@ -85,6 +87,7 @@ export class PeerServer {
     if (url.startsWith(JOB_PATH)) void this.#runJob(url, response);
     else if (url === ALIVE_PATH) response.writeHead(204).end();
     else if (url.startsWith(PEER_DELIVERIES)) this.#wakeChannels(url, response);
+    else if (url === PEER_CATCH_UP) void this.#catchUp(response);
     else this.#options.answer(request, response);
   }
 
@@ -112,6 +115,11 @@ export class PeerServer {
   #wakeChannels(url: string, response: ServerResponse): void {
     const notices = new URL(url, 'http://peer').searchParams.getAll('notice');
     response.writeHead(this.#options.wakeChannels(notices) ? 204 : NOT_OWNED).end();
+  }
+
+  async #catchUp(response: ServerResponse): Promise<void> {
+    await this.#options.catchUp();
+    response.writeHead(204).end();
   }
 
   async #runJob(url: string, response: ServerResponse): Promise<void> {

@@ -5,6 +5,7 @@ import type { Pool } from 'pg';
 import { pino } from 'pino';
 import tap from 'tap';
 import { buildApp } from '../../api/app.ts';
+import { AccountOwners } from '../../api/cluster/account-owners.ts';
 import { type Bundler, startBundler } from '../../api/package/bundler.ts';
 import type { Introspect, Services } from '../../api/services.ts';
 import { isSupervisorRunning } from '../../db/cluster/supervisors.ts';
@@ -103,6 +104,8 @@ export async function startApiFixture(t: Teardown, options: ApiOptions = {}): Pr
   t.teardown(() => queues.stop());
   const listener = await openListener(pool, () => undefined);
   t.teardown(() => listener.close());
+  const owners = await AccountOwners.open(pool, listener, OWNER_MS);
+  t.teardown(() => owners.close());
   const blobs = await openBlobs(dataDir);
   const bundler = options.bundler ? startBundler(options.bundler) : shareBundler();
   if (options.bundler) t.teardown(() => bundler.close());
@@ -110,6 +113,7 @@ export async function startApiFixture(t: Teardown, options: ApiOptions = {}): Pr
   const finishUpdate = finishesUpdates(pool, queues, listener);
   const services = prepare({
     finishUpdate,
+    catchUp: (accountId) => owners.catchUp(accountId),
     pool,
     listener,
     queues,
@@ -220,8 +224,9 @@ function renameSource(
   return { ok: true, ...loaded, places: Object.fromEntries(renamed) } as Introspection;
 }
 
-/** Longer than any update of these tests takes. */
+/** Longer than any update of these tests takes, and than a supervisor takes to answer. */
 const UPDATE_MS = 30_000;
+const OWNER_MS = 30_000;
 
 /** Waits for the supervisor; where none runs, does what it does when the new version starts. */
 const finishesUpdates =

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Pool } from 'pg';
+import { AccountOwners } from '../../../api/cluster/account-owners.ts';
 import { openWebhooks, type WebhookDeps } from '../../../api/ingress/webhooks.ts';
 import { openListener } from '../../../db/postgres/listener.ts';
 import type { Teardown } from '../../runner/harness.ts';
@@ -22,9 +23,12 @@ export async function serveWebhooks(t: Teardown, served: Served): Promise<number
   const { pool, dataDir, config, intakePool = pool, onError = () => undefined } = served;
   const listener = await openListener(pool, onError);
   t.teardown(() => listener.close());
+  const owners = await AccountOwners.open(pool, listener);
+  t.teardown(() => owners.close());
   const webhooks = await openWebhooks({
     pool: intakePool,
     listener,
+    owners,
     onError,
     metrics: { webhookAnswered: () => undefined },
     config: {

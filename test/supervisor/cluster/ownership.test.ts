@@ -157,6 +157,7 @@ t.test('a job is offered again to an owner that is just handing its account over
       },
     },
     wakeChannels: () => true,
+    catchUp: async () => undefined,
     answer: (_request, response) => void response.end(),
     upgrade: (_request, socket) => void socket.destroy(),
     onError: (error) => t.fail(error.message),

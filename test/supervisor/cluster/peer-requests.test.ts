@@ -27,6 +27,7 @@ async function openLink(t: Test, linkTimes = PATIENT_TIMES) {
     key,
     jobs: { runHere: async () => true },
     wakeChannels: () => true,
+    catchUp: async () => undefined,
     answer: ({ url }, response) => void (url === '/' ? response.write('begun') : response.end(url)),
     upgrade: (_request, socket) => void socket.destroy(),
     onError: (error) => t.comment(error.message),

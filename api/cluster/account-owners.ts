@@ -1,0 +1,122 @@
+/** The supervisors that own the accounts, and requests to them. */
+import type { Pool } from 'pg';
+import { findShard } from '../../db/cluster/shards.ts';
+import { type Peer, readCluster } from '../../db/cluster/supervisors.ts';
+import type { Listener, Subscription } from '../../db/postgres/listener.ts';
+import { repeatOverLostConnections } from '../../db/postgres/lost-connections.ts';
+import { subscribeToShards } from '../../db/postgres/notifications.ts';
+import { PEER_CATCH_UP, PEER_HEADER, signRequest } from '../../service/cluster/peer-signature.ts';
+import { Agent, request as openRequest } from '../../service/http/node-http.ts';
+
+/** An owner on the same network answers in less than a millisecond. */
+export const OWNER_ANSWER_MS = 1_000;
+/** After a failure, an owner is not asked for this long. Milliseconds. */
+const SILENT_MS = 10_000;
+/** Connections are kept this long, less than the supervisor keeps them. Milliseconds. */
+const IDLE_MS = 30_000;
+
+export class AccountOwners {
+  readonly #pool: Pool;
+  readonly #answerMs: number;
+  readonly #agent = new Agent({ keepAlive: true, timeout: IDLE_MS });
+  #owners: readonly (Peer | null)[] = [];
+  #subscription: Subscription | null = null;
+  /** While the owners are read; true: they changed meanwhile. */
+  #reading: { again: boolean } | null = null;
+  /** Until when a supervisor that did not answer is not asked, by its id. */
+  readonly #silentUntil = new Map<number, number>();
+
+  private constructor(pool: Pool, answerMs: number) {
+    this.#pool = pool;
+    this.#answerMs = answerMs;
+  }
+
+  /** @param answerMs time for an owner to answer. Milliseconds */
+  static async open(pool: Pool, listener: Listener, answerMs: number = OWNER_ANSWER_MS): Promise<AccountOwners> {
+    const owners = new AccountOwners(pool, answerMs);
+    const read = () => void owners.#read();
+    owners.#subscription = await subscribeToShards(listener, read, read);
+    await owners.#read();
+    return owners;
+  }
+
+  async close(): Promise<void> {
+    await this.#subscription?.close();
+    this.#agent.destroy();
+  }
+
+  /** @returns null: it is not known, or did not answer the last time */
+  find(accountId: string): Peer | null {
+    const owner = this.#owners[findShard(accountId)] ?? null;
+    return owner !== null && !this.isSilent(owner) ? owner : null;
+  }
+
+  isSilent({ id }: Peer): boolean {
+    return performance.now() < (this.#silentUntil.get(id) ?? 0);
+  }
+
+  /** Does not ask the supervisor for some seconds. */
+  silence({ id }: Peer): void {
+    this.#silentUntil.set(id, performance.now() + SILENT_MS);
+  }
+
+  /**
+   * Resolves when the owner of the account knows of all that was committed before, so that the next call to it runs with that.
+   * Waits at most `OWNER_ANSWER_MS`: an owner that does not answer is notified by PostgreSQL.
+   *
+   * @param accountId null: of every account
+   */
+  async catchUp(accountId: string | null): Promise<void> {
+    const all = accountId === null ? this.#owners : [this.find(accountId)];
+    const asked = new Map(all.flatMap((owner) => (owner && !this.isSilent(owner) ? [[owner.id, owner]] : [])));
+    await Promise.all([...asked.values()].map((owner) => this.request(owner, PEER_CATCH_UP)));
+  }
+
+  /** @returns the status; null: it did not answer */
+  async request(owner: Peer, path: string): Promise<number | null> {
+    try {
+      return await this.#send(owner, path);
+    } catch {
+      this.silence(owner);
+      return null;
+    }
+  }
+
+  async #read(): Promise<void> {
+    if (this.#reading) {
+      this.#reading.again = true;
+      return;
+    }
+    const reading = { again: true };
+    this.#reading = reading;
+    while (reading.again) {
+      reading.again = false;
+      const read = repeatOverLostConnections(() => readCluster(this.#pool));
+      const state = await read.catch(() => ({ peers: [], shards: [] }));
+      const live = new Map(state.peers.filter(({ expiresInMs }) => expiresInMs > 0).map((peer) => [peer.id, peer]));
+      this.#owners = state.shards.map(([owner]) => (owner === null ? null : (live.get(owner) ?? null)));
+      for (const id of this.#silentUntil.keys()) if (!live.has(id)) this.#silentUntil.delete(id);
+    }
+    this.#reading = null;
+  }
+
+  #send({ address, peerKey }: Peer, path: string): Promise<number | null> {
+    const request = { method: 'POST', path, hops: 1 };
+    const signature = signRequest(Buffer.from(peerKey, 'base64'), request, Date.now());
+    const { promise, resolve, reject } = Promise.withResolvers<number | null>();
+    const sent = openRequest(`${address}${path}`, {
+      method: request.method,
+      agent: this.#agent,
+      headers: { [PEER_HEADER]: signature },
+      signal: AbortSignal.timeout(this.#answerMs),
+    });
+    sent.setNoDelay(true);
+    sent.once('response', (answer) => {
+      answer.resume();
+      resolve(answer.statusCode ?? null);
+    });
+    sent.on('error', reject);
+    sent.end();
+    return promise;
+  }
+}
