@@ -35,6 +35,17 @@ const LONGEST: readonly string[] = [
   'test/end-to-end',
 ];
 
+/** The same for a soak run, where each of them has a process of its own: minutes each, the first one a quarter of an hour. */
+const LONGEST_IN_SOAK: readonly string[] = [
+  'test/model/model.test.ts',
+  'test/supervisor/children/spawn-cycles.test.ts',
+  'test/storm/service.test.ts',
+  'test/storm/supervisor.test.ts',
+  'test/nemesis/nemesis.test.ts',
+  'test/conform/check-runtime.test.ts',
+  'test/sandbox-child/message.test.ts',
+];
+
 /**
  * Files that run at the end with only each other beside them. A plugin that just used up a core starts again with what the
  * others leave, which on a busy machine takes longer than a hook's budget; a debugger's answers come late there too. Both
@@ -149,8 +160,15 @@ const TOGETHER: readonly (readonly string[])[] = [
   ],
 ];
 const listAlone = () => amount({ quick: ALONE, soak: [...ALONE, ...ALONE_IN_SOAK] });
+const listLongest = () => amount({ quick: LONGEST, soak: LONGEST_IN_SOAK });
 /** Every file and room that this schedule names. */
-export const NAMED: readonly string[] = [...LONGEST, ...ALONE, ...ALONE_IN_SOAK, ...TOGETHER.flat()];
+export const NAMED: readonly string[] = [
+  ...LONGEST,
+  ...LONGEST_IN_SOAK,
+  ...ALONE,
+  ...ALONE_IN_SOAK,
+  ...TOGETHER.flat(),
+];
 /**
  * Few enough that no process runs longer than the longest files. Each further process costs more than a second of processor
  * time: its imports, and a first fixture that V8 has not compiled yet.
@@ -159,6 +177,8 @@ const FILES_PER_PROCESS = 26;
 
 /** Which files run in one process, one after the other: small ones of one room, and the long ones named above. */
 export function groupFiles(files: readonly string[]): string[][] {
+  // A soak run has long ones, in which the imports do not count.
+  if (amount({ quick: false, soak: true })) return files.map((file) => [file]);
   const alone = listAlone();
   const isSmall = (file: string): boolean => SMALL_ROOMS.test(file);
   const named = [...LONGEST, ...alone, ...TOGETHER.flat()];
@@ -186,7 +206,8 @@ export interface Job<T> {
 
 /** Runs all jobs, some at a time, and reports each as it ends. */
 export async function inOrder<T>(jobs: readonly Job<T>[], report: (result: T) => void): Promise<void> {
-  const rank = ({ name }: Job<T>): number => (LONGEST.includes(name) ? LONGEST.indexOf(name) : LONGEST.length);
+  const longest = listLongest();
+  const rank = ({ name }: Job<T>): number => (longest.includes(name) ? longest.indexOf(name) : longest.length);
   const last = listAlone();
   const isLast = ({ name }: Job<T>): boolean => last.includes(name);
   const run = async (some: readonly Job<T>[], atOnce: number, whenIdle: number): Promise<void> => {
