@@ -5,13 +5,14 @@ import { findVersion, type Version } from '../../db/catalog/versions.ts';
 import { findNewlyMissing } from '../../db/installations/configuration.ts';
 import {
   changeInstallation,
+  changeInstallations,
   type Installation,
   lockInstallation,
   lockInstallations,
 } from '../../db/installations/installations.ts';
-import { beginUpdate, cancelUpdate, cancelUpdatesTo } from '../../db/installations/updates.ts';
+import { beginUpdate, beginUpdates, cancelUpdate, cancelUpdatesTo } from '../../db/installations/updates.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
-import { notifyIfInstallationChanged, notifyInstallationChanged } from '../../db/postgres/notifications.ts';
+import { notifyIfInstallationChanged, notifyInstallationsChanged } from '../../db/postgres/notifications.ts';
 import { hooks } from '../../sdk/contract/protocol.ts';
 import { isCovered } from './capability-diff.ts';
 
@@ -27,10 +28,35 @@ export async function rollOutLatestVersion(
   plugin: Plugin,
   latest: Version | null,
 ): Promise<void> {
-  for (const installation of await lockInstallations(tx, plugin.id, { versionPolicy: 'Latest' })) {
-    if (latest) await offerLatest(tx, queues, installation, latest);
-    else if (installation.pendingVersionId !== null) await setPending(tx, installation, null);
+  for await (const page of lockInstallations(tx, plugin.id, { versionPolicy: 'Latest' })) {
+    if (latest) await offerLatestToAll(tx, queues, page, latest);
+    else await setPending(tx, hasPending(page), null);
   }
+}
+
+/** A popular plugin has thousands of installations, nearly all in one of two states: each of these takes a few statements. */
+async function offerLatestToAll(
+  tx: ClientBase,
+  queues: Queues,
+  page: readonly Installation[],
+  latest: Version,
+): Promise<void> {
+  const isOld = ({ currentVersionId, targetVersionId, failedVersionId }: Installation): boolean =>
+    ![currentVersionId, targetVersionId, failedVersionId].includes(latest.id);
+  const [old, others] = [page.filter(isOld), page.filter((one) => !isOld(one))];
+  const [applied, asked] = [
+    old.filter((one) => mayApply(one, latest)),
+    old.filter((one) => one.pendingVersionId !== latest.id && !mayApply(one, latest)),
+  ];
+  if (applied.length > 0) {
+    await beginUpdates(tx, queues, applied, latest.id);
+    await notifyInstallationsChanged(
+      tx,
+      applied.map(({ id }) => id),
+    );
+  }
+  await setPending(tx, asked, latest.id);
+  for (const installation of others) await offerLatest(tx, queues, installation, latest);
 }
 
 /** A version that failed here is tried again by its user only. */
@@ -52,8 +78,8 @@ export async function withdrawVersion(
     const installation = await lockInstallation(tx, accountId, id);
     if (latest && installation?.versionPolicy === 'Latest') await offerLatest(tx, queues, installation, latest);
   }
-  for (const installation of await lockInstallations(tx, plugin.id, { pendingVersionId: yankedId }))
-    await setPending(tx, installation, null);
+  for await (const page of lockInstallations(tx, plugin.id, { pendingVersionId: yankedId }))
+    await setPending(tx, page, null);
 }
 
 /**
@@ -71,7 +97,7 @@ export async function offerVersion(
   const isUnderWay = installation.targetVersionId === version.id;
   if (isUnderWay || mayApply(installation, version)) return moveToVersion(tx, queues, installation, version.id);
   // If the grants are older than this rule, the running version may need consent: then that version becomes pending.
-  if (installation.pendingVersionId !== version.id) await setPending(tx, installation, version.id);
+  if (installation.pendingVersionId !== version.id) await setPending(tx, [installation], version.id);
 }
 
 /**
@@ -105,7 +131,7 @@ export async function holdUpdate(tx: ClientBase, installation: Installation): Pr
   if (!target || versionPolicy === 'Draft' || !dropsHook(installation, target)) return installation;
   await cancelUpdate(tx, id);
   if (rollbackReason !== null) return { ...installation, targetVersionId: null };
-  await setPending(tx, installation, target.id);
+  await setPending(tx, [installation], target.id);
   return { ...installation, targetVersionId: null, pendingVersionId: target.id };
 }
 
@@ -128,7 +154,16 @@ export async function moveToVersion(
   await notifyIfInstallationChanged(tx, installation.id);
 }
 
-async function setPending(tx: ClientBase, installation: Installation, versionId: string | null): Promise<void> {
-  await changeInstallation(tx, installation.id, { pendingVersionId: versionId });
-  await notifyInstallationChanged(tx, installation.id);
+const hasPending = (installations: readonly Installation[]): Installation[] =>
+  installations.filter(({ pendingVersionId }) => pendingVersionId !== null);
+
+async function setPending(
+  tx: ClientBase,
+  installations: readonly Installation[],
+  versionId: string | null,
+): Promise<void> {
+  if (installations.length === 0) return;
+  const ids = installations.map(({ id }) => id);
+  await changeInstallations(tx, ids, { pendingVersionId: versionId });
+  await notifyInstallationsChanged(tx, ids);
 }

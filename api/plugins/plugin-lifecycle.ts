@@ -20,7 +20,7 @@ import {
   releaseYankedVersions,
   type Version,
 } from '../../db/catalog/versions.ts';
-import { lockInstallations } from '../../db/installations/installations.ts';
+import { type Installation, lockInstallations } from '../../db/installations/installations.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
@@ -134,7 +134,8 @@ export async function removePlugin(services: Services, caller: Caller, pluginId:
       const detail = `“${plugin.slug}” has a published version, which other accounts may use. Delist it instead.`;
       throw new Problem('published_version_exists', detail);
     }
-    const installations = await lockInstallations(tx, plugin.id);
+    const installations: Installation[] = [];
+    for await (const page of lockInstallations(tx, plugin.id)) installations.push(...page);
     if (installations.some(({ required }) => required)) {
       const detail = `This account requires “${plugin.slug}”, so nothing passes without it. Uninstall it, or set required to false, then delete the plugin.`;
       throw new Problem('required_installation', detail);

@@ -17,6 +17,7 @@ import {
   hasRow,
   isCutShort,
   listRows,
+  listValues,
   type PageQuery,
   type Queryable,
   weighJsonSql,
@@ -256,25 +257,44 @@ const COLUMNS: Readonly<Record<ChangeableField, string>> = {
  * Updates a row that the transaction has locked. A new `updatedAt` makes supervisors retry a failed installation. It is
  * the clock under the lock, not the start of the transaction, so that a later row is never older.
  */
-export async function changeInstallation(tx: ClientBase, id: string, changes: InstallationChanges): Promise<void> {
+export const changeInstallation = (tx: ClientBase, id: string, changes: InstallationChanges): Promise<void> =>
+  changeInstallations(tx, [id], changes);
+
+/** The same for several rows. */
+export async function changeInstallations(
+  tx: ClientBase,
+  ids: readonly string[],
+  changes: InstallationChanges,
+): Promise<void> {
   const keys = (Object.keys(COLUMNS) as (keyof InstallationChanges)[]).filter((key) => changes[key] !== undefined);
   const columns = keys.map((key, index) => `${COLUMNS[key]} = $${index + 2}, `).join('');
   const values = keys.map((key) => (key === 'settings' ? JSON.stringify(changes[key]) : changes[key]));
-  await tx.query(`UPDATE installations SET ${columns}updated_at = clock_timestamp() WHERE id = $1`, [id, ...values]);
+  await tx.query(`UPDATE installations SET ${columns}updated_at = clock_timestamp() WHERE id = ANY ($1)`, [
+    ids,
+    ...values,
+  ]);
 }
 
-/** Locks the live installations of a plugin that have these values, in the order of their ids. */
-export async function lockInstallations(
+/** Installations of a plugin that are read at once. Each has up to three manifests. */
+const LOCKED_PAGE = 200;
+
+/** Locks the live installations of a plugin that have these values, in the order of their ids, a page at a time. */
+export async function* lockInstallations(
   tx: ClientBase,
   pluginId: string,
   filter: Pick<InstallationChanges, 'versionPolicy' | 'pendingVersionId'> = {},
-): Promise<Installation[]> {
+): AsyncGenerator<readonly Installation[]> {
   const fields = Object.keys(filter) as (keyof typeof filter)[];
-  const conditions = fields.map((field, index) => `AND i.${COLUMNS[field]} = $${index + 2}`);
-  const where = `WHERE i.plugin_id = $1 ${conditions.join(' ')} AND ${LIVE} ORDER BY i.id`;
-  const values = [pluginId, ...fields.map((field) => filter[field])];
-  await tx.query(`SELECT 1 FROM installations i ${where} FOR UPDATE`, values);
-  return listRows(tx, `${SELECT} ${where}`, values);
+  const conditions = fields.map((field, index) => `AND i.${COLUMNS[field]} = $${index + 3}`);
+  const sql = `SELECT i.id FROM installations i WHERE i.plugin_id = $1 AND i.id > $2 ${conditions.join(' ')} AND ${LIVE}
+    ORDER BY i.id LIMIT ${LOCKED_PAGE} FOR UPDATE`;
+  let ids: string[];
+  let after = '';
+  do {
+    ids = await listValues<string>(tx, sql, [pluginId, after, ...fields.map((field) => filter[field])]);
+    after = ids.at(-1) ?? '';
+    if (ids.length > 0) yield await listRows(tx, `${SELECT} WHERE i.id = ANY ($1) ORDER BY i.id`, [ids]);
+  } while (ids.length === LOCKED_PAGE);
 }
 
 /** Whether an account has installed a plugin of another one. */

@@ -35,19 +35,27 @@ const NOT_FAILED_SQL = 'failed_version_id = NULL, failed_reason = NULL, failed_a
 const SWEEP_LIMIT = 1_000;
 
 /** Records that an installation moves to a version. @param tx has locked the installation's row, and notifies of it */
-export async function beginUpdate(
+export const beginUpdate = (tx: ClientBase, queues: Queues, installation: Updated, versionId: string): Promise<void> =>
+  beginUpdates(tx, queues, [installation], versionId);
+
+/** The same for several installations. */
+export async function beginUpdates(
   tx: ClientBase,
   queues: Queues,
-  installation: Updated,
+  installations: readonly Updated[],
   versionId: string,
 ): Promise<void> {
   await tx.query(
     `UPDATE installations SET target_version_id = $2, target_since = clock_timestamp(), rollback_reason = NULL,
             ${NOT_FAILED_SQL}, pending_version_id = NULL, updated_at = clock_timestamp()
-      WHERE id = $1`,
-    [installation.id, versionId],
+      WHERE id = ANY ($1)`,
+    [installations.map(({ id }) => id), versionId],
   );
-  await queueUpdate(tx, queues, installation);
+  const jobs = installations.map(({ id, accountId }) => ({
+    payload: { installationId: id },
+    group: { id, accountId },
+  }));
+  await queues.sendToGroups(tx, 'updates', jobs);
 }
 
 /**

@@ -68,6 +68,13 @@ export const subscribeToAccounts = subscribeTo(ACCOUNTS);
  * @param tx the transaction that changes the installation
  */
 export const notifyInstallationChanged = notifyInstallationsWhere('id = $2');
+/** The same for several installations. */
+export async function notifyInstallationsChanged(tx: Queryable, ids: readonly string[]): Promise<void> {
+  await tx.query(`SELECT pg_notify($1, account_id || ' ' || id) FROM installations WHERE id = ANY ($2)`, [
+    INSTALLATIONS,
+    ids,
+  ]);
+}
 /** As `notifyInstallationChanged`, unless the transaction has left the row as it was. */
 export const notifyIfInstallationChanged = notifyInstallationsWhere('id = $2 AND xmin = pg_current_xact_id()::xid');
 /** Notifies supervisors of every installation of a plugin: after a publish, a yank or a block. */

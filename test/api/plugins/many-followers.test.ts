@@ -1,0 +1,48 @@
+/** A publish moves all followers of a plugin, also those of a popular one, each as its own state requires. */
+import t from 'tap';
+import { startApiFixture } from '../api-fixture.ts';
+import { fileList, INDEX, MINIMAL } from '../package/packages.ts';
+
+/** Several pages of the rollout. */
+const FOLLOWERS = 450;
+
+const api = await startApiFixture(t);
+const ann = await api.user('ann');
+
+t.test('followers that need no consent are updated, the others are asked', async (t) => {
+  const { id: pluginId } = (await ann.post('/plugins', { slug: 'popular', displayName: 'Popular' })).body;
+  const publish = async (semVer: string, code: string): Promise<string> => {
+    const files = fileList({ ...MINIMAL, 'index.ts': code });
+    const { status, body } = await ann.post(`/plugins/${pluginId}/versions`, { semVer, files });
+    t.equal(status, 201);
+    return body.id;
+  };
+  const first = await publish('1.0.0', INDEX);
+  await api.pool.query(
+    `INSERT INTO accounts (id, issuer, subject, name) SELECT 'a' || n, 'i', 's' || n, 'n' || n FROM generate_series(1, $1) n`,
+    [FOLLOWERS],
+  );
+  // Every third one has granted less than it runs with, as an operator may have arranged.
+  await api.pool.query(
+    `INSERT INTO installations (id, account_id, plugin_id, version_policy, pinned_version_id, current_version_id, granted_capabilities, status, hook_order)
+     SELECT 'f' || n, 'a' || n, $1, CASE WHEN n % 10 = 0 THEN 'Pinned' ELSE 'Latest' END, CASE WHEN n % 10 = 0 THEN $2 END, $2,
+            CASE WHEN n % 3 = 0 THEN '{}' ELSE v.capabilities END, 'ready', 1
+       FROM generate_series(1, $3) n JOIN versions v ON v.id = $2`,
+    [pluginId, first, FOLLOWERS],
+  );
+  const second = await publish('1.1.0', `${INDEX}// The same access.`);
+  const { rows } = await api.pool.query(
+    `SELECT version_policy = 'Latest' AS follows, '{}' = granted_capabilities AS lacks, pending_version_id AS pending,
+            current_version_id = $1 OR target_version_id IS NOT DISTINCT FROM $1 AS moved, count(*)::int AS count
+       FROM installations GROUP BY 1, 2, 3, 4 ORDER BY 1, 2`,
+    [second],
+  );
+  t.same(rows, [
+    { follows: false, lacks: false, pending: null, moved: false, count: 30 },
+    { follows: false, lacks: true, pending: null, moved: false, count: 15 },
+    { follows: true, lacks: false, pending: null, moved: true, count: 270 },
+    { follows: true, lacks: true, pending: second, moved: false, count: 135 },
+  ]);
+  const jobs = await api.pool.query(`SELECT count(DISTINCT data)::int AS count FROM pgboss.job WHERE name = 'updates'`);
+  t.equal(jobs.rows[0].count, 270, 'a supervisor is to start each');
+});
