@@ -40,8 +40,9 @@ export class Heartbeat {
     this.#waker.wake();
   }
 
-  /** Resolves after a beat that begins now, also if it fails. */
+  /** Resolves after a beat that begins now, also if it fails; at once when the heartbeat was stopped. */
   beatNow(): Promise<void> {
+    if (this.#waker.isClosed) return Promise.resolve();
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#waiting.push(resolve);
     this.wake();
@@ -51,6 +52,7 @@ export class Heartbeat {
   async stop(): Promise<void> {
     this.#waker.close();
     await this.#running;
+    for (const resolve of this.#waiting.splice(0)) resolve();
     await this.#disconnect();
   }
 

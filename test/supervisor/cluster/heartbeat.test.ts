@@ -1,0 +1,34 @@
+/** The heartbeat keeps nothing waiting that cannot come any more. */
+import t from 'tap';
+import { Heartbeat } from '../../../supervisor/cluster/heartbeat.ts';
+import { testDatabase } from '../../runner/harness.ts';
+
+const HOUR_MS = 3_600_000;
+const { pool } = await testDatabase(t);
+
+t.test('a beat that was asked for ends with the heartbeat', async (t) => {
+  const reached = Promise.withResolvers<void>();
+  const held = Promise.withResolvers<void>();
+  let beats = 0;
+  const heartbeat = new Heartbeat({
+    pool,
+    beat: async () => {
+      beats += 1;
+      if (beats === 2) {
+        reached.resolve();
+        await held.promise;
+      }
+      return HOUR_MS;
+    },
+    onError: (error) => t.fail(error.message),
+  });
+  await heartbeat.start();
+  const second = heartbeat.beatNow();
+  await reached.promise;
+  const third = heartbeat.beatNow();
+  const stopped = heartbeat.stop();
+  held.resolve();
+  await Promise.all([second, third, stopped]);
+  await heartbeat.beatNow();
+  t.equal(beats, 2);
+});
