@@ -38,6 +38,7 @@ const LONGEST: readonly string[] = [
 /** The same for a soak run, where each of them has a process of its own: minutes each, the first one a quarter of an hour. */
 const LONGEST_IN_SOAK: readonly string[] = [
   'test/model/model.test.ts',
+  'test/sdk/adapter-fuzz.test.ts',
   'test/supervisor/children/spawn-cycles.test.ts',
   'test/storm/service.test.ts',
   'test/storm/supervisor.test.ts',
@@ -57,7 +58,6 @@ const ALONE: readonly string[] = [
 ];
 /** Files that have the machine to themselves in a soak run: their long versions have tight bounds in time. */
 const ALONE_IN_SOAK: readonly string[] = [
-  'test/supervisor/children/child.test.ts',
   'test/supervisor/children/cold-starts.test.ts',
   'test/storm/rolling-update.test.ts',
   'test/storm/updates.test.ts',

@@ -5,12 +5,11 @@ import { limits, MIB } from '../../../sdk/contract/limits.ts';
 import type { HostCall } from '../../../supervisor/children/child.ts';
 import { HostCallRefusal } from '../../../supervisor/children/child-errors.ts';
 import { eventually } from '../../runner/eventually.ts';
-import { amount } from '../../runner/soak.ts';
 import { bundleOf, callTool, errorOf, isAlive, testChild, testJail, toolOf } from './jailed-child.ts';
 
-/** A deadline plus the 100 ms within which the child must end, with a margin for a busy machine. Milliseconds. */
+/** A deadline, and the time within which the child must then end on a busy machine: `bench/neighbours.ts` measures it. Milliseconds. */
 const DEADLINE_MS = 200;
-const GONE_WITHIN_MS = 100 + amount({ quick: 5_000, soak: 400 });
+const GONE_WITHIN_MS = 5_000;
 
 const jail = await testJail(t);
 /** It has no call while the other tests run. */
