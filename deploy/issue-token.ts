@@ -27,8 +27,8 @@ const tokenName = label(TOKEN_NAME_MAX_CHARS);
 const SCOPE_LINES = scopeNames.map((name) => `    ${name.padEnd(16)} ${scopes[name]}`).join('\n');
 const USAGE = `Usage: npm run -s token -- <user> [--name <name>] [--scopes <scopes>] [--operator] [--link]
 
-Prints only a bearer token for that user. Creates the account if it is new. Works whether or not the
-service runs.
+Prints only a bearer token for that user, which expires after 30 days. Creates the account if it is
+new. Works whether or not the service runs.
 
   --name       shown in lists of tokens, such as laptop; by default token
   --scopes     what the token may do, such as sessions:read,account:read; by default all that its user may

@@ -88,7 +88,7 @@ export class OwnerNotices {
     if (owners.isSilent(owner)) return false;
     const path = `${PEER_DELIVERIES}?${new URLSearchParams(notices.map((notice) => ['notice', notice]))}`;
     const status = await owners.request(owner, path);
-    // Another status comes from a supervisor of an older release, which knows no such request.
+    // 409: the account moved to another supervisor. Null: no answer. Another status: an older release, which knows no such request.
     if (status !== 204 && status !== 409) owners.silence(owner);
     return status === 204;
   }

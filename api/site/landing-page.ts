@@ -14,6 +14,8 @@ export function renderLandingPage(baseUrl: string): string {
 <h1>Bulkhead is running</h1>
 <p>This is a plugin catalog and plugin host for crews of AI agents. Its REST interface is at
 <code>${baseUrl}</code>.</p>
+<p>The console is not built. Run <code>sh deploy/node.sh console/build-console.ts</code>, and
+<code>sh deploy/node.sh docs/build-site.ts</code> for the documentation, then restart the service.</p>
 <p>Get a token with <code>npm run -s token -- &lt;user&gt;</code>. To see a plugin published, installed and run, use
 <code>npm run demo</code>. Read <a href="/docs">the documentation</a>.</p>
 </html>

@@ -23,7 +23,7 @@ export function UsageView({ installationId }: { readonly installationId: string 
     queryFn: () => readBody(rest.GET('/installations/{id}/usage', { params: { path: { id: installationId } } })),
     refetchInterval: FOLLOW_MS,
   });
-  if (found.error) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
+  if (found.error && !found.data) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
   if (!found.data) return <Skeleton height={120} aria-label="Loading" />;
   const { total, today, models, days } = found.data;
   if (days.length === 0)

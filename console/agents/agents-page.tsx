@@ -106,9 +106,9 @@ function AgentDetail({ id }: { readonly id: string }) {
       <DescriptionList
         rows={[
           ['Name', escapeText(name)],
-          ['Made by', slug ?? 'an uninstalled plugin'],
+          ['Created by', slug ?? 'an uninstalled plugin'],
           ['Model', model === null ? 'default' : escapeText(model)],
-          ['Made', <Timestamp key="made" at={createdAt} />],
+          ['Created', <Timestamp key="created" at={createdAt} />],
           ['Changed', <Timestamp key="changed" at={updatedAt} />],
         ]}
       />

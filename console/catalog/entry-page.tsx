@@ -24,7 +24,7 @@ const Readme = lazy(() => import('./readme.tsx').then(({ Readme }) => ({ default
 export function EntryPage() {
   const { slug } = useParams({ from: '/catalog/$slug' });
   const entry = useEntry(slug);
-  if (entry.error) return <ErrorAlert isPage error={entry.error} reset={() => void entry.refetch()} />;
+  if (entry.error && !entry.data) return <ErrorAlert isPage error={entry.error} reset={() => void entry.refetch()} />;
   if (!entry.data) return <Skeleton height={240} aria-label="Loading" />;
   const { readme, displayName, reach, discovered } = entry.data;
   return (

@@ -27,7 +27,7 @@ export function DeliveryDetail({ installationId, deliveryId }: Props) {
     queryFn: () => readBody(rest.GET('/installations/{id}/deliveries/{deliveryId}', target)),
     refetchInterval: ({ state }) => (state.data?.state === 'pending' ? FOLLOW_MS : false),
   });
-  if (found.error) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
+  if (found.error && !found.data) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
   if (!found.data) return <Skeleton height={160} aria-label="Loading" />;
   const { headers, body, bodyEncoding, bodyTruncated, lastError, ...delivery } = found.data;
   const isPending = delivery.state === 'pending';
@@ -67,7 +67,7 @@ export function DeliveryDetail({ installationId, deliveryId }: Props) {
               label="Give up"
               title="Give up this delivery"
               run={() => rest.POST('/installations/{id}/deliveries/{deliveryId}/give-up', target)}
-              done="It is a dead letter: the next one follows"
+              done="The delivery is a dead letter now. The channel continues with the next one"
               button={{ size: 'sm' }}
             >
               <Text>It becomes a dead letter and the next one follows. You can replay it later.</Text>
@@ -98,8 +98,8 @@ export function DeliveryDetail({ installationId, deliveryId }: Props) {
 function Handled({ installationId }: { readonly installationId: string }) {
   return (
     <Text size="sm" c="dimmed">
-      The plugin has handled it. Whether it made a message of it or dropped it,{' '}
-      <LogLink installationId={installationId}>its log</LogLink> may say.
+      The plugin has handled the request. <LogLink installationId={installationId}>Its log</LogLink> may say whether it
+      made a message of it or dropped it.
     </Text>
   );
 }

@@ -31,7 +31,8 @@ export function TryPanel({ pluginId, slug }: Tried) {
     await followDraft(slug, installation);
     setSession((await callSessions<SessionRecord>('POST', '/sessions', { agentId: AGENT })).id);
   };
-  if (installations.error) return <ErrorAlert error={installations.error} reset={() => void installations.refetch()} />;
+  if (installations.error && !installations.data)
+    return <ErrorAlert error={installations.error} reset={() => void installations.refetch()} />;
   if (!installations.data) return <Skeleton height={120} aria-label="Loading" />;
   const isReady = session !== null && installation?.versionPolicy === 'Draft';
   return (

@@ -25,7 +25,7 @@ export const useUpdateChanges = ({ installationId, versionId }: Props) =>
 
 export function UpdateChanges(props: Props) {
   const found = useUpdateChanges(props);
-  if (found.error) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
+  if (found.error && !found.data) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
   if (!found.data) return <Skeleton height={60} aria-label="Loading" />;
   const { texts, files } = found.data;
   return (

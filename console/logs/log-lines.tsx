@@ -49,8 +49,8 @@ export function LogLines({ lines, isLoading, hasOlder, follows }: Props) {
       {lines.length === 0 && !isLoading ? (
         <Text p="xl" size="sm" c="dimmed" ta="center" ff="var(--mantine-font-family)">
           {hasOlder
-            ? 'None of the newest lines match the filter. `bulkhead logs` reads older ones.'
-            : 'No lines match.'}{' '}
+            ? 'None of the newest lines match the filter. The command bulkhead logs reads older ones.'
+            : 'There are no lines to show.'}{' '}
           New lines appear here when the plugin calls host.log.
         </Text>
       ) : null}

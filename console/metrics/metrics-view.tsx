@@ -39,7 +39,7 @@ export function MetricsView({ installationId: id }: { readonly installationId: s
     },
     refetchInterval: FOLLOW_MS,
   });
-  if (found.error) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
+  if (found.error && !found.data) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
   return (
     <Stack>
       <Group justify="flex-end">

@@ -144,24 +144,26 @@ function TokensOf({ name }: { readonly name: string }) {
             label={`Tokens of ${name}`}
             tokens={tokens}
             actions={({ id, name: token }) => (
-              <ActionButton
-                aria-label={`Revoke ${token}`}
+              <ConfirmButton
+                label={`Revoke ${token}`}
+                short="Revoke"
                 run={() => rest.DELETE('/operator/accounts/{name}/tokens/{id}', { params: { path: { name, id } } })}
                 done={`${token} is revoked`}
               >
-                Revoke
-              </ActionButton>
+                <Text>What signs in with this token is signed out.</Text>
+              </ConfirmButton>
             )}
           />
         )}
       </PagedList>
       <Group>
-        <ActionButton
+        <ConfirmButton
+          label="Revoke all tokens"
           run={() => rest.DELETE('/operator/accounts/{name}/tokens', { params: { path: { name } } })}
           done={`All tokens of ${name} are revoked`}
         >
-          Revoke all tokens
-        </ActionButton>
+          <Text>Everything that signs in as {name} is signed out: consoles, command lines, agent runtimes.</Text>
+        </ConfirmButton>
       </Group>
     </Stack>
   );

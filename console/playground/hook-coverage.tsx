@@ -17,7 +17,7 @@ export function HookCoverageList({ id, path }: { readonly id: string; readonly p
     queryFn: () => callSessions<Hooks>('GET', `${path}/hooks`),
     refetchInterval: FOLLOW_MS,
   });
-  if (hooks.error) return <ErrorAlert error={hooks.error} reset={() => void hooks.refetch()} />;
+  if (hooks.error && !hooks.data) return <ErrorAlert error={hooks.error} reset={() => void hooks.refetch()} />;
   if (!hooks.data) return <Skeleton height={120} aria-label="Loading" />;
   const usedHooks = hooks.data.coverage.filter((hook) => hook.asked > 0 || (hook.messages?.total ?? 0) > 0);
   const never = hooks.data.coverage.filter((hook) => !usedHooks.includes(hook)).map(({ name }) => name);

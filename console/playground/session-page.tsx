@@ -110,7 +110,7 @@ function describeCount(transcript: Page<TranscriptMessage> | undefined): string 
 
 function Transcript({ id, path }: PathProps) {
   const found = useTranscript({ id, path });
-  if (found.error) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
+  if (found.error && !found.data) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
   if (!found.data) return <Skeleton height={60} aria-label="Loading" />;
   if (found.data.items.length === 0) return <Text c="dimmed">There are no messages yet.</Text>;
   return (

@@ -21,7 +21,7 @@ export function ToolForm({ path }: { readonly path: string }) {
     refetchInterval: FOLLOW_MS,
   });
   const [chosen, setChosen] = useState<string | null>(null);
-  if (tools.error) return <ErrorAlert error={tools.error} reset={() => void tools.refetch()} />;
+  if (tools.error && !tools.data) return <ErrorAlert error={tools.error} reset={() => void tools.refetch()} />;
   if (!tools.data) return <Skeleton height={60} aria-label="Loading" />;
   const tool = tools.data.items.find(({ name }) => name === chosen) ?? tools.data.items[0];
   if (!tool) return <Text>No running plugin has a tool. Install a plugin with tools to call one here.</Text>;

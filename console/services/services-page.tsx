@@ -53,7 +53,7 @@ function Todos() {
         queryKey={['services', 'todos']}
         read={(page) => callSessions<Page<Todo>>('GET', `/todos?${new URLSearchParams({ done: 'false', ...page })}`)}
         refreshMs={FOLLOW_MS}
-        empty="Nothing is to be done. Agents whose sessions offer the tools todo__… add to-dos here."
+        empty="There are no open to-dos. Agents whose sessions offer the tools todo__… add to-dos here."
       >
         {(todos) => (
           <DataTable
@@ -124,7 +124,7 @@ function Reminders() {
         queryKey={['services', 'reminders']}
         read={(page) => callSessions<Page<AccountReminder>>('GET', `/notifications?${new URLSearchParams(page)}`)}
         refreshMs={FOLLOW_MS}
-        empty="No reminder is to come. Agents whose sessions offer the tools notify__… schedule them."
+        empty="No reminder is scheduled. Agents whose sessions offer the tools notify__… schedule them."
       >
         {(reminders) => (
           <DataTable
@@ -182,7 +182,7 @@ function Mail() {
         queryKey={['services', 'mail']}
         read={(page) => callSessions<Page<ReceivedMail>>('GET', `/mail?${new URLSearchParams(page)}`)}
         refreshMs={FOLLOW_MS}
-        empty="No agent has written to another one."
+        empty="No agent has written mail. Agents whose sessions offer the tool agent__send send it."
       >
         {(mail) => (
           <DataTable

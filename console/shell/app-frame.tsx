@@ -85,7 +85,7 @@ function SignedIn() {
           <AccountMenu />
         </Group>
       </AppShell.Header>
-      <AppShell.Navbar p="sm" aria-label="Places">
+      <AppShell.Navbar p="sm" aria-label="Main">
         <Group visibleFrom="sm" px={6} pt={6} pb={4}>
           <Brand />
         </Group>

@@ -32,8 +32,9 @@ export function SignInOptions({ isOverPage }: SignInOptionsProps) {
   return (
     <>
       <Text>
-        Open a sign-in link, or paste a token. <Code>npm run -s token -- ann --link</Code> prints a link for the user
-        ann, <Code>npm run -s token -- ann</Code> a token.
+        Open a sign-in link, or paste a token. Ask the operator of this service for one. On the service’s machine,{' '}
+        <Code>npm run -s token -- ann --link</Code> prints a link for the user ann, and{' '}
+        <Code>npm run -s token -- ann</Code> a token.
       </Text>
       <TokenForm />
     </>

@@ -56,7 +56,7 @@ function Actions({ token }: { readonly token: Token }) {
         short="Rename"
         title={`Rename ${token.name}`}
         run={() => rest.PATCH('/me/tokens/{id}', { params: { path: { id } }, body: { name } })}
-        done={`It is called ${name}`}
+        done={`The token is renamed to ${name}`}
         isHarmless
       >
         <TextField label="Name" name="name" value={name} maxLength={NAME_MAX_CHARS} required onChange={setName} />

@@ -120,7 +120,7 @@ export const supervisorSettings = {
     0,
     10_000,
     0,
-    'Concurrent plugin processes. When all are in use, the least recently used idle one is stopped. 0: one for each 64 MiB of half the memory, at least 20.',
+    'Concurrent plugin processes. When all are in use, the least recently used idle one is stopped. 0: one for each 64 MiB of half the memory, from 20 to 1,000.',
   ),
   IDLE_STOP_SECONDS: wholeNumber(
     1,

@@ -9,7 +9,7 @@ export const STOP_GRACE_MS = 500;
 /** Exits of a new version, while it may be rolled back, that count as a crash loop. Fewer than without a version to return to. */
 export const ROLLBACK_EXITS = 3;
 
-/** Memory planned for one child: an idle one has 16 MB of its own, a busy one up to `RESIDENT_MEGABYTES`. */
+/** Memory planned for one child: an idle one uses 14 MB beside many others, a busy one up to `RESIDENT_MEGABYTES`. */
 const PLANNED_BYTES = 64 * MIB;
 const CHILDREN_MIN = 20;
 const CHILDREN_MAX = 1_000;

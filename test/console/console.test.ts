@@ -234,8 +234,8 @@ t.test('what users do with plugins can be done in the console', async (t) => {
   await t.test('services: what is to be done, what is due, and hosts, with the keyboard', async (t) => {
     await page.getByRole('link', { name: 'Services', exact: true }).click();
     for (const empty of [
-      'Nothing is to be done',
-      'No reminder is to come',
+      'There are no open to-dos',
+      'No reminder is scheduled',
       'No agent has written',
       'added no SSH host',
     ])
@@ -279,11 +279,11 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     t.notMatch(await page.content(), /never shown again/);
     await page.getByRole('button', { name: 'Complete Buy flour' }).focus();
     await page.keyboard.press('Enter');
-    await page.getByText('Nothing is to be done').waitFor();
+    await page.getByText('There are no open to-dos').waitFor();
     await page.getByRole('button', { name: 'Cancel Turn the oven on' }).focus();
     await page.keyboard.press('Enter');
     await pressInDialog(page, 'Cancel Turn the oven on');
-    await page.getByText('No reminder is to come').waitFor();
+    await page.getByText('No reminder is scheduled').waitFor();
     await press(page, 'Remove web');
     await pressInDialog(page, 'Remove web');
     await page.getByText('added no SSH host').waitFor();
