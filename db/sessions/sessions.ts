@@ -214,23 +214,17 @@ export const MESSAGE_BYTES = '20 * m.stored_bytes - 19 * octet_length(m.text)';
  */
 const MESSAGE_BYTES_OF_PROMPT = '5 * m.stored_bytes - 4 * octet_length(m.text)';
 
-const listMessagesSql = (
-  condition: string,
-  limit: string,
-  order: 'ASC' | 'DESC',
-  bytes: string,
-  columns = MESSAGE,
-): string =>
+const listMessagesSql = (condition: string, limit: string, order: 'ASC' | 'DESC', bytes: string): string =>
   boundedSql({
-    columns,
+    columns: MESSAGE,
     table: 'm',
     rows: `SELECT *, ${bytes} AS bytes FROM session_messages m
       WHERE session_id = $1 AND ${condition} ORDER BY m.position ${order} LIMIT ${limit}`,
     order,
   });
 /** Lists the `$2` newest messages of session `$1`, newest first. */
-export const listNewestSql = (condition: string, columns?: string): string =>
-  listMessagesSql(condition, '$2', 'DESC', MESSAGE_BYTES_OF_PROMPT, columns);
+export const listNewestSql = (condition: string): string =>
+  listMessagesSql(condition, '$2', 'DESC', MESSAGE_BYTES_OF_PROMPT);
 
 export interface MessageRow {
   readonly id: string;

@@ -7,7 +7,6 @@ import {
   IS_NOT_CANCELLED,
   listNewestSql,
   lockSession,
-  MESSAGE,
   type MessageRow,
   type TranscriptMessage,
   toPlainMessage,
@@ -69,32 +68,17 @@ export async function addSummary(
   }).catch(throwQuotaProblem);
 }
 
-/** Whether a message was judged before `$4`, and its turn did not open since. */
-const IS_OUTDATED = `m.waits AND m.role = 'user' AND m.judgement IS NOT NULL AND m.at < $4 AND NOT EXISTS (
-  SELECT 1 FROM turns t WHERE t.session_id = m.session_id AND t.id = m.id AND t.state IN ('open', 'ended'))`;
-const LIST_MODEL_MESSAGES = planOnce(
-  listNewestSql(IS_OF_PROMPT, `${MESSAGE}, coalesce(${IS_OUTDATED}, false) AS "isOutdated"`),
-);
-
-/** A message that a model may read. */
-export interface ModelMessageRow extends MessageRow {
-  /** Whether it waits for its turn, which has it judged again. */
-  readonly isOutdated: boolean;
-}
+const LIST_MODEL_MESSAGES = planOnce(listNewestSql(IS_OF_PROMPT));
 
 /**
  * Lists the newest messages that no summary replaces and a model may read, newest first: no notices, no cancelled messages, and of a
  * strict session no unjudged ones. Fewer if they are large.
- *
- * @param judgedFrom messages that were added before are judged again when their turn opens; null: none is
  */
 export const listModelMessages = (
   db: Queryable,
   { id: sessionId, strict: isStrict }: { readonly id: string; readonly strict: boolean },
   limit: number,
-  judgedFrom: Date | null,
-): Promise<(ModelMessageRow & Bounded)[]> =>
-  listRows(db, LIST_MODEL_MESSAGES, [sessionId, limit, isStrict, judgedFrom]);
+): Promise<(MessageRow & Bounded)[]> => listRows(db, LIST_MODEL_MESSAGES, [sessionId, limit, isStrict]);
 
 const LIST_SUMMARIZED_MESSAGES = planOnce(listNewestSql(`role <> 'notice' AND ${MAY_BE_READ}`));
 

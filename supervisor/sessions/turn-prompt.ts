@@ -1,14 +1,14 @@
 /** Builds the input of a model in a turn: the judged system prompt, the messages after compaction, and all tools. */
 import { findAgentRecord } from '../../db/accounts/agents.ts';
 import { countBytes, isCutShort } from '../../db/postgres/rows.ts';
-import { type JudgedMessage, type Session, toMessage, toPlainMessage } from '../../db/sessions/sessions.ts';
 import {
-  addSummary,
-  findSummary,
-  listModelMessages,
-  type ModelMessageRow,
-  type SummaryRow,
-} from '../../db/sessions/summaries.ts';
+  type JudgedMessage,
+  type MessageRow,
+  type Session,
+  toMessage,
+  toPlainMessage,
+} from '../../db/sessions/sessions.ts';
+import { addSummary, findSummary, listModelMessages, type SummaryRow } from '../../db/sessions/summaries.ts';
 import type { TurnRow } from '../../db/sessions/turns.ts';
 import { KIB } from '../../sdk/contract/limits.ts';
 import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
@@ -19,7 +19,6 @@ import type { SessionServices } from './session-services.ts';
 import { listSessionTools } from './tools.ts';
 import { CONTINUE, describeCancelled, requireHeldTurn, type TurnStep, type Verdict } from './turn-answers.ts';
 import type { PromptAnswer, PromptRequest } from './turn-schemas.ts';
-import { readJudgedFrom } from './waiting-messages.ts';
 
 /** Maximum number of messages that a prompt has. */
 const MESSAGES_MAX = 1_000;
@@ -110,18 +109,14 @@ async function readConversation(
 export interface ConversationRows {
   readonly summary: SummaryRow | null;
   /** After the summary, oldest first. */
-  readonly rows: readonly ModelMessageRow[];
+  readonly rows: readonly MessageRow[];
   readonly isTruncated: boolean;
 }
 
-export async function readConversationRows(
-  { pool, pluginsCache }: SessionServices,
-  session: Session,
-): Promise<ConversationRows> {
-  const judgedFrom = readJudgedFrom(await pluginsCache.current(session.accountId));
+export async function readConversationRows({ pool }: SessionServices, session: Session): Promise<ConversationRows> {
   const [summary, newest] = await Promise.all([
     findSummary(pool, session.id),
-    listModelMessages(pool, session, MESSAGES_MAX + 1, judgedFrom),
+    listModelMessages(pool, session, MESSAGES_MAX + 1),
   ]);
   if (countBytes(newest) > COSTLY_BYTES) await waitForLoopTurn(session.accountId);
   const isTruncated = newest.length > MESSAGES_MAX || isCutShort(newest);
@@ -134,7 +129,7 @@ function addMessage(found: ConversationRows, { id, openedAt, message }: TurnRow)
   if (message === null || found.rows.length >= MESSAGES_MAX) return null;
   const { text, data, judgement } = message;
   // The position is read by a compaction alone, which reads all again.
-  const row = { id, role: 'user' as const, text, at: openedAt, data, judgement, position: '', isOutdated: false };
+  const row: MessageRow = { id, role: 'user', text, at: openedAt, data, judgement, position: '' };
   return { ...found, rows: [...found.rows, row] };
 }
 
@@ -143,9 +138,7 @@ function describeConversation(
   notice: string | null = null,
 ): Conversation {
   const head = summary ? [toSummaryMessage(summary)] : [];
-  // A message that waits is judged again when its own turn opens: no other turn may read it before.
-  const read = rows.filter(({ isOutdated }) => !isOutdated);
-  return { verdict: CONTINUE, messages: [...head, ...read.map(toMessage)], isTruncated, notice };
+  return { verdict: CONTINUE, messages: [...head, ...rows.map(toMessage)], isTruncated, notice };
 }
 
 const toSummaryMessage = ({ upTo, text, at }: SummaryRow): JudgedMessage => ({
@@ -185,13 +178,9 @@ async function compact(
   return describeConversation({ ...after, isTruncated: isTruncated || after.isTruncated });
 }
 
-/**
- * Moves the cut before the results of tools, because models reject a result without what led to it, and before messages that no
- * model reads yet.
- */
-function findCut(rows: readonly ModelMessageRow[], wanted: number): number {
-  const outdated = rows.findIndex(({ isOutdated }) => isOutdated);
-  let cut = Math.max(0, outdated === -1 ? wanted : Math.min(wanted, outdated));
+/** Moves the cut before the results of tools: models reject a result without what led to it. */
+function findCut(rows: readonly MessageRow[], wanted: number): number {
+  let cut = Math.max(0, wanted);
   while (cut > 0 && rows[cut]?.role === 'tool') cut -= 1;
   return cut;
 }

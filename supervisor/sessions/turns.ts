@@ -35,6 +35,7 @@ import { attachments as attachmentList } from '../../sdk/contract/payloads.ts';
 import { createBadRequest } from '../../service/http/errors.ts';
 import type { Cancel, ChainState } from '../calls/chain.ts';
 import { mergeJudgements, toJudgement } from '../calls/judgement.ts';
+import { listHookLinks } from '../children/account-plugins-cache.ts';
 import { runMessageHook } from './hooks.ts';
 import { queueReply } from './replies.ts';
 import type { SessionServices } from './session-services.ts';
@@ -54,8 +55,10 @@ import { holdDuring } from './turn-lease.ts';
 import { finishOutputs, requireNewOutput, sendWholeOutput } from './turn-outputs.ts';
 import { buildPrompt, type ConversationRows, readConversationRows } from './turn-prompt.ts';
 import type { OpenedTurn, TurnAnswer, TurnEnd, TurnRequest } from './turn-schemas.ts';
-import { INBOUND, readJudgedFrom } from './waiting-messages.ts';
 
+const INBOUND = 'middleware.inboundMessage';
+/** A message is written this long after its judging began at most: mail runs three chains. Milliseconds. */
+const JUDGING_MAX_MS = 3 * limits.chainBudgetMs;
 /** A longer system prompt is refused where the account has no room for it. */
 const SMALL_PROMPT_CHARS = 8_192;
 
@@ -223,8 +226,9 @@ async function hasNewRequiredPlugin(
   session: Session,
   { at }: TurnMessage,
 ): Promise<boolean> {
-  const judgedFrom = readJudgedFrom(await pluginsCache.current(session.accountId));
-  return judgedFrom !== null && Date.parse(at ?? '') < judgedFrom.getTime();
+  const links = listHookLinks(await pluginsCache.current(session.accountId), INBOUND);
+  const judgedFrom = Date.parse(at ?? '') - JUDGING_MAX_MS;
+  return links.some(({ required, updatedAt }) => required && Date.parse(updatedAt) > judgedFrom);
 }
 
 /** The data of a message that was in the transcript before it was judged, without the files that a hook took out. */
