@@ -1,7 +1,7 @@
 /** The supervisors that own the accounts, and requests to them. */
 import type { Pool } from 'pg';
 import { findShard } from '../../db/cluster/shards.ts';
-import { type Peer, readCluster } from '../../db/cluster/supervisors.ts';
+import { type ClusterState, type Peer, readCluster } from '../../db/cluster/supervisors.ts';
 import type { Listener, Subscription } from '../../db/postgres/listener.ts';
 import { repeatOverLostConnections } from '../../db/postgres/lost-connections.ts';
 import { subscribeToShards } from '../../db/postgres/notifications.ts';
@@ -12,6 +12,8 @@ import { Agent, request as openRequest } from '../../service/http/node-http.ts';
 export const OWNER_ANSWER_MS = 1_000;
 /** After a failure, an owner is not asked for this long. Milliseconds. */
 const SILENT_MS = 10_000;
+/** While an owner is not known, the owners are read again after this: its lease may only have lapsed. Milliseconds. */
+const READ_AGAIN_MS = 1_000;
 /** Connections are kept this long, less than the supervisor keeps them. Milliseconds. */
 const IDLE_MS = 30_000;
 
@@ -23,6 +25,8 @@ export class AccountOwners {
   #subscription: Subscription | null = null;
   /** While the owners are read; true: they changed meanwhile. */
   #reading: { again: boolean } | null = null;
+  #readAgain: NodeJS.Timeout | null = null;
+  #closed = false;
   /** Until when a supervisor that did not answer is not asked, by its id. */
   readonly #silentUntil = new Map<number, number>();
 
@@ -41,6 +45,8 @@ export class AccountOwners {
   }
 
   async close(): Promise<void> {
+    this.#closed = true;
+    if (this.#readAgain) clearTimeout(this.#readAgain);
     await this.#subscription?.close();
     this.#agent.destroy();
   }
@@ -76,8 +82,9 @@ export class AccountOwners {
   async request(owner: Peer, path: string): Promise<number | null> {
     try {
       return await this.#send(owner, path);
-    } catch {
-      this.silence(owner);
+    } catch (error) {
+      // One that answers too late may only be busy.
+      if ((error as Error).name !== 'AbortError') this.silence(owner);
       return null;
     }
   }
@@ -89,15 +96,24 @@ export class AccountOwners {
     }
     const reading = { again: true };
     this.#reading = reading;
+    let isComplete = false;
     while (reading.again) {
       reading.again = false;
-      const read = repeatOverLostConnections(() => readCluster(this.#pool));
-      const state = await read.catch(() => ({ peers: [], shards: [] }));
-      const live = new Map(state.peers.filter(({ expiresInMs }) => expiresInMs > 0).map((peer) => [peer.id, peer]));
-      this.#owners = state.shards.map(([owner]) => (owner === null ? null : (live.get(owner) ?? null)));
-      for (const id of this.#silentUntil.keys()) if (!live.has(id)) this.#silentUntil.delete(id);
+      const state = await repeatOverLostConnections(() => readCluster(this.#pool)).catch(() => null);
+      isComplete = state !== null && this.#apply(state);
     }
     this.#reading = null;
+    if (isComplete || this.#closed) return;
+    if (this.#readAgain) clearTimeout(this.#readAgain);
+    this.#readAgain = setTimeout(() => void this.#read(), READ_AGAIN_MS).unref();
+  }
+
+  /** @returns whether all owners are there */
+  #apply({ peers, shards }: ClusterState): boolean {
+    const live = new Map(peers.filter(({ expiresInMs }) => expiresInMs > 0).map((peer) => [peer.id, peer]));
+    this.#owners = shards.map(([owner]) => (owner === null ? null : (live.get(owner) ?? null)));
+    for (const id of this.#silentUntil.keys()) if (!live.has(id)) this.#silentUntil.delete(id);
+    return shards.every(([owner]) => owner === null || live.has(owner));
   }
 
   #send({ address, peerKey }: Peer, path: string): Promise<number | null> {

@@ -34,6 +34,11 @@ interface Channel {
   readonly listening: Promise<void>;
 }
 
+/** A lock that is held once for each of these. */
+interface Lock {
+  readonly name: string;
+}
+
 /**
  * Opens the process's LISTEN connection, outside the pool because LISTEN belongs to a session.
  *
@@ -82,7 +87,7 @@ export class Listener {
   readonly #responseMs: number;
   readonly #channels = new Map<string, Channel>();
   /** Names of the locks that this session holds. */
-  readonly #held = new Set<{ readonly name: string }>();
+  readonly #held = new Set<Lock>();
   #client: Client | null = null;
   /** The statement that runs, and those that wait for it: `pg` takes one at a time. */
   #statements: Promise<unknown> = Promise.resolve();
@@ -109,19 +114,20 @@ export class Listener {
     client.on('notification', (notification) => this.#deliver(notification));
     client.on('error', (error) => this.#handleLoss(client, error));
     client.on('end', () => this.#handleLoss(client, new Error('The LISTEN connection ended')));
+    const channels = new Set<string>();
+    const locks = new Set<Lock>();
     try {
       await client.connect();
       // Until nothing is left that was added meanwhile.
-      const restored = new Set<unknown>();
-      for (let before = -1; before < restored.size; ) {
-        before = restored.size;
+      for (let before = -1; before < channels.size + locks.size; ) {
+        before = channels.size + locks.size;
         for (const channel of this.#channels.keys()) {
-          if (!restored.has(channel)) await client.query(`LISTEN ${client.escapeIdentifier(channel)}`);
-          restored.add(channel);
+          if (!channels.has(channel)) await this.#run(client, () => listenTo(client, channel));
+          channels.add(channel);
         }
         for (const lock of this.#held) {
-          while (!restored.has(lock) && !(await tryLockShared(client, lock.name))) await sleep(LOCK_RETRY_MS);
-          restored.add(lock);
+          if (!locks.has(lock)) await this.#takeLock(client, lock);
+          locks.add(lock);
         }
       }
     } catch (error) {
@@ -131,6 +137,8 @@ export class Listener {
     if (this.#closed) return client.end();
     this.#client = client;
     this.#failures = 0;
+    // Given up meanwhile.
+    for (const lock of locks) if (!this.#held.has(lock)) void this.#unlock(client, lock);
     this.#heartbeat = setInterval(() => void this.#checkConnection(client), HEARTBEAT_MS).unref();
   }
 
@@ -150,7 +158,7 @@ export class Listener {
     const client = this.#client;
     if (!client) return;
     try {
-      await this.#run(client, () => client.query(`LISTEN ${client.escapeIdentifier(name)}`));
+      await this.#run(client, () => listenTo(client, name));
     } catch (error) {
       // A connection that is lost meanwhile listens when it is back.
       if (this.#client !== client) return;
@@ -178,8 +186,7 @@ export class Listener {
     this.#held.add(lock);
     const client = this.#client;
     try {
-      // It tries until it succeeds: a statement that waits would hold up the notifications of its connection.
-      while (client && !(await this.#run(client, () => tryLockShared(client, name)))) await sleep(LOCK_RETRY_MS);
+      if (client) await this.#takeLock(client, lock);
     } catch (error) {
       // A connection that is lost meanwhile takes its locks when it is back.
       if (this.#client === client) {
@@ -190,11 +197,20 @@ export class Listener {
     return { close: () => this.#releaseShared(lock) };
   }
 
-  async #releaseShared(lock: { readonly name: string }): Promise<void> {
-    const client = this.#client;
-    if (!this.#held.delete(lock) || !client) return;
+  async #releaseShared(lock: Lock): Promise<void> {
+    if (this.#held.delete(lock) && this.#client) await this.#unlock(this.#client, lock);
+  }
+
+  /** Tries until it succeeds or is not wanted any more: a statement that waits would hold up the notifications of its connection. */
+  async #takeLock(client: Client, lock: Lock): Promise<void> {
+    const sql = `SELECT pg_try_advisory_lock_shared(${LOCK_KEY})`;
+    const tryLock = () => findValue<boolean>(client, sql, [lock.name]);
+    while (this.#held.has(lock) && !this.#closed && !(await this.#run(client, tryLock))) await sleep(LOCK_RETRY_MS);
+  }
+
+  async #unlock(client: Client, { name }: Lock): Promise<void> {
     const sql = `SELECT pg_advisory_unlock_shared(${LOCK_KEY})`;
-    await this.#run(client, () => client.query(sql, [lock.name])).catch(() => undefined);
+    await this.#run(client, () => client.query(sql, [name])).catch(() => undefined);
   }
 
   /**
@@ -209,10 +225,11 @@ export class Listener {
   /** Runs a statement of the connection when those before it have ended. A connection that does not answer one is lost. */
   #run<T>(client: Client, statement: () => Promise<T>): Promise<T> {
     const run = async (): Promise<T> => {
-      const timer = setTimeout(
-        () => this.#handleLoss(client, new Error('The LISTEN connection does not respond')),
-        this.#responseMs,
-      );
+      const timer = setTimeout(() => {
+        if (this.#client === client) this.#handleLoss(client, new Error('The LISTEN connection does not respond'));
+        // One that is being opened: its statement fails.
+        else void discardClient(client);
+      }, this.#responseMs);
       return await statement().finally(() => clearTimeout(timer));
     };
     const result = this.#statements.then(run);
@@ -270,9 +287,8 @@ export class Listener {
   }
 }
 
-/** @returns false: another session holds it. Waiting for it would hold up the notifications of this connection. */
-const tryLockShared = (client: Client, name: string): Promise<boolean | null> =>
-  findValue<boolean>(client, `SELECT pg_try_advisory_lock_shared(${LOCK_KEY})`, [name]);
+const listenTo = (client: Client, channel: string): Promise<unknown> =>
+  client.query(`LISTEN ${client.escapeIdentifier(channel)}`);
 
 /** Closes a connection that may be lost already, so errors no longer matter. */
 async function discardClient(client: Client): Promise<void> {
