@@ -34,6 +34,7 @@ import { logRoutes } from './logs/log-routes.ts';
 import { operatorAccountRoutes } from './operators/operator-account-routes.ts';
 import { operatorRoutes } from './operators/operator-routes.ts';
 import { agentPluginRoutes } from './plugins/agent-plugin-routes.ts';
+import { ArchivePlaces } from './plugins/archive-places.ts';
 import { fileRoutes } from './plugins/file-routes.ts';
 import { pluginLifecycleRoutes } from './plugins/plugin-lifecycle-routes.ts';
 import { pluginRoutes } from './plugins/plugin-routes.ts';
@@ -207,13 +208,15 @@ async function accountScope(scope: FastifyInstance, deps: AppDeps, site: Console
     retryAfterS: UPLOAD_RETRY_AFTER_S,
   });
   const filePages = new VersionFilePages(services.blobs);
+  const archives = new ArchivePlaces();
   await scope.register(accountRoutes(services));
   await scope.register(tokenRoutes(services));
   await scope.register(delegationRoutes(services, deps.exchangeIssuers ?? []));
   await scope.register(pluginRoutes(services, uploads, filePages, limits.pluginsPerAccount));
   await scope.register(pluginLifecycleRoutes(services));
-  await scope.register(fileRoutes(services, filePages));
-  await scope.register(agentPluginRoutes(services, { publicUrl, sessionApiUrl: signInFacts?.sessionApiUrl ?? null }));
+  await scope.register(fileRoutes(services, filePages, archives));
+  const addresses = { publicUrl, sessionApiUrl: signInFacts?.sessionApiUrl ?? null };
+  await scope.register(agentPluginRoutes(services, addresses, archives));
   await scope.register(catalogRoutes(services));
   await scope.register(installationRoutes(services, limits.installationsPerAccount));
   await scope.register(updateRoutes(services));

@@ -42,8 +42,9 @@ export function packAgentPlugin(
       make('mcp.json', createServers(addresses)),
       ...skills.map((file) => ({ ...file, path: `${plugin.slug}/${file.path}` })),
     ],
-    // A fixed time, so that the same version packs to the same bytes.
-    { mtime: new Date(version.createdAt) },
+    // A fixed time, so that the same version packs to the same bytes. Not compressed: a small upload may unpack to 1 GiB, and
+    // to deflate that would keep the threads busy that read the files of all accounts.
+    { compress: false, mtime: new Date(version.createdAt) },
   );
 }
 

@@ -8,6 +8,7 @@ import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import type { Services } from '../services.ts';
 import { packAgentPlugin } from './agent-plugin-archive.ts';
+import type { ArchivePlaces } from './archive-places.ts';
 import { versionParams } from './plugin-input.ts';
 import { requireFiles, requireOwnedVersion } from './version-files.ts';
 
@@ -25,7 +26,11 @@ const query = z.object({
     .describe('One of your sessions: the archive contains its MCP address.'),
 });
 
-export function agentPluginRoutes(services: Services, addresses: ServiceAddresses): FastifyPluginAsyncZod {
+export function agentPluginRoutes(
+  services: Services,
+  addresses: ServiceAddresses,
+  archives: ArchivePlaces,
+): FastifyPluginAsyncZod {
   return async (app) => {
     groupRoutes(app, 'Authoring');
     app.get(
@@ -48,14 +53,15 @@ export function agentPluginRoutes(services: Services, addresses: ServiceAddresse
         const { plugin, version } = await requireOwnedVersion(services.pool, caller, request.params);
         const sessionMcpUrl = await findMcpUrl(services, caller.id, request.query.sessionId, addresses);
         const named = { slug: plugin.slug, description: plugin.description, author: plugin.ownerName };
-        const files = await requireFiles(services.pool, version);
-        const name = `${plugin.slug}-${version.semVer ?? 'draft'}.zip`;
-        reply.type('application/zip').header('content-disposition', `attachment; filename="${name}"`);
         const { publicUrl } = addresses;
-        // A stream bypasses the serializer, so the response type does not match.
-        return reply.send(
-          packAgentPlugin(services.blobs, named, version, files, { publicUrl, sessionMcpUrl }) as never,
-        );
+        await archives.hold(caller.id, reply.raw, async () => {
+          const files = await requireFiles(services.pool, version);
+          const name = `${plugin.slug}-${version.semVer ?? 'draft'}.zip`;
+          reply.type('application/zip').header('content-disposition', `attachment; filename="${name}"`);
+          // A stream bypasses the serializer, so the response type does not match.
+          reply.send(packAgentPlugin(services.blobs, named, version, files, { publicUrl, sessionMcpUrl }) as never);
+        });
+        return reply;
       },
     );
   };

@@ -7,6 +7,7 @@ import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { LIMIT_MAX, page, pageLimit, pageQuery } from '../../service/http/schemas.ts';
 import type { Services } from '../services.ts';
+import type { ArchivePlaces } from './archive-places.ts';
 import { packTree } from './blob-archive.ts';
 import { versionParams } from './plugin-input.ts';
 import { fileResource } from './plugin-resource.ts';
@@ -20,7 +21,11 @@ import {
   type VersionFilePages,
 } from './version-files.ts';
 
-export function fileRoutes(services: Services, filePages: VersionFilePages): FastifyPluginAsyncZod {
+export function fileRoutes(
+  services: Services,
+  filePages: VersionFilePages,
+  archives: ArchivePlaces,
+): FastifyPluginAsyncZod {
   return async (app) => {
     groupRoutes(app, 'Authoring');
     const findOwnVersion = (request: FastifyRequest, params: z.output<typeof versionParams>) =>
@@ -69,12 +74,15 @@ export function fileRoutes(services: Services, filePages: VersionFilePages): Fas
       },
       async (request, reply) => {
         const { plugin, version } = await findOwnVersion(request, request.params);
-        const files = await requireFiles(services.pool, version);
-        const name = `${plugin.slug}-${version.semVer ?? 'draft'}-source.zip`;
-        reply.type('application/zip').header('content-disposition', `attachment; filename="${name}"`);
-        reply.header('etag', `"${version.sourceSha256}"`);
-        // A stream bypasses the serializer, so the response type does not match.
-        return reply.send(packTree(services.blobs, files) as never);
+        await archives.hold(requireCaller(request).id, reply.raw, async () => {
+          const files = await requireFiles(services.pool, version);
+          const name = `${plugin.slug}-${version.semVer ?? 'draft'}-source.zip`;
+          reply.type('application/zip').header('content-disposition', `attachment; filename="${name}"`);
+          reply.header('etag', `"${version.sourceSha256}"`);
+          // A stream bypasses the serializer, so the response type does not match.
+          reply.send(packTree(services.blobs, files) as never);
+        });
+        return reply;
       },
     );
   };

@@ -1,0 +1,92 @@
+/** Zips of versions: a bounded number at once, shared by account, and not compressed. */
+import { once } from 'node:events';
+import { Agent, type IncomingMessage, request } from 'node:http';
+import { buffer } from 'node:stream/consumers';
+import t from 'tap';
+import { MIB } from '../../../sdk/contract/limits.ts';
+import { type Client, listen, startApiFixture } from '../api-fixture.ts';
+import { fileList, introspectsMinimal, MINIMAL } from '../package/packages.ts';
+
+/** More than the buffers of both sockets hold, so an archive that nobody reads stays under way. */
+const FILE_BYTES = 32 * MIB;
+/** What one account may take of the eight places. */
+const SHARE = 6;
+const ROUTES = ['archive', 'agent-plugin'];
+
+const api = await startApiFixture(t, { introspect: introspectsMinimal });
+const port = await listen(api);
+const [ann, ben] = [await api.user('ann'), await api.user('ben')];
+const agent = new Agent();
+t.teardown(() => agent.destroy());
+
+/** Publishes a version with one large skill file. @returns the path of the version */
+async function publish(client: Client, slug: string): Promise<string> {
+  const { id } = (await client.post('/plugins', { slug, displayName: slug })).body;
+  const made = await client.post(`/plugins/${id}/versions`, { semVer: '1.0.0', files: fileList(MINIMAL) });
+  const { sha256 } = await api.services.blobs.put(Buffer.alloc(FILE_BYTES));
+  await api.pool.query(
+    `INSERT INTO version_files (version_id, path, sha256, size_bytes) VALUES ($1, 'skills/zeros/zeros.bin', $2, $3)`,
+    [made.body.id, sha256, FILE_BYTES],
+  );
+  return `/api/plugins/${id}/versions/${made.body.id}`;
+}
+const annsVersion = await publish(ann, 'anns');
+const bensVersion = await publish(ben, 'bens');
+
+/** Requests an archive over a connection of its own, and reads none of its body. */
+async function open({ token }: Client, path: string): Promise<IncomingMessage> {
+  const outgoing = request({ host: '127.0.0.1', port, path, agent, headers: { authorization: `Bearer ${token}` } });
+  const [incoming] = (await once(outgoing.end(), 'response')) as [IncomingMessage];
+  return incoming;
+}
+/** The next archive of the account, as soon as the server has closed the response that holds its place. */
+async function openNext(client: Client, path: string): Promise<IncomingMessage> {
+  for (;;) {
+    const incoming = await open(client, path);
+    if (incoming.statusCode !== 429) return incoming;
+    await buffer(incoming);
+  }
+}
+
+t.test('an account beyond its share of places is refused, until an archive of it ends', async (t) => {
+  const under: IncomingMessage[] = [];
+  t.teardown(() => {
+    for (const incoming of under) incoming.destroy();
+  });
+  for (let count = 0; count < SHARE; count += 1) {
+    const incoming = await open(ann, `${annsVersion}/${ROUTES[count % ROUTES.length]}`);
+    t.equal(incoming.statusCode, 200);
+    under.push(incoming);
+  }
+  for (const route of ROUTES) {
+    const refused = await open(ann, `${annsVersion}/${route}`);
+    t.match(refused, { statusCode: 429, headers: { 'retry-after': '5' } });
+    t.match(JSON.parse(String(await buffer(refused))), {
+      detail: 'This process is sending 6 archives, 6 of them from this account. Retry after 5 s.',
+    });
+  }
+  const other = await open(ben, `${bensVersion}/agent-plugin`);
+  t.equal(other.statusCode, 200, 'another account has a place');
+  t.ok((await buffer(other)).byteLength > FILE_BYTES, 'it is not compressed');
+  const [first, second] = under as [IncomingMessage, IncomingMessage];
+  t.ok((await buffer(first)).byteLength > FILE_BYTES);
+  under.push(await openNext(ann, `${annsVersion}/archive`));
+  t.equal(under.at(-1)?.statusCode, 200, 'an archive that was sent frees its place');
+  second.destroy();
+  under.push(await openNext(ann, `${annsVersion}/agent-plugin`));
+  t.equal(under.at(-1)?.statusCode, 200, 'a client that disconnects frees its place');
+});
+
+t.test('an archive that cannot be sent takes no place', async (t) => {
+  for (let count = 0; count < 2 * SHARE; count += 1) {
+    const incoming = await open(ben, `${annsVersion}/archive`);
+    t.equal(incoming.statusCode, 404);
+    await buffer(incoming);
+  }
+  await api.pool.query(`DELETE FROM version_files WHERE version_id = split_part($1, '/', 6)`, [bensVersion]);
+  for (let count = 0; count < 2 * SHARE; count += 1) {
+    const incoming = await open(ben, `${bensVersion}/archive`);
+    t.equal(incoming.statusCode, 410);
+    await buffer(incoming);
+  }
+});
