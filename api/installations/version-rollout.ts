@@ -43,21 +43,21 @@ async function offerLatestToAll(
 ): Promise<void> {
   const isOld = ({ currentVersionId, targetVersionId, failedVersionId }: Installation): boolean =>
     ![currentVersionId, targetVersionId, failedVersionId].includes(latest.id);
-  const [old, others] = [page.filter(isOld), page.filter((one) => !isOld(one))];
-  const [applied, asked] = [
-    old.filter((one) => mayApply(one, latest)),
-    old.filter((one) => one.pendingVersionId !== latest.id && !mayApply(one, latest)),
-  ];
+  const old = page.filter(isOld);
+  const { true: applied = [], false: asked = [] } = Object.groupBy(old, (one) => `${mayApply(one, latest)}`);
   if (applied.length > 0) {
     await beginUpdates(tx, queues, applied, latest.id);
-    await notifyInstallationsChanged(
-      tx,
-      applied.map(({ id }) => id),
-    );
+    await notifyInstallationsChanged(tx, listIds(applied));
   }
-  await setPending(tx, asked, latest.id);
-  for (const installation of others) await offerLatest(tx, queues, installation, latest);
+  await setPending(
+    tx,
+    asked.filter(({ pendingVersionId }) => pendingVersionId !== latest.id),
+    latest.id,
+  );
+  for (const installation of page) if (!isOld(installation)) await offerLatest(tx, queues, installation, latest);
 }
+
+const listIds = (installations: readonly Installation[]): string[] => installations.map(({ id }) => id);
 
 /** A version that failed here is tried again by its user only. */
 async function offerLatest(tx: ClientBase, queues: Queues, installation: Installation, latest: Version): Promise<void> {
@@ -163,7 +163,7 @@ async function setPending(
   versionId: string | null,
 ): Promise<void> {
   if (installations.length === 0) return;
-  const ids = installations.map(({ id }) => id);
+  const ids = listIds(installations);
   await changeInstallations(tx, ids, { pendingVersionId: versionId });
   await notifyInstallationsChanged(tx, ids);
 }

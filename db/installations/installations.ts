@@ -260,7 +260,7 @@ const COLUMNS: Readonly<Record<ChangeableField, string>> = {
 export const changeInstallation = (tx: ClientBase, id: string, changes: InstallationChanges): Promise<void> =>
   changeInstallations(tx, [id], changes);
 
-/** The same for several rows. */
+/** Updates several locked rows as `changeInstallation` does one. */
 export async function changeInstallations(
   tx: ClientBase,
   ids: readonly string[],

@@ -9,7 +9,11 @@ import { isSupervisorRunning } from '../cluster/supervisors.ts';
 import { allowTargetSecrets } from '../files/secrets.ts';
 import type { Queues } from '../jobs/queues.ts';
 import type { Listener } from '../postgres/listener.ts';
-import { notifyInstallationChanged, subscribeToInstallations } from '../postgres/notifications.ts';
+import {
+  notifyInstallationChanged,
+  notifyInstallationsChanged,
+  subscribeToInstallations,
+} from '../postgres/notifications.ts';
 import { inTransaction, type WritingPool } from '../postgres/pool.ts';
 import { changeRows, findRow, findValue, listRows, type Queryable } from '../postgres/rows.ts';
 import { Waker } from '../timing/waker.ts';
@@ -38,7 +42,7 @@ const SWEEP_LIMIT = 1_000;
 export const beginUpdate = (tx: ClientBase, queues: Queues, installation: Updated, versionId: string): Promise<void> =>
   beginUpdates(tx, queues, [installation], versionId);
 
-/** The same for several installations. */
+/** Records for several installations what `beginUpdate` does for one. */
 export async function beginUpdates(
   tx: ClientBase,
   queues: Queues,
@@ -98,7 +102,10 @@ export async function cancelUpdatesTo(tx: ClientBase, versionId: string): Promis
       RETURNING id, account_id AS "accountId"`,
     [versionId],
   );
-  for (const { id } of cancelled) await notifyInstallationChanged(tx, id);
+  await notifyInstallationsChanged(
+    tx,
+    cancelled.map(({ id }) => id),
+  );
   return cancelled;
 }
 

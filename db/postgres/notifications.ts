@@ -68,7 +68,7 @@ export const subscribeToAccounts = subscribeTo(ACCOUNTS);
  * @param tx the transaction that changes the installation
  */
 export const notifyInstallationChanged = notifyInstallationsWhere('id = $2');
-/** The same for several installations. */
+/** Notifies supervisors of several installations, in one statement. */
 export async function notifyInstallationsChanged(tx: Queryable, ids: readonly string[]): Promise<void> {
   await tx.query(`SELECT pg_notify($1, account_id || ' ' || id) FROM installations WHERE id = ANY ($2)`, [
     INSTALLATIONS,

@@ -2,7 +2,7 @@
 import { availableParallelism } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { IdleMeter } from './processor-time.ts';
-import { amount } from './soak.ts';
+import { amount, isSoak } from './soak.ts';
 
 /**
  * Files at once. Of four, most wait for other processes and for timers. More would miss the budgets of the product on a slow machine.
@@ -178,7 +178,7 @@ const FILES_PER_PROCESS = 26;
 /** Which files run in one process, one after the other: small ones of one room, and the long ones named above. */
 export function groupFiles(files: readonly string[]): string[][] {
   // A soak run has long ones, in which the imports do not count.
-  if (amount({ quick: false, soak: true })) return files.map((file) => [file]);
+  if (isSoak()) return files.map((file) => [file]);
   const alone = listAlone();
   const isSmall = (file: string): boolean => SMALL_ROOMS.test(file);
   const named = [...LONGEST, ...alone, ...TOGETHER.flat()];

@@ -14,7 +14,10 @@ const QUICK_SEED = 20_260_101;
 /** The seed from which every random choice of a test is derived. */
 export const seed: number = Number(process.env[SEED_VARIABLE] ?? QUICK_SEED);
 
+/** Whether this run does the long versions. */
+export const isSoak = (): boolean => process.env[SOAK_VARIABLE] === '1';
+
 /** How much of something this run does. */
 export function amount<T>(sizes: { readonly quick: T; readonly soak: T }): T {
-  return process.env[SOAK_VARIABLE] === '1' ? sizes.soak : sizes.quick;
+  return isSoak() ? sizes.soak : sizes.quick;
 }

@@ -1,5 +1,6 @@
 /** A publish moves all followers of a plugin, also those of a popular one, each as its own state requires. */
-import t from 'tap';
+import { Client } from 'pg';
+import t, { type Test } from 'tap';
 import { startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL } from '../package/packages.ts';
 
@@ -8,6 +9,19 @@ const FOLLOWERS = 450;
 
 const api = await startApiFixture(t);
 const ann = await api.user('ann');
+
+/** @returns how many statements this process has sent to PostgreSQL since */
+function spyOnStatements(t: Test): () => number {
+  const { query } = Client.prototype;
+  let count = 0;
+  const counting = function (this: Client, ...given: unknown[]) {
+    count += 1;
+    return Reflect.apply(query, this, given);
+  };
+  Object.assign(Client.prototype, { query: counting });
+  t.teardown(() => Object.assign(Client.prototype, { query }));
+  return () => count;
+}
 
 t.test('followers that need no consent are updated, the others are asked', async (t) => {
   const { id: pluginId } = (await ann.post('/plugins', { slug: 'popular', displayName: 'Popular' })).body;
@@ -22,7 +36,7 @@ t.test('followers that need no consent are updated, the others are asked', async
     `INSERT INTO accounts (id, issuer, subject, name) SELECT 'a' || n, 'i', 's' || n, 'n' || n FROM generate_series(1, $1) n`,
     [FOLLOWERS],
   );
-  // Every third one has granted less than it runs with, as an operator may have arranged.
+  // Every third one has granted less than it runs with.
   await api.pool.query(
     `INSERT INTO installations (id, account_id, plugin_id, version_policy, pinned_version_id, current_version_id, granted_capabilities, status, hook_order)
      SELECT 'f' || n, 'a' || n, $1, CASE WHEN n % 10 = 0 THEN 'Pinned' ELSE 'Latest' END, CASE WHEN n % 10 = 0 THEN $2 END, $2,
@@ -30,7 +44,9 @@ t.test('followers that need no consent are updated, the others are asked', async
        FROM generate_series(1, $3) n JOIN versions v ON v.id = $2`,
     [pluginId, first, FOLLOWERS],
   );
+  const countStatements = spyOnStatements(t);
   const second = await publish('1.1.0', `${INDEX}// The same access.`);
+  t.ok(countStatements() < FOLLOWERS / 2, 'the followers of a page share statements');
   const { rows } = await api.pool.query(
     `SELECT version_policy = 'Latest' AS follows, '{}' = granted_capabilities AS lacks, pending_version_id AS pending,
             current_version_id = $1 OR target_version_id IS NOT DISTINCT FROM $1 AS moved, count(*)::int AS count

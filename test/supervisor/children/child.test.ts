@@ -7,7 +7,7 @@ import { HostCallRefusal } from '../../../supervisor/children/child-errors.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { bundleOf, callTool, errorOf, isAlive, testChild, testJail, toolOf } from './jailed-child.ts';
 
-/** A deadline, and the time within which the child must then end on a busy machine: `bench/neighbours.ts` measures it. Milliseconds. */
+/** A deadline, and the time within which the child must then end on a busy machine. `bench/neighbours.ts` measures when the call ends. Milliseconds. */
 const DEADLINE_MS = 200;
 const GONE_WITHIN_MS = 5_000;
 
