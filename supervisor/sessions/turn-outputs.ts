@@ -14,7 +14,7 @@ import {
   findPiece,
   holdNewOutput,
   type JudgedOutput as JudgedOutputRow,
-  listPieces,
+  joinPieces,
   listUnfinishedOutputs,
   type OutputKey,
   type OutputRow,
@@ -97,7 +97,7 @@ interface OutputPiece extends Omit<WholeOutput, 'isShown' | 'save' | 'isNew'> {
 
 /** @throws Problem as `sendWholeOutput`, and `bad_request` for a piece that is not the next one */
 export function sendPiece(services: SessionServices, turn: TurnStep, request: OutputPiece): Promise<OutputAnswer> {
-  const { id, piece, text, attachments, target, done } = request;
+  const { id, piece, text, attachments, done } = request;
   const step = toOutputStep(turn, id ?? `${turn.key.turnId}:streamed`);
   const { session, key, runtime } = step;
   const digest = digestOf([piece, text, attachments]);
@@ -106,20 +106,19 @@ export function sendPiece(services: SessionServices, turn: TurnStep, request: Ou
     const mode = readOutboundMode(await services.pluginsCache.current(session.accountId));
     if (piece === 0) await requireRoom(services.pool, session.accountId, 'transcripts', 0);
     const added = await addPiece(services.pool, key, runtime, { piece, text, mode });
-    const known = added === null ? await findRepeated(services, step, request, digest) : null;
+    const repeated = added === null ? await findRepeated(services, step, request, digest) : null;
+    const known = repeated?.output;
     if (known && known.state !== 'open')
       return describeOutput(known, known.isHeld || known.isStreamed ? known.shown : known.shown - text.length);
     await services.faultPoint('turn.piece');
-    if (added?.fate === 'judged' && !done)
-      return judgePiece(services, step, { ...request, digest, before: added.tail });
-    if (added?.fate === 'judged' || (known?.isStreamed && !known.isHeld))
-      return judgeKnownPiece(services, step, { ...request, digest });
-    const pieces = done || known ? await listPieces(services.pool, key) : [];
-    if (done) {
-      return judgeOutput(services, step, { ...joinPieces(pieces, piece), attachments, target, digest });
-    }
-    const isShown = known ? pieces[piece]?.isShown === true : added?.fate === 'shown';
-    return describeOpen(key.outputId, isShown ? text : '');
+    const isJudged = added?.fate === 'judged' || (known?.isStreamed === true && !known.isHeld);
+    if (done) return judgeLastPiece(services, step, { ...request, digest }, isJudged);
+    const row = repeated?.piece;
+    if (row?.isShown) return describeOpen(key.outputId, row.judgedText ?? text);
+    // No piece follows one that was not judged, unless the rest is held.
+    const before = added?.tail ?? row?.tail ?? '';
+    if (isJudged) return judgePiece(services, step, { ...request, digest, before });
+    return describeOpen(key.outputId, added?.fate === 'shown' ? text : '');
   });
 }
 
@@ -132,39 +131,28 @@ const describeOpen = (id: string, show: string): OutputAnswer => ({
   judgement: null,
 });
 
-/** The text of all pieces as it was judged so far, and the part that was shown before the last one. */
-const joinPieces = (pieces: readonly PieceRow[], last: number) => ({
-  text: pieces.map(({ judgedText, text }) => judgedText ?? text).join(''),
-  shown: pieces
-    .filter(({ piece, isShown }) => isShown && piece < last)
-    .map(({ judgedText, text }) => judgedText ?? text)
-    .join(''),
-});
-
 interface PieceToJudge extends Omit<OutputPiece, 'id'> {
   readonly digest: string;
 }
 
-/** Judges a piece that came before, or the last one, which completes the output: reads the pieces before it. */
-async function judgeKnownPiece(
+/** Judges the last piece, which completes the output. @param isJudged whether each piece is judged on its own */
+async function judgeLastPiece(
   services: SessionServices,
   step: OutputStep,
   request: PieceToJudge,
+  isJudged: boolean,
 ): Promise<OutputAnswer> {
-  const { piece, done } = request;
-  const pieces = await listPieces(services.pool, step.key);
-  const known = pieces[piece];
-  if (known?.judgement && !done) return describeOpen(step.key.outputId, known.judgedText ?? '');
-  const { shown } = joinPieces(pieces, piece);
-  const judgedBefore = pieces.slice(0, piece).map((one) => one.judgement);
-  return judgePiece(services, step, { ...request, before: shown, complete: { shown, judgedBefore } });
+  const joined = await joinPieces(services.pool, step.key, request.piece);
+  if (isJudged) return judgePiece(services, step, { ...request, before: joined.shown, complete: joined });
+  const { attachments, target, digest } = request;
+  return judgeOutput(services, step, { ...joined, attachments, target, digest });
 }
 
 interface PieceAfterText extends PieceToJudge {
   /** The judged text before the piece, or its end. */
   readonly before: string;
   /** Completes the output with the last piece, or with one that is cancelled. */
-  readonly complete?: { readonly shown: string; readonly judgedBefore: readonly (Judgement | null)[] };
+  readonly complete?: { readonly shown: string; readonly judgements: readonly Judgement[] };
 }
 
 /** Texts of a channel's conversation go to that conversation, whatever recipient the runtime names. */
@@ -203,13 +191,13 @@ async function judgePiece(
     return describeOpen(id, judged.text);
   }
   // A veto keeps no text, so it needs none of the pieces before.
-  const { shown, judgedBefore } = complete ?? { shown: '', judgedBefore: [] };
+  const { shown, judgements } = complete ?? { shown: '', judgements: [] };
   const whole = shown + judged.text;
   if (shown !== '' && !answer.cancelled && (await hasNewGuard(services, step)))
     return judgeOutput(services, step, { text: whole, attachments: judged.attachments, target, digest, shown });
   return completeOutput(services, step, {
     digest,
-    judgement: [...judgedBefore.filter((each) => each !== null), own].reduce(mergeJudgements),
+    judgement: [...judgements, own].reduce(mergeJudgements),
     text: whole,
     attachments: judged.attachments,
     shownChars: shown.length,
@@ -224,17 +212,23 @@ async function hasNewGuard({ pool, pluginsCache }: SessionServices, { session, k
   return guards.some(({ updatedAt }) => Date.parse(updatedAt) > openedAt);
 }
 
-/** The output of a piece that is not new. @throws Problem if it is not a repeated piece */
+interface RepeatedPiece {
+  readonly output: OutputRow;
+  /** Null: the output is complete. */
+  readonly piece: PieceRow | null;
+}
+
+/** The output of a piece that is not new, and the piece as it came before. @throws Problem if it is not a repeated piece */
 async function findRepeated(
   services: SessionServices,
   { key, runtime }: OutputStep,
   { piece, text, done }: OutputPiece,
   digest: string,
-): Promise<OutputRow> {
+): Promise<RepeatedPiece> {
   const known = await findOutput(services.pool, key);
   if (known && known.state !== 'open') {
     // A piece that is cancelled completes its output, too.
-    if (known.digest === digest && (done || known.state === 'vetoed')) return known;
+    if (known.digest === digest && (done || known.state === 'vetoed')) return { output: known, piece: null };
     throw createReusedProblem('an output that is complete');
   }
   await requireHeldTurn(services.pool, key, runtime);
@@ -250,13 +244,14 @@ async function findRepeated(
     throw createBadRequest('body', [
       { field: 'text', message: `makes the whole text longer than ${TEXT_MAX_CHARS} characters` },
     ]);
-  if ((await findPiece(services.pool, key, piece))?.text !== text) throw createReusedProblem('a piece of this output');
-  return known;
+  const row = await findPiece(services.pool, key, piece);
+  if (row?.text !== text) throw createReusedProblem('a piece of this output');
+  return { output: known, piece: row };
 }
 
 /** Judges outputs whose last piece did not come. @returns `cancel` if a required plugin did not run, so that one stays open */
 export async function finishOutputs(services: SessionServices, turn: TurnStep, target: string): Promise<Verdict> {
-  for (const id of await listUnfinishedOutputs(services.pool, turn.key)) {
+  for await (const id of listUnfinishedOutputs(services.pool, turn.key)) {
     const step = toOutputStep(turn, id);
     const answer = await withLock(services, step.key, () => finishOutput(services, step, target));
     if (answer?.state === 'open') return answer;
@@ -271,12 +266,11 @@ async function finishOutput(services: SessionServices, step: OutputStep, target:
   if (output?.state !== 'open') return null;
   await requireHeldTurn(pool, step.key, step.runtime);
   const { pieces, isStreamed, isHeld } = output;
-  const rows = await listPieces(pool, step.key);
-  if (isStreamed && !isHeld && rows.every(({ judgement }) => judgement !== null)) {
-    const last = { piece: pieces, text: '', attachments: [], target, done: true, digest: '' };
-    return judgeKnownPiece(services, step, last);
-  }
-  return judgeOutput(services, step, { ...joinPieces(rows, pieces), attachments: [], target, digest: '' });
+  const joined = await joinPieces(pool, step.key, pieces);
+  const rest = { attachments: [], target, digest: '' };
+  if (!isStreamed || isHeld || !joined.isJudged) return judgeOutput(services, step, { ...joined, ...rest });
+  const last = { ...rest, piece: pieces, text: '', done: true };
+  return judgePiece(services, step, { ...last, before: joined.shown, complete: joined });
 }
 
 interface CompleteOutput extends Omit<WholeOutput, 'id' | 'isShown' | 'isNew'> {
