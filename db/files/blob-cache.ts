@@ -16,8 +16,8 @@ const UNFINISHED_MS = 60 * 60_000;
 const UNFINISHED = '.new';
 
 export interface BlobCache {
-  /** Null: there is no undamaged copy. */
-  read(sha256: string): Promise<Buffer | null>;
+  /** Null: there is no undamaged copy. @param maxBytes a larger copy counts as none */
+  read(sha256: string, maxBytes?: number): Promise<Buffer | null>;
   /** A copy that cannot be written is not an error. */
   save(sha256: string, bytes: Uint8Array): Promise<void>;
 }
@@ -37,8 +37,9 @@ export async function openBlobCache(folder: string, maxBytes: number): Promise<B
   };
   await startTrim();
   return {
-    async read(sha256) {
+    async read(sha256, maxBytes = Number.POSITIVE_INFINITY) {
       const path = locate(sha256);
+      if (((await stat(path).catch(() => null))?.size ?? 0) > maxBytes) return null;
       const bytes = await readFile(path).catch(() => null);
       if (bytes === null) return null;
       if (hashBytes(bytes) !== sha256) {

@@ -17,7 +17,10 @@ export interface Blobs extends StagingFolder {
   put(bytes: Uint8Array): Promise<BlobName>;
   /** @throws Error when the blob is missing or its content does not match its name */
   read(sha256: string): Promise<Buffer>;
-  /** Does not verify the content. */
+  /**
+   * Reads the blob in pieces while the stream is read. A shared store verifies the content: before the last piece, the stream of a
+   * damaged blob fails. Files are not verified.
+   */
   stream(sha256: string): Readable;
   has(sha256: string): Promise<boolean>;
   /**

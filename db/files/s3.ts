@@ -16,6 +16,12 @@ export interface ObjectStore {
    * @throws BlobStoreUnavailableError
    */
   get(key: string, maxBytes: number): Promise<Buffer | null>;
+  /**
+   * Reads a part of an object: shorter than asked for where the object ends earlier. Null: there is no such object.
+   *
+   * @throws BlobStoreUnavailableError
+   */
+  getPiece(key: string, start: number, bytes: number): Promise<Buffer | null>;
   /** Idempotent. */
   delete(key: string): Promise<void>;
 }
@@ -36,6 +42,8 @@ const ANSWER_MS = 15_000;
 const PROBLEM_MAX_BYTES = 16_384;
 const ERROR_CODE = /<Code>([A-Za-z0-9]{1,60})<\/Code>/;
 const TOO_MANY_REQUESTS = 429;
+const PARTIAL_CONTENT = 206;
+const RANGE_NOT_SATISFIABLE = 416;
 const NOTHING = new Uint8Array();
 
 export function openBucket(settings: BucketSettings): ObjectStore {
@@ -47,21 +55,41 @@ export function openBucket(settings: BucketSettings): ObjectStore {
   return {
     address,
     async put(key, bytes) {
-      const { status, body } = await send(settings, 'PUT', locate(key), bytes, PROBLEM_MAX_BYTES);
+      const { status, body } = await send(settings, { ...PLAIN, method: 'PUT', url: locate(key), body: bytes });
       if (status !== 200) throw refused(settings, 'store a blob', status, body);
     },
     async get(key, maxBytes) {
-      const { status, body } = await send(settings, 'GET', locate(key), NOTHING, maxBytes);
+      const { status, body } = await send(settings, { ...PLAIN, method: 'GET', url: locate(key), maxBytes });
       if (status === 200) return body;
-      if (status === 404 && readCode(body) !== 'NoSuchBucket') return null;
+      if (isMissing(status, body)) return null;
       throw refused(settings, 'read a blob', status, body);
     },
+    async getPiece(key, start, bytes) {
+      const headers = { range: `bytes=${start}-${start + bytes - 1}` };
+      const request = { ...PLAIN, method: 'GET', url: locate(key), headers, maxBytes: bytes };
+      const { status, body } = await send(settings, request);
+      if (status === PARTIAL_CONTENT) return body;
+      if (status === RANGE_NOT_SATISFIABLE) return Buffer.alloc(0);
+      if (isMissing(status, body)) return null;
+      throw refused(settings, 'read a range of a blob', status, body);
+    },
     async delete(key) {
-      const { status, body } = await send(settings, 'DELETE', locate(key), NOTHING, PROBLEM_MAX_BYTES);
+      const { status, body } = await send(settings, { ...PLAIN, method: 'DELETE', url: locate(key) });
       if (status !== 200 && status !== 204 && status !== 404) throw refused(settings, 'remove a blob', status, body);
     },
   };
 }
+
+interface BucketRequest {
+  readonly method: string;
+  readonly url: URL;
+  /** Not signed: S3 requires that of its own headers only. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array;
+  /** The rest of a longer answer is not read. */
+  readonly maxBytes: number;
+}
+const PLAIN = { headers: {}, body: NOTHING, maxBytes: PROBLEM_MAX_BYTES };
 
 interface Answer {
   readonly status: number;
@@ -69,16 +97,10 @@ interface Answer {
 }
 
 /** Repeats what failed for a reason that passes. All requests may be repeated. */
-async function send(
-  settings: BucketSettings,
-  method: string,
-  url: URL,
-  body: Uint8Array,
-  maxBytes: number,
-): Promise<Answer> {
+async function send(settings: BucketSettings, request: BucketRequest): Promise<Answer> {
   for (let attempt = 0; ; attempt += 1) {
     const pauseMs = PAUSES_MS[attempt];
-    const answer = await sendOnce(settings, method, url, body, maxBytes).catch((error: Error) => error);
+    const answer = await sendOnce(settings, request).catch((error: Error) => error);
     const isTransient = answer instanceof Error || answer.status >= 500 || answer.status === TOO_MANY_REQUESTS;
     if (!isTransient) return answer;
     if (pauseMs === undefined) {
@@ -93,14 +115,11 @@ async function send(
 
 async function sendOnce(
   { credentials, region }: BucketSettings,
-  method: string,
-  url: URL,
-  body: Uint8Array,
-  maxBytes: number,
+  { method, url, headers, body, maxBytes }: BucketRequest,
 ): Promise<Answer> {
   const response = await fetch(url, {
     method,
-    headers: signRequest({ method, url, headers: {}, body }, credentials, region, new Date()),
+    headers: { ...headers, ...signRequest({ method, url, headers: {}, body }, credentials, region, new Date()) },
     ...(method === 'PUT' ? { body: new Uint8Array(body) } : {}),
     // A redirect would take the signature to another host.
     redirect: 'manual',
@@ -127,6 +146,8 @@ function refused({ address, endpoint }: BucketSettings, what: string, status: nu
     `The blob store ${address} at ${endpoint} refused to ${what}: ${describeAnswer(status, body)}. Check the bucket, AWS_REGION and the access key.`,
   );
 }
+
+const isMissing = (status: number, body: Buffer): boolean => status === 404 && readCode(body) !== 'NoSuchBucket';
 
 const readCode = (body: Buffer): string | undefined => ERROR_CODE.exec(body.toString('utf8'))?.[1];
 

@@ -2,11 +2,13 @@
  * Blobs outside of this machine: in rows of the database, or as objects of a bucket. Every process that reaches the database
  * and the bucket has them; copies on the local disk save it the way.
  */
-import { randomUUID } from 'node:crypto';
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { createHash, randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import type { Pool } from 'pg';
+import { KIB, MIB } from '../../sdk/contract/limits.ts';
 import { type BlobCache, hashBytes, openBlobCache } from './blob-cache.ts';
 import { BlobStoreUnavailableError } from './blob-errors.ts';
 import { type Blobs, requireHash } from './blobs.ts';
@@ -15,6 +17,8 @@ import { openStagingFolder, type StagedFile } from './staging.ts';
 import {
   condemnBlobs,
   deleteCondemned,
+  findBlobPiece,
+  findBlobSize,
   findStoredBlob,
   finishObject,
   insertBlob,
@@ -28,8 +32,12 @@ import {
 const CONCURRENCY = 8;
 /** Blobs that a sweep looks at together. */
 const BATCH = 5_000;
-/** Size of the chunks of a stream, so that a slow reader does not hold a whole blob in its buffer. */
-const CHUNK_BYTES = 64 * 1024;
+/** A stream holds one piece of its blob, and its reader chunks of the one before. Copies of smaller blobs are kept on the disk. */
+const PIECE_BYTES = MIB;
+/** Of a compressed row, as old releases wrote: PostgreSQL decompresses all bytes before a piece, so fewer pieces cost it less. */
+const COMPRESSED_PIECE_BYTES = 8 * MIB;
+/** Size of the chunks of a stream, so that a slow reader does not hold a whole piece in its buffer. */
+const CHUNK_BYTES = 64 * KIB;
 /** Sweeps and uploads that meet are rare, so a third one is a fault. */
 const UPLOADS_MAX = 3;
 
@@ -57,7 +65,7 @@ export async function openSharedBlobs(options: SharedBlobsOptions): Promise<Blob
       return name;
     },
     read: (sha256) => readBlob(store, sha256),
-    stream: (sha256) => Readable.from(readChunks(store, sha256), { objectMode: false }),
+    stream: (sha256) => Readable.from(readChunks(store, sha256, AsyncLocalStorage.snapshot()), { objectMode: false }),
     has: async (sha256) => isBlobStored(pool, sha256, kept),
     sweepUnused: (olderThanMs, now, findUsed) => sweepUnused(store, now - olderThanMs, findUsed),
   };
@@ -104,27 +112,72 @@ async function readBlob(store: Store, sha256: string): Promise<Buffer> {
   if (copy !== null) return copy;
   // Fetched again once: what arrives wrong may lie there right.
   const bytes = (await fetchBlob(store, sha256)) ?? (await fetchBlob(store, sha256));
-  if (bytes === null)
-    throw new Error(
-      `Blob ${sha256} is damaged in ${store.objects?.address ?? 'the database'}: its content has another hash. Restore it from a backup.`,
-    );
+  if (bytes === null) throw createDamaged(store, sha256);
   await store.cache.save(sha256, bytes);
   return bytes;
 }
 
 /** Null: what arrived is not the blob. */
-async function fetchBlob({ pool, objects }: Store, sha256: string): Promise<Buffer | null> {
+async function fetchBlob(store: Store, sha256: string): Promise<Buffer | null> {
+  const { pool, objects } = store;
   const row = await findStoredBlob(pool, sha256);
   const bytes = row?.content ?? (row?.objectKey && (await objects?.get(row.objectKey, row.sizeBytes)));
-  if (!bytes)
-    throw new Error(`Blob ${sha256} is missing from ${objects?.address ?? 'the database'}. Restore it from a backup.`);
+  if (!bytes) throw createMissing(store, sha256);
   return hashBytes(bytes) === sha256 ? bytes : null;
 }
 
-async function* readChunks(store: Store, sha256: string): AsyncGenerator<Buffer> {
-  const bytes = await readBlob(store, sha256);
-  for (let start = 0; start < bytes.byteLength; start += CHUNK_BYTES) yield bytes.subarray(start, start + CHUNK_BYTES);
+/** Runs work in the async context in which a stream was opened. */
+type InContext = <T>(work: () => T) => T;
+
+async function* readChunks(store: Store, sha256: string, inContext: InContext): AsyncGenerator<Buffer> {
+  for await (const piece of readPieces(store, sha256, inContext))
+    for (let start = 0; start < piece.byteLength; start += CHUNK_BYTES)
+      yield piece.subarray(start, start + CHUNK_BYTES);
 }
+
+/** Holds no connection between the pieces: a client may read the next one much later. */
+async function* readPieces(store: Store, sha256: string, inContext: InContext): AsyncGenerator<Buffer> {
+  requireHash(sha256);
+  const copy = await store.cache.read(sha256, PIECE_BYTES);
+  if (copy !== null) {
+    yield copy;
+    return;
+  }
+  const found = await inContext(() => findBlobSize(store.pool, sha256));
+  if (found === null) throw createMissing(store, sha256);
+  const { sizeBytes, isCompressed } = found;
+  if (sizeBytes <= PIECE_BYTES) {
+    yield await inContext(() => readBlob(store, sha256));
+    return;
+  }
+  const pieceBytes = isCompressed ? COMPRESSED_PIECE_BYTES : PIECE_BYTES;
+  const hash = createHash('sha256');
+  for (let start = 0; start < sizeBytes; start += pieceBytes) {
+    const bytes = Math.min(pieceBytes, sizeBytes - start);
+    const piece = await inContext(() => fetchPiece(store, sha256, start, bytes));
+    hash.update(piece);
+    const isLast = start + bytes === sizeBytes;
+    // Before the last piece is passed on: a client that has all bytes takes them for the blob.
+    if (piece.byteLength !== bytes || (isLast && hash.digest('hex') !== sha256)) throw createDamaged(store, sha256);
+    yield piece;
+  }
+}
+
+/** Finds the row again for each piece: meanwhile, another process may have stored the same bytes elsewhere. */
+async function fetchPiece(store: Store, sha256: string, start: number, bytes: number): Promise<Buffer> {
+  const row = await findBlobPiece(store.pool, sha256, start, bytes);
+  const piece = row?.content ?? (row?.objectKey && (await store.objects?.getPiece(row.objectKey, start, bytes)));
+  if (!piece) throw createMissing(store, sha256);
+  return piece;
+}
+
+const describePlace = ({ objects }: Store): string => objects?.address ?? 'the database';
+const createMissing = (store: Store, sha256: string): Error =>
+  new Error(`Blob ${sha256} is missing from ${describePlace(store)}. Restore it from a backup.`);
+const createDamaged = (store: Store, sha256: string): Error =>
+  new Error(
+    `Blob ${sha256} is damaged in ${describePlace(store)}: its content has another hash. Restore it from a backup.`,
+  );
 
 async function sweepUnused(
   { pool, objects }: Store,

@@ -7,6 +7,11 @@ interface StoredBlob {
   readonly content: Buffer | null;
   readonly objectKey: string | null;
 }
+interface BlobSize {
+  readonly sizeBytes: number;
+  /** The row holds the content compressed: PostgreSQL decompresses all bytes before a piece to read it. */
+  readonly isCompressed: boolean;
+}
 /** Whether blobs are kept in rows or as objects: one that is kept in the other way is stored again. */
 type Kept = 'rows' | 'objects';
 
@@ -19,6 +24,31 @@ export const findStoredBlob = (db: Queryable, sha256: string): Promise<StoredBlo
     `SELECT size_bytes::float8 AS "sizeBytes", content, object_key AS "objectKey" FROM stored_blobs
       WHERE sha256 = $1 AND state <> 'storing'`,
     [sha256],
+  );
+
+/** As `findStoredBlob`, without the content. */
+export const findBlobSize = (db: Queryable, sha256: string): Promise<BlobSize | null> =>
+  findRow(
+    db,
+    `SELECT size_bytes::float8 AS "sizeBytes",
+            coalesce(pg_column_size(content) < octet_length(content), false) AS "isCompressed"
+       FROM stored_blobs WHERE sha256 = $1 AND state <> 'storing'`,
+    [sha256],
+  );
+
+/** As `findStoredBlob`, with a piece of the content. */
+export const findBlobPiece = (
+  db: Queryable,
+  sha256: string,
+  start: number,
+  bytes: number,
+): Promise<StoredBlob | null> =>
+  findRow(
+    db,
+    `SELECT size_bytes::float8 AS "sizeBytes", substring(content FROM $2::int FOR $3::int) AS content,
+            object_key AS "objectKey"
+       FROM stored_blobs WHERE sha256 = $1 AND state <> 'storing'`,
+    [sha256, start + 1, bytes],
   );
 
 export const isBlobStored = (db: Queryable, sha256: string, kept: Kept): Promise<boolean> =>
