@@ -173,7 +173,7 @@ const watching: readonly PageAction[] = [
         .getByRole('dialog', { name: 'Give up this delivery' })
         .getByRole('button', { name: 'Give up' })
         .click();
-      await page.getByText('It is a dead letter').waitFor();
+      await page.getByText('The delivery is a dead letter').waitFor();
       await pressInDialog(page, 'Close');
     },
   },
