@@ -33,6 +33,7 @@ import type { LiveInstallation } from '../host/live-installation.ts';
 import type { Llm } from '../host/llm/llm.ts';
 import { mediaCalls } from '../host/media.ts';
 import { MessageChains } from '../host/message-chains.ts';
+import { type ResultTurn, ResultTurns } from '../host/result-turns.ts';
 import { Secrets } from '../host/secrets.ts';
 import { sessionCalls } from '../host/session.ts';
 import type { SshCalls } from '../host/ssh/ssh.ts';
@@ -104,6 +105,7 @@ export function createHostCallRouter(deps: HostCallRouterDeps): HostCallRouter {
   const { table, bodies } = createTable(deps);
   const callsPerMinute = deps.callsPerMinute ?? limits.hostCallsPerMinute;
   const rateLimits = new TokenBuckets(perMinute(callsPerMinute));
+  const resultTurns = new ResultTurns();
   return {
     listMembers: (granted) => listGrantedCalls(granted),
     maskSecrets: (plugin) => asAccount(plugin.accountId, () => maskSecrets(deps, plugin)).catch(deps.onError),
@@ -123,7 +125,7 @@ export function createHostCallRouter(deps: HostCallRouterDeps): HostCallRouter {
           traceCall(request, invocation, () =>
             runCall(
               deps,
-              { table, rateLimits, callsPerMinute },
+              { table, rateLimits, callsPerMinute, resultTurns },
               { installation, plugin, request, bodyId, invocation, childGone },
             ),
           ),
@@ -177,11 +179,12 @@ interface Routes {
   readonly table: HostCallTable;
   readonly rateLimits: TokenBuckets;
   readonly callsPerMinute: number;
+  readonly resultTurns: ResultTurns;
 }
 
 async function runCall(
   { masks, owned }: HostCallRouterDeps,
-  { table, rateLimits, callsPerMinute }: Routes,
+  { table, rateLimits, callsPerMinute, resultTurns }: Routes,
   call: Call,
 ): Promise<unknown> {
   const { plugin, request, invocation } = call;
@@ -201,7 +204,7 @@ async function runCall(
   try {
     const writes = owned.pool(plugin.accountId);
     const grant = holdGrant(row, call.installation);
-    const scope: Omit<HostScope, 'signal'> = {
+    const scope: Omit<HostScope, 'signal' | 'resultTurn'> = {
       plugin,
       installation: call.installation,
       child: call.childGone,
@@ -214,20 +217,27 @@ async function runCall(
     };
     // The only place that calls a handler without its row's types.
     const run = handler as (scope: HostScope, args: Record<string, unknown>) => Promise<unknown>;
-    const result = await runUntilAborted(row, name, { ...call, grant }, (signal) =>
-      run({ ...scope, signal }, args),
-    ).finally(grant.release);
+    const work = {
+      openTurn: (signal: AbortSignal) => resultTurns.open(plugin, signal),
+      run: (signal: AbortSignal, resultTurn: ResultTurn) => run({ ...scope, signal, resultTurn }, args),
+    };
+    const result = await runUntilAborted(row, name, { ...call, grant }, work).finally(grant.release);
     return checkResult(name, row, result);
   } finally {
     resume?.();
   }
 }
 
+interface Work {
+  openTurn(signal: AbortSignal): ResultTurn;
+  run(signal: AbortSignal, resultTurn: ResultTurn): Promise<unknown>;
+}
+
 async function runUntilAborted(
   row: HostRow,
   name: string,
   call: Call & { readonly grant: HeldGrant },
-  work: (signal: AbortSignal) => Promise<unknown>,
+  work: Work,
 ): Promise<unknown> {
   const timeout = AbortSignal.timeout(row.timeoutMs);
   // Only calls of `host.session` end with their handler: other work may continue after the handler has answered.
@@ -241,7 +251,12 @@ async function runUntilAborted(
   };
   if (signal.aborted) onAbort();
   using _listening = addAbortListener(signal, onAbort);
-  return await Promise.race([work(signal), aborted]);
+  const turn = work.openTurn(signal);
+  const result = await Promise.race([work.run(signal, turn), aborted]);
+  const waiting = turn.waitToSend(result);
+  if (waiting) await Promise.race([waiting, aborted]);
+  turn.charge(result);
+  return result;
 }
 
 function recordCall(

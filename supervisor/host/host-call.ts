@@ -6,6 +6,7 @@ import { isStorable, UNSTORABLE } from '../../db/postgres/storable-json.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import type { HostCallName, hostCalls } from '../../sdk/contract/protocol.ts';
 import type { LiveInstallation } from './live-installation.ts';
+import type { ResultTurn } from './result-turns.ts';
 
 type Rows = typeof hostCalls;
 export type HostArgs<Name extends HostCallName> = {
@@ -31,6 +32,8 @@ export interface HostScope {
   readonly bodyId: string | null;
   /** For writes of the account's data: they fail if another supervisor owns the account by now. Counters of usage use the pool itself. */
   readonly writes: WritingPool;
+  /** The turn of the event loop in which a large result is built and sent. */
+  readonly resultTurn: Pick<ResultTurn, 'wait'>;
   /** The installation's current capabilities. */
   granted(): readonly string[];
   /** Requires more than the member's capability: the signal aborts when `isGranted` returns false, now or later. */

@@ -7,15 +7,18 @@ import {
   writeStorageValue,
 } from '../../db/installations/plugin-storage.ts';
 import { limits } from '../../sdk/contract/limits.ts';
+import { COSTLY_BYTES } from '../../service/timing/loop-turns.ts';
 import { HostError, type HostHandlers } from './host-call.ts';
 import { encodeStored, requireKey } from './stored-values.ts';
 
 type Calls = 'storage.get' | 'storage.set' | 'storage.delete' | 'storage.list';
 
 export const storageCalls = (pool: Pool, maxBytes: number): Pick<HostHandlers, Calls> => ({
-  'storage.get': async ({ plugin }, { key }) => {
+  'storage.get': async ({ plugin, resultTurn }, { key }) => {
     const text = await readStorageValue(pool, plugin.installationId, requireKey(key));
-    return text === null ? null : JSON.parse(text);
+    if (text === null) return null;
+    if (text.length > COSTLY_BYTES) await resultTurn.wait();
+    return JSON.parse(text);
   },
   'storage.set': async ({ plugin, signal, writes }, { key, value }) => {
     const stored = { key: requireKey(key), value: encodeStored(value) };

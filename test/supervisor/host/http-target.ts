@@ -116,7 +116,7 @@ export async function pluginWith(
     const grant = holdGrant(hostCalls['http.fetch'], installation);
     const base = { plugin: installation.plugin, session: null, invocationId: null, installation, bodyId };
     const signal = AbortSignal.any([child.signal, grant.gone]);
-    const scope = { ...base, ...grant, child: child.signal, signal, writes: null as never };
+    const scope = { ...base, ...grant, child: child.signal, signal, writes: null as never, resultTurn: null as never };
     return calls['http.fetch'](scope, { url, init }).finally(grant.release);
   };
   const read = (id: string) => bodies.read(child.signal, id);
