@@ -13,6 +13,8 @@ import { AddressLookups } from './address-lookups.ts';
 import { UnknownAddressLimiter } from './unknown-address-limiter.ts';
 
 const KNOWN_MAX = 50_000;
+/** Retired addresses that are cached. Vendors send to few of them. */
+const RETIRED_MAX = 1_000;
 /** Addresses read by one statement. */
 const PAGE = 5_000;
 /** Lifetime of addresses in the cache, in case a notification was lost. Milliseconds. */
@@ -20,19 +22,20 @@ const KNOWN_MS = 60 * SECOND;
 /** Key of the look-ups for notifications of addresses whose account is not known. */
 const NOTIFIED = 'notified';
 
-interface Known {
-  readonly found: Address | 'retired';
+interface Cached<Found> {
+  readonly found: Found;
   until: number;
 }
 
 export class Addresses {
   readonly #pool: Pool;
   readonly #listener: Listener;
-  /** Without unknown ones: anybody may ask for any number of those. */
-  readonly #known = new LRUCache<string, Known>({
+  /** The addresses in use. Without unknown and retired ones: anybody may ask for any number of those. */
+  readonly #known = new LRUCache<string, Cached<Address>>({
     max: KNOWN_MAX,
     dispose: ({ found }, routingId) => this.#forgetInstallation(found, routingId),
   });
+  readonly #retired = new LRUCache<string, Cached<'retired'>>({ max: RETIRED_MAX });
   /** The cached addresses of each installation. */
   readonly #byInstallation = new Map<string, Set<string>>();
   readonly #lookups: AddressLookups;
@@ -57,7 +60,7 @@ export class Addresses {
   static async open(pool: Pool, listener: Listener, onError: (error: Error) => void): Promise<Addresses> {
     const addresses = new Addresses(pool, listener, onError);
     const expireAll = () => {
-      addresses.#expire(addresses.#known.keys());
+      addresses.#expire([...addresses.#known.keys(), ...addresses.#retired.keys()]);
       addresses.#loadAll();
     };
     await subscribeToAddresses(listener, (routingId) => addresses.#reload(routingId), expireAll);
@@ -79,33 +82,37 @@ export class Addresses {
   }
 
   /**
-   * @param network the client's network, whose requests to unknown addresses are limited
-   * @throws Problem `rate_limited` and `unavailable` for addresses that are neither cached nor being looked up
+   * @param network the client's network, whose requests to unknown and retired addresses are limited
+   * @throws Problem `rate_limited` and `unavailable` for addresses that are retired, or neither cached nor being looked up
    * @throws the database's error when it is unavailable and the address is not cached
    */
   async find(routingId: string, network: string): Promise<FoundAddress> {
     if (!ROUTING_ID.test(routingId)) return 'unknown';
     const known = this.#known.get(routingId);
-    if (known && known.until > performance.now() && this.#listener.isConnected()) return known.found;
-    if (!known) {
-      // To join a look-up costs nothing, so the limiter counts a burst to one address as one look-up.
-      const joined = this.#lookups.join(routingId);
-      return joined ?? this.#unknown.run(network, () => this.#lookups.find(network, routingId));
-    }
+    if (known) return this.#refresh(known, routingId, network);
+    const retired = this.#retired.get(routingId);
+    if (retired) return this.#unknown.run(network, () => this.#refresh(retired, routingId, network));
+    // To join a look-up costs nothing, so the limiter counts a burst to one address as one look-up.
+    const joined = this.#lookups.join(routingId);
+    return joined ?? this.#unknown.run(network, () => this.#lookups.find(network, routingId));
+  }
+
+  /** Returns a cached address, or looks it up again if it has expired. */
+  async #refresh(cached: Cached<Address | 'retired'>, routingId: string, network: string): Promise<FoundAddress> {
+    if (cached.until > performance.now() && this.#listener.isConnected()) return cached.found;
     try {
       return await this.#lookups.find(this.findCachedAccount(routingId) ?? network, routingId);
     } catch (error) {
       // Use the expired entry. If the address was retired meanwhile, its request is stored without a channel and never
       // delivered.
-      if (classifyDatabaseError(error) !== null) return known.found;
+      if (classifyDatabaseError(error) !== null) return cached.found;
       throw error;
     }
   }
 
   /** The account of a cached address, which may be out of date. Null: it is not cached, or retired. */
   findCachedAccount(routingId: string): string | null {
-    const found = this.#known.peek(routingId)?.found;
-    return found === undefined || found === 'retired' ? null : found.accountId;
+    return this.#known.peek(routingId)?.found.accountId ?? null;
   }
 
   /** Reads the addresses in use, as many as fit, in the background. Those known already stay as they are. */
@@ -125,7 +132,7 @@ export class Addresses {
       const changes = this.#changes;
       const page = await listAddresses(this.#pool, after, Math.min(PAGE, KNOWN_MAX - this.#known.size));
       for (const { routingId, address } of page)
-        if (!this.#known.has(routingId)) this.#store(routingId, address, changes);
+        if (!this.#known.has(routingId) && !this.#retired.has(routingId)) this.#store(routingId, address, changes);
       after = page.at(-1)?.routingId;
     }
   }
@@ -138,30 +145,29 @@ export class Addresses {
   /** @param changes how many were known before it was read */
   #store(routingId: string, found: FoundAddress, changes: number): void {
     const isCurrent = changes === this.#changes;
-    if (!isCurrent && this.#known.has(routingId)) return;
-    if (found === 'unknown') {
-      this.#known.delete(routingId);
-      return;
-    }
-    this.#known.set(routingId, { found, until: isCurrent ? performance.now() + KNOWN_MS : 0 });
-    if (found !== 'retired') {
+    if (!isCurrent && (this.#known.has(routingId) || this.#retired.has(routingId))) return;
+    const until = isCurrent ? performance.now() + KNOWN_MS : 0;
+    if (found === 'unknown' || found === 'retired') this.#known.delete(routingId);
+    else {
+      this.#known.set(routingId, { found, until });
       const { installationId } = found;
       this.#byInstallation.set(installationId, (this.#byInstallation.get(installationId) ?? new Set()).add(routingId));
     }
+    if (found === 'retired') this.#retired.set(routingId, { found, until });
+    else this.#retired.delete(routingId);
   }
 
-  #forgetInstallation(found: Known['found'], routingId: string): void {
-    if (found === 'retired') return;
-    const cached = this.#byInstallation.get(found.installationId);
-    if (cached?.delete(routingId) && cached.size === 0) this.#byInstallation.delete(found.installationId);
+  #forgetInstallation({ installationId }: Address, routingId: string): void {
+    const cached = this.#byInstallation.get(installationId);
+    if (cached?.delete(routingId) && cached.size === 0) this.#byInstallation.delete(installationId);
   }
 
   /** Marks entries as expired but keeps them, for use while the database is unavailable. */
   #expire(routingIds: Iterable<string>): void {
     this.#changes += 1;
     for (const routingId of routingIds) {
-      const known = this.#known.peek(routingId);
-      if (known) known.until = 0;
+      const cached = this.#known.peek(routingId) ?? this.#retired.peek(routingId);
+      if (cached) cached.until = 0;
     }
   }
 }

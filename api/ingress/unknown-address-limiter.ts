@@ -1,4 +1,4 @@
-/** Limits the requests to webhook addresses that this process does not know: anybody may send any number of them. */
+/** Limits the requests to webhook addresses that are unknown or retired: anybody may send any number of them. */
 import type { FoundAddress } from '../../db/channels/channels.ts';
 import { mayTakePlace } from '../../db/jobs/account-share.ts';
 import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
@@ -7,7 +7,7 @@ import { createRateLimitProblem } from '../../service/http/rate-limits.ts';
 import { TokenBuckets } from '../../service/timing/token-bucket.ts';
 
 /**
- * Requests of one client network to addresses that do not exist. Those that exist do not count, so a vendor's burst to
+ * Requests of one client network to addresses that do not exist or are retired. Those in use do not count, so a vendor's burst to
  * addresses that a process does not know yet after its start is not limited.
  */
 const UNKNOWN_RATE = { burst: 500, perSecond: 50 };
@@ -21,7 +21,7 @@ export class UnknownAddressLimiter {
   readonly #waiting = new AmountsByKey();
 
   /**
-   * Looks up an address for a client network. The network is charged once it is known that the address does not exist.
+   * Looks up an address for a client network. The network is charged once it is known that the address is not in use.
    *
    * @throws Problem `rate_limited` and `unavailable`, and what `lookUp` throws
    */
@@ -32,10 +32,10 @@ export class UnknownAddressLimiter {
       });
     const bucket = this.#buckets.get(network);
     if (bucket.remaining() === 0)
-      throw createRateLimitProblem(bucket, 'too many requests of one network to unknown webhook addresses');
+      throw createRateLimitProblem(bucket, 'too many requests of one network to unknown or retired webhook addresses');
     const found = await this.#waiting.during(network, lookUp);
     // Look-ups that ran at the same time may overdraw the bucket. The places that wait bound by how much.
-    if (found === 'unknown') bucket.overdraw(1);
+    if (found === 'unknown' || found === 'retired') bucket.overdraw(1);
     return found;
   }
 }

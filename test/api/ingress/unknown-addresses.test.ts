@@ -17,6 +17,8 @@ const SCANNED = 'scan--';
 /** What an attacker has in flight on 100 connections, about. */
 const REQUESTS = 5_000;
 
+const ADDRESS = { channelId: 'c', installationId: 'i', accountId: 'a', handshake: null };
+
 const createRoutingId = (): string => randomBytes(16).toString('base64url');
 
 t.test('5,000 at once take few statements and leave the connections to others', async (t) => {
@@ -60,7 +62,7 @@ t.test('the address of a new channel works at once', async (t) => {
 
 t.test('requests to addresses that exist are not limited while those are looked up', async (t) => {
   const limiter = new UnknownAddressLimiter();
-  const found = await Promise.all(Array.from({ length: 2_000 }, () => limiter.run('vendor', async () => 'retired')));
+  const found = await Promise.all(Array.from({ length: 2_000 }, () => limiter.run('vendor', async () => ADDRESS)));
   t.equal(found.length, 2_000);
 });
 
@@ -100,6 +102,61 @@ t.test('requests to an address whose look-up runs wait for it, whatever their ne
   release();
   for (const found of await Promise.all([other, ...burst])) if (found === 'unknown') t.fail('it exists');
   t.match(await other, { channelId });
+});
+
+t.test('requests to many retired addresses push no address in use out of the cache', async (t) => {
+  const { pool, connect } = await openWebhookFixture(t);
+  const { routingId, id: channelId } = await connect();
+  // As many as the cache holds addresses in use, and some more.
+  const { rows } = await pool.query<{ routing_id: string }>(
+    `INSERT INTO channel_addresses (routing_id, channel_id, installation_id, retired_at)
+     SELECT lpad(n::text, 22, '-'), $1, 'i', now() FROM generate_series(1, 51000) n RETURNING routing_id`,
+    [channelId],
+  );
+  const listener = await openListener(pool, () => undefined);
+  let isAway = false;
+  const leaving = Object.assign(Object.create(pool) as typeof pool, {
+    query: async (...asked: Parameters<typeof pool.query>) => {
+      if (isAway) throw Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' });
+      return pool.query(...asked);
+    },
+  });
+  const addresses = await Addresses.open(leaving, listener, (error) => t.error(error));
+  t.teardown(async () => {
+    await addresses.close();
+    await listener.close();
+  });
+  t.match(await addresses.find(routingId, 'vendor'), { channelId });
+  const BATCH = 2_000;
+  for (let start = 0; start < rows.length; start += BATCH) {
+    const batch = rows.slice(start, start + BATCH);
+    const found = await Promise.all(
+      batch.map((row, index) => addresses.find(row.routing_id, `network ${start + (index % 100)}`)),
+    );
+    if (found.some((address) => address !== 'retired')) t.fail('they are retired');
+  }
+  isAway = true;
+  t.match(await addresses.find(routingId, 'vendor'), { channelId }, 'it is cached');
+});
+
+t.test('a network is charged for retired addresses, also cached ones, and reaches those in use', async (t) => {
+  const { pool, connect } = await openWebhookFixture(t);
+  const [{ routingId, id: channelId }, { routingId: retired }] = [await connect(), await connect()];
+  await pool.query('UPDATE channel_addresses SET retired_at = now() WHERE routing_id = $1', [retired]);
+  const listener = await openListener(pool, () => undefined);
+  const addresses = await Addresses.open(pool, listener, (error) => t.error(error));
+  t.teardown(async () => {
+    await addresses.close();
+    await listener.close();
+  });
+  t.match(await addresses.find(routingId, 'attacker'), { channelId });
+  t.equal(await addresses.find(retired, 'attacker'), 'retired');
+  // Asked at once: the bucket does not refill meanwhile.
+  const answers = Array.from({ length: 2_000 }, () => addresses.find(retired, 'attacker'));
+  t.ok((await Promise.all(answers)).every((found) => found === 'retired'));
+  await t.rejects(addresses.find(retired, 'attacker'), { code: 'rate_limited' });
+  t.equal(await addresses.find(retired, 'vendor'), 'retired', 'other networks are not charged');
+  t.match(await addresses.find(routingId, 'attacker'), { channelId });
 });
 
 t.test('the look-ups that wait are bounded, and a network that has none finds a place', async (t) => {
