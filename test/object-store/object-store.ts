@@ -30,6 +30,8 @@ export interface ObjectStoreFixture {
     Record<'BLOBS' | 'AWS_ENDPOINT_URL' | 'AWS_REGION' | 'AWS_ACCESS_KEY_ID' | 'AWS_SECRET_ACCESS_KEY', string>
   >;
   readonly requests: readonly Seen[];
+  /** Bytes of objects that were sent. */
+  countSent(): number;
   /** Asked before each request; null lets it pass. It may wait. */
   intercept(answer: (seen: Seen) => Promise<Answer | null> | Answer | null): void;
   /** How many blobs the bucket holds. */
@@ -50,6 +52,10 @@ export async function startObjectStore(t: Teardown): Promise<ObjectStoreFixture>
   const { port } = await server.run();
   t.teardown(() => server.close());
   const requests: Seen[] = [];
+  let sentBytes = 0;
+  const onSent = (chunk: Buffer): void => {
+    sentBytes += chunk.byteLength;
+  };
   let answer: Parameters<ObjectStoreFixture['intercept']>[0] = () => null;
   const proxy = createServer((incoming, response) => void pass(incoming, response));
   async function pass(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -59,7 +65,7 @@ export async function startObjectStore(t: Teardown): Promise<ObjectStoreFixture>
     const own = (await isSigned(incoming)) ? await answer(seen) : { status: FORBIDDEN, body: '<Code>Forged</Code>' };
     if (own === 'hang up') response.destroy();
     else if (own !== null) response.writeHead(own.status).end(own.body);
-    else forward(port, incoming, body, response);
+    else forward(port, incoming, body, response, onSent);
   }
   proxy.listen(0, '127.0.0.1');
   await once(proxy, 'listening');
@@ -76,6 +82,7 @@ export async function startObjectStore(t: Teardown): Promise<ObjectStoreFixture>
       AWS_SECRET_ACCESS_KEY: CREDENTIALS.secretAccessKey,
     },
     requests,
+    countSent: () => sentBytes,
     intercept(next) {
       answer = next;
     },
@@ -103,10 +110,11 @@ function forward(
   { method, url, headers }: IncomingMessage,
   body: Buffer,
   response: ServerResponse,
+  onSent: (chunk: Buffer) => void,
 ): void {
   const outgoing = request({ host: '127.0.0.1', port, method, path: url, headers, agent: false }, (answer) => {
     response.writeHead(answer.statusCode ?? 0, answer.headers);
-    answer.pipe(response);
+    answer.on('data', onSent).pipe(response);
   });
   outgoing.end(body);
 }

@@ -36,16 +36,14 @@ async function openMachine(t: Teardown, { pool }: TestDatabase, settings: typeof
       return found;
     },
   });
-  const countGets = () => bucket.requests.filter(({ method }) => method === 'GET').length;
-  const before = countGets();
+  const before = bucket.countSent();
   const blobs = await openConfiguredBlobs(counting, {
     ...settings,
     DATA_DIR: await temporaryFolder(t),
     BLOB_CACHE_MEGABYTES: 16,
     AWS_SESSION_TOKEN: undefined,
   });
-  // An object is read in pieces of 1 MiB.
-  return { blobs, accounts, countFetched: () => fetched + (countGets() - before) * MIB };
+  return { blobs, accounts, countFetched: () => fetched + bucket.countSent() - before };
 }
 
 const DATABASE = { ...bucket.settings, BLOBS: 'database' };
