@@ -26,34 +26,38 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: HttpSock
       ? new Problem('too_large', 'The request headers are too large.')
       : new Problem('bad_request', 'The request is not valid HTTP.');
   answerOnSocket(socket, problem);
-  discardInput(socket);
-}
-
-/** Reads on until the client closes, within limits: a socket that is closed with unread input is reset, and the answer lost. */
-function discardInput(socket: Socket): void {
-  if (socket.readableEnded) {
-    socket.destroySoon();
-    return;
-  }
-  const bytesBefore = socket.bytesRead;
-  // Otherwise the parser reports each further chunk as another error.
-  socket.removeAllListeners('data').removeAllListeners('end');
-  socket.on('data', () => {
-    if (socket.bytesRead - bytesBefore > DISCARD_MAX_BYTES) socket.destroy();
-  });
-  socket.on('end', () => socket.destroySoon()).resume();
-  const timer = setTimeout(() => socket.destroy(), DISCARD_MS).unref();
-  socket.once('close', () => clearTimeout(timer));
 }
 
 /** Answers a request whose connection has left the HTTP server, and ends the connection. */
 export function answerOnSocket(socket: Duplex, problem: Problem): void {
   const requestId = randomUUIDv7();
   const body = JSON.stringify(problemBody(problem, requestId));
-  socket.end(
+  endSocket(
+    socket,
     `HTTP/1.1 ${problem.status} ${problems[problem.code].title}\r\nconnection: close\r\nx-request-id: ${requestId}\r\n` +
       `content-type: ${PROBLEM_TYPE}\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
   );
+}
+
+/**
+ * Sends the last bytes, and destroys the socket when the client closes it, or soon after: a client may leave its side open forever.
+ * Reads on until then, because a socket that is closed with unread input is reset, and the answer lost.
+ */
+export function endSocket(socket: Duplex, answer: string): void {
+  // Otherwise the HTTP parser reports each further chunk as another error.
+  socket.removeAllListeners('data').removeAllListeners('end');
+  const destroySoon = (): void =>
+    void (socket.writableFinished ? socket.destroy() : socket.once('finish', destroySoon));
+  let bytes = 0;
+  socket.on('data', (chunk: Buffer) => {
+    bytes += chunk.byteLength;
+    if (bytes > DISCARD_MAX_BYTES) socket.destroy();
+  });
+  const timer = setTimeout(() => socket.destroy(), DISCARD_MS).unref();
+  socket.once('close', () => clearTimeout(timer));
+  socket.end(answer);
+  if (socket.readableEnded) destroySoon();
+  else socket.on('end', destroySoon).resume();
 }
 
 /** Refuses a request that no route gets, and ends the connection after the answer. */

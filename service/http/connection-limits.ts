@@ -47,7 +47,16 @@ export function limitConnections(server: Server, connectionsMax = findConnection
   });
   server.once('listening', () => {
     // Only beside another listener: with this one alone, Node would leave requests to upgrade without an answer.
-    if (server.listenerCount('upgrade') > 0) server.on('upgrade', ({ socket }) => idle.delete(socket));
+    if (server.listenerCount('upgrade') === 0) return;
+    server.on('upgrade', ({ socket }) => {
+      // Another server may have accepted it: other supervisors forward WebSockets.
+      if (!connections.has(socket)) return;
+      idle.delete(socket);
+      // The WebSocket was refused or has ended: the connection only waits for its client to close it.
+      socket.once('finish', () => {
+        if (!socket.destroyed) idle.add(socket);
+      });
+    });
   });
   const handle = replaceListener(server, (request, response) => {
     const { socket } = request;

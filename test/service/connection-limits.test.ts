@@ -5,6 +5,8 @@ import { type AddressInfo, connect, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import t from 'tap';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { answerOnSocket } from '../../service/http/client-errors.ts';
 import { onceClosed } from '../../service/http/closed-responses.ts';
 import { limitConnections } from '../../service/http/connection-limits.ts';
 import { createServer } from '../../service/http/node-http.ts';
@@ -160,6 +162,38 @@ t.test('a WebSocket is not idle', async (t) => {
   const ended = once(socket, 'close');
   socket.end();
   await ended;
+});
+
+/** Opens a connection whose request to upgrade is refused, and which its client leaves open. @returns the server's side, too */
+async function openRefused(served: Served): Promise<{ client: Socket; accepted: Socket }> {
+  const { server } = served;
+  const connected = once(server, 'connection');
+  const client = await openConnection(served);
+  const [accepted] = (await connected) as [Socket];
+  const answered = once(accepted, 'finish');
+  client.write('GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n');
+  await answered;
+  return { client, accepted };
+}
+
+const refuse = (socket: Duplex): void => answerOnSocket(socket, new Problem('not_found', 'It is not here.'));
+
+t.test('a refused WebSocket is closed although its client leaves it open', async (t) => {
+  const { client, accepted } = await openRefused(await serve(t, undefined, refuse));
+  await once(accepted, 'close');
+  t.match(await text(client), /^HTTP\/1\.1 404 .*It is not here\./s, 'its client can read the answer');
+});
+
+t.test('a new connection closes a refused WebSocket', async (t) => {
+  const served = await serve(t, 1, refuse);
+  const { accepted } = await openRefused(served);
+  const closed = once(accepted, 'close');
+  const late = await openConnection(served);
+  await closed;
+  await beginRequest(served, late);
+  const answered = once(late, 'data');
+  served.handled.at(-1)?.end();
+  t.match(String((await answered)[0]), /^HTTP\/1\.1 200 /);
 });
 
 t.test('where all connections have requests, a new one is closed', async (t) => {

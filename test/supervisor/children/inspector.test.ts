@@ -1,5 +1,7 @@
 /** The inspector of an author's own draft, with a real debugger client, and the callers that it refuses. */
-import type { AddressInfo } from 'node:net';
+import { once } from 'node:events';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { text } from 'node:stream/consumers';
 import CDP from 'chrome-remote-interface';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
@@ -247,6 +249,18 @@ t.test('other accounts and other ids are refused', async (t) => {
   t.equal(stranger.status, 401);
   await stranger.body?.cancel();
   await t.rejects(debug(t, `/inspector/${'x'.repeat(43)}`), /404/);
+});
+
+t.test('a refused connection is closed although its client leaves it open', async (t) => {
+  const connected = once(fixture.app.server, 'connection');
+  const client = connect(port, '127.0.0.1');
+  t.teardown(() => client.destroy());
+  const [accepted] = (await connected) as [Socket];
+  const closed = once(accepted, 'close');
+  const path = `/inspector/${'x'.repeat(48)}`;
+  client.write(`GET ${path} HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n`);
+  await closed;
+  t.match(await text(client), /^HTTP\/1\.1 404 /);
 });
 
 t.test('any supervisor leads a debugger to the one that has the inspector', async (t) => {
