@@ -15,26 +15,48 @@ interface PeerRequest {
   readonly path: string;
   /** 1: the first supervisor has forwarded it. */
   readonly hops: number;
+  /** Default: none. Those that name the caller are signed. */
+  readonly headers?: Readonly<NodeJS.Dict<string | string[]>>;
 }
 
+/** The release before this one reads the first three parts only, and sends no others. */
 export function signRequest(key: Buffer, request: PeerRequest, now: number): string {
-  return `${request.hops}.${now}.${computeMac(key, request, now)}`;
+  return [request.hops, now, computeMac(key, request, now), computeCallerMac(key, request, now)].join('.');
 }
 
 /** @returns how often the request was forwarded; null: the header is not valid for this request */
 export function verifyRequest(
   key: Buffer,
-  { method, path, header }: Omit<PeerRequest, 'hops'> & { readonly header: unknown },
+  { header, ...asked }: Omit<PeerRequest, 'hops'> & { readonly header: unknown },
   now: number,
 ): number | null {
-  const [hops, signedAt, mac = ''] = String(header).split('.');
-  const request = { method, path, hops: Number(hops) };
-  const expected = Buffer.from(computeMac(key, request, Number(signedAt)));
-  const given = Buffer.from(mac);
-  if (given.length !== expected.length || !timingSafeEqual(given, expected)) return null;
-  return Math.abs(now - Number(signedAt)) <= FRESH_MS ? request.hops : null;
+  const [hops, signedAt, mac = '', callerMac] = String(header).split('.');
+  const request = { ...asked, hops: Number(hops) };
+  const at = Number(signedAt);
+  if (!isEqual(mac, computeMac(key, request, at))) return null;
+  // Absent from the release before. A client cannot remove it: it is in one line with the other parts.
+  if (callerMac !== undefined && !isEqual(callerMac, computeCallerMac(key, request, at))) return null;
+  return Math.abs(now - at) <= FRESH_MS ? request.hops : null;
 }
 
-function computeMac(key: Buffer, { method, path, hops }: PeerRequest, signedAt: number): string {
-  return createHmac('sha256', key).update(`${hops}\n${signedAt}\n${method}\n${path}`).digest('base64url');
+function computeMac(key: Buffer, request: PeerRequest, signedAt: number): string {
+  return createHmac('sha256', key).update(formatRequest(request, signedAt)).digest('base64url');
+}
+
+/** Binds a request to its caller, so that nobody can put credentials of another account before it. */
+function computeCallerMac(key: Buffer, request: PeerRequest, signedAt: number): string {
+  const { authorization = null, cookie = null } = request.headers ?? {};
+  const caller = JSON.stringify([authorization, cookie]);
+  // Neither a method nor a path contains a line break.
+  return createHmac('sha256', key)
+    .update(`${formatRequest(request, signedAt)}\n${caller}`)
+    .digest('base64url');
+}
+
+const formatRequest = ({ method, path, hops }: PeerRequest, signedAt: number): string =>
+  `${hops}\n${signedAt}\n${method}\n${path}`;
+
+function isEqual(given: string, expected: string): boolean {
+  const [left, right] = [Buffer.from(given), Buffer.from(expected)];
+  return left.length === right.length && timingSafeEqual(left, right);
 }

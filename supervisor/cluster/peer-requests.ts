@@ -94,14 +94,18 @@ export class PeerRequests {
     const { raw } = request;
     const path = (raw.url ?? '/').replace(ORIGIN, '');
     const link = this.#links.wait(peer);
-    const sent = this.#open(peer, { method: raw.method ?? 'GET', path, hops }, copyHeaders(raw));
+    const hasLength = raw.headers['content-length'] !== undefined;
+    const isChunked = !hasLength && raw.headers['transfer-encoding'] !== undefined;
+    // Node frames no body of GET, HEAD and DELETE by itself: the peer would read the body as the next request.
+    const framing = isChunked ? { 'transfer-encoding': 'chunked' } : {};
+    const headers = { ...copyHeaders(raw), ...framing };
+    const sent = this.#open(peer, { method: raw.method ?? 'GET', path, hops }, headers);
     const ended = AbortSignal.any([signal, link.signal]);
     const abort = (): void => void sent.destroy(new Error('given up'));
     using _listening = addAbortListener(ended, abort);
     reply.raw.once('close', abort);
     try {
-      const hasBody = raw.headers['content-length'] !== undefined || raw.headers['transfer-encoding'] !== undefined;
-      const answer = await readAnswer(sent, () => (hasBody ? raw.pipe(sent) : sent.end()));
+      const answer = await readAnswer(sent, () => (hasLength || isChunked ? raw.pipe(sent) : sent.end()));
       link.noteAnswer();
       reply.hijack();
       reply.raw.statusCode = answer.statusCode ?? 502;
@@ -111,6 +115,11 @@ export class PeerRequests {
       reply.raw.flushHeaders();
       // A connection that breaks now cuts the answer off, as it does without a peer between.
       await pipeline(answer, reply.raw).catch(() => reply.raw.destroy());
+      if (!sent.writableFinished) {
+        // Answered before the end of the body, which may never come. The rest is discarded here.
+        sent.destroy();
+        raw.unpipe(sent).resume();
+      }
     } catch (error) {
       throw reply.raw.closed ? clientLeft() : error;
     } finally {
@@ -132,12 +141,13 @@ export class PeerRequests {
     const link = this.#links.wait(peer);
     link.signal.addEventListener('abort', () => socket.destroy(), { once: true });
     this.#sockets.add(socket);
-    socket.once('close', () => {
+    const release = (): void => {
       this.#sockets.delete(socket);
       link.end();
-    });
+    };
+    socket.once('close', release);
     const { method = 'GET', url: path = '/' } = request;
-    const sent = this.#open(peer, { method, path, hops: 1 }, request.headers as Record<string, string>);
+    const sent = this.#open(peer, { method, path, hops: 1 }, copyUpgradeHeaders(request));
     socket.once('close', () => sent.destroy());
     let isOpen = false;
     const { promise: opened, resolve } = Promise.withResolvers<null>();
@@ -149,7 +159,8 @@ export class PeerRequests {
       void pipeline(there, socket, there).catch(() => undefined);
       resolve(null);
     });
-    const refusal = await Promise.race([opened, readAnswer(sent, () => sent.end())]);
+    // The socket of a caller that is refused may stay open for a while.
+    const refusal = await Promise.race([opened, readAnswer(sent, () => sent.end())]).finally(() => isOpen || release());
     if (isOpen) return;
     refusal?.resume();
     throw new Problem('not_found', 'This WebSocket address is not open on its supervisor. Request a new address.');
@@ -192,7 +203,7 @@ export class PeerRequests {
     request: Parameters<typeof signRequest>[1],
     headers: Readonly<Record<string, string | string[]>>,
   ): ClientRequest {
-    const signature = signRequest(Buffer.from(peerKey, 'base64'), request, Date.now());
+    const signature = signRequest(Buffer.from(peerKey, 'base64'), { ...request, headers }, Date.now());
     const { method, path } = request;
     const sent = openRequest(address, {
       method,
@@ -242,4 +253,10 @@ const BROKEN_OFF = 'The supervisor that ran this call ended or is out of reach.'
 function copyHeaders({ headers }: IncomingMessage): Record<string, string | string[]> {
   const kept = Object.entries(headers).filter(([name]) => !HOP_BY_HOP.has(name));
   return Object.fromEntries(kept.map(([name, value]) => [name, value ?? '']));
+}
+
+/** Without the length of a body, which is not forwarded: the peer would read the next request as the body. */
+function copyUpgradeHeaders(request: IncomingMessage): Record<string, string | string[]> {
+  const { 'content-length': _, ...kept } = copyHeaders(request);
+  return { ...kept, connection: 'upgrade', upgrade: request.headers.upgrade ?? '' };
 }

@@ -2,7 +2,9 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { Problem } from '../../sdk/contract/errors.ts';
 import { PEER_CATCH_UP, PEER_DELIVERIES, PEER_HEADER, verifyRequest } from '../../service/cluster/peer-signature.ts';
+import { answerOnSocket, endSocket } from '../../service/http/client-errors.ts';
 import { createServer } from '../../service/http/node-http.ts';
 import { ConnectionDrain } from '../../service/lifecycle/drain.ts';
 import { createListenFault } from '../../service/lifecycle/start-faults.ts';
@@ -28,8 +30,8 @@ interface PeerServerOptions {
   catchUp(): Promise<void>;
   /** Answers a forwarded request. */
   answer(request: IncomingMessage, response: ServerResponse): void;
-  /** Takes over a forwarded connection that becomes a WebSocket. */
-  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+  /** Takes over a forwarded connection that becomes a WebSocket. @returns false: this supervisor opens none */
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): boolean;
   onError(error: Error): void;
 }
 
@@ -92,22 +94,24 @@ export class PeerServer {
   }
 
   #serveSocket(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    // Node listens no more. Without a listener, a client that resets the connection would end this process.
+    socket.on('error', () => socket.destroy());
     if (!this.#verify(request)) {
-      // Node listens no more. Without a listener, a client that resets the connection would end this process.
-      socket.on('error', () => undefined);
-      socket.end('HTTP/1.1 403 Forbidden\r\nconnection: close\r\n\r\n');
+      endSocket(socket, 'HTTP/1.1 403 Forbidden\r\nconnection: close\r\n\r\n');
       return;
     }
     // Node does not track connections after an upgrade, so `close` destroys them itself.
     this.#sockets.add(socket);
     socket.once('close', () => this.#sockets.delete(socket));
-    this.#options.upgrade(request, socket, head);
+    if (!this.#options.upgrade(request, socket, head))
+      answerOnSocket(socket, new Problem('not_found', 'This supervisor opens no WebSockets.'));
   }
 
   /** Checks that a process of this database signed the request, and records how often it was forwarded. */
   #verify(request: IncomingMessage): boolean {
     const { method = '', url = '', headers } = request;
-    const hops = verifyRequest(this.#options.key, { method, path: url, header: headers[PEER_HEADER] }, Date.now());
+    const asked = { method, path: url, headers, header: headers[PEER_HEADER] };
+    const hops = verifyRequest(this.#options.key, asked, Date.now());
     if (hops !== null) this.#hops.set(request, hops);
     return hops !== null;
   }

@@ -159,7 +159,7 @@ t.test('a job is offered again to an owner that is just handing its account over
     wakeChannels: () => true,
     catchUp: async () => undefined,
     answer: (_request, response) => void response.end(),
-    upgrade: (_request, socket) => void socket.destroy(),
+    upgrade: () => false,
     onError: (error) => t.fail(error.message),
   });
   await second.join(await server.listen());
