@@ -1,6 +1,6 @@
 /** Actions of users on their tokens, and of operators on accounts, on pages. */
 import { issueToken } from '../../deploy/issue-token.ts';
-import { go, type PageAction, press, pressInDialog, pressInTopDialog, tab } from './console-fixture.ts';
+import { confirm, go, type PageAction, press, pressInDialog, tab } from './console-fixture.ts';
 
 export const tokens: readonly PageAction[] = [
   {
@@ -132,7 +132,7 @@ export const accounts: readonly PageAction[] = [
     where: 'Administration: Accounts, Tokens, Revoke',
     async does({ page }) {
       await pressInDialog(page, 'Revoke tablet');
-      await pressInTopDialog(page, 'Revoke tablet');
+      await confirm(page, 'Revoke tablet');
       await page.getByText('Bulkhead has issued this account no token').waitFor();
     },
   },
@@ -141,7 +141,7 @@ export const accounts: readonly PageAction[] = [
     where: 'Administration: Accounts, Tokens, Revoke all tokens',
     async does({ page }) {
       await pressInDialog(page, 'Revoke all tokens');
-      await pressInTopDialog(page, 'Revoke all tokens');
+      await confirm(page, 'Revoke all tokens');
       await page.getByText('All tokens of bob are revoked').waitFor();
       await page.keyboard.press('Escape');
       await page.getByRole('dialog').waitFor({ state: 'detached' });

@@ -20,8 +20,11 @@ export interface PageAction {
 export const press = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).first().click();
 export const pressInDialog = (page: Page, name: string) =>
   page.getByRole('dialog').getByRole('button', { name, exact: true }).click();
-/** The same where a dialog has opened another one. */
-export const pressInTopDialog = (page: Page, name: string) =>
-  page.getByRole('dialog').last().getByRole('button', { name, exact: true }).click();
+/** Confirms what a button of another dialog asks. */
+export const confirm = (page: Page, name: string) =>
+  page
+    .getByRole('dialog', { name: `${name}?` })
+    .getByRole('button', { name, exact: true })
+    .click();
 export const go = (page: Page, name: string) => page.getByRole('link', { name, exact: true }).first().click();
 export const tab = (page: Page, name: string) => page.getByRole('tab', { name }).click();
