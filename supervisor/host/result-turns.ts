@@ -3,11 +3,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { COSTLY_BYTES, waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import { TokenBuckets } from '../../service/timing/token-bucket.ts';
+import { weighValue } from '../../service/timing/value-weight.ts';
 
-/** Cost of a value beside its text, bytes. Checking it against the schema takes longer than writing it. */
-const VALUE_BYTES = 8;
-/** Characters of a text, or bytes of an array, that are checked and sent in the time of one byte of small values. */
-const RAW_PER_BYTE = 8;
 /**
  * Cost of large results of one installation, bytes. The costliest result, 100,000 small values in 1 MiB, takes 15 to 30 ms: two
  * a second are 3 to 6 % of the event loop.
@@ -15,26 +12,6 @@ const RAW_PER_BYTE = 8;
 const RATE = { burst: 16 * MIB, perSecond: 2 * MIB };
 /** Pause of an installation that has used up its rate, milliseconds. */
 const DEBT_PAUSE_MS = 100;
-
-/** The cost of checking and sending a result, bytes. Reads no more of it than `maxBytes`. */
-export function weighResult(value: unknown, maxBytes = Number.POSITIVE_INFINITY): number {
-  if (typeof value === 'string') return VALUE_BYTES + value.length / RAW_PER_BYTE;
-  if (typeof value !== 'object' || value === null) return VALUE_BYTES;
-  if (value instanceof Uint8Array) return VALUE_BYTES + value.byteLength / RAW_PER_BYTE;
-  let bytes = VALUE_BYTES;
-  if (Array.isArray(value)) {
-    for (const item of value) {
-      if (bytes > maxBytes) break;
-      bytes += weighResult(item, maxBytes - bytes);
-    }
-    return bytes;
-  }
-  for (const name in value) {
-    if (bytes > maxBytes) break;
-    bytes += name.length + weighResult((value as Record<string, unknown>)[name], maxBytes - bytes);
-  }
-  return bytes;
-}
 
 interface Caller {
   readonly accountId: string;
@@ -44,7 +21,7 @@ interface Caller {
 export class ResultTurns {
   readonly #rates: TokenBuckets;
 
-  /** @param rate in bytes of `weighResult` */
+  /** @param rate in bytes of `weighValue` */
   constructor(rate = RATE, now?: () => number) {
     this.#rates = new TokenBuckets(rate, now);
   }
@@ -82,11 +59,11 @@ export class ResultTurn {
 
   /** @returns undefined: the result is small, or its turn has come */
   waitToSend(result: unknown): Promise<void> | undefined {
-    return this.#hasTurn || weighResult(result, COSTLY_BYTES) <= COSTLY_BYTES ? undefined : this.wait();
+    return this.#hasTurn || weighValue(result, COSTLY_BYTES) <= COSTLY_BYTES ? undefined : this.wait();
   }
 
   /** Charges a result that had to wait to its installation. */
   charge(result: unknown): void {
-    if (this.#hasTurn) this.#rates.get(this.#caller.installationId).overdraw(weighResult(result));
+    if (this.#hasTurn) this.#rates.get(this.#caller.installationId).overdraw(weighValue(result));
   }
 }

@@ -1,18 +1,19 @@
 /** Large results wait for a turn of the event loop; small ones do not. An installation that reads many of them is slowed. */
 import t from 'tap';
 import { COSTLY_BYTES, waitForLoopTurn } from '../../../service/timing/loop-turns.ts';
-import { ResultTurns, weighResult } from '../../../supervisor/host/result-turns.ts';
+import { weighValue } from '../../../service/timing/value-weight.ts';
+import { ResultTurns } from '../../../supervisor/host/result-turns.ts';
 
 const LARGE = Array.from({ length: COSTLY_BYTES }, () => 0);
 const caller = { accountId: 'ann', installationId: 'i1' };
 const { signal: never } = new AbortController();
 
 t.test('small values cost more than texts and bytes of the same length', async (t) => {
-  t.equal(weighResult(null), 8);
-  t.equal(weighResult('x'.repeat(800)), 108);
-  t.equal(weighResult(new Uint8Array(800)), 108);
-  t.equal(weighResult([1, 2]), 24);
-  t.equal(weighResult({ abc: [] }), 19);
+  t.equal(weighValue(null), 8);
+  t.equal(weighValue('x'.repeat(800)), 108);
+  t.equal(weighValue(new Uint8Array(800)), 108);
+  t.equal(weighValue([1, 2]), 24);
+  t.equal(weighValue({ abc: [] }), 19);
 });
 
 t.test('the rest of a large result is not read', async (t) => {
@@ -23,7 +24,7 @@ t.test('the rest of a large result is not read', async (t) => {
       return 'x'.repeat(1_000);
     },
   });
-  t.ok(weighResult(Array.from({ length: 100_000 }, item), COSTLY_BYTES) > COSTLY_BYTES);
+  t.ok(weighValue(Array.from({ length: 100_000 }, item), COSTLY_BYTES) > COSTLY_BYTES);
   t.ok(reads < 200, `${reads} of 100,000 items`);
 });
 
@@ -49,7 +50,7 @@ t.test('a call of another account has its turn among the large results of one ac
 
 t.test('an installation that has used up its rate waits until it has refilled, or its call ends', async (t) => {
   let now = 0;
-  const bytes = weighResult(LARGE);
+  const bytes = weighValue(LARGE);
   const turns = new ResultTurns({ burst: bytes, perSecond: bytes }, () => now);
   const send = async (installationId: string, signal = never) => {
     const turn = turns.open({ ...caller, installationId }, signal);
