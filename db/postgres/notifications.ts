@@ -39,9 +39,9 @@ const notifySql =
   (query: string): string =>
     `SELECT pg_notify('${channel}', ${text}) FROM (${query}) AS written`;
 
-function notifyInstallationsWhere(condition: string) {
+function notifyInstallationsWhere<Id = string>(condition: string) {
   const sql = `SELECT pg_notify($1, account_id || ' ' || id) FROM installations WHERE ${condition}`;
-  return async (tx: Queryable, id: string): Promise<void> => void (await tx.query(sql, [INSTALLATIONS, id]));
+  return async (tx: Queryable, id: Id): Promise<void> => void (await tx.query(sql, [INSTALLATIONS, id]));
 }
 
 /** Subscribes to notifications of an id and its account. The channel determines which of the two comes first. */
@@ -69,12 +69,7 @@ export const subscribeToAccounts = subscribeTo(ACCOUNTS);
  */
 export const notifyInstallationChanged = notifyInstallationsWhere('id = $2');
 /** Notifies supervisors of several installations, in one statement. */
-export async function notifyInstallationsChanged(tx: Queryable, ids: readonly string[]): Promise<void> {
-  await tx.query(`SELECT pg_notify($1, account_id || ' ' || id) FROM installations WHERE id = ANY ($2)`, [
-    INSTALLATIONS,
-    ids,
-  ]);
-}
+export const notifyInstallationsChanged = notifyInstallationsWhere<readonly string[]>('id = ANY ($2)');
 /** As `notifyInstallationChanged`, unless the transaction has left the row as it was. */
 export const notifyIfInstallationChanged = notifyInstallationsWhere('id = $2 AND xmin = pg_current_xact_id()::xid');
 /** Notifies supervisors of every installation of a plugin: after a publish, a yank or a block. */

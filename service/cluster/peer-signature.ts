@@ -43,7 +43,7 @@ function computeMac(key: Buffer, request: PeerRequest, signedAt: number): string
   return createHmac('sha256', key).update(formatRequest(request, signedAt)).digest('base64url');
 }
 
-/** Binds a request to its caller, so that nobody can put credentials of another account before it. */
+/** Binds a request to its caller, so that credentials of another account before it make it invalid. */
 function computeCallerMac(key: Buffer, request: PeerRequest, signedAt: number): string {
   const { authorization = null, cookie = null } = request.headers ?? {};
   const caller = JSON.stringify([authorization, cookie]);

@@ -7,7 +7,7 @@ import { MIB } from '../../../sdk/contract/limits.ts';
 import { type Client, listen, startApiFixture } from '../api-fixture.ts';
 import { fileList, introspectsMinimal, MINIMAL } from '../package/packages.ts';
 
-/** More than the buffers of both sockets hold, so an archive that nobody reads stays under way. */
+/** More than the buffers of both sockets hold, so an archive that is not read stays under way. */
 const FILE_BYTES = 32 * MIB;
 /** What one account may take of the eight places. */
 const SHARE = 6;

@@ -68,7 +68,7 @@ for (const [name, settings] of [
     t.ok(aheadMax <= AHEAD_MAX_BYTES, `${aheadMax} bytes ahead of the reader`);
   });
 
-  t.test(`${name}: streams that nobody reads hold a piece each and no connection`, async (t) => {
+  t.test(`${name}: streams that are not read hold a piece each and no connection`, async (t) => {
     const database = await testDatabase(t);
     const { sha256 } = await (await openMachine(t, database, settings)).blobs.put(LARGE);
     const machine = await openMachine(t, database, settings);

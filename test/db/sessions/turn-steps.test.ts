@@ -1,20 +1,15 @@
 /** The cost of a page of a turn's steps does not grow with the steps of the turn. */
 import t from 'tap';
-import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
-import { createSession } from '../../../db/sessions/sessions.ts';
 import { pageSteps } from '../../../db/sessions/turn-steps.ts';
-import { claimTurn } from '../../../db/sessions/turns.ts';
 import { explainPool } from '../../fixtures/explained-pool.ts';
 import { testDatabase } from '../../runner/harness.ts';
+import { openTurn } from './open-turn.ts';
 
 const STEPS = 20_000;
 const PAGE_ROWS = 1_000;
 
 const { pool } = await testDatabase(t);
-const { id: accountId } = await findOrCreateAccount(pool, 'ann');
-const { id: sessionId } = await createSession(pool, { accountId, agentId: 'a', agentName: 'A', channelId: null });
-const turn = { id: 't', sender: 'user', trigger: 'user', digest: '', systemPrompt: '', model: '' } as const;
-await claimTurn(pool, sessionId, { ...turn, runtime: 'r', leaseSeconds: 100 });
+const { accountId, sessionId } = await openTurn(pool);
 await pool.query(
   `INSERT INTO tool_calls (session_id, turn_id, call_id, digest, account_id, name)
    SELECT $1, 't', 'c' || n, '', $2, 'x' FROM generate_series(1, $3::int) n`,

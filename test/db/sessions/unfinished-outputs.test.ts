@@ -1,21 +1,16 @@
 /** The cost of a repeated piece does not grow with the pieces of its output, nor the memory of a list with its length. */
 import t from 'tap';
-import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
-import { createSession } from '../../../db/sessions/sessions.ts';
 import { findPiece, joinPieces, listUnfinishedOutputs } from '../../../db/sessions/turn-outputs.ts';
-import { claimTurn } from '../../../db/sessions/turns.ts';
 import { explainPool } from '../../fixtures/explained-pool.ts';
 import { testDatabase } from '../../runner/harness.ts';
+import { openTurn } from './open-turn.ts';
 
 const PIECES = 20_000;
 const OUTPUTS = 1_050;
 const PAGE_ROWS = 100;
 
 const { pool } = await testDatabase(t);
-const { id: accountId } = await findOrCreateAccount(pool, 'ann');
-const { id: sessionId } = await createSession(pool, { accountId, agentId: 'a', agentName: 'A', channelId: null });
-const turn = { id: 't', sender: 'user', trigger: 'user', digest: '', systemPrompt: '', model: '' } as const;
-await claimTurn(pool, sessionId, { ...turn, runtime: 'r', leaseSeconds: 100 });
+const { accountId, sessionId } = await openTurn(pool);
 await pool.query(
   `INSERT INTO turn_outputs (session_id, turn_id, id, account_id, pieces, is_held, tail, state)
    SELECT $1, 't', 'o' || n, $2, 1, true, 'end', CASE WHEN n % 10 = 0 THEN 'passed' ELSE 'open' END

@@ -357,7 +357,7 @@ t.test('a supervisor of the release before forwards to this one, and the other w
       send(address, ['GET /echo HTTP/1.1', 'connection: close', `${PEER_HEADER}: ${signature}`, 'authorization: x']),
     );
   t.match(await ask(before), /^HTTP\/1\.1 200 /);
-  t.match(await ask(`${before}.`), /^HTTP\/1\.1 403 /, 'an empty part is none of that release');
+  t.match(await ask(`${before}.`), /^HTTP\/1\.1 403 /, 'that release sends no empty part');
   const headers = { authorization: 'x' };
   const signature = signRequest(key, { method: 'GET', path: '/echo', hops: 1, headers }, now);
   t.equal(signature.split('.').slice(0, 3).join('.'), before, 'it reads three parts');
