@@ -133,7 +133,7 @@ export function createHostCallRouter(deps: HostCallRouterDeps): HostCallRouter {
         finish('ok', null);
         return bodyId !== null && bodies.has(childGone, bodyId) ? { ...(answer as object), isOpen: true } : answer;
       } catch (error) {
-        const refusal = error instanceof Refusal ? error : toRefusal(request.member, error);
+        const refusal = error instanceof Refusal ? error : toRefusal(request.member, error, deps.onError);
         if (refusal.outcome === 'denied') logDenial(deps, plugin, invocation, refusal.message);
         finish(refusal.outcome, refusal.detail);
         throw new HostCallRefusal(refusal.outcome, refusal.message);
@@ -153,10 +153,19 @@ function traceCall(
   return traced('host call', { parent: invocation?.trace ?? null, attributes }, answer);
 }
 
-const toRefusal = (member: string, error: unknown): Refusal =>
-  error instanceof HostError || error instanceof Problem
-    ? new Refusal('failed', `host.${member}: ${error.message}`)
-    : new Refusal('failed', `host.${member} failed`, (error as Error).message);
+/** Codes of Node and SQLSTATEs. */
+const ERROR_CODE = /^[A-Z0-9_]{2,60}$/;
+
+/** The account reads the detail in its audit, so of an internal error it holds the code only: the message may name paths and addresses. */
+function toRefusal(member: string, error: unknown, onError: (error: Error) => void): Refusal {
+  if (error instanceof HostError || error instanceof Problem)
+    return new Refusal('failed', `host.${member}: ${error.message}`);
+  onError(error as Error);
+  const message = `host.${member} failed`;
+  const { code } = error as { readonly code?: unknown };
+  const isCode = typeof code === 'string' && ERROR_CODE.test(code);
+  return new Refusal('failed', message, isCode ? `${message}: ${code}` : message);
+}
 
 interface Call {
   readonly installation: LiveInstallation;

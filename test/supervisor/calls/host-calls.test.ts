@@ -255,6 +255,31 @@ t.test('a revoked grant ends for the running child, even for a kept reference', 
   t.match(rows.map((row) => row.message).join(), /Denied: host.storage.list is not granted/);
 });
 
+t.test('the audit has the code of an internal error, and only the operator its message', async (t) => {
+  const errors: Error[] = [];
+  const fixture = await startSupervisorFixture(t, { onError: (error) => void errors.push(error) });
+  const code = tool(`return host.storage.get('k').then(() => 'read', ({ message }) => message);`);
+  const made = await fixture.install({ slug: 'unlucky', capabilities: ['host.storage'], code });
+  await fixture.pool.query(
+    `INSERT INTO installation_storage (installation_id, key, value, size_bytes) VALUES ($1, 'k', 'no JSON', 8)`,
+    [made.installationId],
+  );
+  t.equal(await run(fixture, 'unlucky'), 'host.storage.get failed');
+  await fixture.pool.query('ALTER TABLE installation_storage RENAME TO moved');
+  t.equal(await run(fixture, 'unlucky'), 'host.storage.get failed');
+  t.same(
+    (await audit(fixture, made.installationId)).map(({ outcome, detail }) => [outcome, detail]),
+    [
+      ['failed', 'host.storage.get failed'],
+      ['failed', 'host.storage.get failed: 42P01'],
+    ],
+  );
+  t.match(
+    errors.map(({ message }) => message),
+    [/is not valid JSON/, /relation "installation_storage" does not exist/],
+  );
+});
+
 t.test('calls over the cap a minute are denied', async (t) => {
   const fixture = await startSupervisorFixture(t, { hostCallsPerMinute: 5 });
   await fixture.install({
