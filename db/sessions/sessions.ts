@@ -54,6 +54,8 @@ export interface NewMessage {
   readonly text: string;
   readonly data?: Record<string, unknown> | undefined;
   readonly judgement?: z.infer<typeof judgement> | undefined;
+  /** The required plugins when it was judged, as `digestGuards` returns them. */
+  readonly guards?: string;
   /** Digest of the request that sent a mail, to detect a different request with its id. Neither plugins nor runtimes see it. */
   readonly requestDigest?: string;
 }
@@ -162,10 +164,10 @@ async function insertMessages(
     // With the lock, a concurrent deletion either waits or has removed the session. Without it, the foreign key would fail.
     `WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
      added AS (
-       INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement, waits, request_digest)
-       SELECT s.id, s.account_id, m.id, m.role, m.text, m.data, m.judgement, m.waits, m.request_digest
-         FROM unnest($2::text[], $3::text[], $4::text[], $5::json[], $6::json[], $7::boolean[], $8::text[])
-              WITH ORDINALITY AS m(id, role, text, data, judgement, waits, request_digest, n), s
+       INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement, guards, waits, request_digest)
+       SELECT s.id, s.account_id, m.id, m.role, m.text, m.data, m.judgement, m.guards, m.waits, m.request_digest
+         FROM unnest($2::text[], $3::text[], $4::text[], $5::json[], $6::json[], $7::text[], $8::boolean[], $9::text[])
+              WITH ORDINALITY AS m(id, role, text, data, judgement, guards, waits, request_digest, n), s
         ORDER BY m.n
        ON CONFLICT DO NOTHING
        RETURNING account_id)
@@ -177,6 +179,7 @@ async function insertMessages(
       messages.map((message) => message.text),
       messages.map(({ data }) => (data === undefined ? null : JSON.stringify(data))),
       messages.map(({ judgement }) => (judgement === undefined ? null : JSON.stringify(judgement))),
+      messages.map(({ guards }) => guards ?? null),
       messages.map(isWaiting),
       messages.map(({ requestDigest }) => requestDigest ?? null),
     ],
@@ -202,7 +205,8 @@ export async function appendNotice(
 /** Condition on a message: no plugin cancelled it. */
 export const IS_NOT_CANCELLED = `coalesce(judgement ->> 'outcome', '') <> 'cancelled'`;
 /** Columns of a `MessageRow`. */
-export const MESSAGE = 'id, role, text, at, data, judgement, position::text AS position';
+export const MESSAGE = `id, role, text, at, data, judgement, position::text AS position,
+  CASE WHEN waits AND NOT is_read THEN guards END AS "freshGuards"`;
 /**
  * Bytes of a message `m` for `boundedSql`. `data` may be many small values, which cost 20 times as much to read and write as a
  * text of their length.
@@ -234,6 +238,8 @@ export interface MessageRow {
   readonly data: Record<string, unknown> | null;
   readonly judgement: JudgedMessage['judgement'] | null;
   readonly position: string;
+  /** Of a message that waits and that no model has read yet: the required plugins when it was judged. Otherwise null. */
+  readonly freshGuards: string | null;
 }
 /** For plugins, which must not learn what other plugins decided: without the judgement. */
 export const toPlainMessage = (row: MessageRow): TranscriptMessage => ({

@@ -34,6 +34,8 @@ export interface OutputRow {
   /** Whether each piece was judged before it was shown. */
   readonly isStreamed: boolean;
   readonly judgement: Judgement | null;
+  /** The required plugins when it was judged, of pieces the first one, as `digestGuards` returns them. Null: unknown. */
+  readonly guards: string | null;
   /** As the transcript has it; null while it is not judged. */
   readonly text: string | null;
   readonly attachments: z.infer<typeof attachments> | null;
@@ -42,7 +44,7 @@ export interface OutputRow {
 /** A runtime may add an unjudged message with the id of an output. */
 const TEXT_OF_OUTPUT = `(SELECT m.text FROM session_messages m WHERE m.session_id = o.session_id AND m.id = o.id
   AND m.role = 'assistant' AND m.judgement IS NOT NULL AND o.state = 'passed')`;
-const OUTPUT = `o.id, o.state, o.digest, o.pieces, o.shown, o.is_held AS "isHeld", o.is_streamed AS "isStreamed", o.judgement, o.attachments, ${TEXT_OF_OUTPUT} AS text`;
+const OUTPUT = `o.id, o.state, o.digest, o.pieces, o.shown, o.is_held AS "isHeld", o.is_streamed AS "isStreamed", o.judgement, o.guards, o.attachments, ${TEXT_OF_OUTPUT} AS text`;
 
 /** An output becomes the message with its id. */
 const IS_NEW_ID = 'NOT EXISTS (SELECT 1 FROM session_messages WHERE session_id = $1 AND id = $4)';
@@ -125,19 +127,21 @@ interface JudgedPiece {
   readonly piece: number;
   readonly text: string;
   readonly judgement: Judgement;
+  readonly guards: string;
 }
 
 const PASS_PIECE = planOnce(`WITH judged AS (
     UPDATE turn_pieces SET judged_text = $5, judgement = $6, is_shown = true
      WHERE session_id = $1 AND turn_id = $2 AND output_id = $3 AND piece = $4 AND judgement IS NULL RETURNING 1)
-  UPDATE turn_outputs SET shown = shown + $7, tail = right(tail || $5, ${BEFORE_MAX_CHARS})
+  UPDATE turn_outputs SET shown = shown + $7, tail = right(tail || $5, ${BEFORE_MAX_CHARS}),
+         guards = CASE WHEN $4 = 0 THEN $8 ELSE guards END
    WHERE session_id = $1 AND turn_id = $2 AND id = $3 AND EXISTS (SELECT 1 FROM judged)`);
 
 /** Records the judgement of a piece, which may be shown now. */
 export async function passPiece(
   pool: Pool,
   { sessionId, turnId, outputId }: OutputKey,
-  { piece, text, judgement }: JudgedPiece,
+  { piece, text, judgement, guards }: JudgedPiece,
 ): Promise<void> {
   await changeRows(pool, PASS_PIECE, [
     sessionId,
@@ -147,6 +151,7 @@ export async function passPiece(
     text,
     JSON.stringify(judgement),
     text.length,
+    guards,
   ]);
 }
 
@@ -195,17 +200,11 @@ export async function* listUnfinishedOutputs(db: Queryable, { sessionId, turnId 
   }
 }
 
-interface PassedOutput extends OutputRow {
-  /** When it was added to the transcript. */
-  readonly at: string;
-}
-
 /** The last output that passed and is in the transcript. */
-export const findLastOutput = (db: Queryable, { sessionId, turnId }: TurnKey): Promise<PassedOutput | null> =>
+export const findLastOutput = (db: Queryable, { sessionId, turnId }: TurnKey): Promise<OutputRow | null> =>
   findRow(
     db,
-    `SELECT ${OUTPUT}, (SELECT m.at FROM session_messages m WHERE m.session_id = o.session_id AND m.id = o.id) AS at
-       FROM turn_outputs o WHERE o.session_id = $1 AND o.turn_id = $2 AND ${TEXT_OF_OUTPUT} IS NOT NULL
+    `SELECT ${OUTPUT} FROM turn_outputs o WHERE o.session_id = $1 AND o.turn_id = $2 AND ${TEXT_OF_OUTPUT} IS NOT NULL
       ORDER BY o.position DESC LIMIT 1`,
     [sessionId, turnId],
   );
@@ -275,6 +274,7 @@ export async function joinPieces(
 export interface JudgedOutput {
   readonly digest: string;
   readonly judgement: Judgement;
+  readonly guards: string | null;
   readonly text: string;
   readonly attachments: z.infer<typeof attachments>;
   readonly data: Readonly<Record<string, unknown>>;
@@ -284,10 +284,11 @@ const PASS_OUTPUT = planOnce(`WITH s AS (SELECT id, account_id FROM sessions WHE
   t AS (SELECT s.account_id FROM turns, s WHERE turns.session_id = s.id AND turns.id = $2 AND runtime = $3 AND state = 'open'
           FOR NO KEY UPDATE OF turns),
   passed AS (
-    INSERT INTO turn_outputs AS o (session_id, turn_id, id, account_id, pieces, is_held, state, digest, judgement, attachments)
-    SELECT $1, $2, $4, account_id, 0, true, 'passed', $5, $6, $7 FROM t WHERE $8 = '' OR ${IS_NEW_ID}
+    INSERT INTO turn_outputs AS o (session_id, turn_id, id, account_id, pieces, is_held, state, digest, judgement, attachments, guards)
+    SELECT $1, $2, $4, account_id, 0, true, 'passed', $5, $6, $7, $10 FROM t WHERE $8 = '' OR ${IS_NEW_ID}
     ON CONFLICT (session_id, turn_id, id) DO UPDATE SET
-      state = 'passed', digest = excluded.digest, judgement = excluded.judgement, attachments = excluded.attachments
+      state = 'passed', digest = excluded.digest, judgement = excluded.judgement, attachments = excluded.attachments,
+      guards = excluded.guards
       WHERE o.state = 'open'
     RETURNING account_id),
   added AS (
@@ -309,6 +310,7 @@ const listPassedValues = ({ sessionId, turnId, outputId }: OutputKey, runtime: s
   JSON.stringify(output.attachments),
   output.text,
   JSON.stringify(output.data),
+  output.guards,
 ];
 
 /**
@@ -335,8 +337,8 @@ const PASS_LAST_OUTPUT = planOnce(`WITH s AS (SELECT id FROM sessions WHERE id =
        AND ${IS_NEW_ID}
     RETURNING turns.*),
   passed AS (
-    INSERT INTO turn_outputs (session_id, turn_id, id, account_id, pieces, is_held, state, digest, judgement, attachments)
-    SELECT $1, $2, $4, account_id, 0, true, 'passed', $5, $6, $7 FROM ended),
+    INSERT INTO turn_outputs (session_id, turn_id, id, account_id, pieces, is_held, state, digest, judgement, attachments, guards)
+    SELECT $1, $2, $4, account_id, 0, true, 'passed', $5, $6, $7, $10 FROM ended),
   added AS (
     INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement)
     SELECT $1, account_id, $4, 'assistant', $8, $9, $6 FROM ended ON CONFLICT DO NOTHING RETURNING account_id),

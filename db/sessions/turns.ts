@@ -38,8 +38,8 @@ export interface TurnMessage {
   /** Of any shape, where a runtime added the message. */
   readonly data: Readonly<Record<string, unknown>> | null;
   readonly judgement: Judgement | null;
-  /** Set where it was read from the transcript. */
-  readonly at?: string;
+  /** The required plugins when it was judged, as `digestGuards` returns them. Null: unknown. Set where it was read from the transcript. */
+  readonly guards?: string | null;
 }
 export interface TurnRow {
   readonly id: string;
@@ -78,7 +78,7 @@ const listTurnValues = (sessionId: string, turn: NewTurn) => [
   turn.leaseSeconds,
 ];
 
-export const MESSAGE_OF_TURN = `(SELECT json_build_object('id', m.id, 'role', m.role, 'text', m.text, 'data', m.data, 'judgement', m.judgement, 'at', m.at)
+export const MESSAGE_OF_TURN = `(SELECT json_build_object('id', m.id, 'role', m.role, 'text', m.text, 'data', m.data, 'judgement', m.judgement, 'guards', m.guards)
     FROM session_messages m WHERE m.session_id = turns.session_id AND m.id = turns.id)`;
 export const TURN = `turns.id, turns.session_id AS "sessionId", turns.state, turns.sender, turns.trigger,
   turns.digest, turns.system_prompt AS "systemPrompt", turns.model, turns.judgement, turns.runtime,
@@ -240,8 +240,9 @@ export function openTurnOfMessage(
       tx,
       `${OPEN_TURN},
        marked AS (
-         UPDATE session_messages m SET text = $5, data = $6, judgement = $4 FROM opened
-          WHERE m.session_id = $1 AND m.id = $2 AND $8 RETURNING m.position),
+         UPDATE session_messages m SET is_read = true, text = CASE WHEN $8 THEN $5 ELSE m.text END,
+                data = CASE WHEN $8 THEN $6 ELSE m.data END, judgement = CASE WHEN $8 THEN $4 ELSE m.judgement END
+           FROM opened WHERE m.session_id = $1 AND m.id = $2 RETURNING m.position),
        forgotten AS (
          DELETE FROM session_summaries s USING marked WHERE $7 AND s.session_id = $1 AND s.up_to >= marked.position)
        SELECT lease_until FROM opened`,
@@ -252,7 +253,7 @@ export function openTurnOfMessage(
         JSON.stringify(judged),
         message?.text ?? '',
         message?.data ? JSON.stringify(message.data) : null,
-        judged.outcome === 'changed',
+        message !== null && judged.outcome === 'changed',
         message !== null,
       ],
     );

@@ -19,6 +19,7 @@ import {
   linkDeadline,
   startChain,
 } from './chain.ts';
+import { digestGuards } from './guards.ts';
 import { type PluginInvoker, pickStack } from './plugin-call.ts';
 import type { HookRequest } from './plugin-port.ts';
 
@@ -66,8 +67,8 @@ async function runLinks(deps: ChainDeps, request: ChainRequest): Promise<ChainSt
   let endsAt = chainDeadline(hook, budgetNow());
   const started = performance.now();
   const called = new Set<string>();
-  let state = startChain(request.context);
   let plugins = await request.loadPlugins();
+  let state = startChain(request.context, digestGuards(plugins, hook));
   for (const plugin of plugins.idleByHook.get(hook) ?? []) logSkippedLink(deps, request, plugin, describeIdle(plugin));
   for (;;) {
     const plugin = findNext(listLinks(plugins, request), called, state);

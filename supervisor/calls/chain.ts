@@ -68,6 +68,8 @@ export interface ChainState {
   readonly context: Fields;
   readonly trace: readonly TraceStep[];
   readonly cancelled: Cancel | null;
+  /** The required plugins when the chain began, as `digestGuards` returns them. */
+  readonly guards: string;
 }
 export interface Fold {
   readonly state: ChainState;
@@ -80,7 +82,12 @@ export const formatCancel = ({ by, reason, cause }: Cancel): string =>
   describeCancel(by.displayName, reason, cause === 'plugin');
 
 /** A chain before its first link. */
-export const startChain = (context: Fields): ChainState => ({ context, trace: [], cancelled: null });
+export const startChain = (context: Fields, guards = ''): ChainState => ({
+  context,
+  trace: [],
+  cancelled: null,
+  guards,
+});
 
 /** Deadline of a link that starts now. All times are on the clock of `now`, milliseconds. */
 export const linkDeadline = (hook: HookName, chainDeadline: number, now: number): number =>

@@ -55,6 +55,7 @@ async function storeMessage(
     if (answer.cancelled.cause === 'plugin') return;
     throw new RequiredPluginError(answer.cancelled.reason);
   }
+  const { guards } = answer;
   const { message } = answer.context;
   const { channelId, id: deliveryId } = delivery;
   const data = {
@@ -66,7 +67,7 @@ async function storeMessage(
   };
   const judgement = toJudgement('inboundMessage', answer);
   const [added] = await inTransaction({ pool: services.pool, fence }, (tx) =>
-    appendMessages(tx, session.id, [{ id, role: 'user', text: message.text, data, judgement }]),
+    appendMessages(tx, session.id, [{ id, role: 'user', text: message.text, data, judgement, guards }]),
   );
   // The next attempt starts a new session.
   if (!added) throw new Problem('not_found', 'The session of the conversation was deleted meanwhile.');

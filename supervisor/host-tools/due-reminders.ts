@@ -178,7 +178,7 @@ const isQuotaExceeded = (error: unknown): boolean => error instanceof Problem &&
 /** A message for the transcript, and the files that plugins added to it. */
 interface JudgedReminder extends NewMessage {
   readonly attachments: z.infer<typeof attachments>;
-  readonly judgedAt: Date;
+  readonly guards: string;
 }
 
 /** Runs the hooks of a reminder. @returns null: a plugin cancelled it. `stopped`: a required plugin did not run */
@@ -189,7 +189,6 @@ async function judgeReminder(
   messageId: string,
 ): Promise<JudgedReminder | null | 'stopped'> {
   const noticeId = `${messageId}:vetoed`;
-  const judgedAt = new Date();
   const notify = { id, text, to, at: nextAt, repeat, zone };
   const delivery = await runSessionHook(services, session, 'middleware.notifyDeliver', { notify }, 'schedule', {
     noticeId,
@@ -200,12 +199,16 @@ async function judgeReminder(
   const message = { id: messageId, text: due, attachments: none };
   const isForAgent = to === TO_AGENT;
   const hook = isForAgent ? 'inboundMessage' : 'outboundMessage';
-  const context = isForAgent ? { message: { ...message, from: SENDER } } : { message, target: to };
+  // What a channel's session sends goes to its conversation, whatever recipient was given.
+  const address = isForAgent || session.channelId === null ? null : await findReplyAddress(services.pool, session.id);
+  const target = address?.conversationKey ?? to;
+  const context = isForAgent ? { message: { ...message, from: SENDER } } : { message, target };
   const answer = await runMessageHook(services, session, `middleware.${hook}`, context, 'schedule', { noticeId });
   if (answer.cancelled) return answer.cancelled.cause === 'failure' ? 'stopped' : null;
+  const { guards } = answer;
   const { text: judged, attachments } = answer.context.message;
   const role = isForAgent ? 'user' : 'assistant';
-  return { id: messageId, text: judged, attachments, role, judgement: toJudgement(hook, answer), judgedAt };
+  return { id: messageId, text: judged, attachments, role, judgement: toJudgement(hook, answer), guards };
 }
 
 /** Adds the message, queues it for the channel, and sets the next time, in one transaction. */

@@ -73,7 +73,16 @@ export async function sendMail(
       attachments: arrived.attachments,
     };
     const judgement = toJudgement('inboundMessage', inbound);
-    const message = { id: messageId, role: 'user', text: arrived.text, data, judgement, requestDigest } as const;
+    const { guards } = inbound;
+    const message = {
+      id: messageId,
+      role: 'user',
+      text: arrived.text,
+      data,
+      judgement,
+      guards,
+      requestDigest,
+    } as const;
     const [added] = await appendMessages(services.pool, receiver.id, [message]);
     if (!added)
       throw new Problem('not_found', 'The session of the agent was deleted meanwhile. Send the message again.');

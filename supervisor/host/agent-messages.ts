@@ -82,9 +82,10 @@ export async function sendAgentMessage(
   const { text: arrived } = inbound.context.message as typeof arriving;
   const data = { kind: 'agent_message', from: fromAgentId, fromAgentId, installationId, plugin };
   const judgement = toJudgement('inboundMessage', inbound);
+  const { guards } = inbound;
   const [added] = await inTransaction(
     writes,
-    (tx) => appendMessages(tx, session.id, [{ id, role: 'user', text: arrived, data, judgement }]),
+    (tx) => appendMessages(tx, session.id, [{ id, role: 'user', text: arrived, data, judgement, guards }]),
     signal,
   );
   return added ? { id: added.id } : { cancelled: 'the session was deleted meanwhile' };

@@ -19,9 +19,9 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import type { attachments } from '../../sdk/contract/payloads.ts';
 import { currentTrace } from '../../service/telemetry/tracing.ts';
 import type { Cancel } from '../calls/chain.ts';
+import { digestGuards, hasNewGuard } from '../calls/guards.ts';
 import { runHook } from '../calls/hook-runner.ts';
 import { toJudgement } from '../calls/judgement.ts';
-import { listHookLinks } from '../children/account-plugins-cache.ts';
 import { requireContinued, runMessageHook } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
 import { createReusedProblem } from './turn-answers.ts';
@@ -83,10 +83,10 @@ async function storeReply(
 ): Promise<void> {
   const { id, text, attachments } = reply;
   const context = { message: { id, text, attachments }, target: address.conversationKey };
-  const judgedAt = new Date();
   const answer = await runMessageHook(services, session, OUTBOUND, context, 'agent', {
     requiresFiles: true,
   });
+  const { guards } = answer;
   const { message } = requireContinued(answer).context;
   await services.faultPoint('reply.guarded');
   await inTransaction(services.pool, async (tx) => {
@@ -96,24 +96,24 @@ async function storeReply(
     const data = { channelId: address.channelId, attachments: message.attachments };
     const judgement = toJudgement('outboundMessage', answer);
     await appendMessages(tx, session.id, [{ id, role: 'assistant', text: message.text, data, judgement }]);
-    await queueReply(tx, address, { ...message, judgedAt });
+    await queueReply(tx, address, { ...message, guards });
     await services.faultPoint('reply.written');
   });
 }
 
 interface JudgedReply extends Pick<NewReply, 'text' | 'attachments'> {
-  /** A plugin that was required after this time may not have judged the reply. */
-  readonly judgedAt: Date;
+  /** The required plugins when it was judged, as `digestGuards` returns them. Null: unknown. */
+  readonly guards: string | null;
 }
 
 /** Writes the reply to the outbox of the channel. */
 export async function queueReply(
   tx: Transaction,
   address: ReplyAddress,
-  { text, attachments, judgedAt }: JudgedReply,
+  { text, attachments, guards }: JudgedReply,
 ): Promise<void> {
   const { conversationKey, ...to } = address;
-  const body = Buffer.from(JSON.stringify({ conversationKey, text, attachments, judgedAt }));
+  const body = Buffer.from(JSON.stringify({ conversationKey, text, attachments, guards }));
   await requireRoom(tx, address.accountId, 'deliveries', body.byteLength);
   await insertReply(tx, { ...to, id: orderedId(Date.now()), conversationKey, body, traceparent: currentTrace() });
 }
@@ -124,8 +124,8 @@ export interface ChannelReply extends Pick<NewReply, 'text' | 'attachments'> {
 }
 /** A reply as the outbox has it. */
 export interface WaitingReply extends ChannelReply {
-  /** Absent from replies of earlier releases, which were judged when they were queued. */
-  readonly judgedAt?: string;
+  /** Absent from replies of earlier releases. */
+  readonly guards?: string | null;
 }
 
 /**
@@ -137,17 +137,12 @@ export interface WaitingReply extends ChannelReply {
  */
 export async function judgeWaitingReply(
   services: SessionServices,
-  delivery: Pick<ClaimedDelivery, 'id' | 'accountId' | 'channelId' | 'receivedAt'>,
-  { judgedAt, ...reply }: WaitingReply,
+  { id, accountId, channelId }: Pick<ClaimedDelivery, 'id' | 'accountId' | 'channelId'>,
+  { conversationKey, text, attachments, guards = null }: WaitingReply,
   sender: Pick<InstalledPlugin, 'installationId' | 'slug'>,
 ): Promise<{ readonly reply: ChannelReply } | { readonly cancelled: Cancel }> {
-  const { id, accountId, channelId, receivedAt } = delivery;
-  const { conversationKey, text, attachments } = reply;
-  // The clock of the supervisor that judged the reply may be ahead of the database's.
-  const judgedFrom = Math.min(Date.parse(judgedAt ?? receivedAt), Date.parse(receivedAt));
-  const links = listHookLinks(await services.pluginsCache.current(accountId), OUTBOUND);
-  const isNew = ({ required, updatedAt }: InstalledPlugin) => required && Date.parse(updatedAt) > judgedFrom;
-  if (!links.some(isNew)) return { reply };
+  const present = digestGuards(await services.pluginsCache.current(accountId), OUTBOUND);
+  if (!hasNewGuard(guards, present)) return { reply: { conversationKey, text, attachments } };
   const context = { message: { id, text, attachments }, target: conversationKey };
   const options = { noticeId: `${id}:vetoed`, isRepeated: true };
   const conversation = await findConversation(services.pool, channelId, conversationKey, id);

@@ -16,7 +16,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import type { Json, ToolResult } from '../../sdk/session/api-types.ts';
 import { skipNotFound } from '../../service/http/errors.ts';
-import { type JudgedResult, judgeCall, judgeResult, type ToolCall } from './judged-call.ts';
+import { callBetweenHooks, type JudgedResult, judgeCall, judgeResult, type ToolCall } from './judged-call.ts';
 import type { SessionServices } from './session-services.ts';
 import { describeProblem, failedTool, formatContent } from './tool-results.ts';
 import { callTool, type FoundTool, findTool, isRepeatable } from './tools.ts';
@@ -116,8 +116,14 @@ async function readAnswer(
     passed = judged;
   };
   try {
-    const tool = await findToolOfCall(services, session, { name, isOwn });
     const noticeId = createNoticeId(turnId, callId);
+    const tool = await findToolOfCall(services, session, { name, isOwn }).catch(returnNotFound);
+    if (tool instanceof Problem) {
+      // Name and arguments are the model's text, and the transcript has them.
+      const unknown = { callId, name, arguments: args, noticeId, onPassed };
+      const { result, problem, ...judged } = await callBetweenHooks(services, session, unknown, async () => tool);
+      return { ...judged, answer: problem ? { problem: describeAnswer(problem) } : { result } };
+    }
     if (tool.kind === 'runtime') {
       const judged = await judgeCall(services, session, { callId, name, arguments: args, noticeId });
       if ('result' in judged) return { ...judged, answer: { result: judged.result } };
@@ -135,9 +141,16 @@ async function readAnswer(
     return { ...judged, answer: { result } };
   } catch (error) {
     if (!(error instanceof Problem) || error.code === 'unavailable') throw error;
-    const problem = { code: error.code, detail: error.message, errors: error.errors };
-    return { answer: { problem }, arguments: passed, isFinal: true, judgement: OF_THE_HOST };
+    return { answer: { problem: describeAnswer(error) }, arguments: passed, isFinal: true, judgement: OF_THE_HOST };
   }
+}
+
+const describeAnswer = ({ code, message: detail, errors }: Problem) => ({ code, detail, errors });
+
+/** Returns the problem of a tool that does not exist. @throws any other error */
+function returnNotFound(error: unknown): Problem {
+  if (error instanceof Problem && error.code === 'not_found') return error;
+  throw error;
 }
 
 /** The host's own text: no plugin had a part in it. */

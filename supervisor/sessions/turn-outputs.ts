@@ -23,7 +23,7 @@ import {
   passPiece,
   vetoOutput,
 } from '../../db/sessions/turn-outputs.ts';
-import { findTurn, type Judgement } from '../../db/sessions/turns.ts';
+import type { Judgement } from '../../db/sessions/turns.ts';
 import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
 import {
   BEFORE_MAX_CHARS,
@@ -32,8 +32,9 @@ import {
   TEXT_MAX_CHARS,
 } from '../../sdk/contract/payloads.ts';
 import { createBadRequest } from '../../service/http/errors.ts';
+import { digestGuards, hasNewGuard } from '../calls/guards.ts';
 import { mergeJudgements, toJudgement } from '../calls/judgement.ts';
-import { listHookLinks, readOutboundMode } from '../children/account-plugins-cache.ts';
+import { readOutboundMode } from '../children/account-plugins-cache.ts';
 import { runMessageHook } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
 import {
@@ -187,29 +188,25 @@ async function judgePiece(
   const judged = answer.context.message;
   const own = toJudgement('outboundMessage', answer);
   if (!done && !answer.cancelled) {
-    await passPiece(services.pool, key, { piece, text: judged.text, judgement: own });
+    await passPiece(services.pool, key, { piece, text: judged.text, judgement: own, guards: answer.guards });
     return describeOpen(id, judged.text);
   }
   // A veto keeps no text, so it needs none of the pieces before.
   const { shown, judgements } = complete ?? { shown: '', judgements: [] };
   const whole = shown + judged.text;
-  if (shown !== '' && !answer.cancelled && (await hasNewGuard(services, step)))
+  // Without pieces before, this one is the whole text.
+  const guards = shown === '' ? answer.guards : ((await findOutput(services.pool, key))?.guards ?? null);
+  const present = digestGuards(await services.pluginsCache.current(session.accountId), HOOK);
+  if (shown !== '' && !answer.cancelled && hasNewGuard(guards, present))
     return judgeOutput(services, step, { text: whole, attachments: judged.attachments, target, digest, shown });
   return completeOutput(services, step, {
     digest,
     judgement: [...judgements, own].reduce(mergeJudgements),
     text: whole,
     attachments: judged.attachments,
+    guards,
     shownChars: shown.length,
   });
-}
-
-/** Whether a plugin that the user requires by now may not have judged a piece of the turn's outputs. */
-async function hasNewGuard({ pool, pluginsCache }: SessionServices, { session, key }: OutputStep): Promise<boolean> {
-  const guards = listHookLinks(await pluginsCache.current(session.accountId), HOOK).filter(({ required }) => required);
-  if (guards.length === 0) return false;
-  const openedAt = Date.parse((await findTurn(pool, key))?.openedAt ?? '');
-  return guards.some(({ updatedAt }) => Date.parse(updatedAt) > openedAt);
 }
 
 interface RepeatedPiece {
@@ -245,7 +242,9 @@ async function findRepeated(
       { field: 'text', message: `makes the whole text longer than ${TEXT_MAX_CHARS} characters` },
     ]);
   const row = await findPiece(services.pool, key, piece);
-  if (row?.text !== text) throw createReusedProblem('a piece of this output');
+  // Pieces that were shown follow it: completed with this one, the text would lack them.
+  const isCutShort = done && piece < known.pieces - 1;
+  if (row?.text !== text || isCutShort) throw createReusedProblem('a piece of this output');
   return { output: known, piece: row };
 }
 
@@ -299,6 +298,7 @@ async function judgeOutput(
     judgement,
     text: judged.text,
     attachments: judged.attachments,
+    guards: answer.guards,
     shownChars: shown.length,
     save,
   });
@@ -314,11 +314,11 @@ interface JudgedOutput extends Omit<JudgedOutputRow, 'data'> {
 async function completeOutput(
   services: SessionServices,
   { key, runtime }: OutputStep,
-  { digest, judgement, text, attachments, shownChars, save }: JudgedOutput,
+  { digest, judgement, text, attachments, guards, shownChars, save }: JudgedOutput,
 ): Promise<OutputAnswer> {
   const { pool } = services;
   const isVetoed = judgement.outcome === 'cancelled';
-  const passed = { digest, judgement, text, attachments, data: { attachments, turnId: key.turnId } };
+  const passed = { digest, judgement, text, attachments, guards, data: { attachments, turnId: key.turnId } };
   const pass = save ?? ((output: OutputKey, row: JudgedOutputRow) => passOutput(pool, output, runtime, row));
   const isSaved = isVetoed ? await vetoOutput(pool, key, runtime, { digest, judgement }) : await pass(key, passed);
   if (!isSaved) throw await explainUnsaved(pool, key);

@@ -1,6 +1,7 @@
 /** Builds the input of a model in a turn: the judged system prompt, the messages after compaction, and all tools. */
 import { findAgentRecord } from '../../db/accounts/agents.ts';
 import { countBytes, isCutShort } from '../../db/postgres/rows.ts';
+import { markRead } from '../../db/sessions/fresh-messages.ts';
 import {
   type JudgedMessage,
   type MessageRow,
@@ -12,12 +13,15 @@ import { addSummary, findSummary, listModelMessages, type SummaryRow } from '../
 import type { TurnRow } from '../../db/sessions/turns.ts';
 import { KIB } from '../../sdk/contract/limits.ts';
 import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
+import type { Cancel } from '../calls/chain.ts';
 import { readOutboundMode } from '../children/account-plugins-cache.ts';
 import { summarizeTranscript } from './compaction.ts';
 import { runSessionHook } from './hooks.ts';
+import { judgeFreshMessages } from './message-judging.ts';
 import type { SessionServices } from './session-services.ts';
 import { listSessionTools } from './tools.ts';
 import { CONTINUE, describeCancelled, requireHeldTurn, type TurnStep, type Verdict } from './turn-answers.ts';
+import { holdDuring } from './turn-lease.ts';
 import type { PromptAnswer, PromptRequest } from './turn-schemas.ts';
 
 /** Maximum number of messages that a prompt has. */
@@ -33,7 +37,7 @@ export async function readPrompt(
   request: PromptRequest,
 ): Promise<PromptAnswer> {
   const turn = await requireHeldTurn(services.pool, key, runtime);
-  return buildPrompt(services, session, turn, request);
+  return holdDuring(services.pool, { key, runtime }, () => buildPrompt(services, session, turn, request));
 }
 
 /**
@@ -62,7 +66,8 @@ export async function buildPrompt(
   const verdict = answer.cancelled ? describeCancelled(answer.cancelled) : conversation.verdict;
   if (verdict.action === 'cancel') return { ...NOTHING, ...verdict, turnId: turn.id, model, messages: [], tools: [] };
   const judged = answer.context as { systemPrompt: string };
-  const { messages, isTruncated, notice } = conversation;
+  const { messages, isTruncated, notice, fresh } = conversation;
+  if (fresh.length > 0) await markRead(services.pool, session.id, fresh);
   return {
     ...CONTINUE,
     turnId: turn.id,
@@ -86,7 +91,10 @@ async function readBasePrompt({ pool }: SessionServices, session: Session, turn:
 
 interface Conversation extends Pick<PromptAnswer, 'messages' | 'isTruncated' | 'notice'> {
   readonly verdict: Verdict;
+  /** Ids of those that wait for their turns, and that no model has read yet. */
+  readonly fresh: readonly string[];
 }
+const NO_MESSAGES = { messages: [], isTruncated: false, notice: null, fresh: [] };
 
 async function readConversation(
   services: SessionServices,
@@ -96,11 +104,13 @@ async function readConversation(
   early?: Promise<ConversationRows>,
 ): Promise<Conversation> {
   const read = early && addMessage(await early, turn);
-  const found = read ?? (await readConversationRows(services, session));
+  const found = await readJudgedRows(services, session, turn, read);
+  if (found.stopped) return { verdict: describeCancelled(found.stopped), ...NO_MESSAGES };
   if (compactAfter === undefined || found.rows.length <= compactAfter) return describeConversation(found);
   // Two prompts at once have one summary made.
   return services.turnLocks.run(`${session.id} summary`, async () => {
-    const current = await readConversationRows(services, session);
+    const current = await readJudgedRows(services, session, turn);
+    if (current.stopped) return { verdict: describeCancelled(current.stopped), ...NO_MESSAGES };
     if (current.rows.length <= compactAfter) return describeConversation(current);
     return compact(services, session, turn, current, keep);
   });
@@ -123,13 +133,38 @@ export async function readConversationRows({ pool }: SessionServices, session: S
   return { summary, rows: newest.slice(0, MESSAGES_MAX).reverse(), isTruncated };
 }
 
+interface JudgedRows extends ConversationRows {
+  /** A required plugin that did not judge one of them. */
+  readonly stopped: Cancel | null;
+}
+
+/**
+ * Reads the messages of a prompt. The required plugins judge those that wait for their turns, if no model has read them and one of
+ * the plugins has not judged them.
+ *
+ * @param early read before
+ */
+async function readJudgedRows(
+  services: SessionServices,
+  session: Session,
+  turn: TurnRow,
+  early: ConversationRows | null = null,
+): Promise<JudgedRows> {
+  let found = early ?? (await readConversationRows(services, session));
+  for (;;) {
+    const { isChanged, stopped } = await judgeFreshMessages(services, session, turn, found.rows);
+    if (!isChanged || stopped) return { ...found, stopped };
+    found = await readConversationRows(services, session);
+  }
+}
+
 /** The rows with the message of the turn, which was written in the same moment. Null: they must be read again. */
 function addMessage(found: ConversationRows, { id, openedAt, message }: TurnRow): ConversationRows | null {
   if (found.rows.some((row) => row.id === id)) return found;
   if (message === null || found.rows.length >= MESSAGES_MAX) return null;
   const { text, data, judgement } = message;
   // The position is read by a compaction alone, which reads all again.
-  const row: MessageRow = { id, role: 'user', text, at: openedAt, data, judgement, position: '' };
+  const row: MessageRow = { id, role: 'user', text, at: openedAt, data, judgement, position: '', freshGuards: null };
   return { ...found, rows: [...found.rows, row] };
 }
 
@@ -138,7 +173,8 @@ function describeConversation(
   notice: string | null = null,
 ): Conversation {
   const head = summary ? [toSummaryMessage(summary)] : [];
-  return { verdict: CONTINUE, messages: [...head, ...rows.map(toMessage)], isTruncated, notice };
+  const fresh = rows.filter(({ freshGuards }) => freshGuards !== null).map(({ id }) => id);
+  return { verdict: CONTINUE, messages: [...head, ...rows.map(toMessage)], isTruncated, notice, fresh };
 }
 
 const toSummaryMessage = ({ upTo, text, at }: SummaryRow): JudgedMessage => ({
@@ -166,7 +202,7 @@ async function compact(
   if (answer.action === 'cancel') {
     const isFinal = answer.trace.at(-1)?.outcome === 'cancelled';
     const { action, reason, cancelledBy } = answer;
-    return { verdict: { action, reason, cancelledBy, isFinal }, messages: [], isTruncated: false, notice: null };
+    return { verdict: { action, reason, cancelledBy, isFinal }, ...NO_MESSAGES };
   }
   const { summary, notice, trace } = answer;
   if (summary === null) return describeConversation(current, notice);
@@ -174,7 +210,8 @@ async function compact(
   await addSummary(services.pool, session, { text: summary, installationId, previous, messages: summarized });
   await services.faultPoint('turn.summarized');
   // What the summary was made of may have been cancelled or cleared meanwhile: then it was not added.
-  const after = await readConversationRows(services, session);
+  const after = await readJudgedRows(services, session, turn);
+  if (after.stopped) return { verdict: describeCancelled(after.stopped), ...NO_MESSAGES };
   return describeConversation({ ...after, isTruncated: isTruncated || after.isTruncated });
 }
 

@@ -1,5 +1,4 @@
 /** Opens and ends turns of agents. Each step is written before it is answered, so that it can be repeated by its ids. */
-import { isDeepStrictEqual } from 'node:util';
 import { requireRoom } from '../../db/accounts/usage.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { findReplyAddress } from '../../db/sessions/conversations.ts';
@@ -18,7 +17,6 @@ import {
   findTurn,
   forgetTurn,
   hasTurnOrMessage,
-  type Judgement,
   LEASE_SPARE_PART,
   type NewTurn,
   openJudgedTurn,
@@ -30,13 +28,16 @@ import {
   vetoTurn,
 } from '../../db/sessions/turns.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { limits } from '../../sdk/contract/limits.ts';
-import { attachments as attachmentList } from '../../sdk/contract/payloads.ts';
-import { createBadRequest } from '../../service/http/errors.ts';
-import type { Cancel, ChainState } from '../calls/chain.ts';
-import { mergeJudgements, toJudgement } from '../calls/judgement.ts';
-import { listHookLinks } from '../children/account-plugins-cache.ts';
-import { runMessageHook } from './hooks.ts';
+import type { Cancel } from '../calls/chain.ts';
+import {
+  type InboundMessage,
+  isJudgedAgain,
+  type JudgedMessage,
+  judgeMessage,
+  keepJudgedFiles,
+  readSent,
+  toInboundMessage,
+} from './message-judging.ts';
 import { queueReply } from './replies.ts';
 import type { SessionServices } from './session-services.ts';
 import {
@@ -56,9 +57,6 @@ import { finishOutputs, requireNewOutput, sendWholeOutput } from './turn-outputs
 import { buildPrompt, type ConversationRows, readConversationRows } from './turn-prompt.ts';
 import type { OpenedTurn, TurnAnswer, TurnEnd, TurnRequest } from './turn-schemas.ts';
 
-const INBOUND = 'middleware.inboundMessage';
-/** A message is written this long after its judging began at most: mail runs three chains. Milliseconds. */
-const JUDGING_MAX_MS = 3 * limits.chainBudgetMs;
 /** A longer system prompt is refused where the account has no room for it. */
 const SMALL_PROMPT_CHARS = 8_192;
 
@@ -110,7 +108,7 @@ async function claimAndJudge(
     await requireRoom(pool, session.accountId, 'transcripts', turn.systemPrompt.length);
   // A new turn is written when its message is judged: the lock keeps others of this id away, and one write is faster than two.
   const isKnown = await hasTurnOrMessage(pool, key);
-  const judged = isKnown ? null : await judgeMessage(services, session, request, toMessage(request, null));
+  const judged = isKnown ? null : await judgeRequested(services, session, request, null);
   if (judged && !judged.answer.cancelled) {
     const conversation = isPromptNext ? readConversationRows(services, session) : undefined;
     // Awaited by the prompt, unless the turn is not new.
@@ -136,32 +134,17 @@ async function claimAndJudge(
   );
 }
 
-type InboundMessage = ReturnType<typeof toMessage>;
-interface JudgedMessage {
-  readonly answer: ChainState;
-  readonly judgement: Judgement;
-  /** The message after the plugins' changes. */
-  readonly message: InboundMessage;
-}
-
-async function judgeMessage(
+function judgeRequested(
   services: SessionServices,
   session: Session,
-  { id, trigger, attachments: requested }: NewRequest,
-  message: InboundMessage,
-  before: Judgement | null = null,
+  request: NewRequest,
+  known: TurnMessage | null,
 ): Promise<JudgedMessage> {
+  const { trigger } = request;
+  const message = toInboundMessage(request, known);
   // A channel's attachments were checked when the message came. One that is missing now must not stop the turn.
-  const requiresFiles = message.attachments === requested;
-  const options = { noticeId: `${id}:vetoed`, isRepeated: before !== null, requiresFiles };
-  const answer = await runMessageHook(services, session, INBOUND, { message }, trigger, options);
-  await services.faultPoint('turn.judged');
-  const judgement = toJudgement('inboundMessage', answer);
-  return {
-    answer,
-    judgement: before ? mergeJudgements(before, judgement) : judgement,
-    message: answer.context.message,
-  };
+  const requiresFiles = message.attachments === request.attachments;
+  return judgeMessage(services, session, message, { trigger, before: known?.judgement, requiresFiles });
 }
 
 const describeData = ({ id, from, attachments }: InboundMessage) => ({ from, attachments, turnId: id });
@@ -192,16 +175,18 @@ async function judgeClaimed(
   const { pool } = services;
   const { runtime, message: known } = claimed;
   if (known && known.role !== 'user') throw createReusedProblem('a message of the transcript');
-  if (known?.judgement && !(await hasNewRequiredPlugin(services, session, known))) {
+  if (known?.judgement?.outcome === 'cancelled') {
+    // In the prompt of another turn.
+    if (!(await vetoTurn(pool, key, runtime, known.judgement))) throw await explainRefusal(pool, key);
+    return { row: { ...claimed, state: 'vetoed', judgement: known.judgement, message: null } };
+  }
+  if (known?.judgement && !(await isJudgedAgain(services, session, known.guards ?? null))) {
     // A channel's message was judged when it came in.
     const leaseUntil = await openTurnOfMessage(pool, key, runtime, known.judgement, null);
     if (leaseUntil === null) throw await explainRefusal(pool, key);
     return { row: { ...claimed, state: 'open', leaseUntil, judgement: known.judgement } };
   }
-  const judged =
-    judgedBefore && !known
-      ? judgedBefore
-      : await judgeMessage(services, session, request, toMessage(request, known), known?.judgement);
+  const judged = judgedBefore && !known ? judgedBefore : await judgeRequested(services, session, request, known);
   const { answer, judgement, message } = judged;
   if (answer.cancelled?.cause === 'failure') return { row: claimed, stopped: answer.cancelled };
   if (answer.cancelled) {
@@ -218,38 +203,6 @@ async function judgeClaimed(
   await services.faultPoint('turn.opened');
   const kept: TurnMessage = { id: request.id, role: 'user', text, data, judgement };
   return { row: { ...claimed, state: 'open', leaseUntil, judgement, message: kept } };
-}
-
-/** Whether a plugin that the user requires by now may not have judged the message when it came in. */
-async function hasNewRequiredPlugin(
-  { pluginsCache }: SessionServices,
-  session: Session,
-  { at }: TurnMessage,
-): Promise<boolean> {
-  const links = listHookLinks(await pluginsCache.current(session.accountId), INBOUND);
-  const judgedFrom = Date.parse(at ?? '') - JUDGING_MAX_MS;
-  return links.some(({ required, updatedAt }) => required && Date.parse(updatedAt) > judgedFrom);
-}
-
-/** The data of a message that was in the transcript before it was judged, without the files that a hook took out. */
-const keepJudgedFiles = ({ data }: TurnMessage, { attachments }: InboundMessage): TurnMessage['data'] =>
-  isDeepStrictEqual(data?.attachments ?? [], attachments) ? data : { ...data, attachments };
-
-/** A runtime may have added the message with any data. */
-const readSent = ({ data }: TurnMessage) => ({
-  from: typeof data?.from === 'string' ? data.from : null,
-  attachments: attachmentList.safeParse(data?.attachments).data ?? [],
-});
-
-/** @throws Problem `bad_request` without a text */
-function toMessage({ id, from, text, attachments }: NewRequest, known: TurnMessage | null) {
-  const sent = known && readSent(known);
-  if (known && sent) return { id, from: sent.from ?? from, text: known.text, attachments: sent.attachments };
-  if (text === undefined)
-    throw createBadRequest('body', [
-      { field: 'text', message: 'is required, because no message of this session has the id of the turn' },
-    ]);
-  return { id, from, text, attachments };
 }
 
 export function describeTurn(turn: TurnRow): TurnAnswer {
@@ -348,9 +301,8 @@ async function endWithReply(services: SessionServices, step: TurnStep, end: Turn
       ? await inTransaction(pool, async (tx) => {
           const turn = await endTurn(tx, key, runtime, reply.id);
           if (!turn) return null;
-          // A chain ran at most this long before the output was added.
-          const judgedAt = new Date(Date.parse(reply.at) - limits.chainBudgetMs);
-          await queueReply(tx, address, { text: reply.text ?? '', attachments: reply.attachments ?? [], judgedAt });
+          const { text, attachments, guards } = reply;
+          await queueReply(tx, address, { text: text ?? '', attachments: attachments ?? [], guards });
           await services.faultPoint('turn.replied');
           return turn;
         })

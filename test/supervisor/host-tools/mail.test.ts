@@ -76,6 +76,72 @@ t.test('a plugin that is required since a message arrived judges it when its tur
   t.match(await open(late), { message: { text: /^late judged\. judged again/ } }, 'after the footer');
 });
 
+t.test(
+  'a plugin that is required since messages arrived judges them before another turn’s prompt has them',
+  async (t) => {
+    const fixture = shared.withNewAccount();
+    const guard = await fixture.install({
+      slug: `guard-${fixture.account}`,
+      settings: { works: 'yes' },
+      code: `middleware.inboundMessage = async ({ message, settings, cancel, repeated }) => {
+      await host.log('asked', { text: message.text, repeated: repeated === true });
+      if (!settings.works) throw new Error('x');
+      if (repeated && message.text.startsWith('bad')) cancel('not this');
+      return { message: { text: message.text + (repeated ? ' again' : '') } };
+    };`,
+    });
+    const [planner, worker] = [await startSession(fixture, 'planner'), await startSession(fixture, 'worker')];
+    const send = async (text: string): Promise<string> =>
+      (
+        await fixture.call('POST', `/sessions/${planner}/mail`, {
+          id: text,
+          toAgentId: 'worker',
+          text,
+          trigger: 'agent',
+        })
+      ).body.messageId;
+    const open = async (turn: object) =>
+      (await fixture.call('POST', `/sessions/${worker}/turns`, { trigger: 'agent', ...turn })).body;
+    const readPrompt = async () =>
+      (await fixture.call('POST', `/sessions/${worker}/turns/t1/prompt`, { model: 'm' })).body;
+    const change = async (works: string) => {
+      await fixture.pool.query(
+        `UPDATE installations SET required = true, settings = $2, updated_at = clock_timestamp() WHERE id = $1`,
+        [guard.installationId, { works }],
+      );
+      await fixture.notify(guard.installationId);
+    };
+    const old = await send('old');
+    t.match(await open({ id: 't1', text: 'hello', prompt: {} }), {
+      action: 'continue',
+      prompt: { messages: [{ id: old }, { id: 't1' }] },
+    });
+    const [bad, good] = [await send('bad'), await send('good')];
+    await change('');
+    t.match(await readPrompt(), { action: 'cancel', isFinal: false, cancelledBy: guard.slug, messages: [] });
+    await change('yes');
+    const judged = {
+      action: 'continue',
+      messages: [
+        { id: old, text: 'old' },
+        { id: 't1', text: 'hello' },
+        { id: good, text: 'good again' },
+      ],
+    };
+    const texts = async () =>
+      (await fixture.readLog('asked')).filter(({ repeated }) => repeated).map(({ text }) => text);
+    t.match(await readPrompt(), judged, 'a model had read the first one before the plugin was required');
+    t.same((await texts()).sort(), ['bad', 'bad', 'good']);
+    t.match(await open({ id: bad }), { state: 'vetoed', reason: 'not this', message: null });
+    t.match(await open({ id: good }), { state: 'open', message: { text: 'good again' } });
+    t.equal((await texts()).length, 3, 'their turns judge them no second time');
+    t.match(await open({ id: old }), { state: 'open', message: { text: 'old again' } });
+    await change('still');
+    t.match((await readPrompt()).messages.length, 3);
+    t.equal((await texts()).length, 4, 'nor do later prompts');
+  },
+);
+
 t.test('a message is judged by both sides, and arrives once', async (t) => {
   const fixture = shared.withNewAccount();
   await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });

@@ -41,6 +41,7 @@ const GUARD = `
   const note = (hook) => (ctx) => {
     const { text, at } = ctx.notify ?? ctx.message;
     host.log('asked', { hook, text, at, trigger: ctx.trigger, id: ctx.notifyId ?? ctx.notify?.id ?? null });
+    if (ctx.target) host.log('target', ctx.target);
     if (text === 'refuse ' + hook) ctx.cancel('not this');
     if (text === 'darn ' + hook) return ctx.notify ? { notify: { text: 'dear' } } : { message: { text: 'dear' } };
     if (hook === 'outbound' && text === 'your bread')
@@ -279,8 +280,9 @@ t.test('a channel gets it as a reply, with the files that plugins add', async (t
   const sessions = async () => (await fixture.call('GET', '/sessions')).body.items;
   await eventually(async () => (await sessions()).length === 1);
   const [{ id: session }] = await sessions();
-  await remindersOf(fixture, session)('POST', '', { text: 'your bread', at: inMs(0), trigger: 'agent' });
+  await remindersOf(fixture, session)('POST', '', { text: 'your bread', at: inMs(0), to: 'ann', trigger: 'agent' });
   await eventually(async () => (await fixture.readLog('sent')).length === 1);
+  t.same(await fixture.readLog('target'), ['c1'], 'plugins judge it for whom it is sent to');
   const attachments = [{ name: 'recipe', mediaType: 'text/plain', url: 'https://example.com/bread' }];
   t.same(await fixture.readLog('sent'), [{ conversationKey: 'c1', text: 'your bread', attachments }]);
   t.match((await transcript(fixture, session)).at(-1), { text: 'your bread', data: { kind: 'reminder', attachments } });

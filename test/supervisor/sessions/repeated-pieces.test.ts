@@ -63,6 +63,7 @@ t.test('a repeated piece is answered without the others, and the last one with t
     t.match(await send(0, 'first '), { show: 'first ', state: 'open' });
     t.match(await send(PIECES - 1, 'x'), { show: 'x', state: 'open' });
     t.match(await send(PIECES - 1, 'y'), { code: 'id_reused' });
+    t.match(await send(0, 'first ', true), { code: 'id_reused' }, 'the text would end before what was shown');
     const last = await send(PIECES, 'end', true);
     t.match(last, { show: 'end', state: 'passed' });
     t.match(await send(PIECES, 'end', true), { show: 'end', state: 'passed' });

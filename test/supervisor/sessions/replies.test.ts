@@ -67,7 +67,7 @@ t.test('the ids of replies sort in their order, also within a millisecond', asyn
   const { id: channelId, routingId } = await connect(fixture, made);
   const { installationId, accountId } = made;
   const address = { channelId, routingId, installationId, accountId, conversationKey: 'k' };
-  const waiting = { text: 'x', attachments: [], judgedAt: new Date() };
+  const waiting = { text: 'x', attachments: [], guards: '' };
   await inTransaction(fixture.pool, async (tx) => {
     for (let count = 0; count < 100; count += 1) await queueReply(tx, address, waiting);
   });

@@ -1297,7 +1297,7 @@ t.test('the arguments of a call are kept as plugins let them pass, or not at all
   await fixture.install({
     slug: `guard-${fixture.account}`,
     code: `middleware.toolCall = (ctx) => {
-      if (ctx.call.arguments.card) ctx.cancel('no cards');
+      if (ctx.call.arguments.card || ctx.call.name === 'forbidden') ctx.cancel('no cards');
       if (ctx.call.arguments.pin) return { call: { ...ctx.call, arguments: { a: 'masked' } } };
     };`,
   });
@@ -1310,14 +1310,37 @@ t.test('the arguments of a call are kept as plugins let them pass, or not at all
     changed: { name, arguments: { a: 1, pin: 'card 4111' } },
     unknown: { name: 'none', arguments: { pin: 'card 4111' } },
     own: { name: 'own', own: true, arguments: { card: 'card 4111' } },
+    forbidden: { name: 'forbidden' },
   }))
     t.match(await turn('POST', `/t1/calls/${id}`, call), { status: 200, body: { isError: true } }, id);
   const kept = await transcript(fixture, session);
   t.notMatch(JSON.stringify(kept), /card 4111/);
   t.same(
     kept.filter(({ role }) => role === 'tool').map(({ data }) => (data as { arguments: unknown }).arguments),
-    [null, { a: 'masked' }, null, null],
+    [null, { a: 'masked' }, { a: 'masked' }, null, null],
   );
+  t.match(
+    kept.at(-1),
+    { text: /no cards/, judgement: { by: [`guard-${fixture.account}`] } },
+    'also without such a tool',
+  );
+});
+
+t.test('a call of a tool that does not exist is answered once a required plugin has judged it', async (t) => {
+  const fixture = shared.withNewAccount();
+  const slug = `guard-${fixture.account}`;
+  const code = `let isFirst = true;
+    middleware.toolCall = () => { if (isFirst) { isFirst = false; throw new Error('x'); } };
+    middleware.toolResult = ({ result }) => ({ result: { ...result, content: [{ type: 'text', text: 'judged' }] } });`;
+  await fixture.install({ slug, code, required: true });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  const call = () => turn('POST', '/t1/calls/c1', { name: 'none', arguments: { a: 1 } });
+  t.match(await call(), { body: { isError: true, isFinal: false, content: [{ text: /requires it/ }] } });
+  t.notOk((await transcript(fixture, session)).some(({ role }) => role === 'tool'));
+  t.match(await call(), { status: 200, body: { isError: true, content: [{ text: 'judged' }] } });
+  t.match((await transcript(fixture, session)).at(-1), { text: 'judged', data: { arguments: { a: 1 } } });
 });
 
 t.test('no unjudged message with the id of an output is sent for it', async (t) => {
