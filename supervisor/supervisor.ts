@@ -41,6 +41,7 @@ import { type Child, type ChildBounds, type ChildHandlers, startChild } from './
 import { Fleet, type FleetOptions } from './children/fleet.ts';
 import { STOP_GRACE_MS } from './children/fleet-bounds.ts';
 import { Inspections } from './children/inspector/inspections.ts';
+import { limitForwards } from './cluster/account-router.ts';
 import { OwnedJobs } from './cluster/owned-jobs.ts';
 import { Ownership } from './cluster/ownership.ts';
 import { PeerRequests } from './cluster/peer-requests.ts';
@@ -232,7 +233,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     writes,
     invoker: fleet,
     signIn,
-    router: { ownership, peers, server },
+    router: { ownership, peers, server, forwards: limitForwards() },
     streams: openSessionStreams(listener, {}, pluginsCache),
     wake: (plugin) => fleet.wake(plugin),
     finishUpdate: (installationId) => waitForUpdate({ pool, listener }, installationId, UPDATE_WAIT_MS),

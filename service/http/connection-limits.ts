@@ -91,7 +91,8 @@ const tooManyUnanswered = () =>
     { retryAfter: 1 },
   );
 
-function findConnectionsMax(): number {
+/** How many connections a server of this process may have. */
+export function findConnectionsMax(): number {
   const [, files] = /^Max open files +(\d+)/m.exec(readLimits()) ?? [];
   return files === undefined ? CONNECTIONS_MAX : Math.min(CONNECTIONS_MAX, Math.floor(Number(files) * SHARE_OF_FILES));
 }

@@ -4,7 +4,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { isRead, requireCaller } from '../../service/http/authentication.ts';
 import { onceClosed } from '../../service/http/closed-responses.ts';
+import { findConnectionsMax } from '../../service/http/connection-limits.ts';
 import { replaceAnswer } from '../../service/http/errors.ts';
+import { PlaceLimiter } from '../../service/http/place-limiter.ts';
 import { createLossProblem } from './lost-calls.ts';
 import { movedElsewhere, type OwnedWork, type Ownership } from './ownership.ts';
 import { HOPS_MAX } from './ownership-policy.ts';
@@ -16,12 +18,20 @@ import type { PeerServer } from './peer-server.ts';
 const GONE_DELAY_MS = 250;
 /** A request is retried for this time while its owner accepts no connection. Longer than the lease. Milliseconds. */
 const GONE_WAIT_MS = 15_000;
+/** Share of a server's connections that may wait for other supervisors, each with one connection more. */
+const FORWARDED_SHARE = 0.25;
 
 export interface AccountRouter {
   readonly ownership: Ownership;
   readonly peers: PeerRequests;
   readonly server: Pick<PeerServer, 'countHops'>;
+  /** The requests that are forwarded at once. */
+  readonly forwards: PlaceLimiter;
 }
+
+/** The owner limits the rate of an account, but not the connections that its requests take on the way. */
+export const limitForwards = (places = Math.floor(findConnectionsMax() * FORWARDED_SHARE)): PlaceLimiter =>
+  new PlaceLimiter({ places, verb: 'forwarding', works: 'requests to other supervisors', retryAfterS: 1 });
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -70,7 +80,7 @@ function admit(ownership: Ownership, accountId: string, request: FastifyRequest,
 }
 
 async function serveElsewhere(
-  { ownership, peers, server }: AccountRouter,
+  { ownership, peers, server, forwards }: AccountRouter,
   accountId: string,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -86,7 +96,7 @@ async function serveElsewhere(
     if (hops > HOPS_MAX) throw movedElsewhere();
     const watch = ownership.watchPeer(owner);
     try {
-      return await peers.forward(owner, request, reply, hops, watch.signal);
+      return await forwards.run(accountId, () => peers.forward(owner, request, reply, hops, watch.signal));
     } catch (error) {
       if (!(error instanceof PeerGoneError)) throw error;
       if (performance.now() > endsAt) throw movedElsewhere();

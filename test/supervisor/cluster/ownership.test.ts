@@ -1,5 +1,6 @@
 /** Ownership of an account and its jobs while supervisors join and leave: two on one database, without plugins. */
 import { randomUUID } from 'node:crypto';
+import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyRequest } from 'fastify';
 import t, { type Test } from 'tap';
@@ -9,7 +10,7 @@ import { notifyShardsChanged } from '../../../db/postgres/notifications.ts';
 import { Problem } from '../../../sdk/contract/errors.ts';
 import { createServer } from '../../../service/http/application.ts';
 import type { Caller } from '../../../service/identity/caller.ts';
-import { serveOwnAccounts } from '../../../supervisor/cluster/account-router.ts';
+import { limitForwards, serveOwnAccounts } from '../../../supervisor/cluster/account-router.ts';
 import { nameProcess } from '../../../supervisor/cluster/local-process.ts';
 import { describeLoopbackPeers } from '../../../supervisor/cluster/loopback-peers.ts';
 import { OwnedJobs } from '../../../supervisor/cluster/owned-jobs.ts';
@@ -189,7 +190,7 @@ for (const [how, method, status] of [
     app.addHook('onRequest', async (request) => {
       request.caller = { id: account } as Caller;
     });
-    serveOwnAccounts(app, { ownership: owner, peers, server: { countHops: () => 0 } });
+    serveOwnAccounts(app, { ownership: owner, peers, server: { countHops: () => 0 }, forwards: limitForwards() });
     const handler = async (request: FastifyRequest) => {
       const fence = request.ownedWork?.fence;
       if (!fence) throw new Error('it is not served here');
@@ -208,6 +209,51 @@ for (const [how, method, status] of [
     t.equal(answer.statusCode, problem.status);
     t.match(answer.headers['content-type'], /^application\/problem\+json/);
   });
+
+t.test('an account leaves connections to other supervisors to other accounts', async (t) => {
+  const database = await testDatabase(t);
+  const both = await openTwo(t, database);
+  const [first, second] = both;
+  const waiting: ServerResponse[] = [];
+  const server = new PeerServer({
+    host: '127.0.0.1',
+    port: 0,
+    key: second.peerKey,
+    jobs: { runHere: async () => false },
+    wakeChannels: () => true,
+    catchUp: async () => undefined,
+    answer: (_request, response) => void waiting.push(response),
+    upgrade: () => false,
+    onError: (error) => t.fail(error.message),
+  });
+  await second.join(await server.listen());
+  t.teardown(() => server.close(0));
+  const account = chooseAccount(both);
+  const peers = new PeerRequests({ onError: (error) => t.comment(error.message) });
+  t.teardown(() => peers.close());
+  const app = createServer({ bodyMaxBytes: 1_000, server: {} });
+  t.teardown(() => app.close());
+  app.addHook('onRequest', async (request) => {
+    request.caller = { id: account } as Caller;
+  });
+  serveOwnAccounts(app, { ownership: first, peers, server: { countHops: () => 0 }, forwards: limitForwards(3) });
+  app.get('/', async () => ({}));
+  const get = () => app.inject({ method: 'GET', url: '/' });
+  const two = [get(), get()];
+  await eventually(async () => waiting.length === 2);
+  const refused = await get();
+  t.match(refused.json(), { status: 429, detail: /forwarding 2 requests to other supervisors, 2 of them from this/ });
+  t.equal(refused.headers['retry-after'], '1');
+  for (const response of waiting.splice(0)) response.end('done');
+  t.same(
+    (await Promise.all(two)).map(({ statusCode }) => statusCode),
+    [200, 200],
+  );
+  const next = get();
+  await eventually(async () => waiting.length === 1);
+  waiting[0]?.end('done');
+  t.equal((await next).statusCode, 200);
+});
 
 t.test('a loopback address is reported when supervisors run on several machines', async (t) => {
   const peer = { id: 1, capacity: 1, peerKey: '', draining: false, expiresInMs: 1, process: nameProcess() };
