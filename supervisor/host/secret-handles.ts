@@ -10,6 +10,8 @@ import type { Headers } from './http/headers.ts';
 const PREFIX = 'secret:';
 const HTTP_USE = 'http:';
 export const WEBHOOKS_USE = 'webhooks';
+/** A text in the form of a handle, whose proof is not checked yet. The look-ahead consumes nothing, so it also finds forms that overlap. */
+const HANDLE_FORM = /secret:(?=([\w-]{1,64}):([0-9a-f]{32}))/g;
 
 /** The secrets that the running version of an installation declares. */
 export interface SecretSource {
@@ -31,6 +33,8 @@ interface Secret {
  */
 export class SecretHandles {
   readonly #key = randomBytes(32);
+  /** Handles that were compared with a text. A source exists for one call, and its redirects use the same one. */
+  readonly #made = new WeakMap<SecretSource, Map<string, string>>();
 
   /** Returns a secret's handle, which stays the same while this process runs, so that a plugin may keep it. */
   make(installationId: string, name: string): string {
@@ -41,15 +45,20 @@ export class SecretHandles {
   }
 
   /** Returns the names of the secrets whose handles the text contains. */
-  findNames(text: string, { installationId, names }: Pick<SecretSource, 'installationId' | 'names'>): string[] {
+  findNames(text: string, source: SecretSource): string[] {
     if (!text.includes(PREFIX)) return [];
-    return names.filter((name) => text.includes(this.make(installationId, name)));
+    const found = new Set<string>();
+    for (const [, name = '', proof = ''] of text.matchAll(HANDLE_FORM)) {
+      if (found.has(name) || !source.names.includes(name)) continue;
+      if (this.#makeOnce(source, name) === `${PREFIX}${name}:${proof}`) found.add(name);
+    }
+    return [...found];
   }
 
   /** @throws HostError when the text is not a handle, or the secret has no value or another use */
   async open(handle: string, use: string, source: SecretSource): Promise<string> {
     const [name] = this.findNames(handle, source);
-    if (name === undefined || handle !== this.make(source.installationId, name))
+    if (name === undefined || handle !== this.#makeOnce(source, name))
       throw new HostError('this is not a valid handle of a secret; get the handle again with host.secrets.get(name)');
     return readFor(use, name, source);
   }
@@ -75,21 +84,31 @@ export class SecretHandles {
     mask: SecretMask,
   ): Promise<Headers> {
     const filled: Record<string, string> = { ...headers };
-    let isFilled = false;
+    const values = new Map<string, string>();
     for (const [header, given] of Object.entries(headers)) {
       let text = given;
       for (const name of this.findNames(given, source)) {
-        const value = await readFor(`${HTTP_USE}${hostname}`, name, source);
+        const value = values.get(name) ?? (await readFor(`${HTTP_USE}${hostname}`, name, source));
         if (!isSafe) throw new HostError(`the secret ${name} is sent over https: only`);
-        mask.add(name, value);
-        // A response body is masked as Latin-1, in which the UTF-8 bytes of the value look like this.
-        mask.add(name, Buffer.from(value).toString('latin1'));
-        text = text.replaceAll(this.make(source.installationId, name), () => value);
-        isFilled = true;
+        values.set(name, value);
+        text = text.replaceAll(this.#makeOnce(source, name), () => value);
       }
       filled[header] = text;
     }
-    return isFilled ? filled : headers;
+    for (const [name, value] of values) {
+      mask.add(name, value);
+      // A response body is masked as Latin-1, in which the UTF-8 bytes of the value look like this.
+      mask.add(name, Buffer.from(value).toString('latin1'));
+    }
+    return values.size > 0 ? filled : headers;
+  }
+
+  #makeOnce(source: SecretSource, name: string): string {
+    const made = this.#made.get(source) ?? new Map<string, string>();
+    this.#made.set(source, made);
+    const handle = made.get(name) ?? this.make(source.installationId, name);
+    made.set(name, handle);
+    return handle;
   }
 }
 

@@ -3,6 +3,8 @@ import { createHmac, randomBytes } from 'node:crypto';
 import { open, readFile } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import t from 'tap';
+import { SecretHandles } from '../../../supervisor/host/secret-handles.ts';
+import { SecretMask } from '../../../supervisor/records/secret-mask.ts';
 import { openAddress } from '../../examples/address.ts';
 import { startVendor } from '../../examples/example.ts';
 import { eventually } from '../../runner/eventually.ts';
@@ -86,6 +88,51 @@ t.test('without TLS a value is sent only to a target that the operator named', a
   await t.rejects(plugin.fetch('http://api.test/', { headers }), {
     message: /the secret key is sent over https: only/,
   });
+});
+
+t.test('a request computes the handle of a secret once, and only if a header may hold it', async (t) => {
+  const handles = new SecretHandles();
+  const made: string[] = [];
+  const make = handles.make.bind(handles);
+  handles.make = (installationId, name) => {
+    made.push(name);
+    return make(installationId, name);
+  };
+  const reads: string[] = [];
+  const names = Array.from({ length: 64 }, (_, n) => `key${n}`);
+  const source = {
+    installationId: 'i1',
+    names,
+    read: async (name: string) => {
+      reads.push(name);
+      return { value: `value of ${name}`, uses: null };
+    },
+  };
+  const target = { hostname: 'api.test', isSafe: true };
+  const fill = (text: (n: number) => string) => {
+    const headers = Object.fromEntries(Array.from({ length: 98 }, (_, n) => [`x-${n}`, text(n)]));
+    return handles.fillHeaders(headers, target, source, new SecretMask());
+  };
+  const proof = '0'.repeat(32);
+  t.match(await fill((n) => `secret: secret:undeclared${n}:${proof} secret:key2:${proof.slice(1)}`), {
+    'x-7': `secret: secret:undeclared7:${proof} secret:key2:${proof.slice(1)}`,
+  });
+  t.same(made, [], 'no header has the form of a declared handle');
+  const handle = make('i1', 'key1');
+  const forged = `secret:key1:${proof}`;
+  for (let hop = 0; hop < 6; hop += 1)
+    t.match(await fill(() => `${forged} secret:${handle}x`), { 'x-97': `${forged} secret:value of key1x` });
+  t.same(made, ['key1'], 'once, also after redirects');
+  t.equal(reads.length, 6, 'the value is read once for each hop');
+});
+
+t.test('a handle is found inside the form of another one', async (t) => {
+  const handles = new SecretHandles();
+  const name = 'a'.repeat(32);
+  const source = { installationId: 'i1', names: [name], read: async () => ({ value: 'value', uses: null }) };
+  const headers = { x: `secret:xsecret:${handles.make('i1', name).slice('secret:'.length)}` };
+  const target = { hostname: 'api.test', isSafe: true };
+  t.same(await handles.fillHeaders(headers, target, source, new SecretMask()), { x: 'secret:xvalue' });
 });
 
 t.test('the memory of the child holds the handle, and never the value', async (t) => {
