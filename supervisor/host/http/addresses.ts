@@ -2,14 +2,20 @@
 import ipaddr from 'ipaddr.js';
 
 /**
+ * Azure's platform in each virtual machine: name server, health probes and the server of the machine's extensions. It lies in a public
+ * range, but answers only from inside the machine.
+ */
+const AZURE_PLATFORM = '168.63.129.16';
+
+/**
  * Whether an address is public. Not public: private, loopback, link-local, carrier-grade NAT, multicast and reserved
- * addresses, and every IPv6 form that contains an IPv4 address (mapped, 6to4, NAT64, Teredo).
+ * addresses, the platform's of a cloud machine, and every IPv6 form that contains an IPv4 address (mapped, 6to4, NAT64, Teredo).
  *
  * @param address as returned by a resolver; other text counts as not public
  */
 export function isPublicAddress(address: string): boolean {
   // A zone (`fe80::1%eth0`) names an interface of this machine. Resolvers never return octal, hex or short IPv4 forms.
-  if (address.includes('%')) return false;
+  if (address.includes('%') || address === AZURE_PLATFORM) return false;
   if (ipaddr.IPv4.isValidFourPartDecimal(address)) return ipaddr.IPv4.parse(address).range() === 'unicast';
   if (!ipaddr.IPv6.isValid(address)) return false;
   const parsed = ipaddr.IPv6.parse(address);

@@ -1,14 +1,24 @@
 /** Which addresses a plugin's request may be sent to. */
 import t from 'tap';
 import { isPublicAddress } from '../../../supervisor/host/http/addresses.ts';
+import { resolveTarget } from '../../../supervisor/host/http/resolution.ts';
 
-const open = ['8.8.8.8', '1.1.1.1', '172.32.0.1', '100.128.0.1', '2606:4700:4700::1111', '2a00:1450:4001::1'];
+const open = [
+  '8.8.8.8',
+  '1.1.1.1',
+  '172.32.0.1',
+  '100.128.0.1',
+  '168.63.129.15',
+  '2606:4700:4700::1111',
+  '2a00:1450:4001::1',
+];
 const closed = {
   private: ['10.0.0.1', '172.16.0.1', '172.31.255.255', '192.168.1.1', 'fc00::1', 'fd12::1'],
   loopback: ['127.0.0.1', '127.255.255.254', '::1'],
   unspecified: ['0.0.0.0', '0.1.2.3', '::'],
   'link-local': ['169.254.169.254', 'fe80::1', 'fe80::1%eth0', '2606:4700::1%eth0'],
   'carrier-grade NAT': ['100.64.0.1', '100.127.255.255'],
+  'a cloud platform inside its machine': ['168.63.129.16'],
   'multicast and broadcast': ['224.0.0.1', '239.1.1.1', '255.255.255.255', 'ff02::1'],
   reserved: [
     '240.0.0.1',
@@ -41,3 +51,11 @@ for (const [kind, addresses] of Object.entries(closed))
   t.test(`closed: ${kind}`, async (t) => {
     for (const address of addresses) t.equal(isPublicAddress(address), false, address || '(empty)');
   });
+
+t.test('the operator may open the address of a cloud platform', async (t) => {
+  const url = new URL('http://168.63.129.16/');
+  const resolve = (allowed: readonly string[]) =>
+    resolveTarget(url, { allowPrivate: new Set(allowed), dnsServers: [] }, new AbortController().signal);
+  await t.rejects(resolve([]), { message: /^168\.63\.129\.16 has an address that is not public/ });
+  t.same(await resolve(['168.63.129.16:80']), ['168.63.129.16']);
+});
