@@ -32,8 +32,8 @@ export interface HostScope {
   readonly bodyId: string | null;
   /** For writes of the account's data: they fail if another supervisor owns the account by now. Counters of usage use the pool itself. */
   readonly writes: WritingPool;
-  /** The turn of the event loop in which a large result is built and sent. */
-  readonly resultTurn: Pick<ResultTurn, 'wait'>;
+  /** The turn of the event loop in which a large result is built and sent. Charges the parts of response bodies. */
+  readonly resultTurn: Pick<ResultTurn, 'wait' | 'chargePart'>;
   /** The installation's current capabilities. */
   granted(): readonly string[];
   /** Requires more than the member's capability: the signal aborts when `isGranted` returns false, now or later. */

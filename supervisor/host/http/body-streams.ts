@@ -5,6 +5,7 @@ import { KIB, MIB, SECOND } from '../../../sdk/contract/limits.ts';
 import { HostCallRefusal } from '../../children/child-errors.ts';
 import type { MaskedStream, SecretMask } from '../../records/secret-mask.ts';
 import { HostError } from '../host-call.ts';
+import type { TakePart } from './answer-body.ts';
 import { describeFailure, type Opened } from './exchange.ts';
 
 export interface StreamBounds {
@@ -90,6 +91,7 @@ export class BodyStream {
   /** A part that was asked for and not yet returned. */
   #next: Promise<IteratorResult<Buffer>> | null = null;
   #mask: MaskedStream | null = null;
+  #takePart: TakePart = () => undefined;
   #bytes = 0;
   #isReading = false;
 
@@ -134,9 +136,15 @@ export class BodyStream {
    * Takes over the body of an answer.
    *
    * @param sent secrets that the request's headers held
+   * @param takePart called with each part before it is returned; rejects only when the stream is closed
    * @returns what has arrived with the headers; a body that is whole by then is closed
    */
-  async begin({ body, hostname, close }: Opened, sent: SecretMask): Promise<Uint8Array<ArrayBuffer>> {
+  async begin(
+    { body, hostname, close }: Opened,
+    sent: SecretMask,
+    takePart: TakePart,
+  ): Promise<Uint8Array<ArrayBuffer>> {
+    this.#takePart = takePart;
     this.#hostname = hostname;
     this.#body = body;
     this.#parts = body[Symbol.asyncIterator]();
@@ -165,6 +173,9 @@ export class BodyStream {
         const { done, value } = await this.#take();
         if (done) return this.#end();
         this.#count(value.byteLength);
+        await this.#takePart(value)?.catch(() => {
+          throw new HostError(this.#reason ?? NOT_OPEN);
+        });
         const bytes = this.#maskBytes(value);
         // Empty: the whole part may be the start of a secret, so it waits for the next one.
         if (bytes.byteLength > 0) return { bytes, isEnd: false };

@@ -4,6 +4,10 @@ import { HostError } from '../host-call.ts';
 
 export type Headers = Readonly<Record<string, string>>;
 
+/** Values of `content-encoding` that `decodeBody` decodes. */
+const CODINGS = ['gzip', 'x-gzip', 'deflate'] as const;
+export type Coding = (typeof CODINGS)[number];
+
 /** Maximum size of request headers, names and values together. Bytes. */
 const HEADERS_MAX_BYTES = 32 * 1024;
 const HEADERS_MAX = 100;
@@ -17,7 +21,7 @@ const HARMLESS = new Set(['accept', 'accept-encoding', 'accept-language', 'conte
 /** Headers that describe a body; removed with it. */
 const OF_BODY = /^content-/;
 
-const DEFAULTS: Headers = { 'user-agent': 'bulkhead-plugin', 'accept-encoding': 'gzip, deflate, br' };
+const DEFAULTS: Headers = { 'user-agent': 'bulkhead-plugin', 'accept-encoding': 'gzip, deflate' };
 
 /** Returns the headers of a request by lower-case name. @throws HostError naming the first that is not allowed */
 export function requestHeaders(given: Headers): Headers {
@@ -26,12 +30,23 @@ export function requestHeaders(given: Headers): Headers {
   for (const [name, value] of Object.entries(given)) {
     checkHeader(name, value);
     bytes += name.length + value.length;
-    headers[name.toLowerCase()] = value;
+    const lower = name.toLowerCase();
+    headers[lower] = lower === 'accept-encoding' ? keepUnderstood(value) : value;
   }
   if (bytes > HEADERS_MAX_BYTES || Object.keys(headers).length > HEADERS_MAX)
     throw new HostError(`the headers are too many or too long: ${HEADERS_MAX} and ${HEADERS_MAX_BYTES} bytes at most`);
   return headers;
 }
+
+const ACCEPTED: ReadonlySet<string> = new Set([...CODINGS, 'identity']);
+
+/** Removes the codings that the host does not decode: libraries ask for `br` by themselves, and its answer would be refused. */
+const keepUnderstood = (codings: string): string =>
+  codings
+    .split(',')
+    .filter((coding) => ACCEPTED.has(coding.split(';', 1)[0]?.trim().toLowerCase() ?? ''))
+    .join(',')
+    .trim() || 'identity';
 
 function checkHeader(name: string, value: string): void {
   if (OURS.has(name.toLowerCase())) throw new HostError(`the header ${name} is set by the host and cannot be sent`);

@@ -7,7 +7,7 @@ import { holdGrant } from '../held-grant.ts';
 import { HostError, type HostHandlers, type HostScope } from '../host-call.ts';
 import type { SecretHandles, SecretSource } from '../secret-handles.ts';
 import type { Secrets } from '../secrets.ts';
-import { type AnswerBody, readBody } from './answer-body.ts';
+import { type AnswerBody, readBody, type TakePart } from './answer-body.ts';
 import { ArrivingBytes } from './arriving-bytes.ts';
 import { type BodyStream, BodyStreams, type StreamBounds } from './body-streams.ts';
 import { describeFailure, type Exchange, type HttpRequest, type Opened, type Redirect, send } from './exchange.ts';
@@ -57,7 +57,12 @@ export function openHttp(
           const arrive = (signal: AbortSignal) => followRedirects(scope, first, sender, redirectsMax, signal);
           return withTimeLimit(init.timeoutMs ?? ROW_TIMEOUT_MS, scope.signal, (signal) =>
             scope.bodyId === null
-              ? arriving.during(scope.plugin.accountId, (take) => readWhole(arrive, signal, take))
+              ? arriving.during(scope.plugin.accountId, (hold) =>
+                  readWhole(arrive, signal, (part) => {
+                    hold(part.byteLength);
+                    return scope.resultTurn.chargePart(part, signal);
+                  }),
+                )
               : openBody(bodies.open(scope.child, scope.bodyId), scope, arrive, signal),
           );
         });
@@ -68,7 +73,7 @@ export function openHttp(
 
 type Arrive = (signal: AbortSignal) => Promise<Arrived>;
 
-async function readWhole(arrive: Arrive, signal: AbortSignal, take: (bytes: number) => void): Promise<HttpAnswer> {
+async function readWhole(arrive: Arrive, signal: AbortSignal, take: TakePart): Promise<HttpAnswer> {
   const { opened, sent } = await arrive(signal);
   const { status, headers, hostname } = opened;
   try {
@@ -96,7 +101,7 @@ async function openBody(
     grant.needs((granted) => isGranted(url, granted));
     stream.closeOn(grant.gone, `${url.hostname} is not granted any more`);
     stream.closeOn(scope.child, 'the plugin has ended');
-    const bodyBytes = await stream.begin(opened, sent);
+    const bodyBytes = await stream.begin(opened, sent, (part) => scope.resultTurn.chargePart(part, stream.signal));
     stop();
     const { status, headers } = opened;
     return { status, headers: sent.isEmpty ? headers : sent.mask(headers), bodyText: '', bodyBytes };

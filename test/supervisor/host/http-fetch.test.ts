@@ -1,13 +1,9 @@
 /** The results of `host.http.fetch` in a plugin. */
-import { execFileSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:https';
-import { join } from 'node:path';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import t from 'tap';
-import { temporaryFolder } from '../../runner/harness.ts';
 import { whyMissing } from '../../runner/programs.ts';
-import { listenOn, pluginWith, serve } from './http-target.ts';
+import { listenOn, makeCertificate, pluginWith, serve } from './http-target.ts';
 
 t.test('fetch sends method, headers and body, and returns status, headers and body', async (t) => {
   const server = await serve(t, async (request, response) => {
@@ -38,7 +34,7 @@ t.test('fetch sends method, headers and body, and returns status, headers and bo
 });
 
 t.test('fetch decodes response bodies; a binary body has bytes and no text', async (t) => {
-  const coders = { gzip: gzipSync, deflate: deflateSync, br: brotliCompressSync };
+  const coders = { gzip: gzipSync, deflate: deflateSync };
   const server = await serve(t, (request, response) => {
     const coding = request.url?.slice(1) ?? '';
     if (coding === 'image') return void response.writeHead(200, { 'content-type': 'image/png' }).end('\x89PNG');
@@ -46,6 +42,8 @@ t.test('fetch decodes response bodies; a binary body has bytes and no text', asy
       response.writeHead(200, { 'content-type': 'text/plain; charset=iso-8859-1' });
       return void response.end(Buffer.from([0xfc]));
     }
+    if (coding === 'br')
+      return void response.writeHead(200, { 'content-encoding': 'br' }).end(brotliCompressSync('hello'));
     const code = coders[coding as keyof typeof coders];
     response.writeHead(200, { 'content-type': 'text/plain', 'content-encoding': coding });
     response.end(code ? code('hello') : 'hello');
@@ -61,7 +59,23 @@ t.test('fetch decodes response bodies; a binary body has bytes and no text', asy
   }
   t.match(await at('image'), { bodyText: '', bodyBytes: { byteLength: 5 } });
   t.equal((await at('latin')).bodyText, 'ü');
-  await t.rejects(at('rot13'), { name: 'HostError', message: /content-encoding rot13 is not understood/ });
+  for (const coding of ['br', 'rot13'])
+    await t.rejects(at(coding), {
+      name: 'HostError',
+      message: `the response's content-encoding ${coding} is not understood`,
+    });
+});
+
+t.test('fetch asks for no content-encoding that it does not decode', async (t) => {
+  const server = await serve(t, (request, response) => response.end(request.headers['accept-encoding']));
+  const plugin = await pluginWith(t, ['api.test']);
+  plugin.dns.set('api.test', ['127.0.0.1']);
+  plugin.allow(`api.test:${server.port}`);
+  const asks = async (headers: Record<string, string> = {}) =>
+    (await plugin.fetch(`http://api.test:${server.port}/`, { headers })).bodyText;
+  t.equal(await asks(), 'gzip, deflate');
+  t.equal(await asks({ 'Accept-Encoding': 'br, GZIP;q=0.5, deflate, zstd, *' }), 'GZIP;q=0.5, deflate');
+  t.equal(await asks({ 'accept-encoding': 'br' }), 'identity');
 });
 
 t.test('fetch follows redirects, sends credentials to the first host only, and turns a POST into a GET', async (t) => {
@@ -88,32 +102,8 @@ t.test('fetch follows redirects, sends credentials to the first host only, and t
 });
 
 t.test('https: the certificate must match the host name', { skip: whyMissing('openssl') }, async (t) => {
-  const folder = await temporaryFolder(t);
-  const files = { key: join(folder, 'key.pem'), cert: join(folder, 'cert.pem'), config: join(folder, 'openssl.cnf') };
-  // The system's own configuration is there only where openssl is installed.
-  writeFileSync(files.config, '[req]\ndistinguished_name = name\n[name]\n');
-  execFileSync(
-    'openssl',
-    [
-      ...[
-        'req',
-        '-config',
-        files.config,
-        '-x509',
-        '-newkey',
-        'ec',
-        '-pkeyopt',
-        'ec_paramgen_curve:prime256v1',
-        '-nodes',
-        '-days',
-        '2',
-      ],
-      ...['-subj', '/CN=api.test', '-addext', 'subjectAltName=DNS:api.test', '-keyout', files.key, '-out', files.cert],
-    ],
-    { stdio: 'ignore' },
-  );
-  const cert = readFileSync(files.cert, 'utf8');
-  const secure = createServer({ key: readFileSync(files.key), cert }, (_request, response) => response.end('secure'));
+  const { key, cert } = await makeCertificate(t, 'ec');
+  const secure = createServer({ key, cert }, (_request, response) => response.end('secure'));
   const server = await listenOn(t, secure);
   const open = async (certificates?: string) => {
     const plugin = await pluginWith(t, ['*.test'], certificates === undefined ? {} : { certificates });

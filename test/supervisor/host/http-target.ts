@@ -1,8 +1,11 @@
 /** `host.http` as a plugin calls it, in this process, against servers of the test that are found by a DNS server of the test. */
 
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo, Server as NetServer } from 'node:net';
+import { join } from 'node:path';
 import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
 import { holdGrant } from '../../../supervisor/host/held-grant.ts';
@@ -12,8 +15,9 @@ import type { BodyPart, StreamBounds } from '../../../supervisor/host/http/body-
 import type { Exchange } from '../../../supervisor/host/http/exchange.ts';
 import { openHttp } from '../../../supervisor/host/http/http.ts';
 import { LiveInstallation } from '../../../supervisor/host/live-installation.ts';
+import { ResultTurns } from '../../../supervisor/host/result-turns.ts';
 import { SecretHandles, type SecretSource } from '../../../supervisor/host/secret-handles.ts';
-import type { Teardown } from '../../runner/harness.ts';
+import { type Teardown, temporaryFolder } from '../../runner/harness.ts';
 import { type DnsServer, startDns } from './dns-server.ts';
 
 export interface Target {
@@ -54,6 +58,30 @@ export async function listenOn<S extends NetServer>(
 export const serve = (test: Teardown, listener: RequestListener, host?: string, port?: number): Promise<Target> =>
   listenOn<Server>(test, createServer(listener), host, port);
 
+/** A certificate of `api.test` that signs itself, as PEM. Needs the program `openssl`. */
+export async function makeCertificate(
+  test: Teardown,
+  keyKind: 'ec' | 'rsa',
+): Promise<{ readonly key: string; readonly cert: string }> {
+  const folder = await temporaryFolder(test);
+  const files = { key: join(folder, 'key.pem'), cert: join(folder, 'cert.pem'), config: join(folder, 'openssl.cnf') };
+  // The system's own configuration is there only where openssl is installed.
+  writeFileSync(files.config, '[req]\ndistinguished_name = name\n[name]\n');
+  const newKey = {
+    ec: ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1'],
+    rsa: ['-newkey', 'rsa:2048'],
+  };
+  execFileSync(
+    'openssl',
+    [
+      ...['req', '-config', files.config, '-x509', ...newKey[keyKind], '-nodes', '-days', '2'],
+      ...['-subj', '/CN=api.test', '-addext', 'subjectAltName=DNS:api.test', '-keyout', files.key, '-out', files.cert],
+    ],
+    { stdio: 'ignore' },
+  );
+  return { key: readFileSync(files.key, 'utf8'), cert: readFileSync(files.cert, 'utf8') };
+}
+
 type Init = HostArgs<'http.fetch'>['init'];
 
 type OpenedAnswer = HostResult<'http.fetch'> & { readonly isOpen: boolean };
@@ -84,13 +112,21 @@ interface GivenSecrets {
 interface Bounds {
   readonly bounds?: StreamBounds;
   readonly arriving?: ArrivingBytes;
+  readonly resultTurns?: ResultTurns;
 }
 
 /** A plugin that was granted these hosts. */
 export async function pluginWith(
   test: Teardown,
   hosts: readonly string[],
-  { secrets = {}, uses = {}, bounds, arriving, ...options }: Partial<Exchange> & GivenSecrets & Bounds = {},
+  {
+    secrets = {},
+    uses = {},
+    bounds,
+    arriving,
+    resultTurns = new ResultTurns(),
+    ...options
+  }: Partial<Exchange> & GivenSecrets & Bounds = {},
 ): Promise<Plugin> {
   const dns = await startDns(test);
   const allowPrivate = new Set<string>();
@@ -116,7 +152,8 @@ export async function pluginWith(
     const grant = holdGrant(hostCalls['http.fetch'], installation);
     const base = { plugin: installation.plugin, session: null, invocationId: null, installation, bodyId };
     const signal = AbortSignal.any([child.signal, grant.gone]);
-    const scope = { ...base, ...grant, child: child.signal, signal, writes: null as never, resultTurn: null as never };
+    const resultTurn = resultTurns.open(installation.plugin, signal);
+    const scope = { ...base, ...grant, child: child.signal, signal, writes: null as never, resultTurn };
     return calls['http.fetch'](scope, { url, init }).finally(grant.release);
   };
   const read = (id: string) => bodies.read(child.signal, id);
