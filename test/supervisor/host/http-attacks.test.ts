@@ -1,15 +1,19 @@
 /** Attacks of a plugin, a DNS server and a web server on `host.http.fetch`, and their results. */
+import { createServer as createSecureServer } from 'node:https';
 import { createServer } from 'node:net';
 import { networkInterfaces } from 'node:os';
+import type { TLSSocket } from 'node:tls';
 import { constants, gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import { z } from 'zod';
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
 import { HostCallRefusal } from '../../../supervisor/children/child-errors.ts';
 import { ArrivingBytes } from '../../../supervisor/host/http/arriving-bytes.ts';
+import { ResultTurns } from '../../../supervisor/host/result-turns.ts';
 import { eventually } from '../../runner/eventually.ts';
+import { whyMissing } from '../../runner/programs.ts';
 import { bundleOf, callTool, testChild, testJail, toolOf } from '../children/jailed-child.ts';
-import { listenOn, type Plugin, pluginWith, serve, type Target } from './http-target.ts';
+import { listenOn, makeCertificate, type Plugin, pluginWith, serve, type Target } from './http-target.ts';
 
 const PUBLIC = '8.8.8.8';
 const MIB = 1024 * 1024;
@@ -234,6 +238,92 @@ t.test('invalid HTTP responses and headers are rejected', async (t) => {
   t.equal(bodyText, 'ok');
   t.same(Object.keys(headers).sort(), ['constructor', 'content-length']);
   t.equal(Object.getPrototypeOf(headers), Object.prototype);
+  await isIdle(server);
+});
+
+t.test('TLS: a server that supports DHE only is refused', { skip: whyMissing('openssl') }, async (t) => {
+  const { key, cert } = await makeCertificate(t, 'rsa');
+  const fetchFrom = async (ciphers: string) => {
+    const options = { key, cert, ciphers, dhparam: 'auto', maxVersion: 'TLSv1.2' } as const;
+    const server = await listenOn(
+      t,
+      createSecureServer(options, (_request, response) => response.end('secure')),
+    );
+    const plugin = await reaching(t, server, ['api.test'], { certificates: cert });
+    return plugin.fetch(`https://api.test:${server.port}/`);
+  };
+  for (const ciphers of ['ECDHE-RSA-AES128-GCM-SHA256', 'ECDHE-RSA-CHACHA20-POLY1305', 'ECDHE-RSA-AES256-SHA'])
+    t.equal((await fetchFrom(ciphers)).bodyText, 'secure', ciphers);
+  for (const ciphers of ['DHE-RSA-AES128-GCM-SHA256', 'DHE-RSA-AES256-SHA256'])
+    await t.rejects(fetchFrom(ciphers), {
+      name: 'HostError',
+      message: 'api.test refused the TLS handshake; it must support TLS 1.3, or TLS 1.2 with an ECDHE cipher suite',
+    });
+});
+
+t.test('TLS: a server cannot ask for a second handshake', { skip: whyMissing('openssl') }, async (t) => {
+  const { key, cert } = await makeCertificate(t, 'ec');
+  const { promise: asked, resolve } = Promise.withResolvers<unknown>();
+  const secure = createSecureServer({ key, cert, maxVersion: 'TLSv1.2' }, (request) => {
+    const socket = request.socket as TLSSocket;
+    socket.on('error', resolve);
+    socket.renegotiate({}, (error) => resolve(error ?? 'a second handshake'));
+  });
+  const server = await listenOn(t, secure);
+  const plugin = await reaching(t, server, ['api.test'], { certificates: cert });
+  await t.rejects(plugin.fetch(`https://api.test:${server.port}/`), { name: 'HostError' });
+  t.match(await asked, { code: 'ERR_SSL_NO_RENEGOTIATION' });
+});
+
+/** A rate that one bomb uses up, and a clock that refills it. */
+function slowRate() {
+  let now = 0;
+  const turns = new ResultTurns({ burst: 128 * 1024, perSecond: 1024 * 1024 }, () => now);
+  const turn = turns.open({ accountId: 'ann', installationId: 'one' }, new AbortController().signal);
+  const isInDebt = async () => {
+    const paused = turn.chargePart(new Uint8Array(), AbortSignal.abort());
+    await paused?.catch(() => undefined);
+    return paused !== undefined;
+  };
+  const refill = () => {
+    now += 1_000_000;
+  };
+  return { turns, isInDebt, refill };
+}
+
+const serveBomb = (t: Test) =>
+  serve(t, (_request, response) => void response.writeHead(200, { 'content-encoding': 'gzip' }).end(bomb));
+
+t.test('a body that is refused in the end counts against the rate of its installation', async (t) => {
+  const server = await serveBomb(t);
+  const { turns, isInDebt, refill } = slowRate();
+  const plugin = await reaching(t, server, ['api.test'], { resultTurns: turns });
+  let isRefused = false;
+  const fetching = t
+    .rejects(plugin.fetch(`http://api.test:${server.port}/`), { message: /longer than \d+ bytes/ })
+    .then(() => {
+      isRefused = true;
+    });
+  let waits = 0;
+  while (!isRefused) {
+    await eventually(async () => isRefused || (await isInDebt()));
+    if (!isRefused) waits += 1;
+    refill();
+  }
+  await fetching;
+  t.ok(waits > 0, 'the rest of the body waits while the installation is in debt');
+  await isIdle(server);
+});
+
+t.test('a body that is read while it arrives counts against the rate, too', async (t) => {
+  const server = await serveBomb(t);
+  const { turns, isInDebt } = slowRate();
+  const plugin = await reaching(t, server, ['api.test'], { resultTurns: turns });
+  await plugin.open('1', `http://api.test:${server.port}/`);
+  const reading = plugin.readAll('1').catch((error) => error);
+  await eventually(isInDebt);
+  plugin.closeBody('1');
+  t.match(await reading, { name: 'HostCallRefusal', message: 'fetch: the plugin cancelled it' });
   await isIdle(server);
 });
 
