@@ -4,15 +4,16 @@
  */
 import { createHash } from 'node:crypto';
 import { addAbortListener } from 'node:events';
-import { Socket } from 'node:net';
 import type { Algorithms, Client } from 'ssh2';
 import type { SshLogin } from '../../../db/accounts/ssh-hosts.ts';
 import { mayTakePlace } from '../../../db/jobs/account-share.ts';
 import { AmountsByKey } from '../../../db/timing/amounts-by-key.ts';
 import { SECOND } from '../../../sdk/contract/limits.ts';
+import type { TokenBuckets } from '../../../service/timing/token-bucket.ts';
 import { SecretMask } from '../../records/secret-mask.ts';
 import { HostError, HostLimitError } from '../host-call.ts';
 import type { SshHost } from './account-hosts.ts';
+import { MeteredSocket, openProcessorRates } from './metered-socket.ts';
 
 export interface ConnectionBounds {
   /** Maximum connections of this server; each account may use its share of them. */
@@ -56,7 +57,7 @@ export interface SshConnection extends ConnectionOwner {
   readonly hostId: string;
   readonly client: Client;
   /** To close the connection at once: `client.destroy()` does nothing after `client.end()`, or after the host has ended its side. */
-  readonly socket: Socket;
+  readonly socket: MeteredSocket;
   /** Hides the login in what the host answers. */
   readonly mask: SecretMask;
 }
@@ -77,9 +78,12 @@ export class SshConnections {
   readonly #bounds: ConnectionBounds;
   readonly #starting = new AmountsByKey();
   readonly #startingOfAccounts = new AmountsByKey();
+  readonly #rates: TokenBuckets;
 
-  constructor(bounds: ConnectionBounds = connectionBounds) {
+  /** @param now the clock of the accounts' processor time, milliseconds */
+  constructor(bounds: ConnectionBounds = connectionBounds, now?: () => number) {
     this.#bounds = bounds;
+    this.#rates = openProcessorRates(now);
   }
 
   get size(): number {
@@ -106,7 +110,7 @@ export class SshConnections {
     }
     return this.#start(owner, async () => {
       const mask = new SecretMask();
-      const { client, socket } = await connect(host, signal, { mask });
+      const { client, socket } = await connect(host, this.#openSocket(owner), signal, { mask });
       const { accountId, connectionOwner } = owner;
       const { id: hostId, revision } = host;
       const held: Held = { accountId, connectionOwner, hostId, revision, client, socket, mask, idle: null };
@@ -125,7 +129,8 @@ export class SshConnections {
     return this.#start(owner, async () => {
       let hostKey: string | null = null;
       try {
-        const { client, socket } = await connect(host, signal, { onHostKey: (shown) => (hostKey = shown) });
+        const observers = { onHostKey: (shown: string) => (hostKey = shown) };
+        const { client, socket } = await connect(host, this.#openSocket(owner), signal, observers);
         client.on('error', () => undefined);
         socket.destroy();
         return { hostKey, fault: null };
@@ -171,6 +176,10 @@ export class SshConnections {
       this.#forget(held);
       held.socket.destroy();
     }
+  }
+
+  #openSocket({ accountId }: ConnectionOwner): MeteredSocket {
+    return new MeteredSocket(accountId, this.#rates);
   }
 
   #forget(held: Held): void {
@@ -221,6 +230,7 @@ interface Observers {
 /** Logs in after checking the address and the host's pinned key. */
 async function connect(
   host: SshHost,
+  socket: MeteredSocket,
   signal: AbortSignal,
   { mask, onHostKey }: Observers,
 ): Promise<Pick<SshConnection, 'client' | 'socket'>> {
@@ -228,7 +238,7 @@ async function connect(
   for (const [name, value] of Object.entries(login)) mask?.add(name, value);
   const { default: ssh2 } = await import('ssh2');
   const client = new ssh2.Client();
-  const socket = new Socket().setMaxListeners(0).on('error', () => undefined);
+  socket.on('error', () => undefined);
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   let refusal: string | null = null;
   const onAbort = () => reject(new HostError('the call ended before the host was reached'));
@@ -239,8 +249,8 @@ async function connect(
   try {
     if (signal.aborted) onAbort();
     else {
-      // First: the library takes a socket that is not connecting for a connected one.
-      socket.connect({ host: address, port: host.port });
+      // First: the library writes to the socket at once.
+      socket.connectTo(address, host.port);
       client.connect({
         sock: socket,
         username: host.user,

@@ -1,12 +1,14 @@
 /** Runs one command on a connection, with its input, limited output and exit. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClientChannel } from 'ssh2';
-import { KIB, SECOND } from '../../../sdk/contract/limits.ts';
+import { KIB, MIB, SECOND } from '../../../sdk/contract/limits.ts';
 import { HostError } from '../host-call.ts';
 import type { SshConnection } from './connections.ts';
 
 /** Maximum bytes of each output. Further bytes are read and dropped, so that the command can end. */
 const OUTPUT_MAX_BYTES = 256 * KIB;
+/** Maximum bytes that the host may send while a command runs, with those of the protocol: 64 times the output that is kept. */
+const RECEIVED_MAX_BYTES = 16 * MIB;
 /** Maximum size of both outputs as JSON, where one byte may take six characters: both must fit into one response. */
 const OUTPUT_MAX_JSON = 448 * KIB;
 /** Time between the first signal and SIGKILL. Milliseconds. */
@@ -36,7 +38,7 @@ export interface RemoteRun {
  *
  * @throws HostError when its host was told to end it or the connection broke; then the connection must not be reused
  */
-export async function runRemote({ client }: SshConnection, run: RemoteRun): Promise<RemoteEnd> {
+export async function runRemote({ client, socket }: SshConnection, run: RemoteRun): Promise<RemoteEnd> {
   const late = AbortSignal.timeout(run.timeoutMs);
   const over = AbortSignal.any([late, run.signal]);
   const why = () =>
@@ -52,6 +54,13 @@ export async function runRemote({ client }: SshConnection, run: RemoteRun): Prom
   function onClose(): void {
     reject(new UnfinishedCommandError('the connection to the host broke while the command was running'));
   }
+  const endLimit = socket.limitArrivals(RECEIVED_MAX_BYTES, () =>
+    reject(
+      new UnfinishedCommandError(
+        `the host sent more than ${RECEIVED_MAX_BYTES} bytes, so it was told to end the command; ${MAY_RUN_ON}. Write a large output to a file of the host`,
+      ),
+    ),
+  );
   let channel: ClientChannel | null = null;
   try {
     if (over.aborted) throw why();
@@ -64,6 +73,7 @@ export async function runRemote({ client }: SshConnection, run: RemoteRun): Prom
   } finally {
     over.removeEventListener('abort', onStop);
     client.off('close', onClose);
+    endLimit();
   }
 }
 

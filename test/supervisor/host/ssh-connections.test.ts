@@ -2,11 +2,12 @@
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
-import ssh2 from 'ssh2';
+import ssh2, { type ServerChannel } from 'ssh2';
 import t, { type Test } from 'tap';
+import { KIB, MIB } from '../../../sdk/contract/limits.ts';
 import { HostLimitError } from '../../../supervisor/host/host-call.ts';
 import type { SshHost } from '../../../supervisor/host/ssh/account-hosts.ts';
-import { SshConnections } from '../../../supervisor/host/ssh/connections.ts';
+import { type SshConnection, SshConnections } from '../../../supervisor/host/ssh/connections.ts';
 import { runRemote } from '../../../supervisor/host/ssh/remote-command.ts';
 
 /** A host that does not answer before the call ends. */
@@ -77,7 +78,7 @@ async function startOpenServer(test: Test) {
 }
 
 const owner = { accountId: 'ann', connectionOwner: 'a1' };
-const openHost = ({ port, fingerprint }: Awaited<ReturnType<typeof startOpenServer>>): SshHost => ({
+const openHost = ({ port, fingerprint }: { port: number; fingerprint: string }): SshHost => ({
   ...host,
   port,
   hostKeys: [fingerprint],
@@ -132,4 +133,67 @@ t.test('a connection is closed by force if the host keeps its side open', async 
   const tested = await connections.test(owner, { ...open, hostKeys: [] }, new AbortController().signal);
   t.match(tested, { hostKey: fingerprint, fault: /no pinned host key/ });
   t.equal(connections.size, 0);
+});
+
+/** An SSH server that accepts every login, and lets `onCommand` answer each command. */
+async function startCommandServer(test: Test, onCommand: (channel: ServerChannel) => void): Promise<SshHost> {
+  const { private: privateKey, public: publicKey } = ssh2.utils.generateKeyPairSync('ed25519');
+  const server = new ssh2.Server({ hostKeys: [privateKey] }, (client) => {
+    client.on('error', () => undefined);
+    client.on('authentication', (attempt) => attempt.accept());
+    client.on('session', (accept) => accept().on('exec', (start) => onCommand(start())));
+    test.teardown(() => client.end());
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  test.teardown(() => server.close());
+  const blob = Buffer.from(publicKey.split(' ')[1] ?? '', 'base64');
+  const fingerprint = `SHA256:${createHash('sha256').update(blob).digest('base64').replace(/=+$/, '')}`;
+  return openHost({ port: (server.address() as AddressInfo).port, fingerprint });
+}
+
+const runOn = (connection: SshConnection, input = '') =>
+  runRemote(connection, { line: 'x', input, timeoutMs: 600_000, signal: new AbortController().signal });
+
+t.test('commands with the largest input and output do not use up the processor time of their account', async (t) => {
+  const output = Buffer.alloc(256 * KIB, 'x');
+  const open = await startCommandServer(t, (channel) => {
+    let bytes = 0;
+    channel.on('data', (part: Buffer) => {
+      bytes += part.byteLength;
+      if (bytes < MIB) return;
+      channel.write(output);
+      channel.stderr.write(output);
+      channel.exit(0);
+      channel.end();
+    });
+  });
+  const connections = new SshConnections(undefined, () => 0);
+  const connection = await connections.acquire(owner, open, new AbortController().signal);
+  for (let command = 0; command < 3; command += 1) {
+    const { exitCode, stdout, stderr } = await runOn(connection, 'y'.repeat(MIB));
+    t.same([exitCode, stdout.length, stderr.length], [0, 256 * KIB, 256 * KIB]);
+  }
+  connections.close();
+});
+
+t.test('a command whose host sends much more than the output that is kept is ended', async (t) => {
+  const part = Buffer.alloc(MIB);
+  const open = await startCommandServer(t, (channel) => {
+    channel.on('error', () => undefined);
+    const flood = (): void => {
+      while (!channel.destroyed && channel.write(part));
+    };
+    channel.on('drain', flood);
+    flood();
+  });
+  const connections = new SshConnections();
+  const connection = await connections.acquire(owner, open, new AbortController().signal);
+  await t.rejects(runOn(connection), {
+    name: 'HostError',
+    message:
+      'the host sent more than 16777216 bytes, so it was told to end the command; some SSH servers let it run on. Write a large output to a file of the host',
+  });
+  connections.close();
+  await once(connection.client, 'close');
 });
