@@ -51,12 +51,33 @@ export const openEntry = (directory: FileHandle, name: string): Promise<FileHand
   open(pathIn(directory, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
 
 /**
- * Walks from a root along the names and runs work in the last directory. All directories on the way stay open
- * meanwhile.
+ * Walks from a root along the names and runs work in the last directory. Each directory is closed when the next one is open, so that
+ * many walks at once do not use up the descriptors of the process.
+ */
+export async function inDirectory<T>(
+  root: FileHandle,
+  names: readonly string[],
+  work: (directory: FileHandle) => Promise<T>,
+): Promise<T> {
+  let directory = root;
+  try {
+    for (const name of names) {
+      const above = directory;
+      directory = await openDirectory(above, name);
+      if (above !== root) await above.close();
+    }
+    return await work(directory);
+  } finally {
+    if (directory !== root) await directory.close();
+  }
+}
+
+/**
+ * Walks from a root along the names and runs work with all directories of the way, so that it can prune them. They stay open meanwhile.
  *
  * @param make creates missing directories durably
  */
-export async function inDirectory<T>(
+export async function onTrail<T>(
   root: FileHandle,
   names: readonly string[],
   make: boolean,

@@ -19,13 +19,25 @@ interface Visitor {
   entry(): boolean;
 }
 
-/** Lists the files below a directory, sorted by path; null: more than `max` files, or far too many names. */
-export async function listTree(directory: FileHandle, prefix: string, max: number): Promise<TreeFile[] | null> {
+interface ListBounds {
+  readonly files: number;
+  /** Files, directories and everything else with a name. */
+  readonly entries: number;
+  /** Called for every name. */
+  onEntry(): void;
+}
+
+/** Lists the files below a directory, sorted by path. Stops at the bounds. @returns null: there are more */
+export async function listTree(directory: FileHandle, prefix: string, bounds: ListBounds): Promise<TreeFile[] | null> {
   const files: TreeFile[] = [];
-  let names = 0;
+  let entries = 0;
   const complete = await walk(directory, prefix, 0, {
-    entry: () => ++names <= max * DEPTH_MAX,
-    file: (path, { size, mtime }) => files.push({ path, sizeBytes: size, updatedAt: mtime.toISOString() }) <= max,
+    entry: () => {
+      bounds.onEntry();
+      return ++entries <= bounds.entries;
+    },
+    file: (path, { size, mtime }) =>
+      files.push({ path, sizeBytes: size, updatedAt: mtime.toISOString() }) <= bounds.files,
   });
   return complete ? files.sort((a, b) => (a.path < b.path ? -1 : 1)) : null;
 }

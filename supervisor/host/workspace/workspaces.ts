@@ -6,15 +6,23 @@ import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, open, readdir, rename, rm, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { makeFolder } from '../../../db/files/data-dir.ts';
 import { KeyedLocks } from '../../../db/timing/keyed-locks.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
+import { type TokenBucket, TokenBuckets } from '../../../service/timing/token-bucket.ts';
 import { HostError } from '../host-call.ts';
-import { inDirectory, openEntry, openRoot, pathIn, prune, readCode, splitPath } from './anchored-paths.ts';
+import { inDirectory, onTrail, openEntry, openRoot, pathIn, prune, readCode, splitPath } from './anchored-paths.ts';
 import { listTree, measureTree, type TreeFile, type Usage } from './tree.ts';
 
 /** Maximum number of files in one list. */
 const LIST_FILES = 5_000;
+/** Maximum number of names that one list looks at. */
+const LIST_ENTRIES = 2 * LIST_FILES;
+/** Names that the lists of one account look at, also those that fail. A file takes 20 microseconds of processor time, a directory 50. */
+const LIST_RATE = { burst: 10 * LIST_FILES, perSecond: LIST_FILES };
+/** Pause of the lists of an account that has used up its rate, milliseconds. */
+const DEBT_PAUSE_MS = 100;
 /** How long a measured size is reused. Bulkhead's own writes are added to it; those of agents are seen at the next measurement. Milliseconds. */
 const USAGE_REUSED_MS = 10_000;
 /**
@@ -44,21 +52,28 @@ export class Workspaces {
   readonly #changes = new KeyedLocks();
   /** A list looks at thousands of files, so each account makes one at a time. */
   readonly #lists = new KeyedLocks();
+  /** A read holds a buffer of the largest file and open files, so each account makes one at a time. */
+  readonly #reads = new KeyedLocks();
+  readonly #listRates: TokenBuckets;
   #sweptAt = 0;
 
   /**
    * @param dataDir `DATA_DIR`: temporary files are on the same file system, where plugins cannot see them
    * @param record called with the size of a workspace after each change
+   * @param listRate in names
    */
   constructor(
     dataDir: string,
     quota: WorkspaceQuota,
     record: (accountId: string, bytes: number) => Promise<void> = async () => undefined,
+    listRate = LIST_RATE,
+    now?: () => number,
   ) {
     this.#root = join(dataDir, 'workspaces');
     this.#staging = join(dataDir, 'workspace-staging');
     this.#quota = quota;
     this.#record = record;
+    this.#listRates = new TokenBuckets(listRate, now);
   }
 
   /** Lists the files below a directory or of the whole workspace. @throws HostError */
@@ -66,10 +81,16 @@ export class Workspaces {
     const names = path === undefined || path === '.' ? [] : splitPath(path);
     return this.#lists.run(accountId, async () => {
       signal?.throwIfAborted();
-      return this.#at(accountId, names, false, async (trail) => {
+      const rate = this.#listRates.get(accountId);
+      await waitOutDebt(rate, signal);
+      return this.#in(accountId, names, async (directory) => {
         const prefix = names.map((name) => `${name}/`).join('');
-        const files = await listTree(trail.at(-1) as FileHandle, prefix, LIST_FILES);
-        if (!files) throw new HostError(`there are more than ${LIST_FILES} files: list a directory below`);
+        const bounds = { files: LIST_FILES, entries: LIST_ENTRIES, onEntry: () => void rate.overdraw(1) };
+        const files = await listTree(directory, prefix, bounds);
+        if (!files)
+          throw new HostError(
+            `there are more than ${LIST_FILES} files, or ${LIST_ENTRIES} files and directories: list a directory below`,
+          );
         return files;
       });
     });
@@ -78,19 +99,22 @@ export class Workspaces {
   /** Reads a regular file. @throws HostError */
   async read(accountId: string, path: string, maxBytes: number, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
     const { directories, name } = splitFilePath(path);
-    return this.#at(accountId, directories, false, async (trail) => {
-      const file = await openEntry(trail.at(-1) as FileHandle, name);
-      try {
-        const found = await file.stat();
-        if (!found.isFile()) throw new HostError('it is not a regular file');
-        // A hard link may lead to a file outside the workspace.
-        if (found.nlink > 1) throw new HostError('the file has several names (hard links); copy it to read it');
-        if (found.size > maxBytes) throw new HostError(`the file is larger than ${maxBytes} bytes`);
-        signal.throwIfAborted();
-        return await readAtMost(file, maxBytes);
-      } finally {
-        await file.close();
-      }
+    return this.#reads.run(accountId, async () => {
+      signal.throwIfAborted();
+      return this.#in(accountId, directories, async (directory) => {
+        const file = await openEntry(directory, name);
+        try {
+          const found = await file.stat();
+          if (!found.isFile()) throw new HostError('it is not a regular file');
+          // A hard link may lead to a file outside the workspace.
+          if (found.nlink > 1) throw new HostError('the file has several names (hard links); copy it to read it');
+          if (found.size > maxBytes) throw new HostError(`the file is larger than ${maxBytes} bytes`);
+          signal.throwIfAborted();
+          return await readAtMost(file, maxBytes);
+        } finally {
+          await file.close();
+        }
+      });
     });
   }
 
@@ -101,7 +125,7 @@ export class Workspaces {
       signal.throwIfAborted();
       if (Date.now() - this.#sweptAt > SWEEP_EVERY_MS) await this.sweep();
       await this.#requireRoom(accountId, bytes.byteLength, directories.length + 1);
-      await this.#at(accountId, directories, true, async (trail) => {
+      await this.#along(accountId, directories, true, async (trail) => {
         await this.#replace(accountId, trail.at(-1) as FileHandle, name, bytes, trail.length, signal);
       });
       await this.#recordUsage(accountId);
@@ -112,7 +136,7 @@ export class Workspaces {
   async remove(accountId: string, path: string, signal?: AbortSignal): Promise<void> {
     const { directories, name } = splitFilePath(path);
     return this.#changes.run(accountId, async () => {
-      await this.#at(accountId, directories, false, async (trail) => {
+      await this.#along(accountId, directories, false, async (trail) => {
         signal?.throwIfAborted();
         const directory = trail.at(-1) as FileHandle;
         const found = await lstat(pathIn(directory, name));
@@ -193,7 +217,7 @@ export class Workspaces {
 
   async #measure(accountId: string): Promise<Known> {
     const { files } = this.#quota;
-    const measured = await this.#at(accountId, [], true, ([root]) => measureTree(root as FileHandle, files));
+    const measured = await this.#in(accountId, [], (root) => measureTree(root, files));
     const used = { ...measured, at: Date.now() };
     this.#usage.set(accountId, used);
     return used;
@@ -204,25 +228,39 @@ export class Workspaces {
     await this.#record(accountId, bytes);
   }
 
-  /** Runs work in a directory of the account and translates file system errors. */
-  async #at<T>(
+  /** Runs work in a directory of the account. */
+  #in<T>(accountId: string, names: readonly string[], work: (directory: FileHandle) => Promise<T>): Promise<T> {
+    return this.#inRoot(accountId, (root) => inDirectory(root, names, work));
+  }
+
+  /** Runs work with all directories of a path of the account. */
+  #along<T>(
     accountId: string,
     names: readonly string[],
     make: boolean,
     work: (trail: readonly FileHandle[]) => Promise<T>,
   ): Promise<T> {
+    return this.#inRoot(accountId, (root) => onTrail(root, names, make, work));
+  }
+
+  /** Runs work in the account's workspace and translates file system errors. */
+  async #inRoot<T>(accountId: string, work: (root: FileHandle) => Promise<T>): Promise<T> {
     if (!ACCOUNT_ID.test(accountId)) throw new Error('The account id is not a valid directory name.');
     const place = join(this.#root, accountId);
     await makeFolder(place);
     const root = await openRoot(place);
     try {
-      return await inDirectory(root, names, make, work);
+      return await work(root);
     } catch (error) {
       throw describeFault(error);
     } finally {
       await root.close();
     }
   }
+}
+
+async function waitOutDebt(rate: TokenBucket, signal: AbortSignal | undefined): Promise<void> {
+  while (!rate.overdraw(0)) await delay(DEBT_PAUSE_MS, undefined, { signal });
 }
 
 function splitFilePath(path: string): { directories: string[]; name: string } {

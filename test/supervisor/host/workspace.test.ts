@@ -1,12 +1,12 @@
 /** `host.workspace`: reaches only files of the account, for all contents and concurrent changes. */
 import { execFileSync } from 'node:child_process';
-import { readdirSync, readlinkSync } from 'node:fs';
+import { readdirSync, readlinkSync, writeFileSync } from 'node:fs';
 import { link, mkdir, readdir, readFile, stat, symlink, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import t from 'tap';
 import { MIB } from '../../../sdk/contract/limits.ts';
-import { Workspaces } from '../../../supervisor/host/workspace/workspaces.ts';
+import { defaultQuota, Workspaces } from '../../../supervisor/host/workspace/workspaces.ts';
 import { type Teardown, temporaryFolder } from '../../runner/harness.ts';
 import { openFiles } from '../../runner/open-ends.ts';
 import { asCommand, runCommand, startSupervisorFixture } from '../supervisor-fixture.ts';
@@ -144,11 +144,12 @@ t.test('quotas hold, also for writes at once', async (t) => {
   t.equal((await workspaces.list(ACCOUNT, undefined)).length, 4);
 });
 
-/** Descriptors of one folder. Reads all in one turn of the loop, so that none is closed and another opened meanwhile. */
-const countOpen = (folder: string): number =>
+/** Descriptors of one folder, or of it and everything below. Reads all in one turn of the loop, so that none is closed and another opened meanwhile. */
+const countOpen = (folder: string, withTree = false): number =>
   readdirSync('/proc/self/fd').filter((name) => {
     try {
-      return readlinkSync(`/proc/self/fd/${name}`) === folder;
+      const target = readlinkSync(`/proc/self/fd/${name}`);
+      return target === folder || (withTree && target.startsWith(`${folder}/`));
     } catch {
       return false;
     }
@@ -171,6 +172,41 @@ t.test('an account makes one list at a time, and none for a call that has ended'
   t.ok(openMost <= 2, 'the root of the workspace, and again to read its names');
   for (const files of await Promise.all(lists)) t.equal(files.length, 50);
   await ended;
+});
+
+t.test('an account makes one read at a time, which holds no directory of the way open', async (t) => {
+  const { root, write, read } = await open(t, { bytes: 10_000, files: 100 });
+  const path = [...Array.from({ length: 31 }, (_, depth) => `d${depth}`), 'file'].join('/');
+  await write(path, 'x');
+  let running = 64;
+  const reads = Array.from({ length: running }, () =>
+    read(path).finally(() => {
+      running -= 1;
+    }),
+  );
+  let openMost = 0;
+  for (; running > 0; await new Promise(setImmediate)) openMost = Math.max(openMost, countOpen(root, true));
+  t.ok(openMost > 0 && openMost <= 3, `${openMost} are open: the root, a directory, and the next one or the file`);
+  t.same(new Set(await Promise.all(reads)), new Set(['x']));
+});
+
+t.test('lists count by the names that they look at, also those that fail', async (t) => {
+  const clock = { now: 0 };
+  const dataDir = await temporaryFolder(t);
+  const rate = { burst: 5_000, perSecond: 1 };
+  const workspaces = new Workspaces(dataDir, defaultQuota, undefined, rate, () => clock.now);
+  await workspaces.write(ACCOUNT, 'few/file', Buffer.from('x'), never);
+  const root = join(dataDir, 'workspaces', ACCOUNT);
+  for (let file = 0; file < 5_000; file += 1) writeFileSync(join(root, `f${file}`), '');
+  const tooMany = /there are more than 5000 files, or 10000 files and directories: list a directory below/;
+  await t.rejects(workspaces.list(ACCOUNT, undefined), tooMany);
+  const call = new AbortController();
+  const waiting = workspaces.list(ACCOUNT, 'few', call.signal);
+  call.abort();
+  await t.rejects(waiting, { name: 'AbortError' });
+  t.same(await workspaces.list('account-2', undefined), [], 'another account has a rate of its own');
+  clock.now += 60_000;
+  t.equal((await workspaces.list(ACCOUNT, 'few')).length, 1);
 });
 
 t.test('an aborted write leaves nothing, and files of a killed process are swept', async (t) => {
