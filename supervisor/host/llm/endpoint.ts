@@ -88,7 +88,8 @@ async function collect(stream: Parts, name: string, heard: { characters: number 
   let text = '';
   for await (const part of stream) {
     if (part.type === 'text-delta') text += part.text;
-    heard.characters = text.length;
+    // Reasoning is no part of the answer, but its tokens cost the same.
+    if (part.type === 'text-delta' || part.type === 'reasoning-delta') heard.characters += part.text.length;
     if (text.length > TEXT_MAX_CHARS)
       throw new HostError(`the answer of ${name} is longer than ${TEXT_MAX_CHARS} characters`);
     if (part.type === 'error') throw part.error;

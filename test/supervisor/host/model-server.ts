@@ -58,6 +58,8 @@ const chunk = (delta: object, finish: string | null = null) => ({
 export const openAiStart = data(chunk({ role: 'assistant', content: '' }));
 /** One piece of an OpenAI-compatible answer. */
 export const openAiDelta = (text: string): string => data(chunk({ content: text }));
+/** One piece of what a model reasons before its answer. */
+export const openAiReasoning = (text: string): string => data(chunk({ reasoning_content: text }));
 
 /** A whole OpenAI-compatible answer, as the bytes of its stream. */
 export function openAiEvents(texts: readonly string[]): Buffer {

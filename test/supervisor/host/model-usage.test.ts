@@ -3,7 +3,7 @@ import t from 'tap';
 import { readUsage, sweepUsage, USAGE_DAYS } from '../../../db/accounts/model-usage.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { asCommand, runCommand, startSupervisorFixture } from '../supervisor-fixture.ts';
-import { openAi, openAiDelta, refuse, startModelServer, stream } from './model-server.ts';
+import { openAi, openAiDelta, openAiReasoning, refuse, startModelServer, stream } from './model-server.ts';
 
 const CAP = 40;
 const price = { inputPerMillion: 1_000_000, outputPerMillion: 2_000_000 };
@@ -89,6 +89,18 @@ t.test('an answer that breaks off is not free, one that never came is', async (t
     'said when it stays busy',
   );
   t.same((await readUsage(fixture.pool, installationId)).total, usage);
+});
+
+t.test('an answer that breaks off while the model reasons is not free', async (t) => {
+  const fixture = unlimited.withNewAccount();
+  const { installationId } = await fixture.install({ ...asker, slug: 'thinker' });
+  server.answers = [
+    (response) => void stream(response).write(openAiReasoning('x'.repeat(400)), () => response.socket?.destroy()),
+  ];
+  t.match(await runCommand(fixture, 'thinker'), /main failed|main broke off/);
+  await eventually(async () => (await readUsage(fixture.pool, installationId)).total.inputTokens > 0);
+  const { total } = await readUsage(fixture.pool, installationId);
+  t.same(total, { answers: 0, inputTokens: 2, outputTokens: 100, cost: 202 });
 });
 
 t.test('a request whose plugin ends before the answer begins is not free', async (t) => {
