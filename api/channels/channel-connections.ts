@@ -75,4 +75,4 @@ export async function disconnectChannel(
   await services.listener.catchUp();
 }
 
-const unknownChannel = () => new Problem('not_found', 'The installation has no channel with this id.');
+export const unknownChannel = () => new Problem('not_found', 'The installation has no channel with this id.');

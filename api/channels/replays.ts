@@ -12,6 +12,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { requireInstallation } from '../installations/installation-lookup.ts';
 import type { Services } from '../services.ts';
+import { unknownChannel } from './channel-connections.ts';
 import { BODY_SHOWN_BYTES } from './channel-resource.ts';
 import { describeWait } from './delivery-wait.ts';
 
@@ -94,15 +95,21 @@ function wrongState(delivery: Delivery, next: string): Problem {
   return new Problem('delivery_state', `It is pending. ${why} ${next}`);
 }
 
-/** Replays many deliveries, oldest first, at most `REPLAY_MAX`. @returns how many */
+/**
+ * Replays many deliveries, oldest first, at most `REPLAY_MAX`.
+ *
+ * @returns how many
+ * @throws Problem `not_found`, also for an unknown channel
+ */
 export async function replayManyDeliveries(
   services: Services,
   caller: Caller,
   installationId: string,
   of: { readonly state: 'delivered' | 'dead'; readonly channelId?: string | undefined },
 ): Promise<number> {
-  await requireInstallation(services, caller, installationId);
+  const { channels } = await requireInstallation(services, caller, installationId);
   const { state, channelId } = of;
+  if (channelId !== undefined && !channels.some(({ id }) => id === channelId)) throw unknownChannel();
   const wanted = { installationId, state, limit: REPLAY_MAX, ...(channelId === undefined ? {} : { channelId }) };
   return inTransaction(services.pool, (tx) => replayDeliveries(tx, wanted));
 }

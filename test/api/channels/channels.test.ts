@@ -300,6 +300,11 @@ t.test('one is replayed, or all that are dead', async (t) => {
   });
   const many = await ann.post(`${at}/deliveries/replay`, { state: 'dead', channelId: channel.id });
   t.match(many, { status: 200, body: { replayed: 2 } });
+  const unknown = await ann.post(`${at}/deliveries/replay`, { state: 'dead', channelId: 'nothing' });
+  t.match(unknown, {
+    status: 404,
+    body: { code: 'not_found', detail: 'The installation has no channel with this id.' },
+  });
   const pending = (await ann.get(`${at}/deliveries?channelId=${channel.id}&state=pending`)).body.items;
   t.equal(pending.length, 3);
 });
