@@ -1,5 +1,5 @@
 /** Reads the catalog as one account sees it. */
-import { pageCatalog } from '../../db/catalog/catalog.ts';
+import { countFittingVersions, pageCatalog } from '../../db/catalog/catalog.ts';
 import { findPluginBySlug } from '../../db/catalog/plugins.ts';
 import { searchCatalog } from '../../db/catalog/search.ts';
 import { findVersion, listPublishedVersions, listVersionSummaries, readReadme } from '../../db/catalog/versions.ts';
@@ -54,7 +54,8 @@ export async function readCatalogEntry(
   const latest = plugin.latestVersionId === null ? null : await findVersion(pool, plugin.latestVersionId);
   const counts = await countInstallations(pool, [plugin.id]);
   const readme = latest ? await readReadme(pool, latest.id) : '';
-  const versions = await listPublishedVersions(pool, plugin.id, VERSIONS_SHOWN);
+  const fitting = await countFittingVersions(pool, plugin.id, VERSIONS_SHOWN);
+  const versions = await listPublishedVersions(pool, plugin.id, fitting);
   const installCount = counts.get(plugin.id) ?? 0;
   return { plugin, latest, installationId: installation?.id ?? null, installCount, readme, versions };
 }

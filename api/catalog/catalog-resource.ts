@@ -4,6 +4,7 @@ import { z } from 'zod';
 import type { Plugin } from '../../db/catalog/plugins.ts';
 import type { PublishedVersion, Version, VersionSummary } from '../../db/catalog/versions.ts';
 import { timestamp } from '../../service/http/schemas.ts';
+import { LoopSlices } from '../../service/timing/loop-turns.ts';
 import { configurationFields, reachRow, showFields, showReach } from '../plugins/manifest-resource.ts';
 import { deprecationMessage, discovered, getTier } from '../plugins/plugin-resource.ts';
 
@@ -43,7 +44,7 @@ export const catalogEntry = summary
           configuration: configurationFields,
         }),
       )
-      .describe('The versions that can be pinned, newest first, at most 100.'),
+      .describe('The versions that can be pinned, newest first, at most 100. Large ones end the list early.'),
   })
   .meta({ id: 'CatalogEntry', description: 'A plugin in the catalog, with its readme and all it offers.' });
 
@@ -77,19 +78,26 @@ export interface CatalogDetail extends CatalogRow {
   readonly versions: readonly PublishedVersion[];
 }
 
-export function showEntry(entry: CatalogDetail): z.output<typeof catalogEntry> {
-  const { latest, readme, versions } = entry;
-  return {
-    ...showSummary(entry),
-    readme,
-    discovered: latest ? discovered.parse(latest.discovered) : null,
-    configuration: showFields(latest?.manifest ?? null),
-    versions: versions.map(({ id, semVer, createdAt, capabilities, manifest }) => ({
+/** @param loopKey whose work it is, such as an account */
+export async function showEntry(entry: CatalogDetail, loopKey: string): Promise<z.output<typeof catalogEntry>> {
+  const { latest, readme } = entry;
+  const slices = new LoopSlices(loopKey);
+  const versions: z.output<typeof catalogEntry>['versions'] = [];
+  for (const { id, semVer, createdAt, capabilities, manifest } of entry.versions) {
+    await slices.pauseWhenOver();
+    versions.push({
       versionId: id,
       semVer,
       publishedAt: createdAt,
       reach: showReach(capabilities),
       configuration: showFields(manifest),
-    })),
+    });
+  }
+  return {
+    ...showSummary(entry),
+    readme,
+    discovered: latest ? discovered.parse(latest.discovered) : null,
+    configuration: showFields(latest?.manifest ?? null),
+    versions,
   };
 }

@@ -350,7 +350,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Every listed plugin, and the caller’s own private and delisted ones */
+        /**
+         * Every listed plugin, and the caller’s own private and delisted ones
+         * @description Plugins with many capabilities or a long description end a page before limit: continue while there is a nextCursor.
+         */
         get: operations["getMarketplace"];
         put?: never;
         post?: never;
@@ -1569,7 +1572,7 @@ export interface components {
             discovered: components["schemas"]["Discovered"] | null;
             /** @description Of the latest version. */
             configuration: components["schemas"]["ConfigurationFields"];
-            /** @description The versions that can be pinned, newest first, at most 100. */
+            /** @description The versions that can be pinned, newest first, at most 100. Large ones end the list early. */
             versions: {
                 versionId: string;
                 semVer: string;

@@ -6,11 +6,13 @@
 import type { Pool } from 'pg';
 import { createCursorProblem, decodeCursor, encodeCursor, type Page } from '../postgres/cursors.ts';
 import { inTransaction, type Transaction } from '../postgres/pool.ts';
-import type { PageQuery } from '../postgres/rows.ts';
-import { LISTED, OWN_PLUGINS } from './catalog.ts';
+import { type Bounded, countBytes, type PageQuery } from '../postgres/rows.ts';
+import { boundedPluginsSql, LISTED, OWN_PLUGINS, PAGE_MAX_BYTES } from './catalog.ts';
 import { PLUGIN_COLUMNS, type Plugin } from './plugins.ts';
 import { SIMILARITY_MIN, suggestWords } from './spelling-suggestions.ts';
 
+/** Length of a query. NFKC makes up to 18 characters of one, and those beyond are ignored. */
+export const QUERY_MAX_CHARS = 200;
 /** Further words of a query are ignored. */
 const TERMS_MAX = 8;
 /** Nearly every readme matches a shorter prefix, so shorter terms match whole words there. */
@@ -62,7 +64,7 @@ interface Position {
   readonly rank: number;
   readonly slug: string;
 }
-interface Hit extends Plugin {
+interface Hit extends Plugin, Bounded {
   readonly rank: number;
   /** More than `GATHERED_MAX` matches: these rows may not be the first ones. */
   readonly tooMany: boolean;
@@ -101,20 +103,24 @@ async function readTiers(
   start: Position,
 ): Promise<Page<Plugin>> {
   const items: Plugin[] = [];
+  let bytesLeft = PAGE_MAX_BYTES;
   for (let from = start; from.tier < TIERS.length; from = { ...START, tier: from.tier + 1 }) {
     const left = limit - items.length;
-    const hits = await readTier(tx, accountId, search, from, left + 1);
+    const hits = await readTier(tx, accountId, search, from, left + 1, bytesLeft);
     const fitting = hits.slice(0, left);
     items.push(...fitting);
     // One hit more than fits, of this tier or a later one, means that there is another page.
     if (hits.length > left) return { items, nextCursor: encodePosition(fitting.at(-1) ?? from, from.tier) };
+    bytesLeft -= countBytes(hits);
+    // Large plugins end the page early. Others of this tier may follow.
+    if (bytesLeft <= 0) return { items, nextCursor: encodePosition(hits.at(-1) ?? from, from.tier) };
   }
   return { items, nextCursor: null };
 }
 
 /** Null: the query contains no words. */
 function parseQuery(text: string): SearchTerms | null {
-  const words = text.normalize('NFKC').toLowerCase();
+  const words = text.normalize('NFKC').toLowerCase().slice(0, QUERY_MAX_CHARS);
   const terms = (words.match(/[\p{L}\p{M}\p{N}]+/gu) ?? []).slice(0, TERMS_MAX);
   if (terms.length === 0) return null;
   // Only the last word is a prefix, because a prefix reads the index entries of all words that start with it.
@@ -147,13 +153,14 @@ function addSuggestions(search: SearchTerms, suggestions: readonly (readonly str
 /** Quotes a word for `to_tsquery`. */
 const quoteTerm = (word: string): string => `'${word.replaceAll('\\', '\\\\').replaceAll("'", "''")}'`;
 
-/** Reads the rows of one tier that are in no better tier. */
+/** Reads the rows of one tier that are in no better tier, until they are large together. */
 async function readTier(
   tx: Transaction,
   accountId: string,
   search: SearchTerms,
   from: Position,
   rows: number,
+  maxBytes: number,
 ): Promise<Hit[]> {
   const tiers = TIERS.slice(0, from.tier + 1);
   const matches = tiers
@@ -165,9 +172,12 @@ async function readTier(
     `SELECT p.id, p.install_rank, p.slug FROM ${plugins} p WHERE ${seen} AND ${found}`;
   const inOrder = 'ORDER BY install_rank, slug LIMIT $4';
   const select = (listed: string, tooMany: string) =>
-    `SELECT ${PLUGIN_COLUMNS}, p.install_rank AS rank, ${tooMany} AS "tooMany"
-       FROM (${listed} UNION ALL (${part('true', OWN_PLUGINS)} ${inOrder}) ${inOrder}) seen
-       JOIN plugins p ON p.id = seen.id JOIN accounts o ON o.id = p.owner_id ORDER BY p.install_rank, p.slug`;
+    boundedPluginsSql({
+      ids: `${listed} UNION ALL (${part('true', OWN_PLUGINS)} ${inOrder}) ${inOrder}`,
+      order: 'p.install_rank, p.slug',
+      maxBytes,
+      columns: `${PLUGIN_COLUMNS}, p.install_rank AS rank, ${tooMany} AS "tooMany"`,
+    });
   const gathered = await tx.query<Hit>(
     `WITH walked AS MATERIALIZED (
        SELECT p.id, p.install_rank, p.slug FROM (

@@ -1,9 +1,10 @@
 /** Installations: one plugin in one account, with its version, grants and configuration. */
 
 import type { ClientBase, Pool } from 'pg';
-import { KIB, MIB } from '../../sdk/contract/limits.ts';
+import { MIB } from '../../sdk/contract/limits.ts';
 import type { Manifest } from '../../sdk/contract/manifest.ts';
 import { lockAccount } from '../accounts/accounts.ts';
+import { weighCapabilitiesSql, weighManifestSql } from '../catalog/answer-sizes.ts';
 import type { Visibility } from '../catalog/plugins.ts';
 import type { VersionStatus } from '../catalog/versions.ts';
 import type { Channel } from '../channels/channels.ts';
@@ -143,12 +144,8 @@ export const findInstallationOfPlugin = (
 const CHANNEL_BYTES = 300;
 /** Size of an installation's columns of bounded size in an answer. Bytes. */
 const ROW_BYTES = 1_500;
-/** Size of a manifest that counts once in a page: as long as the longest frontmatter. Bytes. */
-const SMALL_MANIFEST_BYTES = 16 * KIB;
 /** Size of the installations of one page: 100 with the longest frontmatter. */
 const PAGE_MAX_BYTES = 2 * MIB;
-const manifestBytesSql = (version: string): string =>
-  weighJsonSql(`coalesce(octet_length(${version}.manifest::text), 0)`, SMALL_MANIFEST_BYTES);
 const PAGE_IDS = boundedSql({
   columns: 'b.id',
   table: 'b',
@@ -157,7 +154,8 @@ const PAGE_IDS = boundedSql({
   rows: `SELECT i.id, ${ROW_BYTES}
            + ${CHANNEL_BYTES} * (SELECT count(*) FROM channels h WHERE h.installation_id = i.id)
            + ${weighJsonSql('octet_length(i.settings::text)')}
-           + ${manifestBytesSql('c')} + ${manifestBytesSql('n')} + ${manifestBytesSql('g')} AS bytes
+           + ${weighCapabilitiesSql('i.granted_capabilities')} + ${weighCapabilitiesSql('n.capabilities')}
+           + ${weighManifestSql('c.manifest')} + ${weighManifestSql('n.manifest')} + ${weighManifestSql('g.manifest')} AS bytes
       FROM installations i
       LEFT JOIN versions c ON c.id = i.current_version_id
       LEFT JOIN versions n ON n.id = i.pending_version_id
@@ -165,7 +163,7 @@ const PAGE_IDS = boundedSql({
      WHERE i.account_id = $1 AND ${LIVE} AND ($2::text IS NULL OR i.id > $2) ORDER BY i.id LIMIT $3`,
 });
 
-/** Oldest first. Large manifests, settings and many channels end the page early. */
+/** Oldest first. Large manifests and settings, and many capabilities or channels, end the page early. */
 export async function pageInstallations(
   pool: Pool,
   accountId: string,
@@ -275,26 +273,30 @@ export async function changeInstallations(
   ]);
 }
 
-/** Installations of a plugin that are read at once. Each has up to three manifests. */
-const LOCKED_PAGE = 200;
+/** Installations of a plugin that are locked and read at once. Each has up to three manifests. */
+export const LOCKED_PAGE = 200;
 
-/** Locks the live installations of a plugin that have these values, in the order of their ids, a page at a time. */
-export async function* lockInstallations(
+interface LockedPage {
+  /** Default: of any policy. */
+  readonly versionPolicy?: Installation['versionPolicy'];
+  /** The last installation of the page before. */
+  readonly after?: string;
+}
+
+/** Locks live installations of a plugin, at most `LOCKED_PAGE`, in the order of their ids. */
+export async function lockInstallations(
   tx: ClientBase,
   pluginId: string,
-  filter: Pick<InstallationChanges, 'versionPolicy' | 'pendingVersionId'> = {},
-): AsyncGenerator<readonly Installation[]> {
-  const fields = Object.keys(filter) as (keyof typeof filter)[];
-  const conditions = fields.map((field, index) => `AND i.${COLUMNS[field]} = $${index + 3}`);
-  const sql = `SELECT i.id FROM installations i WHERE i.plugin_id = $1 AND i.id > $2 ${conditions.join(' ')} AND ${LIVE}
-    ORDER BY i.id LIMIT ${LOCKED_PAGE} FOR UPDATE`;
-  let ids: string[];
-  let after = '';
-  do {
-    ids = await listValues<string>(tx, sql, [pluginId, after, ...fields.map((field) => filter[field])]);
-    after = ids.at(-1) ?? '';
-    if (ids.length > 0) yield await listRows(tx, `${SELECT} WHERE i.id = ANY ($1) ORDER BY i.id`, [ids]);
-  } while (ids.length === LOCKED_PAGE);
+  { versionPolicy, after = '' }: LockedPage = {},
+): Promise<Installation[]> {
+  const ids = await listValues<string>(
+    tx,
+    `SELECT i.id FROM installations i
+      WHERE i.plugin_id = $1 AND i.id > $2 AND ($3::text IS NULL OR i.version_policy = $3) AND ${LIVE}
+      ORDER BY i.id LIMIT ${LOCKED_PAGE} FOR UPDATE`,
+    [pluginId, after, versionPolicy ?? null],
+  );
+  return listRows(tx, `${SELECT} WHERE i.id = ANY ($1) ORDER BY i.id`, [ids]);
 }
 
 /** Whether an account has installed a plugin of another one. */
