@@ -34,6 +34,7 @@ import { AccountOwners } from './cluster/account-owners.ts';
 import type { ApiConfig } from './config.ts';
 import { SETTLED_WITHIN_MS } from './ingress/intake.ts';
 import { openWebhooks } from './ingress/webhooks.ts';
+import { resumeRollouts } from './installations/version-rollout.ts';
 import { startBundler } from './package/bundler.ts';
 import { startBlobSweeper } from './plugins/blob-sweeper.ts';
 import { watchIssuer } from './site/issuer-reach.ts';
@@ -69,6 +70,7 @@ export async function serveApi(
   await saveUsageLimits(pool, usageLimits(config));
   const stopUsageUpkeep = startUsageUpkeep(pool, onError);
   void upkeep.sweep().catch(onError);
+  const stopRollouts = resumeRollouts({ pool, queues }, onError);
   const bundler = startBundler({ onError });
   const metrics = createMetrics({
     pool,
@@ -121,6 +123,7 @@ export async function serveApi(
     await ingress.close();
     await owners.close();
     stopUsageUpkeep();
+    await stopRollouts();
     await Promise.all([bundler.close(), queues.stop(), listener.close(), operations.close(), upkeep.close()]);
     await Promise.all([database.close(), endTracing()]);
   };

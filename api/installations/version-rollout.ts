@@ -1,37 +1,77 @@
 /** Begins updates of installations to a new latest version, or offers it if it needs the user's consent. */
 import type { ClientBase } from 'pg';
-import type { Plugin } from '../../db/catalog/plugins.ts';
+import { lockPlugin } from '../../db/catalog/plugins.ts';
 import { findVersion, type Version } from '../../db/catalog/versions.ts';
 import { findNewlyMissing } from '../../db/installations/configuration.ts';
 import {
   changeInstallation,
   changeInstallations,
   type Installation,
-  lockInstallation,
+  LOCKED_PAGE,
   lockInstallations,
 } from '../../db/installations/installations.ts';
-import { beginUpdate, beginUpdates, cancelUpdate, cancelUpdatesTo } from '../../db/installations/updates.ts';
+import { advanceRollout, findRollout, listRollouts } from '../../db/installations/rollouts.ts';
+import { beginUpdate, beginUpdates, cancelUpdate } from '../../db/installations/updates.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import { notifyIfInstallationChanged, notifyInstallationsChanged } from '../../db/postgres/notifications.ts';
+import { inTransaction } from '../../db/postgres/pool.ts';
+import { asService } from '../../db/postgres/shares.ts';
 import { hooks } from '../../sdk/contract/protocol.ts';
+import type { Services } from '../services.ts';
 import { isCovered } from './capability-diff.ts';
 
+/** A rollout that was cut off is continued within this time. Milliseconds. */
+const RESUME_EVERY_MS = 60_000;
+
+type RolloutServices = Pick<Services, 'pool' | 'queues'>;
+
 /**
- * Updates every installation with the policy Latest where the plugin's latest version needs no consent; for
- * all others, the version becomes pending. Call it in the transaction that holds the plugin's row.
- *
- * @param latest null: no published version is left, so nothing moves
+ * Offers the latest version of a plugin to all installations with the policy Latest: updates those that need no consent for it; for
+ * all others, it becomes pending. Each transaction offers it to a page of them, so that users wait for a page at most. Returns at
+ * once if no rollout was begun, or all were offered it.
  */
-export async function rollOutLatestVersion(
-  tx: ClientBase,
-  queues: Queues,
-  plugin: Plugin,
-  latest: Version | null,
-): Promise<void> {
-  for await (const page of lockInstallations(tx, plugin.id, { versionPolicy: 'Latest' })) {
-    if (latest) await offerLatestToAll(tx, queues, page, latest);
-    else await setPending(tx, hasPending(page), null);
-  }
+export async function rollOutLatestVersion(services: RolloutServices, pluginId: string): Promise<void> {
+  while (await inTransaction(services.pool, (tx) => offerToPage(tx, services.queues, pluginId)));
+}
+
+/** @returns whether a page may follow */
+async function offerToPage(tx: ClientBase, queues: Queues, pluginId: string): Promise<boolean> {
+  const plugin = await lockPlugin(tx, pluginId, 'exclusive');
+  const after = await findRollout(tx, pluginId);
+  if (!plugin || after === null) return false;
+  const page = await lockInstallations(tx, pluginId, { versionPolicy: 'Latest', after });
+  const latest = plugin.latestVersionId === null ? null : await findVersion(tx, plugin.latestVersionId);
+  if (latest) await offerLatestToAll(tx, queues, page, latest);
+  else await setPending(tx, hasPending(page), null);
+  const next = page.length === LOCKED_PAGE ? (page.at(-1)?.id ?? null) : null;
+  await advanceRollout(tx, pluginId, next);
+  return next !== null;
+}
+
+/**
+ * Continues the rollouts that an API was stopped in, or that an error ended: now and every minute.
+ *
+ * @returns stops it
+ */
+export function resumeRollouts(services: RolloutServices, onError: (error: Error) => void): () => Promise<void> {
+  let running: Promise<void> | null = null;
+  const resume = async () => {
+    for (const pluginId of await listRollouts(services.pool))
+      await rollOutLatestVersion(services, pluginId).catch(onError);
+  };
+  const tick = () => {
+    running ??= asService(resume)
+      .catch(onError)
+      .finally(() => {
+        running = null;
+      });
+  };
+  tick();
+  const timer = setInterval(tick, RESUME_EVERY_MS).unref();
+  return async () => {
+    clearInterval(timer);
+    await running;
+  };
 }
 
 /** A popular plugin has thousands of installations, nearly all in one of two states: each of these takes a few statements. */
@@ -43,6 +83,11 @@ async function offerLatestToAll(
 ): Promise<void> {
   const isOld = ({ currentVersionId, targetVersionId, failedVersionId }: Installation): boolean =>
     ![currentVersionId, targetVersionId, failedVersionId].includes(latest.id);
+  const isSettled = (one: Installation): boolean =>
+    one.currentVersionId === latest.id &&
+    one.targetVersionId === null &&
+    one.failedVersionId === null &&
+    one.pendingVersionId === null;
   const old = page.filter(isOld);
   const { true: applied = [], false: asked = [] } = Object.groupBy(old, (one) => `${mayApply(one, latest)}`);
   if (applied.length > 0) {
@@ -54,7 +99,8 @@ async function offerLatestToAll(
     asked.filter(({ pendingVersionId }) => pendingVersionId !== latest.id),
     latest.id,
   );
-  for (const installation of page) if (!isOld(installation)) await offerLatest(tx, queues, installation, latest);
+  const others = page.filter((one) => !isOld(one) && !isSettled(one));
+  for (const installation of others) await offerLatest(tx, queues, installation, latest);
 }
 
 const listIds = (installations: readonly Installation[]): string[] => installations.map(({ id }) => id);
@@ -62,24 +108,6 @@ const listIds = (installations: readonly Installation[]): string[] => installati
 /** A version that failed here is tried again by its user only. */
 async function offerLatest(tx: ClientBase, queues: Queues, installation: Installation, latest: Version): Promise<void> {
   if (installation.failedVersionId !== latest.id) await offerVersion(tx, queues, installation, latest);
-}
-
-/**
- * Withdraws a yanked version: ends the updates to it, offers the latest version to those that follow it, and asks no user about
- * it any more. Call it after `rollOutLatestVersion`, in the same transaction.
- */
-export async function withdrawVersion(
-  tx: ClientBase,
-  queues: Queues,
-  plugin: Plugin,
-  { yankedId, latest }: { readonly yankedId: string; readonly latest: Version | null },
-): Promise<void> {
-  for (const { id, accountId } of await cancelUpdatesTo(tx, yankedId)) {
-    const installation = await lockInstallation(tx, accountId, id);
-    if (latest && installation?.versionPolicy === 'Latest') await offerLatest(tx, queues, installation, latest);
-  }
-  for await (const page of lockInstallations(tx, plugin.id, { pendingVersionId: yankedId }))
-    await setPending(tx, page, null);
 }
 
 /**

@@ -61,8 +61,9 @@ async function storeDraft(tx: ClientBase, { queues }: Services, plugin: Plugin, 
   const added = latest ? findMissingCapabilities(built.capabilities, latest.capabilities) : built.capabilities;
   await replaceDraft(tx, plugin.id);
   const draft = await insertVersion(tx, plugin.id, null, built, added);
-  for await (const page of lockInstallations(tx, plugin.id, { versionPolicy: 'Draft' }))
-    for (const installation of page) await moveToVersion(tx, queues, installation, draft.id);
+  // Drafts are installed by their owner only.
+  for (const installation of await lockInstallations(tx, plugin.id, { versionPolicy: 'Draft' }))
+    await moveToVersion(tx, queues, installation, draft.id);
   await deleteReplacedDrafts(tx, plugin.id);
   return draft;
 }

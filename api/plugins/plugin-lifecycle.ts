@@ -20,16 +20,17 @@ import {
   releaseYankedVersions,
   type Version,
 } from '../../db/catalog/versions.ts';
-import { type Installation, lockInstallations } from '../../db/installations/installations.ts';
+import { lockInstallations } from '../../db/installations/installations.ts';
+import { beginRollout } from '../../db/installations/rollouts.ts';
+import { endUpdatesTo } from '../../db/installations/updates.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { beginUninstall } from '../installations/installation-lifecycle.ts';
-import { withdrawVersion } from '../installations/version-rollout.ts';
 import type { Services } from '../services.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
 import type { newPlugin } from './plugin-input.ts';
-import { updateLatestVersion } from './publishing.ts';
+import { rollOut, updateLatestVersion } from './publishing.ts';
 
 /** @param quota maximum number of plugins per account */
 export function createPlugin(
@@ -102,7 +103,7 @@ export async function yankVersion(
   pluginId: string,
   versionId: string,
 ): Promise<Version> {
-  return inTransaction(services.pool, async (tx) => {
+  const yanked = await inTransaction(services.pool, async (tx) => {
     const plugin = requireOwnedPlugin(await lockPlugin(tx, pluginId, 'exclusive'), caller);
     const versions = await listVersionNumbers(tx, plugin.id);
     const isOwn = versions.some(({ id }) => id === versionId);
@@ -114,13 +115,16 @@ export async function yankVersion(
     }
     await markYanked(tx, version.id);
     const left = versions.map((one) => (one.id === version.id ? { ...one, status: 'yanked' as const } : one));
-    const latest = await updateLatestVersion(tx, services, plugin, left);
-    await withdrawVersion(tx, services.queues, plugin, { yankedId: version.id, latest });
+    await updateLatestVersion(tx, plugin, left);
+    // Those whose update ended are offered the latest version, which may be the same as before.
+    if (await endUpdatesTo(tx, version.id)) await beginRollout(tx, plugin.id);
     await releaseYankedVersions(tx, plugin.id);
-    const yanked = await findVersion(tx, version.id);
-    if (!yanked) throw new Error(`Version ${version.id} was deleted while it was yanked.`);
-    return yanked;
+    const released = await findVersion(tx, version.id);
+    if (!released) throw new Error(`Version ${version.id} was deleted while it was yanked.`);
+    return released;
   });
+  await rollOut(services, pluginId);
+  return yanked;
 }
 
 /**
@@ -134,8 +138,8 @@ export async function removePlugin(services: Services, caller: Caller, pluginId:
       const detail = `“${plugin.slug}” has a published version, which other accounts may use. Delist it instead.`;
       throw new Problem('published_version_exists', detail);
     }
-    const installations: Installation[] = [];
-    for await (const page of lockInstallations(tx, plugin.id)) installations.push(...page);
+    // What was never published, only its owner can have installed.
+    const installations = await lockInstallations(tx, plugin.id);
     if (installations.some(({ required }) => required)) {
       const detail = `This account requires “${plugin.slug}”, so nothing passes without it. Uninstall it, or set required to false, then delete the plugin.`;
       throw new Problem('required_installation', detail);

@@ -12,6 +12,7 @@ import {
   versionExists,
 } from '../../db/catalog/versions.ts';
 import { findInstallationOfPlugin } from '../../db/installations/installations.ts';
+import { beginRollout } from '../../db/installations/rollouts.ts';
 import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
@@ -50,9 +51,7 @@ export async function publishVersion(
   await requireRoom(services.pool, plugin.ownerId, 'versions', 1);
   // Checked early to save a build, and again under the lock, where the result counts.
   if (await versionExists(services.pool, plugin.id, semVer)) throw taken(semVer);
-  return buildVersion(services, caller, plugin, source, (tx, locked, built) =>
-    addVersion(tx, services, locked, semVer, built),
-  );
+  return buildVersion(services, caller, plugin, source, (tx, locked, built) => addVersion(tx, locked, semVer, built));
 }
 
 /**
@@ -87,8 +86,18 @@ export async function buildVersion(
   const version = await inTransaction(pool, async (tx) =>
     record(tx, requireOwnedPlugin(await lockPlugin(tx, pluginId, 'exclusive'), caller), built),
   );
+  await rollOut(services, pluginId);
   await finishOwnUpdate(services, caller, pluginId);
   return { version, warnings: built.warnings };
+}
+
+/** Offers the latest version to those that follow it. An outage does not fail the request: the rollout goes on later. */
+export async function rollOut(services: Services, pluginId: string): Promise<void> {
+  await rollOutLatestVersion(services, pluginId).catch(ignoreOutage);
+}
+
+function ignoreOutage(error: unknown): void {
+  if (classifyDatabaseError(error) === null) throw error;
 }
 
 /** An outage does not fail the request: the version is stored, so a repetition would be refused. */
@@ -97,7 +106,7 @@ async function finishOwnUpdate({ pool, finishUpdate }: Services, caller: Caller,
     const installation = await findInstallationOfPlugin(pool, caller.id, pluginId);
     if (installation) await finishUpdate(installation.id);
   } catch (error) {
-    if (classifyDatabaseError(error) === null) throw error;
+    ignoreOutage(error);
   }
 }
 
@@ -111,13 +120,7 @@ async function buildOrRefuse(build: () => Promise<StagedBuild>): Promise<StagedB
   }
 }
 
-async function addVersion(
-  tx: ClientBase,
-  { queues }: Services,
-  plugin: Plugin,
-  semVer: string,
-  built: BuiltPackage,
-): Promise<Version> {
+async function addVersion(tx: ClientBase, plugin: Plugin, semVer: string, built: BuiltPackage): Promise<Version> {
   const before = await listVersionNumbers(tx, plugin.id);
   if (before.some((version) => version.semVer === semVer)) throw taken(semVer);
   if (before.length >= VERSIONS_MAX) throw tooManyVersions(plugin);
@@ -126,22 +129,19 @@ async function addVersion(
   const added = previous ? findMissingCapabilities(built.capabilities, previous.capabilities) : built.capabilities;
   const version = await insertVersion(tx, plugin.id, semVer, built, added);
   await reserveSlug(tx, plugin.slug);
-  await updateLatestVersion(tx, { queues }, plugin, [...before, { id: version.id, status: version.status, semVer }]);
+  await updateLatestVersion(tx, plugin, [...before, { id: version.id, status: version.status, semVer }]);
   return version;
 }
 
-/** Records the latest version and moves the installations that follow it. @returns the latest version, if any is published */
+/** Records the latest version, and begins to offer it to the installations that follow it: `rollOut` goes on after the transaction. */
 export async function updateLatestVersion(
   tx: ClientBase,
-  { queues }: Pick<Services, 'queues'>,
   plugin: Plugin,
   versions: readonly VersionNumber[],
-): Promise<Version | null> {
+): Promise<void> {
   const id = findLatestVersion(versions)?.id ?? null;
   await setLatestVersion(tx, plugin.id, id);
-  const latest = id === null ? null : await findVersion(tx, id);
-  if (id !== plugin.latestVersionId) await rollOutLatestVersion(tx, queues, plugin, latest);
-  return latest;
+  if (id !== plugin.latestVersionId) await beginRollout(tx, plugin.id);
 }
 
 const tooManyVersions = ({ slug }: Plugin): Problem =>

@@ -15,7 +15,7 @@ import {
   subscribeToInstallations,
 } from '../postgres/notifications.ts';
 import { inTransaction, type WritingPool } from '../postgres/pool.ts';
-import { changeRows, findRow, findValue, listRows, type Queryable } from '../postgres/rows.ts';
+import { changeRows, findRow, findValue, listRows, listValues, type Queryable } from '../postgres/rows.ts';
 import { Waker } from '../timing/waker.ts';
 import { DRAFT_SEM_VER, loadUpdateState, TARGET_GRANTS_SQL } from './account-plugins.ts';
 import { mergePendingUpdates, recordEvent } from './events.ts';
@@ -89,24 +89,26 @@ export async function cancelUpdate(tx: ClientBase, installationId: string): Prom
 
 /**
  * Ends the updates under way to a version that its author yanked, except those of installations that pinned it, and all
- * rollbacks to it.
+ * rollbacks to it. Asks no user about it any more.
  *
  * @param tx has locked the plugin's row
- * @returns the installations whose update ended
+ * @returns whether an update ended
  */
-export async function cancelUpdatesTo(tx: ClientBase, versionId: string): Promise<Updated[]> {
-  const cancelled = await listRows<Updated>(
+export async function endUpdatesTo(tx: ClientBase, versionId: string): Promise<boolean> {
+  const stopped = await listValues<string>(
     tx,
     `UPDATE installations SET ${ENDED_SQL}, updated_at = clock_timestamp()
-      WHERE target_version_id = $1 AND (version_policy <> 'Pinned' OR rollback_reason IS NOT NULL)
-      RETURNING id, account_id AS "accountId"`,
+      WHERE target_version_id = $1 AND (version_policy <> 'Pinned' OR rollback_reason IS NOT NULL) RETURNING id`,
     [versionId],
   );
-  await notifyInstallationsChanged(
+  const asked = await listValues<string>(
     tx,
-    cancelled.map(({ id }) => id),
+    `UPDATE installations SET pending_version_id = NULL, updated_at = clock_timestamp()
+      WHERE pending_version_id = $1 RETURNING id`,
+    [versionId],
   );
-  return cancelled;
+  await notifyInstallationsChanged(tx, [...new Set([...stopped, ...asked])]);
+  return stopped.length > 0;
 }
 
 interface LockedUpdate {

@@ -1,12 +1,15 @@
 /** A publish moves all followers of a plugin, also those of a popular one, each as its own state requires. */
 import { Client } from 'pg';
 import t, { type Test } from 'tap';
+import { resumeRollouts } from '../../../api/installations/version-rollout.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL } from '../package/packages.ts';
 
 /** Of the 405 that follow, each page of the rollout has 200. */
 const FOLLOWERS = 450;
 const PAGES = 3;
+const PAGE = 200;
 
 const api = await startApiFixture(t);
 const ann = await api.user('ann');
@@ -62,4 +65,66 @@ t.test('followers that need no consent are updated, the others are asked', async
   ]);
   const jobs = await api.pool.query(`SELECT count(DISTINCT data)::int AS count FROM pgboss.job WHERE name = 'updates'`);
   t.equal(jobs.rows[0].count, 270, 'a supervisor is to start each');
+});
+
+t.test('users change their installations while a publish waits for one of them', async (t) => {
+  const { id: pluginId } = (await ann.post('/plugins', { slug: 'waiting', displayName: 'Waiting' })).body;
+  const publish = (semVer: string) => ann.post(`/plugins/${pluginId}/versions`, { semVer, files: fileList(MINIMAL) });
+  t.equal((await publish('1.0.0')).status, 201);
+  const bob = await api.user('bob');
+  await bob.get('/me');
+  await api.pool.query(
+    `INSERT INTO installations (id, account_id, plugin_id, version_policy, current_version_id, granted_capabilities, status, hook_order)
+     SELECT CASE WHEN a.name = 'bob' THEN '0bob' ELSE 'w' || a.id END, a.id, $1, 'Latest', p.latest_version_id, v.capabilities, 'ready', 1
+       FROM accounts a, plugins p JOIN versions v ON v.id = p.latest_version_id WHERE p.id = $1`,
+    [pluginId],
+  );
+  const countMoved = async (): Promise<number> =>
+    (
+      await api.pool.query(
+        `SELECT 1 FROM installations i JOIN plugins p ON p.id = plugin_id
+          WHERE p.id = $1 AND latest_version_id IN (current_version_id, target_version_id)`,
+        [pluginId],
+      )
+    ).rowCount ?? 0;
+  const all = await countMoved();
+  const holder = await api.pool.connect();
+  await holder.query('BEGIN');
+  await holder.query('SELECT 1 FROM installations WHERE plugin_id = $1 ORDER BY id DESC LIMIT 1 FOR UPDATE', [
+    pluginId,
+  ]);
+  const published = publish('1.1.0');
+  await eventually(async () => (await countMoved()) === PAGE);
+  t.match(await bob.post('/installations/0bob/pause'), { status: 200, body: { status: 'paused' } });
+  await holder.query('ROLLBACK');
+  holder.release();
+  t.equal((await published).status, 201);
+  t.equal(await countMoved(), all);
+});
+
+t.test('a rollout that was cut off is continued', async (t) => {
+  const { id: pluginId } = (await ann.post('/plugins', { slug: 'cut-off', displayName: 'Cut off' })).body;
+  const files = fileList(MINIMAL);
+  for (const semVer of ['1.0.0', '1.1.0'])
+    t.equal((await ann.post(`/plugins/${pluginId}/versions`, { semVer, files })).status, 201);
+  // As after a kill between two pages.
+  await api.pool.query(
+    `INSERT INTO installations (id, account_id, plugin_id, version_policy, current_version_id, granted_capabilities, status, hook_order)
+     SELECT 'c' || n, 'a' || n, $1, 'Latest', v.id, v.capabilities, 'ready', 1
+       FROM generate_series(1, 3) n JOIN versions v ON v.plugin_id = $1 AND v.semver = '1.0.0'`,
+    [pluginId],
+  );
+  await api.pool.query(`INSERT INTO version_rollouts (plugin_id, after_id) VALUES ($1, 'c1')`, [pluginId]);
+  const stop = resumeRollouts(api.services, (error) => t.fail(error.message));
+  t.teardown(stop);
+  await eventually(async () => (await api.pool.query('SELECT 1 FROM version_rollouts')).rowCount === 0);
+  const { rows } = await api.pool.query(
+    'SELECT id, target_version_id IS NOT NULL AS moves FROM installations WHERE plugin_id = $1 ORDER BY id',
+    [pluginId],
+  );
+  t.same(rows, [
+    { id: 'c1', moves: false },
+    { id: 'c2', moves: true },
+    { id: 'c3', moves: true },
+  ]);
 });
