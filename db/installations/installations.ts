@@ -273,26 +273,30 @@ export async function changeInstallations(
   ]);
 }
 
-/** Installations of a plugin that are read at once. Each has up to three manifests. */
-const LOCKED_PAGE = 200;
+/** Installations of a plugin that are locked and read at once. Each has up to three manifests. */
+export const LOCKED_PAGE = 200;
 
-/** Locks the live installations of a plugin that have these values, in the order of their ids, a page at a time. */
-export async function* lockInstallations(
+interface LockedPage {
+  /** Default: of any policy. */
+  readonly versionPolicy?: Installation['versionPolicy'];
+  /** The last installation of the page before. */
+  readonly after?: string;
+}
+
+/** Locks live installations of a plugin, at most `LOCKED_PAGE`, in the order of their ids. */
+export async function lockInstallations(
   tx: ClientBase,
   pluginId: string,
-  filter: Pick<InstallationChanges, 'versionPolicy' | 'pendingVersionId'> = {},
-): AsyncGenerator<readonly Installation[]> {
-  const fields = Object.keys(filter) as (keyof typeof filter)[];
-  const conditions = fields.map((field, index) => `AND i.${COLUMNS[field]} = $${index + 3}`);
-  const sql = `SELECT i.id FROM installations i WHERE i.plugin_id = $1 AND i.id > $2 ${conditions.join(' ')} AND ${LIVE}
-    ORDER BY i.id LIMIT ${LOCKED_PAGE} FOR UPDATE`;
-  let ids: string[];
-  let after = '';
-  do {
-    ids = await listValues<string>(tx, sql, [pluginId, after, ...fields.map((field) => filter[field])]);
-    after = ids.at(-1) ?? '';
-    if (ids.length > 0) yield await listRows(tx, `${SELECT} WHERE i.id = ANY ($1) ORDER BY i.id`, [ids]);
-  } while (ids.length === LOCKED_PAGE);
+  { versionPolicy, after = '' }: LockedPage = {},
+): Promise<Installation[]> {
+  const ids = await listValues<string>(
+    tx,
+    `SELECT i.id FROM installations i
+      WHERE i.plugin_id = $1 AND i.id > $2 AND ($3::text IS NULL OR i.version_policy = $3) AND ${LIVE}
+      ORDER BY i.id LIMIT ${LOCKED_PAGE} FOR UPDATE`,
+    [pluginId, after, versionPolicy ?? null],
+  );
+  return listRows(tx, `${SELECT} WHERE i.id = ANY ($1) ORDER BY i.id`, [ids]);
 }
 
 /** Whether an account has installed a plugin of another one. */
