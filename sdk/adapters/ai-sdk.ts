@@ -151,6 +151,12 @@ const format: MessageFormat<Message> = {
     const options = Object.keys(providerOptions).length > 0 ? { providerOptions } : {};
     return { ...message, content: text === '' ? parts : [{ type: 'text', text, ...options }, ...parts] };
   },
+  readToolCalls: ({ role, content }) =>
+    role !== 'assistant'
+      ? []
+      : content.flatMap((part) =>
+          part.type === 'tool-call' ? [{ callId: part.toolCallId, arguments: part.input }] : [],
+        ),
   readToolResult: ({ role, content }) =>
     role !== 'tool'
       ? []

@@ -4,7 +4,7 @@
  */
 
 import { failedResult } from '../session/own-tools.ts';
-import type { Attachment, Prompt, Session, ToolResult, Trigger, Turn, TurnRecord } from '../session/session.ts';
+import type { Attachment, Json, Prompt, Session, ToolResult, Trigger, Turn, TurnRecord } from '../session/session.ts';
 import { BulkheadError } from '../session/session.ts';
 import { toStorable } from '../session/storable-text.ts';
 import { hasCode } from '../session/transport.ts';
@@ -46,12 +46,18 @@ export interface MessageFormat<Message> {
    * parts that it replaces.
    */
   replaceContent(message: Message, text: string, files: readonly MessageFile[]): Message;
+  /** The calls of tools in a message of the agent. */
+  readToolCalls(message: Message): ToolArguments[];
   /** The results of tools in a message. */
   readToolResult(message: Message): ToolText[];
   /** The message with another text in place of one of its results. */
   replaceToolResult(message: Message, callId: string, text: string): Message;
   /** Calls of the model that plugins refused, and why, as messages for the model. */
   createRefusals(calls: readonly RefusedCall[]): Message[];
+}
+interface ToolArguments {
+  readonly callId: string;
+  readonly arguments: unknown;
 }
 interface ToolText {
   readonly callId: string;
@@ -167,6 +173,8 @@ const LEFT_OUT = 'The result of this call is left out, because the plugins have 
 const DIGEST_CHARS = 32;
 /** Longer ids of calls go over the wire as a digest. */
 const CALL_ID_MAX_CHARS = 200;
+/** Begins the ids under which the service judges results of the session's tools for calls that it did not get. */
+const UNCALLED_PREFIX = 'uncalled-';
 /** Codes of calls that the service cannot judge as the model wrote them. The model reads why, and may correct itself. */
 const CORRECTABLE: ReadonlySet<string> = new Set(['bad_request', 'too_large', 'invalid_arguments']);
 const MODEL_MAX_CHARS = 200;
@@ -388,7 +396,7 @@ export class Conversation {
   ): Promise<Message> {
     let passed = message;
     for (const { callId, name, text } of format.readToolResult(message)) {
-      let known = judged.get(`${turnId} ${await toWireId(callId)}`);
+      let known = await findResult(judged, turnId, callId);
       if (known === undefined && (await isOwn(name))) known = LEFT_OUT;
       if (typeof known === 'string' && known !== toStorable(text))
         passed = format.replaceToolResult(passed, callId, known);
@@ -408,8 +416,10 @@ export class Conversation {
     for (const [index, message] of messages.entries()) {
       known = knownByIndex[index] ?? known;
       if (index < from || known?.state !== 'ended') continue;
-      for (const { callId, name } of format.readToolResult(message))
-        if (!results.has(`${known.turn.id} ${await toWireId(callId)}`) && (await isOwn(name))) lacking.add(known);
+      for (const { callId, name } of format.readToolResult(message)) {
+        const isMissing = (await findResult(results, known.turn.id, callId)) === undefined;
+        if (isMissing && (this.#offered !== null || (await isOwn(name)))) lacking.add(known);
+      }
     }
     const unread = [...lacking].filter((one) => !one.results).slice(-LOOKS_MAX);
     await Promise.all(
@@ -432,14 +442,27 @@ export class Conversation {
       const turn = this.#findTurnOfCall(callId) ?? (await this.#findOpenTurn());
       const id = await toWireId(callId);
       if (!turn) return await this.session.callTool(name, args, { callId: id, signal });
-      return await turn.call(id, name, args as never, { signal });
+      const result = await turn.call(id, name, args as never, { signal });
+      if (result.isFinal === false) this.#trustResult(callId, id);
+      return result;
     } catch (error) {
-      return failedResult(requireCorrectable(error).message);
+      const { message } = requireCorrectable(error);
+      if (callId !== undefined) this.#trustResult(callId, await toWireId(callId));
+      return failedResult(message);
     }
   }
 
+  /** Keeps a text of the service as it is: it explains why a call did not run, and the service has stored no such call. */
+  #trustResult(callId: string, wireId: string): void {
+    this.#findOpenTurnOfCall(callId)?.results.set(wireId, null);
+  }
+
   #findTurnOfCall(callId: string): Turn | undefined {
-    return [...this.#openTurns.values()].findLast(({ callIds }) => callIds.has(callId))?.turn;
+    return this.#findOpenTurnOfCall(callId)?.turn;
+  }
+
+  #findOpenTurnOfCall(callId: string): OpenTurn | undefined {
+    return [...this.#openTurns.values()].findLast(({ callIds }) => callIds.has(callId));
   }
 
   /** A framework that goes on after a restart calls tools before it asks the model. */
@@ -472,7 +495,8 @@ export class Conversation {
   }
 
   /**
-   * Sends the results of the framework's own tools, which plugins judge. Returns whether there were any.
+   * Sends the results that plugins have to judge: those of the framework's own tools, and texts that the framework wrote in place of
+   * the result of a session's tool. Returns whether there were new results.
    *
    * @param messages of the framework, those after the message of the turn
    */
@@ -487,12 +511,22 @@ export class Conversation {
     );
     if (unsent.length === 0) return false;
     const { calls } = await turn.look({ signal });
+    const asked = messages.flatMap((message) => format.readToolCalls(message));
     for (const { callId, wireId, name, text, isError = false } of unsent) {
       const call = calls.find((one) => one.callId === wireId);
-      const content = [{ type: 'text' as const, text: toStorable(text) }];
-      const isWaiting = call?.state === 'performing';
-      const judged = isWaiting ? await judgeResult(turn, wireId, { content, isError }, signal) : call?.result;
-      const isJudgedHere = isWaiting || (await isOwn(call?.name ?? name));
+      const result = { content: [{ type: 'text' as const, text: toStorable(text) }], isError };
+      let judged = call?.result ?? null;
+      let isJudgedHere = await isOwn(call?.name ?? name);
+      if (call?.state === 'performing') {
+        judged = await judgeResult(turn, wireId, result, signal);
+        isJudgedHere = true;
+      } else if (!call && !isJudgedHere && this.#offered !== null) {
+        // The service got no such call: a person refused it, perhaps, and this is the reason.
+        const { arguments: args } = asked.findLast((one) => one.callId === callId) ?? {};
+        const callOfText = { callId: await toUncalledId(callId), name, arguments: toArguments(args) };
+        judged = await judgeUncalled(turn, callOfText, result, signal);
+        isJudgedHere = true;
+      }
       const known = judged ? formatToolResult(judged) : LEFT_OUT;
       results.set(wireId, isJudgedHere ? known : null);
       callIds.add(callId);
@@ -754,14 +788,33 @@ export class Conversation {
 }
 
 /** Returns an id of a call that the service can store and have in an address. The framework keeps its own, in which some providers put data. */
-async function toWireId(callId: string): Promise<string> {
-  const isStorable = callId.length <= CALL_ID_MAX_CHARS && callId === toStorable(callId);
-  if (isStorable && !DOT_SEGMENTS.has(callId)) return callId;
+async function toWireId(callId: string, prefix = ''): Promise<string> {
+  const id = prefix + callId;
+  const isStorable = id.length <= CALL_ID_MAX_CHARS && id === toStorable(id);
+  if (isStorable && !DOT_SEGMENTS.has(id)) return id;
   // JSON distinguishes half surrogate pairs, which have no bytes of their own.
-  return `call-${await digest(JSON.stringify(callId))}`;
+  return `${prefix}call-${await digest(JSON.stringify(callId))}`;
 }
 /** URL parsers remove these path segments. */
 const DOT_SEGMENTS: ReadonlySet<string> = new Set(['.', '..']);
+
+/**
+ * Returns the id under which the service judges a result for a call that it did not get. It differs from that of the call, because the
+ * transcript shows by it that the framework wrote the text.
+ */
+const toUncalledId = (callId: string): Promise<string> => toWireId(callId, UNCALLED_PREFIX);
+
+const isUncalledId = (callId: unknown): boolean => typeof callId === 'string' && callId.startsWith(UNCALLED_PREFIX);
+
+/** Undefined: it is not among the results. */
+async function findResult(results: CallResults, turnId: string, callId: string): Promise<string | null | undefined> {
+  const uncalled = results.get(`${turnId} ${await toUncalledId(callId)}`);
+  return uncalled ?? results.get(`${turnId} ${await toWireId(callId)}`);
+}
+
+/** Arguments as plugins expect them. Frameworks may keep text that is not JSON, or other values, in the calls that they did not make. */
+const toArguments = (args: unknown): Json =>
+  typeof args === 'object' && args !== null && !Array.isArray(args) ? withoutPrototypes(args as Json) : {};
 
 const readCallId = ({ callId }: ToolText): string => callId;
 
@@ -815,7 +868,7 @@ async function readResults(turn: Turn, isOwn: OwnCheck, signal: AbortSignal | un
   const { calls } = await turn.look({ signal });
   const results = new Map<string, string | null>();
   for (const { callId, name, result } of calls)
-    if (result) results.set(callId, (await isOwn(name)) ? formatToolResult(result) : null);
+    if (result) results.set(callId, isUncalledId(callId) || (await isOwn(name)) ? formatToolResult(result) : null);
   return results;
 }
 
@@ -838,13 +891,43 @@ const judgeResult = (
     throw error;
   });
 
+/**
+ * Has the plugins judge a text that the framework wrote in place of the result of a session's tool, and adds it to the transcript.
+ * Null: another process ended the turn, or has sent another text.
+ *
+ * @throws VetoError if a required plugin did not run. Left unjudged, the text would be in the conversation for good.
+ */
+async function judgeUncalled(
+  turn: Turn,
+  { callId, name, arguments: args }: ModelCall,
+  result: ToolResult,
+  signal: AbortSignal | undefined,
+): Promise<ToolResult | null> {
+  const claim = (judged: Json) => turn.requestCall(callId, name, judged, { own: true, signal });
+  try {
+    const claimed = await claim(args).catch((error: unknown) => {
+      // The service cannot store these arguments, which may be why the framework did not make the call.
+      requireCorrectable(error);
+      return claim({});
+    });
+    if (!('content' in claimed)) return await sendResult(turn, callId, result, { signal });
+    if (claimed.isFinal === false) throw new VetoError(null, formatToolResult(claimed), false);
+    return claimed;
+  } catch (error) {
+    if (hasCode(error, 'turn_ended') || hasCode(error, 'id_reused')) return null;
+    throw error;
+  }
+}
+
 /** The results of a prompt, by turn and call. Null: the service called the tool, so the framework has that text. */
 const readJudgedResults = (messages: Prompt['messages']) =>
   messages.flatMap(({ role, text, data }) =>
-    role === 'tool' && data
-      ? [[`${data.turnId} ${data.callId}`, data.performedBy === 'runtime' ? text : null] as const]
-      : [],
+    role === 'tool' && data ? [[`${data.turnId} ${data.callId}`, isSentByAdapter(data) ? text : null] as const] : [],
   );
+
+/** Whether the adapter sent the result, or the text in place of one. A call that plugins refused has no mark of the runtime. */
+const isSentByAdapter = ({ performedBy, callId }: Readonly<Record<string, unknown>>): boolean =>
+  performedBy === 'runtime' || isUncalledId(callId);
 
 /** The first message that a summary does not cover: of a turn that it covers in part, the user's. */
 function findFirstUncovered(

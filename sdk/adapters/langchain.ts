@@ -460,6 +460,8 @@ const readResult = ({ content }: ToolMessage): string =>
 /** By its type: `isInstance` is false for a message of another copy of the framework, and models read it. */
 const isResult = (message: BaseMessage): message is ToolMessage => message.type === 'tool';
 
+const isAnswer = (message: BaseMessage): message is AIMessage => message.type === 'ai';
+
 const format: MessageFormat<BaseMessage> = {
   readUserText: ({ type, content }) => (type === 'human' ? readText(content) : null),
   countTexts: ({ content }) => (typeof content === 'string' ? 1 : content.filter(isText).length),
@@ -478,6 +480,8 @@ const format: MessageFormat<BaseMessage> = {
     const blocks = text === '' && parts.length > 0 ? parts : [{ ...options, type: 'text' as const, text }, ...parts];
     return new HumanMessage({ ...message.lc_kwargs, content: isPlain ? text : blocks } as never);
   },
+  readToolCalls: (message) =>
+    isAnswer(message) ? (message.tool_calls ?? []).map(({ id = '', args }) => ({ callId: id, arguments: args })) : [],
   readToolResult: (message) =>
     isResult(message)
       ? [

@@ -577,6 +577,8 @@ const format: MessageFormat<AgentInputItem> = {
     // Reversed, so that the options of the first part override those of the others.
     return { ...item, content: [{ ...Object.assign({}, ...texts), type: 'input_text', text }, ...parts] };
   },
+  readToolCalls: (item) =>
+    item.type === 'function_call' ? [{ callId: item.callId, ...parseArguments(item.arguments) }] : [],
   readToolResult: (item) =>
     item.type === 'function_call_result'
       ? [{ callId: item.callId, name: item.name, text: readOutput(item.output) }]
