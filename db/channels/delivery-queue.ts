@@ -269,10 +269,10 @@ export const releaseHeldDeliveries = (pool: Pool, installationId: string | null)
 export const endOrphanedDeliveries = (pool: Pool, channelId: string | null): Promise<void> =>
   sweepRows(
     pool,
-    `${CHANNELS_WITH_PENDING},
+    `${channelId === null ? CHANNELS_WITH_PENDING : 'WITH wanted (id) AS (SELECT $1::text)'},
      -- Materialized: nearly always empty, and then no deliveries are read.
      orphaned AS MATERIALIZED (
-       SELECT w.id FROM wanted w WHERE w.id IS NOT NULL AND ($1::text IS NULL OR w.id = $1)
+       SELECT w.id FROM wanted w WHERE w.id IS NOT NULL
           AND NOT EXISTS (SELECT 1 FROM channels c WHERE c.id = w.id)),
      batch AS MATERIALIZED (
        SELECT p.id FROM orphaned o JOIN deliveries p ON p.channel_id = o.id AND p.state = 'pending'
@@ -280,7 +280,7 @@ export const endOrphanedDeliveries = (pool: Pool, channelId: string | null): Pro
      UPDATE deliveries d SET state = 'dead', last_error = 'the channel is disconnected', claimed_by = NULL,
             finished_at = now()
        FROM batch b WHERE b.id = d.id`,
-    [channelId],
+    channelId === null ? [] : [channelId],
   );
 
 export function sweepDeliveries(pool: Pool, retentionDays: number): Promise<void> {

@@ -64,6 +64,25 @@ t.test('the search for deliveries without a channel reads no deliveries of one t
   for (const { rowsRead } of explained.costs) t.ok((rowsRead.deliveries ?? 0) < ROWS_MAX, JSON.stringify(rowsRead));
 });
 
+t.test('the end of one channel reads no deliveries of others', async (t) => {
+  await pool.query(
+    `WITH others AS (
+       INSERT INTO channels (id, installation_id, account_id, name, routing_id)
+       SELECT 'o' || n, 'i', 'a', 'o' || n, 'o' || n FROM generate_series(1, $1::int) n RETURNING id)
+     INSERT INTO deliveries (id, channel_id, installation_id, account_id, routing_id, method, query, headers, body, received_at)
+     SELECT id, id, 'i', 'a', 'r', 'POST', '', '[]', '', now() FROM others`,
+    [2 * ROWS_MAX],
+  );
+  t.teardown(() => pool.query(`DELETE FROM deliveries WHERE channel_id LIKE 'o%'`));
+  const explained = explainPool(pool);
+  await endOrphanedDeliveries(explained.pool, 'c');
+  for (const { rowsRead } of explained.costs) t.ok((rowsRead.deliveries ?? 0) < 10, JSON.stringify(rowsRead));
+  await pool.query(`DELETE FROM channels WHERE id = 'o1'`);
+  await endOrphanedDeliveries(explained.pool, 'o1');
+  const ended = await pool.query(`SELECT id FROM deliveries WHERE state = 'dead'`);
+  t.same(ended.rows, [{ id: 'o1' }]);
+});
+
 /** Runs a sweep while another transaction holds the row. @returns the rows that each statement changed */
 async function sweepBesideLocked(
   table: 'deliveries' | 'events',
