@@ -97,20 +97,17 @@ function removeFinished(table: 'deliveries' | 'events', state: 'delivered' | 'sk
 
 /** Removes the first rows, in the order of a column. */
 function removeBatch(table: 'deliveries' | 'events' | 'account_actions', condition: string, order: string): Remove {
-  return (pool, accountId, excess) =>
-    removeRows(
-      pool,
-      `WITH oldest AS (
-         SELECT id, stored_bytes, ${order} AS place FROM ${table} WHERE account_id = $1 AND ${condition}
-          ORDER BY ${order} LIMIT ${BATCH} FOR UPDATE SKIP LOCKED),
-       summed AS (SELECT id, sum(stored_bytes) OVER (ORDER BY place, id) - stored_bytes AS before FROM oldest)
-       DELETE FROM ${table} d USING summed s WHERE d.id = s.id AND s.before < $2 RETURNING d.stored_bytes`,
-      [accountId, excess],
-    );
+  const statement = deleteOldestSql(table, condition, order);
+  return (pool, accountId, excess) => removeRows(pool, statement, [accountId, excess]);
 }
 
-/** Removes from the account's oldest partition, because rows are ordered by installation only. */
+/** Removes from the account's oldest partition, because an index sorts the rows of one partition only. */
 function removeOldest(table: 'plugin_logs' | 'audit', kind: UsageKind, width: '1 hour' | '1 day'): Remove {
+  const statement = deleteOldestSql(
+    table,
+    `at >= $3::timestamptz AND at < $3::timestamptz + interval '${width}'`,
+    'id',
+  );
   return async (pool, accountId, excess) => {
     const oldest = await findValue(
       pool,
@@ -119,15 +116,25 @@ function removeOldest(table: 'plugin_logs' | 'audit', kind: UsageKind, width: '1
         ORDER BY period LIMIT 1`,
       [accountId, kind],
     );
-    const within = `account_id = $1 AND at >= $2::timestamptz AND at < $2::timestamptz + interval '${width}'`;
-    return removeRows(
-      pool,
-      `WITH summed AS (
-         SELECT id, sum(stored_bytes) OVER (ORDER BY id) - stored_bytes AS before FROM ${table} WHERE ${within})
-       DELETE FROM ${table} WHERE ${within} AND id IN (SELECT id FROM summed WHERE before < $3) RETURNING stored_bytes`,
-      [accountId, oldest, excess],
-    );
+    return removeRows(pool, statement, [accountId, excess, oldest]);
   };
+}
+
+/**
+ * Deletes the first rows of the account $1 that have $2 bytes together, at most `BATCH`. Returns the bytes of each. By their ctid,
+ * because PostgreSQL might read the whole table to join the rows by their ids.
+ *
+ * @param condition selects rows of one partition only: in another one, other rows have the same ctid
+ * @param order a column that an index sorts for each account
+ */
+function deleteOldestSql(table: string, condition: string, order: string): string {
+  const isOfAccount = `account_id = $1 AND ${condition}`;
+  return `WITH oldest AS (
+     SELECT ctid AS place, id, stored_bytes, ${order} AS sorted_by FROM ${table} WHERE ${isOfAccount}
+      ORDER BY ${order} LIMIT ${BATCH} FOR UPDATE SKIP LOCKED),
+   summed AS (SELECT place, sum(stored_bytes) OVER (ORDER BY sorted_by, id) - stored_bytes AS before FROM oldest)
+   DELETE FROM ${table}
+    WHERE ${isOfAccount} AND ctid = ANY (ARRAY(SELECT place FROM summed WHERE before < $2)) RETURNING stored_bytes`;
 }
 
 async function removeRows(pool: Pool, statement: string, values: unknown[]): Promise<number> {

@@ -1,6 +1,7 @@
 /** The ledger of bytes: after any sequence of changes it equals what the tables hold, and it refuses what exceeds a quota. */
 import { randomUUIDv7 } from 'node:crypto';
 import fc from 'fast-check';
+import type { Pool } from 'pg';
 import t from 'tap';
 import { recordAccountAction } from '../../../db/accounts/account-actions.ts';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
@@ -51,6 +52,7 @@ import { answerCall, claimTurnCall, handCall } from '../../../db/sessions/tool-c
 import { claimTurn } from '../../../db/sessions/turns.ts';
 import type { UsageKind } from '../../../sdk/contract/usage-kinds.ts';
 import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
+import { explainPool } from '../../fixtures/explained-pool.ts';
 import { testDatabase } from '../../runner/harness.ts';
 import { amount, seed } from '../../runner/soak.ts';
 
@@ -441,6 +443,45 @@ t.test('near the quota of audit the oldest host calls go, then the oldest action
   const oldest = 'SELECT detail FROM account_actions WHERE account_id = $1 ORDER BY id LIMIT 1';
   t.same(await someOf(oldest, [at.accountId]), { detail: '8' });
   t.same(await readLedger(at), await countTables(at));
+});
+
+t.test('the oldest records go in batches that read no records of others', async (t) => {
+  const [at, other] = [await tenant('max'), await tenant('ned')];
+  t.teardown(() => saveUsageLimits(pool, {}));
+  const rows = { own: 7_000, others: 20_000 };
+  const fill = async (table: string, columns: string, values: string) => {
+    for (const [{ accountId, installationId }, count] of [
+      [at, rows.own],
+      [other, rows.others],
+    ] as const)
+      await pool.query(
+        `INSERT INTO ${table} (id, at, installation_id, account_id, ${columns})
+         SELECT $1 || lpad(n::text, 6, '0'), now(), $2, $1, ${values} FROM generate_series(1, $3::int) n`,
+        [accountId, installationId, count],
+      );
+    await pool.query(`ANALYZE ${table}`);
+  };
+  await fill('plugin_logs', 'level, message, source', `'info', '', 'x'`);
+  await fill('audit', 'member, outcome, duration_ms', `'x', 'ok', 1`);
+  await saveUsageLimits(pool, { logs: 2_000 * 400, audit: 2_000 * 400 });
+  await foldUsage(pool);
+  await pool.query(
+    `INSERT INTO account_usage_changes VALUES ($1, 'logs', '-infinity', 0), ($1, 'audit', '-infinity', 0)`,
+    [at.accountId],
+  );
+  const explained = explainPool(pool);
+  await maintainUsage({ query: explained.pool.query, connect: () => pool.connect() } as unknown as Pool);
+  for (const table of ['plugin_logs', 'audit']) {
+    const kept = `SELECT min(id), count(*)::int FROM ${table} WHERE account_id = $1`;
+    t.same(await someOf(kept, [at.accountId]), { min: `${at.accountId}005401`, count: 1_600 }, table);
+    const costs = explained.costs.flatMap(({ rowsRead }) => {
+      const partitions = Object.entries(rowsRead).filter(([name]) => name.startsWith(`${table}_2`));
+      return partitions.length > 0 ? [partitions.reduce((sum, [, read]) => sum + read, 0)] : [];
+    });
+    t.ok(costs.length >= 3, `${costs.length} batches`);
+    // Each of 2,000 rows is selected, locked, joined and deleted.
+    for (const read of costs) t.ok(read <= 4 * 2_000, `${read} rows of ${table}`);
+  }
 });
 
 t.test('a recount heals sums that drifted, while others write', async (t) => {
