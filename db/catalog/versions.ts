@@ -2,7 +2,7 @@
 
 import type { ClientBase, Pool } from 'pg';
 import type { Manifest } from '../../sdk/contract/manifest.ts';
-import type { Registrations } from '../../sdk/contract/protocol.ts';
+import { hooks, type Registrations } from '../../sdk/contract/protocol.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import { orderedId } from '../postgres/ordered-id.ts';
 import { findRow, findValue, hasRow, listRows, listValues, type Queryable } from '../postgres/rows.ts';
@@ -205,8 +205,12 @@ export async function markYanked(tx: ClientBase, id: string): Promise<void> {
   await tx.query(sql, [id]);
 }
 
-/** The owner's list still shows yanked versions, so the values keep the shapes of `Manifest` and `Discovered`. */
-const EMPTY_TEXTS = `readme = '', registrations = '{}',
+/**
+ * The owner's list still shows yanked versions, so the values keep the shapes of `Manifest` and `Discovered`. Hooks stay: whoever
+ * requires the plugin and consented to this version must be asked before another one without them is installed.
+ */
+const EMPTY_TEXTS = `readme = '', registrations = '{}', added_capabilities = '{}',
+  capabilities = ARRAY(SELECT c FROM unnest(capabilities) c WHERE c = ANY ('{${Object.keys(hooks).join(',')}}')),
   manifest = manifest || '{"capabilities": [], "settings": {}, "secrets": {}}', discovered =
   '{"commands": [], "skills": [], "middleware": [], "lifecycle": [], "tools": [], "providers": [], "channel": null}'`;
 

@@ -105,8 +105,9 @@ t.test('consent applies only to the version that was shown', async (t) => {
 
 t.test('a yanked version takes no more than its row once no installation uses it', async (t) => {
   const tool = "tools.add = { description: 'd'.repeat(4_000), parameters: {}, handler: () => 1 };";
+  const hosts = Array.from({ length: 60 }, (_, index) => `host.http:a${index}.${'h'.repeat(60)}.example.com`);
   const large = {
-    'readme.md': `---\nname: A\ndescription: B\nsettings:\n  a:\n    description: ${'s'.repeat(900)}\n---\n${'r'.repeat(20_000)}`,
+    'readme.md': `---\nname: A\ndescription: B\ncapabilities: [${hosts}]\nsettings:\n  a:\n    description: ${'s'.repeat(900)}\n---\n${'r'.repeat(20_000)}`,
     'index.ts': `${INDEX}${tool}`,
   };
   const plugin = await listed(['1.0.0'], ['1.1.0', large]);
@@ -129,11 +130,25 @@ t.test('a yanked version takes no more than its row once no installation uses it
   t.match(versions[0], {
     semVer: '1.1.0',
     status: 'yanked',
-    capabilities: [],
+    capabilities: ['middleware.systemPrompt'],
     discovered: { tools: [], channel: null },
   });
+  t.same(versions[0].addedCapabilities, []);
   t.equal((await ann.get(`/plugins/${plugin.id}/versions/${plugin.ids['1.1.0']}/files`)).status, 410);
   await plugin.publish('1.2.0', large);
+});
+
+t.test('a yank between the look and the click does not drop the hook of a required plugin', async (t) => {
+  const plugin = await listed(
+    [
+      '1.0.0',
+      { ...MINIMAL, 'index.ts': '', 'skills/bread/SKILL.md': '---\nname: bread\ndescription: Bakes\n---\nBake.' },
+    ],
+    ['1.1.0'],
+  );
+  await plugin.yank('1.1.0');
+  const late = await ben.post('/installations', { slug: plugin.slug, versionId: plugin.ids['1.1.0'], required: true });
+  t.match(late, { status: 409, body: { code: 'not_pending', detail: /^1\.0\.0 lacks hooks of 1\.1\.0/ } });
 });
 
 t.test('the path of a file counts for the quota, as often as the database holds it', async (t) => {

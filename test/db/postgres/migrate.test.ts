@@ -208,3 +208,29 @@ t.test('a migration counts the texts of existing sessions and the changes of ses
   await pool.query('DELETE FROM sessions');
   t.same(await readSums(), both(305));
 });
+
+t.test(
+  'a migration removes capabilities besides hooks from the yanked versions that gave up their files',
+  async (t) => {
+    const { pool, migrateAll } = await openDatabaseBefore(t, '0081_yanked_capabilities.sql');
+    const capabilities = '{compaction.summarize,host.http:a.example.com,middleware.toolCall,tools.a}';
+    await pool.query(`
+    INSERT INTO accounts (id, name) VALUES ('a', 'ann');
+    INSERT INTO plugins (id, owner_id, slug, display_name) VALUES ('p', 'a', 'p', 'P');
+    INSERT INTO versions (id, plugin_id, semver, status, source_sha256, bundle_sha256, size_bytes, stored_bytes, manifest, readme,
+      capabilities, added_capabilities, discovered, registrations)
+      SELECT id, 'p', id, status, '', '', 1, bytes, '{}', '', '${capabilities}', '${capabilities}', '{}', '{}'
+        FROM (VALUES ('1', 'yanked', 0), ('2', 'yanked', 1), ('3', 'published', 1)) AS v(id, status, bytes)`);
+    await migrateAll();
+    const { rows } = await pool.query(
+      'SELECT cardinality(capabilities) AS all, cardinality(added_capabilities) AS added FROM versions ORDER BY id',
+    );
+    t.same(rows, [
+      { all: 2, added: 0 },
+      { all: 4, added: 4 },
+      { all: 4, added: 4 },
+    ]);
+    const { rows: kept } = await pool.query(`SELECT capabilities FROM versions WHERE id = '1'`);
+    t.same(kept, [{ capabilities: ['compaction.summarize', 'middleware.toolCall'] }]);
+  },
+);
