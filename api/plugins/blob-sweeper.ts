@@ -1,6 +1,10 @@
-/** Releases unused yanked versions, and removes files of killed publishes and unused blobs from disk: at start-up, every hour, and after a deletion. */
+/**
+ * Releases unused yanked versions, and removes files of killed publishes and unused blobs from disk: at start-up, every hour, and
+ * after a deletion. Removes unused words of the catalog at start-up and every hour.
+ */
 import type { Pool } from 'pg';
 import { dropUsagePeriods } from '../../db/accounts/usage.ts';
+import { sweepCatalogWords } from '../../db/catalog/catalog-words.ts';
 import { releaseYankedVersions } from '../../db/catalog/versions.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
 import { SWEEP_GRACE_MS, sweepBlobs } from '../../db/files/unused-blobs.ts';
@@ -31,6 +35,7 @@ interface UpkeepDeps {
 export function startBlobSweeper({ pool, blobs, onError }: UpkeepDeps, graceMs = SWEEP_GRACE_MS): BlobSweeper {
   let running: Promise<number | null> | null = null;
   let soon: NodeJS.Timeout | undefined;
+  let areWordsDue = true;
   const removeUnused = async () => {
     const before = new Date(Date.now() - graceMs - EVERY_MS);
     await blobs.sweepStaging(STAGING_MAX_AGE_MS, Date.now());
@@ -38,6 +43,11 @@ export function startBlobSweeper({ pool, blobs, onError }: UpkeepDeps, graceMs =
     const removed = await sweepBlobs(pool, blobs, graceMs);
     // All unused files of these hours are removed.
     if (removed !== null) await dropUsagePeriods(pool, 'blobs', before);
+    if (areWordsDue) {
+      // It looks at every word of the catalog, so deletions do not repeat it.
+      areWordsDue = false;
+      await sweepCatalogWords(pool);
+    }
     return removed;
   };
   const sweep = () => {
@@ -47,7 +57,10 @@ export function startBlobSweeper({ pool, blobs, onError }: UpkeepDeps, graceMs =
     return running;
   };
   const tick = () => void sweep().catch(onError);
-  const timer = setInterval(tick, EVERY_MS).unref();
+  const timer = setInterval(() => {
+    areWordsDue = true;
+    tick();
+  }, EVERY_MS).unref();
   return {
     sweep,
     request() {

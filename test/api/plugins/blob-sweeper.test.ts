@@ -53,6 +53,15 @@ t.test('the sweep removes only the blobs of a deleted plugin and a replaced draf
   await upkeep.close();
 });
 
+t.test('the first sweep also removes unused words of the catalog', async (t) => {
+  const api = await startApiFixture(t, { introspect });
+  await api.pool.query(`INSERT INTO catalog_words VALUES ('unused')`);
+  const upkeep = startBlobSweeper({ pool: api.pool, blobs: api.services.blobs, onError });
+  await upkeep.sweep();
+  t.same((await api.pool.query('SELECT word FROM catalog_words')).rows, []);
+  await upkeep.close();
+});
+
 t.test('a sweep does not remove blobs that a concurrent publish reuses', async (t) => {
   const api = await startApiFixture(t, { introspect, bundler: { threads: 1, queue: 100 } });
   const ann = await api.user('ann');

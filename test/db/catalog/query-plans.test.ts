@@ -5,6 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import t from 'tap';
+import { sweepCatalogWords } from '../../../db/catalog/catalog-words.ts';
 import { findUsedBlobs } from '../../../db/catalog/versions.ts';
 import { startApiFixture } from '../../api/api-fixture.ts';
 import { amount } from '../../runner/soak.ts';
@@ -143,4 +144,10 @@ t.test('the sweep of blobs', async (t) => {
   t.same(whole, [], 'reads no big table whole');
   for (const index of ['version_files_blob', 'versions_bundle', 'versions_source_map'])
     t.ok(indexes.includes(index), `uses ${index}: ${indexes.join(', ')}`);
+});
+
+t.test('the sweep of words', async (t) => {
+  const { whole, indexes } = await explainAll(() => sweepCatalogWords(api.pool));
+  t.same(whole, [], 'reads no big table whole');
+  t.ok(indexes.includes('catalog_title_words'), indexes.join(', '));
 });
