@@ -1,7 +1,7 @@
 /** Judges one answer of a model, whole or as it is streamed, and returns judged texts only. */
 import type { Prompt, Turn, TurnOutput } from '../session/session.ts';
 import { toStorable } from '../session/storable-text.ts';
-import type { ModelCall, RefusedCall } from './model-calls.ts';
+import type { ModelCall, RefusedCall, ToolName } from './model-calls.ts';
 import { VetoError } from './veto-error.ts';
 
 interface AnswerOptions {
@@ -11,7 +11,7 @@ interface AnswerOptions {
   readonly target: string | undefined;
   readonly signal: AbortSignal | undefined;
   /** Whether a tool is the framework's own. */
-  readonly isOwn: (name: string) => Promise<boolean>;
+  readonly isOwn: (tool: ToolName) => Promise<boolean>;
   /** Returns an id that no other call of the turn has. */
   readonly onCallId: (callId: string) => string;
   /** Has the plugins judge a call. */
@@ -91,7 +91,7 @@ export class JudgedAnswer {
 
   /** Whether a tool is the framework's own, whose calls are shown when they are judged. */
   isOwn(name: string): Promise<boolean> {
-    return this.#options.isOwn(name);
+    return this.#options.isOwn({ name });
   }
 
   /** Returns the id that a call will have when it is judged. */

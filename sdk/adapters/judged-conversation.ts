@@ -11,7 +11,7 @@ import { hasCode } from '../session/transport.ts';
 import { sendResult } from '../session/turn.ts';
 import { JudgedAnswer } from './judged-answer.ts';
 import { describeFiles, type MessageFile, MessageFiles } from './message-files.ts';
-import { type ModelCall, type RefusedCall, withoutPrototypes } from './model-calls.ts';
+import { formatToolName, type ModelCall, type RefusedCall, type ToolName, withoutPrototypes } from './model-calls.ts';
 import { VetoError } from './veto-error.ts';
 
 export interface AdapterOptions {
@@ -59,10 +59,9 @@ interface ToolArguments {
   readonly callId: string;
   readonly arguments: unknown;
 }
-interface ToolText {
+/** The name is empty if the message does not say it. */
+interface ToolText extends ToolName {
   readonly callId: string;
-  /** Of the tool. Empty: the message does not say. */
-  readonly name: string;
   readonly text: string;
   readonly isError?: boolean;
 }
@@ -75,13 +74,12 @@ interface Refusals {
 }
 
 /** A tool that the model may call. */
-interface RequestTool {
-  readonly name: string;
+interface RequestTool extends ToolName {
   readonly description?: string | undefined;
 }
 
 /** Whether a tool is the framework's own. */
-type OwnCheck = (name: string) => Promise<boolean>;
+type OwnCheck = (tool: ToolName) => Promise<boolean>;
 
 interface ModelRequest<Message> {
   readonly systemPrompt: string;
@@ -211,7 +209,7 @@ export class Conversation {
   readonly #preparing = new Set<string>();
   /** The options of adapters that have asked a model. */
   readonly #knownOptions = new WeakSet<AdapterOptions>();
-  /** Whether a tool is the framework's, by its name. For tools that no request describes. */
+  /** Whether a tool is the framework's, by the name under which plugins judge it. For tools that no request describes. */
   readonly #areOwn = new Map<string, boolean>();
 
   constructor(session: Session) {
@@ -369,20 +367,22 @@ export class Conversation {
    * tool: where the framework has tools of the session, the descriptions distinguish those of a request.
    */
   #createOwnCheck(tools: readonly RequestTool[]): OwnCheck {
-    return async (name) => {
+    return async (called) => {
+      const { name } = called;
       // Tools of plugins and of the host have `__` in their names, and others may have.
       if (!name.includes('__')) return true;
+      const judgedName = formatToolName(called);
       const offered = this.#offered;
-      const same = tools.filter((tool) => tool.name === name);
+      const same = tools.filter((tool) => formatToolName(tool) === judgedName);
       if (same.length > 0 && offered !== null) {
         const isOwn = !same.every((tool) => offered.has(keyOf(tool)));
-        if (isOwn) this.#areOwn.set(name, true);
+        if (isOwn) this.#areOwn.set(judgedName, true);
         return isOwn;
       }
-      const known = this.#areOwn.get(name);
+      const known = this.#areOwn.get(judgedName);
       if (known !== undefined) return known;
       const isOwn = !(await this.session.tools()).some((tool) => tool.name === name);
-      this.#areOwn.set(name, isOwn);
+      this.#areOwn.set(judgedName, isOwn);
       return isOwn;
     };
   }
@@ -395,9 +395,9 @@ export class Conversation {
     { format, isOwn }: PendingRequest<Message>,
   ): Promise<Message> {
     let passed = message;
-    for (const { callId, name, text } of format.readToolResult(message)) {
+    for (const { callId, text, ...tool } of format.readToolResult(message)) {
       let known = await findResult(judged, turnId, callId);
-      if (known === undefined && (await isOwn(name))) known = LEFT_OUT;
+      if (known === undefined && (await isOwn(tool))) known = LEFT_OUT;
       if (typeof known === 'string' && known !== toStorable(text))
         passed = format.replaceToolResult(passed, callId, known);
     }
@@ -416,9 +416,9 @@ export class Conversation {
     for (const [index, message] of messages.entries()) {
       known = knownByIndex[index] ?? known;
       if (index < from || known?.state !== 'ended') continue;
-      for (const { callId, name } of format.readToolResult(message)) {
+      for (const { callId, ...tool } of format.readToolResult(message)) {
         const isMissing = (await findResult(results, known.turn.id, callId)) === undefined;
-        if (isMissing && (this.#offered !== null || (await isOwn(name)))) lacking.add(known);
+        if (isMissing && (this.#offered !== null || (await isOwn(tool)))) lacking.add(known);
       }
     }
     const unread = [...lacking].filter((one) => !one.results).slice(-LOOKS_MAX);
@@ -512,18 +512,18 @@ export class Conversation {
     if (unsent.length === 0) return false;
     const { calls } = await turn.look({ signal });
     const asked = messages.flatMap((message) => format.readToolCalls(message));
-    for (const { callId, wireId, name, text, isError = false } of unsent) {
+    for (const { callId, wireId, text, isError = false, ...tool } of unsent) {
       const call = calls.find((one) => one.callId === wireId);
       const result = { content: [{ type: 'text' as const, text: toStorable(text) }], isError };
       let judged = call?.result ?? null;
-      let isJudgedHere = await isOwn(call?.name ?? name);
+      let isJudgedHere = await isOwn(call ?? tool);
       if (call?.state === 'performing') {
         judged = await judgeResult(turn, wireId, result, signal);
         isJudgedHere = true;
       } else if (!call && !isJudgedHere && this.#offered !== null) {
         // The service got no such call: a person refused it, perhaps, and this is the reason.
         const { arguments: args } = asked.findLast((one) => one.callId === callId) ?? {};
-        const callOfText = { callId: await toUncalledId(callId), name, arguments: toArguments(args) };
+        const callOfText = { callId: await toUncalledId(callId), name: tool.name, arguments: toArguments(args) };
         judged = await judgeUncalled(turn, callOfText, result, signal);
         isJudgedHere = true;
       }
@@ -836,7 +836,7 @@ async function judgeCall(
   isOwn: OwnCheck,
   signal: AbortSignal | undefined,
 ): Promise<ModelCall | RefusedCall> {
-  if (!(await isOwn(call.name))) return call;
+  if (!(await isOwn(call))) return call;
   if (call.parseError !== undefined)
     return refuseUnreadable(
       call,
@@ -845,7 +845,7 @@ async function judgeCall(
   try {
     const callId = await toWireId(call.callId);
     const args = withoutPrototypes(call.arguments);
-    const answer = await turn.requestCall(callId, call.name, args, { own: true, signal });
+    const answer = await turn.requestCall(callId, formatToolName(call), args, { own: true, signal });
     return 'content' in answer ? { ...call, text: formatToolResult(answer) } : { ...call, arguments: answer.arguments };
   } catch (error) {
     return refuseUnreadable(
@@ -868,7 +868,7 @@ async function readResults(turn: Turn, isOwn: OwnCheck, signal: AbortSignal | un
   const { calls } = await turn.look({ signal });
   const results = new Map<string, string | null>();
   for (const { callId, name, result } of calls)
-    if (result) results.set(callId, isUncalledId(callId) || (await isOwn(name)) ? formatToolResult(result) : null);
+    if (result) results.set(callId, isUncalledId(callId) || (await isOwn({ name })) ? formatToolResult(result) : null);
   return results;
 }
 

@@ -454,8 +454,8 @@ async function judgeCalls<Item extends AgentOutputItem>(
       passed.push(item);
       continue;
     }
-    const { callId, name, arguments: text } = item;
-    const call = { callId, name, ...parseArguments(text) };
+    const { callId, name, namespace, arguments: text } = item;
+    const call = { callId, name, namespace, ...parseArguments(text) };
     const judged = await answer.judgeCall(call);
     if (!judged) continue;
     const printed = printArguments(judged, call, text);
@@ -581,7 +581,7 @@ const format: MessageFormat<AgentInputItem> = {
     item.type === 'function_call' ? [{ callId: item.callId, ...parseArguments(item.arguments) }] : [],
   readToolResult: (item) =>
     item.type === 'function_call_result'
-      ? [{ callId: item.callId, name: item.name, text: readOutput(item.output) }]
+      ? [{ callId: item.callId, name: item.name, namespace: item.namespace, text: readOutput(item.output) }]
       : [],
   replaceToolResult: (item, callId, text) =>
     item.type === 'function_call_result' && item.callId === callId
@@ -589,18 +589,20 @@ const format: MessageFormat<AgentInputItem> = {
       : item,
   createRefusals: (calls) => [
     ...calls.map(
-      ({ callId, name, arguments: args }): AgentInputItem => ({
+      ({ callId, name, namespace, arguments: args }): AgentInputItem => ({
         type: 'function_call',
         callId,
         name,
+        ...(namespace === undefined ? {} : { namespace }),
         arguments: JSON.stringify(args),
       }),
     ),
     ...calls.map(
-      ({ callId, name, text }): AgentInputItem => ({
+      ({ callId, name, namespace, text }): AgentInputItem => ({
         type: 'function_call_result',
         callId,
         name,
+        ...(namespace === undefined ? {} : { namespace }),
         status: 'completed',
         output: { type: 'text', text },
       }),

@@ -19,6 +19,7 @@ import {
   assistant,
   type Model,
   Runner,
+  toolNamespace,
   toolSearchTool,
   Usage,
   user,
@@ -424,6 +425,64 @@ const FINDER = {
   parameters: { ...NO_PARAMETERS, required: [], additionalProperties: false as const },
   execute: () => 'found',
 };
+
+t.test('openai-agents: tools of two namespaces by one name are judged apart', async (t) => {
+  const code = `
+    middleware.toolCall = ({ call, cancel }) => {
+      if (call.name === 'prod.del') cancel('it is production');
+      if (call.name === 'prod.shop__order') cancel('it is of another shop');
+    };
+    middleware.toolResult = ({ call, result }) =>
+      ({ result: { content: [{ type: 'text', text: call.name + ' answered ' + result.content[0].text }] } });
+    tools.order = { description: 'Orders', parameters: { type: 'object' }, handler: () => 'ordered' };`;
+  await fixture.install({ account: 'namespaces', slug: 'shop', code });
+  const session = await openSession('namespaces');
+  const deleted: string[] = [];
+  const own = (namespace: string, name: string) => {
+    const execute = (): string => {
+      deleted.push(`${namespace} ${name}`);
+      return 'done';
+    };
+    return agentsTool({ ...FINDER, name, execute });
+  };
+  const [order] = (await openAiAgents.bulkheadTools(session)) as ReturnType<typeof own>[];
+  const group = (name: string, members: readonly ReturnType<typeof own>[]) =>
+    toolNamespace({ name, description: name, tools: members });
+  const sandbox = order ? group('sandbox', [own('sandbox', 'del'), order]) : [];
+  const tools = [...group('prod', [own('prod', 'del'), own('prod', 'shop__order')]), ...sandbox];
+  const calls = [
+    { namespace: 'prod', name: 'del' },
+    { namespace: 'prod', name: 'shop__order' },
+    { namespace: 'sandbox', name: 'del' },
+    { namespace: 'sandbox', name: 'shop__order' },
+    { name: 'prod.del' },
+    { name: 'sandbox.del' },
+    { name: 'sandbox.shop__order' },
+  ].map((call, at) => ({ type: 'function_call', callId: `c${at}`, arguments: '{}', ...call }));
+  let asked: AgentInputItem[] = [];
+  const model = createAgentsModel((input) => {
+    asked = typeof input === 'string' ? [] : input;
+    return asked.length > 1 ? [assistant('Yes.')] : calls;
+  });
+  const settings = openAiAgents.bulkhead(session, { modelProvider: { getModel: () => model } });
+  const agent = new Agent({ name: 'Baker', model: 'm', tools });
+  await new Runner({ ...settings, tracingDisabled: true }).run(agent, 'm1');
+  t.same(deleted, ['sandbox del', 'sandbox del']);
+  const results = asked.flatMap((item) => (item.type === 'function_call_result' ? [item] : []));
+  const read = results.map(({ callId, namespace, name, output }) => [callId, namespace, name, JSON.stringify(output)]);
+  t.match(
+    read.toSorted(([left = ''], [right = '']) => left.localeCompare(right)),
+    [
+      ['c0', 'prod', 'del', /it is production/],
+      ['c1', 'prod', 'shop__order', /it is of another shop/],
+      ['c2', 'sandbox', 'del', /"sandbox.del answered done"/],
+      ['c3', 'sandbox', 'shop__order', /"shop__order answered ordered"/],
+      ['c4', undefined, 'prod.del', /it is production/],
+      ['c5', 'sandbox', 'del', /"sandbox.del answered done"/],
+      ['c6', 'sandbox', 'shop__order', /"shop__order answered ordered"/],
+    ],
+  );
+});
 
 async function collect(parts: AsyncIterable<unknown>): Promise<unknown[]> {
   const all: unknown[] = [];
