@@ -1,6 +1,7 @@
 /** Reads a vendor's request exactly as sent: bytes, and all end-to-end headers in order. Measures what it takes to keep. */
 import type { IncomingMessage } from 'node:http';
 import type { NewDelivery, RawHeader } from '../../db/channels/deliveries.ts';
+import { withoutSessions } from '../../service/http/console-requests.ts';
 
 /** Hop-by-hop headers (RFC 9110 §7.6.1). The `connection` header can name more. */
 const HOP_BY_HOP = new Set([
@@ -18,7 +19,7 @@ export function measureRequest({ query, headers, body }: Pick<NewDelivery, 'quer
   return bytes;
 }
 
-/** Returns names and values in order, without hop-by-hop headers. */
+/** Returns names and values in order, without hop-by-hop headers and cookies of the console. */
 export function endToEndHeaders(request: IncomingMessage): RawHeader[] {
   const { rawHeaders } = request;
   const named = (request.headers.connection ?? '').toLowerCase().split(',');
@@ -27,7 +28,9 @@ export function endToEndHeaders(request: IncomingMessage): RawHeader[] {
   const forwarded: RawHeader[] = [];
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     const [name, value] = [rawHeaders[at] as string, rawHeaders[at + 1] as string];
-    if (!dropped.has(name.toLowerCase())) forwarded.push([name, value]);
+    const lowerCase = name.toLowerCase();
+    const kept = lowerCase === 'cookie' ? withoutSessions(value) : value;
+    if (!dropped.has(lowerCase) && kept !== null) forwarded.push([name, kept]);
   }
   return forwarded;
 }

@@ -96,7 +96,7 @@ export interface paths {
         /**
          * Lets a service act for the caller’s account
          * @description The service exchanges a token of its issuer for one of the account at `POST /oauth/token` (RFC 8693). The issuer must be one that the
-         *     operator configured: see `isIssuerConfigured` in the response. Scopes: `sessions:read`: Read sessions, transcripts, tools and streams of the session API. `sessions:write`: Everything in the session API but the logins of SSH hosts. `account:read`: Read what the REST interface shows of the account.
+         *     operator configured: see `isIssuerConfigured` in the response. Scopes: `sessions:read`: Read sessions, transcripts, tools and streams of the session API. `sessions:write`: Everything in the session API but the logins of SSH hosts and the inspector. `account:read`: Read what the REST interface shows of the account.
          */
         post: operations["postMeDelegations"];
         delete?: never;

@@ -18,7 +18,7 @@ type Scope = 'sessions:read' | 'sessions:write' | 'account:read';
 
 const SCOPES: readonly (readonly [Scope, string])[] = [
   ['sessions:read', 'Read sessions, transcripts and tools'],
-  ['sessions:write', 'Run agents: everything in the session API but logins of SSH hosts'],
+  ['sessions:write', 'Run agents: everything in the session API but logins of SSH hosts and the inspector'],
   ['account:read', 'Read this account: plugins, installations, logs'],
 ];
 const KEY = ['me', 'delegations'];

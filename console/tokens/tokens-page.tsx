@@ -38,7 +38,10 @@ export function TokensPage() {
       </PagedList>
       <Group>
         <ConfirmButton label="Revoke all tokens" run={() => rest.DELETE('/me/tokens')} done="All tokens are revoked">
-          <Text>Everything that signs in as you is signed out: this console, command lines, agent runtimes.</Text>
+          <Text>
+            Everything that signs in as you is signed out: this console, command lines, agent runtimes. Sign-in links
+            end, and services that act for you must be allowed again.
+          </Text>
         </ConfirmButton>
       </Group>
       <Delegations />

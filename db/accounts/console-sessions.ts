@@ -25,7 +25,10 @@ interface NewSession {
   readonly expiresAt: Date;
 }
 
-/** Stores a session, and removes expired ones and those that are too many. */
+/**
+ * Stores a session, and removes expired ones and those that are too many. A token ends only sessions of its own: it may have fewer
+ * rights than its user.
+ */
 export async function createSession(db: Queryable, { id, accountId, tokenId, expiresAt }: NewSession): Promise<void> {
   await changeRows(db, 'DELETE FROM console_sessions WHERE expires_at < now()');
   const insert = 'INSERT INTO console_sessions (id, account_id, token_id, expires_at) VALUES ($1, $2, $3, $4)';
@@ -33,8 +36,9 @@ export async function createSession(db: Queryable, { id, accountId, tokenId, exp
   const ended = await changeRows(
     db,
     `DELETE FROM console_sessions WHERE id IN (
-       SELECT id FROM console_sessions WHERE account_id = $1 ORDER BY created_at DESC OFFSET ${SESSIONS_MAX})`,
-    [accountId],
+       SELECT id FROM console_sessions WHERE account_id = $1 AND token_id IS NOT DISTINCT FROM $2
+        ORDER BY created_at DESC OFFSET ${SESSIONS_MAX})`,
+    [accountId, tokenId],
   );
   if (ended > 0) await notifyAccountChanged(db, accountId);
 }

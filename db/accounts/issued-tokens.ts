@@ -5,7 +5,16 @@ import type { Page } from '../postgres/cursors.ts';
 import { notifyAccountChanged } from '../postgres/notifications.ts';
 import { orderedId } from '../postgres/ordered-id.ts';
 import { inTransaction } from '../postgres/pool.ts';
-import { changeRows, findRow, findValue, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
+import {
+  changeRows,
+  findRow,
+  findValue,
+  listValues,
+  type PageQuery,
+  type Queryable,
+  readPage,
+} from '../postgres/rows.ts';
+import { recordAccountAction } from './account-actions.ts';
 import { recordAction } from './operator-actions.ts';
 
 /** Resolution of `lastUsedAt`: a token that is used all day costs a write every five minutes. Minutes. */
@@ -110,13 +119,22 @@ export function revokeToken(pool: Pool, accountId: string, id: string, operator:
 }
 
 /**
- * Revokes all tokens of an account that exist now, also those of an OpenID Connect issuer and those without a record.
+ * Revokes all tokens of an account that exist now, also those of an OpenID Connect issuer and those without a record. Removes the ways
+ * to get others: sign-in links, and delegations to services.
  *
  * @param operator null: its user did it
  */
 export function revokeAllTokens(pool: Pool, accountId: string, operator: ByOperator | null): Promise<void> {
   return inTransaction(pool, async (tx) => {
     await changeRows(tx, 'DELETE FROM tokens WHERE account_id = $1', [accountId]);
+    await changeRows(tx, 'DELETE FROM sign_in_codes WHERE account_id = $1', [accountId]);
+    const services = await listValues<string>(tx, 'DELETE FROM delegations WHERE account_id = $1 RETURNING name', [
+      accountId,
+    ]);
+    for (const subject of services) {
+      const action = { action: 'delegation.remove', subject, detail: 'all tokens were revoked' };
+      await recordAccountAction(tx, { accountId, ...action, tokenId: null, actor: null });
+    }
     await changeRows(tx, 'UPDATE accounts SET tokens_after = now() WHERE id = $1', [accountId]);
     await notifyAccountChanged(tx, accountId);
     if (operator) await recordAction(tx, { action: 'revoke-token', ...operator, reason: 'all tokens' });

@@ -5,6 +5,8 @@ import { sessionCredential } from '../identity/console-sessions.ts';
 /** A page of another origin can send it only if CORS allows it. */
 const CONSOLE_HEADER = 'x-bulkhead-console';
 const NAME = 'bulkhead-session';
+/** Of every service: cookies do not tell ports apart, and one of a domain is sent to all its hosts. */
+const SESSION_PAIR = new RegExp(`^(__Host-|__Secure-)?${NAME}(-\\d+)?(=|$)`);
 /** Methods that change nothing; browsers send them without `Origin` to their own origin. */
 const SAFE_METHODS = ['GET', 'HEAD'];
 
@@ -51,6 +53,18 @@ export function isFromConsole({ headers, method }: FastifyRequest, { origin }: C
 /** Without https, a service is also used by other names of its machine than the one in its settings. */
 const isOwnHost = (origin: string, host: string | undefined, console: string): boolean =>
   console.startsWith('http:') && origin === `http://${host}`;
+
+/**
+ * Removes sessions of consoles from a header `cookie`. A browser also sends them to webhook addresses, which share the console's origin:
+ * a plugin's author could lead an operator there by a link.
+ *
+ * @returns null: nothing is left
+ */
+export function withoutSessions(cookie: string): string | null {
+  if (!cookie.includes(NAME)) return cookie;
+  const kept = cookie.split(';').filter((pair) => !SESSION_PAIR.test(pair.trim()));
+  return kept.length === 0 ? null : kept.join(';').trim();
+}
 
 /** Returns the secret in the console's cookie. Null: none, or the request is not the console's. */
 export function readSessionSecret(request: FastifyRequest, site: ConsoleSite): string | null {

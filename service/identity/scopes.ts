@@ -1,7 +1,7 @@
 /** The scopes of tokens: each allows a part of what the account may do. */
 export const scopes = {
   'sessions:read': 'Read sessions, transcripts, tools and streams of the session API.',
-  'sessions:write': 'Everything in the session API but the logins of SSH hosts.',
+  'sessions:write': 'Everything in the session API but the logins of SSH hosts and the inspector.',
   'account:read': 'Read what the REST interface shows of the account.',
 } as const;
 export type Scope = keyof typeof scopes;

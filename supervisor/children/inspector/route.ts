@@ -43,6 +43,8 @@ export function inspectorRoutes({ inspections, router }: InspectorServices): Fas
     app.post(
       '/installations/:id/inspector',
       {
+        // A debugger may do what the plugin may, and read its secrets.
+        config: { wholeAccount: true },
         schema: {
           summary: 'Opens the inspector of a draft',
           details: DETAILS,

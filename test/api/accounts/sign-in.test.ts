@@ -127,6 +127,19 @@ t.test('an account has a bounded number of sessions: the oldest end', async (t) 
   t.same(rows, [{ count: 1_000, newer: true, older: false }]);
 });
 
+t.test('sessions of one token end none of others', async (t) => {
+  const { id } = await findOrCreateAccount(api.pool, 'gil');
+  const gil = await api.signIn('gil', 'laptop');
+  await api.pool.query(
+    `INSERT INTO console_sessions (id, account_id, created_at, expires_at)
+     SELECT 'gil-' || n, $1, now() - interval '1 h', now() + interval '1 h' FROM generate_series(1, 1000) n`,
+    [id],
+  );
+  t.equal((await signIn({ token: gil.token })).status, 200);
+  const { rows } = await api.pool.query('SELECT 1 FROM console_sessions WHERE account_id = $1', [id]);
+  t.equal(rows.length, 1_001);
+});
+
 t.test('a session ends with its token and is refused with its account, at once', async (t) => {
   const bob = await api.user('bob');
   const own = {

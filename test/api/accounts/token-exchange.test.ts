@@ -113,6 +113,7 @@ t.test('a service acts for an account that allowed it', async (t) => {
       ['POST', '/ssh-hosts'],
       ['DELETE', '/ssh-hosts/web'],
       ['POST', '/ssh-hosts/web/test'],
+      ['POST', '/installations/x/inspector'],
     ] as const)
       t.match((await call(token, method, url, {})).json(), { code: 'insufficient_scope' }, `${method} ${url}`);
     for (const [method, url] of [

@@ -1,9 +1,11 @@
 /** Tokens are listed, named and revoked, accounts suspended, operators demoted: at once, in every process. */
 import t from 'tap';
 import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.ts';
+import { addDelegation } from '../../../db/accounts/delegations.ts';
 import { listActions } from '../../../db/accounts/operator-actions.ts';
 import { type Listener, openListener } from '../../../db/postgres/listener.ts';
 import { subscribeToAccounts } from '../../../db/postgres/notifications.ts';
+import { issueSignInLink } from '../../../service/identity/console-sessions.ts';
 import { SignIn } from '../../../service/identity/sign-in.ts';
 import { openVerifier } from '../../../service/identity/tokens.ts';
 import { type Answer, type Client, startApiFixture } from '../api-fixture.ts';
@@ -70,6 +72,24 @@ t.test('all tokens are revoked, also those without a record', async (t) => {
   t.equal((await change(() => recorded.delete('/me/tokens'))).status, 204);
   for (const client of [old, recorded]) t.equal((await client.get('/me')).status, 401);
   t.equal((await (await api.signIn('bea', 'another')).get('/me')).status, 200, 'a later one works');
+});
+
+t.test('with all tokens, sign-in links and delegations end, which would give new ones', async (t) => {
+  const cara = await api.signIn('cara', 'laptop');
+  const { id: accountId } = await findOrCreateAccount(api.pool, 'cara');
+  await issueSignInLink(api.pool, accountId, 'http://localhost');
+  const helpdesk = { name: 'Helpdesk', issuer: 'https://idp', subject: 's', scopes: ['sessions:write'] };
+  await addDelegation(api.pool, { accountId, tokenId: null }, helpdesk, 10);
+  t.equal((await change(() => cara.delete('/me/tokens'))).status, 204);
+  const links = await api.pool.query('SELECT 1 FROM sign_in_codes WHERE account_id = $1', [accountId]);
+  t.equal(links.rows.length, 0);
+  const later = await api.signIn('cara', 'another');
+  t.same((await later.get('/me/delegations')).body.items, []);
+  t.match((await later.get('/me/actions')).body.items[0], {
+    action: 'delegation.remove',
+    subject: 'Helpdesk',
+    detail: 'all tokens were revoked',
+  });
 });
 
 t.test('a user sees and changes their own tokens only', async (t) => {

@@ -40,6 +40,25 @@ t.test('any method, bytes and headers', async (t) => {
   }
 });
 
+t.test('the session of a browser that opens an address is neither stored nor passed on', async (t) => {
+  const { routingId } = await fixture.connect();
+  const cases: readonly [string, string[]][] = [
+    ['bulkhead-session-4000=secret', []],
+    ['__Host-bulkhead-session=secret', []],
+    ['a=b; __Secure-bulkhead-session=secret; c=d', ['a=b; c=d']],
+    ['bulkhead-session=secret; a="b"', ['a="b"']],
+    ['bulkhead-sessions=b', ['bulkhead-sessions=b']],
+    ['a=bulkhead-session=b', ['a=bulkhead-session=b']],
+  ];
+  for (const [cookie, kept] of cases) {
+    const { status, body } = await fixture.send(`/webhook/plugin/${routingId}`, { method: 'GET', headers: { cookie } });
+    t.equal(status, 200);
+    const { headers } = await rowOf(body.id);
+    const cookies = (headers as [string, string][]).filter(([name]) => name === 'cookie').map(([, value]) => value);
+    t.same(cookies, kept, cookie);
+  }
+});
+
 t.test('connections that end while the database is there send nothing over the disk', async (t) => {
   const { routingId } = await fixture.connect();
   const path = `/webhook/plugin/${routingId}`;
