@@ -1,6 +1,6 @@
 /** Judges one answer of a model, whole or as it is streamed, and returns judged texts only. */
 import type { Prompt, Turn } from '../session/session.js';
-import type { ModelCall, RefusedCall } from './model-calls.js';
+import type { ModelCall, RefusedCall, ToolName } from './model-calls.js';
 interface AnswerOptions {
     readonly turn: Turn;
     /** How plugins judge texts, as the turn's prompt said. */
@@ -8,7 +8,7 @@ interface AnswerOptions {
     readonly target: string | undefined;
     readonly signal: AbortSignal | undefined;
     /** Whether a tool is the framework's own. */
-    readonly isOwn: (name: string) => Promise<boolean>;
+    readonly isOwn: (tool: ToolName) => Promise<boolean>;
     /** Returns an id that no other call of the turn has. */
     readonly onCallId: (callId: string) => string;
     /** Has the plugins judge a call. */

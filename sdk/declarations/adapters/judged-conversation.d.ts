@@ -5,7 +5,7 @@
 import type { Session, ToolResult, Trigger } from '../session/session.js';
 import { JudgedAnswer } from './judged-answer.js';
 import { type MessageFile } from './message-files.js';
-import { type RefusedCall } from './model-calls.js';
+import { type RefusedCall, type ToolName } from './model-calls.js';
 export interface AdapterOptions {
     /**
      * The id of the message that the next run answers. Pass the id of a channel's message, which was judged when it came, or an
@@ -37,6 +37,8 @@ export interface MessageFormat<Message> {
      * parts that it replaces.
      */
     replaceContent(message: Message, text: string, files: readonly MessageFile[]): Message;
+    /** The calls of tools in a message of the agent. */
+    readToolCalls(message: Message): ToolArguments[];
     /** The results of tools in a message. */
     readToolResult(message: Message): ToolText[];
     /** The message with another text in place of one of its results. */
@@ -44,16 +46,18 @@ export interface MessageFormat<Message> {
     /** Calls of the model that plugins refused, and why, as messages for the model. */
     createRefusals(calls: readonly RefusedCall[]): Message[];
 }
-interface ToolText {
+interface ToolArguments {
     readonly callId: string;
-    /** Of the tool. Empty: the message does not say. */
-    readonly name: string;
+    readonly arguments: unknown;
+}
+/** The name is empty if the message does not say it. */
+interface ToolText extends ToolName {
+    readonly callId: string;
     readonly text: string;
     readonly isError?: boolean;
 }
 /** A tool that the model may call. */
-interface RequestTool {
-    readonly name: string;
+interface RequestTool extends ToolName {
     readonly description?: string | undefined;
 }
 interface ModelRequest<Message> {
