@@ -9,6 +9,7 @@ import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import type { Listener } from '../../db/postgres/listener.ts';
 import { subscribeToAddresses, subscribeToInstallations } from '../../db/postgres/notifications.ts';
 import { SECOND } from '../../sdk/contract/limits.ts';
+import { readOrLastKnown } from '../../service/storage/last-known.ts';
 import { AddressLookups } from './address-lookups.ts';
 import { UnknownAddressLimiter } from './unknown-address-limiter.ts';
 
@@ -19,6 +20,8 @@ const RETIRED_MAX = 1_000;
 const PAGE = 5_000;
 /** Lifetime of addresses in the cache, in case a notification was lost. Milliseconds. */
 const KNOWN_MS = 60 * SECOND;
+/** A vendor waits while an address is looked up again. If the database seems away, not much of the time that it allows. Milliseconds. */
+const ANSWER_MS = { connected: 2 * SECOND, away: SECOND / 4 };
 /** Key of the look-ups for notifications of addresses whose account is not known. */
 const NOTIFIED = 'notified';
 
@@ -99,15 +102,11 @@ export class Addresses {
 
   /** Returns a cached address, or looks it up again if it has expired. */
   async #refresh(cached: Cached<Address | 'retired'>, routingId: string, network: string): Promise<FoundAddress> {
-    if (cached.until > performance.now() && this.#listener.isConnected()) return cached.found;
-    try {
-      return await this.#lookups.find(this.findCachedAccount(routingId) ?? network, routingId);
-    } catch (error) {
-      // Use the expired entry. If the address was retired meanwhile, its request is stored without a channel and never
-      // delivered.
-      if (classifyDatabaseError(error) !== null) return cached.found;
-      throw error;
-    }
+    const isConnected = this.#listener.isConnected();
+    if (cached.until > performance.now() && isConnected) return cached.found;
+    const reading = this.#lookups.find(this.findCachedAccount(routingId) ?? network, routingId);
+    // If the address was retired meanwhile, its request is stored without a channel and never delivered.
+    return readOrLastKnown(reading, cached.found, isConnected ? ANSWER_MS.connected : ANSWER_MS.away);
   }
 
   /** The account of a cached address, which may be out of date. Null: it is not cached, or retired. */

@@ -15,7 +15,10 @@ export const SHOWN_EVERY_MS = 1_000;
  * takes its whole timeout, and the next one comes a second later. Doubled for busy machines. Milliseconds.
  */
 export const REACHES_LATER_MS = 2 * CONNECT_TIMEOUT_MS;
-/** Deliveries wait at most this long for an announced spool: its process may have died, or have too much to store. Seconds. */
+/**
+ * Deliveries wait at most this long for an announced spool: its process may have died, or have too much to store. Those that begin
+ * then keep the order in which they were stored. Seconds.
+ */
 const HOLD_S = 30;
 /** Rows that ended processes left behind are deleted after this time. Seconds. */
 const KEPT_S = 3_600;
@@ -69,18 +72,19 @@ export function settleSpool(pool: Pool, id: string): Promise<boolean> {
 async function restoreArrivalOrder(tx: Transaction): Promise<void> {
   const since = await findValue(
     tx,
-    `WITH announced AS (SELECT id, oldest_at FROM spools WHERE announced_at IS NOT NULL),
+    `WITH announced AS (SELECT id, oldest_at, ${IS_ANNOUNCED} AS holds FROM spools WHERE announced_at IS NOT NULL),
           cleared AS (UPDATE spools s SET announced_at = NULL, oldest_at = NULL, drained = false FROM announced a
-                       WHERE s.id = a.id RETURNING a.oldest_at)
-     SELECT min(oldest_at)::text FROM cleared`,
+                       WHERE s.id = a.id RETURNING a.oldest_at, a.holds)
+     SELECT min(oldest_at) FILTER (WHERE holds)::text FROM cleared`,
   );
   await tx.query(`DELETE FROM spools WHERE seen_at < now() - interval '${KEPT_S} seconds'`);
   if (!since) return;
-  // The deliveries of a channel exchange their positions. None of them was attempted: they were held.
+  // The deliveries of a channel exchange their positions. None of them was attempted: they were held. Those of one process have ids in
+  // the order of their arrival, also if its clock went back.
   await tx.query(
     `WITH unsettled AS (
        SELECT id, channel_id, position,
-              row_number() OVER (PARTITION BY channel_id ORDER BY received_at, position) AS by_arrival,
+              row_number() OVER (PARTITION BY channel_id ORDER BY id) AS by_arrival,
               row_number() OVER (PARTITION BY channel_id ORDER BY position) AS by_position
          FROM deliveries
         WHERE direction = 'in' AND state = 'pending' AND NOT set_aside AND attempts = 0

@@ -9,6 +9,7 @@ import { SpoolOrder } from '../../../api/ingress/spool-order.ts';
 import { encodeRecord, hasCompleteRecord } from '../../../api/ingress/spool-segment.ts';
 import { insertDeliveries, type NewDelivery } from '../../../db/channels/deliveries.ts';
 import { REACHES_LATER_MS, SHOWN_EVERY_MS, settleSpool, showSpool } from '../../../db/channels/spools.ts';
+import { createIdAt } from '../../../db/postgres/ordered-id.ts';
 import { CONNECT_TIMEOUT_MS, openPool } from '../../../db/postgres/pool.ts';
 import { findValue, listValues } from '../../../db/postgres/rows.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
@@ -21,7 +22,7 @@ import { awayPool } from './webhook-fixture.ts';
 const DAY_MS = 86_400_000;
 const ignore = () => undefined;
 const deliveryOf = (index: number, bytes = 100): NewDelivery => ({
-  id: randomUUIDv7(),
+  id: createIdAt(1_000 + index),
   channelId: 'c',
   installationId: 'i',
   accountId: 'a',
@@ -395,7 +396,8 @@ t.test('once its disk is empty, a process stores directly while others still emp
   gate.open();
   await waitFor('drained');
   t.ok(await isStored(first));
-  const second = deliveryOf(2);
+  // The clock went back meanwhile, which its id does not show.
+  const second = { ...deliveryOf(2), receivedAt: 1_000 };
   await intake.accept(second);
   t.ok(await isStored(second), 'when the vendor is answered, though the database was away a moment ago');
   const older = deliveryOf(0);
@@ -411,6 +413,23 @@ t.test('once its disk is empty, a process stores directly while others still emp
     [older, first, second, third].map(({ id }) => id),
   );
   await intake.close();
+});
+
+t.test('what was not stored while the others were held does not change their order afterwards', async (t) => {
+  const { pool } = await testDatabase(t);
+  const process = randomUUIDv7();
+  await showSpool(pool, process, 1_000);
+  await insertDeliveries(pool, [deliveryOf(1)], false);
+  await insertDeliveries(pool, [deliveryOf(0)], false);
+  await pool.query(`UPDATE spools SET announced_at = now() - interval '31 s'`);
+  t.ok(await settleSpool(pool, process));
+  const { rows } = await pool.query('SELECT query FROM deliveries ORDER BY position');
+  t.same(
+    rows.map(({ query }) => query),
+    ['n=1', 'n=0'],
+    'they may have begun',
+  );
+  t.match((await pool.query('SELECT announced_at FROM spools')).rows, [{ announced_at: null }]);
 });
 
 t.test('a database that is away for a moment is waited for', async (t) => {

@@ -139,6 +139,25 @@ t.test('requests to many retired addresses push no address in use out of the cac
   t.match(await addresses.find(routingId, 'vendor'), { channelId }, 'it is cached');
 });
 
+t.test('a cached address is used while the database does not answer', async (t) => {
+  const { pool, connect } = await openWebhookFixture(t);
+  const { routingId, id: channelId } = await connect();
+  const listener = await openListener(pool, () => undefined);
+  const { promise: silence, reject: endSilence } = Promise.withResolvers<never>();
+  let isSilent = false;
+  const silent = Object.assign(Object.create(pool) as typeof pool, {
+    query: (...asked: Parameters<typeof pool.query>) => (isSilent ? silence : pool.query(...asked)),
+  });
+  const addresses = await Addresses.open(silent, listener, (error) => t.error(error));
+  t.match(await addresses.find(routingId, 'vendor'), { channelId });
+  isSilent = true;
+  // Its machine is gone: the connections are not closed, and nothing comes.
+  await listener.close();
+  t.match(await addresses.find(routingId, 'vendor'), { channelId });
+  endSilence(Object.assign(new Error('read ETIMEDOUT'), { code: 'ETIMEDOUT' }));
+  await addresses.close();
+});
+
 t.test('a network is charged for retired addresses, also cached ones, and reaches those in use', async (t) => {
   const { pool, connect } = await openWebhookFixture(t);
   const [{ routingId, id: channelId }, { routingId: retired }] = [await connect(), await connect()];
