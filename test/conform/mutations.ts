@@ -64,8 +64,8 @@ export const mutations: readonly Mutation[] = [
   {
     row: 'Deleting a plugin that still has a published version is rejected.',
     file: LIFECYCLE,
-    from: "throw new Problem('published_version_exists', detail);\n    }\n    const",
-    to: '}\n    const',
+    from: "throw new Problem('published_version_exists', detail);\n    }\n    //",
+    to: '}\n    //',
   },
   {
     row: 'Draft installs are for the owner’s own account only.',
