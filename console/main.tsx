@@ -15,12 +15,11 @@ import { createRoot } from 'react-dom/client';
 import { queryClient } from './rest/query-client.ts';
 import { router } from './router.tsx';
 import { recoverLostFocus } from './shell/recover-focus.ts';
-import { signInByLink } from './sign-in/sign-in-link.ts';
+import { openSignInLink } from './sign-in/sign-in-link.ts';
+import { SignInLinkDialog } from './sign-in/sign-in-link-dialog.tsx';
 import { theme, variables } from './style/theme.ts';
 
-await signInByLink();
-// A link that is opened in this tab changes the hash only, and the page is not loaded again.
-addEventListener('hashchange', () => void signInByLink());
+const signInLink = await openSignInLink();
 recoverLostFocus();
 const root = document.getElementById('root');
 if (!root) throw new Error('index.html has no #root');
@@ -30,6 +29,7 @@ createRoot(root).render(
       <Notifications position="bottom-right" />
       <QueryClientProvider client={queryClient}>
         <RouterProvider router={router} />
+        <SignInLinkDialog first={signInLink} />
       </QueryClientProvider>
     </MantineProvider>
   </StrictMode>,

@@ -8,7 +8,7 @@ import { countSignIns, recordRefusal, recordSignIn, recordSignOut } from './sess
 
 type Account = components['schemas']['Account'];
 /** The credential that is exchanged for the cookie. */
-export type Proof = { readonly token: string } | { readonly code: string };
+type Proof = { readonly token: string } | { readonly code: string };
 interface SessionNotice {
   /** Null: signed out. */
   readonly accountId: string | null;

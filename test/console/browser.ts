@@ -14,6 +14,7 @@ import {
   type Route,
 } from 'playwright-core';
 import rootTest from 'tap';
+import type { CalledService } from '../deploy/service-fixture.ts';
 import type { Teardown } from '../runner/harness.ts';
 import { BROWSER_VARIABLE, unpackBrowser } from '../runner/unpacked-browser.ts';
 
@@ -99,19 +100,40 @@ export const LOOKS: readonly Look[] = [
   { scheme: 'light', size: 'phone' },
 ];
 
-/** A page of its own, signed in by the link, with whatever it complains about. */
-export async function openConsole(browser: Browser, signInLink: string): Promise<OpenConsole> {
+/** A service as the account of a token calls it. */
+export type SignedInService = Pick<CalledService, 'url' | 'token'>;
+
+/** A page of its own with whatever it complains about, signed out or signed in by a link. */
+export async function openConsole(browser: Browser, address: string): Promise<OpenConsole> {
+  return openTab(await openContext(browser), address);
+}
+
+/** The same, signed in as the account of the token. @param path of the page */
+export async function openSignedIn(browser: Browser, service: SignedInService, path = '/'): Promise<OpenConsole> {
+  const context = await openContext(browser);
+  await signIn(context, service);
+  return openTab(context, service.url + path);
+}
+
+async function openContext(browser: Browser): Promise<BrowserContext> {
   const context = await browser.newContext({ viewport: WIDE, acceptDownloads: true, reducedMotion: 'reduce' });
   await context.grantPermissions(['clipboard-read', 'clipboard-write']);
   context.setDefaultTimeout(PATIENCE_MS);
-  return openTab(context, signInLink);
+  return context;
+}
+
+/** Exchanges the token for the console's cookie, as its sign-in page does. All pages of the context have it. */
+export async function signIn({ request }: BrowserContext, { url, token }: SignedInService): Promise<void> {
+  const headers = { origin: url, 'x-bulkhead-console': '1' };
+  const response = await request.post(`${url}/api/sign-in`, { headers, data: { token }, failOnStatusCode: true });
+  await response.dispose();
 }
 
 /**
  * A further page of a context. It shares sessions and the cache of files: a page in a new context takes three times as much
  * processor time.
  */
-export async function openTab(context: BrowserContext, signInLink: string): Promise<OpenConsole> {
+export async function openTab(context: BrowserContext, address: string): Promise<OpenConsole> {
   const page = await context.newPage();
   const complaints: string[] = [];
   page.on('pageerror', (error) => complaints.push(error.message));
@@ -125,11 +147,11 @@ export async function openTab(context: BrowserContext, signInLink: string): Prom
     void dialog.dismiss();
   });
   // The page exchanges the link for a cookie; leaving it before would end that.
-  const exchanges = /#(token|code)=/.test(signInLink);
+  const exchanges = address.includes('#code=');
   const isExchange = (response: Response) =>
     response.url().endsWith('/api/sign-in') && response.request().method() === 'POST';
   const exchanged = exchanges ? page.waitForResponse(isExchange) : undefined;
-  await page.goto(signInLink);
+  await page.goto(address);
   await exchanged;
   return { context, page, complaints };
 }

@@ -10,7 +10,7 @@ import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 // With --soak, `inspect` looks at every page in every look.
 import { amount } from '../runner/soak.ts';
-import { answerInstead, type OpenConsole, openConsole, shareBrowser } from './browser.ts';
+import { answerInstead, type OpenConsole, openSignedIn, shareBrowser } from './browser.ts';
 import { compile } from './compiler.ts';
 import { go, press, pressInDialog } from './console-fixture.ts';
 import {
@@ -36,13 +36,13 @@ const browser = await shareBrowser(t);
 let authoring: Promise<OpenConsole> | undefined;
 /** The page of the tests of the editor. They share it because an editor and its compiler take a second of processor time to start. */
 function openAuthoring(): Promise<OpenConsole> {
-  authoring ??= openConsole(browser, `${service.url}/#token=${service.token}`);
+  authoring ??= openSignedIn(browser, service);
   return authoring;
 }
 
 t.test('what users do with plugins can be done in the console', async (t) => {
   const plugin = await publishFrontDesk(service);
-  const { context, page, complaints } = await openConsole(browser, `${service.url}/#token=${service.token}`);
+  const { context, page, complaints } = await openSignedIn(browser, service);
   await t.test('find it in the catalog and read what it is', async (t) => {
     await page.getByRole('link', { name: 'Front desk' }).waitFor();
     await inspect(t, page, 'catalog');

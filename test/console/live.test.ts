@@ -4,7 +4,7 @@ import t from 'tap';
 import { type ServiceFixture, startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { eventually } from '../runner/eventually.ts';
 import { amount } from '../runner/soak.ts';
-import { openConsole, openTab, shareBrowser } from './browser.ts';
+import { openConsole, openTab, shareBrowser, signIn } from './browser.ts';
 import { go, pressInDialog, tab } from './console-fixture.ts';
 import { failInstallation, installationThat, publish, publishFrontDesk, TRICKS } from './front-desk.ts';
 import { inspect } from './pictures.ts';
@@ -28,6 +28,7 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
   const browser = await shareBrowser(t);
 
   const first = await openConsole(browser, 'about:blank');
+  await signIn(first.context, service);
 
   await t.test('the catalog comes with little JavaScript, the editor with none of it', async (t) => {
     const { page } = first;
@@ -40,7 +41,7 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
         );
     };
     page.on('requestfinished', countScript);
-    await page.goto(`${service.url}/#token=${service.token}`);
+    await page.goto(service.url);
     await page.getByRole('link', { name: 'Front desk' }).waitFor();
     page.off('requestfinished', countScript);
     const bytes = (await Promise.all(scripts.values())).reduce((sum, one) => sum + one, 0);
@@ -169,9 +170,10 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     }
     await inspect(t, page, 'of-another');
     const own = await openConsole(browser, 'about:blank');
+    await signIn(own.context, ben);
     const asked: string[] = [];
     own.page.on('request', (request) => asked.push(new URL(request.url()).pathname));
-    await own.page.goto(`${service.url}/installations/${theirs}#token=${ben.token}`);
+    await own.page.goto(`${service.url}/installations/${theirs}`);
     await own.page.getByRole('option', { name: 'Only 1.0.0 (runs now)' }).waitFor({ state: 'attached' });
     t.notOk(asked.includes(`/api/plugins/${plugin}`), 'the plugin is read by its author only');
     await own.context.close();

@@ -3,23 +3,22 @@ import type { Page } from 'playwright-core';
 import t from 'tap';
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { eventually } from '../runner/eventually.ts';
-import { answerInstead, type OpenConsole, openConsole, shareBrowser } from './browser.ts';
+import { answerInstead, type OpenConsole, openSignedIn, shareBrowser } from './browser.ts';
 import { go, press, pressInDialog, tab } from './console-fixture.ts';
 import { publishFrontDesk } from './front-desk.ts';
 
 const service = await startServiceOnTestDatabase(t);
 const browser = await shareBrowser(t);
-const signInLink = `${service.url}/#token=${service.token}`;
 
 let operating: Promise<OpenConsole> | undefined;
 /** The page of the tests that leave their context as it was. */
 function openOperating(): Promise<OpenConsole> {
-  operating ??= openConsole(browser, signInLink);
+  operating ??= openSignedIn(browser, service);
   return operating;
 }
 
 t.test('a page whose code cannot be fetched says so, and loads when the service is back', async (t) => {
-  const { context, page } = await openConsole(browser, signInLink);
+  const { context, page } = await openSignedIn(browser, service);
   await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
   await page.evaluate('globalThis.isSameDocument = true');
   const endOutage = await answerInstead(context, '**', (route) => route.abort('connectionrefused'));
@@ -125,7 +124,7 @@ t.test('a page about something that is gone says so, and asks no more', async (t
 
 t.test('the page of a suspended account names the reason, until an operator resumes it', async (t) => {
   const cleo = await service.asUser('cleo');
-  const { context, page } = await openConsole(browser, `${service.url}/#token=${cleo.token}`);
+  const { context, page } = await openSignedIn(browser, cleo);
   await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
   await service.call('POST', '/api/operator/accounts/cleo/suspend', { reason: 'It sends spam' });
   await page.reload();

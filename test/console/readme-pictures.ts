@@ -12,7 +12,7 @@ import { readPackage } from '../../examples/demo-packages.ts';
 import { type ServiceFixture, startServiceFixture } from '../deploy/service-fixture.ts';
 import { root } from '../house/source-files.ts';
 import { eventually } from '../runner/eventually.ts';
-import { startBrowser } from './browser.ts';
+import { signIn, startBrowser } from './browser.ts';
 import { installationThat, publish, publishFrontDesk } from './front-desk.ts';
 
 const VIEW = { width: 1280, height: 800 };
@@ -120,8 +120,9 @@ async function pointAtHook(page: Page): Promise<void> {
 
 async function openFine(browser: Browser, service: ServiceFixture): Promise<Page> {
   const context = await browser.newContext({ viewport: VIEW, deviceScaleFactor: SCALE, reducedMotion: 'reduce' });
+  await signIn(context, service);
   const page = await context.newPage();
-  await page.goto(`${service.url}/#token=${service.token}`);
+  await page.goto(service.url);
   await page.getByRole('button', { name: 'local' }).waitFor();
   return page;
 }

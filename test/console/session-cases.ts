@@ -8,7 +8,8 @@ import { findOrCreateAccount } from '../../db/accounts/accounts.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import { issueSignInLink } from '../../service/identity/console-sessions.ts';
 import type { ServiceFixture } from '../deploy/service-fixture.ts';
-import { openConsole } from './browser.ts';
+import { openConsole, openSignedIn, signIn } from './browser.ts';
+import { pressInDialog } from './console-fixture.ts';
 import { makeDraft, openEditor, readDraftFile, write } from './editor-actions.ts';
 import { inspect } from './pictures.ts';
 
@@ -113,8 +114,7 @@ export async function runSessionCases(t: Test, service: ServiceFixture, browser:
   });
 
   await t.test('another account after a sign-out reloads the page', async (t) => {
-    const { context: own, page: tab } = await openConsole(browser, service.url);
-    await tab.goto(`${service.url}/#token=${(await service.asUser('ann')).token}`);
+    const { context: own, page: tab } = await openSignedIn(browser, await service.asUser('ann'));
     await tab.getByRole('button', { name: 'ann', exact: true }).waitFor();
     await tab.evaluate('globalThis.isOfAnn = true');
     await tab.getByRole('button', { name: 'ann', exact: true }).click();
@@ -128,7 +128,7 @@ export async function runSessionCases(t: Test, service: ServiceFixture, browser:
   });
 
   await t.test('a sign-in link signs in once', async (t) => {
-    const link = await makeLink(service);
+    const link = await makeLink(service, 'local');
     await page.goto(link);
     await isSignedIn(page);
     t.equal(new URL(page.url()).hash, '', 'the code is in no address');
@@ -142,22 +142,68 @@ export async function runSessionCases(t: Test, service: ServiceFixture, browser:
     const opened = await openConsole(browser, service.url);
     const { page: tab } = opened;
     await tab.getByRole('heading', { name: 'Sign in to Bulkhead' }).waitFor();
-    const link = await makeLink(service);
-    await tab.goto(link);
-    await isSignedIn(tab);
-    await tab.goto(`${tab.url()}#token=${(await service.asUser('ann')).token}`);
-    await tab.getByRole('button', { name: 'ann', exact: true }).waitFor();
-    t.equal(new URL(tab.url()).hash, '', 'the token is in no address');
-    await tab.goto(`${tab.url()}#${new URL(link).hash.slice(1)}`);
+    await tab.goto(`${service.url}/#code=unknown`);
     await tab.getByRole('alert').getByText('The sign-in link was used before').waitFor();
-    t.equal(new URL(tab.url()).hash, '');
-    t.ok(await tab.getByRole('button', { name: 'ann', exact: true }).isVisible(), 'the session stays');
-    await tab.goto(`${tab.url()}#token=${service.token}`);
+    await tab.goto(await makeLink(service, 'local'));
     await isSignedIn(tab);
     t.equal(await tab.getByText('The sign-in link was refused').count(), 0, 'the refusal of the link before is gone');
-    while ((await tab.goBack()) !== null) t.notMatch(tab.url(), /code|token/);
+    t.equal(new URL(tab.url()).hash, '', 'the code is in no address');
+    while ((await tab.goBack()) !== null) t.notMatch(tab.url(), /code/);
     t.same(opened.complaints, []);
     await opened.context.close();
+  });
+
+  await t.test('a link with a token does not sign in', async (t) => {
+    const { token } = await service.asUser('ann');
+    const { context: own, page: tab, complaints } = await openConsole(browser, `${service.url}/plugins#token=${token}`);
+    await tab.getByRole('alert').getByText('A link with a token does not sign in').waitFor();
+    await tab.getByText('Ask the operator for a link with a code').waitFor();
+    await tab.getByRole('heading', { name: 'Sign in to Bulkhead' }).waitFor();
+    t.same(await own.cookies(), []);
+    t.equal(tab.url(), `${service.url}/plugins`, 'the token is in no address');
+    await inspect(t, tab, 'sign-in-link-token');
+
+    await signIn(own, service);
+    await tab.reload();
+    await isSignedIn(tab);
+    const before = await own.cookies();
+    await tab.goto(`${service.url}/plugins#token=${token}`);
+    await tab.getByRole('alert').getByText('A link with a token does not sign in').waitFor();
+    t.equal(tab.url(), `${service.url}/plugins`);
+    t.same(await own.cookies(), before, 'nor does it replace a session');
+    while ((await tab.goBack()) !== null) t.notMatch(tab.url(), /token/);
+    t.same(complaints, []);
+    await own.close();
+  });
+
+  await t.test('a sign-in link replaces a session only when the user confirms it', async (t) => {
+    const { context: own, page: tab, complaints } = await openSignedIn(browser, service, '/plugins');
+    await isSignedIn(tab);
+    const before = await own.cookies();
+    const link = await makeLink(service, 'ann');
+    const dialog = tab.getByRole('dialog', { name: 'Sign in with this link?' });
+    // The page is open already, and the link changes the hash only.
+    await tab.goto(`${service.url}/plugins${new URL(link).hash}`);
+    await dialog.getByText('You are signed in as local.').waitFor();
+    t.equal(tab.url(), `${service.url}/plugins`, 'the code is in no address');
+    await inspect(t, tab, 'sign-in-link-confirmation');
+    await pressInDialog(tab, 'Cancel');
+    await dialog.waitFor({ state: 'detached' });
+    t.same(await own.cookies(), before, 'the session stays');
+
+    // The page is loaded with the link.
+    await tab.goto(link);
+    await pressInDialog(tab, 'Sign in');
+    await tab.getByRole('button', { name: 'ann', exact: true }).waitFor();
+    t.equal(await dialog.count(), 0);
+
+    await tab.goto(`${tab.url()}${new URL(link).hash}`);
+    await pressInDialog(tab, 'Sign in');
+    await dialog.getByRole('alert').getByText('The sign-in link was used before').waitFor();
+    await pressInDialog(tab, 'Cancel');
+    t.ok(await tab.getByRole('button', { name: 'ann', exact: true }).isVisible(), 'a refused link ends no session');
+    t.same(complaints, []);
+    await own.close();
   });
 
   await t.test('pages have titles, and what is not there has a way back', async (t) => {
@@ -201,10 +247,10 @@ async function servePage(t: Test): Promise<string> {
   return `http://localhost:${(server.address() as AddressInfo).port}`;
 }
 
-async function makeLink(service: ServiceFixture): Promise<string> {
+async function makeLink(service: ServiceFixture, user: string): Promise<string> {
   const database = openPool(service.env.DATABASE_URL ?? '', { name: 'test', connections: 1, onError: () => undefined });
   try {
-    return await issueSignInLink(database.pool, (await findOrCreateAccount(database.pool, 'local')).id, service.url);
+    return await issueSignInLink(database.pool, (await findOrCreateAccount(database.pool, user)).id, service.url);
   } finally {
     await database.close();
   }
