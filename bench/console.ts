@@ -4,10 +4,12 @@
  * in under 1 s. A page of plain text from the same process shows the speed of browser and machine. Run
  * `sh deploy/node.sh bench/console.ts [plugins] [loads]`.
  */
+import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type OpenConsole, openConsole, startBrowser } from '../test/console/browser.ts';
+import { type OpenConsole, openConsole, signIn, startBrowser } from '../test/console/browser.ts';
+import { operator } from '../test/deploy/operator-command.ts';
 import { startServiceFixture } from '../test/deploy/service-fixture.ts';
 import { startTestServer, withDatabase } from '../test/runner/server.ts';
 import { fillCatalog } from './fixtures/catalog-filling.ts';
@@ -33,8 +35,10 @@ async function measure(): Promise<void> {
   await fillCatalog(server.url, 'console', { plugins: PLUGINS, installations: PLUGINS });
   const folder = await mkdtemp(join(tmpdir(), 'bulkhead-bench-'));
   cleanup.teardown(() => rm(folder, { recursive: true }));
-  const DATABASE_URL = withDatabase(server.url, 'console');
-  const service = await startServiceFixture(cleanup, { DATA_DIR: join(folder, 'data'), DATABASE_URL });
+  const env = { DATA_DIR: join(folder, 'data'), DATABASE_URL: withDatabase(server.url, 'console') };
+  // The catalog names packages that exist nowhere.
+  assert.equal((await operator(env, 'accept-data-dir', '--yes')).code, 0);
+  const service = await startServiceFixture(cleanup, env);
   const browser = await startBrowser(cleanup);
   const times = { floor: [] as number[], open: [] as number[], search: [] as number[] };
   for (let load = 0; load <= LOADS; load += 1) {
@@ -42,7 +46,8 @@ async function measure(): Promise<void> {
     const bare = await measureMs(() => floor.page.goto(`${service.url}/api/openapi.json`));
     await floor.context.close();
     const { page, context } = await openConsole(browser, 'about:blank');
-    const open = await measureMs(() => openCatalog(page, `${service.url}/catalog#token=${service.token}`));
+    await signIn(context, service);
+    const open = await measureMs(() => openCatalog(page, `${service.url}/catalog`));
     const search = await measureMs(() => searchFor(page, 'weather'));
     await context.close();
     // The first load warms up the service.
@@ -76,5 +81,6 @@ async function measureMs(work: () => Promise<unknown>): Promise<number> {
   return performance.now() - start;
 }
 
-const formatTimes = (values: readonly number[]): string =>
-  `p50 ${percentile(values, MEDIAN).toFixed(0)} ms, p95 ${percentile(values, P95).toFixed(0)} ms`;
+function formatTimes(values: readonly number[]): string {
+  return `p50 ${percentile(values, MEDIAN).toFixed(0)} ms, p95 ${percentile(values, P95).toFixed(0)} ms`;
+}
