@@ -365,7 +365,7 @@ function assembleFleet(options: SupervisorOptions, { ownership, listener, queues
     idleStopMs: options.idleStopMs,
     loadWithinMs: options.loadWithinMs,
     healthWithinMs: options.healthWithinMs,
-    now: options.now ?? Date.now,
+    now: options.now ?? (() => performance.now()),
     startInspectable: sandbox.inspectable ? starter(sandbox.inspectable, options) : undefined,
     findRefusal: (isOperators) => findRefusal(sandbox, isOperators),
     onServing: (accountId) => pluginsCache.drop(accountId),

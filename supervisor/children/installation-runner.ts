@@ -42,7 +42,7 @@ export interface RunnerDeps extends LoadedChildDeps {
   readonly outputBytesPerSecond: number;
   /** How long a freshly loaded version may take to answer, milliseconds. Default: `HEALTH_WITHIN_MS`. */
   readonly healthWithinMs?: number | undefined;
-  /** Clock of the restart policy, milliseconds since the epoch. */
+  /** Monotonic clock of the restart policy: a step of the wall clock must neither lengthen a backoff nor end it. Milliseconds. */
   readonly now: () => number;
   readonly metrics: Pick<Metrics, 'childEnded' | 'childStarted' | 'childRestarted'>;
   /** Runs a start when the start queue allows it. @throws NoRoomError if that takes too long */
@@ -122,6 +122,8 @@ export class InstallationRunner {
   readonly #deps: RunnerDeps;
   readonly #output: TokenBucket;
   #serving: LoadedChild | null = null;
+  /** When `#serving` began to serve, by the clock of the restart policy. */
+  #servingSince = 0;
   /** Calls that run or wait for a child. */
   #calls = 0;
   readonly #draining = new Set<LoadedChild>();
@@ -229,6 +231,7 @@ export class InstallationRunner {
 
   #setServing(serving: LoadedChild | null): void {
     this.#serving = serving;
+    this.#servingSince = this.#deps.now();
     this.#announceServed();
   }
 
@@ -490,8 +493,8 @@ export class InstallationRunner {
 
   /** Reports a stable run to the restart policy. */
   recordStableRun(): void {
-    const serving = this.#serving;
-    if (serving && Date.now() - serving.startedAt >= STABLE_AFTER_MS) this.#policy = afterStableRun(this.#policy);
+    const ranMs = this.#deps.now() - this.#servingSince;
+    if (this.#serving && ranMs >= STABLE_AFTER_MS) this.#policy = afterStableRun(this.#policy);
   }
 
   describe(): Runtime {
@@ -700,8 +703,9 @@ export class InstallationRunner {
   /** A version that became current recently returns to the previous one. */
   #reportCrashLoop(reason: string, cause: RollbackCause): void {
     const { rollbackUntil, versionId } = this.plugin;
-    const now = this.#deps.now();
-    if (rollbackUntil === null || Date.parse(rollbackUntil) < now || this.#policy.exits.length < ROLLBACK_EXITS) return;
+    // The database stores this time, so the wall clock decides.
+    const isOver = rollbackUntil === null || Date.parse(rollbackUntil) < Date.now();
+    if (isOver || this.#policy.exits.length < ROLLBACK_EXITS) return;
     this.#deps.onCrashLoop(this, { versionId, reason, cause });
   }
 

@@ -1,7 +1,7 @@
 /** Decides when a child that ended may start again, as pure functions of state and time. */
 
 export interface RestartState {
-  /** Times of the last exits, oldest first, milliseconds since the epoch. */
+  /** Times of the last exits, oldest first, milliseconds of a monotonic clock. */
   readonly exits: readonly number[];
   /** Exits since the last stable run. */
   readonly streak: number;

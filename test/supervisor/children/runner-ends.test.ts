@@ -5,15 +5,26 @@ import type { PluginCall } from '../../../supervisor/calls/plugin-call.ts';
 import type { Child, ChildHandlers } from '../../../supervisor/children/child.ts';
 import { ChildError } from '../../../supervisor/children/child-errors.ts';
 import { InstallationRunner, type RunnerDeps } from '../../../supervisor/children/installation-runner.ts';
-import { INTERRUPTIONS_MAX } from '../../../supervisor/children/restart-policy.ts';
+import { INTERRUPTIONS_MAX, STABLE_AFTER_MS } from '../../../supervisor/children/restart-policy.ts';
 import { SecretMasks } from '../../../supervisor/records/secret-mask.ts';
 import { FakeChild, installed } from './fake-child.ts';
 
 const FAILED_AFTER = 5;
 const ROLLED_BACK_AFTER = 3;
+/** The longest backoff after a first exit, with its random share. Milliseconds. */
+const FIRST_BACKOFF_MS = 1_200;
+/** Exits of longer ago do not count. Milliseconds. */
+const EXITS_WINDOW_MS = 600_000;
 
-/** @param prepare changes a child before it is started */
-function makeRunner(plugin: InstalledPlugin, prepare: (child: FakeChild, number: number) => void = () => undefined) {
+/**
+ * @param prepare changes a child before it is started
+ * @param now the monotonic clock
+ */
+function makeRunner(
+  plugin: InstalledPlugin,
+  prepare: (child: FakeChild, number: number) => void = () => undefined,
+  now = () => 0,
+) {
   const children: FakeChild[] = [];
   const failures: (string | null)[] = [];
   const loops: unknown[] = [];
@@ -31,7 +42,7 @@ function makeRunner(plugin: InstalledPlugin, prepare: (child: FakeChild, number:
   };
   const deps = {
     outputBytesPerSecond: 1,
-    now: () => 0,
+    now,
     startInTurn: (_runner: unknown, start: () => Promise<unknown>) => start(),
     takeChild,
     onChange: nothing,
@@ -92,7 +103,7 @@ t.test('a kill from outside at load is no failure of the plugin', async (t) => {
 });
 
 t.test('a version is rolled back for its own failures, and not when its process does not get ready', async (t) => {
-  const plugin = installed('v1', { rollbackUntil: new Date(60_000).toISOString() });
+  const plugin = installed('v1', { rollbackUntil: new Date(Date.now() + 3_600_000).toISOString() });
   const overloaded = makeRunner(plugin, (child) => {
     child.ready = Promise.reject(new ChildError('dead', 'it was not ready within 10000 ms'));
   });
@@ -106,6 +117,34 @@ t.test('a version is rolled back for its own failures, and not when its process 
   });
   for (let start = 1; start <= ROLLED_BACK_AFTER; start += 1) await failing.runner.wake();
   t.match(failing.loops, [{ versionId: 'v1', reason: 'it threw', cause: 'not_started' }]);
+});
+
+t.test('the time in which a version may be rolled back is one of the wall clock', async (t) => {
+  const plugin = installed('v1', { rollbackUntil: new Date(Date.now() - 1).toISOString() });
+  const { runner, loops } = makeRunner(plugin, (child) => child.endAtLoad(false));
+  for (let start = 1; start < FAILED_AFTER; start += 1) await runner.wake();
+  t.match(runner.describe(), { restarts: FAILED_AFTER - 1 });
+  t.same(loops, []);
+});
+
+t.test('a run is stable by the monotonic clock', async (t) => {
+  let now = 0;
+  const { runner, children } = makeRunner(installed('v1'), undefined, () => now);
+  const crash = async (): Promise<void> => {
+    t.equal(await runner.wake(), null);
+    await children.at(-1)?.end();
+  };
+  for (let end = 1; end < FAILED_AFTER; end += 1) await crash();
+  now += FIRST_BACKOFF_MS;
+  t.equal(runner.describe().state, 'backoff');
+  t.equal(await runner.wake(), null);
+  now += STABLE_AFTER_MS;
+  runner.recordStableRun();
+  now += EXITS_WINDOW_MS;
+  await children.at(-1)?.end();
+  t.equal(runner.describe().state, 'backoff');
+  now += FIRST_BACKOFF_MS;
+  t.equal(runner.describe().state, 'stopped', 'the first backoff follows a stable run');
 });
 
 t.test('a stop does not wait for a start beside the child that serves', async (t) => {

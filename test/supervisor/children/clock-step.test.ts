@@ -1,0 +1,44 @@
+/** A step of the supervisor's wall clock neither lengthens a backoff nor ends it. */
+import t from 'tap';
+import { eventually } from '../../runner/eventually.ts';
+import { startSupervisorFixture } from '../supervisor-fixture.ts';
+
+const HOUR_MS = 3_600_000;
+/** Steps of the wall clock. Before the fixture starts, because it may keep the function. */
+let passedMs = 0;
+const realNow = Date.now;
+Date.now = () => realNow() + passedMs;
+t.teardown(() => {
+  Date.now = realNow;
+});
+
+t.test('a plugin that crashed starts again in time after the wall clock went back', async (t) => {
+  const fixture = await startSupervisorFixture(t);
+  const session = await fixture.session();
+  const registrations = {
+    hooks: ['middleware.systemPrompt'],
+    events: [],
+    tools: {},
+    commands: {},
+    providers: {},
+    channel: { receive: false, send: false, handshake: false, handshakeOn: null },
+  };
+  const { installationId } = await fixture.install({
+    slug: 'crasher',
+    code: 'throw new Error("broken start");',
+    registrations,
+  });
+  const call = () =>
+    fixture.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context: { systemPrompt: 'a', model: 'm' } });
+  const hasCrashed = async (times: number) => {
+    const query = 'SELECT 1 FROM installation_runtime WHERE installation_id = $1 AND restarts = $2';
+    return (await fixture.pool.query(query, [installationId, times])).rowCount === 1;
+  };
+  await call();
+  await eventually(() => hasCrashed(1));
+  passedMs = -2 * HOUR_MS;
+  await eventually(async () => {
+    await call();
+    return hasCrashed(2);
+  });
+});
