@@ -28,7 +28,7 @@ export function findLibraryLines(path: string, source: string): (line: number) =
     return () => isLibrary;
   }
   // Above the first mark are the bundler's own functions.
-  return (line) => marks.findLast((mark) => mark.line <= line)?.isLibrary ?? isJavaScript;
+  return (line) => marks[countUntil(marks, line) - 1]?.isLibrary ?? isJavaScript;
 }
 
 interface Mark {
@@ -42,6 +42,18 @@ function findMarks(source: string): readonly Mark[] {
     const from = BUNDLED_FILE.exec(text)?.[1];
     return from === undefined ? [] : [{ line: index + 1, isLibrary: LIBRARY_FOLDER.test(from) }];
   });
+}
+
+/** The marks at or above a line. A binary search: a file may have 200,000 marks, and as many uses of each. */
+function countUntil(marks: readonly Mark[], line: number): number {
+  let low = 0;
+  let high = marks.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((marks[middle]?.line ?? 0) <= line) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
 const isPublished = (source: string): boolean =>

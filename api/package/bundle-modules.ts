@@ -5,13 +5,17 @@ import type { Loader, OnLoadResult, OnResolveArgs, OnResolveResult, PartialMessa
 import { closest } from 'fastest-levenshtein';
 import { NAMESPACE } from '../../db/records/source-maps.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
-import { type CompileContext, compileFile, isRelative, refuseImport } from './code-file.ts';
-import { UndeclaredNames } from './undeclared-names.ts';
+import type { BuildTime } from './build-time.ts';
+import { type CompileContext, compileFile, isRelative, quotePath, refuseImport } from './code-file.ts';
+import { CANDIDATES_MAX, COMPARED_MAX, UndeclaredNames } from './undeclared-names.ts';
 
 /**
  * Maximum size of a package's code: more takes seconds to build and makes a bundle that is too large to load. Bytes.
  */
 export const SOURCE_MAX_BYTES = 8 * MIB;
+
+/** Imports of missing files for which a build names the nearest file: the first explain the others. */
+const HINTS_MAX = 20;
 
 const LOADERS: Readonly<Record<string, Loader>> = { '.ts': 'ts', '.js': 'js', '.json': 'json' };
 /** Extensions tried, in order, for an import without one. */
@@ -23,8 +27,9 @@ export type ModulePaths = Readonly<Record<string, string>>;
  * Creates an esbuild plugin that answers every resolve and load from the package.
  *
  * @param globals of the realm
+ * @param time of the build
  */
-export function packageModules(files: ModulePaths, globals: ReadonlySet<string>): Plugin {
+export function packageModules(files: ModulePaths, globals: ReadonlySet<string>, time: BuildTime): Plugin {
   return {
     name: 'package',
     setup(build) {
@@ -32,12 +37,14 @@ export function packageModules(files: ModulePaths, globals: ReadonlySet<string>)
       const names = new UndeclaredNames(globals);
       const context: CompileContext = {
         names,
+        time,
         hasModule: (importer, path) => {
           const found = isRelative(path) ? findModule(files, targetOf(importer, path)) : undefined;
           return found !== undefined && isCode(found);
         },
       };
-      build.onResolve({ filter: /.*/ }, (args) => resolve(files, args));
+      const hints = new NearestFiles(files);
+      build.onResolve({ filter: /.*/ }, (args) => resolve(files, hints, args));
       build.onLoad({ filter: /.*/, namespace: NAMESPACE }, async ({ path }): Promise<OnLoadResult> => {
         const stagedAt = files[path];
         if (stagedAt === undefined) return { errors: [{ text: `“${path}” is not in the package` }] };
@@ -66,7 +73,7 @@ async function load(path: string, bytes: Buffer, context: CompileContext): Promi
   return loader === 'json' ? { contents: source, loader } : compileFile({ path, source, loader }, context);
 }
 
-function resolve(files: ModulePaths, args: OnResolveArgs): OnResolveResult {
+function resolve(files: ModulePaths, hints: NearestFiles, args: OnResolveArgs): OnResolveResult {
   const { path, kind, importer } = args;
   if (kind === 'entry-point') return { path, namespace: NAMESPACE };
   if (kind !== 'import-statement' && kind !== 'dynamic-import') return refusal('Only import statements are allowed');
@@ -74,7 +81,8 @@ function resolve(files: ModulePaths, args: OnResolveArgs): OnResolveResult {
   const target = targetOf(importer, path);
   if (target.startsWith('..')) return refusal(refuseImport(path, 'leaves the package'));
   const found = findModule(files, target);
-  if (found === undefined) return refusal(`“${path}” is not in the package.${suggestion(files, importer, target)}`);
+  if (found === undefined)
+    return refusal(`${quotePath(path)} is not in the package.${hints.suggest(importer, target)}`);
   if (!isCode(found)) return refusal(refuseImport(path, 'is not a code file'));
   return { path: found, namespace: NAMESPACE };
 }
@@ -89,11 +97,25 @@ export function findModule(files: ModulePaths, target: string): string | undefin
   return candidates.find((candidate) => Object.hasOwn(files, candidate));
 }
 
-function suggestion(files: ModulePaths, importer: string, target: string): string {
-  const code = Object.keys(files).filter((path) => path !== importer && isCode(path));
-  if (code.length === 0) return '';
-  const relative = posix.relative(posix.dirname(importer), closest(target, code));
-  return ` The nearest is “${relative.startsWith('.') ? relative : `./${relative}`}”`;
+/** Names the nearest code file where an import finds none. Bounded, because the author chooses the number and length of both. */
+export class NearestFiles {
+  readonly #paths: readonly string[];
+  #hints = 0;
+
+  constructor(files: ModulePaths) {
+    const comparable = (path: string) => path.length <= COMPARED_MAX && isCode(path);
+    this.#paths = Object.keys(files).filter(comparable).slice(0, CANDIDATES_MAX);
+  }
+
+  /** @returns a sentence after a space, or nothing */
+  suggest(importer: string, target: string): string {
+    if (target.length > COMPARED_MAX || this.#hints >= HINTS_MAX) return '';
+    const others = this.#paths.filter((path) => path !== importer);
+    if (others.length === 0) return '';
+    this.#hints += 1;
+    const relative = posix.relative(posix.dirname(importer), closest(target, others));
+    return ` The nearest is “${relative.startsWith('.') ? relative : `./${relative}`}”`;
+  }
 }
 
 export const isCode = (path: string): boolean => LOADERS[posix.extname(path)] !== undefined;

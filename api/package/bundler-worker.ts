@@ -8,6 +8,7 @@ import type { ProblemLocation } from '../../sdk/contract/errors.ts';
 import { yieldThread } from '../../service/lifecycle/priority.ts';
 import { within } from '../../service/timing/within.ts';
 import { rewordBuildMessage } from './build-messages.ts';
+import { BuildTime } from './build-time.ts';
 import { type ModulePaths, packageModules } from './bundle-modules.ts';
 import { listRealmGlobals } from './load-hints.ts';
 import { applyEdits, findSesEdits } from './ses-source.ts';
@@ -51,20 +52,25 @@ export async function build(task: BuildTask): Promise<BuildResult> {
 }
 
 async function buildInTime(task: BuildTask): Promise<BuildResult> {
+  const time = new BuildTime(task.timeMs);
   try {
-    const built = await within(runEsbuild(task), task.timeMs);
-    if (built !== undefined) return finish(built);
-    await esbuild.stop();
-    return { outcome: 'late' };
+    const built = await within(runEsbuild(task, time), task.timeMs);
+    if (built !== undefined) return finish(built, time);
   } catch (error) {
-    if (isBuildFailure(error)) return { outcome: 'refused', locations: error.errors.map(toLocation) };
-    // Stop the dead process explicitly, so that the next build starts a new one.
-    await esbuild.stop();
-    return { outcome: 'died' };
+    if (!time.isOver) return await describeFailure(error);
   }
+  await esbuild.stop();
+  return { outcome: 'late' };
 }
 
-const runEsbuild = ({ entry, files, hasFetch = false }: BuildTask) =>
+async function describeFailure(error: unknown): Promise<BuildResult> {
+  if (isBuildFailure(error)) return { outcome: 'refused', locations: error.errors.map(toLocation) };
+  // Stop the dead process explicitly, so that the next build starts a new one.
+  await esbuild.stop();
+  return { outcome: 'died' };
+}
+
+const runEsbuild = ({ entry, files, hasFetch = false }: BuildTask, time: BuildTime) =>
   esbuild.build({
     entryPoints: [entry],
     bundle: true,
@@ -87,16 +93,16 @@ const runEsbuild = ({ entry, files, hasFetch = false }: BuildTask) =>
     absWorkingDir: '/',
     logLevel: 'silent',
     logLimit: MESSAGES_MAX,
-    plugins: [packageModules(files, listRealmGlobals(hasFetch))],
+    plugins: [packageModules(files, listRealmGlobals(hasFetch), time)],
   });
 
-function finish(built: Awaited<ReturnType<typeof runEsbuild>>): BuildResult {
+function finish(built: Awaited<ReturnType<typeof runEsbuild>>, time: BuildTime): BuildResult {
   const text = (ending: string) => built.outputFiles.find((file) => file.path.endsWith(ending))?.text ?? '';
   const source = text('bundle.js');
   // esbuild's own warnings are about style; those of the package's plugin are for the author.
   const warnings = built.warnings.filter(({ pluginName }) => pluginName !== '').map((warning) => warning.text);
   try {
-    const edits = findSesEdits(source);
+    const edits = time.run(source, () => findSesEdits(source));
     const sourceMap = moveColumns(text('.js.map'), source, edits);
     return { outcome: 'built', bundle: applyEdits(source, edits), sourceMap, warnings };
   } catch (error) {

@@ -17,10 +17,10 @@ const QUICK_MS = 4_000;
 /** A build that has waited this long does not begin. Milliseconds. */
 const WAIT_MAX_MS = 40_000;
 /**
- * A thread that does not end its build by itself within this time is ended. It cannot reap its esbuild, which remains as a zombie,
- * so this is much longer than any build. Milliseconds.
+ * A thread that does not end its build by itself this long after the build's time limit is ended. Long enough for a thread to start
+ * on a busy machine, because an ended thread cannot reap its esbuild, which remains as a zombie until the process ends. Milliseconds.
  */
-const HANG_MS = 90_000;
+const GRACE_MS = 5_000;
 const RETRY_AFTER_S = 2;
 
 export interface Bundler {
@@ -40,6 +40,8 @@ interface BundlerOptions {
   readonly quickMs?: number;
   /** Limit of a build that took longer than that. Default: `BUILD_TIME_MS`. Milliseconds. */
   readonly slowMs?: number;
+  /** The file that builds. Default: bundler-worker.ts. */
+  readonly worker?: URL;
   /** Called when a thread ends unexpectedly between tasks; the pool replaces it. */
   readonly onError?: (error: Error) => void;
 }
@@ -50,9 +52,9 @@ interface BundlerOptions {
  */
 export function startBundler(options: BundlerOptions = {}): Bundler {
   const { threads = THREADS, queue = QUEUE_MAX, quickMs = QUICK_MS, slowMs = BUILD_TIME_MS } = options;
-  const onError = options.onError ?? (() => undefined);
-  const quick = new Builders({ threads, queue, onError });
-  const slow = new Builders({ threads: 1, queue, onError });
+  const { worker = new URL('./bundler-worker.ts', import.meta.url), onError = () => undefined } = options;
+  const quick = new Builders({ threads, queue, worker, onError });
+  const slow = new Builders({ threads: 1, queue, worker, onError });
   const runFor =
     (accountId: string): RunBuild =>
     async (task) => {
@@ -73,15 +75,17 @@ export function startBundler(options: BundlerOptions = {}): Bundler {
   };
 }
 
+type BuildersOptions = Required<Pick<BundlerOptions, 'threads' | 'queue' | 'worker' | 'onError'>>;
+
 /** Threads that build, and the builds that wait for them. */
 class Builders {
   readonly queue: FairQueue;
   readonly #pool: Piscina<BuildTask, BuildResult>;
 
-  constructor({ threads, queue, onError }: Required<Pick<BundlerOptions, 'threads' | 'queue' | 'onError'>>) {
+  constructor({ threads, queue, worker, onError }: BuildersOptions) {
     this.queue = new FairQueue({ places: threads, waitingPlaces: queue });
     this.#pool = new Piscina<BuildTask, BuildResult>({
-      filename: new URL('./bundler-worker.ts', import.meta.url).href,
+      filename: worker.href,
       minThreads: 0,
       maxThreads: threads,
       // A thread that ends cannot reap its esbuild, which would remain as a zombie. So threads stay and stop their
@@ -101,10 +105,11 @@ class Builders {
     if (!this.queue.hasRoom(accountId)) throw busy();
     return this.queue.run(accountId, async () => {
       if (performance.now() > endsAt) throw busy();
-      const signal = AbortSignal.timeout(HANG_MS);
+      const signal = AbortSignal.timeout(task.timeMs + GRACE_MS);
       try {
         return await this.#pool.run(task, { name: 'build', signal });
       } catch (error) {
+        if (signal.aborted) return { outcome: 'late' };
         throw toProblem(error);
       }
     });
@@ -116,8 +121,7 @@ class Builders {
 }
 
 function toProblem(error: unknown): unknown {
-  if (!(error instanceof Error)) return error;
-  const isOfPackage = error.name === 'AbortError' || ('code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY');
+  const isOfPackage = error instanceof Error && 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY';
   return isOfPackage ? buildFailed() : error;
 }
 

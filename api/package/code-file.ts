@@ -4,6 +4,7 @@ import { type Loader, type OnLoadResult, type PartialMessage, transform } from '
 import { mapPosition, NAMESPACE } from '../../db/records/source-maps.ts';
 import { formatLocation, type ProblemLocation } from '../../sdk/contract/errors.ts';
 import { findLibraryLines } from './author-files.ts';
+import type { BuildTime } from './build-time.ts';
 import { CodeFault, type FileSyntax, findImports, type ImportCall, parseFile } from './file-syntax.ts';
 import { type FreeName, findFreeNames } from './free-names.ts';
 import { LineIndex } from './line-index.ts';
@@ -23,10 +24,15 @@ const FOREIGN_IMPORT = /\b(?:from|import)\s*['"](?!\.)/;
 const COMPUTED_IMPORT =
   'import() needs a relative path in quotes: only files of the package can be imported, which are fixed at its publish';
 
+/** Longer paths are cut in messages: one may have the length of the file. Characters. */
+const QUOTED_MAX = 300;
+
+export const quotePath = (path: string): string =>
+  path.length > QUOTED_MAX ? `“${path.slice(0, QUOTED_MAX)}…”` : `“${path}”`;
 export const refuseImport = (path: string, fault = 'cannot be imported'): string =>
   path.includes('\\')
-    ? `“${path}” has backslashes. Write “${path.replaceAll('\\', '/')}”`
-    : `“${path}” ${fault}. ${ALLOWED_IMPORTS}`;
+    ? `${quotePath(path)} has backslashes. Write ${quotePath(path.replaceAll('\\', '/'))}`
+    : `${quotePath(path)} ${fault}. ${ALLOWED_IMPORTS}`;
 export const isRelative = (path: string): boolean => /^\.\.?(\/|$)/.test(path);
 
 interface CodeFile {
@@ -39,25 +45,30 @@ type CodePlace = Pick<ProblemLocation, 'line' | 'column'>;
 /** Facts about the rest of the package that compiling a file needs. */
 export interface CompileContext {
   readonly names: UndeclaredNames;
+  readonly time: BuildTime;
   /** Whether a relative path that a file imports is a code file of the package. */
   hasModule(importer: string, path: string): boolean;
 }
 
-/** Compiles a file. Never throws because of its content. */
+/** Compiles a file. Throws because of its content only when the time of the build is over. */
 export async function compileFile(file: CodeFile, context: CompileContext): Promise<OnLoadResult> {
   try {
     const { code, map } = await transformFile(file).catch(async (error: unknown) => {
-      throw await locateInSource(file, error);
+      throw await locateInSource(file, error, context);
     });
-    const compiled = new CompiledFile(file, code, map);
-    const errors = compiled.findErrors();
-    if (errors.length === 0 && FOREIGN_IMPORT.test(file.source)) errors.push(...(await findBuiltins(file)));
+    const { compiled, errors } = context.time.run(code, () => {
+      const compiled = new CompiledFile(file, code, map);
+      return { compiled, errors: compiled.findErrors() };
+    });
+    if (errors.length === 0 && FOREIGN_IMPORT.test(file.source)) errors.push(...(await findBuiltins(file, context)));
     if (errors.length > 0) return { errors: errors.slice(0, ERRORS_MAX) };
-    compiled.collectNames(context.names);
-    const url = `data:application/json;base64,${Buffer.from(map).toString('base64')}`;
-    const absent = compiled.findAbsentImports(context);
-    const contents = `${respellImportCalls(code, absent)}\n//# sourceMappingURL=${url}`;
-    return { contents, loader: 'js', warnings: compiled.listWarnings() };
+    return context.time.run(code, (): OnLoadResult => {
+      compiled.collectNames(context.names);
+      const url = `data:application/json;base64,${Buffer.from(map).toString('base64')}`;
+      const absent = compiled.findAbsentImports(context);
+      const contents = `${respellImportCalls(code, absent)}\n//# sourceMappingURL=${url}`;
+      return { contents, loader: 'js', warnings: compiled.listWarnings() };
+    });
   } catch (error) {
     if (error instanceof Error && 'errors' in error) return { errors: error.errors as PartialMessage[] };
     throw error;
@@ -92,7 +103,7 @@ const transformFile = ({ path, source, loader }: CodeFile, tsconfig = '{}', endi
  * Compiles a refused file again without the comment below it, so that an error at its end lies in the author's own last line, and
  * says what is open there.
  */
-async function locateInSource(file: CodeFile, error: unknown): Promise<unknown> {
+async function locateInSource(file: CodeFile, error: unknown, { time }: CompileContext): Promise<unknown> {
   const source = file.source.trimEnd();
   try {
     await transformFile({ ...file, source }, undefined, '');
@@ -103,7 +114,9 @@ async function locateInSource(file: CodeFile, error: unknown): Promise<unknown> 
       const { line, lineText } = message.location ?? {};
       const isAtEnd = ENDS_EARLY.test(message.text ?? '') && line === source.split('\n').length;
       const opened =
-        isAtEnd && message.location?.column === Buffer.byteLength(lineText ?? '') ? findUnclosed(source) : null;
+        isAtEnd && message.location?.column === Buffer.byteLength(lineText ?? '')
+          ? time.run(source, () => findUnclosed(source))
+          : null;
       if (opened === null) return message;
       const text = `The code ends too early: “${opened.text}” in line ${opened.line}, column ${opened.column} is not closed`;
       return { ...message, text };
@@ -186,10 +199,11 @@ class CompiledFile {
 }
 
 /** Finds imports of Node's modules, also those whose names no code uses. */
-async function findBuiltins(file: CodeFile): Promise<PartialMessage[]> {
+async function findBuiltins(file: CodeFile, { time }: CompileContext): Promise<PartialMessage[]> {
   const { code, map } = await transformFile(file, KEEPING_IMPORTS);
   const lines = new LineIndex(code);
-  return findImports(code)
+  return time
+    .run(code, () => findImports(code))
     .filter(({ from }) => isBuiltin(from))
     .map(({ from, start }) => reportAt(file.path, mapPosition(map, lines.locate(start)), refuseImport(from)));
 }
@@ -212,12 +226,15 @@ function respellImportCalls(code: string, calls: readonly ImportCall[]): string 
   return `${applyEdits(code, edits)}\nasync function ${name}(from) { throw new TypeError("“" + from + ${message}); }`;
 }
 
-/** A name as long as `import` that the code does not contain. */
+/** A name as long as `import` that the code does not contain. Reads the code once: it may contain a million such names. */
 function chooseName(code: string): string {
-  let number = 0;
-  let name: string;
-  do {
-    name = `i${(number++).toString(36).padStart('import'.length - 1, '_')}`;
-  } while (code.includes(name));
-  return name;
+  const used = new Uint8Array(code.length + 1);
+  for (const [, padded = ''] of code.matchAll(/(?=i([_0-9a-z]{5}))/g)) {
+    const number = Number.parseInt(padded.replaceAll('_', ''), 36);
+    if (number < used.length) used[number] = 1;
+  }
+  return `i${used
+    .indexOf(0)
+    .toString(36)
+    .padStart('import'.length - 1, '_')}`;
 }

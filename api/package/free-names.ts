@@ -3,19 +3,22 @@
  * to the block. Not recursive, because a hostile tree could exhaust the stack.
  */
 import type { AnyNode } from 'acorn';
+import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
 
 /** A use of a name that no scope of the file declares. */
 export interface FreeName {
   readonly name: string;
   /** Offset in the code. */
   readonly start: number;
-  /** Names that are declared where it is used, innermost scope first. */
-  listVisible(): string[];
+  /** At most `max` names that are declared where it is used, innermost scope first. */
+  listVisible(max: number): string[];
 }
 
 interface Use {
   readonly name: string;
   readonly start: number;
+}
+interface UseIn extends Use {
   readonly scope: Scope;
 }
 type FunctionNode = Extract<
@@ -35,40 +38,58 @@ interface Visit {
  * @param tree of an ES module
  */
 export function findFreeNames(tree: AnyNode): FreeName[] {
-  const found = new NameCollector();
-  found.walk(tree);
-  return found.uses
-    .filter(({ name, scope }) => !found.optional.has(name) && !isDeclared(name, scope))
+  const { file, optional } = new NameCollector(tree);
+  return findUndeclared(file)
+    .filter(({ name }) => !optional.has(name))
     .sort((a, b) => a.start - b.start)
-    .map(({ name, start, scope }) => ({ name, start, listVisible: () => listVisible(scope) }));
+    .map(({ name, start, scope }) => ({ name, start, listVisible: (max) => listVisible(scope, max) }));
 }
 
-function isDeclared(name: string, scope: Scope): boolean {
-  for (let at: Scope | null = scope; at !== null; at = at.outer) if (at.names.has(name)) return true;
-  return false;
+/**
+ * Enters the scopes from outside to inside and counts the declarations that hold in each. Looking up each use in all scopes around
+ * it could take hours.
+ */
+function findUndeclared(file: Scope): UseIn[] {
+  const found: UseIn[] = [];
+  const declared = new AmountsByKey();
+  const open = [{ scope: file, isEntered: false }];
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const { scope, isEntered } = next;
+    for (const name of scope.names) declared.add(name, isEntered ? -1 : 1);
+    if (isEntered) continue;
+    for (const use of scope.uses) if (declared.get(use.name) === 0) found.push({ ...use, scope });
+    open.push({ scope, isEntered: true });
+    for (const inner of scope.inner) open.push({ scope: inner, isEntered: false });
+  }
+  return found;
 }
 
-function listVisible(scope: Scope): string[] {
+function listVisible(scope: Scope, max: number): string[] {
   const names: string[] = [];
-  for (let at: Scope | null = scope; at !== null; at = at.outer) names.push(...at.names);
+  for (let at: Scope | null = scope; at !== null; at = at.outer) {
+    for (const name of at.names) {
+      if (names.length >= max) return names;
+      names.push(name);
+    }
+  }
   return names;
 }
 
 class NameCollector {
-  readonly uses: Use[] = [];
+  readonly file = new Scope(null, 'function');
   /** Names that the file tests with `typeof`. */
   readonly optional = new Set<string>();
-  #pending: Visit[] = [];
+  readonly #pending: Visit[] = [];
 
-  walk(root: AnyNode): void {
-    this.#pending = [{ node: root, scope: new Scope(null, 'function') }];
+  constructor(root: AnyNode) {
+    this.#push(root, this.file);
     for (let next = this.#pending.pop(); next !== undefined; next = this.#pending.pop()) this.#visit(next);
   }
 
   #visit({ node, scope }: Visit): void {
     switch (node.type) {
       case 'Identifier':
-        this.uses.push({ name: node.name, start: node.start, scope });
+        scope.uses.push({ name: node.name, start: node.start });
         break;
       case 'FunctionDeclaration':
       case 'FunctionExpression':
@@ -198,10 +219,13 @@ class Scope {
   /** The scope that gets the `var` declarations of this one: that of the nearest function, or of the file. */
   readonly owner: Scope;
   readonly names = new Set<string>();
+  readonly uses: Use[] = [];
+  readonly inner: Scope[] = [];
 
   constructor(outer: Scope | null, kind: 'function' | 'block') {
     this.outer = outer;
     this.owner = kind === 'function' || outer === null ? this : outer.owner;
+    outer?.inner.push(this);
   }
 }
 

@@ -11,12 +11,14 @@ const USES_MAX = 10_000;
 const ERRORS_MAX = 20;
 /** Names that one warning lists. */
 const LISTED_MAX = 5;
-/** Names that are compared for a suggestion. */
-const CANDIDATES_MAX = 5_000;
+/** Names or paths that are compared for a suggestion. */
+export const CANDIDATES_MAX = 5_000;
 /** Edits between a name and a suggestion, at most; fewer for a short name. */
 const EDITS_MAX = 3;
-/** A shorter name is near to too many, and a longer one costs too much to compare. Characters. */
-const [COMPARED_MIN, COMPARED_MAX] = [3, 60];
+/** A shorter name is near to too many. Characters. */
+const COMPARED_MIN = 3;
+/** A longer name or path costs too much to compare. Characters. */
+export const COMPARED_MAX = 60;
 /** The bundler declares them in files without import and export. */
 const COMMON_JS: ReadonlySet<string> = new Set(['module', 'exports', 'require']);
 
@@ -64,7 +66,13 @@ export class UndeclaredNames {
       seen.add(key);
       if (isLibrary) this.#addOfLibrary(file.path, name, line);
       else if (this.#own.length < ERRORS_MAX)
-        this.#own.push({ path: file.path, line, column, name, nearest: this.#findNearest(name, listVisible()) });
+        this.#own.push({
+          path: file.path,
+          line,
+          column,
+          name,
+          nearest: this.#findNearest(name, listVisible(CANDIDATES_MAX)),
+        });
     }
   }
 
@@ -97,9 +105,7 @@ export class UndeclaredNames {
 
   #findNearest(name: string, visible: readonly string[]): string | null {
     if (name.length < COMPARED_MIN || name.length > COMPARED_MAX) return null;
-    const candidates = [...visible.slice(0, CANDIDATES_MAX), ...this.#globals].filter(
-      (candidate) => candidate.length <= COMPARED_MAX,
-    );
+    const candidates = [...visible, ...this.#globals].filter((candidate) => candidate.length <= COMPARED_MAX);
     return findNearName(name, candidates, Math.min(EDITS_MAX, Math.ceil(name.length / 3)));
   }
 }
