@@ -1,15 +1,15 @@
-/** Reads the blobs that a restored database names, where a backup does not contain them as files. */
+/** Checks that every blob which a database names is in its backup, or in the store outside of the backup. */
 import type { Pool } from 'pg';
 import { listUsedBlobs } from '../catalog/versions.ts';
 import { BlobStoreUnavailableError } from '../files/blob-errors.ts';
 import type { Blobs } from '../files/blobs.ts';
-import { findRow } from '../postgres/rows.ts';
-import type { Progress } from './format.ts';
+import { findValue, type Queryable } from '../postgres/rows.ts';
+import { fileEntryName, type Progress, type StoredFile } from './format.ts';
 
 /** Names per query, and per progress line. */
 const PAGE = 1_000;
 
-/** @param folder for copies; where blobs are read that are files */
+/** @param folder for copies */
 export type OpenBlobs = (store: string, pool: Pool, folder: string) => Promise<Pick<Blobs, 'read'>>;
 export interface BlobCheck {
   /** `files`, `database` or `s3://bucket/folder`. */
@@ -18,35 +18,91 @@ export interface BlobCheck {
   /** Hashes of those that are missing, or whose content is another. */
   readonly lost: readonly string[];
 }
+export interface BlobCheckOptions {
+  /** The database of the backup, restored. */
+  readonly pool: Pool;
+  /** The files of the backup, with the hashes of their content. */
+  readonly files: readonly StoredFile[];
+  /** For copies of blobs that are not files. */
+  readonly folder: string;
+  readonly openBlobs: OpenBlobs;
+  readonly onProgress: Progress;
+}
 
 /**
- * @returns null: they are files, which the backup contains and hashes
+ * Looks for blobs that are files among those of the backup, whose content was hashed already, and reads the others.
+ *
  * @throws BlobStoreUnavailableError
  */
-export async function checkBlobs(
-  pool: Pool,
-  folder: string,
-  openBlobs: OpenBlobs,
-  onProgress: Progress,
-): Promise<BlobCheck | null> {
-  const cluster = await findRow<{ store: string }>(pool, 'SELECT blob_store AS store FROM cluster');
-  if (cluster === null || cluster.store === 'files') return null;
-  const { store } = cluster;
+export async function checkBlobs({ pool, files, folder, openBlobs, onProgress }: BlobCheckOptions): Promise<BlobCheck> {
+  const store = await findBlobStore(pool);
+  if (store === 'files') return checkBlobFiles(pool, files);
   const blobs = await openBlobs(store, pool, folder);
-  const lost: string[] = [];
-  let read = 0;
-  for (let after = ''; ; ) {
-    const names = await listUsedBlobs(pool, after, PAGE);
-    const last = names.at(-1);
-    if (last === undefined) return { store, blobs: read, lost };
-    after = last;
-    for (const name of names) {
-      await blobs.read(name).catch((error: unknown) => {
+  const canRead = (name: string): Promise<boolean> =>
+    blobs.read(name).then(
+      () => true,
+      (error: unknown) => {
         if (error instanceof BlobStoreUnavailableError) throw error;
-        lost.push(name);
-      });
-    }
-    read += names.length;
-    onProgress(`${read} blobs of ${store} read`);
+        return false;
+      },
+    );
+  return { store, ...(await findLost(pool, canRead, (read) => onProgress(`${read} blobs of ${store} read`))) };
+}
+
+/** Null: the blobs of this database are not files. */
+export async function checkNamedFiles(db: Queryable, files: readonly StoredFile[]): Promise<BlobCheck | null> {
+  return (await findBlobStore(db)) === 'files' ? checkBlobFiles(db, files) : null;
+}
+
+async function findBlobStore(db: Queryable): Promise<string> {
+  // Without a row, no release has started that can keep blobs elsewhere.
+  return (await findValue<string>(db, 'SELECT blob_store FROM cluster')) ?? 'files';
+}
+
+async function checkBlobFiles(db: Queryable, files: readonly StoredFile[]): Promise<BlobCheck> {
+  const intact = new Set<string>();
+  for (const { path, sha256 } of files) if (path === nameBlobFile(sha256)) intact.add(sha256);
+  return {
+    store: 'files',
+    ...(await findLost(
+      db,
+      async (name) => intact.has(name),
+      () => undefined,
+    )),
+  };
+}
+
+/** Path of a blob in `DATA_DIR`. */
+const nameBlobFile = (sha256: string): string => `blobs/${sha256.slice(0, 2)}/${sha256.slice(2)}`;
+
+async function findLost(
+  db: Queryable,
+  isIntact: (name: string) => Promise<boolean>,
+  onPage: (checked: number) => void,
+): Promise<Omit<BlobCheck, 'store'>> {
+  const lost: string[] = [];
+  let blobs = 0;
+  for (let after = ''; ; ) {
+    const names = await listUsedBlobs(db, after, PAGE);
+    const last = names.at(-1);
+    if (last === undefined) return { blobs, lost };
+    after = last;
+    for (const name of names) if (!(await isIntact(name))) lost.push(name);
+    blobs += names.length;
+    onPage(blobs);
   }
+}
+
+/** Says what is lost and where it may be found, without a full stop. */
+export function describeLost({ store, blobs, lost }: BlobCheck): string {
+  const [first = ''] = lost;
+  const place = store === 'files' ? 'the backup, as they were in DATA_DIR/blobs' : store;
+  return `${lost.length} of ${blobs} blobs are missing or damaged in ${place}, such as ${first}: ${describeRemedy(store, first)}`;
+}
+
+function describeRemedy(store: string, lost: string): string {
+  if (store === 'database') return 'use an older backup';
+  return store === 'files'
+    ? `copy them to DATA_DIR/blobs from an older backup, which is a zip file (${fileEntryName(nameBlobFile(lost))})`
+    : 'restore them from older versions of the objects or from a copy of the bucket';
 }

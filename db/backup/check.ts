@@ -7,7 +7,7 @@ import { migrate } from '../postgres/migrate.ts';
 import { openPool } from '../postgres/pool.ts';
 import { findValue } from '../postgres/rows.ts';
 import { type Archive, openArchive } from './archive-reader.ts';
-import { checkBlobs, type OpenBlobs } from './blob-check.ts';
+import { type BlobCheckOptions, checkBlobs, describeLost, type OpenBlobs } from './blob-check.ts';
 import { BackupError, fileEntryName, type Progress } from './format.ts';
 import { restoreTables } from './restore.ts';
 import { withScratchDatabase } from './scratch-database.ts';
@@ -22,8 +22,8 @@ interface CheckSummary {
   readonly files: number;
   /** Secrets that the backup's own keys decrypt. */
   readonly secrets: number;
-  /** Blobs that were read in the database or a bucket; null: they are files of the backup. */
-  readonly blobs: number | null;
+  /** Blobs that the backup names. All are in it, or in the bucket. */
+  readonly blobs: number;
 }
 interface CheckOptions {
   /** A `postgres://` address whose role may create databases. */
@@ -39,10 +39,10 @@ interface CheckOptions {
 
 /**
  * Verifies a backup, loads its tables into a new database on the same server, decrypts every secret with the backup's keys,
- * reads the blobs that it names in the database or a bucket, and removes the database and folder. Those of a check that was
- * killed are removed by the next one.
+ * checks that the blobs that it names are in it or in the bucket, and removes the database and folder. Those of a check that
+ * was killed are removed by the next one.
  *
- * @throws BackupError when the backup is unusable, or when blobs that it names are gone
+ * @throws BackupError when the backup is unusable, or when blobs that it names are lost
  */
 export async function checkBackup({
   url,
@@ -59,27 +59,25 @@ export async function checkBackup({
       const rows = await restoreTables(archive, scratchUrl, onProgress);
       await migrate(scratchUrl);
       const secrets = await decryptSecrets(archive, scratchUrl, folder, clusterKey);
-      const blobs = await checkNamedBlobs(scratchUrl, folder, openBlobs, onProgress);
-      return { at: archive.manifest.at, rows, files: archive.manifest.files.length, secrets, blobs };
+      const { at, files } = archive.manifest;
+      const blobs = await checkNamedBlobs(scratchUrl, { files, folder, openBlobs, onProgress });
+      return { at, rows, files: files.length, secrets, blobs };
     }),
   );
 }
 
-async function checkNamedBlobs(
-  url: string,
-  folder: string,
-  openBlobs: OpenBlobs,
-  onProgress: Progress,
-): Promise<number | null> {
-  const database = openPool(url, { name: CONNECTION.application_name, connections: 1, onError: () => undefined });
+async function checkNamedBlobs(url: string, options: Omit<BlobCheckOptions, 'pool'>): Promise<number> {
+  const { pool, close } = openPool(url, {
+    name: CONNECTION.application_name,
+    connections: 1,
+    onError: () => undefined,
+  });
   try {
-    const found = await checkBlobs(database.pool, folder, openBlobs, onProgress);
-    if (found === null || found.lost.length === 0) return found?.blobs ?? null;
-    throw new BackupError(
-      `${found.lost.length} of ${found.blobs} blobs that the backup names are missing or damaged in ${found.store}, such as ${found.lost[0]}. Bring them back from the versions or a copy of the bucket.`,
-    );
+    const found = await checkBlobs({ pool, ...options });
+    if (found.lost.length > 0) throw new BackupError(`${describeLost(found)}.`);
+    return found.blobs;
   } finally {
-    await database.close();
+    await close();
   }
 }
 

@@ -24,6 +24,7 @@ interface RestoreSummary {
   readonly files: number;
   /** Migrations applied after the restore. */
   readonly migrated: readonly string[];
+  readonly manifest: Manifest;
 }
 
 /**
@@ -40,22 +41,23 @@ export async function restoreBackup(
   onProgress: Progress,
 ): Promise<RestoreSummary> {
   await using archive = await openArchive(path, onProgress);
-  const { at, tables, files } = archive.manifest;
+  const { manifest } = archive;
+  const { at, tables, files } = manifest;
   const filled = await findFilledTable(url);
   if (filled === null) {
-    const marker = `${markerPrefix(archive.manifest)}${randomUUID()}`;
+    const marker = `${markerPrefix(manifest)}${randomUUID()}`;
     await prepareRestore(dataDir, marker);
     await restoreFiles(archive, dataDir, onProgress);
     // Files first, so that no row refers to a missing file.
     await restoreTables(archive, url, onProgress, marker);
-  } else if (await isCommitted(archive.manifest, url, dataDir)) {
+  } else if (await isCommitted(manifest, url, dataDir)) {
     onProgress('files and rows were restored before the interruption');
   } else {
     throw new BackupError(`The database is not empty: table ${filled} has rows. Restore into an empty database.`);
   }
   const migrated = await migrate(url);
   await finishRestore(dataDir);
-  return { at, rows: tables.reduce((sum, table) => sum + table.rows, 0), files: files.length, migrated };
+  return { at, rows: tables.reduce((sum, table) => sum + table.rows, 0), files: files.length, migrated, manifest };
 }
 
 /**

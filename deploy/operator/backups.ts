@@ -1,6 +1,12 @@
 /** Operator commands that write, check and restore backups. */
 import { resolve } from 'node:path';
-import { type BlobCheck, checkBlobs, type OpenBlobs } from '../../db/backup/blob-check.ts';
+import {
+  type BlobCheck,
+  type BlobCheckOptions,
+  checkBlobs,
+  describeLost,
+  type OpenBlobs,
+} from '../../db/backup/blob-check.ts';
 import { checkBackup } from '../../db/backup/check.ts';
 import { writeBackup } from '../../db/backup/create.ts';
 import { BackupError, formatBytes } from '../../db/backup/format.ts';
@@ -28,13 +34,14 @@ export const backup: OperatorCommand = {
     const verified =
       checked === null
         ? ''
-        : ` A test restore succeeded and decrypted ${checked.secrets} secrets${describeRead(checked.blobs)}.`;
+        : ` A test restore succeeded and decrypted ${checked.secrets} secrets, and ${checked.blobs} blobs were read.`;
     const what = `${done.rows} rows and ${done.files} files (${formatBytes(done.bytes)})`;
     const bucket = settings.BLOBS.startsWith('s3:')
       ? ` It does not hold the blobs: they are in ${settings.BLOBS}, which must keep deleted objects for as long as you keep this file.`
       : '';
+    const lost = done.lostBlobs === null ? '' : ` Warning: ${describeLost(done.lostBlobs)}, and back up again.`;
     return {
-      sentence: `${path} holds ${what} of ${done.at}, with the keys to its secrets${clusterKey === null ? '' : ', sealed under the key of the cluster'}.${bucket}${verified}`,
+      sentence: `${path} holds ${what} of ${done.at}, with the keys to its secrets${clusterKey === null ? '' : ', sealed under the key of the cluster'}.${bucket}${lost}${verified}`,
       fields: { path, ...done, checked },
     };
   },
@@ -45,7 +52,7 @@ export const checkBackupFile: OperatorCommand = {
   doc: 'check a backup: read every byte, restore it into a temporary database and decrypt its secrets; no plugin runs',
   async run({ subjects: [file = ''] }, context) {
     const done = await checkUntilInterrupted(context, resolve(file));
-    const what = `${done.rows} rows, ${done.files} files and ${done.secrets} secrets, which could be decrypted${describeRead(done.blobs)}`;
+    const what = `${done.rows} rows, ${done.files} files and ${done.secrets} secrets, which could be decrypted, and ${done.blobs} blobs were read`;
     return { sentence: `The backup of ${done.at} is good: ${what}.`, fields: { ...done } };
   },
 };
@@ -56,11 +63,13 @@ export const restore: OperatorCommand = {
   async run({ subjects: [file = ''] }, { settings, printProgress }) {
     const target = await openEmptyTarget(settings);
     try {
-      const done = await restoreBackup(target.url, settings.DATA_DIR, resolve(file), printProgress);
-      const blobs = await checkRestoredBlobs(target.url, settings, printProgress);
+      const folder = settings.DATA_DIR;
+      const { manifest, ...done } = await restoreBackup(target.url, folder, resolve(file), printProgress);
+      const options = { files: manifest.files, folder, openBlobs: blobsOf(settings), onProgress: printProgress };
+      const blobs = await checkRestoredBlobs(target.url, options);
       const what = `${done.rows} rows and ${done.files} files of ${done.at} are restored`;
       return {
-        sentence: `${what}.${blobs === null ? '' : describeBlobs(blobs)} Start the service.`,
+        sentence: `${what}. ${describeBlobs(blobs)} Start the service.`,
         fields: { ...done, blobs },
       };
     } finally {
@@ -83,23 +92,17 @@ const blobsOf =
   (store, pool, folder) =>
     openConfiguredBlobs(pool, { ...settings, BLOBS: store, DATA_DIR: folder, BLOB_CACHE_MEGABYTES: 1 });
 
-const describeRead = (blobs: number | null): string => (blobs === null ? '' : `, and ${blobs} blobs were read`);
+const describeBlobs = (check: BlobCheck): string =>
+  check.lost.length === 0
+    ? `All ${check.blobs} blobs are in ${check.store}: set BLOBS=${check.store}.`
+    : `${describeLost(check)}. Set BLOBS=${check.store}.`;
 
-const describeBlobs = ({ store, blobs, lost }: BlobCheck): string =>
-  lost.length === 0
-    ? ` All ${blobs} blobs are in ${store}: set BLOBS=${store}.`
-    : ` ${lost.length} of ${blobs} blobs are missing or damaged in ${store}, such as ${lost[0]}: restore them from older versions of the objects or from a copy of the bucket. Set BLOBS=${store}.`;
-
-async function checkRestoredBlobs(
-  url: string,
-  settings: SharedSettings,
-  printProgress: (line: string) => void,
-): Promise<BlobCheck | null> {
-  const database = openPool(url, { name: 'bulkhead-restore', connections: 1, onError: () => undefined });
+async function checkRestoredBlobs(url: string, options: Omit<BlobCheckOptions, 'pool'>): Promise<BlobCheck> {
+  const { pool, close } = openPool(url, { name: 'bulkhead-restore', connections: 1, onError: () => undefined });
   try {
-    return await checkBlobs(database.pool, settings.DATA_DIR, blobsOf(settings), printProgress);
+    return await checkBlobs({ pool, ...options });
   } finally {
-    await database.close();
+    await close();
   }
 }
 

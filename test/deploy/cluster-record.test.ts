@@ -224,7 +224,7 @@ t.test('blobs move to a bucket and on to the database, which needs no folder of 
   });
   t.match(await operator(inBucket, 'check-backup', file), {
     code: 1,
-    stderr: /1 of \d+ blobs that the backup names are missing or damaged in s3:\S+, such as [0-9a-f]{64}\. Bring/,
+    stderr: /1 of \d+ blobs are missing or damaged in s3:\S+, such as [0-9a-f]{64}: restore them from/,
   });
   intercept(() => null);
   t.match(await operator(inBucket, 'move-blobs', 'database'), { code: 0, stdout: /blobs are in database now/ });

@@ -1,0 +1,65 @@
+/** A backup is not called good when it lacks a blob that its tables name, or has another content under the blob's name. */
+import { rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import t from 'tap';
+import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
+import { openBlobs } from '../../../db/files/blobs.ts';
+import { operator } from '../../deploy/operator-command.ts';
+import { emptyDatabase, type Teardown, temporaryFolder, testDatabase } from '../../runner/harness.ts';
+
+/** A cluster with two blobs in use, as files, and one that nothing uses. */
+async function createCluster(test: Teardown) {
+  const { url, pool } = await testDatabase(test);
+  const dataDir = await temporaryFolder(test);
+  const blobs = await openBlobs(dataDir);
+  const { id: accountId } = await findOrCreateAccount(pool, 'ann');
+  await pool.query(`INSERT INTO cluster (id, release, blob_store) VALUES ('one', '1.0.0', 'files')`);
+  const put = (text: string) => blobs.put(Buffer.from(text));
+  const [{ sha256: name }, other] = [await put('hello'), await put('world')];
+  for (const [id, sha256] of [
+    ['a', name],
+    ['b', other.sha256],
+  ])
+    await pool.query(
+      `INSERT INTO media (id, account_id, sha256, media_type, size_bytes) VALUES ($1, $2, $3, 'text/plain', 5)`,
+      [id, accountId, sha256],
+    );
+  await put('unused');
+  const entry = join('blobs', name.slice(0, 2), name.slice(2));
+  return { env: { DATABASE_URL: url, DATA_DIR: dataDir }, name, entry, file: join(dataDir, entry) };
+}
+
+/** Restores a backup into an empty folder and database. */
+async function restore(test: Teardown, path: string) {
+  const env = { DATABASE_URL: (await emptyDatabase(test)).url, DATA_DIR: join(await temporaryFolder(test), 'data') };
+  return operator(env, 'restore', path);
+}
+
+for (const [damage, inflict] of [
+  ['missing', (file: string) => rm(file)],
+  ['damaged', (file: string) => writeFile(file, 'hellO')],
+] as const) {
+  t.test(`a blob that is ${damage} is named by backup, check and restore`, async (t) => {
+    const { env, name, entry, file } = await createCluster(t);
+    await inflict(file);
+    const path = join(await temporaryFolder(t), 'one.backup');
+    const lost = `1 of 2 blobs are missing or damaged in the backup, as they were in DATA_DIR/blobs, such as ${name}: copy them to DATA_DIR/blobs from an older backup, which is a zip file (files/${entry})`;
+    const backup = await operator(env, 'backup', path);
+    t.match(backup, { code: 0, stdout: `Warning: ${lost}, and back up again.` }, backup.stderr);
+    t.match(await operator(env, 'check-backup', path), { code: 1, stdout: '', stderr: `${lost}.\n` });
+    t.match(await operator(env, 'backup', `${path}-2`, '--check'), { code: 1, stdout: '', stderr: `${lost}.\n` });
+    t.match(await restore(t, path), { code: 0, stdout: `are restored. ${lost}. Set BLOBS=files. Start the service.` });
+  });
+}
+
+t.test('a complete backup is good, and says how many blobs it has', async (t) => {
+  const { env } = await createCluster(t);
+  const path = join(await temporaryFolder(t), 'one.backup');
+  const backup = await operator(env, 'backup', path, '--check');
+  t.match(backup, { code: 0, stdout: /decrypted 0 secrets, and 2 blobs were read\.\n$/ }, backup.stderr);
+  t.notMatch(backup.stdout, 'Warning');
+  t.match(await restore(t, path), {
+    code: 0,
+    stdout: /are restored\. All 2 blobs are in files: set BLOBS=files\. Start the service\.\n$/,
+  });
+});
