@@ -70,6 +70,20 @@ export async function recordKeys(db: Queryable, keys: KeyStore): Promise<void> {
     );
 }
 
+/**
+ * Deletes the records of key files that were removed. Call it after the removal: a process that starts before records the file
+ * again. A record that stays would be that of the newest key, if the database's clock was ahead when it was made, and every later
+ * start would be refused.
+ */
+export async function forgetRemovedKeys(db: Queryable, purpose: KeyPurpose, keys: KeyStore): Promise<void> {
+  const left = [...(await keys.list(purpose)).keys()];
+  // A sealed key is removed with its row. One that another cluster key seals is not in the list.
+  await db.query('DELETE FROM recorded_keys WHERE purpose = $1 AND sealed IS NULL AND NOT id = ANY ($2)', [
+    purpose,
+    left,
+  ]);
+}
+
 /** Copies the key files into the database, sealed by the cluster key. The files stay. Does nothing without a cluster key. */
 export async function adoptKeyFiles({ keys, keyFiles }: KeyPlaces): Promise<void> {
   if (keys.fingerprint === null) return;

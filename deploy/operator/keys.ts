@@ -5,7 +5,7 @@ import { recordAction } from '../../db/accounts/operator-actions.ts';
 import { acceptMember, findClusterMismatch, type Member, requireCluster } from '../../db/cluster/cluster-record.ts';
 import { excludeProcesses } from '../../db/cluster/running-processes.ts';
 import { rotateKey as rotate } from '../../db/files/key-rotation.ts';
-import { countLostSecrets, recordKeys } from '../../db/files/recorded-keys.ts';
+import { countLostSecrets, forgetRemovedKeys, recordKeys } from '../../db/files/recorded-keys.ts';
 import { changeClusterKey as sealAnew } from '../../db/files/sealed-keys.ts';
 import { openSecretKeys } from '../../db/files/secrets.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
@@ -46,7 +46,10 @@ export const rotateIdentityKey: OperatorCommand = {
     const keyId = await addSigningKey(store);
     await recordKeys(pool, store);
     const isRevoked = options['revoke-old'] === true;
-    if (isRevoked) for (const id of old) await store.remove('identity', id);
+    if (isRevoked) {
+      for (const id of old) await store.remove('identity', id);
+      await forgetRemovedKeys(pool, 'identity', store);
+    }
     await inTransaction(pool, (tx) => recordAction(tx, { action: 'rotate-identity-key', subject: keyId }));
     const effect = isRevoked
       ? 'Tokens of older keys are refused within a minute'
