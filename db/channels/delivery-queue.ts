@@ -7,6 +7,7 @@
 import type { Pool } from 'pg';
 import { isInShardsSql } from '../cluster/shards.ts';
 import { MAY_RUN_SQL } from '../installations/run-rule.ts';
+import { dueAtSql } from '../jobs/due-time.ts';
 import { type AttemptResult, countAttemptSql, countInterruptionSql } from '../jobs/interruptions.ts';
 import { withPendingSql } from '../jobs/pending.ts';
 import { deleteOldRows } from '../postgres/old-rows.ts';
@@ -81,7 +82,7 @@ const selectDueAside = (channel: string, direction: string): string =>
 const selectFirst = (channel: string, direction: string): string =>
   `SELECT h.* FROM deliveries h WHERE ${isQueuedSql('h', channel, direction, false)} ORDER BY h.position LIMIT 1`;
 
-const FIRST_COLUMNS = 'id, channel_id, direction, conversation_key, position, next_attempt_at';
+const FIRST_COLUMNS = 'id, channel_id, direction, conversation_key, position, next_attempt_at, last_error';
 const IS_CLAIMABLE = isQueuedSql('q', '$1', '$2', false);
 /** The last conversation that was looked at. Null: no other follows. */
 const LAST_KEY = `(SELECT l.conversation_key FROM firsts l WHERE l.number = ${HEAD_CONVERSATIONS})`;
@@ -99,18 +100,21 @@ const ORDERED_HEAD = `
       SELECT ${FIRST_COLUMNS} FROM deliveries q WHERE ${IS_CLAIMABLE} AND q.conversation_key > f.conversation_key
        ORDER BY q.conversation_key, q.position LIMIT 1) next
      WHERE f.number < ${HEAD_CONVERSATIONS}),
-  head (id, next_attempt_at, next_key) AS MATERIALIZED (
-    (SELECT h.id, h.next_attempt_at, $4::text
+  head (id, due_at, next_key) AS MATERIALIZED (
+    (SELECT h.id, ${dueAtSql('h', '$5')}, $4::text
        FROM (SELECT q.* FROM deliveries q WHERE ${IS_CLAIMABLE} ORDER BY q.position LIMIT ${HEAD_WINDOW}) h
       WHERE NOT ${isHeldUpSql('h')} ORDER BY h.position LIMIT 1)
     UNION ALL
-    (SELECT f.id, f.next_attempt_at, ${LAST_KEY} FROM firsts f
+    (SELECT f.id, ${dueAtSql('f', '$5')}, ${LAST_KEY} FROM firsts f
       WHERE NOT ${isHeldUpSql('f')} ORDER BY f.position LIMIT 1)
     LIMIT 1)`;
 /** `head`: the delivery of those set aside that is due first. */
 const ASIDE_HEAD = `
-  head (id, next_attempt_at, next_key) AS MATERIALIZED (
-    SELECT h.id, h.next_attempt_at, $4::text FROM (${selectDueAside('$1', '$2')}) h)`;
+  head (id, due_at, next_key) AS MATERIALIZED (
+    SELECT h.id, ${dueAtSql('h', '$5')}, $4::text FROM (${selectDueAside('$1', '$2')}) h)`;
+
+/** For a caller that does not know the longest wait: longer than any. Seconds. */
+const UNKNOWN_WAIT = 1e9;
 
 const CHANNELS_WITH_PENDING = withPendingSql('deliveries', 'channel_id');
 
@@ -122,19 +126,21 @@ const CHANNELS_WITH_PENDING = withPendingSql('deliveries', 'channel_id');
  *
  * @param shards those of the caller; null: all
  * @param channelIds null: all channels
+ * @param longestWait of a postponement, in seconds; see `dueAtSql`
  */
 export const findWaitingChannelQueues = (
   pool: Queryable,
   shards: readonly number[] | null,
   channelIds: readonly string[] | null,
+  longestWait = UNKNOWN_WAIT,
 ): Promise<WaitingChannelQueue[]> =>
   listRows(
     pool,
-    `${channelIds === null ? CHANNELS_WITH_PENDING : 'WITH wanted (id) AS (SELECT unnest($2::text[]))'}
+    `${channelIds === null ? CHANNELS_WITH_PENDING : 'WITH wanted (id) AS (SELECT unnest($3::text[]))'}
      SELECT d.channel_id AS "channelId", d.direction, d.set_aside AS "setAside",
             d.installation_id AS "installationId", d.account_id AS "accountId",
             CASE WHEN NOT d.set_aside AND ${isHeldUpSql('d')} THEN 0
-                 ELSE greatest(0, ceil(extract(epoch FROM d.next_attempt_at - now()) * 1000))::float8 END AS "waitMs"
+                 ELSE greatest(0, ceil(extract(epoch FROM ${dueAtSql('d', '$2')} - now()) * 1000))::float8 END AS "waitMs"
        FROM wanted w
             -- LIMIT makes this one probe for each: a join would read all channels.
             CROSS JOIN LATERAL (SELECT k.id, k.account_id FROM channels k WHERE k.id = w.id LIMIT 1) c
@@ -142,8 +148,18 @@ export const findWaitingChannelQueues = (
             CROSS JOIN LATERAL ((${selectFirst('c.id', 'l.direction')}) UNION ALL (${selectDueAside('c.id', 'l.direction')})) d
       WHERE ${isInShardsSql('c.account_id', '$1')} AND d.next_attempt_at < 'infinity'
       ORDER BY d.position`,
-    channelIds === null ? [shards] : [shards, channelIds],
+    channelIds === null ? [shards, longestWait] : [shards, longestWait, channelIds],
   );
+
+interface ClaimOptions {
+  /**
+   * The conversation behind which the search begins where the deliveries that came first are held up. Default: null, it begins with
+   * the first conversation.
+   */
+  readonly afterKey?: string | null;
+  /** Of a postponement, in seconds; see `dueAtSql`. */
+  readonly longestWait?: number | undefined;
+}
 
 /** The result of a search for the head of a channel queue. */
 interface Claim {
@@ -161,14 +177,12 @@ interface Claim {
  * Claims one attempt at the head of a channel queue, also one that an earlier owner of the shard has claimed.
  *
  * @param fence of the caller, which must not be working on the queue already
- * @param afterKey the conversation behind which the search begins where the deliveries that came first are held up; null: it
- *   begins with the first conversation
  */
 export async function claimNextDelivery(
   pool: Pool,
   queue: ChannelQueue,
   fence: Fence,
-  afterKey: string | null = null,
+  { afterKey = null, longestWait = UNKNOWN_WAIT }: ClaimOptions = {},
 ): Promise<Claim> {
   // One statement, so that a head cannot become due between the claim and the read of its wait.
   const found = await findRow<Omit<Claim, 'delivery'> & (ClaimedDelivery | { readonly id: null })>(
@@ -177,7 +191,7 @@ export async function claimNextDelivery(
      claimed AS (
        UPDATE deliveries d SET attempts = d.attempts + 1, ${countInterruptionSql}, claimed_by = $3
         WHERE d.id = (SELECT head.id FROM head)
-          AND d.state = 'pending' AND d.next_attempt_at <= now() AND NOT ${isUnsettledSql('d')} AND ${holdShardSql(fence)}
+          AND d.state = 'pending' AND ${dueAtSql('d', '$5')} <= now() AND NOT ${isUnsettledSql('d')} AND ${holdShardSql(fence)}
           -- A sweep ends the deliveries of a disconnected channel, a while after.
           AND EXISTS (SELECT 1 FROM channels c WHERE c.id = d.channel_id)
         RETURNING d.id, d.channel_id AS "channelId", d.direction, d.set_aside AS "setAside",
@@ -190,11 +204,11 @@ export async function claimNextDelivery(
              WHERE ${isQueuedSql('n', 'd.channel_id', 'd.direction', false)}
                AND n.position > d.position ORDER BY n.position LIMIT 1) IS NOT NULL AS "hasNext")
      SELECT claimed.*, head.id IS NOT NULL AS "hasHead",
-            CASE WHEN head.next_attempt_at > now() AND head.next_attempt_at < 'infinity'
-                 THEN ceil(extract(epoch FROM head.next_attempt_at - now()) * 1000)::float8 END AS "waitMs",
+            CASE WHEN head.due_at > now() AND head.due_at < 'infinity'
+                 THEN ceil(extract(epoch FROM head.due_at - now()) * 1000)::float8 END AS "waitMs",
             CASE WHEN head.id IS NOT NULL THEN head.next_key ELSE ${queue.setAside ? 'NULL' : LAST_KEY} END AS "nextKey"
        FROM (VALUES (1)) AS one LEFT JOIN head ON true LEFT JOIN claimed ON true`,
-    [queue.channelId, queue.direction, fence.epoch, afterKey],
+    [queue.channelId, queue.direction, fence.epoch, afterKey, longestWait],
   );
   if (!found) throw new Error('the claim of a delivery returned no row');
   const { hasHead, waitMs, nextKey, ...claimed } = found;

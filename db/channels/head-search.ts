@@ -18,6 +18,12 @@ interface NothingFound {
 export class HeadSearch {
   /** The conversation behind which the next search begins, by queue. A queue of few conversations has none. */
   readonly #nextKeys = new Map<string, string>();
+  readonly #longestWait: number | undefined;
+
+  /** @param longestWait of a postponement, in seconds; see `dueAtSql` */
+  constructor(longestWait?: number) {
+    this.#longestWait = longestWait;
+  }
 
   /** Claims one attempt at the head of a channel queue. See `claimNextDelivery`. */
   async claim(
@@ -29,7 +35,10 @@ export class HeadSearch {
     const firstKey = this.#nextKeys.get(queueKey) ?? null;
     let afterKey = firstKey;
     for (;;) {
-      const { delivery, hasHead, waitMs, nextKey } = await claimNextDelivery(pool, queue, fence, afterKey);
+      const { delivery, hasHead, waitMs, nextKey } = await claimNextDelivery(pool, queue, fence, {
+        afterKey,
+        longestWait: this.#longestWait,
+      });
       // A head that is not due is looked at again.
       if (hasHead && !delivery) return { delivery, isNextDue: false, wakeAfterMs: waitMs };
       this.#setNextKey(queueKey, nextKey);

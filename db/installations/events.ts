@@ -4,6 +4,7 @@ import type { Pool } from 'pg';
 import type { z } from 'zod';
 import { type EventName, events } from '../../sdk/contract/protocol.ts';
 import { isInShardsSql } from '../cluster/shards.ts';
+import { dueAtSql } from '../jobs/due-time.ts';
 import { type AttemptResult, countAttemptSql, countInterruptionSql } from '../jobs/interruptions.ts';
 import { withPendingSql } from '../jobs/pending.ts';
 import type { Queues } from '../jobs/queues.ts';
@@ -98,11 +99,15 @@ export async function mergePendingUpdates(tx: Queryable, installationId: string)
 
 /** An event that failed this often lets the later ones of its installation pass. */
 const FAILURES_IN_ORDER = 2;
+/** The longest wait of a postponement, seconds: 10 minutes and the random share of the backoff. */
+export const EVENT_WAIT_MAX_S = 720;
+
+const isDueSql = (alias: string): string => `${dueAtSql(alias, `${EVENT_WAIT_MAX_S}`)} <= now()`;
 
 /** The event of an installation that is attempted next. It may have to wait, and the later ones wait with it. */
 const selectHead = (isOfInstallation: string) => `SELECT e.* FROM events e
   WHERE ${isOfInstallation} AND e.state = 'pending'
-    AND (e.next_attempt_at <= now() OR e.attempts - e.interruptions < ${FAILURES_IN_ORDER})
+    AND (${isDueSql('e')} OR e.attempts - e.interruptions < ${FAILURES_IN_ORDER})
   ORDER BY e.installation_id, e.id LIMIT 1`;
 
 /**
@@ -117,7 +122,7 @@ export const claimNextEvent = (pool: Pool, installationId: string, fence: Fence)
     pool,
     `UPDATE events SET attempts = attempts + 1, ${countInterruptionSql}, claimed_by = $2
       WHERE id = (SELECT head.id FROM (${selectHead('e.installation_id = $1')}) head)
-        AND state = 'pending' AND next_attempt_at <= now() AND ${holdShardSql(fence)}
+        AND state = 'pending' AND ${isDueSql('events')} AND ${holdShardSql(fence)}
       RETURNING id, installation_id AS "installationId", account_id AS "accountId", plugin_id AS "pluginId",
         version_id AS "versionId", semver AS "semVer", type, data, occurred_at AS "occurredAt", attempts AS attempt,
         interruptions`,
@@ -198,12 +203,14 @@ export async function requeueStrandedEvents(pool: Pool, queues: Queues, own: Own
      SELECT e.id, e.installation_id AS "installationId", e.account_id AS "accountId"
        -- BETWEEN, because = makes the order by id alone, and its index has the events of all others.
        FROM wanted w CROSS JOIN LATERAL (${selectHead('e.installation_id BETWEEN w.id AND w.id')}) e
-      WHERE e.next_attempt_at <= now() AND NOT e.installation_id = ANY ($2)
+      WHERE ${isDueSql('e')} AND NOT e.installation_id = ANY ($2)
         AND ${isInShardsSql('e.account_id', '$1')}
-        -- A job that waits for a later attempt at another event would come too late.
+        -- A job that waits for a later attempt at another event would come too late, and so would one from a time when the clock of
+        -- the database was ahead. Others wait for at most a minute: pg-boss retries them.
         AND NOT EXISTS (SELECT 1 FROM pgboss.job j
                          WHERE j.name = 'events' AND j.state < 'active' AND j.data ->> 'installationId' = e.installation_id
-                           AND (j.start_after <= now() OR j.data ->> 'eventId' = e.id))
+                           AND (j.start_after <= now()
+                             OR (j.data ->> 'eventId' = e.id AND j.start_after <= now() + interval '2 minutes')))
       ORDER BY e.id LIMIT ${SWEEP_LIMIT}`,
     [own.shards, [...own.delivering]],
   );

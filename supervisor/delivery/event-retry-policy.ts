@@ -11,6 +11,7 @@ import {
 
 /** First delay, doubled each time. Seconds. */
 const BACKOFF_FIRST_S = 5;
+/** With its random share, no longer than `EVENT_WAIT_MAX_S`. */
 const BACKOFF_MAX_S = 600;
 /** Maximum time from uninstall to removal: enough for three attempts with their delays. Milliseconds. */
 export const UNINSTALL_EVENT_MAX_MS = 5 * 60_000;

@@ -12,6 +12,9 @@ export const TRANSIENT_WAIT_S = 2;
 /** Delay if this supervisor may not run the plugin; another one may. Seconds. */
 export const REFUSED_WAIT_S = 60;
 
+/** The longest wait that follows an attempt, in seconds. @param waits delays after failed attempts, seconds */
+export const longestWait = (waits: readonly number[]): number => Math.max(REFUSED_WAIT_S, ...waits) * (1 + JITTER);
+
 /** The outcome of an attempt at a delivery or an event. */
 export type AttemptVerdict =
   | { readonly kind: 'delivered'; readonly error?: undefined }

@@ -44,6 +44,7 @@ import { answerRequestedHandshake } from './handshake.ts';
 import { updateInstallation } from './update-worker.ts';
 import { maintainRecordTables, maintainTables, type UpkeepDeps } from './upkeep.ts';
 import { type DeliveryDeps, deliverHead } from './webhook-delivery.ts';
+import { longestWait } from './webhook-retry-policy.ts';
 
 /** Interval of comparing rows with the queue, in case a notification was lost. Milliseconds. */
 const HEAL_MS = 15_000;
@@ -90,13 +91,14 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
   // Nothing is written without them. Old rows are deleted later: a start must not wait until all are.
   await maintainRecordTables(deps.pool);
   const writes = openRetryingWriter(deps.onError);
-  const heads = new HeadSearch();
+  const waitMax = longestWait(deps.deliveryWaits);
+  const heads = new HeadSearch(waitMax);
   const scheduler = new ChannelScheduler({
     concurrency: CHANNEL_QUEUES,
     perInstallation: CHANNEL_QUEUES_PER_INSTALLATION,
     retryMs: CHANNEL_RETRY_MS,
     onError: deps.onError,
-    find: (channelIds) => findWaitingChannelQueues(deps.pool, deps.ownership.listShards(), channelIds),
+    find: (channelIds) => findWaitingChannelQueues(deps.pool, deps.ownership.listShards(), channelIds, waitMax),
     work: (queue) => asAccount(queue.accountId, () => deliverHead({ ...deps, writes, heads }, queue)),
   });
   deps.queues.work('introspect', (payload) => answerRequest(deps, payload));

@@ -101,9 +101,10 @@ t.test('channels without a pending delivery cost the look-up of waiting queues n
     );
     t.ok((read.rows[0]?.rows ?? IDLE) < 10, `${read.rows[0]?.rows} rows of channels were read`);
   });
-  await pool.query(`UPDATE deliveries SET next_attempt_at = now() + interval '1 hour' WHERE channel_id = $1`, [
-    channel.id,
-  ]);
+  await pool.query(
+    `UPDATE deliveries SET next_attempt_at = now() + interval '1 hour', last_error = 'x' WHERE channel_id = $1`,
+    [channel.id],
+  );
   const [later] = await findWaitingChannelQueues(pool, null, [channel.id]);
   t.ok((later?.waitMs ?? 0) > 3_500_000, 'a queue whose head is due later is found with its wait');
   await pool.query(`UPDATE deliveries SET next_attempt_at = 'infinity' WHERE channel_id = $1`, [channel.id]);

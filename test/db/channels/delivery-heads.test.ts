@@ -152,7 +152,9 @@ t.test('replies of all conversations are claimed, however many others are held u
 
   await pool.query(`UPDATE deliveries SET state = 'dead' WHERE channel_id = 'full' AND conversation_key = 'a busy'`);
   await add('late', 1, ordered, 'z last');
-  await pool.query(`UPDATE deliveries SET next_attempt_at = now() + interval '1 hour' WHERE id = 'late 1'`);
+  await pool.query(
+    `UPDATE deliveries SET next_attempt_at = now() + interval '1 hour', last_error = 'x' WHERE id = 'late 1'`,
+  );
   let found = await search();
   while (!found.delivery && found.isNextDue) found = await search();
   t.ok(!found.delivery && (found.wakeAfterMs ?? 0) > 0, 'the wait of a head behind many conversations');

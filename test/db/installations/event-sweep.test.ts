@@ -27,9 +27,10 @@ interface EventRow {
 /** Inserts events of an installation in their order, as a kill leaves them behind: without jobs. */
 async function strand(pool: Pool, installationId: string, rows: readonly EventRow[]): Promise<void> {
   await pool.query(
-    `INSERT INTO events (id, installation_id, account_id, plugin_id, type, data, attempts, next_attempt_at)
+    `INSERT INTO events (id, installation_id, account_id, plugin_id, type, data, attempts, next_attempt_at, last_error)
      SELECT $1 || '-' || lpad(n::text, 5, '0'), $1, $1, 'p', 'sessionStarted', '{}', attempts,
-            CASE wait WHEN 'infinity' THEN 'infinity' ELSE now() + wait::interval END
+            CASE wait WHEN 'infinity' THEN 'infinity' ELSE now() + wait::interval END,
+            CASE WHEN attempts > 0 THEN 'it failed' END
        FROM unnest($2::int[], $3::text[]) WITH ORDINALITY AS e(attempts, wait, n)`,
     [installationId, rows.map(({ attempts = 0 }) => attempts), rows.map(({ wait = '0' }) => wait)],
   );

@@ -258,7 +258,7 @@ t.test('undelivered events of updates merge into one to the version that is curr
 async function blockEvents({ pool, supervisor }: SupervisorFixture, { installationId }: Installed) {
   await pool.query(
     `CREATE OR REPLACE FUNCTION hold_event() RETURNS trigger LANGUAGE plpgsql AS
-       $$ BEGIN NEW.next_attempt_at := now() + interval '1 hour'; RETURN NEW; END $$`,
+       $$ BEGIN NEW.next_attempt_at := now() + interval '10 minutes'; NEW.last_error := 'held'; RETURN NEW; END $$`,
   );
   await pool.query(
     `CREATE TRIGGER hold BEFORE INSERT ON events FOR EACH ROW

@@ -16,9 +16,9 @@ await insertBareInstallation(pool, { accountId: 'a' });
 await insertBareChannel(pool);
 await pool.query(
   `INSERT INTO deliveries (id, channel_id, installation_id, account_id, routing_id, method, query, headers, body,
-     received_at, direction, set_aside, conversation_key, attempts, next_attempt_at)
+     received_at, direction, set_aside, conversation_key, attempts, next_attempt_at, last_error)
    SELECT id, 'c', 'i', 'a', 'r', 'SEND', '', '[]', '', now(), 'out', set_aside, key, attempts,
-          now() + make_interval(mins => due_minutes)
+          now() + make_interval(mins => due_minutes), CASE WHEN attempts > 0 THEN 'it failed' END
      FROM (VALUES ('ann 1', true, 'ann', 2, 60), ('ann 2', false, 'ann', 0, 0), ('ben 1', false, 'ben', 1, 30))
        AS v (id, set_aside, key, attempts, due_minutes)`,
 );

@@ -72,12 +72,12 @@ t.test('waiting work and dead letters are counted in PostgreSQL', async (t) => {
   const paused = await fixture.install({ code: BUSY, slug: 'paused', status: 'paused' });
   const insertEvent = (id: string, { installationId, accountId, pluginId }: typeof running, times: string) =>
     fixture.pool.query(
-      `INSERT INTO events (id, installation_id, account_id, plugin_id, type, data, state, next_attempt_at, occurred_at)
-       VALUES ($1, $2, $3, $4, 'pluginUpdated', '{}', ${times})`,
+      `INSERT INTO events (id, installation_id, account_id, plugin_id, type, data, state, next_attempt_at, occurred_at, last_error)
+       VALUES ($1, $2, $3, $4, 'pluginUpdated', '{}', ${times}, 'it failed')`,
       [id, installationId, accountId, pluginId],
     );
   await insertEvent('dead', running, "'dead', now(), now()");
-  await insertEvent('waiting', running, "'pending', now() + interval '1 h', now() - interval '90 s'");
+  await insertEvent('waiting', running, "'pending', now() + interval '10 min', now() - interval '90 s'");
   // Events of a paused installation: the supervisor would queue those of a running one at once.
   await insertEvent('held', paused, "'pending', 'infinity', now() - interval '9 h'");
   await insertEvent('held-behind', paused, "'pending', now(), now() - interval '9 h'");
