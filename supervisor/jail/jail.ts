@@ -86,9 +86,17 @@ const FILE_BLOCKS = 4096;
  */
 const RESERVED_MEGABYTES = 560;
 
+/**
+ * Makes the kernel end plugins before the supervisor when a container or the machine is out of memory: otherwise it ends the
+ * largest process. Any process may raise its own score, and children inherit it. A jail has no /proc to lower it again. Without
+ * such a file, as on macOS, the shell reports an error to /dev/null and goes on.
+ */
+const RAISE_OOM_SCORE = 'echo 1000 2>/dev/null >/proc/self/oom_score_adj';
+
 /** Shell script that sets resource limits and executes its arguments. Every Linux has a shell. */
 const launcher = (openFiles: number, dataMegabytes: number | null): string =>
   [
+    RAISE_OOM_SCORE,
     `ulimit -c 0; ulimit -n ${openFiles}; ulimit -f ${FILE_BLOCKS}; ulimit -l 0`,
     ...(dataMegabytes === null ? [] : [`ulimit -d ${dataMegabytes * 1024}`]),
     'exec "$@"',

@@ -149,6 +149,17 @@ t.test('limits of the process', async (t) => {
   t.not(limits.file_size_blocks.hard, 'unlimited');
 });
 
+for (const os of [true, false]) {
+  for (const node of [true, false]) {
+    const walls = { os, node };
+    t.test(`the kernel ends a child before the supervisor: ${JSON.stringify(walls)}`, async (t) => {
+      const child = testChild(t, await testJail(t, { walls, runAs: noPluginUser ? null : PLUGIN_USER }));
+      await child.ready;
+      t.equal(readFileSync(`/proc/${child.pid}/oom_score_adj`, 'latin1').trim(), '1000');
+    });
+  }
+}
+
 t.test('no descriptor of the supervisor is inherited', async (t) => {
   const folder = await temporaryFolder(t);
   writeFileSync(join(folder, 'canary'), 'canary');
