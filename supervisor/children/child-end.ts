@@ -21,6 +21,8 @@ export interface ChildEnd {
 /** V8's messages when the heap cap is reached. */
 const HEAP_FULL = /JavaScript heap out of memory|Reached heap limit|allocation failed/i;
 
+const ACCOUNT_EXCEEDED = 'the plugins of its account together exceeded their memory limit, and it used the most';
+
 const VIOLATION = 'it broke the protocol: ';
 /** The reason of ending a child that violated the protocol. */
 export const describeViolation = (reason: string): string => `${VIOLATION}${reason}`;
@@ -38,7 +40,8 @@ export function describeEnd(
   const isViolation = why?.startsWith(VIOLATION) === true;
   const outOfMemory = !isViolation && (exit.outOfMemory || HEAP_FULL.test(stderr));
   const how = exit.signal === null ? `ended with code ${exit.code ?? 'unknown'}` : `was ended by ${exit.signal}`;
-  const reason = outOfMemory ? 'it exceeded its memory limit' : (why ?? `it ${how}`);
+  const exceeded = exit.accountOutOfMemory ? ACCOUNT_EXCEEDED : 'it exceeded its memory limit';
+  const reason = outOfMemory ? exceeded : (why ?? `it ${how}`);
   const interrupted = why === null && !outOfMemory && exit.signal === 'SIGKILL';
   return { ...exit, outOfMemory, reason, requested: why !== null, interrupted, stderr, ranMs };
 }

@@ -11,7 +11,7 @@ import { START_CACHED_PROGRAM } from './cached-program.ts';
 import { findLimiter, type Limiter } from './limiter.ts';
 import { mounts, NODE_INSIDE, sharedLibraries } from './mounts.ts';
 import { nodeFlags } from './node-flags.ts';
-import { watchResident } from './resident-watch.ts';
+import { type ResidentWatch, watchResident } from './resident-watch.ts';
 import { seccompFilter } from './seccomp.ts';
 import { type Pipes, spawnApart } from './spawner.ts';
 import { jailMark, sweepStuckJails } from './stuck-jails.ts';
@@ -36,7 +36,7 @@ export interface JailOptions {
   /** Limits of the JavaScript heap and of all resident memory, megabytes. */
   readonly heapMegabytes?: number;
   readonly residentMegabytes?: number;
-  /** Limit of all resident memory of one account, megabytes. Needs a control group. Default: none. */
+  /** Limit of all resident memory of one account, megabytes. Default: none. */
   readonly accountMegabytes?: number;
   readonly openFiles?: number;
   /** Limit of threads and share of the processor (100: an ordinary process). They need a writable control group. */
@@ -47,6 +47,8 @@ export interface JailOptions {
   /** Absolute path of bubblewrap. Default: found on the search path. */
   readonly bubblewrap?: string;
   readonly limiter?: Limiter;
+  /** Limits memory without control groups. Jails that run plugins of the same account share it. Default: one of its own. */
+  readonly residentWatch?: ResidentWatch;
   /** Whether its children can be inspected. Needs wall L3 and the program of `buildInspectedChild`. */
   readonly inspectable?: boolean;
   /** Executable inside, instead of this Node; for tests with native code. */
@@ -63,7 +65,10 @@ export interface Jail {
 export interface JailedProcess extends WatchedProcess {
   /** The streams of the process. Rejects if it ended before they arrived. */
   readonly pipes: Promise<Pipes>;
-  /** Puts the process below its account's control group. Does nothing without control groups. Call it at most once. */
+  /**
+   * Limits the memory of all processes of an account together: puts this one below the account's control group if there are
+   * groups. Call it at most once.
+   */
   assignAccount(accountId: string): void;
 }
 
@@ -165,7 +170,7 @@ export function makeJail(options: JailOptions): Jail {
   const { openFiles, threads, cpuWeight } = { ...limits, ...options };
   // The inspector's thread runs a second V8, which reserves space for compiled code again.
   const reservedMegabytes = inspectable ? 2 * RESERVED_MEGABYTES : RESERVED_MEGABYTES;
-  const watch = watchResident(residentMegabytes * MIB);
+  const { residentWatch = watchResident() } = options;
   if (walls.os) sweepStuckJails(directory);
   return {
     walls,
@@ -184,9 +189,14 @@ export function makeJail(options: JailOptions): Jail {
       const watched = watchProcess(spawned, walls.os, group);
       // If it ended before it was confined, the inner bubblewrap may be stuck.
       if (walls.os) void watched.exited.then(() => watched.pid === 0 && sweepStuckJails(directory));
-      return Object.assign(group ? watched : watch.add(watched), {
+      if (!group) residentWatch.add(watched, residentMegabytes * MIB);
+      return Object.assign(watched, {
         pipes: spawned.pipes,
-        assignAccount: (id: string) => group?.assignAccount({ id, residentBytes: accountBytes }),
+        assignAccount(id: string) {
+          const account = { id, residentBytes: accountBytes };
+          if (group) group.assignAccount(account);
+          else residentWatch.assignAccount(watched, account);
+        },
       });
     },
   };

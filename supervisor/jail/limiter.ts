@@ -20,7 +20,7 @@ export interface CpuClasses {
   readonly account: 'light' | 'normal' | 'reduced' | 'idle';
 }
 /** An account whose children share limits of their own. */
-interface AccountBounds {
+export interface AccountBounds {
   readonly id: string;
   readonly residentBytes: number;
 }

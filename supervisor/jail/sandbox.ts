@@ -5,6 +5,7 @@ import { type ChildBounds, startChild } from '../children/child.ts';
 import { makeSpare, type Spare } from '../children/spare-children.ts';
 import { type Jail, type JailOptions, makeJail } from './jail.ts';
 import { findLimiter, type LimiterKind } from './limiter.ts';
+import { watchResident } from './resident-watch.ts';
 
 export type SandboxMode = 'auto' | 'require' | 'off';
 /** `degraded`: L3 cannot be built. `off`: the operator disabled it. */
@@ -25,7 +26,8 @@ export interface Sandbox {
   /** The child that proved the walls; null unless `keepsChild`, or without wall L3. */
   readonly spare?: Spare | null;
 }
-interface SandboxOptions extends Omit<JailOptions, 'walls' | 'runAs' | 'bubblewrap' | 'limiter' | 'inspectable'> {
+interface SandboxOptions
+  extends Omit<JailOptions, 'walls' | 'runAs' | 'bubblewrap' | 'limiter' | 'residentWatch' | 'inspectable'> {
   readonly mode: SandboxMode;
   /** The program of `buildInspectedChild`; null if inspection is disabled. */
   readonly inspectedProgram?: string | null;
@@ -51,17 +53,19 @@ const ERROR_MAX_CHARS = 300;
  */
 export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   const limiter = findLimiter();
+  const residentWatch = watchResident();
   if (options.mode === 'off')
     return openWithoutWall({ ...options, limiter }, 'off', 'The sandbox is disabled (SANDBOX=off)');
   const bubblewrap = options.bubblewrap ?? findProgram('bwrap');
   let missing = 'install bubblewrap (apt-get install bubblewrap, dnf install bubblewrap) and start again';
   if (bubblewrap !== null) {
     for (const runAs of process.getuid?.() === 0 ? [UNUSED_UID, null] : [null]) {
-      const jail = makeJail({ ...options, limiter, bubblewrap, runAs });
+      const found = { limiter, residentWatch, bubblewrap, runAs };
+      const jail = makeJail({ ...options, ...found });
       const { failure, spare } = await startSpare(jail, options.childBounds);
       if (failure === null) {
         if (!options.keepsChild) await endTest(spare);
-        const inspectable = makeInspectableJail(options, { limiter, bubblewrap, runAs });
+        const inspectable = makeInspectableJail(options, found);
         return {
           state: 'full',
           missing: null,
@@ -112,7 +116,7 @@ async function openWithoutWall(
 /** Only wall L3 confines the inspector's user, so there is no inspectable jail without it. */
 function makeInspectableJail(
   { inspectedProgram, ...options }: SandboxOptions,
-  found: Pick<JailOptions, 'limiter' | 'runAs'> & { bubblewrap: string },
+  found: Pick<JailOptions, 'limiter' | 'residentWatch' | 'runAs'> & { bubblewrap: string },
 ): Jail | null {
   if (!inspectedProgram) return null;
   const directory = join(options.directory, 'inspected');

@@ -8,8 +8,10 @@ import { SessionPriority } from './session-priority.ts';
 import type { Exit, Spawned } from './spawner.ts';
 
 export interface ExitInfo extends Exit {
-  /** Whether the kernel killed the process because it exceeded its memory limit. */
+  /** Whether the kernel or the resident watch killed the process because it exceeded a memory limit. */
   readonly outOfMemory: boolean;
+  /** Whether that was the limit of its account, of which it was the largest process. Unknown with control groups. */
+  readonly accountOutOfMemory?: boolean;
   /** False if a process still existed `GONE_WITHIN_MS` after the end of the jail, which only a fault of the kernel can cause. */
   readonly gone: boolean;
 }
@@ -34,6 +36,8 @@ export interface WatchedProcess {
   kill(): void;
   /** Resident bytes of the Node inside, including shared pages. 0 after its end. */
   rss(): number;
+  /** Resident bytes that no file backs: without Node's code, whose pages all processes share. 0 after its end. */
+  unsharedBytes(): number;
   /** CPU time of all threads, in steps of 10 ms. After the end of the process, includes the CPU time of its jail. */
   processorMs(): number;
   /** The CPU time that the process used and its main thread, which runs the plugin, waited for. Zeros after its end. */
@@ -52,6 +56,8 @@ const REAP_WITHIN_MS = 5_000;
 /** Time in which bubblewrap must finish a jail whose process is not known yet. Milliseconds. */
 const BUILD_WITHIN_MS = 500;
 const PAGE_BYTES = 4096;
+/** The unit of `/proc/<pid>/status`. */
+const KILOBYTE = 1024;
 
 /** Watches a spawned process until its end. `isJailed`: the spawned process is a bubblewrap that runs the Node inside. */
 export function watchProcess(spawned: Spawned, isJailed: boolean, group: LimitedGroup | null): WatchedProcess {
@@ -106,6 +112,7 @@ export function watchProcess(spawned: Spawned, isJailed: boolean, group: Limited
       return inside;
     },
     rss: () => (isAlive() ? readResidentBytes(inside) : 0),
+    unsharedBytes: () => (isAlive() ? readUnsharedBytes(inside) : 0),
     processorMs: () => Math.max(totalMs, inside === 0 ? 0 : readProcessorMs(inside)),
     cpuDemand: () => (inside === 0 ? NO_DEMAND : readCpuDemand(inside)),
     setCpuClasses: (classes) => (group ?? priority).setCpuClasses(classes),
@@ -147,6 +154,19 @@ function readCpuDemand(pid: number): CpuDemand {
   } catch {
     // The process has exited, or this kernel does not count waiting time.
     return { hadMs: ofAllMs, waitedMs: 0 };
+  }
+}
+
+function readUnsharedBytes(pid: number): number {
+  try {
+    const status = readFileSync(`/proc/${pid}/status`, 'latin1');
+    const [, anonymous] = /^RssAnon:\s+(\d+) kB$/m.exec(status) ?? [];
+    const [, shared] = /^RssShmem:\s+(\d+) kB$/m.exec(status) ?? [];
+    // Linux has both since 4.5; other kernels may not.
+    if (anonymous === undefined || shared === undefined) return readResidentBytes(pid);
+    return (Number(anonymous) + Number(shared)) * KILOBYTE;
+  } catch {
+    return 0;
   }
 }
 

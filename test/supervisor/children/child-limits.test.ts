@@ -208,6 +208,35 @@ t.test('calls beyond those at work and those waiting are refused', async (t) => 
   t.same(await Promise.all(calls), ['answered', 'answered', 'answered', 'busy']);
 });
 
+/** Holds this many megabytes off the heap from the first call on. */
+const HOLD =
+  'globalThis.held ??= new Uint8Array(args.megabytes * 1_048_576).fill(1); if (args.waits) await new Promise(() => setTimeout(() => 0, 60_000)); return held.length / 1_048_576;';
+
+t.test('the largest child of an account that exceeds its memory limit ends, without control groups', async (t) => {
+  const jail = await testJail(t, { limiter: noGroups, residentMegabytes: 300, accountMegabytes: 320 });
+  const start = async (account: string, megabytes: number) => {
+    const child = testChild(t, jail);
+    child.assignAccount(account);
+    await child.load(bundleOf(toolOf(HOLD)));
+    t.match(await callTool(child, 'run', { megabytes }, 20_000), { answer: megabytes });
+    return child;
+  };
+  const other = await start('ben', 200);
+  const small = await start('ann', 140);
+  const large = startChild(jail, quiet);
+  t.teardown(() => large.kill('the test is over'));
+  large.assignAccount('ann');
+  await large.load(bundleOf(toolOf(HOLD)));
+  await t.rejects(callTool(large, 'run', { megabytes: 200, waits: true }, 20_000), errorOf('dead'));
+  // If it still runs, this ends it with another reason.
+  t.match(await large.kill('the limit did not end it'), {
+    outOfMemory: true,
+    reason: 'the plugins of its account together exceeded their memory limit, and it used the most',
+  });
+  t.match(await callTool(small, 'run'), { answer: 140 });
+  t.match(await callTool(other, 'run'), { answer: 200 });
+});
+
 /** Allocates memory off the heap until the data segment is full, and keeps it. */
 const HOARD =
   'globalThis.all = []; try { for (let i = 0; i < 32; i += 1) all.push(new Uint8Array(8e6).fill(1)); } catch {} await new Promise((ok) => setTimeout(ok, 20_000));';

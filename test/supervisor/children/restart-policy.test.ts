@@ -73,6 +73,8 @@ t.test('memory is the reason of an end, also where the deadline came first', asy
   t.equal(reasonOf({}, { why }), why);
   t.equal(reasonOf({}, { why, stderr: full }), 'it exceeded its memory limit');
   t.equal(reasonOf({ outOfMemory: true }, { why }), 'it exceeded its memory limit');
+  const ofAccount = { outOfMemory: true, accountOutOfMemory: true };
+  t.match(reasonOf(ofAccount, {}), /^the plugins of its account together exceeded their memory limit/);
   t.equal(reasonOf({}, {}), 'it was ended by SIGKILL');
   const broken = 'it broke the protocol: a response to no request';
   t.equal(reasonOf({ outOfMemory: true }, { why: broken, stderr: full }), broken, 'a child chooses its stderr');
