@@ -303,8 +303,10 @@ export async function requeueUpdates(pool: Pool, queues: Queues, atWork: Readonl
     `SELECT i.id, i.account_id AS "accountId" FROM installations i JOIN plugins p ON p.id = i.plugin_id
       WHERE i.target_version_id IS NOT NULL AND i.status NOT IN ('paused', 'uninstalling') AND ${BLOCKED_REASON_SQL} IS NULL
         AND NOT i.id = ANY ($1)
+        -- One from a time when the clock of the database was ahead comes too late. Others wait for at most a minute: pg-boss retries them.
         AND NOT EXISTS (SELECT 1 FROM pgboss.job j
-                         WHERE j.name = 'updates' AND j.state < 'active' AND j.data ->> 'installationId' = i.id)
+                         WHERE j.name = 'updates' AND j.state < 'active' AND j.data ->> 'installationId' = i.id
+                           AND j.start_after <= now() + interval '2 minutes')
       ORDER BY i.target_since LIMIT ${SWEEP_LIMIT}`,
     [[...atWork]],
   );

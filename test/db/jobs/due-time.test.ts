@@ -2,6 +2,7 @@
 import t from 'tap';
 import { claimNextDelivery, findWaitingChannelQueues } from '../../../db/channels/delivery-queue.ts';
 import { claimNextEvent, EVENT_WAIT_MAX_S, requeueStrandedEvents } from '../../../db/installations/events.ts';
+import { requeueUpdates } from '../../../db/installations/updates.ts';
 import { startQueues } from '../../../db/jobs/queues.ts';
 import { insertBareChannel, insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { testDatabase } from '../../runner/harness.ts';
@@ -73,4 +74,18 @@ t.test('what was postponed waits, at most for the longest wait', async (t) => {
 t.test('what is held stays so', async (t) => {
   t.notOk(await isClaimed({ dueAt: 'infinity', lastError: 'paused' }));
   t.notOk(await isEventClaimed({ dueAt: 'infinity', lastError: 'paused' }));
+});
+
+t.test('an update under way gets a job, though one waits from a time when the clock was ahead', async (t) => {
+  const requeue = () => requeueUpdates(pool, queues, new Set());
+  await pool.query('DELETE FROM pgboss.job');
+  await pool.query(
+    `INSERT INTO versions (id, plugin_id, semver, status, source_sha256, bundle_sha256, size_bytes, manifest, readme,
+       capabilities, added_capabilities, discovered, registrations)
+     VALUES ('v', 'p', '1.0.0', 'published', 'a', 'b', 1, '{}', '', '{}', '{}', '{}', '{}')`,
+  );
+  await pool.query(`UPDATE installations SET target_version_id = 'v' WHERE id = 'i'`);
+  await queues.send(pool, 'updates', { installationId: 'i' }, { delaySeconds: 86_400 });
+  t.equal(await requeue(), 1);
+  t.equal(await requeue(), 0, 'which counts from then on');
 });
