@@ -186,7 +186,7 @@ export const supervisorSettings = {
     0,
     16_777_216,
     0,
-    'Resident memory of all plugin processes of one account. 0: a third of the memory. Needs a control group.',
+    'Resident memory of all plugin processes of one account. 0: a third of the memory. Without a control group it is checked once a second.',
     'megabytes',
   ),
   OPEN_FILES: wholeNumber(40, 4_096, limits.openFiles, 'Open files of one child. Node itself needs about 20.'),
