@@ -12,6 +12,8 @@ import { NoRoomError } from './start-failure.ts';
 const STARTS_OF_ACCOUNT_MAX = 3;
 /** Starts at once. A start takes about 55 ms of a core; more would only make each of them slower. */
 const STARTS_MAX = Math.min(16, Math.max(STARTS_OF_ACCOUNT_MAX, 4 * availableParallelism()));
+/** The last starts are for accounts that have none. Otherwise three accounts could hold all starts of two processors. */
+const STARTS_RESERVED = Math.floor(STARTS_MAX / 4);
 /** Idle processes that are stopped at once to make room. */
 const STOPS_MAX = STARTS_MAX;
 /** Starts of one account that may wait. */
@@ -152,7 +154,9 @@ export class StartQueue {
       const next = this.#waiting.peek(key);
       if (!next) continue;
       const { accountId, required } = next.owner.plugin;
-      if (this.#starting.get(accountId) >= STARTS_OF_ACCOUNT_MAX) continue;
+      const starting = this.#starting.get(accountId);
+      if (starting >= STARTS_OF_ACCOUNT_MAX) continue;
+      if (starting > 0 && STARTS_MAX - this.#starting.total <= STARTS_RESERVED) continue;
       if (!mayTakePlace(busyOf(accountId), (required ? max : max - reserved) - busy)) continue;
       if (total >= max) return this.#makeRoom(accountId);
       this.#begin(key);

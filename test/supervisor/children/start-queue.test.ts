@@ -1,4 +1,5 @@
 /** Starts of plugin processes wait for room, and no account keeps another from starting. */
+import { availableParallelism } from 'node:os';
 import t from 'tap';
 import { type Places, StartQueue } from '../../../supervisor/children/start-queue.ts';
 
@@ -80,6 +81,31 @@ t.test('an account starts three plugins at once; others start beside it', async 
   release.resolve();
   await Promise.all(starts);
   t.equal(begun.length, 6, 'the rest follows when the first are done');
+});
+
+t.test('accounts whose starts never end leave starts to accounts that have none', async (t) => {
+  const { places } = makePlaces(1_000);
+  const queue = new StartQueue(places);
+  t.teardown(() => queue.close());
+  const release = Promise.withResolvers<void>();
+  const begun: string[] = [];
+  const start = (accountId: string) =>
+    queue.run(owner(accountId), async () => {
+      begun.push(accountId);
+      await release.promise;
+    });
+  const startsMax = Math.min(16, 4 * availableParallelism());
+  // As many as hold all starts with three each.
+  const slow = Array.from({ length: Math.ceil(startsMax / 3) }, (_none, number) => `slow ${number}`);
+  const starts = slow.flatMap((accountId) => [1, 2, 3].map(() => start(accountId)));
+  await settled();
+  starts.push(start('quick'));
+  await settled();
+  t.ok(begun.includes('quick'), `after ${begun.join()}`);
+  t.equal(begun.filter((accountId) => accountId === 'slow 0').length, 3, 'an account that came first has three');
+  release.resolve();
+  await Promise.all(starts);
+  t.equal(begun.length, starts.length);
 });
 
 t.test('a start that gets no place in time fails with a reason; a cancelled one at once', async (t) => {
