@@ -33,6 +33,7 @@ import { updateRoutes } from './installations/update-routes.ts';
 import { logRoutes } from './logs/log-routes.ts';
 import { operatorAccountRoutes } from './operators/operator-account-routes.ts';
 import { operatorRoutes } from './operators/operator-routes.ts';
+import { StagingSpace } from './package/staging-space.ts';
 import { agentPluginRoutes } from './plugins/agent-plugin-routes.ts';
 import { ArchivePlaces } from './plugins/archive-places.ts';
 import { fileRoutes } from './plugins/file-routes.ts';
@@ -93,6 +94,8 @@ export interface AppDeps {
     /** Requests per minute of one address without a valid token. */
     readonly anonymous: number;
     readonly uploadsAtOnce: number;
+    /** Space that uploads leave free on the disk of DATA_DIR. Default: none. Megabytes. */
+    readonly minFreeMegabytes?: number;
     readonly pluginsPerAccount: number;
     readonly installationsPerAccount: number;
   };
@@ -207,12 +210,13 @@ async function accountScope(scope: FastifyInstance, deps: AppDeps, site: Console
     works: 'uploads',
     retryAfterS: UPLOAD_RETRY_AFTER_S,
   });
+  const space = new StagingSpace(limits);
   const filePages = new VersionFilePages(services.blobs);
   const archives = new ArchivePlaces();
   await scope.register(accountRoutes(services));
   await scope.register(tokenRoutes(services));
   await scope.register(delegationRoutes(services, deps.exchangeIssuers ?? []));
-  await scope.register(pluginRoutes(services, uploads, filePages, limits.pluginsPerAccount));
+  await scope.register(pluginRoutes(services, uploads, space, filePages, limits.pluginsPerAccount));
   await scope.register(pluginLifecycleRoutes(services));
   await scope.register(fileRoutes(services, filePages, archives));
   const addresses = { publicUrl, sessionApiUrl: signInFacts?.sessionApiUrl ?? null };

@@ -157,6 +157,7 @@ function readLimits(config: ApiConfig): AppDeps['limits'] {
     writes: config.WRITES_PER_MINUTE,
     anonymous: config.STRANGER_REQUESTS_PER_MINUTE,
     uploadsAtOnce: config.UPLOADS_AT_ONCE,
+    minFreeMegabytes: config.MIN_FREE_MEGABYTES,
     pluginsPerAccount: config.PLUGINS_PER_ACCOUNT,
     installationsPerAccount: config.INSTALLATIONS_PER_ACCOUNT,
   };

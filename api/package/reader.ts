@@ -7,7 +7,7 @@ import { requireFileCount } from './file-list.ts';
 import { invalidAt, invalidPackage } from './invalid-package.ts';
 import { escapePath, hashFileTree, type Package, type PackageFile } from './package-files.ts';
 import { findClash, isSystemFile, sortByPathBytes } from './paths.ts';
-import { readZip } from './zip-reader.ts';
+import { readZip, type ZipSource } from './zip-reader.ts';
 
 /** A file in the body of a file-list publish. */
 interface TextFile {
@@ -15,7 +15,7 @@ interface TextFile {
   readonly contentText: string;
 }
 export type PackageSource =
-  | { readonly kind: 'zip'; readonly path: string }
+  | (ZipSource & { readonly kind: 'zip' })
   | { readonly kind: 'files'; readonly files: readonly TextFile[] };
 
 /**
@@ -24,9 +24,7 @@ export type PackageSource =
  */
 export async function readPackage(source: PackageSource, staging: Staging, loopKey: string): Promise<Package> {
   const read =
-    source.kind === 'zip'
-      ? await readZip(source.path, staging, loopKey)
-      : await readList(source.files, staging, loopKey);
+    source.kind === 'zip' ? await readZip(source, staging, loopKey) : await readList(source.files, staging, loopKey);
   if (read.length === 0) throw invalidPackage('The package is empty. It needs at least readme.md and index.ts.');
   // Sorting 10,000 files takes some 20 ms, and so does hashing their paths.
   await waitForLoopTurn(loopKey);

@@ -38,6 +38,10 @@ interface Found {
   semVer?: string;
 }
 
+/** The size that an upload may have: as its header says, else the maximum. */
+export const readUploadBytes = ({ headers }: FastifyRequest): number =>
+  Math.min(Number(headers['content-length'] ?? UPLOAD_BOUNDS.maxBytes), UPLOAD_BOUNDS.maxBytes);
+
 /**
  * Receives the parts `file` and `semVer`.
  *

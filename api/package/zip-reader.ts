@@ -22,14 +22,20 @@ export const UNPACKED_MAX_BYTES = 1024 * MIB;
 export const RATIO_FLOOR_BYTES = MIB;
 const REMEDY = 'Store it in the zip without compression (zip -0), or publish the folder with the command line';
 
+export interface ZipSource {
+  /** The uploaded file. */
+  readonly path: string;
+  /** Called before anything is unpacked. It may throw a Problem. @param bytes that are unpacked */
+  readonly reserve?: (bytes: number) => Promise<void>;
+}
+
 /**
  * Unpacks a zip into a staging directory, without its wrapper folder and system files.
  *
- * @param path of the uploaded file
  * @param loopKey whose turns of the event loop it uses
  * @throws Problem `invalid_package` that names the entry
  */
-export async function readZip(path: string, staging: Staging, loopKey: string): Promise<PackageFile[]> {
+export async function readZip({ path, reserve }: ZipSource, staging: Staging, loopKey: string): Promise<PackageFile[]> {
   const file = await open(path, 'r');
   try {
     const { size } = await file.stat();
@@ -40,7 +46,9 @@ export async function readZip(path: string, staging: Staging, loopKey: string): 
     requireModestSize(described, size);
     const entries = await locateEntries(file, described, place.start);
     if (entries.length === 0 && place.start > 0) throw invalidPackage('The zip holds bytes, but no entries.');
-    return await unpack(file, entries, staging, loopKey);
+    const kept = await chooseEntries(entries, loopKey);
+    await reserve?.(kept.reduce((sum, { bytes }) => sum + bytes, 0));
+    return await unpack(file, kept, staging);
   } finally {
     await file.close();
   }
@@ -59,18 +67,17 @@ function requireModestSize(entries: readonly CentralEntry[], archiveBytes: numbe
     throw invalidPackage(`The zip would unpack to ${total} bytes, over ${ZIP_RATIO_MAX} times its size. ${REMEDY}.`);
 }
 
-async function unpack(
-  file: FileHandle,
-  entries: readonly Entry[],
-  staging: Staging,
-  loopKey: string,
-): Promise<PackageFile[]> {
+/** @returns the entries without system files @throws Problem `invalid_package` when two paths clash */
+async function chooseEntries(entries: readonly Entry[], loopKey: string): Promise<readonly Entry[]> {
   const clash = await findClash(
     entries.map(({ name, isFolder }) => ({ path: name, isFolder })),
     loopKey,
   );
   if (clash) throw invalidEntry(clash.path, clash.fault);
-  const kept = entries.filter(({ name }) => !isSystemFile(name));
+  return entries.filter(({ name }) => !isSystemFile(name));
+}
+
+async function unpack(file: FileHandle, kept: readonly Entry[], staging: Staging): Promise<PackageFile[]> {
   const wrapper = findWrapperFolder(kept.map(({ name, isFolder }) => (isFolder ? `${name}/` : name)));
   const files: PackageFile[] = [];
   for (const entry of kept) {

@@ -1,5 +1,5 @@
 /** Routes for authors: plugins and their versions. */
-
+import { dirname } from 'node:path';
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { requireRoom } from '../../db/accounts/usage.ts';
@@ -13,7 +13,8 @@ import type { PlaceLimiter } from '../../service/http/place-limiter.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { idParams, LIMIT_MAX, page, pageQuery } from '../../service/http/schemas.ts';
 import { fileListOptions } from '../package/file-list.ts';
-import { receiveUpload } from '../package/upload.ts';
+import type { StagingSpace } from '../package/staging-space.ts';
+import { readUploadBytes, receiveUpload } from '../package/upload.ts';
 import type { Services } from '../services.ts';
 import { readNewestVersions } from './newest-versions.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
@@ -79,11 +80,13 @@ const shapes = {
 
 /**
  * @param uploads limits concurrent zip uploads; the memory for bodies limits concurrent file lists
+ * @param space limits the temporary files of zip uploads
  * @param quota plugins an account may have
  */
 export function pluginRoutes(
   services: Services,
   uploads: PlaceLimiter,
+  space: StagingSpace,
   filePages: VersionFilePages,
   quota: number,
 ): FastifyPluginAsyncZod {
@@ -129,9 +132,17 @@ export function pluginRoutes(
       requireOwnedPlugin(await findPlugin(services.pool, request.params.id), caller);
       await requireRoom(services.pool, caller.id, 'versions', 1);
       const published = await uploads.run(caller.id, async () => {
+        // Released after the files are removed: those of the zip here, and the unpacked ones at the end of the publish.
+        using reservation = space.open(caller.id);
         await using staging = await services.blobs.stage();
+        const folder = dirname(staging.scratch());
+        await reservation.reserve(folder, readUploadBytes(request));
         const { path, semVer } = await receiveUpload(request, staging);
-        return await publishVersion(services, caller, request.params.id, semVer, { kind: 'zip', path });
+        const reserve = async (bytes: number) => {
+          await requireRoom(services.pool, caller.id, 'blobs', bytes);
+          await reservation.reserve(folder, bytes);
+        };
+        return await publishVersion(services, caller, request.params.id, semVer, { kind: 'zip', path, reserve });
       });
       return answerCreated(request, reply, `${published.version.id}/files`).send(showPublished(published));
     });

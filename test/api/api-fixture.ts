@@ -62,6 +62,7 @@ export interface ApiOptions {
     writes?: number;
     anonymous?: number;
     uploadsAtOnce?: number;
+    minFreeMegabytes?: number;
     pluginsPerAccount?: number;
     installationsPerAccount?: number;
   };
