@@ -12,7 +12,6 @@ import { isActive, mayUpdate } from '../../db/installations/run-rule.ts';
 import { beginRollback } from '../../db/installations/updates.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import { asService } from '../../db/postgres/shares.ts';
-import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
 import type { LinkResult } from '../calls/chain.ts';
 import type { PluginCall, PluginInvoker } from '../calls/plugin-call.ts';
 import type { Ownership } from '../cluster/ownership.ts';
@@ -83,8 +82,8 @@ const isUninstalling = (runner: InstallationRunner): boolean => runner.plugin.st
 export class Fleet implements PluginInvoker {
   readonly #options: FleetOptions;
   readonly #runners = new Map<string, InstallationRunner>();
-  /** Number of retired runners whose children may still run calls, by installation. */
-  readonly #retiring = new AmountsByKey();
+  /** Retired runners whose children have not all ended. */
+  readonly #leaving = new Set<InstallationRunner>();
   readonly #dirty = new Map<string, InstallationRunner>();
   /** `updatedAt` of the installations whose refusal is recorded, so that each is recorded once. */
   readonly #recordedRefusals = new LRUCache<string, string>({ max: REFUSALS_MAX });
@@ -149,7 +148,13 @@ export class Fleet implements PluginInvoker {
   async update(plugin: InstalledPlugin, target: InstalledPlugin, record: RecordUpdate): Promise<UpdateOutcome> {
     if (this.#findStop(plugin) !== null) return { kind: 'dropped' };
     const refused = this.findRefusal(target);
-    return refused === null ? this.#getRunner(plugin).moveTo(target, record) : { kind: 'postponed', reason: refused };
+    if (refused !== null) return { kind: 'postponed', reason: refused };
+    const isNew = !this.#runners.has(plugin.installationId);
+    const runner = this.#getRunner(plugin);
+    const moved = runner.moveTo(target, record);
+    // The rows may have been read just before a pause whose notification found no runner.
+    if (isNew) this.#retireUnlessUpdated(runner).catch(this.#options.onError);
+    return moved;
   }
 
   /**
@@ -230,8 +235,10 @@ export class Fleet implements PluginInvoker {
 
   /** Stops the children of accounts that another supervisor gets, and records that they are stopped. */
   async stopAccounts(isMoved: (accountId: string) => boolean, graceMs = STOP_GRACE_MS): Promise<void> {
-    const moved = [...this.#runners.values()].filter(({ plugin }) => isMoved(plugin.accountId));
-    await Promise.all(moved.map((runner) => this.retire(runner.installationId, graceMs)));
+    const isOfMoved = ({ plugin }: InstallationRunner) => isMoved(plugin.accountId);
+    const moved = [...this.#runners.values()].filter(isOfMoved);
+    const leaving = [...this.#leaving].filter(isOfMoved).map((runner) => runner.stop(graceMs));
+    await Promise.all([...leaving, ...moved.map((runner) => this.retire(runner.installationId, graceMs))]);
     await this.#flush();
     for (const accountId of new Set(moved.map(({ plugin }) => plugin.accountId))) this.#options.onServing(accountId);
   }
@@ -242,19 +249,21 @@ export class Fleet implements PluginInvoker {
 
   /** Kills a blocked plugin's child with its running calls. */
   #stopBlocked(plugin: InstalledPlugin, reason: string): void {
-    if (!this.#runners.has(plugin.installationId)) return;
-    this.#options.logs.system(plugin, 'warn', `Stopped: ${reason}`);
+    if (this.#runners.has(plugin.installationId)) this.#options.logs.system(plugin, 'warn', `Stopped: ${reason}`);
     void this.retire(plugin.installationId, 0);
   }
 
   /** Stops an installation's child and removes its runner. Running calls may end within the grace, but have no grants. */
   async retire(installationId: string, graceMs = DRAIN_MS): Promise<void> {
+    // Children that drain already may get a shorter grace.
+    for (const leaving of this.#leaving) if (leaving.installationId === installationId) void leaving.stop(graceMs);
     const runner = this.#runners.get(installationId);
     if (!runner) return;
     this.#runners.delete(installationId);
+    this.#leaving.add(runner);
     runner.withdraw();
     this.#startQueue.cancel(runner);
-    await this.#retiring.during(installationId, () => runner.stop(graceMs));
+    await runner.stop(graceMs).finally(() => this.#leaving.delete(runner));
   }
 
   /** Process id of the child that serves an installation. */
@@ -264,7 +273,7 @@ export class Fleet implements PluginInvoker {
 
   countByState(): Record<string, number> {
     const counts: Record<string, number> = { spare: this.#spares.count };
-    for (const runner of this.#runners.values()) {
+    for (const runner of this.#listAllRunners()) {
       const { state } = runner.describe();
       counts[state] = (counts[state] ?? 0) + 1;
     }
@@ -292,7 +301,7 @@ export class Fleet implements PluginInvoker {
     this.#startQueue.close();
     for (const runner of this.#runners.values()) runner.closing = true;
     await this.#spares.close();
-    await Promise.all([...this.#runners.values()].map((runner) => runner.stop(graceMs)));
+    await Promise.all([...this.#listAllRunners()].map((runner) => runner.stop(graceMs)));
     await this.#flush();
   }
 
@@ -352,8 +361,9 @@ export class Fleet implements PluginInvoker {
     return spare;
   }
 
-  /** Lets a child that only loads code compete for the CPU like those of the fleet. `plugin`: whom its use is counted for. */
+  /** Limits and schedules a child that only loads code like those of the fleet. `plugin`: whom its use is counted for. */
   scheduleDraft(child: Child, plugin: ScheduledPlugin): void {
+    child.assignAccount(plugin.accountId);
     this.#loading.add({ child, plugin, running: 1, busyMinMs: LOADING_BUSY_MIN_MS.draft });
   }
 
@@ -368,18 +378,25 @@ export class Fleet implements PluginInvoker {
   }
 
   *#loadedChildren(): Generator<ScheduledChild & LoadedChild> {
-    for (const runner of this.#runners.values()) yield* runner.loadedChildren();
+    for (const runner of this.#listAllRunners()) yield* runner.loadedChildren();
+  }
+
+  /** An installation that was restarted has several. */
+  *#listAllRunners(): Generator<InstallationRunner> {
+    yield* this.#runners.values();
+    yield* this.#leaving;
   }
 
   #countPlaces(): ReturnType<Places['count']> {
     let total = 0;
     let busy = 0;
     const busyByAccount = new Map<string, number>();
-    for (const runner of this.#runners.values()) {
+    for (const runner of this.#listAllRunners()) {
       // A waiting start has no process yet.
       const children = runner.children - this.#startQueue.countWaiting(runner);
       total += children;
-      if (!runner.busy) continue;
+      // Children of a retired runner are being stopped, so they cannot be stopped for another start.
+      if (!runner.busy && !runner.retired) continue;
       const { accountId } = runner.plugin;
       busy += children;
       busyByAccount.set(accountId, (busyByAccount.get(accountId) ?? 0) + children);
@@ -415,7 +432,8 @@ export class Fleet implements PluginInvoker {
     if (this.#dirty.size > 0) this.#startSaver();
     this.#forgetStopped();
     // Not at the end of a child: a host call that it made may add another secret then, or write what must be masked.
-    this.#options.masks.keepOnly((id) => this.#runners.has(id) || this.#retiring.get(id) > 0);
+    const kept = new Set([...this.#listAllRunners()].map(({ installationId }) => installationId));
+    this.#options.masks.keepOnly((installationId) => kept.has(installationId));
   }
 
   /** Otherwise there would be a runner for every installation that has run since the start. */

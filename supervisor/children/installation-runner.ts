@@ -31,6 +31,7 @@ import {
   describeFailedStart,
   describeStartFailure,
   isStartPostponed,
+  NoRoomError,
   NotReadyError,
   pickPluginStack,
   type StartFailure,
@@ -108,6 +109,7 @@ const REFUSED_PAUSE_MS = 60_000;
 const POSTPONED_PAUSE_MS = 5_000;
 const PERCENT = 100;
 const CALLER_LEFT = 'the caller aborted the call before it began';
+const STOPPED = 'it was stopped';
 
 export class InstallationRunner {
   readonly installationId: string;
@@ -333,6 +335,8 @@ export class InstallationRunner {
    */
   async moveTo(target: InstalledPlugin, record: RecordUpdate): Promise<UpdateOutcome> {
     await this.#starting;
+    // Its grants were withdrawn meanwhile, and the new version must not start with its own.
+    if (this.#isLeaving) return { kind: 'postponed', reason: STOPPED };
     // In a later microtask, after `#updating` is set: the start queue counts this runner as starting.
     this.#updating = Promise.resolve()
       .then(() => this.#tryUpdate(target, record))
@@ -365,7 +369,7 @@ export class InstallationRunner {
       const updatedAt = this.#isLeaving ? null : await record();
       if (updatedAt === null) {
         await loadedChild.discard();
-        return this.#isLeaving ? { kind: 'postponed', reason: 'it was stopped' } : { kind: 'dropped' };
+        return this.#isLeaving ? { kind: 'postponed', reason: STOPPED } : { kind: 'dropped' };
       }
       if (this.#handover) this.#adopt({ ...target, status: 'ready', updatedAt });
       return { kind: 'moved' };
@@ -475,13 +479,17 @@ export class InstallationRunner {
 
   /** Stops the children. Running calls may end within the grace. */
   async stop(graceMs: number): Promise<void> {
-    // At once: a start beside it may take seconds.
-    const stopped = this.#stopServing(graceMs);
+    // At once: a start or an update beside them may take seconds.
+    const stopped = this.#stopLoaded(graceMs);
     await this.#starting;
-    if (this.closing) await this.#updating?.catch(() => undefined);
-    const draining = [...this.#draining].map((loadedChild) => loadedChild.stop(graceMs));
-    await Promise.all([stopped, this.#stopServing(graceMs), ...draining]);
+    if (this.#isLeaving) await this.#updating?.catch(() => undefined);
+    await Promise.all([stopped, this.#stopLoaded(graceMs)]);
     this.#deps.onChange(this);
+  }
+
+  async #stopLoaded(graceMs: number): Promise<void> {
+    const draining = [...this.#draining].map((loadedChild) => loadedChild.stop(graceMs));
+    await Promise.all([this.#stopServing(graceMs), ...draining]);
   }
 
   async #stopServing(graceMs: number): Promise<void> {
@@ -615,6 +623,7 @@ export class InstallationRunner {
 
   #startInTurn(plugin: InstalledPlugin, inspected: boolean, handlers: LoadedChildHandlers): Promise<LoadedChild> {
     return this.#deps.startInTurn(this, async () => {
+      if (this.#isLeaving) throw new NoRoomError(STOPPED);
       const started = performance.now();
       const spare = this.#deps.takeChild(plugin, inspected);
       const child = await LoadedChild.start(this.#deps, plugin, spare, handlers);

@@ -64,7 +64,7 @@ export class FakeChild {
   rss = (): number => 0;
   chargeOutputTo = (): void => undefined;
   configure = (): void => undefined;
-  assignAccount = (): void => undefined;
+  assignAccount: (accountId: string) => void = () => undefined;
   setCpuClasses = (): void => undefined;
   processorMs = (): number => 0;
   cpuDemand = () => ({ hadMs: 0, waitedMs: 0 });

@@ -1,9 +1,13 @@
-/** What the fleet refuses, what it records when the database comes back, and what it makes of old rows. Its children are fakes. */
+/**
+ * What the fleet refuses, what it records when the database comes back, what it makes of old rows, and how it counts children
+ * that end. Its children are fakes.
+ */
 import type { Pool } from 'pg';
 import t, { type Test } from 'tap';
 import type { Child, ChildHandlers } from '../../../supervisor/children/child.ts';
 import { Fleet, type FleetOptions } from '../../../supervisor/children/fleet.ts';
 import { SecretMasks } from '../../../supervisor/records/secret-mask.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { FakeChild, installed } from './fake-child.ts';
 
 const NO_CHANNEL = { receive: false, send: false, handshake: false, handshakeOn: null };
@@ -104,9 +108,98 @@ t.test('a refusal that the database did not take is recorded by the next call', 
   t.same(recorded, ['i1']);
 });
 
+/** The row of `installed('v1')`. */
+function makeRow() {
+  const registrations = { ...installed('v1').registrations, channel: NO_CHANNEL, tools: {} };
+  return { ...installed('v1'), registrations, manifest: { settings: {}, secrets: {} }, given: {} };
+}
+
+/** The next child goes on with its calls when it is stopped with a grace. @returns what ends the child */
+function keepRunning(child: FakeChild | undefined): () => void {
+  const drained = Promise.withResolvers<void>();
+  if (child)
+    child.stop = ({ graceMs }) => {
+      child.stops.push(graceMs);
+      return graceMs === 0 ? child.kill() : drained.promise.then(child.kill);
+    };
+  return drained.resolve;
+}
+
+t.test('children that run on after a restart count for their account until they end', async (t) => {
+  const { fleet, children } = makeFleet(t, async () => ({ rows: [] }));
+  const ends: (() => void)[] = [];
+  // Of ten places nine are not reserved, and an account may hold two for each free one.
+  for (let restart = 1; restart <= 6; restart += 1) {
+    t.equal(await fleet.wake(installed('v1')), null, `start ${restart}`);
+    ends.push(keepRunning(children.at(-1)));
+    void fleet.retire('i1');
+  }
+  t.match(fleet.countByState(), { draining: 6 });
+  t.equal(fleet.measureLoad().busyRatio, 0.6);
+  const waiting = fleet.wake(installed('v1'));
+  await new Promise(setImmediate);
+  t.equal(children.length, 6, 'the next start waits');
+  t.equal(fleet.measureLoad().startsWaiting, 1);
+  t.equal(await fleet.wake(installed('v1', { installationId: 'i2', accountId: 'a2' })), null, 'others do not');
+  for (const end of ends) end();
+  t.equal(await waiting, null);
+  t.equal(children.length, 8);
+});
+
+t.test('a child that runs on after a restart is measured, and ends with its account or a block', async (t) => {
+  const { fleet, children } = makeFleet(t, async () => ({ rows: [] }));
+  const start = async () => {
+    await fleet.wake(installed('v1'));
+    const child = children.at(-1);
+    keepRunning(child);
+    void fleet.retire('i1');
+    return child;
+  };
+  const moved = await start();
+  let scheduled = 0;
+  if (moved) {
+    moved.rss = () => 7;
+    moved.setCpuClasses = () => {
+      scheduled += 1;
+    };
+  }
+  t.same(fleet.measureMemory(), new Map([['plugin', 7]]));
+  await eventually(async () => scheduled > 0);
+  await fleet.stopAccounts((accountId) => accountId === 'a1', 0);
+  t.equal(moved?.state, 'dead');
+  const blocked = await start();
+  t.equal(blocked?.state, 'loaded');
+  fleet.sync('a1', [installed('v2', { blockedReason: 'the operator blocked this plugin: it mines' })], 0);
+  t.equal(blocked?.state, 'dead');
+  const last = await start();
+  await fleet.close(0);
+  t.equal(last?.state, 'dead');
+});
+
+t.test('an update whose installation was paused after its rows were read does not run', async (t) => {
+  const row = { ...makeRow(), status: 'paused' };
+  const { fleet, children } = makeFleet(t, async (sql) => ({ rows: sql.includes('i.target_version_id') ? [row] : [] }));
+  const getReady = Promise.withResolvers<void>();
+  const updated = fleet.update(installed('v1'), installed('v2'), () => Promise.reject(new Error('it was recorded')));
+  // A process takes longer than the query.
+  for (const child of children) child.ready = getReady.promise;
+  await new Promise(setImmediate);
+  getReady.resolve();
+  t.match(await updated, { kind: 'postponed' });
+  t.same([...fleet.listAccounts()], []);
+});
+
+t.test('a draft is limited with its author’s plugins', async (t) => {
+  const { fleet } = makeFleet(t, async () => ({ rows: [] }));
+  const draft = new FakeChild();
+  const accounts: string[] = [];
+  draft.assignAccount = (accountId: string) => void accounts.push(accountId);
+  fleet.scheduleDraft(draft as unknown as Child, { versionId: 'introspection', accountId: 'author' });
+  t.same(accounts, ['author']);
+});
+
 t.test('an installation that began to run after the rows without it were read goes on', async (t) => {
-  const registered = { ...installed('v1').registrations, channel: NO_CHANNEL, tools: {} };
-  const row = { ...installed('v1'), registrations: registered, manifest: { settings: {}, secrets: {} }, given: {} };
+  const row = makeRow();
   let status = 'ready';
   const { fleet, children } = makeFleet(t, async (sql) => {
     if (status === 'unknown') throw new Error('away');

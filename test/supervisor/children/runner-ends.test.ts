@@ -154,6 +154,7 @@ t.test('a stop does not wait for a start beside the child that serves', async (t
   });
   t.equal(await runner.wake(), null);
   runner.update(installed('v2'));
+  await new Promise(setImmediate);
   runner.withdraw();
   const stopped = runner.stop(0);
   t.same(children[0]?.stops[0], 0);
@@ -161,6 +162,65 @@ t.test('a stop does not wait for a start beside the child that serves', async (t
   await stopped;
   t.same(children.length, 2);
   t.equal(children[1]?.state, 'dead', 'the one that was starting ends, too');
+});
+
+t.test('an update that waited for a start does not begin after a stop', async (t) => {
+  const loading = Promise.withResolvers<void>();
+  const { runner, children } = makeRunner(installed('v1'), (child) => {
+    child.load = () => loading.promise;
+  });
+  const started = runner.wake();
+  await new Promise(setImmediate);
+  const updated = runner.moveTo(installed('v2'), () => Promise.reject(new Error('it was recorded')));
+  runner.withdraw();
+  const stopped = runner.stop(0);
+  loading.resolve();
+  t.same(await updated, { kind: 'postponed', reason: 'it was stopped' });
+  await Promise.all([started, stopped]);
+  t.equal(children.length, 1, 'the new version has had no child');
+});
+
+t.test('a start takes no child if its plugin was stopped before its turn', async (t) => {
+  const { runner, children } = makeRunner(installed('v1'));
+  const started = runner.wake();
+  runner.withdraw();
+  await runner.stop(0);
+  t.equal(await started, 'it was stopped');
+  t.equal(await runner.wake(), 'it was stopped');
+  t.same(children, []);
+});
+
+t.test('a stop ends only when the child of an update has ended, and stops the others before', async (t) => {
+  const loading = Promise.withResolvers<void>();
+  const draining = Promise.withResolvers<void>();
+  const { runner, children } = makeRunner(installed('v1'), (child, number) => {
+    if (number === 0)
+      child.stop = (options) => draining.promise.then(() => FakeChild.prototype.stop.call(child, options));
+    if (number === 2) child.load = () => loading.promise;
+  });
+  t.equal(await runner.wake(), null);
+  runner.update(installed('v2'));
+  t.equal(await runner.wake(), null);
+  const updated = runner.moveTo(installed('v3'), () => Promise.reject(new Error('it was recorded')));
+  await new Promise(setImmediate);
+  t.equal(runner.children, 3);
+  runner.withdraw();
+  let hasStopped = false;
+  const stopped = runner.stop(0).then(() => {
+    hasStopped = true;
+  });
+  draining.resolve();
+  await new Promise(setImmediate);
+  t.same(
+    children.map(({ state }) => state),
+    ['dead', 'dead', 'ready'],
+  );
+  t.equal(hasStopped, false);
+  loading.resolve();
+  t.match(await updated, { kind: 'postponed' });
+  await stopped;
+  t.equal(runner.children, 0);
+  t.equal(children[2]?.state, 'dead');
 });
 
 t.test('a call waits for another child if the new version dies while its update is recorded', async (t) => {
