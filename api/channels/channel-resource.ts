@@ -3,6 +3,7 @@
 import { z } from 'zod';
 import type { Channel } from '../../db/channels/channels.ts';
 import type { Delivery } from '../../db/channels/delivery-history.ts';
+import { withoutSessions } from '../../service/http/console-requests.ts';
 import { anyJson, timestamp } from '../../service/http/schemas.ts';
 import { describeWait } from './delivery-wait.ts';
 
@@ -67,7 +68,7 @@ export function showDeliveryDetail(row: Delivery & { readonly body: Buffer }): z
   const text = decodeBody(row.body, truncated);
   return {
     ...showDelivery(row),
-    headers: row.headers.map(([name, value]) => [name, value]),
+    headers: withoutSessions(row.headers).map(([name, value]) => [name, value]),
     body: text ?? row.body.toString('base64'),
     bodyEncoding: text === null ? 'base64' : 'text',
     bodyTruncated: truncated,

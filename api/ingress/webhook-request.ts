@@ -28,9 +28,7 @@ export function endToEndHeaders(request: IncomingMessage): RawHeader[] {
   const forwarded: RawHeader[] = [];
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     const [name, value] = [rawHeaders[at] as string, rawHeaders[at + 1] as string];
-    const lowerCase = name.toLowerCase();
-    const kept = lowerCase === 'cookie' ? withoutSessions(value) : value;
-    if (!dropped.has(lowerCase) && kept !== null) forwarded.push([name, kept]);
+    if (!dropped.has(name.toLowerCase())) forwarded.push([name, value]);
   }
-  return forwarded;
+  return withoutSessions(forwarded);
 }

@@ -29,9 +29,15 @@ type RolloutServices = Pick<Services, 'pool' | 'queues'>;
  * Offers the latest version of a plugin to all installations with the policy Latest: updates those that need no consent for it; for
  * all others, it becomes pending. Each transaction offers it to a page of them, so that users wait for a page at most. Returns at
  * once if no rollout was begun, or all were offered it.
+ *
+ * @param signal ends it after the page under way
  */
-export async function rollOutLatestVersion(services: RolloutServices, pluginId: string): Promise<void> {
-  while (await inTransaction(services.pool, (tx) => offerToPage(tx, services.queues, pluginId)));
+export async function rollOutLatestVersion(
+  services: RolloutServices,
+  pluginId: string,
+  signal?: AbortSignal,
+): Promise<void> {
+  while (!signal?.aborted && (await inTransaction(services.pool, (tx) => offerToPage(tx, services.queues, pluginId))));
 }
 
 /** @returns whether a page may follow */
@@ -51,13 +57,14 @@ async function offerToPage(tx: ClientBase, queues: Queues, pluginId: string): Pr
 /**
  * Continues the rollouts that an API was stopped in, or that an error ended: now and every minute.
  *
- * @returns stops it
+ * @returns stops it after the page under way
  */
 export function resumeRollouts(services: RolloutServices, onError: (error: Error) => void): () => Promise<void> {
   let running: Promise<void> | null = null;
+  const stopping = new AbortController();
   const resume = async () => {
     for (const pluginId of await listRollouts(services.pool))
-      await rollOutLatestVersion(services, pluginId).catch(onError);
+      await rollOutLatestVersion(services, pluginId, stopping.signal).catch(onError);
   };
   const tick = () => {
     running ??= asService(resume)
@@ -70,6 +77,7 @@ export function resumeRollouts(services: RolloutServices, onError: (error: Error
   const timer = setInterval(tick, RESUME_EVERY_MS).unref();
   return async () => {
     clearInterval(timer);
+    stopping.abort();
     await running;
   };
 }
@@ -88,6 +96,9 @@ async function offerLatestToAll(
     one.targetVersionId === null &&
     one.failedVersionId === null &&
     one.pendingVersionId === null;
+  // It runs the latest version, which crashes, and returns to the one before.
+  const isReturning = ({ currentVersionId, rollbackReason }: Installation): boolean =>
+    currentVersionId === latest.id && rollbackReason !== null;
   const old = page.filter(isOld);
   const { true: applied = [], false: asked = [] } = Object.groupBy(old, (one) => `${mayApply(one, latest)}`);
   if (applied.length > 0) {
@@ -99,7 +110,7 @@ async function offerLatestToAll(
     asked.filter(({ pendingVersionId }) => pendingVersionId !== latest.id),
     latest.id,
   );
-  const others = page.filter((one) => !isOld(one) && !isSettled(one));
+  const others = page.filter((one) => !isOld(one) && !isSettled(one) && !isReturning(one));
   for (const installation of others) await offerLatest(tx, queues, installation, latest);
 }
 

@@ -70,7 +70,7 @@ export function settleSpool(pool: Pool, id: string): Promise<boolean> {
 }
 
 async function restoreArrivalOrder(tx: Transaction): Promise<void> {
-  const since = await findValue(
+  const since = await findValue<string>(
     tx,
     `WITH announced AS (SELECT id, oldest_at, ${IS_ANNOUNCED} AS holds FROM spools WHERE announced_at IS NOT NULL),
           cleared AS (UPDATE spools s SET announced_at = NULL, oldest_at = NULL, drained = false FROM announced a
@@ -78,7 +78,11 @@ async function restoreArrivalOrder(tx: Transaction): Promise<void> {
      SELECT min(oldest_at) FILTER (WHERE holds)::text FROM cleared`,
   );
   await tx.query(`DELETE FROM spools WHERE seen_at < now() - interval '${KEPT_S} seconds'`);
-  if (!since) return;
+  if (since) await exchangePositions(tx, since);
+  await notifySpoolsSettled(tx);
+}
+
+async function exchangePositions(tx: Transaction, since: string): Promise<void> {
   // The deliveries of a channel exchange their positions. None of them was attempted: they were held. Those of one process have ids in
   // the order of their arrival, also if its clock went back.
   await tx.query(
@@ -94,7 +98,6 @@ async function restoreArrivalOrder(tx: Transaction): Promise<void> {
       WHERE d.id = a.id AND d.position <> p.position`,
     [since],
   );
-  await notifySpoolsSettled(tx);
 }
 
 /** Removes the row of a process that ends with an empty spool. */

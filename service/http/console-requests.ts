@@ -1,5 +1,6 @@
 /** Recognizes requests of the console's own pages, the only ones that may use its cookie. */
 import type { FastifyRequest } from 'fastify';
+import type { RawHeader } from '../../db/channels/deliveries.ts';
 import { sessionCredential } from '../identity/console-sessions.ts';
 
 /** A page of another origin can send it only if CORS allows it. */
@@ -55,16 +56,15 @@ const isOwnHost = (origin: string, host: string | undefined, console: string): b
   console.startsWith('http:') && origin === `http://${host}`;
 
 /**
- * Removes sessions of consoles from a header `cookie`. A browser also sends them to webhook addresses, which share the console's origin:
- * a plugin's author could lead an operator there by a link.
- *
- * @returns null: nothing is left
+ * Removes sessions of consoles from headers. A browser also sends them to webhook addresses, which share the console's origin: a
+ * plugin's author could lead an operator there by a link.
  */
-export function withoutSessions(cookie: string): string | null {
-  if (!cookie.includes(NAME)) return cookie;
-  const kept = cookie.split(';').filter((pair) => !SESSION_PAIR.test(pair.trim()));
-  return kept.length === 0 ? null : kept.join(';').trim();
-}
+export const withoutSessions = (headers: readonly RawHeader[]): RawHeader[] =>
+  headers.flatMap(([name, value]): RawHeader[] => {
+    if (!value.includes(NAME) || name.toLowerCase() !== 'cookie') return [[name, value]];
+    const kept = value.split(';').filter((pair) => !SESSION_PAIR.test(pair.trim()));
+    return kept.length === 0 ? [] : [[name, kept.join(';').trim()]];
+  });
 
 /** Returns the secret in the console's cookie. Null: none, or the request is not the console's. */
 export function readSessionSecret(request: FastifyRequest, site: ConsoleSite): string | null {

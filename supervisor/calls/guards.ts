@@ -8,20 +8,28 @@ import type { HookName } from '../../sdk/contract/protocol.ts';
 import { type AccountPlugins, listHookLinks } from '../children/account-plugins-cache.ts';
 
 const NONE = '';
+const SEPARATOR = ' ';
+/** Enough that two states of an account have none in common by chance. */
+const DIGEST_CHARS = 16;
 const digests = new WeakMap<readonly InstalledPlugin[], string>();
 
-/** A digest of the hook's required plugins and their states. It differs once one of them was installed, changed or required. Empty: none is required. */
+/** A digest of each required plugin of the hook and its state, which differs once it was changed or required. Empty: none is required. */
 export function digestGuards(accountPlugins: AccountPlugins, hook: HookName): string {
   // The same array until the account's plugins are read again.
   const links = listHookLinks(accountPlugins, hook);
   if (links.length === 0) return NONE;
   const known = digests.get(links);
   if (known !== undefined) return known;
-  const guards = links.filter(({ required }) => required).map((link) => [link.installationId, link.updatedAt]);
-  const digest = guards.length === 0 ? NONE : hash('sha256', JSON.stringify(guards), 'base64url');
-  digests.set(links, digest);
-  return digest;
+  const guards = links
+    .filter(({ required }) => required)
+    .map(digestOf)
+    .join(SEPARATOR);
+  digests.set(links, guards);
+  return guards;
 }
+
+const digestOf = ({ installationId, updatedAt }: InstalledPlugin): string =>
+  hash('sha256', `${installationId} ${updatedAt}`, 'base64url').slice(0, DIGEST_CHARS);
 
 /**
  * Whether a required plugin may not have judged what was judged under `judgedBy`.
@@ -29,4 +37,8 @@ export function digestGuards(accountPlugins: AccountPlugins, hook: HookName): st
  * @param judgedBy null: unknown, because an earlier release judged it
  * @param guards those of now
  */
-export const hasNewGuard = (judgedBy: string | null, guards: string): boolean => guards !== NONE && guards !== judgedBy;
+export function hasNewGuard(judgedBy: string | null, guards: string): boolean {
+  if (guards === NONE || guards === judgedBy) return false;
+  const known = new Set(judgedBy?.split(SEPARATOR));
+  return guards.split(SEPARATOR).some((guard) => !known.has(guard));
+}

@@ -1,5 +1,6 @@
 /** Builds the webhook request that `channel.receive` and `channel.handshake` get. */
 import type { ClaimedDelivery } from '../../db/channels/delivery-queue.ts';
+import { withoutSessions } from '../../service/http/console-requests.ts';
 
 type ReceivedRequest = Omit<
   ClaimedDelivery,
@@ -12,7 +13,9 @@ type ReceivedRequest = Omit<
  */
 export function toRequest(delivery: ReceivedRequest): Record<string, unknown> {
   const headers: Record<string, string> = {};
-  for (const [name, value] of delivery.headers) {
+  // Again, because an API of an earlier release may have stored it.
+  const rawHeaders = withoutSessions(delivery.headers);
+  for (const [name, value] of rawHeaders) {
     const key = name.toLowerCase();
     const before = Object.hasOwn(headers, key) ? headers[key] : undefined;
     // Defines an own property even for the name `__proto__`.
@@ -28,7 +31,7 @@ export function toRequest(delivery: ReceivedRequest): Record<string, unknown> {
     method: delivery.method,
     query: delivery.query,
     headers,
-    rawHeaders: delivery.headers,
+    rawHeaders,
     bodyText: '',
     bodyBytes: delivery.body,
   };

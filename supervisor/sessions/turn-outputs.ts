@@ -194,9 +194,10 @@ async function judgePiece(
   // A veto keeps no text, so it needs none of the pieces before.
   const { shown, judgements } = complete ?? { shown: '', judgements: [] };
   const whole = shown + judged.text;
-  // Without pieces before, this one is the whole text.
-  const guards = shown === '' ? answer.guards : ((await findOutput(services.pool, key))?.guards ?? null);
   const present = digestGuards(await services.pluginsCache.current(session.accountId), HOOK);
+  // Without pieces before, this one is the whole text. Without a required plugin, none can have missed the first piece.
+  const isJudged = shown === '' || present === '';
+  const guards = isJudged ? answer.guards : ((await findOutput(services.pool, key))?.guards ?? null);
   if (shown !== '' && !answer.cancelled && hasNewGuard(guards, present))
     return judgeOutput(services, step, { text: whole, attachments: judged.attachments, target, digest, shown });
   return completeOutput(services, step, {

@@ -114,17 +114,22 @@ t.test('a rollout that was cut off is continued', async (t) => {
        FROM generate_series(1, 3) n JOIN versions v ON v.plugin_id = $1 AND v.semver = '1.0.0'`,
     [pluginId],
   );
+  await api.pool.query(
+    `UPDATE installations i SET current_version_id = p.latest_version_id, target_version_id = i.current_version_id, rollback_reason = 'crashed'
+       FROM plugins p WHERE p.id = i.plugin_id AND i.id = 'c3'`,
+  );
   await api.pool.query(`INSERT INTO version_rollouts (plugin_id, after_id) VALUES ($1, 'c1')`, [pluginId]);
   const stop = resumeRollouts(api.services, (error) => t.fail(error.message));
   t.teardown(stop);
   await eventually(async () => (await api.pool.query('SELECT 1 FROM version_rollouts')).rowCount === 0);
   const { rows } = await api.pool.query(
-    'SELECT id, target_version_id IS NOT NULL AS moves FROM installations WHERE plugin_id = $1 ORDER BY id',
+    `SELECT i.id, v.semver AS target FROM installations i LEFT JOIN versions v ON v.id = target_version_id
+      WHERE i.plugin_id = $1 ORDER BY i.id`,
     [pluginId],
   );
   t.same(rows, [
-    { id: 'c1', moves: false },
-    { id: 'c2', moves: true },
-    { id: 'c3', moves: true },
+    { id: 'c1', target: null },
+    { id: 'c2', target: '1.1.0' },
+    { id: 'c3', target: '1.0.0' },
   ]);
 });

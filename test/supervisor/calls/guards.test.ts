@@ -22,6 +22,9 @@ const digest = (...plugins: InstalledPlugin[]) => digestGuards(indexAccountPlugi
 t.test('what was judged is judged again once a required plugin came or changed', async (t) => {
   const before = digest(plugin('a'), plugin('free', { required: false }));
   t.notOk(hasNewGuard(before, digest(plugin('a'))), 'other plugins do not count');
+  const two = digest(plugin('a'), plugin('b'));
+  t.notOk(hasNewGuard(two, digest(plugin('b'))), 'nor does one that is gone');
+  t.notOk(hasNewGuard(two, digest(plugin('b'), plugin('a'))), 'nor the order');
   const later = { updatedAt: '2026-01-01T00:00:00.000002Z' };
   for (const [name, now] of Object.entries({
     installed: digest(plugin('a'), plugin('b')),
