@@ -84,11 +84,20 @@ export async function forgetRemovedKeys(db: Queryable, purpose: KeyPurpose, keys
   ]);
 }
 
-/** Copies the key files into the database, sealed by the cluster key. The files stay. Does nothing without a cluster key. */
-export async function adoptKeyFiles({ keys, keyFiles }: KeyPlaces): Promise<void> {
+/** Records that these keys must not be used any more. Call it before they are removed. */
+export const recordRevokedKeys = (db: Queryable, ids: readonly string[]): Promise<unknown> =>
+  db.query('INSERT INTO revoked_keys (id) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING', [ids]);
+
+/**
+ * Copies the key files into the database, sealed by the cluster key. The files stay. Does nothing without a cluster key. Leaves out keys
+ * that were revoked: only the machine of that command may have removed their files.
+ */
+export async function adoptKeyFiles(db: Queryable, { keys, keyFiles }: KeyPlaces): Promise<void> {
   if (keys.fingerprint === null) return;
+  const revoked = new Set(await listValues<string>(db, 'SELECT id FROM revoked_keys'));
   for (const purpose of PURPOSES)
-    for (const [id, content] of await keyFiles.list(purpose)) await keys.add(purpose, id, content);
+    for (const [id, content] of await keyFiles.list(purpose))
+      if (!revoked.has(id)) await keys.add(purpose, id, content);
 }
 
 /** How many secrets none of these keys opens. */

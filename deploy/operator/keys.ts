@@ -5,7 +5,7 @@ import { recordAction } from '../../db/accounts/operator-actions.ts';
 import { acceptMember, findClusterMismatch, type Member, requireCluster } from '../../db/cluster/cluster-record.ts';
 import { excludeProcesses } from '../../db/cluster/running-processes.ts';
 import { rotateKey as rotate } from '../../db/files/key-rotation.ts';
-import { countLostSecrets, forgetRemovedKeys, recordKeys } from '../../db/files/recorded-keys.ts';
+import { countLostSecrets, forgetRemovedKeys, recordKeys, recordRevokedKeys } from '../../db/files/recorded-keys.ts';
 import { changeClusterKey as sealAnew } from '../../db/files/sealed-keys.ts';
 import { openSecretKeys } from '../../db/files/secrets.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
@@ -47,6 +47,7 @@ export const rotateIdentityKey: OperatorCommand = {
     await recordKeys(pool, store);
     const isRevoked = options['revoke-old'] === true;
     if (isRevoked) {
+      await recordRevokedKeys(pool, old);
       for (const id of old) await store.remove('identity', id);
       await forgetRemovedKeys(pool, 'identity', store);
     }

@@ -1,4 +1,6 @@
 /** The records of keys name those that a start needs, also when the database's clock was wrong. */
+import { randomBytes } from 'node:crypto';
+import { cp } from 'node:fs/promises';
 import t from 'tap';
 import { recordMember, requireCluster } from '../../../db/cluster/cluster-record.ts';
 import { openKeyFiles } from '../../../db/files/key-files.ts';
@@ -29,4 +31,25 @@ t.test('without a revocation the records of older keys stay', async (t) => {
   await recordMember(pool, await describeMember(pool, parseSettings(sharedSettings, env)));
   t.match(await operator(env, 'rotate-identity-key'), { code: 0 });
   t.equal((await pool.query('SELECT FROM recorded_keys')).rowCount, 2);
+});
+
+t.test('a revoked key does not come back from a file that another machine has', async (t) => {
+  const { url, pool } = await testDatabase(t);
+  const clusterKey = randomBytes(32).toString('base64');
+  const env = { DATABASE_URL: url, DATA_DIR: await temporaryFolder(t), CLUSTER_KEY: clusterKey };
+  const other = { ...env, DATA_DIR: await temporaryFolder(t) };
+  // As on a machine that had key files before the cluster key.
+  await openIssuer(env.DATA_DIR);
+  const describe = () => describeMember(pool, parseSettings(sharedSettings, env));
+  const sealed = async () => [...(await (await describe()).keys.list('identity')).keys()];
+  const member = await describe();
+  await requireCluster(pool, member);
+  await recordMember(pool, member);
+  await cp(env.DATA_DIR, other.DATA_DIR, { recursive: true });
+  const [old] = await sealed();
+  t.ok(old);
+  const rotated = await operator(env, 'rotate-identity-key', '--revoke-old', '--json');
+  const { keyId } = JSON.parse(rotated.stdout);
+  await requireCluster(pool, await describeMember(pool, parseSettings(sharedSettings, other)));
+  t.same(await sealed(), [keyId]);
 });
