@@ -420,7 +420,7 @@ export class Fleet implements PluginInvoker {
   /** Samples the children, stops idle ones, and forgets what belongs to none. Runs every `SWEEP_MS`. */
   sweep(): void {
     for (const loadedChild of this.#loadedChildren()) this.#sample(loadedChild);
-    const idleSince = Date.now() - this.#options.idleStopMs;
+    const idleSince = performance.now() - this.#options.idleStopMs;
     for (const runner of this.#runners.values()) {
       // Nothing else saves the end of a backoff: the next call may come much later.
       if (runner.pid !== null || runner.describe().state !== runner.savedState) this.#scheduleSave(runner);
@@ -466,6 +466,8 @@ export class Fleet implements PluginInvoker {
   }
 
   #scheduleSave(runner: InstallationRunner): void {
+    // A retired runner must not overwrite the state of the one that followed it.
+    if (runner.retired && this.#runners.has(runner.installationId)) return;
     this.#dirty.set(runner.installationId, runner);
     this.#startSaver();
   }

@@ -54,7 +54,8 @@ export class LoadedChild {
   /** Its grants and settings. An update gives each version its own. */
   readonly installation: LiveInstallation;
   readonly startedAt = Date.now();
-  lastUsedAt = Date.now();
+  /** By the monotonic clock: that of the machine may step. Milliseconds. */
+  lastUsedAt = performance.now();
   running = 0;
   /** Number of calls that the child has answered: no refused one, and none that was aborted. */
   answered = 0;
@@ -175,7 +176,7 @@ export class LoadedChild {
     // Created on first use: most handlers make no host call, and aborting costs 20 µs.
     let over: AbortController | null = null;
     this.running += 1;
-    this.lastUsedAt = Date.now();
+    this.lastUsedAt = performance.now();
     this.#deps.invocations.begin({
       id: invocationId,
       installationId: this.plugin.installationId,
@@ -207,7 +208,7 @@ export class LoadedChild {
       return deltas ? await endInTime(deltas, result, call) : result;
     } finally {
       this.running -= 1;
-      this.lastUsedAt = Date.now();
+      this.lastUsedAt = performance.now();
       this.#deps.invocations.end(invocationId);
       (over as AbortController | null)?.abort(HANDLER_ENDED);
     }
