@@ -9,13 +9,14 @@ const runWork = new Script('work()');
 
 export class BuildTime {
   readonly #endsAt: number;
+  #wasEnded = false;
 
   constructor(ms: number) {
     this.#endsAt = performance.now() + ms;
   }
 
   get isOver(): boolean {
-    return performance.now() >= this.#endsAt;
+    return this.#wasEnded || performance.now() >= this.#endsAt;
   }
 
   /**
@@ -26,6 +27,12 @@ export class BuildTime {
   run<T>(code: string, work: () => T): T {
     if (code.length < LIMITED_MIN_CHARS) return work();
     slot.work = work;
-    return runWork.runInContext(slot, { timeout: Math.max(1, Math.ceil(this.#endsAt - performance.now())) }) as T;
+    try {
+      return runWork.runInContext(slot, { timeout: Math.max(1, Math.ceil(this.#endsAt - performance.now())) }) as T;
+    } catch (error) {
+      // It may end the work a moment early.
+      this.#wasEnded ||= (error as NodeJS.ErrnoException).code === 'ERR_SCRIPT_EXECUTION_TIMEOUT';
+      throw error;
+    }
   }
 }

@@ -40,17 +40,18 @@ export class StagingSpace {
     let own = 0;
     return {
       reserve: async (folder, bytes) => {
-        await this.#reserve(accountId, folder, bytes);
+        await this.#reserve(accountId, folder, bytes, own);
         own += bytes;
       },
       [Symbol.dispose]: () => this.#reserved.subtract(accountId, own),
     };
   }
 
-  async #reserve(accountId: string, folder: string, bytes: number): Promise<void> {
+  /** @param written bytes that the same upload has reserved, and written, before */
+  async #reserve(accountId: string, folder: string, bytes: number, written: number): Promise<void> {
     const { freeBytes } = await this.#readFree(folder);
-    // Reserved bytes that are written already count twice. The space that this leaves is for the others that write to the disk.
-    const free = freeBytes - this.#minFreeBytes - this.#reserved.total;
+    // Bytes of other uploads that are written already count twice. The space that this leaves is for the others that write to the disk.
+    const free = freeBytes - this.#minFreeBytes - (this.#reserved.total - written);
     const held = this.#reserved.get(accountId);
     if (!mayTakeBytes(held, free, bytes)) {
       const fitsAlone = mayTakeBytes(0, free + held, bytes);

@@ -41,8 +41,10 @@ export function startBlobSweeper({ pool, blobs, onError }: UpkeepDeps, graceMs =
     await blobs.sweepStaging(STAGING_MAX_AGE_MS, Date.now());
     await releaseYankedVersions(pool, null);
     const removed = await sweepBlobs(pool, blobs, graceMs);
+    // Another process sweeps.
+    if (removed === null) return null;
     // All unused files of these hours are removed.
-    if (removed !== null) await dropUsagePeriods(pool, 'blobs', before);
+    await dropUsagePeriods(pool, 'blobs', before);
     if (areWordsDue) {
       // It looks at every word of the catalog, so deletions do not repeat it.
       areWordsDue = false;

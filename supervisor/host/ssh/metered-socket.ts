@@ -36,6 +36,8 @@ export class MeteredSocket extends Duplex {
   readonly #rates: TokenBuckets;
   readonly #slices: LoopSlices;
   #arrivals: Arrivals | null = null;
+  /** Resolves when the last chunk has been passed on. */
+  #passing: Promise<void> = Promise.resolve();
   /** Ends the wait for a reader that has paused. */
   #onWanted: (() => void) | null = null;
 
@@ -46,9 +48,10 @@ export class MeteredSocket extends Duplex {
     this.#slices = new LoopSlices(accountId);
     this.#socket.on('data', (chunk: Buffer) => {
       this.#socket.pause();
-      void this.#passOn(chunk).then(() => this.#socket.resume());
+      this.#passing = this.#passOn(chunk).then(() => void this.#socket.resume());
     });
-    this.#socket.on('end', () => this.push(null));
+    // It comes also while the socket is paused.
+    this.#socket.on('end', () => void this.#passing.then(() => this.destroyed || this.push(null)));
     this.#socket.on('error', (error) => this.destroy(error));
   }
 

@@ -15,6 +15,8 @@ import { HostError } from '../host-call.ts';
 import { inDirectory, onTrail, openEntry, openRoot, pathIn, prune, readCode, splitPath } from './anchored-paths.ts';
 import { listTree, measureTree, type TreeFile, type Usage } from './tree.ts';
 
+/** Reads of one account at a time: each holds a buffer of the largest file, and open files. */
+const READS_AT_ONCE = 4;
 /** Maximum number of files in one list. */
 const LIST_FILES = 5_000;
 /** Maximum number of names that one list looks at. */
@@ -52,8 +54,8 @@ export class Workspaces {
   readonly #changes = new KeyedLocks();
   /** A list looks at thousands of files, so each account makes one at a time. */
   readonly #lists = new KeyedLocks();
-  /** A read holds a buffer of the largest file and open files, so each account makes one at a time. */
   readonly #reads = new KeyedLocks();
+  #readCount = 0;
   readonly #listRates: TokenBuckets;
   #sweptAt = 0;
 
@@ -99,7 +101,8 @@ export class Workspaces {
   /** Reads a regular file. @throws HostError */
   async read(accountId: string, path: string, maxBytes: number, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
     const { directories, name } = splitFilePath(path);
-    return this.#reads.run(accountId, async () => {
+    this.#readCount += 1;
+    return this.#reads.run(`${accountId} ${this.#readCount % READS_AT_ONCE}`, async () => {
       signal.throwIfAborted();
       return this.#in(accountId, directories, async (directory) => {
         const file = await openEntry(directory, name);

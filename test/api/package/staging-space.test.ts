@@ -32,6 +32,16 @@ t.test('an account has a share of the free space, and the rest is left to others
   await t.rejects(third.reserve('', 1), refusal(503, 'unavailable', /for the 1 MiB/));
 });
 
+t.test('an upload alone on the disk is not refused for its own zip', async (t) => {
+  const disk = { freeBytes: 1_024 * MIB, totalBytes: 2_048 * MIB };
+  const space = new StagingSpace({ minFreeMegabytes: 64, readFree: async () => disk });
+  const upload = space.open('ann');
+  await upload.reserve('', 256 * MIB);
+  // It is written by now.
+  disk.freeBytes -= 256 * MIB;
+  await t.resolves(upload.reserve('', 256 * MIB));
+});
+
 t.test('the unpacked size is reserved before anything is unpacked', async (t) => {
   const folder = await temporaryFolder(t);
   await using staging = await (await openBlobs(folder)).stage();

@@ -107,6 +107,25 @@ t.test('a flood that is costly to read waits for the rate of its account, and no
   t.pass('it is read on when time has passed');
 });
 
+t.test('the last bytes of a host that closes are read before the end, however long they wait', async (t) => {
+  const sent = randomBytes(64 * KIB);
+  const isSent = Promise.withResolvers<void>();
+  const port = await serve(t, (connection) => connection.end(sent, () => isSent.resolve()));
+  let now = 0;
+  const rates = openProcessorRates(() => now);
+  // The account has used up its rate.
+  rates.get('ann').overdraw(10_000);
+  const socket = open(t, port, 'ann', rates);
+  const slices: Buffer[] = [];
+  socket.on('data', (slice: Buffer) => slices.push(slice));
+  await isSent.promise;
+  for (let turns = 0; turns < 100; turns += 1) await turn();
+  t.same(slices, []);
+  now += 1_000_000;
+  await once(socket, 'close');
+  t.ok(Buffer.concat(slices).equals(sent));
+});
+
 t.test('a limit of arrivals reports once that too many bytes have arrived, and not after its end', async (t) => {
   const port = await serve(t, (socket) => socket.pipe(socket));
   const socket = open(t, port);
