@@ -40,7 +40,7 @@ async function deleteUnused(pool: Pool, words: readonly string[]): Promise<void>
   if (words.length === 0) return;
   const deleting = inTransaction(pool, async (tx) => {
     await tx.query(`SET LOCAL lock_timeout = '${LOCK_TIMEOUT}'`);
-    // A transaction that lists a plugin has added its words already, but nobody else sees the plugin yet.
+    // A transaction that lists a plugin has added its words already, but others do not see the plugin yet.
     await tx.query('LOCK TABLE catalog_words IN SHARE ROW EXCLUSIVE MODE');
     await changeRows(tx, `DELETE FROM catalog_words c WHERE c.word = ANY ($1) AND ${IS_UNUSED}`, [words]);
   });

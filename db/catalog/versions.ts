@@ -206,8 +206,8 @@ export async function markYanked(tx: ClientBase, id: string): Promise<void> {
 }
 
 /**
- * The owner's list still shows yanked versions, so the values keep the shapes of `Manifest` and `Discovered`. Hooks stay: whoever
- * requires the plugin and consented to this version must be asked before another one without them is installed.
+ * The owner's list still shows yanked versions, so the values keep the shapes of `Manifest` and `Discovered`. Hooks stay: a user
+ * who requires the plugin and consented to this version must be asked before another one without them is installed.
  */
 const EMPTY_TEXTS = `readme = '', registrations = '{}', added_capabilities = '{}',
   capabilities = ARRAY(SELECT c FROM unnest(capabilities) c WHERE c = ANY ('{${Object.keys(hooks).join(',')}}')),
