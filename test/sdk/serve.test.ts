@@ -65,6 +65,12 @@ async function listTurns(desk: Awaited<ReturnType<typeof openDesk>>, state: 'jud
   return (await client.open(session?.id ?? '').turns({ state })).items;
 }
 
+/** Until a message is in the transcript: one that the guard does not judge when it comes is delivered again, much later. */
+const untilArrived = ({ fixture }: Awaited<ReturnType<typeof openDesk>>, text: string) =>
+  eventually(
+    async () => (await fixture.pool.query('SELECT 1 FROM session_messages WHERE text = $1', [text])).rows.length > 0,
+  );
+
 /** Serves until the test ends it. */
 function start(agent: ServedAgent, options: ServeOptions) {
   const stop = new AbortController();
@@ -441,6 +447,7 @@ t.test('a message whose turn a required plugin does not let open waits, also for
   await untilServed(desk);
   await desk.deliver('long', 'late');
   await eventually(async () => asked.includes('long'));
+  await untilArrived(desk, 'late');
   await guard.failAt('inboundMessage');
   long.resolve();
   await eventually(async () => (await listTurns(desk, 'judging')).length > 0);
@@ -455,6 +462,7 @@ t.test('a message whose turn a required plugin does not let open waits, also for
   long = Promise.withResolvers();
   await desk.deliver('long', 'later');
   await eventually(async () => asked.filter((text) => text === 'long').length === 2);
+  await untilArrived(desk, 'later');
   await guard.failAt('inboundMessage');
   long.resolve();
   await eventually(async () => (await listTurns(desk, 'judging')).length > 0);
