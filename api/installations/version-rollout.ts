@@ -99,6 +99,8 @@ async function offerLatestToAll(
   // It runs the latest version, which crashes, and returns to the one before.
   const isReturning = ({ currentVersionId, rollbackReason }: Installation): boolean =>
     currentVersionId === latest.id && rollbackReason !== null;
+  // A version that failed here is tried again by its user only.
+  const hasFailed = ({ failedVersionId }: Installation): boolean => failedVersionId === latest.id;
   const old = page.filter(isOld);
   const { true: applied = [], false: asked = [] } = Object.groupBy(old, (one) => `${mayApply(one, latest)}`);
   if (applied.length > 0) {
@@ -110,16 +112,11 @@ async function offerLatestToAll(
     asked.filter(({ pendingVersionId }) => pendingVersionId !== latest.id),
     latest.id,
   );
-  const others = page.filter((one) => !isOld(one) && !isSettled(one) && !isReturning(one));
-  for (const installation of others) await offerLatest(tx, queues, installation, latest);
+  const others = page.filter((one) => ![isOld, isSettled, isReturning, hasFailed].some((isLeft) => isLeft(one)));
+  for (const installation of others) await offerVersion(tx, queues, installation, latest);
 }
 
 const listIds = (installations: readonly Installation[]): string[] => installations.map(({ id }) => id);
-
-/** A version that failed here is tried again by its user only. */
-async function offerLatest(tx: ClientBase, queues: Queues, installation: Installation, latest: Version): Promise<void> {
-  if (installation.failedVersionId !== latest.id) await offerVersion(tx, queues, installation, latest);
-}
 
 /**
  * Begins the update of one installation to a version if it needs no consent; otherwise the version becomes pending.

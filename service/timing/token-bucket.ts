@@ -1,6 +1,10 @@
 /** Token buckets: the rate limiter of every limit per account, address, routing id and installation. */
 
+import { setTimeout as delay } from 'node:timers/promises';
+
 const SECOND_MS = 1_000;
+/** Pause between two looks at a bucket that is in debt, milliseconds. */
+export const DEBT_PAUSE_MS = 100;
 const MINUTE_S = 60;
 /** Buckets kept by one limiter. Beyond it, the bucket unused for the longest time is dropped: its key starts with a full one. */
 const BUCKETS_MAX = 50_000;
@@ -44,6 +48,11 @@ export class TokenBucket {
     this.#tokens -= tokens;
     if (this.#tokens <= 0) this.#refill();
     return this.#tokens > 0;
+  }
+
+  /** Waits until the bucket is not in debt. @throws AbortError */
+  async waitOutDebt(signal?: AbortSignal): Promise<void> {
+    while (!this.overdraw(0)) await delay(DEBT_PAUSE_MS, undefined, { signal });
   }
 
   refund(): void {

@@ -1,8 +1,7 @@
 /** Lets large results of host calls wait for a turn of the event loop, and slows plugins that read many of them. */
-import { setTimeout as delay } from 'node:timers/promises';
 import { KIB, MIB } from '../../sdk/contract/limits.ts';
 import { COSTLY_BYTES, waitForLoopTurn } from '../../service/timing/loop-turns.ts';
-import { type TokenBucket, TokenBuckets } from '../../service/timing/token-bucket.ts';
+import { TokenBuckets } from '../../service/timing/token-bucket.ts';
 import { weighValue } from '../../service/timing/value-weight.ts';
 
 /**
@@ -12,8 +11,6 @@ import { weighValue } from '../../service/timing/value-weight.ts';
 const RATE = { burst: 16 * MIB, perSecond: 2 * MIB };
 /** Cost of a part of a body beside its bytes, because many small parts take long. 2 MiB from gzip arrive in 120 parts, which take 5 ms. Bytes. */
 const PART_BYTES = 2 * KIB;
-/** Pause of an installation that has used up its rate, milliseconds. */
-const DEBT_PAUSE_MS = 100;
 
 interface Caller {
   readonly accountId: string;
@@ -53,8 +50,7 @@ export class ResultTurn {
    * @throws AbortError
    */
   async wait(): Promise<void> {
-    const rate = this.#rates.get(this.#caller.installationId);
-    await waitOutDebt(rate, this.#signal);
+    await this.#rates.get(this.#caller.installationId).waitOutDebt(this.#signal);
     await waitForLoopTurn(this.#caller.accountId);
     this.#hasTurn = true;
   }
@@ -78,11 +74,6 @@ export class ResultTurn {
    */
   chargePart(part: Uint8Array, signal: AbortSignal): Promise<void> | undefined {
     const rate = this.#rates.get(this.#caller.installationId);
-    return rate.overdraw(PART_BYTES + weighValue(part)) ? undefined : waitOutDebt(rate, signal);
+    return rate.overdraw(PART_BYTES + weighValue(part)) ? undefined : rate.waitOutDebt(signal);
   }
-}
-
-/** @throws AbortError */
-async function waitOutDebt(rate: TokenBucket, signal: AbortSignal): Promise<void> {
-  while (!rate.overdraw(0)) await delay(DEBT_PAUSE_MS, undefined, { signal });
 }

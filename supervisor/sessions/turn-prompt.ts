@@ -105,13 +105,13 @@ async function readConversation(
 ): Promise<Conversation> {
   const read = early && addMessage(await early, turn);
   const found = await readJudgedRows(services, session, turn, read);
-  if (found.stopped) return { verdict: describeCancelled(found.stopped), ...NO_MESSAGES };
-  if (compactAfter === undefined || found.rows.length <= compactAfter) return describeConversation(found);
+  const isShort = ({ stopped, rows }: JudgedRows): boolean =>
+    stopped !== null || compactAfter === undefined || rows.length <= compactAfter;
+  if (isShort(found)) return describeConversation(found);
   // Two prompts at once have one summary made.
   return services.turnLocks.run(`${session.id} summary`, async () => {
     const current = await readJudgedRows(services, session, turn);
-    if (current.stopped) return { verdict: describeCancelled(current.stopped), ...NO_MESSAGES };
-    if (current.rows.length <= compactAfter) return describeConversation(current);
+    if (isShort(current)) return describeConversation(current);
     return compact(services, session, turn, current, keep);
   });
 }
@@ -169,9 +169,10 @@ function addMessage(found: ConversationRows, { id, openedAt, message }: TurnRow)
 }
 
 function describeConversation(
-  { summary, rows, isTruncated }: ConversationRows,
+  { summary, rows, isTruncated, stopped }: JudgedRows,
   notice: string | null = null,
 ): Conversation {
+  if (stopped) return { verdict: describeCancelled(stopped), ...NO_MESSAGES };
   const head = summary ? [toSummaryMessage(summary)] : [];
   const fresh = rows.filter(({ freshGuards }) => freshGuards !== null).map(({ id }) => id);
   return { verdict: CONTINUE, messages: [...head, ...rows.map(toMessage)], isTruncated, notice, fresh };
@@ -190,7 +191,7 @@ async function compact(
   services: SessionServices,
   session: Session,
   turn: TurnRow,
-  current: ConversationRows,
+  current: JudgedRows,
   keep: number,
 ): Promise<Conversation> {
   const cut = findCut(current.rows, current.rows.length - keep);
@@ -211,7 +212,6 @@ async function compact(
   await services.faultPoint('turn.summarized');
   // What the summary was made of may have been cancelled or cleared meanwhile: then it was not added.
   const after = await readJudgedRows(services, session, turn);
-  if (after.stopped) return { verdict: describeCancelled(after.stopped), ...NO_MESSAGES };
   return describeConversation({ ...after, isTruncated: isTruncated || after.isTruncated });
 }
 

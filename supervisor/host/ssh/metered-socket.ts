@@ -7,7 +7,7 @@ import { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { KIB, SECOND } from '../../../sdk/contract/limits.ts';
 import { LoopSlices } from '../../../service/timing/loop-turns.ts';
-import { TokenBuckets } from '../../../service/timing/token-bucket.ts';
+import { DEBT_PAUSE_MS, TokenBuckets } from '../../../service/timing/token-bucket.ts';
 
 /** Reading it takes up to a millisecond, if it holds only packets without contents. */
 const SLICE_BYTES = 4 * KIB;
@@ -16,8 +16,6 @@ const SLICE_BYTES = 4 * KIB;
  * without contents 400 ms. The sustained rate is 5 % of the event loop.
  */
 const PROCESSOR_RATE = { burst: SECOND, perSecond: 50 };
-/** Pause of the connections of an account that has used up its rate, milliseconds. */
-const DEBT_PAUSE_MS = 100;
 const MICROSECONDS_PER_MS = 1_000;
 
 /** The processor time that the connections of each account may take. */

@@ -6,11 +6,10 @@ import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, open, readdir, rename, rm, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { makeFolder } from '../../../db/files/data-dir.ts';
 import { KeyedLocks } from '../../../db/timing/keyed-locks.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
-import { type TokenBucket, TokenBuckets } from '../../../service/timing/token-bucket.ts';
+import { TokenBuckets } from '../../../service/timing/token-bucket.ts';
 import { HostError } from '../host-call.ts';
 import { inDirectory, onTrail, openEntry, openRoot, pathIn, prune, readCode, splitPath } from './anchored-paths.ts';
 import { listTree, measureTree, type TreeFile, type Usage } from './tree.ts';
@@ -23,8 +22,6 @@ const LIST_FILES = 5_000;
 const LIST_ENTRIES = 2 * LIST_FILES;
 /** Names that the lists of one account look at, also those that fail. A file takes 20 microseconds of processor time, a directory 50. */
 const LIST_RATE = { burst: 10 * LIST_FILES, perSecond: LIST_FILES };
-/** Pause of the lists of an account that has used up its rate, milliseconds. */
-const DEBT_PAUSE_MS = 100;
 /** How long a measured size is reused. Bulkhead's own writes are added to it; those of agents are seen at the next measurement. Milliseconds. */
 const USAGE_REUSED_MS = 10_000;
 /**
@@ -84,7 +81,7 @@ export class Workspaces {
     return this.#lists.run(accountId, async () => {
       signal?.throwIfAborted();
       const rate = this.#listRates.get(accountId);
-      await waitOutDebt(rate, signal);
+      await rate.waitOutDebt(signal);
       return this.#in(accountId, names, async (directory) => {
         const prefix = names.map((name) => `${name}/`).join('');
         const bounds = { files: LIST_FILES, entries: LIST_ENTRIES, onEntry: () => void rate.overdraw(1) };
@@ -260,10 +257,6 @@ export class Workspaces {
       await root.close();
     }
   }
-}
-
-async function waitOutDebt(rate: TokenBucket, signal: AbortSignal | undefined): Promise<void> {
-  while (!rate.overdraw(0)) await delay(DEBT_PAUSE_MS, undefined, { signal });
 }
 
 function splitFilePath(path: string): { directories: string[]; name: string } {

@@ -84,7 +84,7 @@ t.test('the nearest file is looked for among a bounded number of short paths, fo
   t.end();
 });
 
-t.test('lines below 200,000 marks of a bundler are told apart', (t) => {
+t.test('lines below 200,000 marks of a bundler are distinguished', (t) => {
   const marks = range(200_000).map((at) => (at % 2 === 0 ? '// node_modules/a.js' : '// b.js'));
   const isLibraryLine = findLibraryLines('index.ts', ['own();', ...marks, 'own();'].join('\n'));
   t.notOk(isLibraryLine(1), 'above the first mark');
