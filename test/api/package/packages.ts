@@ -1,6 +1,7 @@
 /** Packages that tests publish, as file lists and as zips. */
 import { ZipFile } from 'yazl';
 import type { Introspection } from '../../../db/jobs/introspections.ts';
+import { registerHooks } from '../../fixtures/registrations.ts';
 
 export type Files = Readonly<Record<string, string | Buffer>>;
 
@@ -17,14 +18,7 @@ export const MINIMAL: Files = { 'readme.md': README, 'index.ts': INDEX };
 /** The result of the introspection of the minimal package. */
 export const MINIMAL_INTROSPECTION = {
   ok: true,
-  registrations: {
-    hooks: ['middleware.systemPrompt'],
-    events: [],
-    tools: {},
-    commands: {},
-    providers: {},
-    channel: { receive: false, send: false, handshake: false, handshakeOn: null },
-  },
+  registrations: registerHooks('middleware.systemPrompt'),
   places: {},
 } as const satisfies Introspection;
 /** In place of the jailed child, where a test is not about what a package registers. */

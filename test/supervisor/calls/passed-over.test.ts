@@ -4,6 +4,7 @@ import { changeBlock } from '../../../db/accounts/moderation.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
 import { LogDeduplicator } from '../../../supervisor/records/log-deduplicator.ts';
 import { collectGarbage } from '../../fixtures/collect-garbage.ts';
+import { registerHooks } from '../../fixtures/registrations.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
@@ -66,14 +67,7 @@ t.test('blocked: one line', async (t) => {
 
 t.test('failed: at most one line per minute, for any text', async (t) => {
   const fixture = shared.withNewAccount();
-  const registrations = {
-    hooks: ['middleware.systemPrompt'],
-    events: [],
-    tools: {},
-    commands: {},
-    providers: {},
-    channel: { receive: false, send: false, handshake: false, handshakeOn: null },
-  };
+  const registrations = registerHooks('middleware.systemPrompt');
   const made = await fixture.install({ slug: 'broken', code: 'throw new Error("not today");', registrations });
   const session = await fixture.session();
   for (let n = 0; n < CALLS; n += 1)

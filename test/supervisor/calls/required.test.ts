@@ -4,6 +4,7 @@ import t from 'tap';
 import { changeBlock } from '../../../db/accounts/moderation.ts';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { waitWithoutProcessor } from '../../fixtures/late-hang.ts';
+import { registerHooks } from '../../fixtures/registrations.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { amount } from '../../runner/soak.ts';
 import { type Installed, type Reply, startSupervisorFixture } from '../supervisor-fixture.ts';
@@ -13,14 +14,7 @@ t.jobs = 8;
 /** A version that hangs while it loads keeps a core busy until it is killed. Milliseconds. */
 const LOAD_WITHIN_MS = 2_000;
 const fixture = await startSupervisorFixture(t, { loadWithinMs: LOAD_WITHIN_MS });
-const REGISTRATIONS = {
-  hooks: ['middleware.inboundMessage'],
-  events: [],
-  tools: {},
-  commands: {},
-  providers: {},
-  channel: { receive: false, send: false, handshake: false, handshakeOn: null },
-};
+const REGISTRATIONS = registerHooks('middleware.inboundMessage');
 /** A guard that does this for the message “bad”, and lets others pass. */
 const guard = (onBad: string) =>
   `middleware.inboundMessage = async (ctx) => { if (ctx.message.text === 'bad') { ${onBad} } return {}; };`;

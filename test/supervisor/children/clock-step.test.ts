@@ -1,5 +1,6 @@
 /** A step of the supervisor's wall clock neither lengthens a backoff nor ends it. */
 import t from 'tap';
+import { registerHooks } from '../../fixtures/registrations.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
@@ -15,14 +16,7 @@ t.teardown(() => {
 t.test('a plugin that crashed starts again in time after the wall clock went back', async (t) => {
   const fixture = await startSupervisorFixture(t);
   const session = await fixture.session();
-  const registrations = {
-    hooks: ['middleware.systemPrompt'],
-    events: [],
-    tools: {},
-    commands: {},
-    providers: {},
-    channel: { receive: false, send: false, handshake: false, handshakeOn: null },
-  };
+  const registrations = registerHooks('middleware.systemPrompt');
   const { installationId } = await fixture.install({
     slug: 'crasher',
     code: 'throw new Error("broken start");',

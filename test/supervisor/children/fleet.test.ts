@@ -3,6 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { changeOperator } from '../../../db/accounts/moderation.ts';
+import { registerHooks } from '../../fixtures/registrations.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { isAlive, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
@@ -120,14 +121,7 @@ t.test(
   'a plugin that fails to start again and again is failed, with the reason, until something changes',
   async (t) => {
     const fixture = shared.withNewAccount();
-    const registrations = {
-      hooks: ['middleware.systemPrompt'],
-      events: [],
-      tools: {},
-      commands: {},
-      providers: {},
-      channel: { receive: false, send: false, handshake: false, handshakeOn: null },
-    };
+    const registrations = registerHooks('middleware.systemPrompt');
     const session = await fixture.session();
     const made = await fixture.install({
       slug: 'crasher',

@@ -6,6 +6,7 @@ import { limits } from '../../../sdk/contract/limits.ts';
 import type { Child } from '../../../supervisor/children/child.ts';
 import { introspect } from '../../../supervisor/children/introspect.ts';
 import { waitWithoutProcessor } from '../../fixtures/late-hang.ts';
+import { registerHooks } from '../../fixtures/registrations.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { isAlive, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { groupFile } from './control-group.ts';
@@ -101,14 +102,7 @@ t.test('in a tool: the call answers at its deadline, and the next one works', as
 
 t.test('at load: the call answers within the load budget, and the others of the chain run', async (t) => {
   const fixture = shared.withNewAccount();
-  const registrations = {
-    hooks: ['middleware.systemPrompt'],
-    events: [],
-    tools: {},
-    commands: {},
-    providers: {},
-    channel: { receive: false, send: false, handshake: false, handshakeOn: null },
-  };
+  const registrations = registerHooks('middleware.systemPrompt');
   const stuck = await fixture.install({ slug: 'stuck', code: SPIN, registrations });
   await fixture.install({
     slug: 'other-at-load',

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import t, { type Test } from 'tap';
 import { findShard, SHARDS } from '../../../db/cluster/shards.ts';
 import { openListener } from '../../../db/postgres/listener.ts';
@@ -10,7 +10,7 @@ import { notifyShardsChanged } from '../../../db/postgres/notifications.ts';
 import { Problem } from '../../../sdk/contract/errors.ts';
 import { createServer } from '../../../service/http/application.ts';
 import type { Caller } from '../../../service/identity/caller.ts';
-import { limitForwards, serveOwnAccounts } from '../../../supervisor/cluster/account-router.ts';
+import { type AccountRouter, limitForwards, serveOwnAccounts } from '../../../supervisor/cluster/account-router.ts';
 import { nameProcess } from '../../../supervisor/cluster/local-process.ts';
 import { describeLoopbackPeers } from '../../../supervisor/cluster/loopback-peers.ts';
 import { OwnedJobs } from '../../../supervisor/cluster/owned-jobs.ts';
@@ -172,6 +172,19 @@ t.test('a job is offered again to an owner that is just handing its account over
   t.equal(offers, 2, 'the refusal is no failure of the job');
 });
 
+/** A server whose requests are all of one account. */
+function serveAs(t: Test, account: string, ownership: Ownership, forwards: AccountRouter['forwards']): FastifyInstance {
+  const peers = new PeerRequests({ onError: (error) => t.comment(error.message) });
+  t.teardown(() => peers.close());
+  const app = createServer({ bodyMaxBytes: 1_000, server: {} });
+  t.teardown(() => app.close());
+  app.addHook('onRequest', async (request) => {
+    request.caller = { id: account } as Caller;
+  });
+  serveOwnAccounts(app, { ownership, peers, server: { countHops: () => 0 }, forwards });
+  return app;
+}
+
 for (const [how, method, status] of [
   ['succeeded', 'POST', 200],
   ['failed', 'POST', 409],
@@ -183,14 +196,7 @@ for (const [how, method, status] of [
     const [owner] = both;
     const account = chooseAccount(both);
     await owner.join(ADDRESS);
-    const peers = new PeerRequests({ onError: (error) => t.comment(error.message) });
-    t.teardown(() => peers.close());
-    const app = createServer({ bodyMaxBytes: 1_000, server: {} });
-    t.teardown(() => app.close());
-    app.addHook('onRequest', async (request) => {
-      request.caller = { id: account } as Caller;
-    });
-    serveOwnAccounts(app, { ownership: owner, peers, server: { countHops: () => 0 }, forwards: limitForwards() });
+    const app = serveAs(t, account, owner, limitForwards());
     const handler = async (request: FastifyRequest) => {
       const fence = request.ownedWork?.fence;
       if (!fence) throw new Error('it is not served here');
@@ -229,14 +235,7 @@ t.test('an account leaves connections to other supervisors to other accounts', a
   await second.join(await server.listen());
   t.teardown(() => server.close(0));
   const account = chooseAccount(both);
-  const peers = new PeerRequests({ onError: (error) => t.comment(error.message) });
-  t.teardown(() => peers.close());
-  const app = createServer({ bodyMaxBytes: 1_000, server: {} });
-  t.teardown(() => app.close());
-  app.addHook('onRequest', async (request) => {
-    request.caller = { id: account } as Caller;
-  });
-  serveOwnAccounts(app, { ownership: first, peers, server: { countHops: () => 0 }, forwards: limitForwards(3) });
+  const app = serveAs(t, account, first, limitForwards(3));
   app.get('/', async () => ({}));
   const get = () => app.inject({ method: 'GET', url: '/' });
   const two = [get(), get()];

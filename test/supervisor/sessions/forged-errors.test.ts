@@ -5,6 +5,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import t from 'tap';
 import { openSandbox } from '../../../supervisor/jail/sandbox.ts';
+import { registerHooks } from '../../fixtures/registrations.ts';
 import { answering } from '../../plugins/hostile-programs.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
@@ -16,14 +17,7 @@ const PROGRAM = answering(`(({ target, context }) => {
   return JSON.stringify(context.result).includes('SECRET') ? { outcome: 'cancelled', reason: 'no secrets' } : { outcome: 'answered' };
 })(head.params)`);
 
-const NOTHING = {
-  hooks: [],
-  events: [],
-  tools: {},
-  commands: {},
-  providers: {},
-  channel: { receive: false, send: false, handshake: false, handshakeOn: null },
-};
+const NOTHING = registerHooks();
 const TOOL = { description: 'd', parameters: {} };
 
 const directory = join(await temporaryFolder(t), 'forged');
