@@ -13,7 +13,7 @@ import * as openAiAgents from '../../sdk/adapters/openai-agents.ts';
 import { connect, type Session } from '../../sdk/session/session.ts';
 import { amount } from '../runner/soak.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
-import { createAgentsModel, ScriptedChatModel } from './scripted-models.ts';
+import { AI_SDK_MODEL, createAgentsModel, ScriptedChatModel } from './scripted-models.ts';
 
 const fixture = await startSupervisorFixture(t);
 await fixture.app.listen({ port: 0, host: '127.0.0.1' });
@@ -65,10 +65,7 @@ const runAiSdk: RunTurn = async (session, isStreamed, answerTo, heat) => {
     return { content, ...end, warnings: [] };
   };
   const scripted = {
-    specificationVersion: 'v4',
-    provider: 'local',
-    modelId: 'm',
-    supportedUrls: {},
+    ...AI_SDK_MODEL,
     doGenerate: async ({ prompt }: { prompt: unknown }) => answer(prompt),
     doStream: async ({ prompt }: { prompt: unknown }) => {
       const { content, warnings: _none, ...end } = answer(prompt);

@@ -33,7 +33,7 @@ import * as openAiAgents from '../../sdk/adapters/openai-agents.ts';
 import { encodeBase64 } from '../../sdk/session/base64.ts';
 import { connect, type Session } from '../../sdk/session/session.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
-import { createAgentsModel, ScriptedChatModel } from './scripted-models.ts';
+import { AI_SDK_MODEL, createAgentsModel, ScriptedChatModel } from './scripted-models.ts';
 
 const fixture = await startSupervisorFixture(t);
 await fixture.app.listen({ port: 0, host: '127.0.0.1' });
@@ -95,10 +95,7 @@ const toAiSdk = (entry: Entry): ModelMessage => {
 /** A model of the AI SDK. @param answerTo gets the prompt as JSON */
 const createAiModel = (answerTo: (prompt: string) => Question['answer']) => {
   const model = {
-    specificationVersion: 'v4',
-    provider: 'local',
-    modelId: 'm',
-    supportedUrls: {},
+    ...AI_SDK_MODEL,
     doGenerate: async ({ prompt }: { prompt: unknown }) => {
       const answer = answerTo(JSON.stringify(prompt));
       const calls = (answer.calls ?? []).map(({ callId, name, args }) => {

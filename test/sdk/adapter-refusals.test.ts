@@ -12,7 +12,7 @@ import * as langchain from '../../sdk/adapters/langchain.ts';
 import * as openAiAgents from '../../sdk/adapters/openai-agents.ts';
 import { connect, type Session } from '../../sdk/session/session.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
-import { createAgentsModel, ScriptedChatModel } from './scripted-models.ts';
+import { AI_SDK_MODEL, createAgentsModel, ScriptedChatModel } from './scripted-models.ts';
 
 const fixture = await startSupervisorFixture(t);
 await fixture.app.listen({ port: 0, host: '127.0.0.1' });
@@ -74,10 +74,7 @@ function converseInAiSdk(tool: string): Conversation {
   async function ask(session: Session, answers: readonly Answer[], approval?: 'user-approval'): Promise<string> {
     const asked: string[] = [];
     const model = {
-      specificationVersion: 'v4',
-      provider: 'local',
-      modelId: 'm',
-      supportedUrls: {},
+      ...AI_SDK_MODEL,
       async doGenerate({ prompt }: { prompt: unknown }) {
         const { text, call } = answers[asked.length] ?? {};
         asked.push(JSON.stringify(prompt));

@@ -9,7 +9,7 @@ import type { AdapterOptions } from '../../sdk/adapters/judged-conversation.ts';
 import * as langchain from '../../sdk/adapters/langchain.ts';
 import { connect, type Session } from '../../sdk/session/session.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
-import { ScriptedChatModel } from './scripted-models.ts';
+import { AI_SDK_MODEL, ScriptedChatModel } from './scripted-models.ts';
 
 const fixture = await startSupervisorFixture(t);
 await fixture.app.listen({ port: 0, host: '127.0.0.1' });
@@ -32,10 +32,7 @@ type AnswerTo = (at: number, asked: string) => Promise<Answer> | Answer;
 const createAiModel = (answerTo: AnswerTo) => {
   let requests = 0;
   const model = {
-    specificationVersion: 'v4',
-    provider: 'local',
-    modelId: 'm',
-    supportedUrls: {},
+    ...AI_SDK_MODEL,
     async doGenerate({ prompt }: { prompt: unknown }) {
       const { text, call } = await answerTo(requests++, JSON.stringify(prompt));
       const content = [

@@ -39,6 +39,7 @@ import {
   stream,
 } from '../supervisor/host/model-server.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import { AI_SDK_MODEL } from './scripted-models.ts';
 
 const fixture = await startSupervisorFixture(t);
 await fixture.app.listen({ port: 0, host: '127.0.0.1' });
@@ -956,10 +957,7 @@ t.test('ai-sdk: the provider’s data about a judged text is left out, and a tex
     controller.close();
   };
   const model = {
-    specificationVersion: 'v4',
-    provider: 'local',
-    modelId: 'm',
-    supportedUrls: {},
+    ...AI_SDK_MODEL,
     doGenerate: async () => ({ content, finishReason: { unified: 'stop' }, usage: {}, warnings: [], providerMetadata }),
     doStream: async () => ({ stream: new ReadableStream({ start: sendParts }) }),
   };

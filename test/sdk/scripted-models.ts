@@ -3,6 +3,9 @@ import { BaseChatModel } from '@langchain/core/language_models/chat_models';
 import type { AIMessage, BaseMessage } from '@langchain/core/messages';
 import { type Model, type ModelRequest, Usage } from '@openai/agents';
 
+/** What the AI SDK asks of a model, beside its two methods. */
+export const AI_SDK_MODEL = { specificationVersion: 'v4', provider: 'local', modelId: 'm', supportedUrls: {} };
+
 /** A chat model of LangChain. */
 export class ScriptedChatModel extends BaseChatModel {
   readonly #answerTo: (messages: BaseMessage[]) => AIMessage | Promise<AIMessage>;
