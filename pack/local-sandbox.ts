@@ -17,7 +17,7 @@ let isWarned = false;
 
 export interface BorrowedSandbox {
   readonly sandbox: Sandbox;
-  /** For the caller's files; removed with the last user of the sandbox. */
+  /** For files of all callers; removed with the last user of the sandbox. */
   readonly directory: string;
   /** Returns the child that proved the walls, for a plugin to run in; null if another one has it. */
   takeChild(): Spare | null;

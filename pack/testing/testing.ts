@@ -2,7 +2,8 @@
  * `@bulkhead/sdk/testing`: opens a package in a jailed process, without a service. Its types are in
  * sdk/testing/testing.ts.
  */
-import { basename, resolve } from 'node:path';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { basename, join, resolve } from 'node:path';
 import type { FolderFile } from '../../sdk/cli/local-tools.ts';
 import { readPackageFolder } from '../../sdk/cli/package-folder.ts';
 import { formatLocation, Problem } from '../../sdk/contract/errors.ts';
@@ -41,12 +42,15 @@ async function buildIn(
   files: readonly FolderFile[],
   slug: string,
 ): Promise<LocalBuild> {
+  // Other builds may run at the same time.
+  const scratch = await mkdtemp(join(directory, 'build-'));
   // Started early, because the start takes as long as the bundling.
-  const introspector = startIntrospector(directory);
+  const introspector = startIntrospector(scratch);
   try {
-    return await buildLocally(files, slug, directory, introspector);
+    return await buildLocally(files, slug, scratch, introspector);
   } finally {
     await introspector.end();
+    await rm(scratch, { recursive: true, force: true });
   }
 }
 

@@ -1,6 +1,6 @@
 /** `@bulkhead/sdk/testing`: a package in a jailed process, with what a test says around it. */
 
-import { createHmac } from 'node:crypto';
+import { createHmac, randomBytes } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { stop as stopEsbuild } from 'esbuild';
@@ -136,6 +136,28 @@ t.test('a plugin reads the assets of its package', async (t) => {
     isError: true,
     content: [{ text: /no asset with this path/ }],
   });
+});
+
+t.test('several packages with binary assets can be opened at once', async (t) => {
+  const names = ['one', 'two', 'three', 'four'];
+  const opened = await Promise.all(
+    names.map(async (name) => {
+      const code = `tools.${name} = { description: 'x', parameters: {}, handler: () => '${name}' };`;
+      const folder = await write(t, code, { 'readme.md': HEAD.replace('name: Kit', `name: ${name}`) });
+      await mkdir(join(folder, 'assets'));
+      // No text, so that the package is built from a zip. Many bytes, so that writing and reading it take time.
+      await writeFile(join(folder, 'assets', `${name}.bin`), randomBytes(1_000_000));
+      const plugin = await openPlugin(folder);
+      t.teardown(() => plugin.close());
+      return plugin;
+    }),
+  );
+  t.same(
+    opened.map(({ name }) => name),
+    names,
+  );
+  for (const [at, plugin] of opened.entries())
+    t.match(await plugin.tool(names[at] ?? ''), { content: [{ text: names[at] }] });
 });
 
 t.test('a plugin reaches only granted and scripted host calls', async (t) => {
