@@ -319,7 +319,7 @@ export class Session {
     { callId, signal }: { callId?: string } & Cancellable = {},
   ): Promise<ToolResult> {
     const body = { arguments: args, ...(callId ? { callId } : {}) };
-    return this.#post(`/tools/${encodeURIComponent(name)}`, body, signal, callId !== undefined);
+    return this.#post(`/tools/${encodeURIComponent(name)}`, body, signal);
   }
 
   async commands({ signal }: Cancellable = {}): Promise<readonly Command[]> {

@@ -255,6 +255,11 @@ t.test('calls that may have run are retried only if they are idempotent', async 
   const tool = await scripted(t, () => 'break');
   await t.rejects(tool.client.open('s').callTool('x__y', {}), ConnectionLostError);
   t.equal(tool.asked(), 1);
+  for (const answer of ['break', [502, '{"code":"outcome_unknown"}']] as const) {
+    const named = await scripted(t, () => (answer === 'break' ? answer : [...answer]));
+    await t.rejects(named.client.open('s').callTool('x__y', {}, { callId: 'c1' }), ConnectionLostError);
+    t.equal(named.asked(), 1, 'the id of a call does not make it idempotent');
+  }
   const forwarded = await scripted(t, () => [502, '{"code":"outcome_unknown"}']);
   await t.rejects(forwarded.client.open('s').runCommand('x__y'), ConnectionLostError);
   t.equal(forwarded.asked(), 1);
