@@ -7,7 +7,7 @@ export interface TransportOptions {
   readonly url: string;
   /** The bearer token, or a function that returns one. The function is called for every request. */
   readonly token: string | (() => string | Promise<string>);
-  /** How long a call is retried while the service restarts or asks to wait, milliseconds. Default: 30,000. 0: never. */
+  /** How long a call is retried after its first failure, while the service restarts or asks to wait, milliseconds. Default: 30,000. 0: never. */
   readonly retryForMs?: number;
   /**
    * Names this runtime as the holder of turns. A restarted runtime with the same name continues its turns at once; others
@@ -139,11 +139,13 @@ export class Transport {
 
   /** @param read of a successful response; if it rejects, the connection broke */
   async #send<T>(call: Call, read: (response: Response) => T | Promise<T>): Promise<T> {
-    const deadline = Date.now() + (this.#options.retryForMs ?? RETRY_FOR_MS);
+    let deadline: number | null = null;
     for (let backoff = FIRST_PAUSE_MS; ; backoff = Math.min(LONGEST_PAUSE_MS, backoff * 2)) {
       const attempt = await this.#attempt(call, read);
       if ('value' in attempt) return attempt.value;
       const { error, retryAfterMs } = attempt;
+      // Not at the start of the call: one that ran for long may have its connection broken only now.
+      deadline ??= Date.now() + (this.#options.retryForMs ?? RETRY_FOR_MS);
       // Jitter, so that many callers do not retry at the same moment.
       const ms = retryAfterMs ?? backoff * (0.5 + Math.random());
       if (Date.now() + ms > deadline || error instanceof ConnectionLostError) throw error;

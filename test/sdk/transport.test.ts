@@ -45,6 +45,25 @@ t.test('a response that breaks off is asked for again, if the call is idempotent
   for (const { countAsked } of [list, media, turn]) t.equal(countAsked(), 2);
 });
 
+t.test('the time of retries starts with the first failure, however long the call ran before', async (t) => {
+  const realNow = Date.now;
+  let passedMs = 0;
+  Date.now = () => realNow() + passedMs;
+  t.teardown(() => {
+    Date.now = realNow;
+  });
+  const breakOffLate: Answer = (response) => {
+    passedMs += 60_000;
+    breakOff(response);
+  };
+  const late = await startService(t, breakOffLate, sendJson({ state: 'ended' }));
+  t.match(await late.client.open('s').turn('t').end(), { state: 'ended' });
+  t.equal(late.countAsked(), 2);
+  const always = await startService(t, breakOffLate);
+  await t.rejects(always.client.open('s').turn('t').end());
+  t.equal(always.countAsked(), 2, 'a second failure after the time is the last one');
+});
+
 t.test('a response that breaks off is a lost connection, if the call may have taken effect', async (t) => {
   const { client, countAsked } = await startService(t, breakOff);
   await t.rejects(client.open('s').runCommand('x__y'), {

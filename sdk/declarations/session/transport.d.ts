@@ -5,7 +5,7 @@ export interface TransportOptions {
     readonly url: string;
     /** The bearer token, or a function that returns one. The function is called for every request. */
     readonly token: string | (() => string | Promise<string>);
-    /** How long a call is retried while the service restarts or asks to wait, milliseconds. Default: 30,000. 0: never. */
+    /** How long a call is retried after its first failure, while the service restarts or asks to wait, milliseconds. Default: 30,000. 0: never. */
     readonly retryForMs?: number;
     /**
      * Names this runtime as the holder of turns. A restarted runtime with the same name continues its turns at once; others
