@@ -9,7 +9,7 @@ import { ActionButton } from '../shell/action-button.tsx';
 import { DataTable } from '../shell/data-table.tsx';
 import { Monospace } from '../shell/monospace.tsx';
 import { PagedList } from '../shell/paged-list.tsx';
-import { Timestamp } from '../shell/timestamp.tsx';
+import { formatTimestamp, Timestamp } from '../shell/timestamp.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 
 type Event = components['schemas']['Event'];
@@ -64,7 +64,12 @@ function EventTable({ items, installationId }: { readonly items: readonly Event[
       event.state === 'pending' ? (
         '–'
       ) : (
-        <ActionButton key="replay" run={() => replay(event.id)} done="The event is queued for delivery">
+        <ActionButton
+          key="replay"
+          aria-label={`Replay ${event.type} of ${formatTimestamp(event.occurredAt)}`}
+          run={() => replay(event.id)}
+          done="The event is queued for delivery"
+        >
           Replay
         </ActionButton>
       ),

@@ -34,7 +34,12 @@ export function VersionTable({ plugin }: { readonly plugin: Plugin }) {
       formatBytes(version.sizeBytes),
       <Monospace key="access">{version.addedCapabilities.join(', ') || 'none'}</Monospace>,
       <Group key="actions" gap="xs" wrap="nowrap">
-        <Button size="xs" variant="default" onClick={() => setOpened(version.id)}>
+        <Button
+          size="xs"
+          variant="default"
+          aria-label={`Files of ${version.semVer}`}
+          onClick={() => setOpened(version.id)}
+        >
           Files
         </Button>
         {version.status === 'published' && !hasOne ? <Yank pluginId={plugin.id} {...version} /> : null}
@@ -60,8 +65,8 @@ function Yank({ pluginId, id, semVer }: { readonly pluginId: string; readonly id
   const params = { path: { id: pluginId, versionId: id } };
   return (
     <ConfirmButton
-      label="Yank"
-      title={`Yank ${semVer}`}
+      label={`Yank ${semVer}`}
+      short="Yank"
       run={() => rest.POST('/plugins/{id}/versions/{versionId}/yank', { params })}
       done={`${semVer} is yanked`}
     >

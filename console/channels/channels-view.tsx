@@ -82,27 +82,33 @@ function ChannelCard({ installationId, channel }: OfChannel) {
 }
 
 function ChannelButtons({ installationId, channel }: OfChannel) {
+  const name = escapeText(channel.name);
   const target = { params: { path: { id: installationId, channelId: channel.id } } };
   return (
     <Group gap="xs">
       <CopyButton value={channel.webhookUrl}>
         {({ copied, copy }) => (
-          <Button variant="default" size="xs" onClick={copy}>
-            {copied ? 'Copied' : 'Copy address'}
+          <Button
+            variant="default"
+            size="xs"
+            aria-label={`${copied ? 'Copied' : 'Copy'} address of ${name}`}
+            onClick={copy}
+          >
+            {copied ? 'Copied address' : 'Copy address'}
           </Button>
         )}
       </CopyButton>
       <ConfirmButton
-        label="Replace address"
-        title={`Replace the address of ${escapeText(channel.name)}`}
+        label={`Replace address of ${name}`}
+        short="Replace address"
         run={() => rest.POST('/installations/{id}/channels/{channelId}/replace-address', target)}
         done="The channel has a new address"
       >
         <Text>The old address stops working immediately. Enter the new one at the vendor.</Text>
       </ConfirmButton>
       <ConfirmButton
-        label="Disconnect"
-        title={`Disconnect ${escapeText(channel.name)}`}
+        label={`Disconnect ${name}`}
+        short="Disconnect"
         run={() => rest.DELETE('/installations/{id}/channels/{channelId}', target)}
         done="The channel is removed"
       >

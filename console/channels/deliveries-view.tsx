@@ -8,7 +8,7 @@ import { ActionButton } from '../shell/action-button.tsx';
 import { DataTable } from '../shell/data-table.tsx';
 import { Dialog } from '../shell/dialog.tsx';
 import { PagedList } from '../shell/paged-list.tsx';
-import { Timestamp } from '../shell/timestamp.tsx';
+import { formatTimestamp, Timestamp } from '../shell/timestamp.tsx';
 import { formatBytes } from '../style/format-bytes.ts';
 import { IconRefresh } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
@@ -96,7 +96,13 @@ function DeliveryTable({ items, channels, onOpen }: TableProps) {
       <AttemptState key="state" {...delivery} />,
       delivery.attempts,
       formatBytes(delivery.bodyBytes),
-      <Button key="open" size="xs" variant="default" onClick={() => onOpen(delivery.id)}>
+      <Button
+        key="open"
+        size="xs"
+        variant="default"
+        aria-label={`Open the delivery of ${formatTimestamp(delivery.receivedAt)}`}
+        onClick={() => onOpen(delivery.id)}
+      >
         Open
       </Button>,
     ],

@@ -74,7 +74,7 @@ export const authoring: readonly PageAction[] = [
     operation: 'GET /plugins/{id}/versions/{versionId}/files',
     where: 'Plugin: Files of a version',
     async does({ page }) {
-      await press(page, 'Files');
+      await press(page, /^Files of/);
       await page.getByRole('dialog').getByText('inboundMessage').waitFor();
     },
   },

@@ -185,6 +185,16 @@ export async function violations(page: Page): Promise<string[]> {
   return found.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, PIECE_CHARS)).join(' | ')}`);
 }
 
+/** Buttons that may share a name: those of rows of the same second, which look the same, and those that do the same. */
+const MAY_REPEAT = /\d:\d\d:\d\d|^(Verify|Unverify) author /;
+
+/** Names that several buttons of the page's main part share: a screen reader's list of them does not say which is which. */
+export async function repeatedButtons(page: Page): Promise<string[]> {
+  const snapshots = await Promise.all((await page.getByRole('main').all()).map((main) => main.ariaSnapshot()));
+  const names = [...snapshots.join('\n').matchAll(/- button "(.+?)"(?: \[|:|$)/gm)].map(([, name = '']) => name);
+  return names.filter((name, at) => names.indexOf(name) !== at && !MAY_REPEAT.test(name));
+}
+
 /** Whether something is wider than the page. */
 export const scrollsSideways = (page: Page): Promise<boolean> =>
   page.evaluate<boolean>('document.documentElement.scrollWidth > document.documentElement.clientWidth + 1');

@@ -17,8 +17,9 @@ export interface PageAction {
   readonly does: (fixture: ConsoleFixture) => Promise<unknown>;
 }
 
-export const press = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).first().click();
-export const pressInDialog = (page: Page, name: string) =>
+export const press = (page: Page, name: string | RegExp) =>
+  page.getByRole('button', { name, exact: true }).first().click();
+export const pressInDialog = (page: Page, name: string | RegExp) =>
   page.getByRole('dialog').getByRole('button', { name, exact: true }).click();
 /** Confirms what a button of another dialog asks. */
 export const confirm = (page: Page, name: string) =>

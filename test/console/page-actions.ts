@@ -140,7 +140,7 @@ const watching: readonly PageAction[] = [
   {
     operation: 'GET /installations/{id}/deliveries/{deliveryId}',
     where: 'Installation: Channels, Open',
-    does: ({ page }) => press(page, 'Open'),
+    does: ({ page }) => press(page, /^Open the delivery/),
   },
   {
     operation: 'POST /installations/{id}/deliveries/{deliveryId}/replay',
@@ -158,7 +158,7 @@ const watching: readonly PageAction[] = [
       const address = await page.getByLabel('Webhook address for the vendor').inputValue();
       await service.call('POST', address, { a: 'poison' });
       await page.getByText('It failed once').waitFor();
-      await press(page, 'Open');
+      await press(page, /^Open the delivery/);
       await pressInDialog(page, 'Try now');
       await page.getByText('It is attempted now').waitFor();
     },
@@ -189,16 +189,16 @@ const watching: readonly PageAction[] = [
     operation: 'POST /installations/{id}/channels/{channelId}/replace-address',
     where: 'Installation: Channels, Replace address',
     async does({ page }) {
-      await press(page, 'Replace address');
-      await pressInDialog(page, 'Replace address');
+      await press(page, /^Replace address of/);
+      await pressInDialog(page, /^Replace address of/);
     },
   },
   {
     operation: 'DELETE /installations/{id}/channels/{channelId}',
     where: 'Installation: Channels, Disconnect',
     async does({ page }) {
-      await press(page, 'Disconnect');
-      await pressInDialog(page, 'Disconnect');
+      await press(page, /^Disconnect/);
+      await pressInDialog(page, /^Disconnect/);
       await page.getByText('No channel is connected').waitFor();
     },
   },
@@ -210,7 +210,7 @@ const watching: readonly PageAction[] = [
   {
     operation: 'POST /installations/{id}/events/{eventId}/replay',
     where: 'Installation: Events, Replay',
-    does: ({ page }) => press(page, 'Replay'),
+    does: ({ page }) => press(page, /^Replay \w+ of/),
   },
   {
     operation: 'GET /installations/{id}/audit',
@@ -290,8 +290,8 @@ const ending: readonly PageAction[] = [
     async does({ page }) {
       await go(page, 'My plugins');
       await go(page, 'Front desk');
-      await press(page, 'Yank');
-      await pressInDialog(page, 'Yank');
+      await press(page, /^Yank/);
+      await pressInDialog(page, /^Yank/);
       await page.getByText('yanked', { exact: true }).waitFor();
     },
   },

@@ -8,15 +8,18 @@ import type { Page } from 'playwright-core';
 import type { Test } from 'tap';
 import { root } from '../house/source-files.ts';
 import { amount } from '../runner/soak.ts';
-import { LOOKS, look, scrollsSideways, violations } from './browser.ts';
+import { LOOKS, look, repeatedButtons, scrollsSideways, violations } from './browser.ts';
 
 const FOLDER = join(root, 'test', 'console', 'screenshots');
 
 let inspected = 0;
 
-/** Looks at the page as it is, and leaves it light and wide. A quick run looks at each page in one look, in turn; a long one in all. */
+/**
+ * Looks at the page as it is, and leaves it light and wide. A quick run looks at each page in one look, in turn; a long one in all.
+ */
 export async function inspect(t: Test, page: Page, name: string): Promise<void> {
   inspected += 1;
+  t.same(await repeatedButtons(page), [], `${name}: no two buttons have the same name`);
   const quick = LOOKS.slice(inspected % LOOKS.length, (inspected % LOOKS.length) + 1);
   for (const one of process.env.PICTURES === '1' ? LOOKS : amount({ quick, soak: LOOKS })) {
     await look(page, one);
