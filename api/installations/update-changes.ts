@@ -13,12 +13,22 @@ import { discovered } from '../plugins/plugin-resource.ts';
 import type { Services } from '../services.ts';
 import { requireInstallation } from './installation-lookup.ts';
 import { type DiffLine, diffLines } from './line-diff.ts';
+import { cutLongLines, LINE_MAX_CHARS } from './long-lines.ts';
 
 const changeKind = z.enum(['added', 'removed', 'changed']);
 const lines = z
-  .array(z.strictObject({ kind: z.enum(['same', 'added', 'removed', 'gap']), text: z.string() }))
+  .array(
+    z.strictObject({
+      kind: z.enum(['same', 'added', 'removed', 'gap']),
+      text: z
+        .string()
+        .describe(
+          'Texts that models read are whole. Other long lines are cut around what differs, with the number of characters that are not shown.',
+        ),
+    }),
+  )
   .nullable()
-  .describe('Null: binary or too long, or the response has its maximum of lines.');
+  .describe('Null: binary or too long, or the response has its maximum of lines or characters.');
 
 export const updateChanges = z
   .strictObject({
@@ -49,8 +59,8 @@ const FILE_MAX_LINES = 20_000;
 const LINES_MAX = 5_000;
 /** Bytes of files that are read for one answer, also of binary ones; files after that are listed only. */
 const READ_MAX_BYTES = 8 * MIB;
-/** Longer lines are cut, as those of minified code. Characters. */
-const LINE_MAX_CHARS = 500;
+/** Characters of lines in one answer: as many lines as it may have, of the length at which lines of code are cut. */
+const CHARS_MAX = LINES_MAX * LINE_MAX_CHARS;
 const READ_BY_MODELS = /^(?:commands|skills)\/.*\.(?:md|txt)$/is;
 const CODE_OR_README = /\.[jt]s$|^readme\.md$/;
 const PROMPT_FILE = /^(?:commands\/([^/]+)\.md|skills\/([^/]+)\/SKILL\.md)$/;
@@ -60,7 +70,7 @@ export async function compareUpdate(services: Services, caller: Caller, id: stri
   const installation = await requireInstallation(services, caller, id, 'read');
   const [before, after] = await findSides(services, installation);
   const [oldFiles, newFiles] = [await listFiles(services.pool, before.id), await listFiles(services.pool, after.id)];
-  const budget = { lines: LINES_MAX, bytes: READ_MAX_BYTES };
+  const budget = { lines: LINES_MAX, chars: CHARS_MAX, bytes: READ_MAX_BYTES };
   const texts = await compareTexts(listModelTexts(before), listModelTexts(after), budget, caller.id);
   const files: UpdateChanges['files'] = [];
   const pairs = pairChangedFiles(oldFiles, newFiles);
@@ -123,6 +133,7 @@ function listModelTexts(version: Version): ModelText[] {
 /** What is left for the answer. */
 interface Budget {
   lines: number;
+  chars: number;
   bytes: number;
 }
 
@@ -143,7 +154,7 @@ export async function compareTexts(
     if (!one || was?.text === is?.text) continue;
     // Comparing the texts of 128 tools takes 0.2 s.
     await slices.pauseWhenOver();
-    const lines = compareWithin(was?.text ?? '', is?.text ?? '', budget);
+    const lines = fitIntoBudget(diffLines(was?.text ?? '', is?.text ?? ''), budget);
     const change = describeChange(was !== undefined, is !== undefined);
     texts.push({ kind: one.kind, name: one.name, change, lines });
   }
@@ -184,7 +195,10 @@ export async function compareFiles(
   const [was, is] = [await readText(services, before), await readText(services, after)];
   // A package has thousands of files, and comparing two takes milliseconds.
   await waitForLoopTurn(accountId);
-  return was === null || is === null ? null : compareWithin(was, is, budget);
+  if (was === null || is === null) return null;
+  const lines = diffLines(was, is);
+  const isReadByModels = READ_BY_MODELS.test((after ?? before)?.path ?? '');
+  return fitIntoBudget(isReadByModels ? lines : cutLongLines(lines), budget);
 }
 
 async function readText({ blobs }: Pick<Services, 'blobs'>, file: VersionFile | undefined): Promise<string | null> {
@@ -199,12 +213,10 @@ function hasMoreLines(text: string, most: number): boolean {
   return lines > most;
 }
 
-function compareWithin(before: string, after: string, budget: Budget): DiffLine[] | null {
-  if (budget.lines <= 0) return null;
-  const compared = diffLines(before, after);
-  if (compared.length > budget.lines) return null;
-  budget.lines -= compared.length;
-  return compared.map(({ kind, text }) => ({ kind, text: cutLine(text) }));
+function fitIntoBudget(lines: DiffLine[], budget: Budget): DiffLine[] | null {
+  const chars = lines.reduce((sum, { text }) => sum + text.length, 0);
+  if (lines.length > budget.lines || chars > budget.chars) return null;
+  budget.lines -= lines.length;
+  budget.chars -= chars;
+  return lines;
 }
-
-const cutLine = (text: string): string => (text.length > LINE_MAX_CHARS ? `${text.slice(0, LINE_MAX_CHARS)}…` : text);

@@ -1830,10 +1830,11 @@ export interface components {
                 name: string;
                 /** @enum {string} */
                 change: "added" | "removed" | "changed";
-                /** @description Null: binary or too long, or the response has its maximum of lines. */
+                /** @description Null: binary or too long, or the response has its maximum of lines or characters. */
                 lines: {
                     /** @enum {string} */
                     kind: "same" | "added" | "removed" | "gap";
+                    /** @description Texts that models read are whole. Other long lines are cut around what differs, with the number of characters that are not shown. */
                     text: string;
                 }[] | null;
             }[];
@@ -1844,10 +1845,11 @@ export interface components {
                 path: string;
                 /** @enum {string} */
                 change: "added" | "removed" | "changed";
-                /** @description Null: binary or too long, or the response has its maximum of lines. */
+                /** @description Null: binary or too long, or the response has its maximum of lines or characters. */
                 lines: {
                     /** @enum {string} */
                     kind: "same" | "added" | "removed" | "gap";
+                    /** @description Texts that models read are whole. Other long lines are cut around what differs, with the number of characters that are not shown. */
                     text: string;
                 }[] | null;
             }[];

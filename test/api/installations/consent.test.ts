@@ -223,6 +223,31 @@ t.test('what models read and the source are compared before anybody consents', a
   );
 });
 
+t.test('a change far along a line is shown, and what is not shown is counted', async (t) => {
+  // Models read the description, so it is whole; the library is code, whose lines are cut.
+  const long = 'Ring softly. '.repeat(100);
+  const table = 'x'.repeat(1_000);
+  const files = (end: string, ...more: string[]) => ({
+    'readme.md': readmeWith(`capabilities: [${end === '' ? '' : 'host.llm'}]`),
+    'index.ts': `import './lib.ts';\ntools.bell = { description: '${long}${end}', parameters: { type: 'object' }, handler: () => 'ding' };`,
+    'lib.ts': [`export const table = '${table}${end}${table}';`, 'export {};', ...more].join('\n'),
+    'commands/greet.md': `${long}${end}`,
+  });
+  const plugin = await listed(files(''));
+  const installation = await installs(ben, plugin.slug);
+  await plugin.publish('1.1.0', files('Send it.', `const a = 1;${' '.repeat(500)}const b = 2;`));
+  const { body } = await ben.get(`${installation.path}/update-changes`);
+  const find = (lines: { kind: string; text: string }[], kind: string): string[] =>
+    lines.filter((line) => line.kind === kind).map(({ text }) => text);
+  for (const { name, lines } of body.texts)
+    t.same([find(lines, 'removed'), find(lines, 'added')], [[long], [`${long}Send it.`]], name);
+  const { lines } = body.files.find(({ path }: { path: string }) => path === 'lib.ts');
+  const [added, hidden] = find(lines, 'added');
+  t.match(added, /^… 982 characters not shown … x{40}Send it\.x+ … 550 characters not shown …$/);
+  t.match(find(lines, 'removed')[0], /^… 982 characters not shown … x+ … 542 characters not shown …$/);
+  t.equal(hidden, 'const a = 1; … 500 spaces … const b = 2;');
+});
+
 t.test('a large asset does not hide what changed in prompts and code', async (t) => {
   const files = (text: string) => ({
     ...saying(text),

@@ -103,7 +103,7 @@ t.test('the texts of two versions that have no line in common', async (t) => {
     const texts = await compareTexts(
       listTexts('1'),
       listTexts('2'),
-      { lines: Number.POSITIVE_INFINITY, bytes: 0 },
+      { lines: Number.POSITIVE_INFINITY, chars: Number.POSITIVE_INFINITY, bytes: 0 },
       'ann',
     );
     t.equal(texts.length, limits.tools);
@@ -119,7 +119,7 @@ t.test('files of two versions are read up to a number of bytes, also binary ones
       return Buffer.from([0]);
     },
   };
-  const budget = { lines: 100, bytes: 10 * MIB };
+  const budget = { lines: 100, chars: 0, bytes: 10 * MIB };
   const file = (sha256: string, sizeBytes: number) => ({ path: 'picture.png', sha256, sizeBytes });
   const compare = (before: number, after: number) =>
     compareFiles({ blobs } as never, { before: file('old', before), after: file('new', after) }, budget, 'ann');
