@@ -2,17 +2,9 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { buildIfStale, compress, hashSources } from './built-folder.ts';
+import { NOT_SOURCES, SOURCES } from './sources.ts';
 
 const root = fileURLToPath(new URL('.', import.meta.url));
-/** All files that a build depends on. A change of one makes the console be built again. */
-const SOURCES = [
-  '**/*.{ts,tsx,css,html,svg,json}',
-  '../sdk/globals.d.ts',
-  '../sdk/tsconfig.plugin.json',
-  '../sdk/session/{event-stream,pause}.ts',
-  '../package-lock.json',
-];
-const NOT_SOURCES = ['node_modules/**', 'dist/**', '.build-*/**'];
 /**
  * The first browsers with `light-dark()`, of 2024. For older ones, Vite would replace it by code that needs `color-scheme` in the
  * same file.

@@ -1,8 +1,9 @@
 /** The rules of the house that a compiler does not know: who may import whom, and what a file may be called. */
 import { existsSync, readFileSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import { basename, dirname, join, matchesGlob } from 'node:path';
 import { stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
+import { SOURCES } from '../../console/sources.ts';
 import { NAMED } from '../runner/schedule.ts';
 import { type Import, listFiles, parseSource, readSource, root } from './source-files.ts';
 
@@ -205,6 +206,17 @@ t.test('nothing names the machine or the registry it was built on', async (t) =>
     return ownPlace.test(text) || registry.test(text);
   });
   t.same(wrong, []);
+});
+
+t.test('the console is built again when a file changes that it bundles', async (t) => {
+  const bundled = new Set(sources.map(({ path }) => path).filter((path) => folderOf(path) === 'console'));
+  for (const path of bundled)
+    for (const { from, to, typeOnly } of imports)
+      if (from === path && !typeOnly && /\.\w+(\?raw)?$/.test(to)) bundled.add(to.replace(/\?raw$/, ''));
+  const outside = [...bundled].filter((path) => existsSync(join(root, path)) && folderOf(path) !== 'console');
+  t.ok(outside.includes('sdk/contract/package-paths.ts') && outside.includes('sdk/globals.d.ts'), 'they are seen');
+  const forgotten = outside.filter((path) => !SOURCES.some((glob) => matchesGlob(`../${path}`, glob)));
+  t.same(forgotten, [], 'console/sources.ts names them');
 });
 
 /** Files and packages that are loaded with a file, before anything of it runs. */
