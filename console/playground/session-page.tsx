@@ -1,5 +1,5 @@
 /** The page of one session. */
-import { Grid, Group, Skeleton, Stack, Text } from '@mantine/core';
+import { Code, Grid, Group, Skeleton, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate, useParams } from '@tanstack/react-router';
 import type { Page, SessionRecord, TranscriptMessage } from '../../sdk/session/api-types.ts';
@@ -17,7 +17,7 @@ import { MessageForm } from './message-form.tsx';
 import { PromptForm } from './prompt-form.tsx';
 import { ToolForm } from './tool-form.tsx';
 
-/** Number of recent messages that are shown. */
+/** Number of recent messages that are shown. They are read again every few seconds. */
 const SHOWN = 200;
 
 export function SessionPage() {
@@ -94,10 +94,11 @@ interface PathProps {
   readonly path: string;
 }
 
+/** Newest first. */
 const useTranscript = ({ id, path }: PathProps) =>
   useQuery({
     queryKey: ['sessions', id, 'messages'],
-    queryFn: () => callSessions<Page<TranscriptMessage>>('GET', `${path}/messages?limit=${SHOWN}`),
+    queryFn: () => callSessions<Page<TranscriptMessage>>('GET', `${path}/messages?order=newest&limit=${SHOWN}`),
     refetchInterval: FOLLOW_MS,
   });
 
@@ -112,19 +113,28 @@ function Transcript({ id, path }: PathProps) {
   const found = useTranscript({ id, path });
   if (found.error && !found.data) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
   if (!found.data) return <Skeleton height={60} aria-label="Loading" />;
-  if (found.data.items.length === 0) return <Text c="dimmed">There are no messages yet.</Text>;
+  const { items, nextCursor } = found.data;
+  if (items.length === 0) return <Text c="dimmed">There are no messages yet.</Text>;
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard
-    <ol className="transcript" aria-label="Messages" tabIndex={0} ref={scrollToEnd} key={found.data.items.at(-1)?.id}>
-      {found.data.items.map(({ id, role, text }) => (
-        <li key={id} className="said" data-role={role}>
-          <Text size="xs" c="dimmed">
-            {role}
-          </Text>
-          <div className="foreign">{escapeText(text)}</div>
-        </li>
-      ))}
-    </ol>
+    <>
+      {nextCursor === null ? null : (
+        <Text size="sm" c="dimmed">
+          Only the newest {items.length} messages are shown. The session API lists the older ones:{' '}
+          <Code>GET {path}/messages</Code>
+        </Text>
+      )}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard */}
+      <ol className="transcript" aria-label="Messages" tabIndex={0} ref={scrollToEnd} key={items[0]?.id}>
+        {items.toReversed().map(({ id, role, text }) => (
+          <li key={id} className="said" data-role={role}>
+            <Text size="xs" c="dimmed">
+              {role}
+            </Text>
+            <div className="foreign">{escapeText(text)}</div>
+          </li>
+        ))}
+      </ol>
+    </>
   );
 }
 

@@ -170,6 +170,26 @@ export async function readFilteredPage<Row extends QueryResultRow & { readonly i
 /** A row of a list that is sorted by position. */
 export type Positioned<Row> = Row & { readonly position: string };
 
+/** Which rows of a list come first. */
+export const pageOrders = ['oldest', 'newest'] as const;
+export type PageOrder = (typeof pageOrders)[number];
+
+/**
+ * Returns SQL for a page of `readPositionPage` in either order.
+ *
+ * @param position the column
+ * @param start the parameter with the position after which the page starts
+ */
+export const orderPage = (
+  position: string,
+  start: string,
+  order: PageOrder,
+): { readonly condition: string; readonly direction: 'ASC' | 'DESC' } =>
+  order === 'oldest'
+    ? { condition: `${position} > ${start}`, direction: 'ASC' }
+    : // Without the cast, the comparison with 0 makes the parameter an integer, which does not hold every position.
+      { condition: `(${start}::bigint = 0 OR ${position} < ${start}::bigint)`, direction: 'DESC' };
+
 /**
  * Reads one page of a list that is sorted by position.
  *

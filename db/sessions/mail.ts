@@ -1,7 +1,7 @@
 /** Mail between agents, as the transcripts of the receivers have it. */
 import type { Pool } from 'pg';
 import type { Page } from '../postgres/cursors.ts';
-import { findRow, type PageQuery, readPositionPage } from '../postgres/rows.ts';
+import { findRow, orderPage, type PageQuery, readPositionPage } from '../postgres/rows.ts';
 import { MESSAGE_BYTES } from './sessions.ts';
 
 export interface MailRow {
@@ -14,6 +14,8 @@ export interface MailRow {
   readonly position: string;
 }
 
+const NEWEST = orderPage('m.position', '$2', 'newest');
+
 /** Newest first. The condition is that of the index `session_messages_mail`. */
 export const pageMail = (
   pool: Pool,
@@ -24,11 +26,11 @@ export const pageMail = (
     {
       columns: `id AS "messageId", session_id AS "sessionId", "toAgentId", text, data, at, position::text AS position`,
       table: 'm',
-      order: 'DESC',
+      order: NEWEST.direction,
       rows: `SELECT m.*, s.agent_id AS "toAgentId", ${MESSAGE_BYTES} AS bytes
           FROM session_messages m JOIN sessions s ON s.id = m.session_id
-         WHERE m.account_id = $1 AND starts_with(m.data::text, '{"kind":"agent_message"') AND ($2 = 0 OR m.position < $2)
-         ORDER BY m.position DESC LIMIT $3`,
+         WHERE m.account_id = $1 AND starts_with(m.data::text, '{"kind":"agent_message"') AND ${NEWEST.condition}
+         ORDER BY m.position ${NEWEST.direction} LIMIT $3`,
     },
     [accountId],
     query,

@@ -17,6 +17,8 @@ import {
   findValue,
   hasRow,
   listRows,
+  orderPage,
+  type PageOrder,
   type PageQuery,
   type Queryable,
   readPage,
@@ -265,14 +267,15 @@ export const hasMessage = (pool: Queryable, sessionId: string, id: string): Prom
 export const findMessage = (pool: Queryable, sessionId: string, id: string): Promise<MessageRow | null> =>
   findRow(pool, `SELECT ${MESSAGE} FROM session_messages WHERE session_id = $1 AND id = $2`, [sessionId, id]);
 
-/** Oldest first. `bytes` are those of `MESSAGE_BYTES`. */
+/** `bytes` are those of `MESSAGE_BYTES`. */
 export async function pageMessages(
   pool: Pool,
-  query: PageQuery & { readonly sessionId: string },
+  query: PageQuery & { readonly sessionId: string; readonly order: PageOrder },
 ): Promise<Page<JudgedMessage> & { readonly bytes: number }> {
+  const { condition, direction } = orderPage('position', '$2', query.order);
   const page = await readPositionPage<MessageRow>(
     pool,
-    listMessagesSql('position > $2', '$3', 'ASC', MESSAGE_BYTES),
+    listMessagesSql(condition, '$3', direction, MESSAGE_BYTES),
     [query.sessionId],
     query,
   );

@@ -9,6 +9,8 @@ import {
   findRow,
   findValue,
   hasRow,
+  orderPage,
+  type PageOrder,
   type PageQuery,
   planOnce,
   type Queryable,
@@ -298,18 +300,14 @@ const FIND_TURN = `SELECT ${TURN}, ${MESSAGE_OF_TURN} AS message FROM turns WHER
 export const findTurn = (db: Queryable, { sessionId, turnId }: TurnKey): Promise<TurnRow | null> =>
   findRow(db, FIND_TURN, [sessionId, turnId]);
 
-export const turnOrders = ['oldest', 'newest'] as const;
-
 interface TurnsQuery extends PageQuery {
   readonly sessionId: string;
   readonly state: string | null;
-  /** Which come first. */
-  readonly order: (typeof turnOrders)[number];
+  readonly order: PageOrder;
 }
 
 export function pageTurns(pool: Pool, query: TurnsQuery): Promise<Page<TurnRow & { readonly position: string }>> {
-  const [after, direction]: [string, 'ASC' | 'DESC'] =
-    query.order === 'oldest' ? ['turns.position > $3', 'ASC'] : ['($3 = 0 OR turns.position < $3)', 'DESC'];
+  const { condition, direction } = orderPage('turns.position', '$3', query.order);
   return readPositionPage(
     pool,
     {
@@ -317,7 +315,7 @@ export function pageTurns(pool: Pool, query: TurnsQuery): Promise<Page<TurnRow &
       table: 'turns',
       rows: `SELECT turns.*, stored_bytes + coalesce((SELECT ${MESSAGE_BYTES} FROM session_messages m
                  WHERE m.session_id = turns.session_id AND m.id = turns.id), 0) AS bytes
-          FROM turns WHERE session_id = $1 AND ($2::text IS NULL OR state = $2) AND ${after}
+          FROM turns WHERE session_id = $1 AND ($2::text IS NULL OR state = $2) AND ${condition}
          ORDER BY turns.position ${direction} LIMIT $4`,
       order: direction,
     },

@@ -232,7 +232,11 @@ export class Session {
     return this.#post('/messages', { messages: withIds }, signal, true);
   }
 
-  messages({ signal, ...query }: Paged = {}): Promise<Page<TranscriptMessage>> {
+  /** Lists the messages of the transcript, oldest first unless `order` says otherwise. */
+  messages({
+    signal,
+    ...query
+  }: { readonly order?: 'oldest' | 'newest' } & Paged = {}): Promise<Page<TranscriptMessage>> {
     return this.#get(`/messages${toQueryString(query)}`, signal);
   }
 

@@ -3,6 +3,7 @@
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
+import { pageOrders } from '../../db/postgres/rows.ts';
 import { isMessagePosition, openSessionTail } from '../../db/sessions/session-tail.ts';
 import { appendMessages, pageMessages } from '../../db/sessions/sessions.ts';
 import { KeyedLocks } from '../../db/timing/keyed-locks.ts';
@@ -93,10 +94,12 @@ const shapes = {
     response: { 200: z.strictObject({ items: z.array(messageResource) }) },
   },
   list: {
-    summary: 'The transcript, oldest message first',
+    summary: 'The transcript',
     details: 'A page of large messages may end before its limit: continue while there is a nextCursor.',
     params: sessionParams,
-    querystring: pageQuery,
+    querystring: pageQuery.extend({
+      order: z.enum(pageOrders).default('oldest').describe('The messages that come first.'),
+    }),
     response: { 200: page(messageResource) },
   },
   reply: {

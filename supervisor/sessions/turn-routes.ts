@@ -5,9 +5,10 @@ import type { FastifyRequest, FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { mapPage } from '../../db/postgres/cursors.ts';
+import { pageOrders } from '../../db/postgres/rows.ts';
 import { pageInbox } from '../../db/sessions/inbox.ts';
 import { pageSteps } from '../../db/sessions/turn-steps.ts';
-import { pageTurns, turnOrders, turnStates } from '../../db/sessions/turns.ts';
+import { pageTurns, turnStates } from '../../db/sessions/turns.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { answerCreated } from '../../service/http/created.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
@@ -69,7 +70,7 @@ const shapes = {
     params: sessionParams,
     querystring: pageQuery.extend({
       state: z.enum(turnStates).optional(),
-      order: z.enum(turnOrders).default('oldest').describe('The turns that come first.'),
+      order: z.enum(pageOrders).default('oldest').describe('The turns that come first.'),
     }),
     response: { 200: page(turnResource) },
   },

@@ -71,7 +71,10 @@ export declare class Session {
     }, { signal }?: Cancellable): Promise<Summary>;
     /** Adds messages to the transcript that `host.session` and compaction read. Idempotent by message id. */
     append(messages: readonly NewMessage[], { signal }?: Cancellable): Promise<Page<TranscriptMessage>>;
-    messages({ signal, ...query }?: Paged): Promise<Page<TranscriptMessage>>;
+    /** Lists the messages of the transcript, oldest first unless `order` says otherwise. */
+    messages({ signal, ...query }?: {
+        readonly order?: 'oldest' | 'newest';
+    } & Paged): Promise<Page<TranscriptMessage>>;
     /** Keeps a file with the session, for `mediaId` of attachments. Equal bytes have the same id. */
     putMedia({ data, ...file }: {
         readonly data: Uint8Array | string;

@@ -4,7 +4,10 @@
  */
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
+import { encodeCursor } from '../../../db/postgres/cursors.ts';
+import { pageOrders } from '../../../db/postgres/rows.ts';
 import { addHookCounts, listHookCounts } from '../../../db/sessions/coverage.ts';
+import { pageMail } from '../../../db/sessions/mail.ts';
 import {
   appendMessages,
   appendNotice,
@@ -13,6 +16,7 @@ import {
   lastMessages,
   pageMessages,
 } from '../../../db/sessions/sessions.ts';
+import { pageTurns } from '../../../db/sessions/turns.ts';
 import { testDatabase } from '../../runner/harness.ts';
 
 /** Positions of a new database start at 1, so these cross 9/10, 99/100 and 999/1000. */
@@ -78,16 +82,25 @@ t.test('a repeated clear writes only the turns that are not cleared yet', async 
 });
 
 t.test('pages of any size hold every message once, in order', async (t) => {
-  for (const limit of [1, 7, 33, 100, 1_000]) {
+  const sizes = [1, 7, 33, 100, 1_000].flatMap((limit) => pageOrders.map((order) => ({ limit, order })));
+  for (const { limit, order } of sizes) {
     const read: string[] = [];
     let cursor: string | undefined;
     do {
-      const page = await pageMessages(pool, { sessionId: session.id, limit, cursor });
+      const page = await pageMessages(pool, { sessionId: session.id, limit, order, cursor });
       read.push(...page.items.map(({ text }) => text));
       cursor = page.nextCursor ?? undefined;
     } while (cursor !== undefined);
-    t.same(read, texts, `pages of ${limit}`);
+    t.same(read, order === 'oldest' ? texts : texts.toReversed(), `pages of ${limit}, ${order} first`);
   }
+});
+
+t.test('a page may start at a position that a Postgres integer does not hold', async (t) => {
+  const page = { limit: 1, cursor: encodeCursor('3000000000') };
+  const newest = { ...page, sessionId: session.id, order: 'newest' } as const;
+  t.match(await pageMessages(pool, newest), { items: [{ text: texts.at(-1) }] });
+  t.match(await pageTurns(pool, { ...newest, state: null }), { items: [] });
+  t.match(await pageMail(pool, { ...page, accountId: account.id }), { items: [] });
 });
 
 t.test('the last messages are the newest ones, oldest first', async (t) => {

@@ -1443,6 +1443,9 @@ t.test('a call is aborted by its runtime, and its id does not run it again', asy
 t.test('closing a request aborts its call with the true reason, unless it shall go on', async (t) => {
   const fixture = shared.withNewAccount();
   await fixture.install({ slug: `adder-${fixture.account}`, code: ADDER });
+  const newest = await follow('messages?order=newest&');
+  t.same(newest.ids, all.ids.toReversed());
+  t.ok(newest.pages > 2, `${newest.pages} pages`);
   const session = await fixture.session();
   const turn = asRuntime(fixture, session, 'r1');
   await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
