@@ -4,7 +4,7 @@ import { hash } from 'node:crypto';
 import type { Pool } from 'pg';
 import type { BlobName } from '../files/staging.ts';
 import { inLockedTransaction, type Transaction, takeNamedLock, type WritingPool } from '../postgres/pool.ts';
-import { changeRows, findRow, listRows, type Queryable } from '../postgres/rows.ts';
+import { changeRows, findRow, listRows, listValues, type Queryable } from '../postgres/rows.ts';
 
 export interface Media {
   readonly id: string;
@@ -55,7 +55,8 @@ export function saveMedia(
     if (Number(bytes) + media.sizeBytes > quota.bytes || Number(files) + 1 > quota.files) return null;
     const saved = await tx.query<Media>(
       `INSERT INTO media (id, account_id, sha256, media_type, name, size_bytes)
-       SELECT $1, $2, $3, $4, $5, $6 WHERE EXISTS (SELECT 1 FROM ${table} WHERE id = $7 AND account_id = $2)
+       -- Locked before the file's row, as by a removal of the holder.
+       SELECT $1, $2, $3, $4, $5, $6 WHERE EXISTS (SELECT 1 FROM ${table} WHERE id = $7 AND account_id = $2 FOR KEY SHARE)
        ON CONFLICT (id) DO UPDATE SET name = coalesce(media.name, excluded.name) RETURNING ${COLUMNS}`,
       [id, media.accountId, media.sha256, media.mediaType, media.name, media.sizeBytes, holderId],
     );
@@ -74,16 +75,18 @@ const locateHolder = (holder: MediaHolder) =>
 
 /** Makes a session hold files of its account. @returns those that exist */
 export const holdMedia = (
-  pool: Pool,
+  db: Queryable,
   { accountId, sessionId }: { readonly accountId: string; readonly sessionId: string },
   ids: readonly string[],
 ): Promise<Media[]> =>
   listRows<Media>(
-    pool,
-    // Locked, so that no last holder removes them meanwhile.
-    `WITH found AS (SELECT ${COLUMNS} FROM media WHERE account_id = $1 AND id = ANY ($3) ORDER BY id FOR SHARE),
-     -- None where it was deleted meanwhile.
-     session AS (SELECT id FROM sessions WHERE id = $2 FOR KEY SHARE),
+    db,
+    // The session is counted to lock it first: its deletion locks it before its files. None where it was deleted meanwhile.
+    `WITH session AS MATERIALIZED (SELECT id FROM sessions WHERE id = $2 FOR KEY SHARE),
+     -- Locked, so that no last holder removes them meanwhile.
+     found AS MATERIALIZED (
+       SELECT ${COLUMNS} FROM media WHERE account_id = $1 AND id = ANY ($3) AND (SELECT count(*) FROM session) >= 0
+        ORDER BY id FOR SHARE),
      held AS (INSERT INTO session_media (session_id, media_id) SELECT session.id, found.id FROM session, found
        ON CONFLICT DO NOTHING)
      SELECT * FROM found`,
@@ -106,27 +109,28 @@ export function releaseMedia(
   const release = async (tx: Transaction): Promise<boolean> => {
     const sql = 'DELETE FROM media_holders WHERE media_id = $1 AND installation_id = $2';
     const released = await tx.query(sql, [id, installationId]);
-    await tx.query(
-      `DELETE FROM media m WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM media_holders h WHERE h.media_id = m.id)
-          AND NOT EXISTS (SELECT 1 FROM session_media s WHERE s.media_id = m.id)`,
-      [id],
-    );
+    await deleteUnheld(tx, [id]);
     return released.rowCount === 1;
   };
   return inLockedTransaction(pool, nameMediaLock(accountId), release, signal);
 }
 
-/** Removes an installation as a holder of all its files. */
-export async function releaseMediaOfInstallation(
-  tx: Transaction,
-  { accountId, installationId }: { readonly accountId: string; readonly installationId: string },
-): Promise<void> {
-  await takeNamedLock(tx, nameMediaLock(accountId));
+/** Takes the lock of `releaseMediaOfInstallation`. Take it before the row of an installation or a session, as `saveMedia` does. */
+export const lockMedia = (tx: Transaction, accountId: string): Promise<void> =>
+  takeNamedLock(tx, nameMediaLock(accountId));
+
+/** Removes an installation as a holder of all its files. The caller must hold `lockMedia`. */
+export async function releaseMediaOfInstallation(tx: Transaction, installationId: string): Promise<void> {
+  const sql = 'DELETE FROM media_holders WHERE installation_id = $1 RETURNING media_id';
+  await deleteUnheld(tx, await listValues<string>(tx, sql, [installationId]));
+}
+
+async function deleteUnheld(tx: Transaction, ids: readonly string[]): Promise<void> {
+  // Waits for a session that is taking the file with `holdMedia`; only the next statement sees its row.
+  await tx.query('SELECT 1 FROM media WHERE id = ANY ($1) ORDER BY id FOR UPDATE', [ids]);
   await tx.query(
-    `WITH dropped AS (DELETE FROM media_holders WHERE installation_id = $1 RETURNING media_id)
-     DELETE FROM media m WHERE id IN (SELECT media_id FROM dropped)
-        AND NOT EXISTS (SELECT 1 FROM media_holders h WHERE h.media_id = m.id AND h.installation_id <> $1)
+    `DELETE FROM media m WHERE id = ANY ($1) AND NOT EXISTS (SELECT 1 FROM media_holders h WHERE h.media_id = m.id)
         AND NOT EXISTS (SELECT 1 FROM session_media s WHERE s.media_id = m.id)`,
-    [installationId],
+    [ids],
   );
 }

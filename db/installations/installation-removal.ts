@@ -1,7 +1,7 @@
 /** Removes installations with everything they own. */
 import type { Pool } from 'pg';
 import { deleteAgentsOfInstallation, listAgentSessions } from '../accounts/agents.ts';
-import { releaseMediaOfInstallation } from '../accounts/media.ts';
+import { lockMedia, releaseMediaOfInstallation } from '../accounts/media.ts';
 import { sweepDeletedPlugins } from '../catalog/plugins.ts';
 import type { Queues } from '../jobs/queues.ts';
 import { inLockedTransaction, readingPool, type Transaction, type WritingPool } from '../postgres/pool.ts';
@@ -24,9 +24,10 @@ export async function removeInstallation(pool: WritingPool, queues: Queues, inst
   ];
   await emptySessions(pool, { accountId, sessionIds });
   await inLockedTransaction(pool, nameSessionsLock(accountId), async (tx) => {
+    await lockMedia(tx, accountId);
     if (!(await lockUninstalling(tx, installationId))) return;
     await deleteChannelSessions(tx, queues, owner);
-    await releaseMediaOfInstallation(tx, owner);
+    await releaseMediaOfInstallation(tx, installationId);
     await deleteAgentsOfInstallation(tx, queues, owner);
     await tx.query('DELETE FROM installations WHERE id = $1', [installationId]);
     await sweepDeletedPlugins(tx);

@@ -1,0 +1,107 @@
+/** Those that take a media file, release it or delete its holders at the same moment neither lose a file nor deadlock. */
+import type { PoolClient } from 'pg';
+import t from 'tap';
+import { findMedia, holdMedia, releaseMedia, saveMedia } from '../../../db/accounts/media.ts';
+import { removeInstallation } from '../../../db/installations/installation-removal.ts';
+import { startQueues } from '../../../db/jobs/queues.ts';
+import { createSession } from '../../../db/sessions/sessions.ts';
+import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
+import { untilLockIsAwaited } from '../../fixtures/lock-waits.ts';
+import { testDatabase } from '../../runner/harness.ts';
+
+const { pool } = await testDatabase(t);
+const queues = await startQueues({ pool, role: 'producer', onError: () => undefined });
+t.teardown(() => queues.stop());
+const accountId = 'a';
+await pool.query(`INSERT INTO accounts (id, name) VALUES ('a', 'a')`);
+
+let installations = 0;
+async function install(): Promise<string> {
+  installations += 1;
+  const installationId = `i${installations}`;
+  await insertBareInstallation(pool, { accountId, pluginId: `p${installations}`, installationId });
+  return installationId;
+}
+const startSession = async (): Promise<string> =>
+  (await createSession(pool, { accountId, agentId: 'g', agentName: 'G', channelId: null })).id;
+const uninstall = async (installationId: string): Promise<void> => {
+  await pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [installationId]);
+  await removeInstallation(pool, queues, installationId);
+};
+/** Saves the same bytes for each holder. @returns their id */
+async function save(sha256: string, ...holders: Parameters<typeof saveMedia>[1]['holder'][]): Promise<string> {
+  let id = '';
+  for (const holder of holders) {
+    const media = { accountId, holder, sha256, sizeBytes: 1, mediaType: 'text/plain', name: null };
+    id = (await saveMedia(pool, media, { bytes: 1_000, files: 10 }))?.id ?? '';
+  }
+  return id;
+}
+/** Starts `work` while a transaction is open in which `hold` was done, and lets it commit when `waiting` connections wait. */
+async function during(
+  hold: (tx: PoolClient) => Promise<unknown>,
+  ...work: readonly (() => Promise<unknown>)[]
+): Promise<void> {
+  const tx = await pool.connect();
+  await tx.query('BEGIN');
+  await hold(tx);
+  const running: Promise<unknown>[] = [];
+  for (const [index, start] of work.entries()) {
+    running.push(start());
+    await untilLockIsAwaited(pool, index + 1);
+  }
+  await tx.query('COMMIT');
+  tx.release();
+  await Promise.all(running);
+}
+
+t.test('a file stays that a session takes while its last other holder releases it', async (t) => {
+  const session = await startSession();
+  const releases: Readonly<Record<string, (installationId: string, id: string) => Promise<unknown>>> = {
+    'host.media.remove': (installationId, id) => releaseMedia(pool, { accountId, installationId, id }),
+    uninstall: (installationId) => uninstall(installationId),
+  };
+  for (const [name, release] of Object.entries(releases)) {
+    const installationId = await install();
+    const id = await save(name, { installationId });
+    await during(
+      (tx) => holdMedia(tx, { accountId, sessionId: session }, [id]),
+      () => release(installationId, id),
+    );
+    t.match(await findMedia(pool, accountId, id), { id }, name);
+    t.equal((await pool.query('SELECT 1 FROM media_holders WHERE media_id = $1', [id])).rowCount, 0);
+  }
+});
+
+t.test('a file is put for an installation that is being removed', async (t) => {
+  const [leaving, staying] = [await install(), await install()];
+  const id = await save('put', { installationId: staying });
+  await during(
+    (tx) => tx.query('SELECT 1 FROM media WHERE id = $1 FOR UPDATE', [id]),
+    () => save('put', { installationId: leaving }),
+    () => uninstall(leaving),
+  );
+  t.match(await findMedia(pool, accountId, id), { id });
+});
+
+t.test('a file is put for a session that is being deleted', async (t) => {
+  const [leaving, staying] = [await startSession(), await startSession()];
+  const id = await save('again', { sessionId: leaving }, { sessionId: staying });
+  await during(
+    (tx) => tx.query('SELECT 1 FROM media WHERE id = $1 FOR UPDATE', [id]),
+    () => save('again', { sessionId: leaving }),
+    () => pool.query('DELETE FROM sessions WHERE id = $1', [leaving]),
+  );
+  t.match(await findMedia(pool, accountId, id), { id });
+});
+
+t.test('a session takes a file of its own while it is being deleted', async (t) => {
+  const sessionId = await startSession();
+  const id = await save('own', { sessionId });
+  await during(
+    (tx) => tx.query('SELECT 1 FROM sessions WHERE id = $1 FOR UPDATE', [sessionId]),
+    () => pool.query('DELETE FROM sessions WHERE id = $1', [sessionId]),
+    () => holdMedia(pool, { accountId, sessionId }, [id]),
+  );
+  t.equal(await findMedia(pool, accountId, id), null, 'the file is gone with its last holder');
+});
