@@ -56,6 +56,7 @@ const QUOTA_EXCEEDED = 'BH413';
 const OWNERSHIP_LOST = 'BH409';
 const LOCK_REFUSED: readonly string[] = ['40P01', '55P03'];
 const INSUFFICIENT_PRIVILEGE = '42501';
+const CHECK_VIOLATION = '23514';
 const MISSING_OBJECT: readonly string[] = ['3F000', '42P01', '42703', '42883'];
 const DUPLICATE_TABLE: readonly string[] = ['42P07', '42P17', '23505'];
 
@@ -94,6 +95,10 @@ export function isRejectedRow(error: unknown): boolean {
 
 /** `CREATE TABLE IF NOT EXISTS` fails like this when two processes create the same table at once. */
 export const isDuplicateTable = (error: unknown): boolean => DUPLICATE_TABLE.includes(readCode(error));
+
+/** Whether no partition takes a row. A CHECK constraint that a row violates has a name, this error has none. */
+export const isMissingPartition = (error: unknown): boolean =>
+  readCode(error) === CHECK_VIOLATION && (error as { constraint?: string }).constraint === undefined;
 
 /** Whether PostgreSQL aborted this transaction to resolve a deadlock, or did not grant a lock in time. */
 export const isLockRefused = (error: unknown): boolean => LOCK_REFUSED.includes(readCode(error));

@@ -3,7 +3,13 @@
 import type { Pool } from 'pg';
 import type { Page } from '../postgres/cursors.ts';
 import { type PageQuery, readPage } from '../postgres/rows.ts';
-import { GIVEN_TIME, maintainPartitions, type PartitionedTable } from './partitions.ts';
+import {
+  createPartitions,
+  GIVEN_TIME,
+  insertIntoPartitions,
+  maintainPartitions,
+  type PartitionedTable,
+} from './partitions.ts';
 
 const DAY_MS = 86_400_000;
 /** Long enough to investigate an incident weeks later, and limited because entries are personal data. */
@@ -31,20 +37,20 @@ export interface AuditEntry {
   readonly detail: string | null;
 }
 
-/** Creates partitions ahead and drops those past retention. Run at start and every few minutes. */
+export const createAuditPartitions = (pool: Pool): Promise<void> => createPartitions(pool, table);
+
+/** Creates partitions ahead and drops those past retention. Run every few minutes. */
 export const maintainAudit = (pool: Pool, at?: number): Promise<void> => maintainPartitions(pool, table, at);
 
 export async function insertAudit(pool: Pool, entries: readonly AuditEntry[]): Promise<void> {
   if (entries.length === 0) return;
-  await pool.query(
-    `INSERT INTO audit (id, at, installation_id, session_id, invocation_id, member, outcome, duration_ms,
-       arguments_sha256, detail, account_id)
-     SELECT g.id, ${GIVEN_TIME}, g."installationId", g."sessionId", g."invocationId", g.member, g.outcome, g."durationMs",
-       g."argumentsSha256", g.detail, (SELECT i.account_id FROM installations i WHERE i.id = g."installationId")
-       FROM json_to_recordset($1::json) AS g(id text, at timestamptz, "installationId" text, "sessionId" text,
-         "invocationId" text, member text, outcome text, "durationMs" real, "argumentsSha256" text, detail text)`,
-    [JSON.stringify(entries)],
-  );
+  const sql = `INSERT INTO audit (id, at, installation_id, session_id, invocation_id, member, outcome, duration_ms,
+     arguments_sha256, detail, account_id)
+   SELECT g.id, ${GIVEN_TIME}, g."installationId", g."sessionId", g."invocationId", g.member, g.outcome, g."durationMs",
+     g."argumentsSha256", g.detail, (SELECT i.account_id FROM installations i WHERE i.id = g."installationId")
+     FROM json_to_recordset($1::json) AS g(id text, at timestamptz, "installationId" text, "sessionId" text,
+       "invocationId" text, member text, outcome text, "durationMs" real, "argumentsSha256" text, detail text)`;
+  await insertIntoPartitions(pool, table, () => pool.query(sql, [JSON.stringify(entries)]));
 }
 
 /** Newest first. */

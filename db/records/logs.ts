@@ -6,7 +6,13 @@ import type { Page } from '../postgres/cursors.ts';
 import { subscribeTo } from '../postgres/notifications.ts';
 import { TAIL_BATCH_BYTES } from '../postgres/row-tail.ts';
 import { countBytes, findValue, listRows, type PageQuery, readFilteredPage, weighJsonSql } from '../postgres/rows.ts';
-import { GIVEN_TIME, maintainPartitions, type PartitionedTable } from './partitions.ts';
+import {
+  createPartitions,
+  GIVEN_TIME,
+  insertIntoPartitions,
+  maintainPartitions,
+  type PartitionedTable,
+} from './partitions.ts';
 
 const HOUR_MS = 3_600_000;
 /** Readers never see an older line. On disk, a line remains up to an hour longer, until its partition is dropped. */
@@ -52,25 +58,25 @@ export interface LogFilter {
   readonly levels?: readonly LogLevel[] | undefined;
   readonly sessionId?: string | undefined;
 }
-/** Creates partitions ahead and drops those past retention. Run at start and every few minutes. */
+export const createLogPartitions = (pool: Pool): Promise<void> => createPartitions(pool, table);
+
+/** Creates partitions ahead and drops those past retention. Run every few minutes. */
 export const maintainLogs = (pool: Pool, at?: number): Promise<void> => maintainPartitions(pool, table, at);
 
 /** Inserts a batch in one statement and notifies the log streams of its installations. */
 export async function insertLogs(pool: Pool, lines: readonly LogLine[]): Promise<void> {
   if (lines.length === 0) return;
-  await pool.query(
-    `WITH written AS (
-       INSERT INTO plugin_logs (id, at, level, message, data, installation_id, session_id, source, invocation_id,
-         version_id, semver, truncated, account_id)
-       SELECT g.id, ${GIVEN_TIME}, g.level, g.message, g.data::jsonb, g."installationId", g."sessionId", g.source, g."invocationId",
-         g."versionId", g."semVer", g.truncated, (SELECT i.account_id FROM installations i WHERE i.id = g."installationId")
-         FROM json_to_recordset($1::json) AS g(id text, at timestamptz, level text, message text, data text,
-           "installationId" text, "sessionId" text, source text, "invocationId" text, "versionId" text, "semVer" text,
-           truncated boolean)
-       RETURNING installation_id)
-     SELECT pg_notify('${NEW_LINES}', installation_id) FROM written GROUP BY installation_id`,
-    [JSON.stringify(lines)],
-  );
+  const sql = `WITH written AS (
+     INSERT INTO plugin_logs (id, at, level, message, data, installation_id, session_id, source, invocation_id,
+       version_id, semver, truncated, account_id)
+     SELECT g.id, ${GIVEN_TIME}, g.level, g.message, g.data::jsonb, g."installationId", g."sessionId", g.source, g."invocationId",
+       g."versionId", g."semVer", g.truncated, (SELECT i.account_id FROM installations i WHERE i.id = g."installationId")
+       FROM json_to_recordset($1::json) AS g(id text, at timestamptz, level text, message text, data text,
+         "installationId" text, "sessionId" text, source text, "invocationId" text, "versionId" text, "semVer" text,
+         truncated boolean)
+     RETURNING installation_id)
+   SELECT pg_notify('${NEW_LINES}', installation_id) FROM written GROUP BY installation_id`;
+  await insertIntoPartitions(pool, table, () => pool.query(sql, [JSON.stringify(lines)]));
 }
 
 /** `stored_bytes` counts 400 for the columns of bounded size, which are not JSON. */

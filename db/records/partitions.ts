@@ -3,7 +3,8 @@
 import type { Pool } from 'pg';
 import type { UsageKind } from '../../sdk/contract/usage-kinds.ts';
 import { dropUsagePeriods } from '../accounts/usage.ts';
-import { isDuplicateTable } from '../postgres/database-errors.ts';
+import { isDuplicateTable, isLockRefused, isMissingPartition } from '../postgres/database-errors.ts';
+import { inTransaction } from '../postgres/pool.ts';
 import { findValue, listValues } from '../postgres/rows.ts';
 
 export interface PartitionedTable {
@@ -18,26 +19,56 @@ export interface PartitionedTable {
   readonly retentionMs: number;
 }
 
+/** A drop waits this long for readers of the table, because all later readers and writers wait behind it. Milliseconds. */
+const DROP_LOCK_TIMEOUT_MS = 100;
+
 const formatStart = (ms: number): string => new Date(ms).toISOString().slice(0, 13).replace(/[-T]/g, '');
 const floorToPartition = (row: PartitionedTable, ms: number): number => Math.floor(ms / row.widthMs) * row.widthMs;
+const namePartition = (row: PartitionedTable, from: number): string => `${row.table}_${formatStart(from)}`;
 
 /**
- * Creates the partitions around now and drops those past retention. Any number of processes may run it at once.
+ * Creates the partitions around now and drops those past retention. Any number of processes may run it at once. What a
+ * long transaction still reads, such as that of `pg_dump`, is dropped by a later run.
  *
  * @param at milliseconds since 1970; default: the database's clock, because a process whose clock is wrong would drop
  *   partitions in use and miss those of the others
  */
 export async function maintainPartitions(pool: Pool, row: PartitionedTable, at?: number): Promise<void> {
   const now = at ?? (await readDatabaseClock(pool));
-  // One partition behind as well: a batch may contain lines from just before the hour.
-  const first = floorToPartition(row, now) - row.widthMs;
-  for (let step = 0; step <= row.ahead + 1; step++) await createPartition(pool, row, first + step * row.widthMs);
+  await createPartitions(pool, row, now);
   const oldest = floorToPartition(row, now - row.retentionMs);
   for (const name of await listPartitions(pool, row.table)) {
     // Names end with the start time, so they sort by time.
-    if (name < `${row.table}_${formatStart(oldest)}`) await pool.query(`DROP TABLE IF EXISTS "${name}"`);
+    if (name < namePartition(row, oldest) && !(await dropPartition(pool, name))) return;
   }
   await dropUsagePeriods(pool, row.usage, new Date(oldest));
+}
+
+/** Creates the partitions around now that are missing. @param at as for `maintainPartitions` */
+export async function createPartitions(pool: Pool, row: PartitionedTable, at?: number): Promise<void> {
+  const now = at ?? (await readDatabaseClock(pool));
+  const existing = await listPartitions(pool, row.table);
+  // One partition behind as well: a batch may contain lines from just before the hour.
+  const first = floorToPartition(row, now) - row.widthMs;
+  for (let step = 0; step <= row.ahead + 1; step++) {
+    const from = first + step * row.widthMs;
+    if (!existing.includes(namePartition(row, from))) await createPartition(pool, row, from);
+  }
+}
+
+/** Runs an INSERT. If no partition takes its rows, creates those around now, in case maintenance has failed for hours. */
+export async function insertIntoPartitions(
+  pool: Pool,
+  row: PartitionedTable,
+  insert: () => Promise<unknown>,
+): Promise<void> {
+  try {
+    await insert();
+  } catch (error) {
+    if (!isMissingPartition(error)) throw error;
+    await createPartitions(pool, row);
+    await insert();
+  }
 }
 
 /** SQL: the time of the given row `g`. One that is ahead of the database's clock becomes its time: there may be no partition for it. */
@@ -48,15 +79,31 @@ async function readDatabaseClock(pool: Pool): Promise<number> {
 }
 
 async function createPartition(pool: Pool, row: PartitionedTable, from: number): Promise<void> {
-  const range = [from, from + row.widthMs].map((ms) => `'${new Date(ms).toISOString()}'`);
-  const name = `${row.table}_${formatStart(from)}`;
+  const [start, end] = [from, from + row.widthMs].map((ms) => `'${new Date(ms).toISOString()}'`);
+  const name = namePartition(row, from);
   try {
-    await pool.query(
-      `CREATE TABLE IF NOT EXISTS "${name}" PARTITION OF ${row.table} FOR VALUES FROM (${range[0]}) TO (${range[1]})`,
-    );
+    await inTransaction(pool, async (tx) => {
+      // CREATE TABLE … PARTITION OF waits for all who read the table, such as pg_dump, and later readers and writers wait behind it.
+      await tx.query(`CREATE TABLE "${name}" (LIKE ${row.table} INCLUDING ALL)`);
+      await tx.query(`ALTER TABLE ${row.table} ATTACH PARTITION "${name}" FOR VALUES FROM (${start}) TO (${end})`);
+    });
   } catch (error) {
-    // IF NOT EXISTS is not a lock: another process created the partition at the same time.
+    // Another process created the partition at the same time.
     if (!isDuplicateTable(error)) throw error;
+  }
+}
+
+/** @returns false: a transaction still reads the table */
+async function dropPartition(pool: Pool, name: string): Promise<boolean> {
+  try {
+    await inTransaction(pool, async (tx) => {
+      await tx.query(`SET LOCAL lock_timeout = ${DROP_LOCK_TIMEOUT_MS}`);
+      await tx.query(`DROP TABLE IF EXISTS "${name}"`);
+    });
+    return true;
+  } catch (error) {
+    if (isLockRefused(error)) return false;
+    throw error;
   }
 }
 
@@ -64,6 +111,6 @@ const listPartitions = (pool: Pool, table: string): Promise<string[]> =>
   listValues(
     pool,
     `SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-      WHERE i.inhparent = $1::regclass`,
+      WHERE i.inhparent = $1::regclass ORDER BY c.relname`,
     [table],
   );

@@ -2,8 +2,9 @@
 import type { Pool } from 'pg';
 import { sweepUsage } from '../../db/accounts/model-usage.ts';
 import { sweepDeliveries } from '../../db/channels/delivery-queue.ts';
-import { maintainAudit } from '../../db/records/audit.ts';
-import { maintainLogs } from '../../db/records/logs.ts';
+import { isLockRefused } from '../../db/postgres/database-errors.ts';
+import { createAuditPartitions, maintainAudit } from '../../db/records/audit.ts';
+import { createLogPartitions, maintainLogs } from '../../db/records/logs.ts';
 import { sweepRollups } from '../../db/records/rollups.ts';
 import { sweepReminders } from '../../db/sessions/reminders.ts';
 import { sweepChanges } from '../../db/sessions/session-changes.ts';
@@ -18,10 +19,13 @@ export interface UpkeepDeps {
   onError(error: Error): void;
 }
 
-/** Creates the partitions of the next hours, and drops old ones. */
-export async function maintainRecordTables(pool: Pool): Promise<void> {
-  await maintainLogs(pool);
-  await maintainAudit(pool);
+/** Creates the partitions of the next hours. Reports it if others lock the tables: an insert creates what it lacks, too. */
+export async function createRecordPartitions({ pool, onError }: Pick<UpkeepDeps, 'pool' | 'onError'>): Promise<void> {
+  for (const create of [createLogPartitions, createAuditPartitions])
+    await create(pool).catch((error: Error) => {
+      if (!isLockRefused(error)) throw error;
+      onError(error);
+    });
 }
 
 /** Maintains all tables. Never rejects. */

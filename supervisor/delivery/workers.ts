@@ -42,7 +42,7 @@ import { deliverEvents, type EventDeps } from './event-delivery.ts';
 import { UNINSTALL_EVENT_MAX_MS } from './event-retry-policy.ts';
 import { answerRequestedHandshake } from './handshake.ts';
 import { updateInstallation } from './update-worker.ts';
-import { maintainRecordTables, maintainTables, type UpkeepDeps } from './upkeep.ts';
+import { createRecordPartitions, maintainTables, type UpkeepDeps } from './upkeep.ts';
 import { type DeliveryDeps, deliverHead } from './webhook-delivery.ts';
 import { longestWait } from './webhook-retry-policy.ts';
 
@@ -89,7 +89,7 @@ export interface Jobs {
 export async function startJobs(deps: JobDeps): Promise<Jobs> {
   const { ownedJobs } = deps;
   // Nothing is written without them. Old rows are deleted later: a start must not wait until all are.
-  await maintainRecordTables(deps.pool);
+  await createRecordPartitions(deps);
   const writes = openRetryingWriter(deps.onError);
   const waitMax = longestWait(deps.deliveryWaits);
   const heads = new HeadSearch(waitMax);

@@ -1,12 +1,15 @@
 /** Log and audit rows: pages, filters, cursors, partitions. */
 import t from 'tap';
 import { decodeCursor, encodeCursor } from '../../../db/postgres/cursors.ts';
+import { isRejectedRow } from '../../../db/postgres/database-errors.ts';
 import { insertAudit, maintainAudit, pageAudit } from '../../../db/records/audit.ts';
 import { insertLogs, type LogLine, maintainLogs, pageLogs } from '../../../db/records/logs.ts';
 import { createLogLine } from '../../fixtures/log-line.ts';
 import { testDatabase } from '../../runner/harness.ts';
 
 const HOUR = 3_600_000;
+/** The partition that a maintenance at that time creates. */
+const nameHour = (at: number): string => `plugin_logs_${new Date(at).toISOString().slice(0, 13).replace(/[-T]/g, '')}`;
 const line = (n: number, more: Partial<LogLine> = {}): LogLine =>
   createLogLine({ id: String(n).padStart(6, '0'), message: `m${n}`, ...more });
 
@@ -72,6 +75,53 @@ t.test('hours are made ahead and dropped after a day, in many processes at once'
   t.equal(fresh.filter((name) => old.includes(name)).length, 0, 'dropped');
   await insertLogs(pool, [line(2), line(3, { at: new Date(now + 2 * HOUR).toISOString() })]);
 });
+
+t.test(
+  'a transaction that reads the lines for hours, as pg_dump does, stops neither maintenance nor inserts',
+  async (t) => {
+    const { pool } = await testDatabase(t);
+    const now = Date.now();
+    await maintainLogs(pool, now - 30 * HOUR);
+    const countOld = async () =>
+      (await pool.query(`SELECT count(*)::int FROM pg_class WHERE relname = $1`, [nameHour(now - 30 * HOUR)])).rows[0]
+        .count;
+    t.equal(await countOld(), 1);
+    const reader = await pool.connect();
+    try {
+      await reader.query('BEGIN; SELECT FROM plugin_logs');
+      await Promise.all([maintainLogs(pool, now + HOUR), insertLogs(pool, [line(1)])]);
+      t.equal(await countOld(), 1, 'what it reads stays');
+    } finally {
+      await reader.query('COMMIT');
+      reader.release();
+    }
+    t.equal((await pageLogs(pool, { installationId: 'i1', limit: 5 })).items.length, 1);
+    await maintainLogs(pool, now + HOUR);
+    t.equal(await countOld(), 0, 'until the next run');
+  },
+);
+
+t.test(
+  'an insert creates the partitions that maintenance could not, and a row too old for them is rejected',
+  async (t) => {
+    const { pool } = await testDatabase(t);
+    const { rows } = await pool.query(
+      `SELECT inhrelid::regclass AS name FROM pg_inherits WHERE inhparent IN ('plugin_logs'::regclass, 'audit'::regclass)`,
+    );
+    for (const { name } of rows) await pool.query(`DROP TABLE ${name}`);
+    await Promise.all([insertLogs(pool, [line(1)]), insertLogs(pool, [line(2)])]);
+    t.equal((await pageLogs(pool, { installationId: 'i1', limit: 5 })).items.length, 2);
+    const call = { member: 'storage.get', outcome: 'ok', durationMs: 1, argumentsSha256: null, detail: null } as const;
+    const entry = { id: 'a1', installationId: 'i1', sessionId: null, invocationId: null, ...call };
+    await insertAudit(pool, [{ ...entry, at: new Date().toISOString() }]);
+    t.equal((await pageAudit(pool, { installationId: 'i1', limit: 5 })).items.length, 1);
+    const old = insertLogs(pool, [line(3, { at: new Date(Date.now() - 30 * HOUR).toISOString() })]);
+    await old.then(
+      () => t.fail('no partition takes it'),
+      (error: Error) => t.ok(isRejectedRow(error), error.message),
+    );
+  },
+);
 
 t.test('lines and entries of a process whose clock is a day ahead are kept, with the database’s time', async (t) => {
   const { pool } = await testDatabase(t);

@@ -1,11 +1,12 @@
 /** Old rows are deleted in batches, and what fails for one table does not stop the others. */
 import type { Pool } from 'pg';
 import t from 'tap';
+import { openPool } from '../../../db/postgres/pool.ts';
 import { SWEEP_BATCH } from '../../../db/postgres/rows.ts';
 import { sweepReminders } from '../../../db/sessions/reminders.ts';
 import { hasLostChanges, sweepChanges } from '../../../db/sessions/session-changes.ts';
 import { sweepCalls } from '../../../db/sessions/tool-calls.ts';
-import { maintainTables } from '../../../supervisor/delivery/upkeep.ts';
+import { createRecordPartitions, maintainTables } from '../../../supervisor/delivery/upkeep.ts';
 import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { explainPool } from '../../fixtures/explained-pool.ts';
 import { testDatabase } from '../../runner/harness.ts';
@@ -17,7 +18,7 @@ const NEW = 20 * SWEEP_BATCH;
 /** Rows that one batch reads of a table: to find, to lock and to delete them, and those that follow them. */
 const ROWS_MAX = 4 * SWEEP_BATCH;
 
-const { pool } = await testDatabase(t);
+const { pool, url } = await testDatabase(t);
 await pool.query(`INSERT INTO accounts (id, name) VALUES ('a', 'a'), ('b', 'b')`);
 await insertBareInstallation(pool, { accountId: 'a' });
 await pool.query(`INSERT INTO sessions (id, account_id, agent_id, agent_name) VALUES ('s', 'a', 'agent', 'agent')`);
@@ -114,4 +115,34 @@ t.test('upkeep goes on after a step that fails', async (t) => {
   t.equal(await count('tool_calls'), 1);
   t.equal(await count('session_changes'), 1);
   t.equal(await count('reminders'), 0);
+});
+
+t.test('a start waits for no transaction that reads the records, and goes on if another locks them', async (t) => {
+  const partitions = `SELECT inhrelid::regclass AS name FROM pg_inherits
+    WHERE inhparent IN ('plugin_logs'::regclass, 'audit'::regclass)`;
+  const { rows } = await pool.query(partitions);
+  const drop = async () => {
+    for (const { name } of rows) await pool.query(`DROP TABLE ${name}`);
+  };
+  const errors: string[] = [];
+  const onError = ({ message }: Error) => errors.push(message);
+  const hasty = openPool(url, { name: 'hasty', onError: () => undefined });
+  t.teardown(() => hasty.close());
+  hasty.pool.on('connect', (client) => void client.query('SET lock_timeout = 100'));
+  const other = await pool.connect();
+  try {
+    await drop();
+    await other.query('BEGIN; SELECT FROM plugin_logs; SELECT FROM audit');
+    await createRecordPartitions({ pool: hasty.pool, onError });
+    await other.query('COMMIT');
+    t.equal((await pool.query(partitions)).rows.length, rows.length);
+    await drop();
+    await other.query('BEGIN; LOCK TABLE plugin_logs, audit IN SHARE UPDATE EXCLUSIVE MODE');
+    t.same(errors, []);
+    await createRecordPartitions({ pool: hasty.pool, onError });
+    t.equal(errors.length, 2);
+  } finally {
+    await other.query('ROLLBACK');
+    other.release();
+  }
 });
