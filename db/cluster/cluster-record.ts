@@ -8,6 +8,7 @@ import type { BlobPlace } from '../files/blob-mark.ts';
 import {
   acceptKeys,
   adoptKeyFiles,
+  deleteRevokedKeyFiles,
   findKeyMismatch,
   hasRecordedKeys,
   type KeyPlaces,
@@ -55,7 +56,8 @@ export async function requireCluster(pool: Pool, member: Member): Promise<void> 
   if (row !== null) await requireBlobs(pool, row, member.blobs);
   // Another process may make the cluster now: its mark must not be read beside the missing row.
   else await inClusterLock(pool, async (tx) => requireBlobs(tx, await readClusterRow(tx), member.blobs));
-  await adoptKeyFiles(pool, member);
+  await deleteRevokedKeyFiles(pool, member);
+  await adoptKeyFiles(member);
 }
 
 const inClusterLock = (pool: Pool, work: (tx: Queryable) => Promise<void>): Promise<void> =>

@@ -63,7 +63,7 @@ export const hasRecordedKeys = (db: Queryable): Promise<boolean> => hasRow(db, '
 
 /** Records the keys that are new. Call it after they were opened. */
 export async function recordKeys(db: Queryable, keys: KeyStore): Promise<void> {
-  for (const { id, purpose, fingerprint } of await readKeys(keys))
+  for (const { id, purpose, fingerprint } of await readKeys(keys, db))
     await db.query(
       'INSERT INTO recorded_keys (id, purpose, fingerprint) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING',
       [id, purpose, fingerprint],
@@ -76,7 +76,7 @@ export async function recordKeys(db: Queryable, keys: KeyStore): Promise<void> {
  * start would be refused.
  */
 export async function forgetRemovedKeys(db: Queryable, purpose: KeyPurpose, keys: KeyStore): Promise<void> {
-  const left = [...(await keys.list(purpose)).keys()];
+  const left = [...(await keys.list(purpose, db)).keys()];
   // A sealed key is removed with its row. One that another cluster key seals is not in the list.
   await db.query('DELETE FROM recorded_keys WHERE purpose = $1 AND sealed IS NULL AND NOT id = ANY ($2)', [
     purpose,
@@ -89,15 +89,34 @@ export const recordRevokedKeys = (db: Queryable, ids: readonly string[]): Promis
   db.query('INSERT INTO revoked_keys (id) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING', [ids]);
 
 /**
- * Copies the key files into the database, sealed by the cluster key. The files stay. Does nothing without a cluster key. Leaves out keys
- * that were revoked: only the machine of that command may have removed their files.
+ * The keys without those that were revoked. The file of a revoked key can come back: each pod start copies missing keys from a
+ * Kubernetes Secret, and another machine may have a copy of the folder.
  */
-export async function adoptKeyFiles(db: Queryable, { keys, keyFiles }: KeyPlaces): Promise<void> {
+export const omitRevokedKeys = (keys: KeyStore, db: Queryable): KeyStore => ({
+  ...keys,
+  async list(purpose, tx = db) {
+    const found = await keys.list(purpose, tx);
+    // Only keys that sign tokens are revoked: secrets need their old keys.
+    if (purpose !== 'identity') return found;
+    const revoked = await readRevokedIds(tx);
+    return new Map([...found].filter(([id]) => !revoked.has(id)));
+  },
+});
+
+/** Deletes the files of revoked keys that came back. Call it when this folder is known to be that of the database. */
+export async function deleteRevokedKeyFiles(db: Queryable, { keyFiles }: KeyPlaces): Promise<void> {
+  const revoked = await readRevokedIds(db);
+  for (const id of (await keyFiles.list('identity')).keys()) if (revoked.has(id)) await keyFiles.remove('identity', id);
+}
+
+const readRevokedIds = async (db: Queryable): Promise<ReadonlySet<string>> =>
+  new Set(await listValues<string>(db, 'SELECT id FROM revoked_keys'));
+
+/** Copies the key files into the database, sealed by the cluster key. The files stay. Does nothing without a cluster key. */
+export async function adoptKeyFiles({ keys, keyFiles }: KeyPlaces): Promise<void> {
   if (keys.fingerprint === null) return;
-  const revoked = new Set(await listValues<string>(db, 'SELECT id FROM revoked_keys'));
   for (const purpose of PURPOSES)
-    for (const [id, content] of await keyFiles.list(purpose))
-      if (!revoked.has(id)) await keys.add(purpose, id, content);
+    for (const [id, content] of await keyFiles.list(purpose)) await keys.add(purpose, id, content);
 }
 
 /** How many secrets none of these keys opens. */
@@ -115,7 +134,7 @@ export async function countLostSecrets(pool: Pool, keys: KeyStore): Promise<numb
  */
 export function acceptKeys(pool: Pool, keys: KeyStore): Promise<number> {
   return inTransaction(pool, async (tx) => {
-    const known = await readKeys(keys);
+    const known = await readKeys(keys, tx);
     await tx.query('DELETE FROM recorded_keys WHERE sealed IS NULL OR NOT id = ANY ($1)', [known.map(({ id }) => id)]);
     await recordKeys(tx, keys);
     await tx.query(
@@ -133,17 +152,18 @@ export function acceptKeys(pool: Pool, keys: KeyStore): Promise<number> {
   });
 }
 
+/** Without revoked keys: an older release recorded a revoked key again when its file came back. */
 const listRecordedKeys = (pool: Pool): Promise<RecordedKey[]> =>
   listRows(
     pool,
     `SELECT id, purpose, fingerprint, recorded_at = max(recorded_at) OVER (PARTITION BY purpose) AS "isNewest"
-       FROM recorded_keys`,
+       FROM recorded_keys WHERE id NOT IN (SELECT id FROM revoked_keys)`,
   );
 
-async function readKeys(keys: KeyStore): Promise<Key[]> {
+async function readKeys(keys: KeyStore, db?: Queryable): Promise<Key[]> {
   const found: Key[] = [];
   for (const purpose of PURPOSES)
-    for (const [id, content] of await keys.list(purpose))
+    for (const [id, content] of await keys.list(purpose, db))
       found.push({ id, purpose, fingerprint: fingerprintKey(purpose, content) });
   return found;
 }

@@ -4,24 +4,42 @@ import type { Pool } from 'pg';
 import { recordAction } from '../../db/accounts/operator-actions.ts';
 import { acceptMember, findClusterMismatch, type Member, requireCluster } from '../../db/cluster/cluster-record.ts';
 import { excludeProcesses } from '../../db/cluster/running-processes.ts';
+import type { KeyStore } from '../../db/files/key-files.ts';
 import { rotateKey as rotate } from '../../db/files/key-rotation.ts';
-import { countLostSecrets, forgetRemovedKeys, recordKeys, recordRevokedKeys } from '../../db/files/recorded-keys.ts';
+import {
+  countLostSecrets,
+  deleteRevokedKeyFiles,
+  forgetRemovedKeys,
+  recordKeys,
+  recordRevokedKeys,
+} from '../../db/files/recorded-keys.ts';
 import { changeClusterKey as sealAnew } from '../../db/files/sealed-keys.ts';
 import { openSecretKeys } from '../../db/files/secrets.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { addSigningKey, openIssuer } from '../../service/identity/tokens.ts';
 import type { SharedSettings } from '../../service/settings/settings.ts';
 import { openConfiguredBlobs } from '../../service/storage/blob-stores.ts';
-import { decodeKey, openConfiguredKeys, readClusterKey, readKeyFile } from '../../service/storage/cluster-key.ts';
+import { decodeKey, readClusterKey, readKeyFile } from '../../service/storage/cluster-key.ts';
 import { describeMember } from '../../service/storage/membership.ts';
 import type { OperatorCommand, Outcome } from './command.ts';
+
+/** Printed where keys are files. */
+const COPIES =
+  ' Delete the copies of those keys, too: if keys.existingSecret of the Helm chart is set, remove identity.jwk.json from that Secret.';
+
+/** A new key in a folder that is not the cluster's would be the newest recorded one, without which no process starts. */
+async function openClusterKeys(pool: Pool, settings: SharedSettings): Promise<KeyStore> {
+  const member = await describeMember(pool, settings);
+  await requireCluster(pool, member);
+  return member.keys;
+}
 
 export const rotateKey: OperatorCommand = {
   subjects: [],
   doc: 'create a new key and encrypt all stored secrets with it, while the service runs',
   async run(_args, context) {
     const { pool } = await context.migratedDatabase();
-    const store = await openConfiguredKeys(pool, context.settings);
+    const store = await openClusterKeys(pool, context.settings);
     const keys = await openSecretKeys(context.settings.DATA_DIR, store);
     const done = await rotate(pool, keys, (sealed) => context.printProgress(`${sealed} secrets sealed`));
     await recordKeys(pool, store);
@@ -41,7 +59,7 @@ export const rotateIdentityKey: OperatorCommand = {
   },
   async run({ options }, { settings, migratedDatabase }) {
     const { pool } = await migratedDatabase();
-    const store = await openConfiguredKeys(pool, settings);
+    const store = await openClusterKeys(pool, settings);
     const old = [...(await store.list('identity')).keys()];
     const keyId = await addSigningKey(store);
     await recordKeys(pool, store);
@@ -53,9 +71,9 @@ export const rotateIdentityKey: OperatorCommand = {
     }
     await inTransaction(pool, (tx) => recordAction(tx, { action: 'rotate-identity-key', subject: keyId }));
     const effect = isRevoked
-      ? 'Tokens of older keys are refused within a minute'
-      : 'Tokens of older keys stay valid until they expire';
-    return { sentence: `New tokens are signed with key ${keyId}. ${effect}.`, fields: { keyId, revoked: isRevoked } };
+      ? `Tokens of older keys are refused within a minute.${store.fingerprint === null ? COPIES : ''}`
+      : 'Tokens of older keys stay valid until they expire.';
+    return { sentence: `New tokens are signed with key ${keyId}. ${effect}`, fields: { keyId, revoked: isRevoked } };
   },
 };
 
@@ -109,6 +127,7 @@ export const acceptDataDir: OperatorCommand = {
 
 async function accept(pool: Pool, settings: SharedSettings, member: Member): Promise<Outcome> {
   const { DATA_DIR, OIDC_ISSUER } = settings;
+  await deleteRevokedKeyFiles(pool, member);
   // Creates what a first start would create: the service refuses to start while it is missing.
   await openConfiguredBlobs(pool, settings);
   await openSecretKeys(DATA_DIR, member.keys);

@@ -5,6 +5,7 @@ import { promisify } from 'node:util';
 import type { Pool } from 'pg';
 import { KEY_BYTES } from '../../db/files/cipher.ts';
 import { type KeyStore, openKeyFiles } from '../../db/files/key-files.ts';
+import { omitRevokedKeys } from '../../db/files/recorded-keys.ts';
 import { openSealedKeys } from '../../db/files/sealed-keys.ts';
 import { SettingsError, type SharedSettings } from '../settings/settings.ts';
 
@@ -20,7 +21,7 @@ type KeySettings = Pick<SharedSettings, 'DATA_DIR' | 'CLUSTER_KEY' | 'CLUSTER_KE
 /** The keys in the database with a cluster's key, or else in DATA_DIR. @throws SettingsError */
 export async function openConfiguredKeys(pool: Pool, settings: KeySettings): Promise<KeyStore> {
   const key = await readClusterKey(settings);
-  return key === null ? openKeyFiles(settings.DATA_DIR) : openSealedKeys(pool, key);
+  return key === null ? omitRevokedKeys(openKeyFiles(settings.DATA_DIR), pool) : openSealedKeys(pool, key);
 }
 
 /** Null: keys are files. @throws SettingsError, which never holds the key */

@@ -1,14 +1,20 @@
 /** The records of keys name those that a start needs, also when the database's clock was wrong. */
+import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { cp } from 'node:fs/promises';
+import { copyFile, cp, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import t from 'tap';
 import { recordMember, requireCluster } from '../../../db/cluster/cluster-record.ts';
 import { openKeyFiles } from '../../../db/files/key-files.ts';
-import { openIssuer } from '../../../service/identity/tokens.ts';
+import { InvalidTokenError, openIssuer, openVerifier } from '../../../service/identity/tokens.ts';
 import { parseSettings, sharedSettings } from '../../../service/settings/settings.ts';
 import { describeMember } from '../../../service/storage/membership.ts';
 import { operator } from '../../deploy/operator-command.ts';
 import { temporaryFolder, testDatabase } from '../../runner/harness.ts';
+
+const PLACE_KEYS = fileURLToPath(new URL('../../../deploy/place-keys.ts', import.meta.url));
 
 t.test('after a revocation a start needs no removed key, though it has the newest record', async (t) => {
   const { url, pool } = await testDatabase(t);
@@ -52,4 +58,48 @@ t.test('a revoked key does not come back from a file that another machine has', 
   const { keyId } = JSON.parse(rotated.stdout);
   await requireCluster(pool, await describeMember(pool, parseSettings(sharedSettings, other)));
   t.same(await sealed(), [keyId]);
+});
+
+t.test('a revoked key stays revoked when a Secret places its file again', async (t) => {
+  const { url, pool } = await testDatabase(t);
+  const env = { DATABASE_URL: url, DATA_DIR: await temporaryFolder(t) };
+  const secret = await temporaryFolder(t);
+  const settings = parseSettings(sharedSettings, env);
+  const file = join(env.DATA_DIR, 'keys', 'identity.jwk.json');
+  // As the init container of each pod, which has no database.
+  const place = () =>
+    promisify(execFile)(process.execPath, [PLACE_KEYS, secret], { cwd: '/', env: { DATA_DIR: env.DATA_DIR } });
+  const token = await (await openIssuer(env.DATA_DIR)).issue('ann');
+  await recordMember(pool, await describeMember(pool, settings));
+  await copyFile(file, join(secret, 'identity.jwk.json'));
+  let now = Date.now();
+  const running = await openVerifier(settings, () => now, (await describeMember(pool, settings)).keys);
+  t.equal((await running.verify(token)).subject, 'ann');
+  t.match(await operator(env, 'rotate-identity-key', '--revoke-old'), {
+    code: 0,
+    stdout: /refused within a minute\. Delete the copies .* remove identity\.jwk\.json from that Secret\.\n$/,
+  });
+  t.match((await place()).stdout, /identity\.jwk\.json: placed/);
+  now += 31_000;
+  await t.rejects(running.verify(token), InvalidTokenError, 'by a process that runs');
+  const member = await describeMember(pool, settings);
+  await requireCluster(pool, member);
+  await recordMember(pool, member);
+  const started = await openVerifier(settings, Date.now, member.keys);
+  await t.rejects(started.verify(token), InvalidTokenError, 'by a process that starts');
+  t.same(await readdir(join(env.DATA_DIR, 'keys')), ['identity'], 'the start deletes its file');
+  await t.resolves(requireCluster(pool, member), 'and none needs it');
+});
+
+t.test('no key is made in a folder that is not that of the database', async (t) => {
+  const { url, pool } = await testDatabase(t);
+  const env = { DATABASE_URL: url, DATA_DIR: await temporaryFolder(t) };
+  await openIssuer(env.DATA_DIR);
+  const member = await describeMember(pool, parseSettings(sharedSettings, env));
+  await recordMember(pool, member);
+  const wrong = { ...env, DATA_DIR: await temporaryFolder(t) };
+  for (const command of [['rotate-key'], ['rotate-identity-key', '--revoke-old']])
+    t.match(await operator(wrong, ...command), { code: 1, stderr: /lacks keys that this database uses/ });
+  t.same(await readdir(wrong.DATA_DIR), []);
+  await t.resolves(requireCluster(pool, member));
 });
