@@ -31,8 +31,15 @@ const notDurable = {
   // Several test files run at once, each with the connection pools of a whole service.
   max_connections: '300',
 };
-/** Keeps statements and rows, which may contain secrets, out of the log. */
-const withoutContent = { log_min_error_statement: 'panic', log_error_verbosity: 'terse', log_checkpoints: 'off' };
+/** Keeps statements and rows, which may contain secrets, out of the log, and everything that grows with the number of requests. */
+const quietLog = {
+  // Statements return their errors to the client. Logging them, too, would fill the disk when an account over its quota retries.
+  // `log` ranks above `error` here: starts, FATAL and PANIC stay in the log, where `startServer` looks for them.
+  log_min_messages: 'log',
+  log_min_error_statement: 'panic',
+  log_error_verbosity: 'terse',
+  log_checkpoints: 'off',
+};
 
 interface EmbeddedOptions {
   readonly dataDir: string;
@@ -68,7 +75,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
     const launcher = chooseLauncher(binaries.postgres);
     const cluster = await createCluster(dataDir, binaries, launcher);
     const passwords = await readPasswords(dataDir);
-    const parameters = { ...(options.throwAway ? notDurable : durable), ...withoutContent };
+    const parameters = { ...(options.throwAway ? notDurable : durable), ...quietLog };
     const logFile = join(dataDir, 'postgres.log');
     const launch = async (port?: number): Promise<PostgresServer> => {
       await stopOrphans(cluster);

@@ -135,6 +135,23 @@ t.test('a killed server restarts at the same address with its data', async (t) =
   await postgres.stop();
 });
 
+t.test('refused statements do not fill the log, and refused logins are in it', async (t) => {
+  const postgres = await startEmbedded({ dataDir });
+  t.teardown(() => postgres.stop());
+  const measure = async () => (await stat(join(dataDir, 'postgres.log'))).size;
+  const client = new Client({ connectionString: postgres.url });
+  await client.connect();
+  t.teardown(() => client.end());
+  const before = await measure();
+  // As the trigger of a full quota does for each append to a transcript.
+  const refused = `DO $$ BEGIN RAISE EXCEPTION 'The quota of transcripts is exceeded.' USING ERRCODE = 'BH413'; END $$`;
+  for (let count = 0; count < 1_000; count += 1) await client.query(refused).catch(() => undefined);
+  t.equal(await measure(), before);
+  await t.rejects(client.query(refused), { code: 'BH413', message: 'The quota of transcripts is exceeded.' });
+  await t.rejects(query(postgres.url.replace(/:[^:@]+@/, ':wrong@'), 'SELECT 1'), { code: '28P01' });
+  t.match(await readFile(join(dataDir, 'postgres.log'), 'utf8'), /FATAL: {2}password authentication failed/);
+});
+
 t.test('a killed server waits for its port, which its clients know', async (t) => {
   const postgres = await startEmbedded({ dataDir });
   t.teardown(() => postgres.stop());
