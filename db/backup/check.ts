@@ -29,7 +29,7 @@ interface CheckOptions {
   /** A `postgres://` address whose role may create databases. */
   readonly url: string;
   readonly path: string;
-  /** Opens keys that are sealed in the backup's tables; null: they are files. */
+  /** Of this process; null: it has none. Opens keys that are sealed in the backup's tables. */
   readonly clusterKey: Buffer | null;
   readonly openBlobs: OpenBlobs;
   readonly onProgress: Progress;
@@ -91,7 +91,8 @@ async function decryptSecrets(
   for (const { path } of keys) await restoreFile(folder, path, await read(fileEntryName(path)));
   return withConnection(url, CONNECTION, async (client) => {
     const expected = await findValue<string>(client, 'SELECT key_fingerprint FROM cluster');
-    const store = clusterKey === null ? openKeyFiles(folder) : openSealedKeys(client, clusterKey);
+    // As the backup says: one from before this process had a cluster key holds key files.
+    const store = expected === null || clusterKey === null ? openKeyFiles(folder) : openSealedKeys(client, clusterKey);
     if (expected !== null && expected !== store.fingerprint)
       throw new BackupError(
         `The keys of the backup are sealed: set CLUSTER_KEY_FILE to the key with the fingerprint ${expected}.`,

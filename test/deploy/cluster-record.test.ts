@@ -297,6 +297,16 @@ t.test('with the key of the cluster a second machine needs the database only', a
   });
 });
 
+t.test('a backup with key files is checked also by a process that has a cluster key', async (t) => {
+  const file = join(await temporaryFolder(t), 'file.backup');
+  t.match(await operator(env, 'backup', file), { code: 0 });
+  const withKey = { ...env, CLUSTER_KEY: randomBytes(32).toString('base64') };
+  t.match(await operator(withKey, 'check-backup', file), {
+    code: 0,
+    stdout: /files and 1 secrets, which could be decrypted/,
+  });
+});
+
 t.test('lost keys are accepted, and secrets open again when their key comes back', async (t) => {
   const DATA_DIR = await copyDataDir();
   const [name = ''] = await readdir(secretsFolder(DATA_DIR));
