@@ -215,7 +215,7 @@ export const foreign: Chapter = {
       expect((await other.session('GET', `/sessions/stream?sessionId=${sessionId}`)).status, 404, 'a stream');
       const waiting = await other.session('GET', `/sessions/unanswered?sessionId=${sessionId}`);
       expect(waiting.body.items, [], 'what waits');
-      for (const path of ['/todos', '/notifications', '/ssh-hosts']) {
+      for (const path of ['/todos', '/notifications', '/ssh-hosts', '/sessions/turns']) {
         const listed = JSON.stringify((await other.session('GET', path)).body.items);
         for (const id of [sessionId, todoId, notifyId, hostId]) ensure(!listed.includes(id), `${path} lists ${id}`);
       }

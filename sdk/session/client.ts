@@ -93,6 +93,14 @@ export class SessionClient {
   }
 
   /**
+   * Lists the turns that are not over, of messages that arrived without one: of channels, reminders, mail and `append`. In the order of
+   * the messages. Another runtime may hold them.
+   */
+  turns({ signal, ...query }: Paged & { readonly agentId?: string | undefined } = {}): Promise<Page<TurnRecord>> {
+    return this.#transport.json({ method: 'GET', path: `/sessions/turns${toQueryString(query)}`, signal });
+  }
+
+  /**
    * Yields what is added to the account's transcripts until the signal aborts. Reconnects after the last position, so
    * nothing is missed or repeated.
    *

@@ -124,29 +124,17 @@ class Service {
 
   /** Goes on with turns that a process left open. */
   async #resume(): Promise<void> {
-    const sessions = readPages((query) => this.#client.list({ ...query, signal: this.#signal }));
-    for await (const { id, agentId, channelId } of sessions) {
-      if (this.#options.agentId !== undefined && agentId !== this.#options.agentId) continue;
-      this.#isOfChannel.set(id, channelId !== null);
-      const session = this.#client.open(id);
-      for (const turn of await this.#listUnanswered(session)) {
-        if (!this.#isWanted(turn.trigger)) continue;
-        // The text of a message that is not judged yet comes when its turn is opened.
-        const text = turn.message?.text ?? '';
-        const message: TranscriptMessage = { id: turn.id, role: 'user', text, at: turn.openedAt };
-        this.#enqueue(session, { id: turn.id, text, trigger: turn.trigger, message });
-      }
+    const { agentId } = this.#options;
+    const turns = readPages((query) =>
+      this.#client.turns({ agentId, ...query, signal: this.#signal }).catch(throwOldService),
+    );
+    for await (const { id, sessionId, trigger, message, openedAt } of turns) {
+      if (!this.#isWanted(trigger)) continue;
+      // The text of a message that is not judged yet comes when its turn is opened.
+      const text = message?.text ?? '';
+      const arrived: TranscriptMessage = { id, role: 'user', text, at: openedAt };
+      this.#enqueue(this.#client.open(sessionId), { id, text, trigger, message: arrived });
     }
-  }
-
-  /** The turns of a session that are not over, oldest first. */
-  async #listUnanswered(session: Session): Promise<TurnRecord[]> {
-    const turns: TurnRecord[] = [];
-    for (const state of UNANSWERED) {
-      const found = readPages((query) => session.turns({ state, ...query, signal: this.#signal }));
-      for await (const turn of found) if (turn.message !== null || state === 'judging') turns.push(turn);
-    }
-    return turns.sort((one, other) => one.openedAt.localeCompare(other.openedAt));
   }
 
   async #receive({ sessionId, message, position, type }: Added): Promise<void> {
@@ -240,13 +228,9 @@ class Service {
     const known = await turn.look({ signal }).catch(ignoreMissing);
     if (known !== null && !UNANSWERED.has(known.turn.state)) return 'over';
     // Before the agent begins: of several processes, only the one that holds the turn asks its model.
-    const held = await this.#holdTurn(session, message, signal).catch((error: unknown) => {
-      // Another runtime opened this turn with a text of its own, which was not judged: only that runtime can open it.
-      if (known?.turn.state === 'judging' && hasCode(error, 'bad_request')) return null;
-      throw error;
-    });
-    if (held?.state === 'judging') return 'stopped';
-    if (held?.state !== 'open' || !held.message) return 'over';
+    const held = await this.#holdTurn(session, message, signal);
+    if (held.state === 'judging') return 'stopped';
+    if (held.state !== 'open' || !held.message) return 'over';
     const judged = withJudged(message, held.message);
     return this.#keepLease(session, message, () => this.#answerTurn(session, turn, judged));
   }
@@ -382,6 +366,15 @@ const UNANSWERED: ReadonlySet<TurnRecord['state']> = new Set(['judging', 'open']
 function ignoreMissing(error: unknown): null {
   if (error instanceof BulkheadError && error.status === 404) return null;
   throw error;
+}
+
+/** A service without this list takes `turns` for the id of a session. */
+function throwOldService(error: unknown): never {
+  if (!hasCode(error, 'not_found')) throw error;
+  throw new Error(
+    'The service does not list open turns (GET /sessions/turns), because its release is older than this client. Update the service, or install the client of its release.',
+    { cause: error },
+  );
 }
 
 function connectByEnvironment(): SessionClient {

@@ -6,7 +6,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { mapPage } from '../../db/postgres/cursors.ts';
 import { pageOrders } from '../../db/postgres/rows.ts';
-import { pageInbox } from '../../db/sessions/inbox.ts';
+import { pageBegunTurns, pageInbox } from '../../db/sessions/inbox.ts';
 import { pageSteps } from '../../db/sessions/turn-steps.ts';
 import { pageTurns, turnStates } from '../../db/sessions/turns.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
@@ -84,6 +84,15 @@ const shapes = {
       sessionId: storedId.optional().describe('Lists only this session.'),
     }),
     response: { 200: page(waitingResource) },
+  },
+  begun: {
+    summary: 'The turns that are not over, of all sessions, in the order of their messages',
+    details:
+      'Lists the turns of messages that arrived without one: of channels, reminders, mail and `POST …/messages`. They are in the state judging or open, and another runtime may hold them. A turn that a runtime opened with a text of its own is not listed, because that runtime continues it. Only the newest 50,000 messages without an answer are searched.',
+    querystring: pageQuery.extend({
+      agentId: storedId.optional().describe('Lists only the sessions of this agent.'),
+    }),
+    response: { 200: page(turnResource) },
   },
   one: {
     summary: 'One turn, with its calls and outputs',
@@ -197,6 +206,12 @@ export function turnRoutes(services: SessionServices): FastifyPluginAsyncZod {
       const { agentId = null, sessionId = null, ...query } = request.query;
       const accountId = requireCaller(request).id;
       return pageInbox(services.pool, { accountId, agentId, sessionId, runtime: readRuntime(request), ...query });
+    });
+
+    app.get('/sessions/turns', { schema: shapes.begun }, async (request) => {
+      const { agentId = null, ...query } = request.query;
+      const accountId = requireCaller(request).id;
+      return mapPage(await pageBegunTurns(services.pool, { accountId, agentId, ...query }), describeTurn);
     });
 
     app.get('/sessions/:sessionId/turns', { schema: shapes.list }, async (request) => {

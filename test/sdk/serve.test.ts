@@ -6,7 +6,7 @@ import { generateText, wrapLanguageModel } from 'ai';
 import t from 'tap';
 import { bulkhead, VetoError } from '../../sdk/adapters/ai-sdk.ts';
 import * as openAiAgents from '../../sdk/adapters/openai-agents.ts';
-import { connect, type ServedAgent, type ServeOptions, serve } from '../../sdk/session/session.ts';
+import { connect, type ServedAgent, type ServeOptions, type Session, serve } from '../../sdk/session/session.ts';
 import { eventually } from '../runner/eventually.ts';
 import { connect as connectChannel, deliver } from '../supervisor/delivery/channels.ts';
 import { startModelServer } from '../supervisor/host/model-server.ts';
@@ -70,6 +70,12 @@ const untilArrived = ({ fixture }: Awaited<ReturnType<typeof openDesk>>, text: s
   eventually(
     async () => (await fixture.pool.query('SELECT 1 FROM session_messages WHERE text = $1', [text])).rows.length > 0,
   );
+
+/** Opens the turn of a message that has arrived, as a process that ends before it answers does. */
+async function leaveTurn(session: Session, text: string, leaseSeconds = 120) {
+  await session.append([{ id: text, role: 'user', text }]);
+  return session.openTurn({ id: text, trigger: 'channel', leaseSeconds });
+}
 
 /** Serves until the test ends it. */
 function start(agent: ServedAgent, options: ServeOptions) {
@@ -215,7 +221,7 @@ t.test('a stopped process’s turn is answered when its lease has expired; lease
   await idle.served;
   const [record] = (await desk.client('gone').list()).items;
   const session = desk.client('gone').open(record?.id ?? '');
-  await session.openTurn({ id: 'left', text: 'left', trigger: 'channel', leaseSeconds: 1 });
+  await leaveTurn(session, 'left', 1);
   const seen = Promise.withResolvers<void>();
   const agent: ServedAgent = async ({ text }) => {
     if (text === 'left') await seen.promise;
@@ -408,10 +414,7 @@ t.test('an agent that fails ends it, or is reported; the next process goes on wi
   });
   t.equal(await failed, 'no model');
   const [session] = (await desk.client('one').list()).items;
-  const left = await desk
-    .client('one')
-    .open(session?.id ?? '')
-    .openTurn({ id: 'left', text: 'left', trigger: 'channel' });
+  const left = await leaveTurn(desk.client('one').open(session?.id ?? ''), 'left');
   t.equal(left.record?.state, 'open');
   const errors: string[] = [];
   const agent: ServedAgent = async ({ text }) => {
@@ -530,7 +533,7 @@ t.test(
 );
 
 t.test(
-  'a process that starts goes on with all open turns of a session, not only those of the first page',
+  'a process that starts goes on with all open turns, not only those of the first page, and leaves those of other runtimes',
   async (t) => {
     const desk = await openDesk();
     const seen = start(() => Promise.resolve('ready'), { channels: true, client: desk.client('one') });
@@ -539,14 +542,15 @@ t.test(
     await seen.served;
     const [record] = (await desk.client('one').list()).items;
     const left = desk.client('one').open(record?.id ?? '');
-    for (const id of ['first', 'second', 'third']) await left.openTurn({ id, text: id, trigger: 'channel' });
+    for (const text of ['first', 'second', 'third']) await leaveTurn(left, text);
+    const own = await left.openTurn({ id: 'own', text: 'mine', trigger: 'channel' });
     const client = connect({
       url,
       token: await desk.fixture.issuer.issue(desk.fixture.account),
       runtime: 'one',
       fetch: (input, init) => {
         const address = new URL(String(input));
-        if (address.searchParams.has('state')) address.searchParams.set('limit', '1');
+        if (address.pathname === '/sessions/turns') address.searchParams.set('limit', '1');
         return fetch(address, init);
       },
     });
@@ -559,8 +563,61 @@ t.test(
       texts.filter((text) => text !== 'ready'),
       ['first!', 'second!', 'third!'],
     );
+    t.equal((await own.look()).turn.state, 'open');
   },
 );
+
+t.test(
+  'a start costs no requests of sessions without open turns, and outlives one that is deleted meanwhile',
+  async (t) => {
+    const desk = await openDesk();
+    const first = start(() => Promise.resolve('ready'), { channels: true, client: desk.client('one') });
+    await untilServed(desk);
+    first.stop();
+    await first.served;
+    const reader = desk.client('one');
+    const [record] = (await reader.list()).items;
+    await leaveTurn(reader.open(record?.id ?? ''), 'left');
+    const doomed = await reader.start({ agentId: 'doomed' });
+    await leaveTurn(doomed, 'doomed');
+    const idle = await Promise.all(Array.from({ length: 5 }, (_, at) => reader.start({ agentId: `idle ${at}` })));
+    const asked: string[] = [];
+    const client = connect({
+      url,
+      token: await desk.fixture.issuer.issue(desk.fixture.account),
+      runtime: 'one',
+      fetch: async (input, init) => {
+        const { pathname } = new URL(String(input));
+        asked.push(pathname);
+        const response = await fetch(input, init);
+        // It was listed, and its turns were not read yet.
+        if (['/sessions', '/sessions/turns'].includes(pathname)) await doomed.delete().catch(() => undefined);
+        return response;
+      },
+    });
+    const next = start(({ text }) => Promise.resolve(`${text}!`), { channels: true, client });
+    await eventually(async () => (await desk.sent()).includes('left!'));
+    next.stop();
+    t.equal(await next.served, undefined);
+    t.same(
+      idle.filter(({ id }) => asked.some((path) => path.includes(id))),
+      [],
+    );
+    t.equal(asked.filter((path) => path === '/sessions/turns').length, 1);
+  },
+);
+
+t.test('serve says that a service is too old', async (t) => {
+  const isList = (input: unknown) => new URL(String(input)).pathname === '/sessions/turns';
+  const client = connect({
+    url,
+    token: await shared.issuer.issue('old'),
+    // As a service without the list answers.
+    fetch: (input, init) => fetch(isList(input) ? `${url}/sessions/unknown` : input, init),
+  });
+  const served = serve(() => Promise.resolve(''), { channels: true, client });
+  await t.rejects(served, { message: /GET \/sessions\/turns.* Update the service/ });
+});
 
 t.test('an answer with characters that cannot be stored is sent without them', async (t) => {
   const desk = await openDesk();

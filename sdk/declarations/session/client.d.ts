@@ -19,6 +19,13 @@ export declare class SessionClient {
     /** Lists the sessions of the account. */
     list({ signal, ...query }?: Paged): Promise<Page<SessionRecord>>;
     /**
+     * Lists the turns that are not over, of messages that arrived without one: of channels, reminders, mail and `append`. In the order of
+     * the messages. Another runtime may hold them.
+     */
+    turns({ signal, ...query }?: Paged & {
+        readonly agentId?: string | undefined;
+    }): Promise<Page<TurnRecord>>;
+    /**
      * Yields what is added to the account's transcripts until the signal aborts. Reconnects after the last position, so
      * nothing is missed or repeated.
      *

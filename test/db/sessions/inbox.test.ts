@@ -1,7 +1,7 @@
 /** The cost of the list of waiting messages does not grow with the messages of the account. */
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
-import { pageInbox } from '../../../db/sessions/inbox.ts';
+import { pageBegunTurns, pageInbox } from '../../../db/sessions/inbox.ts';
 import { appendMessages, createSession } from '../../../db/sessions/sessions.ts';
 import { claimTurn, endTurn } from '../../../db/sessions/turns.ts';
 import { explainPool } from '../../fixtures/explained-pool.ts';
@@ -72,6 +72,29 @@ t.test('a list of one agent or session reads on, and sorts no texts', async (t) 
     }
     t.equal(listed, count);
   }
+});
+
+t.test('begun turns are listed by the messages that may wait, however many turns the sessions had', async (t) => {
+  const addTurns = (id: string, state: string, isWanted: string) =>
+    pool.query(
+      `INSERT INTO turns (session_id, id, account_id, state, sender, trigger, digest, system_prompt, model, runtime, lease_seconds, lease_until)
+       SELECT session_id, ${id}, account_id, $2, '', 'channel', '', '', '', 'r', 100, now()
+         FROM session_messages WHERE account_id = $1 AND ${isWanted}`,
+      [account.id, state],
+    );
+  await addTurns(`'over-' || id`, 'ended', 'true');
+  await addTurns('id', 'judging', 'position % 400 = 1');
+  await addTurns('id', 'open', 'position % 400 = 201');
+  await pool.query('VACUUM ANALYZE turns');
+  const explained = explainPool(pool);
+  const page = await pageBegunTurns(explained.pool, { accountId: account.id, agentId: null, limit: 1_000 });
+  t.equal(page.items.length, READ_MAX / 200);
+  t.match(page.items[0], { id: newestId(1), state: 'judging', message: { text: 'x'.repeat(1000) } });
+  const { indexes = [], rowsRead = {}, temporaryBytes } = explained.costs[0] ?? {};
+  t.ok(indexes.includes('session_messages_waiting') && indexes.includes('turns_pkey'), indexes.join());
+  // EXPLAIN rounds the rows of each of 50,000 look-ups to hundredths.
+  t.ok((rowsRead.turns ?? 0) <= READ_MAX / 100 + page.items.length, JSON.stringify(rowsRead));
+  t.equal(temporaryBytes, 0);
 });
 
 t.test('messages that do not wait are not read', async (t) => {

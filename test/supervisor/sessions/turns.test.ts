@@ -1138,6 +1138,39 @@ t.test('messages that wait for an answer are listed, until their turns are over'
   t.same((await list('r1', `?sessionId=${await fixture.session()}`)).ids, []);
 });
 
+t.test('turns that are not over are listed by the account’s messages that arrived without one', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
+  const [one, two] = [await fixture.session(), await fixture.session()];
+  const append = (session: string, ...texts: string[]) => {
+    const messages = texts.map((text) => ({ id: text, role: 'user', text }));
+    return fixture.call('POST', `/sessions/${session}/messages`, { messages });
+  };
+  await append(one, 'm1', 'm2');
+  await append(two, 'm3', 'a bomb');
+  const list = async (query = '') => (await fixture.call('GET', `/sessions/turns${query}`)).body;
+  t.same(await list(), { items: [], nextCursor: null });
+  await asRuntime(fixture, one, 'r1')('POST', '', { id: 'own', text: 'of a runtime itself', trigger: 'channel' });
+  for (const [session, id] of [
+    [two, 'a bomb'],
+    [two, 'm3'],
+    [one, 'm1'],
+  ] as const)
+    await asRuntime(fixture, session, 'r1')('POST', '', { id, trigger: 'channel' });
+  const { items } = await list();
+  t.match(items, [
+    { id: 'm1', sessionId: one, state: 'open', trigger: 'channel', message: { text: 'm1' }, lease: { runtime: 'r1' } },
+    { id: 'm3', sessionId: two },
+  ]);
+  t.equal(items.length, 2, 'neither one that was vetoed, nor one that a runtime opened with a text of its own');
+  const { nextCursor } = await list('?limit=1&agentId=agent-1');
+  t.match(await list(`?limit=1&cursor=${nextCursor}`), { items: [{ id: 'm3' }], nextCursor: null });
+  t.same((await list('?agentId=another')).items, []);
+  await asRuntime(fixture, one, 'r1')('POST', '/m1/end', {});
+  t.match(await list(), { items: [{ id: 'm3' }] });
+  t.same((await shared.withNewAccount().call('GET', '/sessions/turns')).body.items, []);
+});
+
 t.test('a message that was added unjudged is judged when its turn opens', async (t) => {
   const fixture = shared.withNewAccount();
   await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
@@ -1410,6 +1443,9 @@ t.test('lists of large messages end early, so that none takes much memory', asyn
   const all = await follow('messages?');
   t.same(all.ids, ['first', ...sent.map(({ id }) => id)]);
   t.ok(all.pages > 2, `${all.pages} pages`);
+  const newest = await follow('messages?order=newest&');
+  t.same(newest.ids, all.ids.toReversed());
+  t.ok(newest.pages > 2, `${newest.pages} pages`);
   const { isTruncated, messages } = (await turn('GET', '/first/prompt')).body;
   t.equal(isTruncated, true);
   t.match([messages.length < 20, messages.at(-1)], [true, { id: 'm29' }]);
@@ -1443,9 +1479,6 @@ t.test('a call is aborted by its runtime, and its id does not run it again', asy
 t.test('closing a request aborts its call with the true reason, unless it shall go on', async (t) => {
   const fixture = shared.withNewAccount();
   await fixture.install({ slug: `adder-${fixture.account}`, code: ADDER });
-  const newest = await follow('messages?order=newest&');
-  t.same(newest.ids, all.ids.toReversed());
-  t.ok(newest.pages > 2, `${newest.pages} pages`);
   const session = await fixture.session();
   const turn = asRuntime(fixture, session, 'r1');
   await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
