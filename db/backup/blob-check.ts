@@ -36,7 +36,7 @@ export interface BlobCheckOptions {
  */
 export async function checkBlobs({ pool, files, folder, openBlobs, onProgress }: BlobCheckOptions): Promise<BlobCheck> {
   const store = await findBlobStore(pool);
-  if (store === 'files') return checkBlobFiles(pool, files);
+  if (store === 'files') return checkBlobFiles(await listUsed(pool), files);
   const blobs = await openBlobs(store, pool, folder);
   const canRead = (name: string): Promise<boolean> =>
     blobs.read(name).then(
@@ -49,9 +49,9 @@ export async function checkBlobs({ pool, files, folder, openBlobs, onProgress }:
   return { store, ...(await findLost(pool, canRead, (read) => onProgress(`${read} blobs of ${store} read`))) };
 }
 
-/** Null: the blobs of this database are not files. */
-export async function checkNamedFiles(db: Queryable, files: readonly StoredFile[]): Promise<BlobCheck | null> {
-  return (await findBlobStore(db)) === 'files' ? checkBlobFiles(db, files) : null;
+/** Names of the blobs that a database uses. Null: they are not files. */
+export async function listBlobFiles(db: Queryable): Promise<string[] | null> {
+  return (await findBlobStore(db)) === 'files' ? listUsed(db) : null;
 }
 
 async function findBlobStore(db: Queryable): Promise<string> {
@@ -59,17 +59,11 @@ async function findBlobStore(db: Queryable): Promise<string> {
   return (await findValue<string>(db, 'SELECT blob_store FROM cluster')) ?? 'files';
 }
 
-async function checkBlobFiles(db: Queryable, files: readonly StoredFile[]): Promise<BlobCheck> {
+/** @param names of the blobs that the database uses */
+export function checkBlobFiles(names: readonly string[], files: readonly StoredFile[]): BlobCheck {
   const intact = new Set<string>();
   for (const { path, sha256 } of files) if (path === nameBlobFile(sha256)) intact.add(sha256);
-  return {
-    store: 'files',
-    ...(await findLost(
-      db,
-      async (name) => intact.has(name),
-      () => undefined,
-    )),
-  };
+  return { store: 'files', blobs: names.length, lost: names.filter((name) => !intact.has(name)) };
 }
 
 /** Path of a blob in `DATA_DIR`. */
@@ -82,14 +76,25 @@ async function findLost(
 ): Promise<Omit<BlobCheck, 'store'>> {
   const lost: string[] = [];
   let blobs = 0;
-  for (let after = ''; ; ) {
-    const names = await listUsedBlobs(db, after, PAGE);
-    const last = names.at(-1);
-    if (last === undefined) return { blobs, lost };
-    after = last;
+  for await (const names of pageUsed(db)) {
     for (const name of names) if (!(await isIntact(name))) lost.push(name);
     blobs += names.length;
     onPage(blobs);
+  }
+  return { blobs, lost };
+}
+
+async function listUsed(db: Queryable): Promise<string[]> {
+  const used: string[] = [];
+  for await (const names of pageUsed(db)) used.push(...names);
+  return used;
+}
+
+async function* pageUsed(db: Queryable): AsyncGenerator<string[]> {
+  for (let after: string | undefined = ''; after !== undefined; ) {
+    const names = await listUsedBlobs(db, after, PAGE);
+    after = names.at(-1);
+    if (names.length > 0) yield names;
   }
 }
 

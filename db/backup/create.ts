@@ -5,7 +5,7 @@ import { SWEEP_LOCK } from '../files/unused-blobs.ts';
 import { isMissingObject, isPermissionDenied } from '../postgres/database-errors.ts';
 import { withConnection } from '../postgres/dedicated-connection.ts';
 import { type NewEntry, writeArchive } from './archive-writer.ts';
-import { type BlobCheck, checkNamedFiles } from './blob-check.ts';
+import { type BlobCheck, checkBlobFiles, listBlobFiles } from './blob-check.ts';
 import {
   BackupError,
   createByteCounter,
@@ -57,9 +57,14 @@ export async function writeBackup(
       createTableEntry(client, table, written.tables, onProgress),
     );
     const files = await createFileEntries(dataDir, written.files, onProgress);
+    // In the snapshot: a blob that is published later may be missing.
+    const blobFiles = await listNamedBlobs(client);
     const getManifest = (): Manifest => ({ format: FORMAT, at, migrations, ...written });
-    await writeArchive(path, [...tables, ...files, createManifestEntry(getManifest)]);
-    return { ...summarize(getManifest()), lostBlobs: await findLostBlobs(client, written.files) };
+    const rest = endSnapshotBefore(client, [...files, createManifestEntry(getManifest)]);
+    await writeArchive(path, [...tables, ...rest]);
+    // Fails if the connection was lost meanwhile, and the lock with it: a sweep may have removed blobs.
+    await client.query('SELECT pg_advisory_unlock(hashtext($1))', [SWEEP_LOCK]);
+    return { ...summarize(getManifest()), lostBlobs: findLostBlobs(blobFiles, written.files) };
   }).catch((error: Error) => {
     if (!isPermissionDenied(error)) throw error;
     throw new BackupError(
@@ -68,14 +73,36 @@ export async function writeBackup(
   });
 }
 
-/** In the snapshot: a blob that was published since may be missing. */
-async function findLostBlobs(client: Client, files: readonly StoredFile[]): Promise<BlobCheck | null> {
-  const found = await checkNamedFiles(client, files).catch((error: unknown) => {
+async function listNamedBlobs(client: Client): Promise<readonly string[] | null> {
+  // Without it, a statement that fails would end the transaction, in which the tables are read next.
+  await client.query('SAVEPOINT listing');
+  return listBlobFiles(client).catch(async (error: unknown) => {
     // The tables of an older release, which `check-backup` migrates first.
-    if (isMissingObject(error)) return null;
-    throw error;
+    if (!isMissingObject(error)) throw error;
+    await client.query('ROLLBACK TO SAVEPOINT listing');
+    return null;
   });
+}
+
+function findLostBlobs(names: readonly string[] | null, files: readonly StoredFile[]): BlobCheck | null {
+  const found = names && checkBlobFiles(names, files);
   return found === null || found.lost.length === 0 ? null : found;
+}
+
+/**
+ * Ends the snapshot when the first of the entries is opened. Files can take hours, and until its end no partition of the
+ * tables can be dropped, and no dead row removed.
+ */
+function endSnapshotBefore(client: Client, entries: readonly NewEntry[]): NewEntry[] {
+  let ended: Promise<unknown> | undefined;
+  return entries.map((entry) => ({
+    ...entry,
+    async open() {
+      ended ??= client.query('COMMIT');
+      await ended;
+      return entry.open();
+    },
+  }));
 }
 
 function summarize({ at, tables, files }: Manifest): Omit<BackupSummary, 'lostBlobs'> {

@@ -1,9 +1,13 @@
 /** A backup is not called good when it lacks a blob that its tables name, or has another content under the blob's name. */
-import { rm, writeFile } from 'node:fs/promises';
+import { spawnSync } from 'node:child_process';
+import { rmSync, symlinkSync } from 'node:fs';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
+import { writeBackup } from '../../../db/backup/create.ts';
 import { openBlobs } from '../../../db/files/blobs.ts';
+import { migrate } from '../../../db/postgres/migrate.ts';
 import { operator } from '../../deploy/operator-command.ts';
 import { emptyDatabase, type Teardown, temporaryFolder, testDatabase } from '../../runner/harness.ts';
 
@@ -63,3 +67,42 @@ t.test('a complete backup is good, and says how many blobs it has', async (t) =>
     stdout: /are restored\. All 2 blobs are in files: set BLOBS=files\. Start the service\.\n$/,
   });
 });
+
+t.test('a database of a release that had no table of its blobs is backed up whole', async (t) => {
+  const { pool, url } = await emptyDatabase(t);
+  await migrate(url, { count: 1 });
+  await pool.query(`INSERT INTO accounts (id, name) VALUES ('a', 'ann')`);
+  const path = join(await temporaryFolder(t), 'old.backup');
+  const { lostBlobs, rows } = await writeBackup(url, await temporaryFolder(t), path, () => undefined);
+  t.same({ lostBlobs, rows }, { lostBlobs: null, rows: 1 });
+});
+
+t.test('a backup keeps no snapshot open while it copies the files', async (t) => {
+  const { env, name } = await createCluster(t);
+  const note = join(env.DATA_DIR, 'workspaces', 'note');
+  await mkdir(join(env.DATA_DIR, 'workspaces'));
+  await writeFile(note, 'rye');
+  await rm(join(env.DATA_DIR, 'blobs', name.slice(0, 2), name.slice(2)));
+  const open: string[] = [];
+  const done = await writeBackup(env.DATABASE_URL, env.DATA_DIR, join(await temporaryFolder(t), 'a'), (line) => {
+    // The file that an agent replaces is reported when its turn comes.
+    if (line.startsWith('media: ')) {
+      open.push(countSnapshots(env.DATABASE_URL));
+      rmSync(note);
+      symlinkSync('/', note);
+    }
+    if (line.includes('cannot be read')) open.push(countSnapshots(env.DATABASE_URL));
+  });
+  t.same(open, ['1', '0']);
+  t.match(done.lostBlobs, { blobs: 2, lost: [name] }, 'those of the snapshot are checked');
+});
+
+/** Counts the open transactions of backups, while this process waits: a backup in it goes on afterwards. */
+function countSnapshots(url: string): string {
+  const script = `import pg from 'pg'; const client = new pg.Client(process.env.URL); await client.connect();
+    const { rows } = await client.query("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+      + " AND application_name = 'bulkhead-backup' AND xact_start IS NOT NULL");
+    console.log(rows[0].count); await client.end();`;
+  const args = ['--input-type=module', '--eval', script];
+  return spawnSync(process.execPath, args, { encoding: 'utf8', env: { ...process.env, URL: url } }).stdout.trim();
+}
