@@ -71,6 +71,7 @@ const metrics = createMetrics({
     children: () => ({}),
     load: () => ({ busyRatio: 0, startsWaiting: 0 }),
     memory: () => new Map(),
+    recentExits: () => new Map(),
     logQueue: () => 0,
     auditQueue: () => 0,
     sandbox: () => ({ state: 'full', limiter: 'rlimit' }),

@@ -314,6 +314,7 @@ function assembleFleet(options: SupervisorOptions, { ownership, listener, queues
     children: () => fleet.countByState(),
     load: () => fleet.measureLoad(),
     memory: () => fleet.measureMemory(),
+    recentExits: () => fleet.countRecentExits(),
     sandbox: () => sandbox,
     logQueue: () => logs.waiting,
     auditQueue: () => audit.waiting,

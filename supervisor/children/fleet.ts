@@ -293,6 +293,14 @@ export class Fleet implements PluginInvoker {
     return held;
   }
 
+  /** Ends of the last ten minutes that count against a plugin, by slug, for the metrics. */
+  countRecentExits(): Map<string, number> {
+    const counts = new Map<string, number>();
+    for (const { plugin, recentExits } of this.#runners.values())
+      if (recentExits > 0) counts.set(plugin.slug, (counts.get(plugin.slug) ?? 0) + recentExits);
+    return counts;
+  }
+
   /** Stops every child. Running calls may end within the grace. */
   async close(graceMs: number): Promise<void> {
     this.#closed = true;

@@ -22,6 +22,7 @@ import {
   afterStart,
   decide,
   fresh,
+  listRecentExits,
   pickMainReason,
   type RestartState,
   STABLE_AFTER_MS,
@@ -180,6 +181,10 @@ export class InstallationRunner {
     return this.#starting !== null || this.#updating !== null || this.#inspector !== null || this.#calls > 0;
   }
   /** Whether a new runner would do the same: nothing runs, starts or has failed, and the output is not in debt. */
+  /** How many ends of the last ten minutes count against the plugin. */
+  get recentExits(): number {
+    return listRecentExits(this.#policy, this.#deps.now()).length;
+  }
   get isForgettable(): boolean {
     const hasFailed = this.#restarts > 0 || this.#interruptions.length > 0 || this.#refused !== null;
     const isStopped = this.children === 0 && !this.busy && this.savedState === 'stopped';

@@ -42,11 +42,15 @@ export const fresh: RestartState = { exits: [], streak: 0, phase: 'closed' };
  * @param ranForMs how long the child had run, milliseconds
  */
 export function afterExit(state: RestartState, now: number, ranForMs: number): RestartState {
-  const exits = [...state.exits.filter((at) => now - at < EXITS_WINDOW_MS), now].slice(-EXITS_MAX);
+  const exits = [...listRecentExits(state, now), now].slice(-EXITS_MAX);
   const streak = ranForMs >= STABLE_AFTER_MS ? 1 : state.streak + 1;
   const open = state.phase === 'half-open' || exits.length >= EXITS_MAX;
   return { exits, streak, phase: open ? 'open' : 'closed' };
 }
+
+/** Times of the exits that count now. */
+export const listRecentExits = ({ exits }: RestartState, now: number): readonly number[] =>
+  exits.filter((at) => now - at < EXITS_WINDOW_MS);
 
 /**
  * Decides whether a kill from outside counts as an exit of the plugin.

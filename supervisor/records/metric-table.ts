@@ -69,6 +69,12 @@ export const supervisorMetrics = {
     help: 'Ends and failed starts that count against a plugin, by reason: crashed, killed, memory, not_started.',
     labels: ['slug', 'reason'],
   },
+  // A gauge: the counter above appears with its first values, and `increase` misses those of a crash loop, which takes 15 s.
+  bulkhead_plugin_recent_exits: {
+    type: 'gauge',
+    help: 'Ends and failed starts of the last ten minutes that count against a plugin: at most 5 for each installation.',
+    labels: ['slug'],
+  },
   bulkhead_plugin_memory_bytes: { type: 'gauge', help: 'Resident memory of running children.', labels: ['slug'] },
   bulkhead_plugin_cpu_seconds_total: {
     type: 'counter',

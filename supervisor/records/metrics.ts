@@ -55,6 +55,8 @@ export interface Gauges {
   load(): { readonly busyRatio: number; readonly startsWaiting: number };
   /** Resident bytes by slug. */
   memory(): ReadonlyMap<string, number>;
+  /** Ends of the last ten minutes that count against a plugin, by slug. */
+  recentExits(): ReadonlyMap<string, number>;
   logQueue(): number;
   auditQueue(): number;
   sandbox(): { readonly state: string; readonly limiter: string };
@@ -142,6 +144,9 @@ function createReaders(pool: Pool, gauges: Gauges, rollups: Rollups, labels: Slu
     bulkhead_starts_waiting: (gauge) => gauge.set(gauges.load().startsWaiting),
     bulkhead_plugin_memory_bytes: (gauge) => {
       for (const [slug, bytes] of gauges.memory()) gauge.inc({ slug: labels.getLabel(slug) }, bytes);
+    },
+    bulkhead_plugin_recent_exits: (gauge) => {
+      for (const [slug, count] of gauges.recentExits()) gauge.inc({ slug: labels.getLabel(slug) }, count);
     },
     bulkhead_sandbox: (gauge) => {
       const { state, limiter } = gauges.sandbox();

@@ -151,6 +151,8 @@ t.test(
       });
     await untilFailed();
     t.match(await row(), { status: 'failed', status_reason: /broken start/ });
+    const scrape = () => fixture.supervisor.metrics.registry.metrics();
+    t.match(await scrape(), 'bulkhead_plugin_recent_exits{slug="crasher"} 5', 'also in a first scrape');
     t.match(
       await outcomeOf(fixture, session),
       { outcome: 'skipped_unavailable', reason: `it failed too often: ${refusal}` },
@@ -174,6 +176,7 @@ t.test(
     await fixture.update(made, { semVer: '2.0.0', code: suffix(' well') });
     await eventually(async () => (await prompt(fixture, session)) === 'a well');
     await eventually(async () => (await row()).status === 'ready');
+    t.notMatch(await scrape(), 'bulkhead_plugin_recent_exits{slug="crasher"}', 'a new version starts at none');
   },
 );
 

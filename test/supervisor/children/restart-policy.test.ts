@@ -8,6 +8,7 @@ import {
   afterStart,
   decide,
   fresh,
+  listRecentExits,
   pickMainReason,
   type RestartState,
 } from '../../../supervisor/children/restart-policy.ts';
@@ -34,6 +35,8 @@ t.test('five exits in ten minutes fail it, and ten minutes later it gets one tri
   for (let exit = 1; exit <= 5; exit += 1) state = afterExit(state, exit * 1_000, 5);
   t.same(decide(state, 6_000, MIDDLE), { kind: 'failed', until: 605_000 });
   t.same(decide(state, 605_000, MIDDLE), { kind: 'start' });
+  t.equal(listRecentExits(state, 6_000).length, 5);
+  t.same(listRecentExits(state, 605_000), [], 'none of the last ten minutes');
   const trial = afterStart(state);
   t.equal(trial.phase, 'half-open');
   t.equal(decide(afterExit(trial, 606_000, 5), 606_001, MIDDLE).kind, 'failed', 'a trial that fails opens it again');
