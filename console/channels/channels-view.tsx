@@ -1,6 +1,6 @@
 /** Shows the channels of an installation and their deliveries. */
-import { Button, Card, CopyButton, Group, Stack, Text, TextInput } from '@mantine/core';
-import { useInputState } from '@mantine/hooks';
+import { Button, Card, Group, Stack, Text, TextInput } from '@mantine/core';
+import { useClipboard, useInputState } from '@mantine/hooks';
 import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
 import { useAction } from '../rest/use-action.ts';
@@ -12,6 +12,9 @@ import { Timestamp } from '../shell/timestamp.tsx';
 import { IconWebhook } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import { DeliveriesView } from './deliveries-view.tsx';
+
+/** How long the button says that the address is copied, milliseconds. */
+const COPIED_MS = 1_000;
 
 type Channel = Installation['channels'][number];
 interface OfChannel {
@@ -82,22 +85,19 @@ function ChannelCard({ installationId, channel }: OfChannel) {
 }
 
 function ChannelButtons({ installationId, channel }: OfChannel) {
+  const { copied, copy, error } = useClipboard({ timeout: COPIED_MS });
   const name = escapeText(channel.name);
   const target = { params: { path: { id: installationId, channelId: channel.id } } };
   return (
     <Group gap="xs">
-      <CopyButton value={channel.webhookUrl}>
-        {({ copied, copy }) => (
-          <Button
-            variant="default"
-            size="xs"
-            aria-label={`${copied ? 'Copied' : 'Copy'} address of ${name}`}
-            onClick={copy}
-          >
-            {copied ? 'Copied address' : 'Copy address'}
-          </Button>
-        )}
-      </CopyButton>
+      <Button
+        variant="default"
+        size="xs"
+        aria-label={`${copied ? 'Copied' : 'Copy'} address of ${name}`}
+        onClick={() => copy(channel.webhookUrl)}
+      >
+        {copied ? 'Copied address' : 'Copy address'}
+      </Button>
       <ConfirmButton
         label={`Replace address of ${name}`}
         short="Replace address"
@@ -114,6 +114,11 @@ function ChannelButtons({ installationId, channel }: OfChannel) {
       >
         <Text>The address stops working immediately, and its deliveries are removed.</Text>
       </ConfirmButton>
+      {error ? (
+        <Text size="sm" role="alert">
+          The browser does not allow this page to copy. Select the address and copy it.
+        </Text>
+      ) : null}
     </Group>
   );
 }

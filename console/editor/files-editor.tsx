@@ -15,6 +15,7 @@ import {
 import type { TextFile } from '../authoring/package-files.ts';
 import { PublishButtons } from '../authoring/publish-buttons.tsx';
 import { usePublishing } from '../authoring/use-publishing.ts';
+import { loadChunk } from '../shell/load-chunk.ts';
 import { Timestamp } from '../shell/timestamp.tsx';
 import { UnsavedGuard } from '../shell/unsaved-guard.tsx';
 import { CompilerErrors } from './compiler-errors.tsx';
@@ -23,7 +24,8 @@ import { FileTabs } from './file-tabs.tsx';
 import { forgetFiles, type OpenCopy, openCopy } from './kept-files.ts';
 import { useKeptFiles } from './use-kept-files.ts';
 
-const CodeEditor = lazy(() => import('./code-editor.tsx').then(({ CodeEditor }) => ({ default: CodeEditor })));
+const loadEditor = () => loadChunk(() => import('./code-editor.tsx'));
+const CodeEditor = lazy(() => loadEditor().then(({ CodeEditor }) => ({ default: CodeEditor })));
 const HELP =
   'Tab indents. Escape leaves the editor for the buttons below; Control M (on a Mac Control Shift M) makes Tab leave it. Control S saves the draft.';
 

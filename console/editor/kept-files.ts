@@ -1,5 +1,6 @@
 /** Keeps the unsaved files of each open editor in this browser until they are saved or discarded. */
 import type { TextFile } from '../authoring/package-files.ts';
+import { createRandomId } from '../rest/random-id.ts';
 
 interface KeptFiles {
   /** Milliseconds since 1970. */
@@ -26,7 +27,7 @@ export async function openCopy(pluginId: string, closed: AbortSignal): Promise<O
   for (const key of listKeys(prefix)) {
     if (await holdCopy(key, closed)) return { key, kept: readKeptFiles(key) };
   }
-  const key = `${prefix}.${crypto.getRandomValues(new Uint32Array(2)).join('-')}`;
+  const key = `${prefix}.${createRandomId()}`;
   await holdCopy(key, closed);
   return { key, kept: null };
 }

@@ -2,6 +2,7 @@
 import { Stack } from '@mantine/core';
 import { type KeyboardEvent, useState } from 'react';
 import type { HookAnswer } from '../../sdk/session/api-types.ts';
+import { createRandomId } from '../rest/random-id.ts';
 import { callSessions } from '../rest/session-api.ts';
 import { ActionForm } from '../shell/action-form.tsx';
 import { TextAreaField } from '../shell/form-fields.tsx';
@@ -12,7 +13,7 @@ import { usePlaygroundCall } from './use-playground-call.ts';
 export function MessageForm({ path }: { readonly path: string }) {
   const [text, setText] = useState('');
   const send = usePlaygroundCall(async (said: string, signal) => {
-    const message = { id: crypto.randomUUID(), from: 'playground', text: said, attachments: [] };
+    const message = { id: createRandomId(), from: 'playground', text: said, attachments: [] };
     const hook = `${path}/hooks/inboundMessage`;
     const answer = await callSessions<HookAnswer<'inboundMessage'>>('POST', hook, { context: { message } }, signal);
     if (answer.action === 'continue') {

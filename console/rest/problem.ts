@@ -1,4 +1,4 @@
-/** A problem that the service returned (`application/problem+json`). */
+/** The errors of requests: a problem that the service returned (`application/problem+json`), and no response. */
 import type { components } from './schema.d.ts';
 
 type Body = components['schemas']['Problem'];
@@ -16,6 +16,13 @@ export class Problem extends Error {
   }
 }
 
+/** A request got no response: the service is down, or the browser is offline. */
+export class UnreachableError extends Error {
+  constructor(cause?: unknown) {
+    super('The service is unreachable. Check that it is running and that you are online.', { cause });
+  }
+}
+
 /** Statuses of what does not exist, or no longer: trying again does not help. */
 const GONE = [404, 410];
 
@@ -25,7 +32,5 @@ export const isGone = (error: unknown): boolean => error instanceof Problem && G
 export function getErrorMessage(error: unknown): string {
   // The service marks code in its messages.
   if (error instanceof Problem) return error.message.replaceAll(/`([^`]+)`/g, '“$1”');
-  if (error instanceof TypeError)
-    return 'The service is unreachable. Check that it is running and that you are online.';
   return error instanceof Error ? error.message : 'Something went wrong.';
 }

@@ -1,5 +1,6 @@
 /** Uploads a form with XMLHttpRequest, because `fetch` does not report upload progress. */
 import { readProblem } from './client.ts';
+import { UnreachableError } from './problem.ts';
 import { CONSOLE_HEADERS, sendAsUser } from './user-fetch.ts';
 
 /**
@@ -27,7 +28,7 @@ function sendForm(address: string, form: FormData, onProgress: (part: number) =>
     request.open('POST', address);
     for (const [name, value] of Object.entries(CONSOLE_HEADERS)) request.setRequestHeader(name, value);
     request.upload.onprogress = ({ loaded, total }) => onProgress(total === 0 ? 0 : loaded / total);
-    request.onerror = () => reject(new TypeError('the service cannot be reached'));
+    request.onerror = () => reject(new UnreachableError());
     request.onload = () => resolve({ status: request.status, text: request.responseText });
     request.send(form);
   });

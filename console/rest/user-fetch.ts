@@ -1,5 +1,6 @@
 /** Sends requests with the console's cookie. Without a session they wait for the next sign-in instead of failing. */
 import { countSignIns, recordAcceptance, recordRefusal, waitForSignIn } from '../sign-in/session-state.ts';
+import { UnreachableError } from './problem.ts';
 
 const UNAUTHENTICATED = 401;
 const TOO_MANY_REQUESTS = 429;
@@ -10,10 +11,20 @@ const isBeforeSignIn = (status: number): boolean => status === TOO_MANY_REQUESTS
 /** The service accepts the cookie only from pages that can send this header. */
 export const CONSOLE_HEADERS = { 'x-bulkhead-console': '1' } as const;
 
+/** @throws UnreachableError if there is no response */
+export async function fetchOrExplain(...request: Parameters<typeof fetch>): Promise<Response> {
+  try {
+    return await fetch(...request);
+  } catch (error) {
+    // Another error is the reason of an abort.
+    throw error instanceof TypeError ? new UnreachableError(error) : error;
+  }
+}
+
 /** Sends a request once, for any account or none. */
 export function fetchAsConsole(request: Request): Promise<Response> {
   for (const [name, value] of Object.entries(CONSOLE_HEADERS)) request.headers.set(name, value);
-  return fetch(request);
+  return fetchOrExplain(request);
 }
 
 /** Sends a request, again after each sign-in that it had to wait for. */

@@ -7,6 +7,7 @@ import { readBody, rest } from '../rest/client.ts';
 import { getErrorMessage, Problem } from '../rest/problem.ts';
 import { ActionForm } from '../shell/action-form.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
+import { loadChunk } from '../shell/load-chunk.ts';
 import type { IssuerFacts } from './issuer.ts';
 import { RETURN_PATH } from './return-path.ts';
 import { signIn } from './sign-in-requests.ts';
@@ -41,6 +42,7 @@ export function SignInOptions({ isOverPage }: SignInOptionsProps) {
   );
 }
 
+const loadIssuer = () => loadChunk(() => import('./issuer.ts'));
 const isRedirected = (): boolean => location.pathname === RETURN_PATH;
 const isOwnWindow = (): boolean => isRedirected() && location.hash === WINDOW_MARK;
 
@@ -56,11 +58,11 @@ function IssuerButton({ facts, isOverPage }: SignInOptionsProps & { readonly fac
     mutationFn: async () => {
       // If pop-ups are blocked, this page goes to the issuer. The editor keeps its text in the browser's storage.
       if (isOverPage && window.open(RETURN_PATH + WINDOW_MARK, '_blank', WINDOW_FEATURES)) return;
-      await (await import('./issuer.ts')).redirectToIssuer(facts, findReturnPath());
+      await (await loadIssuer()).redirectToIssuer(facts, findReturnPath());
     },
   });
   const { mutate: finish, ...finishing } = useMutation({
-    mutationFn: async () => (await import('./issuer.ts')).finishSignIn(facts),
+    mutationFn: async () => (await loadIssuer()).finishSignIn(facts),
     onSuccess: (before) => {
       if (before === RETURN_PATH) window.close();
       router.history.replace(before === RETURN_PATH ? '/' : before);
