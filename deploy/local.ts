@@ -33,6 +33,8 @@ import { ServiceProcess } from './service-process.ts';
 
 /** The account that the sign-in link signs in. */
 const LOCAL_USER = 'local';
+/** The working folder. During an upgrade, its path becomes that of another folder: the one with the new release. */
+const FOLDER = process.cwd();
 /** On Ctrl-C, npm sends the terminal's signal again. A second signal within this time is npm's. Milliseconds. */
 const ECHO_MS = 1_000;
 /** Longest part of the output of a failed build that is printed. Characters. */
@@ -67,7 +69,7 @@ const starting = new AbortController();
 let stopping: Promise<void> | undefined;
 let signalledAt = 0;
 /** Options of a replacement. Null until the service is ready. */
-let replaceable: Pick<Parameters<typeof replaceServices>[0], 'env' | 'readyTimeoutMs'> | null = null;
+let replaceable: ReplacementOptions | null = null;
 let replacing: Promise<void> = Promise.resolve();
 
 const [argument] = process.argv.slice(2);
@@ -106,7 +108,8 @@ async function start(): Promise<void> {
   const built = buildSites();
   const needsBubblewrap = settings.SANDBOX_FETCH === 'on' && env.SANDBOX !== 'off';
   const fetching = { onNotice: printLine, signal: starting.signal };
-  const searchPath = needsBubblewrap ? completeSearchPath(settings.DATA_DIR, fetching) : env.PATH;
+  const findSearchPath = async () => (needsBubblewrap ? completeSearchPath(settings.DATA_DIR, fetching) : env.PATH);
+  const searchPath = findSearchPath();
   const url = settings.DATABASE_URL ?? (await startDatabase(settings));
   await waitForOrphans(settings.DATA_DIR, printLine, starting.signal);
   if (stopping !== undefined) return;
@@ -123,7 +126,10 @@ async function start(): Promise<void> {
   const supervisorEnv = { ...childEnv, PATH: await searchPath };
   await startChild('supervisor', script('supervisor/main.ts'), supervisorEnv, settings, supervisorPorts);
   await startChild('API', script('api/main.ts'), childEnv, settings, [settings.PORT, settings.API_OPS_PORT]);
-  replaceable = { env: childEnv, readyTimeoutMs: settings.READY_SECONDS * 1_000 };
+  const completePath = async (): Promise<void> => {
+    supervisorEnv.PATH = await findSearchPath();
+  };
+  replaceable = { env: childEnv, readyTimeoutMs: settings.READY_SECONDS * 1_000, completePath };
   const hint = await describeSignIn(settings, sessionUrl);
   if (stopping === undefined)
     printLine(`bulkhead ready ${publicUrl(settings)}/${hint === null ? '' : `\nsign in: ${hint}`}`);
@@ -201,6 +207,33 @@ async function startChild(
   await service.start();
 }
 
+interface ReplacementOptions extends Pick<Parameters<typeof replaceServices>[0], 'env' | 'readyTimeoutMs'> {
+  /** Fetches bubblewrap if it is missing: root's copy is in `node_modules`, and so it may have gone with the old release. */
+  completePath(): Promise<void>;
+}
+
+/** Moves this process, and so all that it starts, from the folder of the old release to that of the new one. */
+function enterFolder(): void {
+  try {
+    process.chdir(FOLDER);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw new Error(`${FOLDER} cannot be entered (${code}). Move a release there and send SIGUSR2 again.`);
+  }
+}
+
+/** Fetches libatomic if Node, which belongs to the new release, does not find it. @throws Error with one sentence */
+async function checkNode(): Promise<void> {
+  try {
+    const { stderr } = await promisify(execFile)('sh', [script('deploy/node.sh'), '--version']);
+    if (stderr !== '') printLine(stderr.trim());
+  } catch (error) {
+    // The lines before the last one tell what was fetched.
+    const lines = ((error as { stderr?: string }).stderr ?? '').trim().split('\n');
+    throw new Error(lines.at(-1) || String(error));
+  }
+}
+
 /** Runs one replacement after another. */
 function replaceAll(): Promise<void> {
   replacing = replacing.then(replaceOnce);
@@ -211,6 +244,9 @@ async function replaceOnce(): Promise<void> {
   if (stopping !== undefined) return;
   try {
     if (replaceable === null) throw new Error('the service is still starting.');
+    enterFolder();
+    await checkNode();
+    await replaceable.completePath();
     // The new API lists the pages of the sites once, at its start.
     await buildSites();
     const migrated = await replaceServices({ services, ...replaceable, signal: starting.signal });

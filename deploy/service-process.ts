@@ -6,8 +6,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type ChildMessage,
   HANDOVER_TIMEOUT_MS,
+  isWeaker,
   type ParentMessage,
   parentMessage,
+  type SandboxReport,
   STOP_TIMEOUT_MS,
   SUCCESSOR_VARIABLE,
 } from '../service/lifecycle/parent.ts';
@@ -59,6 +61,8 @@ interface Run {
   readonly ended: Promise<void>;
   /** The line of its output that best explains why it ended. */
   lastError: string;
+  /** What it last reported. */
+  sandbox: SandboxReport;
 }
 
 /** A process that is ready to replace the running one. */
@@ -102,7 +106,7 @@ export class ServiceProcess {
    * before `serve`.
    *
    * @param readyTimeoutMs how long `/readyz` may take to become 200 after its first answer
-   * @throws Error with one sentence when it does not start or is not ready in time
+   * @throws Error with one sentence when it does not start, is not ready in time, or lets fewer plugins run than the old process
    */
   async startSuccessor(readyTimeoutMs: number): Promise<Successor> {
     if (this.#stopping.signal.aborted) throw new Error(`The ${this.#options.name} is stopping.`);
@@ -111,6 +115,7 @@ export class ServiceProcess {
     try {
       const run = await this.#spawn({ [SUCCESSOR_VARIABLE]: 'yes' });
       await this.#killOnFailure(run, waitForReadiness(this.#options.name, run, readyTimeoutMs));
+      await this.#killOnFailure(run, Promise.resolve(this.#describeWeakerSandbox(run)));
       return {
         serve: () => {
           // If the process has ended, the send fails and `#waitForAnnouncement` reports the end.
@@ -159,7 +164,7 @@ export class ServiceProcess {
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe', ...sockets.map((socket) => socket.fd), 'ipc'],
     });
-    const run: Run = { child, ended: waitForEnd(child), lastError: '' };
+    const run: Run = { child, ended: waitForEnd(child), lastError: '', sandbox: {} };
     this.#runs.add(run);
     void run.ended.then(() => this.#runs.delete(run));
     for (const input of [child.stdout, child.stderr]) {
@@ -208,6 +213,12 @@ export class ServiceProcess {
     }
   }
 
+  /** `/readyz` is 200 in a weaker sandbox, too: a machine without bubblewrap runs plugins of operators. */
+  #describeWeakerSandbox({ sandbox }: Run): string | null {
+    if (!isWeaker(sandbox, this.#current?.sandbox ?? {})) return null;
+    return `The sandbox of the new ${this.#options.name} is weaker than the old one's. ${sandbox.notice}`;
+  }
+
   #waitForAnnouncement(run: Run): Promise<string | null> {
     const { name, onNotice } = this.#options;
     return waitForOutcome(name, run, createStartLimit(name), (message, report) => {
@@ -252,10 +263,11 @@ type ReportOutcome = (outcome: string | null) => void;
 /** @returns null if `onMessage` reports success; otherwise why the start failed, '' if the process exited without a reason */
 function waitForOutcome(
   name: string,
-  { child }: Run,
+  run: Run,
   limit: TimeLimit,
   onMessage: (message: ParentMessage, report: ReportOutcome) => void,
 ): Promise<string | null> {
+  const { child } = run;
   return new Promise((resolve) => {
     const timer = setTimeout(() => report(limit.describeTimeout()), limit.timeoutMs);
     const report: ReportOutcome = (outcome) => {
@@ -267,7 +279,10 @@ function waitForOutcome(
       const message = parentMessage.safeParse(raw).data;
       if (message === undefined) return;
       if ('failed' in message) report(message.failed);
-      else onMessage(message, report);
+      else {
+        run.sandbox = message;
+        onMessage(message, report);
+      }
     };
     child.on('message', read);
     // 'close' follows the last line of output; 'exit' may precede it.

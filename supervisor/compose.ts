@@ -105,13 +105,14 @@ export async function serveSupervisor(
     await supervisor.stop(drain.drain(alone));
     await within(Promise.all([health.close(), database.close(), endTracing()]), CLOSE_MS);
   });
-  await waitForTurn(() => readReadiness(health));
+  const report = { admits: sandbox.admits, ...(sandbox.missing === null ? {} : { notice: sandbox.missing }) };
+  await waitForTurn(() => readReadiness(health), report);
   await supervisor.join();
   const { peers } = await readCluster(database.pool);
   for (const sentence of describeLoopbackPeers(supervisor.ownership.id, peers)) logger.warn(sentence);
   await listenOn(app, 'service', nameAddress(config, 'HOST', 'SUPERVISOR_PORT'));
   await listenOn(health, 'operations', nameAddress(config, 'OPS_HOST', 'SUPERVISOR_OPS_PORT'));
-  announceReady(supervisorUrl(config), sandbox.missing ?? undefined);
+  announceReady(supervisorUrl(config), report);
 }
 
 async function openFiles(pool: Pool, config: SupervisorConfig, keys: KeyStore) {

@@ -2,20 +2,35 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 
+/** Which plugins a sandbox lets run, the fewest first. */
+const ADMITTED = ['none', 'operators', 'all'] as const;
+
+/** The sandbox of a supervisor. An API reports none. */
+const sandboxReport = z.object({
+  admits: z.enum(ADMITTED).optional(),
+  /** One sentence for the user: a problem and how to solve it. */
+  notice: z.string().optional(),
+});
+export type SandboxReport = z.infer<typeof sandboxReport>;
+
+/** Whether the sandbox lets fewer plugins run than the other one. */
+export function isWeaker(sandbox: SandboxReport, other: SandboxReport): boolean {
+  if (sandbox.admits === undefined || other.admits === undefined) return false;
+  return ADMITTED.indexOf(sandbox.admits) < ADMITTED.indexOf(other.admits);
+}
+
 /** All messages, from child to parent. */
 export const parentMessage = z.union([
-  z.object({
+  sandboxReport.extend({
     ready: z.literal(true),
     /** Address of the process. */
     url: z.string(),
-    /** One sentence for the user: a problem and how to solve it. */
-    notice: z.string().optional(),
   }),
   z.object({
     /** One sentence: why the process cannot start. */
     failed: z.string(),
   }),
-  z.object({
+  sandboxReport.extend({
     /** A successor has started all its parts except its servers. `notReady`: the first failed check of `/readyz`. */
     prepared: z.literal(true),
     notReady: z.string().nullable(),
@@ -43,8 +58,8 @@ const REPORT_EVERY_MS = 200;
  * Reports to the parent that this process is ready. Does nothing without a parent. Call `stopWithParent` before: from
  * now on the parent may stop this process.
  */
-export function announceReady(url: string, notice?: string): void {
-  sendToParent(notice === undefined ? { ready: true, url } : { ready: true, url, notice });
+export function announceReady(url: string, sandbox: SandboxReport = {}): void {
+  sendToParent({ ...sandbox, ready: true, url });
 }
 
 /**
@@ -53,14 +68,17 @@ export function announceReady(url: string, notice?: string): void {
  *
  * @param readReadiness the first failed check of this process's `/readyz`; null: it is ready
  */
-export async function waitForTurn(readReadiness: () => Promise<string | null>): Promise<void> {
+export async function waitForTurn(
+  readReadiness: () => Promise<string | null>,
+  sandbox: SandboxReport = {},
+): Promise<void> {
   if (process.env[SUCCESSOR_VARIABLE] === undefined) return;
   const turn = new AbortController();
   process.on('message', (raw) => {
     if (isMessage(raw, 'serve')) turn.abort();
   });
   while (!turn.signal.aborted) {
-    sendToParent({ prepared: true, notReady: await readReadiness() });
+    sendToParent({ ...sandbox, prepared: true, notReady: await readReadiness() });
     await sleep(REPORT_EVERY_MS, undefined, { signal: turn.signal }).catch(() => undefined);
   }
 }

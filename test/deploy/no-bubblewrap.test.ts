@@ -1,16 +1,16 @@
 /** A machine without bubblewrap: everything starts, says what is missing, and runs operators' own code only. */
 import { globSync } from 'node:fs';
-import { mkdir, readdir, readFile, symlink } from 'node:fs/promises';
-import { delimiter, join } from 'node:path';
+import { readFile } from 'node:fs/promises';
 import t, { type Test } from 'tap';
 import { findOrCreateAccount } from '../../db/accounts/accounts.ts';
 import { canFetchPackages, PROJECT_FOLDER } from '../../deploy/debian-packages.ts';
 import { confirmSandboxOff } from '../../supervisor/compose.ts';
 import { readConfig } from '../../supervisor/config.ts';
 import { insertBareInstallation } from '../fixtures/bare-installation.ts';
+import { bareSearchPath } from '../fixtures/bare-search-path.ts';
 import { noPluginUser, PLUGIN_USER } from '../fixtures/foreign-user.ts';
 import { eventually } from '../runner/eventually.ts';
-import { killProcess, type Teardown, type TestDatabase, temporaryFolder, testDatabase } from '../runner/harness.ts';
+import { killProcess, type TestDatabase, temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { startProcess } from '../supervisor/supervisor-process.ts';
 import { useSource } from './package-source.ts';
 import { type Seen, stillRunning } from './process-tree.ts';
@@ -26,21 +26,6 @@ const isFetched = process.getuid?.() === 0 && globSync(`${PROJECT_FOLDER}/*/bubb
 const noFetch =
   (!canFetchPackages() && 'this machine has no apt-get') ||
   (isFetched && 'this checkout already has a copy of bubblewrap');
-
-/** A search path with every program of this machine but bubblewrap. */
-async function bareSearchPath(t: Teardown): Promise<string> {
-  const folder = join(await temporaryFolder(t), 'bin');
-  await mkdir(folder);
-  const linked = new Set(['bwrap']);
-  for (const from of (process.env.PATH ?? '').split(delimiter)) {
-    for (const name of await readdir(from).catch(() => [])) {
-      if (linked.has(name)) continue;
-      linked.add(name);
-      await symlink(join(from, name), join(folder, name));
-    }
-  }
-  return folder;
-}
 
 const barePath = await bareSearchPath(t);
 

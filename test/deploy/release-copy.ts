@@ -1,7 +1,7 @@
 /** A copy of this checkout that a test turns into the next release while the service runs from it. */
 import { execFile, execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
-import { cp, mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { chmod, cp, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -27,6 +27,7 @@ const PARTS = [
 const BUILDERS = ['console/build-console.ts', 'docs/build-site.ts'];
 
 export interface ReleaseCopy {
+  readonly folder: string;
   /** Path of `npm start`'s program. */
   readonly main: string;
   /** Replaces one text of a file. @returns puts it back */
@@ -74,6 +75,7 @@ export async function copyRelease(t: Teardown, commit?: string): Promise<Release
   }
   await symlink(join(ROOT, 'node_modules'), pathOf('node_modules'));
   return {
+    folder,
     main: pathOf('deploy/local.ts'),
     pathOf,
     upgrade,
@@ -91,6 +93,19 @@ export async function copyRelease(t: Teardown, commit?: string): Promise<Release
       await writeFile(pathOf(path), text);
     },
   };
+}
+
+/** Gives the copy a Node of its own in place of this checkout's, as `npm ci` does. @returns the path of Node */
+export async function installNode({ folder, pathOf }: ReleaseCopy): Promise<string> {
+  // Plugins run as another user if root runs the test.
+  await chmod(folder, 0o755);
+  const [from, to] = [join(ROOT, 'node_modules'), pathOf('node_modules')];
+  await rm(to);
+  await mkdir(to);
+  const node = `node-linux-${process.arch}`;
+  for (const name of await readdir(from)) if (name !== node) await symlink(join(from, name), join(to, name));
+  await cp(join(from, node), join(to, node), { recursive: true });
+  return join(to, node, 'bin', 'node');
 }
 
 export interface OldRelease {

@@ -3,17 +3,20 @@
  * message passes a required plugin. Where the supervisor is killed instead, a client that repeats its call is answered.
  */
 import { execFile } from 'node:child_process';
-import { rm } from 'node:fs/promises';
+import { mkdir, readlink, rename, rm, symlink } from 'node:fs/promises';
 import { request } from 'node:http';
-import { join } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { text as readText } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import t from 'tap';
+import { findProgram } from '../../service/settings/search-path.ts';
 import { fileList, MINIMAL } from '../api/package/packages.ts';
-import { emptyDatabase, killProcess, temporaryFolder } from '../runner/harness.ts';
+import { bareSearchPath } from '../fixtures/bare-search-path.ts';
+import { emptyDatabase, killProcess, temporaryFolder, testDatabase } from '../runner/harness.ts';
+import { whyMissing } from '../runner/programs.ts';
 import { amount } from '../runner/soak.ts';
-import { copyRelease, listOldReleases, type ReleaseCopy, release } from './release-copy.ts';
+import { copyRelease, installNode, listOldReleases, type ReleaseCopy, release } from './release-copy.ts';
 import { type ServiceFixture, startServiceFixture, startServiceOnTestDatabase } from './service-fixture.ts';
 
 /** Replacements in a row. */
@@ -53,6 +56,16 @@ const broken: readonly [string, RegExp, (copy: ReleaseCopy) => Promise<() => Pro
     'code that does not start',
     /^not replaced: The API ended while starting: .*nothing there/,
     (copy) => copy.patch('api/main.ts', 'try {', "throw new Error('nothing there');\ntry {"),
+  ],
+  [
+    'a Node that does not start',
+    /^not replaced: Node cannot start without libatomic\.so\.1: install it\.$/,
+    (copy) =>
+      copy.patch(
+        'deploy/node.sh',
+        'set -eu',
+        'echo "Node cannot start without libatomic.so.1: install it." >&2\nexit 1\nset -eu',
+      ),
   ],
   [
     'a migration that fails',
@@ -145,6 +158,70 @@ for (let from = NEWEST - OLDER + 1; from < NEWEST; from += 1)
     t.comment(`${tally.good} good answers, ${tally.bad.length} bad`);
   });
 
+/** Plugins without a process at the upgrade. More than a supervisor has spare children. */
+const IDLE_PLUGINS = 3;
+
+t.test('the new release is prepared in another folder, whose name is exchanged with that of the old one', async (t) => {
+  const [old, next] = [await copyRelease(t), await copyRelease(t)];
+  const where = { node: await installNode(old), cwd: old.folder };
+  await installNode(next);
+  await release(next, 1);
+  const env = {
+    DATABASE_URL: (await testDatabase(t)).url,
+    DATA_DIR: join(await temporaryFolder(t), 'data'),
+    READS_PER_MINUTE: '1000000',
+    SESSION_READS_PER_MINUTE: '1000000',
+  };
+  const service = await startServiceFixture(t, env, old.main, where);
+  for (let index = 0; index < IDLE_PLUGINS; index += 1)
+    await install(service, `idle-${index}`, "middleware.systemPrompt = (ctx) => ctx.systemPrompt + ' kind.';");
+  t.equal(await countChildren(service), 0);
+  const tally: Tally = { good: 0, bad: [] };
+  const urls = [`${service.url}/api/me`, `http://localhost:${service.env.SUPERVISOR_PORT}/sessions`];
+  const load = startLoad(urls, service.token, tally);
+  const guard = await startGuard(service);
+
+  const away = join(await temporaryFolder(t), 'old');
+  await rename(old.folder, away);
+  await rename(next.folder, old.folder);
+  t.equal(
+    await prompt(service),
+    `Be${' kind.'.repeat(IDLE_PLUGINS)}`,
+    'the old supervisor starts plugins from the new folder',
+  );
+  t.match(await replace(service), /^replaced: .*migrations applied: 9001_release\)$/);
+  await rm(away, { recursive: true });
+  t.match(await replace(service), /^replaced: /, 'the old folder is not needed any more');
+  const folders = (await listServices(service)).map((pid) => readlink(`/proc/${pid}/cwd`));
+  t.same(await Promise.all(folders), [old.folder, old.folder]);
+  t.equal(await prompt(service), `Be${' kind.'.repeat(IDLE_PLUGINS)}`);
+  t.ok((await countChildren(service)) >= IDLE_PLUGINS);
+  await load.stop();
+  const { passed, stopped, other } = await guard.stop();
+  t.same(tally.bad, []);
+  t.same(other, []);
+  t.ok(passed > 0 && stopped > 0 && tally.good > 0, `${tally.good} good answers, ${passed + stopped} hook calls`);
+});
+
+t.test('a successor with a weaker sandbox is refused', { skip: whyMissing('bwrap') }, async (t) => {
+  const folder = join(await temporaryFolder(t), 'bin');
+  await mkdir(folder);
+  const link = join(folder, 'bwrap');
+  const addBubblewrap = () => symlink(findProgram('bwrap') as string, link);
+  await addBubblewrap();
+  const PATH = [await bareSearchPath(t), folder].join(delimiter);
+  const service = await startServiceOnTestDatabase(t, { PATH, SANDBOX_FETCH: 'off' });
+  const before = await listServices(service);
+  await rm(link);
+  t.match(
+    await replace(service),
+    /^not replaced: The sandbox of the new supervisor is weaker than the old one's\. Install bubblewrap \(.*\) and start again: until then only plugins that operators wrote run/,
+  );
+  t.same(await listServices(service), before, 'the old processes continue, and no other is left');
+  await addBubblewrap();
+  t.match(await replace(service), /^replaced: /);
+});
+
 /** Real releases of the past. */
 const OLD_RELEASES = amount({ quick: 0, soak: 3 });
 const oldReleases = listOldReleases(OLD_RELEASES);
@@ -205,12 +282,31 @@ const GUARD = `middleware.inboundMessage = async (ctx) => {
   return {};
 };`;
 
+async function install(service: ServiceFixture, slug: string, code: string, options: object = {}): Promise<void> {
+  const { id } = (await service.call('POST', '/api/plugins', { slug, displayName: slug })).body;
+  const files = fileList({ ...MINIMAL, 'index.ts': code });
+  await service.call('POST', `/api/plugins/${id}/versions`, { semVer: '1.0.0', files });
+  await service.call('POST', '/api/installations', { slug, ...options });
+}
+
+/** Calls the hook of a system prompt, which starts the plugins without a process. @returns the prompt that they make of `Be` */
+async function prompt(service: ServiceFixture): Promise<string> {
+  const session = (await service.session('POST', '/sessions', { agentId: 'agent-1' })).body.id;
+  const context = { systemPrompt: 'Be', model: 'any' };
+  const { body } = await service.session('POST', `/sessions/${session}/hooks/systemPrompt`, { context });
+  return body.context.systemPrompt;
+}
+
+/** How many plugins have a process. */
+async function countChildren(service: ServiceFixture): Promise<number> {
+  const metrics = await service.call('GET', `http://localhost:${service.env.SUPERVISOR_OPS_PORT}/metrics`);
+  const counts = metrics.body.matchAll(/^bulkhead_children\{state="(?!spare)\w+"\} (\d+)$/gm);
+  return [...counts].reduce((sum, [, count]) => sum + Number(count), 0);
+}
+
 /** Installs a required plugin and sends forbidden and other messages in turn. */
 async function startGuard(service: ServiceFixture): Promise<Guard> {
-  const { id } = (await service.call('POST', '/api/plugins', { slug: 'guard', displayName: 'Guard' })).body;
-  const files = fileList({ ...MINIMAL, 'index.ts': GUARD });
-  await service.call('POST', `/api/plugins/${id}/versions`, { semVer: '1.0.0', files });
-  await service.call('POST', '/api/installations', { slug: 'guard', required: true });
+  await install(service, 'guard', GUARD, { required: true });
   const session = (await service.session('POST', '/sessions', { agentId: 'agent-1' })).body.id;
   const sent: Promise<void>[] = [];
   const counts = { passed: 0, stopped: 0, other: [] as string[] };

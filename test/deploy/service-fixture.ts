@@ -18,6 +18,8 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const MAIN = fileURLToPath(new URL('../../deploy/local.ts', import.meta.url));
 const API = fileURLToPath(new URL('../../api/main.ts', import.meta.url));
 const SUPERVISOR = fileURLToPath(new URL('../../supervisor/main.ts', import.meta.url));
+/** A folder without a developer's `.env`. */
+const EMPTY_FOLDER = '/';
 /** Settings of a developer's shell that would lead a service astray. */
 const FOREIGN = ['DATABASE_URL', 'TOKEN', 'BULKHEAD_TEST_DATABASE_URL', 'SANDBOX', 'PUBLIC_URL'];
 
@@ -86,14 +88,16 @@ export async function freePorts(): Promise<Ports> {
  * Starts it and waits until it is ready. It is stopped with the test.
  *
  * @param main another release's program
+ * @param where its working folder, and the Node that runs it
  */
 export async function startServiceFixture(
   t: Teardown,
   env: Environment & { DATA_DIR: string },
   main = MAIN,
+  { node = process.execPath, cwd = EMPTY_FOLDER } = {},
 ): Promise<ServiceFixture> {
   const full = { ...(await freePorts()), ...env };
-  const started = launch(full, main);
+  const started = run(full, { command: node, args: [main], cwd });
   t.teardown(async () => {
     started.kill('SIGTERM');
     await started.exited;
@@ -166,7 +170,7 @@ export async function startApiAlone(
 
 /** Starts one that is not expected to be ready. */
 export async function startOnly(env: Environment): Promise<StartedService> {
-  return launch({ ...(await freePorts()), ...env });
+  return run({ ...(await freePorts()), ...env }, { command: process.execPath, args: [MAIN], cwd: EMPTY_FOLDER });
 }
 
 /** The real `npm start`, in a process group of its own. It is killed with the test, with everything below it, ready or not. */
@@ -192,11 +196,6 @@ function killIfRunning(pid: number): void {
   } catch {
     // It ended meanwhile.
   }
-}
-
-function launch(env: Environment, main = MAIN): StartedService {
-  // A folder without a developer's `.env`.
-  return run(env, { command: process.execPath, args: [main], cwd: '/' });
 }
 
 function run(

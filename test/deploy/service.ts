@@ -33,5 +33,5 @@ switch (process.env.BEHAVIOUR) {
       clearInterval(alive);
       console.log('drained');
     });
-    announceReady('http://localhost:1', 'A part is missing: install it.');
+    announceReady('http://localhost:1', { notice: 'A part is missing: install it.' });
 }
