@@ -48,6 +48,8 @@ const BATCH_MAX = 4;
  * `params.arguments`. The protocol's library parses a message with several schemas, each of which copies it.
  */
 const MESSAGE_VALUES_MAX = 1_000;
+/** A comment. Node sends the head of a response with its first bytes, which could be the library's keepalive after 15 s. */
+const STREAM_OPENED = Buffer.from(': opened\n\n');
 const BATCH_TOO_LONG = createRefusal(
   `A batch has at most ${BATCH_MAX} messages. Send each message in a request of its own.`,
 );
@@ -57,14 +59,14 @@ const MESSAGE_TOO_LARGE = createRefusal(
 
 const rpcMessage = z.unknown().meta({ description: 'JSON-RPC messages of the Model Context Protocol.' });
 const rpcError = { content: { 'application/json': { schema: rpcMessage } } };
-const refusals = { 400: rpcError, 404: rpcError, 406: rpcError, 409: rpcError };
+const refusals = { 400: rpcError, 404: rpcError, 406: rpcError };
 const response = {
   200: { content: { 'application/json': { schema: rpcMessage }, 'text/event-stream': { schema: z.string() } } },
   202: noContent,
   ...refusals,
 };
 const methods = {
-  GET: { summary: 'Opens the stream of a connection', response },
+  GET: { summary: 'Opens the stream of a connection, in place of the one before', response },
   POST: { summary: 'Sends messages to the MCP server', body: rpcMessage, response },
   DELETE: { summary: 'Ends a connection', response: { 200: noContent, ...refusals } },
 } as const;
@@ -209,6 +211,7 @@ function send(request: FastifyRequest, reply: FastifyReply, connection: Connecti
   if (answer.body === null) return reply.send();
   connection.streams += 1;
   const body = Readable.fromWeb(answer.body as ReadableStream);
+  if (request.method === 'GET' && answer.ok) body.unshift(STREAM_OPENED);
   endWithToken(request, reply, () => body.destroy());
   body.once('close', () => {
     connection.streams -= 1;

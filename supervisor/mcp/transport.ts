@@ -1,4 +1,7 @@
-/** The transport of one MCP connection. Adds to the library's what it lacks: the end of a stream whose calls were cancelled, and clear errors. */
+/**
+ * The transport of one MCP connection. Adds to the library's what it lacks: the end of a stream whose calls were cancelled, a new stream
+ * in place of a lost one, and clear errors.
+ */
 import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
 import {
   CallToolRequestSchema,
@@ -26,6 +29,8 @@ interface PostedRequests {
 }
 
 const CANCELLED = 'notifications/cancelled';
+/** The library's status for a GET of a connection that has a stream. */
+const STREAM_EXISTS = 409;
 
 /** The requests with parameters, checked here because the library would answer wrong ones with the output of its validator. */
 const schemas: ReadonlyMap<string, z.ZodType> = new Map<string, z.ZodType>([
@@ -59,7 +64,12 @@ export class McpTransport extends WebStandardStreamableHTTPServerTransport {
     const messages: unknown[] = [options.parsedBody].flat();
     const posted = { open: new Set(messages.filter(isJSONRPCRequest).map(({ id }) => id)), cancelled: [] };
     if (posted.open.size > 0) this.#posted.add(posted);
-    const response = await super.handleRequest(request, options);
+    let response = await super.handleRequest(request, options);
+    if (request.method === 'GET' && response.status === STREAM_EXISTS) {
+      // The client opens a stream because it has lost the one before. Here that one looks open until TCP gives up, 15 minutes later.
+      this.closeStandaloneSSEStream();
+      response = await super.handleRequest(request, options);
+    }
     if (!response.ok) this.#posted.delete(posted);
     for (const message of messages) if (isCancellation(message)) this.#endRequest(message.params.requestId, true);
     return response;

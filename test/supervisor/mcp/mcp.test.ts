@@ -15,6 +15,7 @@ import {
 import t, { type Test } from 'tap';
 import { saveSecret } from '../../../db/files/secrets.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
+import { readEvents } from '../../../sdk/session/event-stream.ts';
 import { issueRecordedToken } from '../../../service/identity/recorded-tokens.ts';
 import { untilLockIsAwaited } from '../../fixtures/lock-waits.ts';
 import { eventually } from '../../runner/eventually.ts';
@@ -935,6 +936,36 @@ t.test('a new connection takes the place of the account’s that was unused for 
   t.equal(refused.status, 429, 'every connection is in use');
   t.match(await refused.text(), /the account has 50.*End one with DELETE/);
   await Promise.all(streams.map(({ body }) => body?.cancel()));
+});
+
+t.test('a new stream of a connection takes the place of the one before, which its client may have lost', async (t) => {
+  const own = fixture.withNewAccount();
+  const path = `/sessions/${await own.session()}/mcp`;
+  const connection = await initialize(path, own.account);
+  const authorization = `Bearer ${await fixture.issuer.issue(own.account)}`;
+  const openStream = async (accept = 'text/event-stream') => {
+    const headers = { authorization, accept, 'mcp-session-id': connection };
+    const { status, body } = await fetch(`http://127.0.0.1:${port}${path}`, { headers });
+    t.teardown(() => body?.cancel().catch(() => undefined));
+    return { status, body };
+  };
+  const lost = await openStream();
+  t.equal(lost.status, 200);
+  t.equal((await openStream('application/json')).status, 406, 'a request that opens no stream ends none');
+  const opened = await openStream();
+  t.equal(opened.status, 200);
+  for await (const { data } of readEvents(lost.body)) t.equal(data, '', 'it ends');
+  // The first request of a list starts the watch of changes.
+  await (await post(path, own.account, connection, { jsonrpc: '2.0', id: 2, method: 'tools/list' })).text();
+  await own.install({
+    slug: 'later',
+    code: `tools.one = { description: 'x', parameters: {}, handler: () => 'y' };`,
+  });
+  for await (const { data } of readEvents(opened.body)) {
+    if (data === '') continue;
+    t.match(JSON.parse(data), { method: 'notifications/tools/list_changed' });
+    break;
+  }
 });
 
 t.test('errors are sentences, and repeat no code', async (t) => {
