@@ -2,8 +2,9 @@
  * Connects an MCP client on standard input and output to a session's `/mcp` over HTTP. When the service restarts, the
  * bridge initializes a new MCP session, so that the client does not notice.
  */
-import { followEvents, readEvents } from '../session/event-stream.ts';
-import { BulkheadError, type Transport } from '../session/transport.ts';
+import { followEvents, readEvents, STREAM_SILENCE_MS } from '../session/event-stream.ts';
+import { pause } from '../session/pause.ts';
+import { BulkheadError, ConnectionLostError, type Transport } from '../session/transport.ts';
 
 interface BridgeOptions {
   /** The JSON-RPC messages of the client, one per line. */
@@ -11,10 +12,14 @@ interface BridgeOptions {
   /** Sends one message to the client. */
   send(message: unknown): void;
   readonly signal: AbortSignal;
+  /** A response that sends nothing for this time has ended, milliseconds. Default: 45,000, three heartbeats of the service. */
+  readonly silenceMs?: number;
 }
 interface RpcMessage {
+  readonly jsonrpc?: '2.0';
   readonly id?: number | string;
   readonly method?: string;
+  readonly params?: { readonly requestId?: unknown };
 }
 type Headers = Readonly<Record<string, string>>;
 
@@ -22,6 +27,9 @@ const SESSION_HEADER = 'mcp-session-id';
 const PROTOCOL_HEADER = 'mcp-protocol-version';
 /** Longest pause before the notification stream is opened again, milliseconds. */
 const PAUSE_MS = 1_000;
+/** 409: a supervisor of an earlier release still has the stream that was lost. 429: too many requests or streams. */
+const RETRYABLE_STATUSES = new Set([409, 429]);
+const CANCELLED = 'notifications/cancelled';
 /** Error codes of JSON-RPC. */
 const PARSE_ERROR = -32_700;
 const INTERNAL_ERROR = -32_603;
@@ -30,17 +38,21 @@ export class McpBridge {
   readonly #transport: Transport;
   readonly #path: string;
   readonly #options: BridgeOptions;
+  readonly #silenceMs: number;
   readonly #ended = new AbortController();
   /** The client's `initialize` message, for initializing again. */
   #initialize: RpcMessage | null = null;
-  /** Headers of the current MCP session. */
+  /** Headers of the current MCP session. Null: there is none, or it was lost. */
   #session: Promise<Headers> | null = null;
+  /** Ids of the requests that the client waits for. */
+  readonly #waiting = new Set<unknown>();
 
   /** @param path of the session's MCP server, below the transport's address */
   constructor(transport: Transport, path: string, options: BridgeOptions) {
     this.#transport = transport;
     this.#path = path;
     this.#options = options;
+    this.#silenceMs = options.silenceMs ?? STREAM_SILENCE_MS;
   }
 
   /** Runs until the client closes its input. */
@@ -66,12 +78,18 @@ export class McpBridge {
       this.#sendError(null, PARSE_ERROR, 'The message is not valid JSON.');
       return;
     }
+    const { id, method } = message;
+    if (method !== undefined) this.#waiting.add(id);
+    // A cancelled request has no answer.
+    if (method === CANCELLED) this.#waiting.delete(message.params?.requestId);
     try {
-      if (message.method === 'initialize') await this.#startSession(message, (answer) => this.#options.send(answer));
+      if (method === 'initialize') await this.#startSession(message, (answer) => this.#options.send(answer));
       else await this.#forward(message);
     } catch (error) {
-      if (message.id === undefined || message.method === undefined) return;
-      this.#sendError(message.id, INTERNAL_ERROR, error instanceof Error ? error.message : 'The service failed.');
+      if (id === undefined || !this.#waiting.has(id)) return;
+      this.#sendError(id, INTERNAL_ERROR, error instanceof Error ? error.message : 'The service failed.');
+    } finally {
+      this.#waiting.delete(id);
     }
   }
 
@@ -79,57 +97,73 @@ export class McpBridge {
     this.#options.send({ jsonrpc: '2.0', id, error: { code, message } });
   }
 
-  async #startSession(initialize: RpcMessage, onAnswer: (answer: unknown) => void): Promise<void> {
+  /** @param onAnswer called with the answer to `initialize` */
+  #startSession(initialize: RpcMessage, onAnswer: (answer: unknown) => void): Promise<Headers> {
     this.#initialize = initialize;
-    const session = Promise.withResolvers<Headers>();
-    session.promise.catch(() => undefined);
-    this.#session = session.promise;
+    const session = this.#sendInitialize(initialize, onAnswer);
+    this.#session = session;
+    session.then(
+      (headers) => this.#followNotifications(session, headers),
+      () => this.#forgetSession(session),
+    );
+    return session;
+  }
+
+  async #sendInitialize(initialize: RpcMessage, onAnswer: (answer: unknown) => void): Promise<Headers> {
+    const response = await this.#post(initialize, {}, true);
+    const headers: Record<string, string> = { [SESSION_HEADER]: response.headers.get(SESSION_HEADER) ?? '' };
+    await this.#readAnswer(response, initialize, (answer) => {
+      const { result } = answer as { result?: { protocolVersion?: string } };
+      if (result?.protocolVersion) headers[PROTOCOL_HEADER] = result.protocolVersion;
+      onAnswer(answer);
+    });
+    return headers;
+  }
+
+  #forgetSession(session: Promise<Headers>): void {
+    if (this.#session === session) this.#session = null;
+  }
+
+  /** Returns the MCP session, a new one if it was lost. Null: the client has not initialized one. */
+  #openSession(): Promise<Headers> | null {
+    if (this.#session === null && this.#initialize !== null) void this.#restartSession(this.#initialize);
+    return this.#session;
+  }
+
+  /** Never rejects: those that wait for the session get its error. */
+  async #restartSession(initialize: RpcMessage): Promise<void> {
     try {
-      const response = await this.#post(initialize, {}, true);
-      const headers: Record<string, string> = { [SESSION_HEADER]: response.headers.get(SESSION_HEADER) ?? '' };
-      await readMessages(response, (answer) => {
-        const { result } = answer as { result?: { protocolVersion?: string } };
-        if (result?.protocolVersion) headers[PROTOCOL_HEADER] = result.protocolVersion;
-        onAnswer(answer);
-      });
-      session.resolve(headers);
-      void this.#followNotifications(headers);
-    } catch (error) {
-      this.#session = null;
-      session.reject(error);
-      throw error;
-    }
+      const headers = await this.#startSession(initialize, () => undefined);
+      this.#announceLists();
+      await this.#post({ jsonrpc: '2.0', method: 'notifications/initialized' }, headers, true);
+    } catch {}
+  }
+
+  /** Notifies the client that the lists may have changed while the service could not. */
+  #announceLists(): void {
+    for (const list of ['tools', 'prompts', 'resources'])
+      this.#options.send({ jsonrpc: '2.0', method: `notifications/${list}/list_changed` });
   }
 
   async #forward(message: RpcMessage): Promise<void> {
     for (let attempt = 0; ; attempt += 1) {
-      const session = this.#session;
+      const session = this.#openSession();
       try {
         const response = await this.#post(message, (await session) ?? {}, message.method !== 'tools/call');
-        await readMessages(response, (answer) => this.#options.send(answer));
+        await this.#readAnswer(response, message, (answer) => this.#options.send(answer));
         return;
       } catch (error) {
         // 404: the restarted service does not know the MCP session, and did not handle the message.
-        if (!isSessionUnknown(error) || attempt > 0 || !this.#initialize) throw error;
-        if (this.#session === session) await this.#restartSession();
+        if (!isSessionUnknown(error) || attempt > 0 || session === null) throw error;
+        this.#forgetSession(session);
       }
     }
   }
 
-  async #restartSession(): Promise<void> {
-    if (!this.#initialize) return;
-    await this.#startSession(this.#initialize, () => undefined);
-    const headers = (await this.#session) ?? {};
-    await this.#post({ jsonrpc: '2.0', method: 'notifications/initialized' } as RpcMessage, headers, true);
-    // The lists may have changed in the meantime.
-    for (const list of ['tools', 'prompts', 'resources']) {
-      this.#options.send({ jsonrpc: '2.0', method: `notifications/${list}/list_changed` });
-    }
-  }
-
-  /** Forwards the notifications of the server until the MCP session ends. */
-  async #followNotifications(headers: Headers): Promise<void> {
+  /** Forwards the notifications of the server until the MCP session ends. Never rejects. */
+  async #followNotifications(session: Promise<Headers>, headers: Headers): Promise<void> {
     const { signal } = this.#ended;
+    let isReopened = false;
     const open = async (lastId: string | undefined) => {
       const response = await this.#transport.open({
         method: 'GET',
@@ -137,17 +171,55 @@ export class McpBridge {
         signal,
         headers: { accept: 'text/event-stream', ...headers, ...(lastId ? { 'last-event-id': lastId } : {}) },
       });
+      if (isReopened) this.#announceLists();
+      isReopened = true;
       return response.body;
     };
-    const isRetryable = (error: unknown) => !(error instanceof BulkheadError) || error.status >= 500;
     try {
-      for await (const { data } of followEvents({ open, isRetryable, pauseMs: PAUSE_MS, signal })) {
-        this.#options.send(JSON.parse(data));
-      }
+      const options = { open, isRetryable, pauseMs: PAUSE_MS, silenceMs: this.#silenceMs, signal };
+      for await (const { data } of followEvents(options)) this.#options.send(JSON.parse(data));
     } catch (error) {
       if (signal.aborted || !isSessionUnknown(error)) return;
-      if ((await this.#session) === headers) await this.#restartSession().catch(() => undefined);
+      this.#forgetSession(session);
+      await this.#recoverSession();
     }
+  }
+
+  /** Opens a new MCP session for a client that only waits for notifications. Never rejects. */
+  async #recoverSession(): Promise<void> {
+    const { signal } = this.#ended;
+    while (!signal.aborted) {
+      try {
+        await this.#openSession();
+        return;
+      } catch (error) {
+        if (!isRetryable(error)) return;
+        await pause(PAUSE_MS * Math.random(), signal).catch(() => undefined);
+      }
+    }
+  }
+
+  /** @throws ConnectionLostError if the response to a request ends without an answer */
+  async #readAnswer(
+    response: Response,
+    { id, method }: RpcMessage,
+    onMessage: (message: unknown) => void,
+  ): Promise<void> {
+    let isAnswered = id === undefined || method === undefined;
+    let cause: unknown;
+    try {
+      for await (const message of readMessages(response, this.#silenceMs)) {
+        isAnswered ||= message.id === id && message.method === undefined;
+        onMessage(message);
+      }
+    } catch (error) {
+      this.#ended.signal.throwIfAborted();
+      cause = error;
+    }
+    if (isAnswered) return;
+    const advice =
+      method === 'tools/call' ? 'The tool may have run: check before you call it again.' : 'Send it again.';
+    throw new ConnectionLostError(`The connection broke before the answer to ${method}. ${advice}`, { cause });
   }
 
   #post(body: RpcMessage, headers: Headers, repeatable: boolean): Promise<Response> {
@@ -162,13 +234,15 @@ export class McpBridge {
   }
 }
 
-async function readMessages(response: Response, onMessage: (message: unknown) => void): Promise<void> {
+async function* readMessages(response: Response, silenceMs: number): AsyncGenerator<RpcMessage> {
   if (response.headers.get('content-type')?.includes('text/event-stream')) {
-    for await (const { data } of readEvents(response.body)) if (data !== '') onMessage(JSON.parse(data));
+    for await (const { data } of readEvents(response.body, silenceMs)) if (data !== '') yield JSON.parse(data);
     return;
   }
   const text = await response.text();
-  if (text !== '') onMessage(JSON.parse(text));
+  if (text !== '') yield JSON.parse(text);
 }
 
 const isSessionUnknown = (error: unknown): boolean => error instanceof BulkheadError && error.status === 404;
+const isRetryable = (error: unknown): boolean =>
+  !(error instanceof BulkheadError) || error.status >= 500 || RETRYABLE_STATUSES.has(error.status);

@@ -1,0 +1,162 @@
+/** The bridge of `bulkhead mcp` with a service whose streams break, and that restarts. */
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
+import t, { type Test } from 'tap';
+import { McpBridge } from '../../sdk/cli/mcp-bridge.ts';
+import { Transport } from '../../sdk/session/transport.ts';
+import { eventually } from '../runner/eventually.ts';
+
+interface Message {
+  readonly id?: number;
+  readonly method?: string;
+  readonly result?: unknown;
+  readonly error?: { readonly message: string };
+}
+/** Answers a request. @param message of a POST; a GET has none */
+type Answer = (response: ServerResponse, message: Message) => void;
+/** By method of the protocol, and `GET`: the answers in order, of which the last one is repeated. */
+type Script = Readonly<Record<string, readonly [Answer, ...Answer[]]>>;
+
+const openStream = (response: ServerResponse): ServerResponse => {
+  response.writeHead(200, { 'content-type': 'text/event-stream', 'mcp-session-id': 's1' }).flushHeaders();
+  return response;
+};
+const format = (message: object): string => `data: ${JSON.stringify({ jsonrpc: '2.0', ...message })}\n\n`;
+const refuse =
+  (status: number): Answer =>
+  (response) =>
+    void response.writeHead(status, { 'content-type': 'application/json' }).end('{}');
+const accept = refuse(202);
+const stayOpen: Answer = (response) => void openStream(response);
+const succeed: Answer = (response, { id }) => void openStream(response).end(format({ id, result: {} }));
+
+/** @param silenceMs of the bridge; by default longer than a test */
+async function startBridge(test: Test, script: Script, silenceMs = 600_000) {
+  const asked: string[] = [];
+  const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const body = await text(request);
+    const message: Message = body === '' ? {} : JSON.parse(body);
+    const name = message.method ?? 'GET';
+    const answers = script[name] ?? [accept];
+    const answer = answers[asked.filter((earlier) => earlier === name).length] ?? answers.at(-1);
+    asked.push(name);
+    answer?.(response, message);
+  };
+  const server = createServer((request, response) => void handle(request, response)).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const stop = new AbortController();
+  test.teardown(() => {
+    stop.abort();
+    server.closeAllConnections();
+    server.close();
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const lines = new TransformStream<string, string>();
+  const writer = lines.writable.getWriter();
+  const received: Message[] = [];
+  const bridge = new McpBridge(new Transport({ url, token: 'x', retryForMs: 0 }), '/mcp', {
+    lines: lines.readable,
+    send: (message) => void received.push(message as Message),
+    signal: stop.signal,
+    silenceMs,
+  });
+  const running = bridge.run();
+  const send = (message: object) => writer.write(JSON.stringify({ jsonrpc: '2.0', ...message }));
+  const receive = (isWanted: (message: Message) => boolean): Promise<Message> =>
+    eventually(async () => received.find(isWanted));
+  const call = async (id: number, method: string, params = {}): Promise<Message> => {
+    await send({ id, method, params });
+    return receive((message) => message.id === id);
+  };
+  t.match(await call(0, 'initialize'), { result: {} });
+  const end = async (): Promise<void> => {
+    await writer.close();
+    await running;
+  };
+  return { asked, received, send, call, receive, end };
+}
+
+t.test('the notification stream is opened again after it was lost, also if the service refuses it once', async (t) => {
+  const change = format({ method: 'notifications/tools/list_changed', params: { from: 'service' } });
+  for (const status of [409, 429, 500]) {
+    const service = await startBridge(t, {
+      initialize: [succeed],
+      GET: [
+        (response) => void openStream(response).end(),
+        refuse(status),
+        (response) => void openStream(response).write(change),
+      ],
+    });
+    await service.receive((message) => JSON.stringify(message).includes('"from":"service"'));
+    const lists = service.received.slice(1, 4).map(({ method }) => method);
+    const expected = ['tools', 'prompts', 'resources'].map((list) => `notifications/${list}/list_changed`);
+    t.same(lists, expected, `${status}: what changed without a stream is announced`);
+    t.equal(service.asked.filter((name) => name === 'GET').length, 3);
+    await service.end();
+  }
+});
+
+t.test('a call whose connection is silent or breaks fails, and is not sent again', async (t) => {
+  const broken: Answer = (response) => openStream(response).write(': keepalive\n\n', () => response.destroy());
+  for (const answer of [stayOpen, broken]) {
+    const script: Script = { initialize: [succeed], GET: [stayOpen], 'tools/call': [answer], 'tools/list': [answer] };
+    const service = await startBridge(t, script, 100);
+    const message = 'The connection broke before the answer to tools/call.';
+    const advice = 'The tool may have run: check before you call it again.';
+    t.match(await service.call(1, 'tools/call'), { error: { message: `${message} ${advice}` } });
+    t.match(await service.call(2, 'tools/list'), { error: { message: /answer to tools\/list\. Send it again\./ } });
+    t.equal(service.asked.filter((name) => name === 'tools/call').length, 1);
+    await service.end();
+  }
+});
+
+t.test('a cancelled call has no answer', async (t) => {
+  const called = Promise.withResolvers<ServerResponse>();
+  const service = await startBridge(t, {
+    initialize: [succeed],
+    GET: [stayOpen],
+    'tools/call': [(response) => called.resolve(openStream(response))],
+    'notifications/cancelled': [
+      (response, message) => {
+        accept(response, message);
+        void called.promise.then((open) => open.end());
+      },
+    ],
+  });
+  await service.send({ id: 1, method: 'tools/call' });
+  await called.promise;
+  await service.send({ method: 'notifications/cancelled', params: { requestId: 1 } });
+  await service.end();
+  t.same(
+    service.received.filter(({ id }) => id === 1),
+    [],
+  );
+});
+
+t.test(
+  'a lost MCP session that cannot be initialized again at once is initialized with the next message',
+  async (t) => {
+    const service = await startBridge(t, {
+      initialize: [succeed, refuse(503), succeed],
+      GET: [stayOpen],
+      'tools/list': [refuse(404), succeed],
+    });
+    t.match(await service.call(1, 'tools/list'), { error: {} }, 'the service was away');
+    t.match(await service.call(2, 'tools/list'), { result: {} });
+    await service.receive(({ method }) => method === 'notifications/tools/list_changed');
+    t.equal(service.asked.filter((name) => name === 'initialize').length, 3);
+    await service.end();
+  },
+);
+
+t.test('a lost MCP session of a client that only waits is initialized again', async (t) => {
+  const service = await startBridge(t, {
+    initialize: [succeed, refuse(503), succeed],
+    GET: [refuse(404), stayOpen],
+  });
+  await service.receive(({ method }) => method === 'notifications/tools/list_changed');
+  t.equal(service.asked.filter((name) => name === 'initialize').length, 3);
+  await service.end();
+});
