@@ -74,9 +74,36 @@ export const forgetWiderVersion = (tx: Queryable, installationId: string): Promi
     [installationId],
   );
 
-/** Lets a supervisor try the update under way now. */
-export const queueUpdate = (tx: Queryable, queues: Queues, { id, accountId }: Updated): Promise<void> =>
+/** Lets a supervisor try the update under way now, also one that waited for its user. */
+export async function queueUpdate(tx: Queryable, queues: Queues, installation: Updated): Promise<void> {
+  await tx.query(
+    'UPDATE installations SET waiting_target_since = NULL WHERE id = $1 AND waiting_target_since IS NOT NULL',
+    [installation.id],
+  );
+  await sendUpdate(tx, queues, installation);
+}
+
+const sendUpdate = (tx: Queryable, queues: Queues, { id, accountId }: Updated): Promise<void> =>
   queues.send(tx, 'updates', { installationId: id }, { group: { id, accountId } });
+
+/**
+ * Records that the update under way lacks configuration: no sweep queues it, because `queueUpdate` is called when its user
+ * saves some.
+ *
+ * @param updatedAt of the installation when its configuration was read: a later change counts, not this
+ */
+export const recordWaitingUpdate = (
+  pool: Queryable,
+  { installationId, versionId }: UpdateKey,
+  updatedAt: string,
+): Promise<number> =>
+  changeRows(
+    pool,
+    `UPDATE installations SET waiting_target_since = target_since
+      WHERE id = $1 AND target_version_id = $2 AND date_trunc('milliseconds', updated_at) = $3
+        AND waiting_target_since IS DISTINCT FROM target_since`,
+    [installationId, versionId, updatedAt],
+  );
 
 /** Ends the update under way without a result, and forgets one that failed. @param tx has locked the installation's row, and notifies of it */
 export async function cancelUpdate(tx: ClientBase, installationId: string): Promise<void> {
@@ -293,7 +320,8 @@ export const listRollbacks = (pool: Queryable, pluginId: string): Promise<Versio
   );
 
 /**
- * Queues the updates under way that no job waits for: after a kill, an unblock, or a start that found no room.
+ * Queues the updates under way that no job waits for: after a kill, an unblock, or a start that found no room. Not those that
+ * wait for their user.
  *
  * @param atWork installations that the caller is updating now
  */
@@ -302,7 +330,7 @@ export async function requeueUpdates(pool: Pool, queues: Queues, atWork: Readonl
     pool,
     `SELECT i.id, i.account_id AS "accountId" FROM installations i JOIN plugins p ON p.id = i.plugin_id
       WHERE i.target_version_id IS NOT NULL AND i.status NOT IN ('paused', 'uninstalling') AND ${BLOCKED_REASON_SQL} IS NULL
-        AND NOT i.id = ANY ($1)
+        AND (i.waiting_target_since = i.target_since) IS NOT TRUE AND NOT i.id = ANY ($1)
         -- One from a time when the clock of the database was ahead comes too late. Others wait for at most a minute: pg-boss retries them.
         AND NOT EXISTS (SELECT 1 FROM pgboss.job j
                          WHERE j.name = 'updates' AND j.state < 'active' AND j.data ->> 'installationId' = i.id
@@ -310,7 +338,7 @@ export async function requeueUpdates(pool: Pool, queues: Queues, atWork: Readonl
       ORDER BY i.target_since LIMIT ${SWEEP_LIMIT}`,
     [[...atWork]],
   );
-  for (const installation of waiting) await queueUpdate(pool, queues, installation);
+  for (const installation of waiting) await sendUpdate(pool, queues, installation);
   return waiting.length;
 }
 

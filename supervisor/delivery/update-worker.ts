@@ -1,7 +1,7 @@
 /** Carries out updates of installations: starts the new version, makes it current, or records why it did not start. */
 import { loadInstalledPlugin, loadUpdateTarget } from '../../db/installations/account-plugins.ts';
 import { mayUpdate } from '../../db/installations/run-rule.ts';
-import { completeUpdate, failUpdate, type UpdateKey } from '../../db/installations/updates.ts';
+import { completeUpdate, failUpdate, recordWaitingUpdate, type UpdateKey } from '../../db/installations/updates.ts';
 import type { FencedPool } from '../../db/postgres/pool.ts';
 import type { Fleet } from '../children/fleet.ts';
 import type { UpdateOutcome } from '../children/installation-runner.ts';
@@ -44,8 +44,10 @@ async function carryOutUpdate(deps: FencedDeps, installationId: string): Promise
   const { pool, fenced, queues, faultPoint } = deps;
   const plugin = await loadInstalledPlugin(pool, installationId);
   const target = await loadUpdateTarget(pool, installationId);
-  if (!plugin || !target || !mayUpdate(target)) return false;
+  if (!plugin || !target) return false;
   const update = { installationId, versionId: target.plugin.versionId };
+  if (target.missing.length > 0) await recordWaitingUpdate(pool, update, target.plugin.updatedAt);
+  if (!mayUpdate(target)) return false;
   const outcome = await deps.fleet.update(plugin, target.plugin, async () => {
     await faultPoint('update.started');
     const updatedAt = await completeUpdate(fenced, queues, update);
