@@ -160,6 +160,8 @@ interface OpenTurn {
   readonly waiting: Set<string>;
   /** The last answer of the model. */
   answer: JudgedAnswer | null;
+  /** Whether an answer may have broken off in the middle of a text that is judged in pieces. */
+  mayHaveLeftOutputs: boolean;
 }
 
 /** Times in a turn that the model may ask for nothing but refused calls. */
@@ -259,8 +261,9 @@ export class Conversation {
     request: PendingRequest<Message>,
   ): Promise<PreparedRequest<Message>> {
     const { messages, format, isOwn, signal } = request;
-    if (digest === '' && !this.#openTurns.has(turn.id)) await endLeftOutputs(turn, signal);
+    if (this.#openTurns.get(turn.id)?.mayHaveLeftOutputs ?? digest === '') await endLeftOutputs(turn, signal);
     const open = this.#holdOpenTurn(turn);
+    open.mayHaveLeftOutputs = false;
     const last = knownByIndex.findLastIndex((one) => one !== null);
     const isSent = await this.#sendResults(open, messages.slice(last + 1), request);
     const prompt = await this.#readPrompt(turn, request, isSent);
@@ -307,6 +310,7 @@ export class Conversation {
       // The next message ends this turn, which then takes no output.
       onAbandon: (work) => {
         open.waiting.clear();
+        open.mayHaveLeftOutputs ||= prompt.outbound === 'pieces';
         this.#opening = Promise.all([this.#opening, work]);
       },
     });
@@ -481,15 +485,20 @@ export class Conversation {
       refusals: [],
       waiting: new Set<string>(),
       answer: null,
+      mayHaveLeftOutputs: false,
     };
     this.#openTurns.set(turn.id, open);
     return open;
   }
 
-  /** @throws BulkheadError `turn_ended` if it was cleared elsewhere */
+  /** @throws BulkheadError `turn_ended` if it was cleared elsewhere; VetoError if a required plugin could not judge a text that broke off */
   async #endTurn(turn: Turn): Promise<void> {
     const known = this.#known.find((one) => one.turn.id === turn.id);
-    await turn.end(undefined, known?.isInner ? { reply: false } : {});
+    const ended = await turn.end(undefined, known?.isInner ? { reply: false } : {});
+    if (ended.state === 'open') {
+      this.#holdOpenTurn(turn).mayHaveLeftOutputs = true;
+      throw new VetoError(ended.cancelledBy, ended.reason, ended.isFinal);
+    }
     if (known) known.state = 'ended';
     this.#openTurns.delete(turn.id);
   }
@@ -872,11 +881,22 @@ async function readResults(turn: Turn, isOwn: OwnCheck, signal: AbortSignal | un
   return results;
 }
 
-/** Ends texts that another process left in the middle: the transcript has them before the next one. */
+/**
+ * Ends texts that another process or an answer that broke off left in the middle: the transcript has them before the next one.
+ *
+ * @throws VetoError if a required plugin does not run
+ */
 async function endLeftOutputs(turn: Turn, signal: AbortSignal | undefined): Promise<void> {
   const { outputs } = await turn.look({ signal });
-  for (const { id, state, pieces } of outputs)
-    if (state === 'open' && pieces > 0) await turn.piece('', { id, piece: pieces, done: true, signal });
+  for (const { id, state, pieces } of outputs) {
+    if (state !== 'open' || pieces === 0) continue;
+    const ended = await turn.piece('', { id, piece: pieces, done: true, signal }).catch((error: unknown) => {
+      // A piece that was on its way when its answer was aborted came after the look.
+      if (hasCode(error, 'id_reused')) return null;
+      throw error;
+    });
+    if (ended?.action === 'cancel' && !ended.isFinal) throw new VetoError(ended.cancelledBy, ended.reason, false);
+  }
 }
 
 /** Returns a result after the plugins' changes. Null: another process ended the turn. */

@@ -665,6 +665,43 @@ for (const [name, framework] of Object.entries(frameworks))
     t.notMatch(shown, /classified\.|The rest/);
   });
 
+for (const [name, framework] of Object.entries(frameworks))
+  t.test(`${name}: a text that breaks off after it was shown precedes the answers that follow`, async (t) => {
+    accounts += 1;
+    const account = `fragments-${accounts}`;
+    // The end of a text that broke off is an empty piece, which can be judged the third time only.
+    const code = `${SENTENCES.replace('(ctx) => {', "(ctx) => { if (ctx.message.text === '' && ends++ < 2) throw new Error('away');")}
+      let ends = 0;`;
+    await fixture.install({ account, slug: account, code, required: true });
+    const server = await startModelServer(t);
+    const breakOff = (response: ServerResponse) =>
+      void stream(response).write(openAiStart + openAiDelta('Two loafs. ') + openAiDelta('The rest'), () =>
+        response.destroy(),
+      );
+    server.answers = [breakOff, openAi('Three loafs. ', 'All of it.'), breakOff, openAi('It goes on.')];
+    const session = await open(account);
+    const ask = (...messages: Said[]) => collect(framework, { session, modelUrl: server.url, messages });
+    const hello = { role: 'user', content: 'hello' } as const;
+    t.ok((await ask(hello)).error);
+    t.match((await ask(hello)).error, { name: 'VetoError', plugin: account, isFinal: false });
+    t.equal((await ask(hello)).error, null);
+    const transcript = ['user: hello', 'assistant: Two loaves. ', 'assistant: Three loaves. All of it.'];
+    const readMessages = async () => (await readTranscript(session)).filter((line) => !line.startsWith('notice'));
+    t.same(await readMessages(), transcript);
+    const first = [hello, { role: 'assistant', content: 'Three loaves. All of it.' }] as const;
+    t.ok((await ask(...first, { role: 'user', content: 'more' })).error);
+    const next = [...first, { role: 'user', content: 'more' }, { role: 'user', content: 'and now?' }] as const;
+    t.match((await ask(...next)).error, { name: 'VetoError', isFinal: false });
+    const states = async () => (await session.turns()).items.map(({ state }) => state);
+    t.same(await states(), ['ended', 'open'], 'a turn that could not be ended stays open');
+    t.equal((await ask(...next)).error, null);
+    t.same(await states(), ['ended', 'ended', 'ended']);
+    t.same(await readMessages(), [
+      ...transcript,
+      ...['user: more', 'assistant: Two loaves. ', 'user: and now?', 'assistant: It goes on.'],
+    ]);
+  });
+
 await fixture.install({
   account: 'baker',
   slug: 'oven-guard',
