@@ -11,7 +11,7 @@ const OFFERS_MAX_BYTES = MIB;
 /** Versions that are read at once: the answer may be full with the first of them. */
 const BATCH = 16;
 
-type NewestVersions = Pick<PluginContents, 'versions' | 'versionsLeftOut'>;
+type NewestVersions = Pick<PluginContents, 'versions' | 'leftOutVersions'>;
 
 /**
  * Reads the versions with the highest precedence, also yanked ones.
@@ -26,18 +26,18 @@ export async function readNewestVersions(
 ): Promise<NewestVersions> {
   const slices = new LoopSlices(loopKey);
   const numbers = await listVersionNumbers(pool, pluginId);
-  const ids = numbers.sort((a, b) => comparePrecedence(b.semVer, a.semVer)).map(({ id }) => id);
+  numbers.sort((a, b) => comparePrecedence(b.semVer, a.semVer));
   const versions: NewestVersions['versions'] = [];
   let bytes = 0;
-  for (let first = 0; first < ids.length; first += BATCH) {
-    const batch = ids.slice(first, first + BATCH);
+  for (let first = 0; first < numbers.length; first += BATCH) {
+    const batch = numbers.slice(first, first + BATCH).map(({ id }) => id);
     const found = new Map((await findVersions(pool, batch)).map((version) => [version.id, version]));
     for (const version of batch.flatMap((id) => found.get(id) ?? [])) {
       await slices.pauseWhenOver();
       bytes += Buffer.byteLength(JSON.stringify(version.discovered));
-      if (bytes > maxBytes && versions.length > 0) return { versions, versionsLeftOut: ids.length - versions.length };
+      if (bytes > maxBytes && versions.length > 0) return { versions, leftOutVersions: numbers.slice(versions.length) };
       versions.push(showVersion(version));
     }
   }
-  return { versions, versionsLeftOut: 0 };
+  return { versions, leftOutVersions: [] };
 }

@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import type { Plugin } from '../../db/catalog/plugins.ts';
-import type { Version } from '../../db/catalog/versions.ts';
+import type { Version, VersionNumber } from '../../db/catalog/versions.ts';
 import type { VersionRollback } from '../../db/installations/updates.ts';
 import type { Page } from '../../db/postgres/cursors.ts';
 import { anyJson, timestamp } from '../../service/http/schemas.ts';
@@ -48,6 +48,9 @@ export const versionResource = z
     yankedAt: timestamp.nullable(),
   })
   .meta({ id: 'Version', description: 'A published version. Only its status can change.' });
+const versionNumber = versionResource
+  .pick({ id: true, semVer: true, status: true })
+  .meta({ id: 'VersionNumber', description: 'A published version without its offers.' });
 const warnings = z
   .array(z.string())
   .describe('Likely mistakes, such as a declared capability or a file that nothing uses. They prevent nothing.');
@@ -101,6 +104,7 @@ export const pluginDetail = plugin
     versionsLeftOut: z
       .int()
       .describe('Number of versions with a lower precedence that are left out, because the others offer 1 MiB.'),
+    leftOutVersions: z.array(versionNumber).describe('Those versions. Highest precedence first.'),
     rollbacks: z.array(rollback).describe('Newest first.'),
     draft: draftResource.nullable(),
     files: z.array(fileResource).optional(),
@@ -133,7 +137,8 @@ export function showVersion(version: Version): z.output<typeof versionResource> 
 export interface PluginContents {
   /** Highest precedence first. */
   readonly versions: z.output<typeof versionResource>[];
-  readonly versionsLeftOut: number;
+  /** The versions that did not fit into the answer. Highest precedence first. */
+  readonly leftOutVersions: readonly VersionNumber[];
   readonly draft: Version | null;
   readonly rollbacks: readonly VersionRollback[];
   readonly files: Page<FileResource> | null;
@@ -145,12 +150,13 @@ export function showPublished({ version, warnings }: BuiltVersion): z.output<typ
 
 export function showPluginDetail(
   plugin: Plugin,
-  { versions, versionsLeftOut, draft, rollbacks, files }: PluginContents,
+  { versions, leftOutVersions, draft, rollbacks, files }: PluginContents,
 ): z.output<typeof pluginDetail> {
   return {
     ...showPlugin(plugin),
     versions,
-    versionsLeftOut,
+    versionsLeftOut: leftOutVersions.length,
+    leftOutVersions: leftOutVersions.map((version) => versionNumber.parse(version)),
     rollbacks: [...rollbacks],
     draft: draft ? showDraft(draft) : null,
     ...(files ? { files: files.items, hasMoreFiles: files.nextCursor !== null } : {}),

@@ -3,7 +3,7 @@ import { Group, Text } from '@mantine/core';
 import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
 import { rest } from '../rest/client.ts';
-import { isPublished, type Plugin } from '../rest/plugins.ts';
+import { countPublished, type Plugin } from '../rest/plugins.ts';
 import { ActionButton } from '../shell/action-button.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { TextField } from '../shell/form-fields.tsx';
@@ -44,7 +44,7 @@ export function ListingButtons({ plugin }: { readonly plugin: Plugin }) {
           List in the catalog
         </ActionButton>
       )}
-      {isPublished(plugin) ? null : (
+      {countPublished(plugin) > 0 ? null : (
         <ConfirmButton
           label="Delete"
           title={`Delete ${escapeText(plugin.displayName)}`}

@@ -2,7 +2,7 @@
 import { Code, Group, Skeleton, Stack, Text } from '@mantine/core';
 import { useParams } from '@tanstack/react-router';
 import { DiscoveredList } from '../catalog/discovered-list.tsx';
-import { isPublished, type Plugin, usePlugin } from '../rest/plugins.ts';
+import { countPublished, type Plugin, usePlugin } from '../rest/plugins.ts';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { PluginHeader } from '../shell/plugin-header.tsx';
@@ -78,7 +78,7 @@ function Head({ plugin }: { readonly plugin: Plugin }) {
       of={plugin}
       actions={
         <Group gap="xs">
-          {isPublished(plugin) ? null : <RenameButton plugin={plugin} />}
+          {countPublished(plugin) > 0 ? null : <RenameButton plugin={plugin} />}
           <ListingButtons plugin={plugin} />
         </Group>
       }

@@ -1,8 +1,8 @@
 /** Lists the versions of a plugin, newest first. */
 import { Button, Code, Group, Text } from '@mantine/core';
-import { useState } from 'react';
+import { type ReactNode, useState } from 'react';
 import { rest } from '../rest/client.ts';
-import type { Plugin } from '../rest/plugins.ts';
+import { countPublished, type Plugin } from '../rest/plugins.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { DataTable } from '../shell/data-table.tsx';
 import { Dialog } from '../shell/dialog.tsx';
@@ -12,6 +12,8 @@ import { Timestamp } from '../shell/timestamp.tsx';
 import { formatBytes } from '../style/format-bytes.ts';
 import { VersionFiles } from './version-files.tsx';
 
+type VersionNumber = Plugin['leftOutVersions'][number];
+
 const TITLES = ['Version', 'Status', 'Published', 'Source', 'Size', 'New access', 'Actions'];
 const HASH_SHOWN = 12;
 
@@ -19,20 +21,16 @@ export function VersionTable({ plugin }: { readonly plugin: Plugin }) {
   const [opened, setOpened] = useState<string | null>(null);
   if (plugin.versions.length === 0)
     return <Text c="dimmed">No version is published. Drop the plugin’s folder above to publish one.</Text>;
-  const hasOne = plugin.versions.filter(({ status }) => status === 'published').length === 1;
-  const rows = plugin.versions.map((version) => ({
+  const hasOne = countPublished(plugin) === 1;
+  const leftOut = plugin.leftOutVersions.length;
+  const describeVersion = (version: VersionNumber, details: readonly ReactNode[]) => ({
     key: version.id,
     cells: [
       <Monospace key="version">{version.semVer}</Monospace>,
       <StatusDot key="status" tone={version.status === 'published' ? 'good' : 'quiet'}>
         {version.status}
       </StatusDot>,
-      <Timestamp key="published" at={version.createdAt} />,
-      <Code key="source" title={version.sourceSha256}>
-        {version.sourceSha256.slice(0, HASH_SHOWN)}
-      </Code>,
-      formatBytes(version.sizeBytes),
-      <Monospace key="access">{version.addedCapabilities.join(', ') || 'none'}</Monospace>,
+      ...details,
       <Group key="actions" gap="xs" wrap="nowrap">
         <Button
           size="xs"
@@ -45,12 +43,22 @@ export function VersionTable({ plugin }: { readonly plugin: Plugin }) {
         {version.status === 'published' && !hasOne ? <Yank pluginId={plugin.id} {...version} /> : null}
       </Group>,
     ],
-  }));
+  });
+  const rows = [
+    ...plugin.versions.map((version) => describeVersion(version, describeDetails(version))),
+    ...plugin.leftOutVersions.map((version) => describeVersion(version, NO_DETAILS)),
+  ];
   return (
     <>
       {hasOne ? (
         <Text size="sm" c="dimmed">
           A plugin keeps one published version. To yank this one, publish another first.
+        </Text>
+      ) : null}
+      {leftOut > 0 ? (
+        <Text size="sm" c="dimmed">
+          The offers of all versions together are too large for one answer of the service:{' '}
+          {leftOut === 1 ? 'the last version is' : `the last ${leftOut} versions are`} listed without details.
         </Text>
       ) : null}
       <DataTable label="Versions" titles={TITLES} rows={rows} numeric={['Size']} />
@@ -60,6 +68,16 @@ export function VersionTable({ plugin }: { readonly plugin: Plugin }) {
     </>
   );
 }
+
+const describeDetails = ({ createdAt, sourceSha256, sizeBytes, addedCapabilities }: Plugin['versions'][number]) => [
+  <Timestamp key="published" at={createdAt} />,
+  <Code key="source" title={sourceSha256}>
+    {sourceSha256.slice(0, HASH_SHOWN)}
+  </Code>,
+  formatBytes(sizeBytes),
+  <Monospace key="access">{addedCapabilities.join(', ') || 'none'}</Monospace>,
+];
+const NO_DETAILS = ['', '', '', ''];
 
 function Yank({ pluginId, id, semVer }: { readonly pluginId: string; readonly id: string; readonly semVer: string }) {
   const params = { path: { id: pluginId, versionId: id } };

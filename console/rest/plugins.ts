@@ -13,5 +13,6 @@ export const usePlugin = (id: string) =>
     refetchInterval: FOLLOW_MS,
   });
 
-export const isPublished = ({ versions }: Pick<Plugin, 'versions'>): boolean =>
-  versions.some(({ status }) => status === 'published');
+/** Counts the versions that can be installed. */
+export const countPublished = ({ versions, leftOutVersions }: Plugin): number =>
+  [...versions, ...leftOutVersions].filter(({ status }) => status === 'published').length;

@@ -1380,6 +1380,8 @@ export interface components {
             versions: components["schemas"]["Version"][];
             /** @description Number of versions with a lower precedence that are left out, because the others offer 1 MiB. */
             versionsLeftOut: number;
+            /** @description Those versions. Highest precedence first. */
+            leftOutVersions: components["schemas"]["VersionNumber"][];
             /** @description Newest first. */
             rollbacks: components["schemas"]["VersionRollback"][];
             draft: components["schemas"]["Draft"] | null;
@@ -1438,6 +1440,13 @@ export interface components {
                 send: boolean;
                 handshake: boolean;
             } | null;
+        };
+        /** @description A published version without its offers. */
+        VersionNumber: {
+            id: string;
+            semVer: string;
+            /** @enum {string} */
+            status: "published" | "yanked";
         };
         /** @description A version that crash-looped in its first ten minutes. */
         VersionRollback: {

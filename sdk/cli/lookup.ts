@@ -18,10 +18,11 @@ export async function requirePlugin(rest: Rest, slug: string): Promise<PluginDet
 }
 
 /** @throws CommandError if the version is not found */
-export function requireVersion(plugin: PluginDetail, semVer: string): Version {
-  const found = plugin.versions.find((version) => version.semVer === semVer);
+export function requireVersion(plugin: PluginDetail, semVer: string): Pick<Version, 'id'> {
+  const versions = [...plugin.versions, ...(plugin.leftOutVersions ?? [])];
+  const found = versions.find((version) => version.semVer === semVer);
   if (found) return found;
-  const known = plugin.versions.map((version) => version.semVer).join(', ');
+  const known = versions.map((version) => version.semVer).join(', ');
   const hint = known === '' ? 'It has no published version.' : `Its versions are ${known}.`;
   throw new CommandError('not_found', `“${plugin.slug}” has no version ${semVer}. ${hint}`);
 }

@@ -45,6 +45,8 @@ export interface Plugin {
 }
 export interface PluginDetail extends Plugin {
   readonly versions: readonly Version[];
+  /** Older versions that did not fit into the answer. Absent: an older service does not list them. */
+  readonly leftOutVersions?: readonly Pick<Version, 'id' | 'semVer' | 'status'>[];
 }
 export interface Reach {
   readonly capability: string;

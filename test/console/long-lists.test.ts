@@ -1,7 +1,12 @@
 /** What a page says when it does not show everything: long transcripts, logs and lists of versions. */
 import t from 'tap';
+import { openPool } from '../../db/postgres/pool.ts';
+import { MIB } from '../../sdk/contract/limits.ts';
+import { enlargeOffers } from '../api/plugins/copied-versions.ts';
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { openSignedIn, shareBrowser } from './browser.ts';
+import { press, pressInDialog } from './console-fixture.ts';
+import { publish, publishFrontDesk } from './front-desk.ts';
 import { inspect } from './pictures.ts';
 
 /** More than a session's page shows. */
@@ -34,6 +39,35 @@ t.test('the page of a long session shows its newest messages, and says that olde
   await append('the first');
   await messages.last().getByText('the first', { exact: true }).waitFor();
   t.equal(await page.getByText('Only the newest').count(), 0);
+});
+
+t.test('versions that do not fit into an answer are listed without details, and can be yanked', async (t) => {
+  const plugin = await publishFrontDesk(service);
+  await publish(service, plugin, '1.1.0', 'host.storage');
+  const { pool, close } = openPool(service.env.DATABASE_URL ?? '', {
+    name: 'test',
+    connections: 1,
+    onError: () => undefined,
+  });
+  await enlargeOffers(pool, plugin, MIB);
+  await close();
+  await page.goto(`${service.url}/plugins/${plugin}`);
+  await page.getByText('the last version is listed without details').waitFor();
+  const rows = page.getByRole('table', { name: 'Versions' }).locator('tbody tr');
+  t.equal(await rows.count(), 2);
+  await inspect(t, page, 'versions-left-out');
+  await press(page, 'Files of 1.0.0');
+  await page.getByRole('dialog').getByText('inboundMessage').waitFor();
+  await pressInDialog(page, 'Close');
+  await press(page, 'Yank 1.1.0');
+  await pressInDialog(page, 'Yank 1.1.0');
+  await page.getByText('A plugin keeps one published version').waitFor();
+  for (const name of ['Delete', 'Rename', 'Yank 1.0.0'])
+    t.equal(await page.getByRole('button', { name, exact: true }).count(), 0, `1.0.0 is published: no ${name}`);
+  await publish(service, plugin, '1.2.0', 'host.storage');
+  await press(page, 'Yank 1.0.0');
+  await pressInDialog(page, 'Yank 1.0.0');
+  await rows.last().getByText('yanked', { exact: true }).waitFor();
 });
 
 t.test('the browser complains about nothing', async (t) => t.same(complaints, []));

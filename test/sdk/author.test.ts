@@ -10,7 +10,9 @@ import { insertChannel } from '../../db/channels/channels.ts';
 import { insertDeliveries } from '../../db/channels/deliveries.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { localTools } from '../../pack/local-tools.ts';
+import { MIB } from '../../sdk/contract/limits.ts';
 import { listen, startApiFixture } from '../api/api-fixture.ts';
+import { enlargeOffers } from '../api/plugins/copied-versions.ts';
 import { eventually } from '../runner/eventually.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { newAuthor, type Said } from './author.ts';
@@ -238,6 +240,17 @@ t.test('list, delist, yank and status', async (t) => {
   t.match(answer(gone), { visibility: 'delisted', deprecationMessage: 'Count yourself' });
   const status = answer(await typed(['status', '--json']));
   t.match(status, { plugins: [{ slug: 'word-count' }], installations: [{ currentSemVer: '1.0.0' }] });
+});
+
+t.test('a version that does not fit into the answer of the service is yanked', async (t) => {
+  const large = { in: 'large' };
+  await typed(['init', 'large', '--template', 'tool']);
+  for (const semVer of ['1.0.0', '1.1.0'])
+    t.match(await typed(['publish', '--version', semVer, '--json'], large), { code: 0 });
+  const { plugins } = answer(await typed(['status', '--json']));
+  await enlargeOffers(api.pool, plugins.find(({ slug }: { slug: string }) => slug === 'large').id, MIB);
+  t.match(await typed(['yank', '1.0.0'], large), { code: 0, stdout: /is yanked/ });
+  t.match(await typed(['yank', '1.2.0'], large), { code: 1, stderr: /Its versions are 1\.1\.0, 1\.0\.0\.\n$/ });
 });
 
 t.test('configure names what is missing and requires a plugin, accept shows the requested capabilities', async (t) => {

@@ -12,3 +12,13 @@ export async function copyVersion(pool: Pool, versionId: string, copies: number)
     [versionId, copies],
   );
 }
+
+/** Gives each version of a plugin a tool whose description has this many bytes. */
+export async function enlargeOffers(pool: Pool, pluginId: string, bytes: number): Promise<void> {
+  await pool.query(
+    `UPDATE versions SET discovered = jsonb_set(discovered, '{tools}', jsonb_build_array(
+       jsonb_build_object('name', 'long', 'description', repeat('x', $2), 'parameters', '{}'::jsonb)))
+      WHERE plugin_id = $1`,
+    [pluginId, bytes],
+  );
+}

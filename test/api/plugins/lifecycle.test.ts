@@ -2,10 +2,11 @@
 import t from 'tap';
 import { readNewestVersions } from '../../../api/plugins/newest-versions.ts';
 import { releaseYankedVersions } from '../../../db/catalog/versions.ts';
+import { MIB } from '../../../sdk/contract/limits.ts';
 import { amount } from '../../runner/soak.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL } from '../package/packages.ts';
-import { copyVersion } from './copied-versions.ts';
+import { copyVersion, enlargeOffers } from './copied-versions.ts';
 
 const api = await startApiFixture(t);
 const ann = await api.user('ann');
@@ -376,10 +377,20 @@ t.test('files of a version are its owner’s to read', async (t) => {
 t.test('a plugin has a bounded number of versions, and shows as many as fit into an answer', async (t) => {
   const plugin = await listed(['1.0.0'], ['1.1.0']);
   const newest = await readNewestVersions(api.pool, plugin.id, 'ann', 1);
-  t.match(newest, { versions: { length: 1, 0: { semVer: '1.1.0' } }, versionsLeftOut: 1 });
+  t.match(newest, { versions: { length: 1, 0: { semVer: '1.1.0' } }, leftOutVersions: { length: 1 } });
+  await enlargeOffers(api.pool, plugin.id, MIB);
+  const large = (await ann.get(`/plugins/${plugin.id}`)).body;
+  t.match(large, { versions: { length: 1, 0: { semVer: '1.1.0' } }, versionsLeftOut: 1 });
+  const oldest = { id: plugin.ids['1.0.0'], semVer: '1.0.0', status: 'published' };
+  t.same(large.leftOutVersions, [oldest]);
+  await enlargeOffers(api.pool, plugin.id, 0);
   await copyVersion(api.pool, plugin.ids['1.0.0'] ?? '', 1_998);
   const { body } = await ann.get(`/plugins/${plugin.id}`);
-  t.match(body, { versions: { length: 2_000, 0: { semVer: '1.1.0' }, 1: { semVer: '1.0.0' } }, versionsLeftOut: 0 });
+  t.match(body, {
+    versions: { length: 2_000, 0: { semVer: '1.1.0' }, 1: { semVer: '1.0.0' } },
+    versionsLeftOut: 0,
+    leftOutVersions: [],
+  });
   const refused = await ann.post(`/plugins/${plugin.id}/versions`, { semVer: '1.2.0', files: fileList(MINIMAL) });
   t.match(refused, { status: 409, body: { code: 'too_many' } });
 });
