@@ -3,7 +3,7 @@ import { Group, List, Text } from '@mantine/core';
 import { useNavigate } from '@tanstack/react-router';
 import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
-import { useAgents } from '../rest/use-agents.ts';
+import { type AgentPage, useAgents } from '../rest/use-agents.ts';
 import { ActionButton } from '../shell/action-button.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { IconPlayerPause, IconPlayerPlay, IconRefresh, IconTrash } from '../style/icons.tsx';
@@ -92,15 +92,13 @@ function PauseButton({ installation: { id, required } }: { readonly installation
 
 function Removed({ installation }: { readonly installation: Installation }) {
   const { channels, secretNames } = installation;
-  const agents = useAgents().filter(({ installationId }) => installationId === installation.id);
+  const agents = useAgents();
   return (
     <>
       <Text>The plugin is notified first. Then these are removed permanently:</Text>
       <List>
         <List.Item className="foreign">
-          {agents.length === 0
-            ? 'its agents (it has none), with all their sessions'
-            : `its agents: ${agents.map(({ name }) => escapeText(name)).join(', ')}, with all their sessions`}
+          {`its agents${agents === undefined ? '' : nameAgents(agents, installation.id)}, with all their sessions`}
         </List.Item>
         <List.Item className="foreign">
           {channels.length === 0
@@ -114,4 +112,12 @@ function Removed({ installation }: { readonly installation: Installation }) {
       </List>
     </>
   );
+}
+
+/** Says which agents are removed with an installation, as far as the page of agents has them. */
+function nameAgents({ items, nextCursor }: AgentPage, installationId: string): string {
+  const names = items.filter((agent) => agent.installationId === installationId).map(({ name }) => escapeText(name));
+  const hasAll = nextCursor === null;
+  if (names.length === 0) return hasAll ? ' (it has none)' : '';
+  return `${hasAll ? '' : ', among them'}: ${names.join(', ')}`;
 }

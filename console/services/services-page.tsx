@@ -42,7 +42,7 @@ export function ServicesPage() {
 /** Names an agent of a plugin, whose id says nothing to a person. A runtime chooses the ids of its own agents. */
 function useAgentName(): (id: string) => string {
   const agents = useAgents();
-  return (id) => escapeText(agents.find((agent) => agent.id === id)?.name ?? id);
+  return (id) => escapeText(agents?.items.find((agent) => agent.id === id)?.name ?? id);
 }
 
 function Todos() {

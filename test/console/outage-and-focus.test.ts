@@ -268,3 +268,21 @@ async function isFocusedOn(page: Page, start: string): Promise<boolean> {
     throw error;
   }
 }
+t.test('the dialog of Uninstall says that there are no agents only when it knows that', async (t) => {
+  const { context, page } = await openOperating();
+  const { body } = await service.call('GET', '/api/installations');
+  const [installation] = body.items;
+  const endOutage = await answerInstead(context, '**/api/agents?*', (route) => route.fulfill({ status: 502 }));
+  await page.goto(`${service.url}/installations/${installation.id}`);
+  await press(page, 'Uninstall');
+  const dialog = page.getByRole('dialog');
+  await dialog.getByText('its agents, with all their sessions', { exact: true }).waitFor();
+  t.equal(await dialog.getByText('it has none), with all their sessions').count(), 0);
+  endOutage();
+  await pressInDialog(page, 'Cancel');
+  await page.reload();
+  await press(page, 'Uninstall');
+  await dialog.getByText('its agents (it has none), with all their sessions', { exact: true }).waitFor();
+  await pressInDialog(page, 'Cancel');
+});
+
