@@ -11,7 +11,8 @@ case $(uname -m) in
 esac
 package=$root/node_modules/node-linux-$architecture
 node=$package/bin/node
-# npm 9 and 10 create no link if two packages contain the same program, one for each architecture.
+# npm 9 and 10 create no link if two packages contain the same program, one for each architecture. The image
+# uses the link, this script does not: a user who may not write here starts without it.
 link=$root/node_modules/.bin/node
 
 fail() {
@@ -40,7 +41,7 @@ add_libatomic() {
 }
 
 [ -x "$node" ] || fail "node_modules has no Node for $architecture: run npm ci."
-[ -e "$link" ] || ln -sf "../node-linux-$architecture/bin/node" "$link"
+[ -e "$link" ] || ln -sf "../node-linux-$architecture/bin/node" "$link" 2>/dev/null || true
 case $("$node" --version 2>&1 || true) in
   *libatomic.so.1*) add_libatomic ;;
 esac

@@ -2,7 +2,7 @@
 import { execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { chmod, copyFile, cp, mkdir, readdir, readlink, realpath, rm, writeFile } from 'node:fs/promises';
+import { chmod, copyFile, cp, mkdir, readdir, readlink, realpath, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -134,6 +134,22 @@ t.test("Debian's bubblewrap builds the jail from where it was unpacked", { skip:
   const sandbox = await openSandbox({ directory, program: await childProgram(), mode: 'require', bubblewrap });
   t.match(sandbox, { state: 'full', missing: null });
   t.equal(sandbox.runAs, noPluginUser ? null : PLUGIN_USER, 'as root, as a user of its own');
+});
+
+t.test('Node starts for a user who may not write to node_modules, where npm left out the link', async (t) => {
+  const folder = await temporaryFolder(t);
+  const bin = join(folder, 'node_modules', `node-linux-${process.arch}`, 'bin');
+  for (const made of [bin, join(folder, 'node_modules', '.bin'), join(folder, 'deploy')])
+    await mkdir(made, { recursive: true });
+  await symlink(process.execPath, join(bin, 'node'));
+  const launcher = join(folder, 'deploy', 'node.sh');
+  await copyFile(join(ROOT, 'deploy', 'node.sh'), launcher);
+  await chmod(folder, 0o755);
+  await chmod(join(folder, 'node_modules', '.bin'), 0o555);
+  // Root may write everywhere.
+  const user = noPluginUser ? {} : { uid: PLUGIN_USER, gid: PLUGIN_USER };
+  const started = await promisify(execFile)('sh', [launcher, '-p', '1'], { ...user, cwd: folder });
+  t.same(started, { stdout: '1\n', stderr: '' });
 });
 
 /** A system without libatomic: the file is hidden behind an empty one. */

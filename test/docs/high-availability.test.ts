@@ -1,0 +1,30 @@
+/** The guide to three machines says everything that a machine needs. */
+import { readFileSync } from 'node:fs';
+import { parseEnv } from 'node:util';
+import t from 'tap';
+
+const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
+
+/** The packages of each `apt-get install` of a text. */
+function listInstalled(text: string): string[][] {
+  const commands = [...text.matchAll(/apt-get install ([^`\n]+)/g)].map(([, words = '']) => words.split(' '));
+  return commands.map((words) => words.filter((word) => !word.startsWith('-')));
+}
+
+t.test('every machine has the packages of a machine for production', async (t) => {
+  const [, sentence = ''] = /\*\*For production, install the packages: (.*)/.exec(read('docs/operating.md')) ?? [];
+  const [production = []] = listInstalled(sentence);
+  t.same(production, ['bubblewrap', 'libatomic1']);
+  const [, steps = ''] = read('docs/high-availability.md').split('\n## Set it up\n');
+  const [trial = []] = listInstalled(read('docs/high-availability.md'));
+  const [withDatabase, without, ...others] = listInstalled(steps);
+  t.same(withDatabase, [...production, ...trial]);
+  t.same(without, [...production, 'etcd-server', 'haproxy']);
+  t.same(others, []);
+});
+
+t.test('a supervisor without a jail does not start there, and nothing is downloaded', async (t) => {
+  t.equal(parseEnv(read('deploy/ha/machine.env.example')).SANDBOX, 'require');
+  for (const unit of ['api', 'supervisor'])
+    t.match(read(`deploy/systemd/bulkhead-${unit}.service`), /^Environment=SANDBOX_FETCH=off$/m);
+});
