@@ -13,6 +13,7 @@ const SERVER_FOLDER = '/usr/sbin';
 /** The package of each program. */
 const packages: Readonly<Record<string, string>> = {
   bwrap: 'bubblewrap',
+  haproxy: 'haproxy',
   openssl: 'openssl',
   pgbouncer: 'pgbouncer',
   prometheus: 'prometheus',
@@ -22,7 +23,7 @@ const packages: Readonly<Record<string, string>> = {
 };
 
 /** Programs of a database that survives its machine; only long tests need them. */
-const highAvailabilityPackages: typeof packages = { etcd: 'etcd-server', haproxy: 'haproxy', patroni: 'patroni' };
+const highAvailabilityPackages: typeof packages = { etcd: 'etcd-server', patroni: 'patroni' };
 
 /**
  * Fetches what is missing and adds it to the search path of this process. `SANDBOX_FETCH=off` prevents the fetching.
