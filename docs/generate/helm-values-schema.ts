@@ -37,7 +37,8 @@ function createSettingsSchema(shape: object): Schema {
 
 const createProcessSchema = (shape: object, more: Readonly<Record<string, Schema>> = {}): Schema =>
   closedObject({
-    replicas: { type: 'integer', minimum: 1 },
+    // None while a backup is restored.
+    replicas: { type: 'integer', minimum: 0 },
     settings: createSettingsSchema(shape),
     resources: anything,
     nodeSelector: labels,

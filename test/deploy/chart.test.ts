@@ -52,6 +52,7 @@ const MODULES: Readonly<Record<string, string>> = {
   'networking.k8s.io/v1 Ingress': 'kubernetes-models/networking.k8s.io/v1',
   'networking.k8s.io/v1 NetworkPolicy': 'kubernetes-models/networking.k8s.io/v1',
   'v1 ConfigMap': 'kubernetes-models/v1',
+  'v1 Pod': 'kubernetes-models/v1',
   'v1 PersistentVolumeClaim': 'kubernetes-models/v1',
   'v1 Secret': 'kubernetes-models/v1',
   'v1 Service': 'kubernetes-models/v1',
@@ -63,12 +64,13 @@ const isHere = process.arch === 'x64';
 const helm: Helm = isHere
   ? await unpackHelm(await temporaryFolder(t))
   : { lint: async () => '', render: async () => [] };
-const [plain, full, own] = [
+const [plain, full, own, empty] = [
   await helm.render([DATABASE]),
   await helm.render(EVERYTHING),
   await helm.render(OWN_FOLDERS),
+  await helm.render([DATABASE, 'api.replicas=0', 'supervisor.replicas=0']),
 ];
-const rendered = [plain, full, own];
+const rendered = [plain, full, own, empty];
 const options = { skip: !isHere && 'Helm is carried for x64 only' };
 
 const selectKind = (manifests: readonly Manifest[], kind: string): readonly Manifest[] =>
@@ -224,6 +226,24 @@ t.test('with a cluster key and blobs elsewhere no volume is shared', options, as
   }
   t.equal(selectKind(own, 'HorizontalPodAutoscaler').length, 2);
   t.equal(selectKind(plain, 'Deployment').length, 2);
+});
+
+t.test('a backup is restored by a pod with the volume of a release without pods', options, async (t) => {
+  for (const { kind, spec } of empty.filter(isWorkload)) t.equal(spec.replicas, kind === 'Job' ? undefined : 0);
+  t.equal(selectKind(empty, 'PodDisruptionBudget').length, 2);
+  const manifest = parse(read('deploy/helm/restore-pod.yaml'));
+  const { Pod } = await import(`${MODULES['v1 Pod']}/Pod`);
+  t.doesNotThrow(() => new Pod(manifest).validate());
+  const [claim] = selectKind(empty, 'PersistentVolumeClaim');
+  const api = podOf(selectKind(empty, 'Deployment').find(({ metadata }) => metadata.name.endsWith('-api')) as Manifest);
+  const [pod, [container]] = [api.spec, api.spec.containers];
+  const { fsGroupChangePolicy, seccompProfile, ...user } = pod.securityContext;
+  t.same(manifest.spec.securityContext, user);
+  t.same(manifest.spec.containers[0].securityContext, container.securityContext);
+  t.match(manifest.spec.containers[0].volumeMounts, [container.volumeMounts[0]]);
+  t.match(manifest.spec.volumes, [
+    { ...pod.volumes[0], persistentVolumeClaim: { claimName: claim?.metadata.name.replace('prod-', '') } },
+  ]);
 });
 
 t.test('the supervisor’s pod lets jails be built, and no other does more than it must', options, async (t) => {
