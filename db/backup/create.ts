@@ -1,6 +1,7 @@
 /** Writes a backup while the service runs: a snapshot of the tables, then the files. */
 import { Readable } from 'node:stream';
 import type { Client } from 'pg';
+import { locateBlobFolders, restoreCondemned } from '../files/blob-sweep.ts';
 import { SWEEP_LOCK } from '../files/unused-blobs.ts';
 import { isMissingObject, isPermissionDenied } from '../postgres/database-errors.ts';
 import { withConnection } from '../postgres/dedicated-connection.ts';
@@ -48,6 +49,8 @@ export async function writeBackup(
   return withConnection(url, { application_name: 'bulkhead-backup' }, async (client) => {
     // Prevents a sweep, which could remove blobs that the snapshot refers to.
     await client.query('SELECT pg_advisory_lock(hashtext($1))', [SWEEP_LOCK]);
+    // The tables may name a blob that a killed sweep left aside. If it cannot be restored, the summary names it as lost.
+    await restoreCondemned(locateBlobFolders(dataDir)).catch(() => undefined);
     await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
     const { rows } = await client.query<{ at: Date }>('SELECT now() AS at');
     const at = rows[0]?.at.toISOString() ?? '';

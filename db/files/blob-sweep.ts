@@ -5,7 +5,7 @@
  */
 import { readdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { makeFolder } from './data-dir.ts';
+import { ignoreMissing, makeFolder } from './data-dir.ts';
 
 /** Number of blobs per query. */
 const BATCH = 5_000;
@@ -19,12 +19,16 @@ export interface BlobFolders {
 }
 type FindUsed = (names: readonly string[]) => Promise<Set<string>>;
 
+export const locateBlobFolders = (dataDir: string): BlobFolders => ({
+  root: join(dataDir, 'blobs'),
+  condemned: join(dataDir, 'condemned'),
+});
+
 const joinPath = ({ root }: BlobFolders, name: string): string => join(root, name.slice(0, 2), name.slice(2));
 
 /** @returns how many were removed */
 export async function sweepUnused(folders: BlobFolders, before: number, findUsed: FindUsed): Promise<number> {
-  // A killed sweep left these behind.
-  for (const name of await readdir(folders.condemned)) await restore(folders, name);
+  await restoreCondemned(folders);
   let removed = 0;
   let names: string[] = [];
   for (const prefix of (await readdir(folders.root)).filter((name) => PREFIX.test(name))) {
@@ -36,6 +40,11 @@ export async function sweepUnused(folders: BlobFolders, before: number, findUsed
     names = [];
   }
   return removed + (await removeUnused(folders, before, names, findUsed));
+}
+
+/** Restores the blobs that a killed sweep left aside. Call it only when no other sweep runs. */
+export async function restoreCondemned(folders: BlobFolders): Promise<void> {
+  for (const name of (await readdir(folders.condemned).catch(ignoreMissing)) ?? []) await restore(folders, name);
 }
 
 async function restore(folders: BlobFolders, name: string): Promise<void> {

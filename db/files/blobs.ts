@@ -4,7 +4,7 @@ import { readFile, rename, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { hashBytes } from './blob-cache.ts';
-import { type BlobFolders, sweepUnused } from './blob-sweep.ts';
+import { type BlobFolders, locateBlobFolders, sweepUnused } from './blob-sweep.ts';
 import { makeFolder, syncPath } from './data-dir.ts';
 import { type BlobName, openStagingFolder, type StagedFile, type StagingFolder } from './staging.ts';
 
@@ -41,10 +41,10 @@ export interface Blobs extends StagingFolder {
  * @param dataDir `DATA_DIR`; `blobs/` and `staging/` are on the same file system, so that a rename is atomic
  */
 export async function openBlobs(dataDir: string): Promise<Blobs> {
-  const root = join(dataDir, 'blobs');
+  const folders = locateBlobFolders(dataDir);
+  const { root, condemned } = folders;
   await makeFolder(root);
-  const folders = { root, condemned: join(dataDir, 'condemned') };
-  await makeFolder(folders.condemned);
+  await makeFolder(condemned);
   const staging = await openStagingFolder(dataDir, (files) => commit(root, files));
   return {
     ...staging,

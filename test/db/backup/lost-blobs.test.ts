@@ -1,7 +1,7 @@
 /** A backup is not called good when it lacks a blob that its tables name, or has another content under the blob's name. */
 import { spawnSync } from 'node:child_process';
 import { rmSync, symlinkSync } from 'node:fs';
-import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
@@ -66,6 +66,13 @@ t.test('a complete backup is good, and says how many blobs it has', async (t) =>
     code: 0,
     stdout: /are restored\. All 2 blobs are in files: set BLOBS=files\. Start the service\.\n$/,
   });
+});
+
+t.test('a backup holds a blob in use that a killed sweep left aside', async (t) => {
+  const { env, name, file } = await createCluster(t);
+  await rename(file, join(env.DATA_DIR, 'condemned', name));
+  const backup = await operator(env, 'backup', join(await temporaryFolder(t), 'one.backup'), '--check');
+  t.match(backup, { code: 0, stdout: /and 2 blobs were read\.\n$/ }, backup.stderr);
 });
 
 t.test('a database of a release that had no table of its blobs is backed up whole', async (t) => {
