@@ -3,6 +3,7 @@ import { readdir } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Client } from 'pg';
+import { buildIndexes, CONCURRENT_INDEXES, type ConcurrentIndex } from './concurrent-indexes.ts';
 import { isLockRefused } from './database-errors.ts';
 import { withConnection } from './dedicated-connection.ts';
 import { listValues, type Queryable } from './rows.ts';
@@ -25,12 +26,14 @@ interface MigrateOptions {
   readonly directory?: string;
   /** Maximum number of migrations. Default: all. */
   readonly count?: number;
-  /** Called with a sentence after each attempt that did not get its locks. */
+  /** Built after the migrations, unless `count` is set. Default: `CONCURRENT_INDEXES`. */
+  readonly indexes?: readonly ConcurrentIndex[];
+  /** Called with a sentence after each attempt that did not get its locks, and before the build of an index. */
   readonly onWait?: (sentence: string) => void;
 }
 
 /**
- * Applies the missing migrations in one transaction. Any number of processes may call it at once: they wait for
+ * Applies the missing migrations in one transaction, then builds the missing indexes of `CONCURRENT_INDEXES`. Any number of processes may call it at once: they wait for
  * node-pg-migrate's advisory lock, and the later ones find nothing to do. Where the transaction meets a deadlock with
  * the traffic, or a lock that is not given in time, it is rolled back and tried again.
  *
@@ -42,7 +45,7 @@ interface MigrateOptions {
  */
 export async function migrate(
   url: string,
-  { directory = MIGRATIONS, count, onWait }: MigrateOptions = {},
+  { directory = MIGRATIONS, count, indexes = CONCURRENT_INDEXES, onWait }: MigrateOptions = {},
 ): Promise<string[]> {
   // Loaded here because API and supervisor import this file for the list of migrations only.
   const { runner } = await import('node-pg-migrate');
@@ -62,6 +65,7 @@ export async function migrate(
           log: () => undefined,
           ...(count === undefined ? {} : { count }),
         });
+        if (count === undefined) await buildIndexes(client, indexes, (sentence) => onWait?.(sentence));
         return applied.map((migration) => migration.name);
       } catch (error) {
         if (!isLockRefused(error)) throw error;

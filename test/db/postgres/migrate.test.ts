@@ -6,6 +6,7 @@ import { readUsage } from '../../../db/accounts/usage.ts';
 import { MIGRATIONS, migrate } from '../../../db/postgres/migrate.ts';
 import { openPool } from '../../../db/postgres/pool.ts';
 import { pageInbox } from '../../../db/sessions/inbox.ts';
+import { untilLockIsAwaited } from '../../fixtures/lock-waits.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../../runner/harness.ts';
 
@@ -67,6 +68,37 @@ t.test('a migration that meets a deadlock, or a table in use, lets traffic pass 
   t.same(await migrated, ['0001_both']);
   t.match(waits[0], /wait for locks that another transaction holds/);
 });
+
+t.test(
+  'an index of a table with rows is built beside the traffic, once, and again after an interruption',
+  async (t) => {
+    const directory = join(folder, 'indexes');
+    await mkdir(directory);
+    const { pool, close } = openPool(empty.href, { name: 'traffic', connections: 3, onError: () => undefined });
+    t.teardown(close);
+    await pool.query('DROP TABLE migrations; CREATE TABLE many (n int); INSERT INTO many VALUES (1), (1)');
+    // As an interrupted build leaves it.
+    await t.rejects(pool.query('CREATE UNIQUE INDEX CONCURRENTLY many_n ON many (n)'), /could not create unique index/);
+    const writer = await pool.connect();
+    await writer.query('BEGIN; INSERT INTO many VALUES (2)');
+    const notices: string[] = [];
+    const indexes = [{ name: 'many_n', on: 'many (n) WHERE n > 0' }];
+    const migrated = [1, 2, 3].map(() =>
+      migrate(empty.href, { directory, indexes, onWait: (sentence) => void notices.push(sentence) }),
+    );
+    await untilLockIsAwaited(pool);
+    await pool.query('INSERT INTO many VALUES (3)');
+    t.same((await pool.query('SELECT FROM many')).rowCount, 3, 'requests do not wait for the build');
+    await writer.query('COMMIT');
+    writer.release();
+    t.same(await Promise.all(migrated), [[], [], []]);
+    t.same(notices, ['building the index many_n, while requests go on']);
+    const { rows } = await pool.query(
+      `SELECT indisvalid, indisunique FROM pg_index WHERE indexrelid = 'many_n'::regclass`,
+    );
+    t.same(rows, [{ indisvalid: true, indisunique: false }]);
+  },
+);
 
 /** A new database with the migrations before the given one. */
 async function openDatabaseBefore(t: Teardown, migration: string) {

@@ -2,6 +2,9 @@
  * A release that is being replaced runs on the new tables for a while. So a migration only adds: what nobody uses any more
  * goes in a later release than the code that used it, and the statement says so: `-- unused since <version>`. A statement
  * that old code gets along with for another reason names it: `-- old code: <reason>`.
+ *
+ * All migrations of an upgrade are one transaction, which keeps its locks until its end. So none reads or writes a whole table that
+ * has rows: requests that need the table would wait, and get 503 after `LOCK_TIMEOUT_MS` of `db/postgres/pool.ts`.
  */
 import { readFileSync } from 'node:fs';
 import { basename } from 'node:path';
@@ -20,9 +23,41 @@ const BREAKING: readonly [RegExp, string][] = [
 const BEFORE_THE_RULE = '0011_agents_media.sql';
 const MARK = /--\s*(unused since \d+\.\d+\.\d+|old code: \S)/;
 
+/** Older migrations are released. */
+const BEFORE_WHOLE_TABLES = '0087';
+/** The table has few rows on every machine: one for each process, key or plugin of an operator, but not for what users do. */
+const SMALL_MARK = /--\s*small table: \S/;
+/** Statements that take as long as their table is large, with the name of the table. */
+const WHOLE_TABLE: readonly [RegExp, string][] = [
+  [/\bCREATE\s+(?:UNIQUE\s+)?INDEX\s[^;]*?\bON\s+(?:ONLY\s+)?(\w+)/gi, 'builds an index of'],
+  [/\bCLUSTER\s+(\w+)/gi, 'writes all rows again of'],
+  [
+    /\bALTER\s+TABLE\s+(?:ONLY\s+)?(\w+)[^;]*\bADD\s+(?:COLUMN\s+)?\w+\s[^,;]*\bGENERATED\b/gi,
+    'writes all rows again of',
+  ],
+  [
+    /\bALTER\s+TABLE\s+(?:ONLY\s+)?(\w+)[^;]*\bALTER\s+(?:COLUMN\s+)?\w+\s+(?:SET\s+DATA\s+)?TYPE\b/gi,
+    'writes all rows again of',
+  ],
+];
+
+/** Whole tables that the migration reads or writes. Those that it creates are empty. */
+function findWholeTables(sql: string): string[] {
+  const code = readCode(sql, SMALL_MARK);
+  const created = [...code.matchAll(/\bCREATE\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?(\w+)/gi)].map(([, table]) => table);
+  return WHOLE_TABLE.flatMap(([pattern, fault]) =>
+    [...code.matchAll(pattern)].flatMap(([, table]) => (created.includes(table) ? [] : [`${fault} ${table}`])),
+  );
+}
+
+/** The statements without comments and without lines that have a mark. */
+function readCode(sql: string, mark: RegExp): string {
+  const lines = sql.split('\n').filter((line) => !mark.test(line));
+  return lines.map((line) => line.replace(/--.*$/, '')).join('\n');
+}
+
 function faultsOf(sql: string): string[] {
-  const lines = sql.split('\n').filter((line) => !MARK.test(line));
-  const code = lines.map((line) => line.replace(/--.*$/, '')).join('\n');
+  const code = readCode(sql, MARK);
   return BREAKING.flatMap(([pattern, fault]) => (pattern.test(code) ? [fault] : []));
 }
 
@@ -36,7 +71,23 @@ t.test('the rule detects exactly the statements that break old code', async (t) 
   t.same(faultsOf(`ALTER TABLE a ADD COLUMN b text NOT NULL DEFAULT '';\n-- DROP TABLE c`), []);
 });
 
+t.test('the rule detects what takes as long as a table is large', async (t) => {
+  const index = 'CREATE INDEX a_b ON a (b) WHERE b IS NOT NULL;';
+  t.same(findWholeTables(index), ['builds an index of a']);
+  t.same(findWholeTables('CREATE UNIQUE INDEX\n a_b ON ONLY a USING btree (b);'), ['builds an index of a']);
+  t.same(findWholeTables(`CREATE TABLE a (b int);\n${index}`), [], 'a new table is empty');
+  t.same(findWholeTables(`${index} -- small table: one row for each supervisor`), []);
+  t.same(findWholeTables('CLUSTER a USING a_b;'), ['writes all rows again of a']);
+  for (const change of ['ADD COLUMN b int GENERATED ALWAYS AS (1) STORED', 'ADD b int, ALTER COLUMN c TYPE bigint'])
+    t.same(findWholeTables(`ALTER TABLE a ${change};`), ['writes all rows again of a'], change);
+  t.same(findWholeTables('ALTER TABLE a ADD COLUMN b text; -- CREATE INDEX c ON d (e)'), []);
+});
+
 for (const path of listFiles('db/migrations/*.sql')) {
   if (basename(path) <= BEFORE_THE_RULE) continue;
-  t.same(faultsOf(readFileSync(`${ROOT}/${path}`, 'utf8')), [], `${path} leaves old code working`);
+  const sql = readFileSync(`${ROOT}/${path}`, 'utf8');
+  t.same(faultsOf(sql), [], `${path} leaves old code working`);
+  if (basename(path) < BEFORE_WHOLE_TABLES) continue;
+  const remedy = 'Write an index of a table with rows into db/postgres/concurrent-indexes.ts';
+  t.same(findWholeTables(sql), [], `${path} touches no whole table that has rows. ${remedy}`);
 }
