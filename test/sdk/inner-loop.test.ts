@@ -34,6 +34,7 @@ interface Running {
   readonly stdin: PassThrough;
   readonly code: Promise<number>;
   readonly items: readonly Item[];
+  output(): string;
   /** The next item that fits, from the last one found on. */
   next(fits: (item: Item) => boolean): Promise<Item>;
   interrupt(): void;
@@ -72,7 +73,7 @@ function start(test: Test, argv: readonly string[], folder = home): Running {
     }).catch(() => {
       throw new Error(`it did not say that: ${output}${faults.join('')}`);
     });
-  return { stdin, code, items, next, interrupt: () => stop.abort() };
+  return { stdin, code, items, output: () => output, next, interrupt: () => stop.abort() };
 }
 
 const readme = '---\nname: Adder\ndescription: Adds\n---\n';
@@ -124,6 +125,32 @@ t.test('dev: a save is live within a second, faults are formatLocation, and ever
 
   dev.interrupt();
   t.equal(await dev.code, 0, 'Ctrl-C is how it ends');
+});
+
+t.test('call and fire end with 1 and print the result when the plugin failed', async (t) => {
+  await save(`tools.add = { description: 'x', parameters: {}, handler: () => { throw new Error('no number'); } };
+events.sessionStarted = () => { throw new Error('no session'); };
+`);
+  const dev = start(t, ['dev'], folder);
+  await dev.next(({ saved }) => saved === 'adder');
+  dev.interrupt();
+  await dev.code;
+  const called = start(t, ['call', 'adder__add']);
+  t.equal(await called.code, 1);
+  t.match(JSON.parse(called.output()), {
+    error: { code: 'plugin_failed' },
+    isError: true,
+    content: [{ text: /no number/ }],
+  });
+  const fired = start(t, ['fire', 'sessionStarted', '--slug', 'adder']);
+  t.equal(await fired.code, 1);
+  const error = { code: 'plugin_failed', message: /^events\.sessionStarted failed after \d+ ms: .*no session/ };
+  t.match(JSON.parse(fired.output()), { error, event: 'sessionStarted', outcome: 'failed' });
+  await save(source(40));
+  const repaired = start(t, ['dev'], folder);
+  await repaired.next(({ saved }) => saved === 'adder');
+  repaired.interrupt();
+  await repaired.code;
 });
 
 t.test('call, fire, logs and replay', async (t) => {

@@ -35,8 +35,8 @@ export const call: Command = {
       for (const part of result.content) {
         context.output.printLine(part.type === 'text' ? part.text : JSON.stringify(part, null, 2));
       }
-      if (result.isError && !context.output.json) {
-        throw new CommandError('plugin_failed', `The tool ${name} returned an error.`);
+      if (result.isError) {
+        throw new CommandError('plugin_failed', `The tool ${name} returned an error.`, { result });
       }
       return result;
     } finally {

@@ -20,8 +20,11 @@ export const fire: Command = {
     const slug = args.text('slug') ?? (await readPackageFolder(context.folder, undefined)).slug;
     const { id } = await requireInstallation(await context.getRest(), slug);
     const fired = await (await TestSession.open(context)).fireEvent(id, args.positional[0] ?? '', data);
-    if (fired.outcome === 'failed' && !context.output.json) {
-      throw new CommandError('plugin_failed', `events.${fired.event} failed after ${fired.ms} ms: ${fired.error}.`);
+    if (fired.outcome === 'failed') {
+      const { error, ...result } = fired;
+      throw new CommandError('plugin_failed', `events.${fired.event} failed after ${fired.ms} ms: ${error}.`, {
+        result,
+      });
     }
     context.output.printLine(`${context.output.paint.green('delivered')} events.${fired.event} in ${fired.ms} ms`);
     return fired;
