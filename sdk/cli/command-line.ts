@@ -106,7 +106,9 @@ const appendValue = (value: string, previous: readonly string[] | undefined): st
 
 async function runCommand(command: Command, args: ParsedArgs, options: CommandLineOptions): Promise<number> {
   const output = new Output({ ...options, json: args.flag('json'), printsItems: command.printsItems ?? false });
-  const context = new Context({ ...options, output, url: args.text('url') });
+  const ended = new AbortController();
+  const signal = AbortSignal.any([options.signal, ended.signal]);
+  const context = new Context({ ...options, signal, output, url: args.text('url') });
   try {
     output.printResult(await command.run(context, args));
     return exitCodes.ok;
@@ -115,6 +117,9 @@ async function runCommand(command: Command, args: ParsedArgs, options: CommandLi
     const failure = options.signal.aborted ? INTERRUPTED : toFailure(error, url);
     if (failure !== INTERRUPTED) printFailure(output, failure);
     return exitCodes[failure.exit];
+  } finally {
+    // Closes what a failed command still reads, such as `dev` the log and the keyboard: it would keep the process running.
+    ended.abort();
   }
 }
 

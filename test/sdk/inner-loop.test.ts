@@ -1,5 +1,7 @@
 /** The author's inner loop from the command line: a save is live, its log and its errors are seen, everything can be tried. */
+import fs from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
@@ -76,6 +78,12 @@ function start(test: Test, argv: readonly string[], folder = home): Running {
   return { stdin, code, items, output: () => output, next, interrupt: () => stop.abort() };
 }
 
+/** Replaces the system's function also where it was imported by name. */
+function replaceWatch(watch: typeof fs.watch): void {
+  fs.watch = watch;
+  syncBuiltinESMExports();
+}
+
 const readme = '---\nname: Adder\ndescription: Adds\n---\n';
 const source = (more: number) => `tools.add = {
   description: 'Adds',
@@ -125,6 +133,44 @@ t.test('dev: a save is live within a second, faults are formatLocation, and ever
 
   dev.interrupt();
   t.equal(await dev.code, 0, 'Ctrl-C is how it ends');
+});
+
+t.test('dev: a watcher that fails ends it, and the installed version comes back', async (t) => {
+  const folder = join(home, 'watched');
+  const files = { 'readme.md': readme.replace('Adder', 'Watched'), 'index.ts': source(0) };
+  await mkdir(folder);
+  for (const [path, text] of Object.entries(files)) await writeFile(join(folder, path), text);
+  const { body: plugin } = await ann.post('/plugins', { slug: 'watched', displayName: 'Watched' });
+  const texts = Object.entries(files).map(([path, contentText]) => ({ path, contentText }));
+  t.equal((await ann.post(`/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files: texts })).status, 201);
+  const { body: installation } = await ann.post('/installations', { slug: 'watched' });
+  const readPolicy = async () => (await ann.get(`/installations/${installation.id}`)).body.versionPolicy;
+  const systemWatch = fs.watch;
+  t.teardown(() => replaceWatch(systemWatch));
+  // The system's answer when `fs.inotify.max_user_watches` is reached.
+  const refuseWatch = (): never => {
+    throw Object.assign(new Error('ENOSPC: System limit for number of file watchers reached'), { code: 'ENOSPC' });
+  };
+  const advice = /ENOSPC.*`sudo sysctl fs\.inotify\.max_user_watches=524288`.*Then run `bulkhead dev` again/;
+
+  replaceWatch(refuseWatch);
+  const early = start(t, ['dev'], folder);
+  t.equal(await early.code, 1);
+  t.match(early.items.at(-1), { error: { code: 'watch_failed', message: advice } });
+  t.equal(await readPolicy(), 'Latest');
+
+  replaceWatch(systemWatch);
+  const late = start(t, ['dev'], folder);
+  await late.next(({ saved }) => saved === 'watched');
+  late.stdin.write('help\n');
+  await late.next(({ played }) => played === 'help');
+  t.equal(await readPolicy(), 'Draft');
+  replaceWatch(refuseWatch);
+  for (const name of ['one', 'two']) await mkdir(join(folder, name));
+  t.equal(await late.code, 1);
+  t.match(late.items.at(-1), { error: { code: 'watch_failed', message: advice } });
+  t.equal(await readPolicy(), 'Latest');
+  t.ok(late.stdin.isPaused(), 'the keyboard is not read any more, so the process ends');
 });
 
 t.test('call and fire end with 1 and print the result when the plugin failed', async (t) => {

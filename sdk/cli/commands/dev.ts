@@ -2,7 +2,7 @@
 import type { Command } from '../command.ts';
 import type { Context } from '../context.ts';
 import { Draft } from '../dev/draft.ts';
-import { watchFolder } from '../dev/folder-watcher.ts';
+import { type FolderWatch, watchFolder } from '../dev/folder-watcher.ts';
 import { openInspector } from '../dev/inspector.ts';
 import { runPlaygroundLine } from '../dev/playground.ts';
 import { formatFaults, toFailure } from '../failure.ts';
@@ -31,15 +31,17 @@ export const dev: Command = {
     const times: number[] = [];
     await saveOnce(context, draft, times);
     const { signal, output } = context;
-    const stopWatching = await watchFolder(draft.folder, () => saveOnce(context, draft, times));
-    output.printLine(output.paint.dim(`Watching ${draft.folder}. Type help for commands, Ctrl-C to exit.`));
+    let watch: FolderWatch | null = null;
     try {
-      await Promise.race([waitForAbort(signal), serveDraft(context, draft, args.flag('inspect') ? port : null)]);
+      watch = await watchFolder(draft.folder, () => saveOnce(context, draft, times));
+      output.printLine(output.paint.dim(`Watching ${draft.folder}. Type help for commands, Ctrl-C to exit.`));
+      const serving = serveDraft(context, draft, args.flag('inspect') ? port : null);
+      await Promise.race([waitForAbort(signal), serving, watch.failed]);
     } catch (error) {
       // Ctrl-C is the normal end of the command.
       if (!signal.aborted) throw error;
     } finally {
-      await stopWatching();
+      await watch?.stop();
       await draft.testSession.close();
       await restoreVersion(context, draft);
     }

@@ -1,16 +1,33 @@
 /** Watches a folder and reports all writes of one save together. */
 import { relative, sep } from 'node:path';
 import { isToolFolder } from '../../contract/package-paths.ts';
+import { CommandError } from '../failure.ts';
 
 /** Editors write a file in several steps, so changes are debounced. Milliseconds. */
 const DEBOUNCE_MS = 40;
 
 /**
+ * What to raise, by the code of the system's error. VS Code's documentation has the same number of watches, which take about 1 KB of
+ * memory each. Linux allows 128 instances by default.
+ */
+const LIMITS: Readonly<Record<string, string>> = {
+  ENOSPC: 'fs.inotify.max_user_watches=524288',
+  EMFILE: 'fs.inotify.max_user_instances=512',
+};
+
+export interface FolderWatch {
+  /** Rejects with a CommandError when the watcher fails, because it may then miss changes. */
+  readonly failed: Promise<never>;
+  /** Stops the watcher, and waits for a running `onChange`. */
+  stop(): Promise<void>;
+}
+
+/**
  * Calls `onChange` after every change in the folder, one call at a time. Resolves when the watcher is ready.
  *
- * @returns a function that stops the watcher
+ * @throws CommandError when the folder cannot be watched
  */
-export async function watchFolder(folder: string, onChange: () => Promise<void>): Promise<() => Promise<void>> {
+export async function watchFolder(folder: string, onChange: () => Promise<void>): Promise<FolderWatch> {
   const { watch } = await import('chokidar');
   let timer: NodeJS.Timeout | null = null;
   let running: Promise<void> | null = null;
@@ -37,14 +54,30 @@ export async function watchFolder(folder: string, onChange: () => Promise<void>)
     if (timer) clearTimeout(timer);
     timer = setTimeout(run, DEBOUNCE_MS);
   });
-  await new Promise<void>((resolve, reject) => {
-    watcher.once('ready', resolve);
-    watcher.once('error', reject);
-  });
-  return async () => {
+  const { promise: failed, reject } = Promise.withResolvers<never>();
+  failed.catch(() => undefined);
+  // Never removed: an `error` event without a listener ends the process.
+  watcher.on('error', (error) => reject(createWatchError(folder, error)));
+  const stop = async (): Promise<void> => {
     if (timer) clearTimeout(timer);
     again = false;
     await watcher.close();
     await running;
   };
+  try {
+    await Promise.race([new Promise<void>((resolve) => watcher.once('ready', resolve)), failed]);
+    return { failed, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+function createWatchError(folder: string, error: unknown): CommandError {
+  const { message, code = '' } = error as NodeJS.ErrnoException;
+  const limit = Object.hasOwn(LIMITS, code) ? `Raise the limit with \`sudo sysctl ${LIMITS[code]}\`. ` : '';
+  return new CommandError(
+    'watch_failed',
+    `Changes in ${folder} cannot be watched: ${message}. ${limit}Then run \`bulkhead dev\` again.`,
+  );
 }
