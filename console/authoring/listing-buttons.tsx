@@ -1,16 +1,16 @@
 /** Buttons that list, delist and delete a plugin. */
 import { Group, Text } from '@mantine/core';
 import { useNavigate } from '@tanstack/react-router';
-import { useState } from 'react';
 import { rest } from '../rest/client.ts';
 import { countPublished, type Plugin } from '../rest/plugins.ts';
 import { ActionButton } from '../shell/action-button.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { TextField } from '../shell/form-fields.tsx';
+import { bindField, useFields } from '../shell/use-fields.ts';
 import { escapeText } from '../style/untrusted-text.ts';
 
 export function ListingButtons({ plugin }: { readonly plugin: Plugin }) {
-  const [deprecationMessage, setMessage] = useState('');
+  const fields = useFields({ deprecationMessage: '' });
   const navigate = useNavigate();
   const target = { params: { path: { id: plugin.id } } };
   const remove = async () => {
@@ -23,16 +23,15 @@ export function ListingButtons({ plugin }: { readonly plugin: Plugin }) {
         <ConfirmButton
           label="Take out of the catalog"
           title={`Take ${escapeText(plugin.displayName)} out of the catalog`}
-          run={() => rest.DELETE('/plugins/{id}/listing', { ...target, body: { deprecationMessage } })}
+          run={() => rest.DELETE('/plugins/{id}/listing', { ...target, body: fields.values })}
           done="The plugin is no longer in the catalog"
+          fields={fields}
         >
           <Text>Users can no longer find it. Installations keep working and show your message.</Text>
           <TextField
             label="Message to its users"
-            name="deprecationMessage"
+            {...bindField(fields, 'deprecationMessage')}
             placeholder="Use the plugin … instead"
-            value={deprecationMessage}
-            onChange={(event) => setMessage(event.currentTarget.value)}
           />
         </ConfirmButton>
       ) : (

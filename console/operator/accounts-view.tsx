@@ -10,6 +10,7 @@ import { Dialog } from '../shell/dialog.tsx';
 import { TextField } from '../shell/form-fields.tsx';
 import { PagedList } from '../shell/paged-list.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
+import { bindField, useFields } from '../shell/use-fields.ts';
 import { escapeText } from '../style/untrusted-text.ts';
 import { TokensTable } from '../tokens/tokens-table.tsx';
 
@@ -90,27 +91,21 @@ function Actions({ account: { name, operator, suspendedReason } }: { readonly ac
 }
 
 function Suspend({ name }: { readonly name: string }) {
-  const [reason, setReason] = useInputState('');
+  const fields = useFields({ reason: '' });
   return (
     <ConfirmButton
       label={`Suspend ${name}`}
       short="Suspend"
-      run={() => rest.POST('/operator/accounts/{name}/suspend', { params: { path: { name } }, body: { reason } })}
+      run={() => rest.POST('/operator/accounts/{name}/suspend', { params: { path: { name } }, body: fields.values })}
       done={`${name} is suspended`}
+      fields={fields}
     >
       <Text>
         Until you resume the account, all its requests are refused and its plugins stop. Webhooks for them wait. Its
         sign-ins and tokens work again afterwards, unless you revoke them. Plugins that it published keep running for
         others. The user sees the reason.
       </Text>
-      <TextField
-        label="Reason"
-        name="reason"
-        value={reason}
-        maxLength={REASON_MAX_CHARS}
-        required
-        onChange={setReason}
-      />
+      <TextField label="Reason" {...bindField(fields, 'reason')} maxLength={REASON_MAX_CHARS} required />
     </ConfirmButton>
   );
 }

@@ -1,6 +1,5 @@
 /** Lists the plugins with their costs of the last day, and actions to block a plugin and to verify its author. */
 import { Group, Text } from '@mantine/core';
-import { useInputState } from '@mantine/hooks';
 import { Fragment } from 'react';
 import { milliseconds } from '../metrics/points-table.tsx';
 import { rest } from '../rest/client.ts';
@@ -11,6 +10,7 @@ import { DataTable } from '../shell/data-table.tsx';
 import { EmptyState } from '../shell/empty-state.tsx';
 import { TextField } from '../shell/form-fields.tsx';
 import { PageLink } from '../shell/page-link.tsx';
+import { bindField, useFields } from '../shell/use-fields.ts';
 import { escapeText } from '../style/untrusted-text.ts';
 
 type Plugin = components['schemas']['PluginCosts']['plugins'][number];
@@ -95,16 +95,17 @@ function Verify({ author, verified }: Pick<Plugin, 'author' | 'verified'>) {
 }
 
 function Block({ slug }: { readonly slug: string }) {
-  const [reason, setReason] = useInputState('');
+  const fields = useFields({ reason: '' });
   return (
     <ConfirmButton
       label={`Block ${slug}`}
       short="Block"
-      run={() => rest.POST('/operator/plugins/{slug}/block', { params: { path: { slug } }, body: { reason } })}
+      run={() => rest.POST('/operator/plugins/{slug}/block', { params: { path: { slug } }, body: fields.values })}
       done={`${slug} is blocked`}
+      fields={fields}
     >
       <Text>The plugin is removed from the catalog and stops in all accounts. Its users see the reason.</Text>
-      <TextField label="Reason" name="reason" value={reason} maxLength={500} required onChange={setReason} />
+      <TextField label="Reason" {...bindField(fields, 'reason')} maxLength={500} required />
     </ConfirmButton>
   );
 }

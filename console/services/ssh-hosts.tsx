@@ -1,6 +1,5 @@
 /** The account's own SSH hosts: added, tested, pinned and removed. */
 import { Group, Stack, Text } from '@mantine/core';
-import { useInputState } from '@mantine/hooks';
 import type { OwnSshHost, Page, SshTest } from '../../sdk/session/api-types.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import { callSessions } from '../rest/session-api.ts';
@@ -12,9 +11,16 @@ import { Monospace } from '../shell/monospace.tsx';
 import { PagedList } from '../shell/paged-list.tsx';
 import { Section } from '../shell/section.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
+import { bindField, useFields } from '../shell/use-fields.ts';
 import { escapeText } from '../style/untrusted-text.ts';
 
 const SSH_PORT = 22;
+const HOST_TEXTS = [
+  ['id', 'Id', 'By which agents name it, such as web'],
+  ['address', 'Address', 'A public host name or IP address'],
+  ['port', 'Port', ''],
+  ['user', 'User', 'Choose one with few rights'],
+] as const;
 
 export function SshHosts() {
   return (
@@ -76,13 +82,14 @@ const describeHost = (host: OwnSshHost) => ({
 });
 
 function PinKey({ host: { id, login } }: { readonly host: OwnSshHost }) {
-  const [key, setKey] = useInputState('');
-  const [password, setPassword] = useInputState('');
+  const fields = useFields({ key: '', password: '' });
+  const { key, password } = fields.values;
   return (
     <ConfirmButton
       label={`Pin a key of ${id}`}
       short="Pin"
       title={`Pin the key of ${id}`}
+      fields={fields}
       run={() =>
         callSessions('PATCH', `/ssh-hosts/${id}`, {
           hostKeys: [key.trim()],
@@ -93,14 +100,12 @@ function PinKey({ host: { id, login } }: { readonly host: OwnSshHost }) {
       isHarmless
     >
       <Text size="sm">A test shows the key of the host. Compare it with what ssh-keygen -lf prints there.</Text>
-      <TextField label="Key" name="hostKeys" placeholder="SHA256:…" value={key} required onChange={setKey} />
+      <TextField label="Key" {...bindField(fields, 'key')} name="hostKeys" placeholder="SHA256:…" required />
       {login === 'password' ? (
         <PasswordField
           label="Password"
-          name="password"
+          {...bindField(fields, 'password')}
           description="Needed to replace a key that is pinned"
-          value={password}
-          onChange={setPassword}
         />
       ) : null}
     </ConfirmButton>
@@ -108,43 +113,26 @@ function PinKey({ host: { id, login } }: { readonly host: OwnSshHost }) {
 }
 
 function AddHost() {
-  const [id, setId] = useInputState('');
-  const [address, setAddress] = useInputState('');
-  const [port, setPort] = useInputState(String(SSH_PORT));
-  const [user, setUser] = useInputState('');
-  const [privateKey, setPrivateKey] = useInputState('');
-  const [password, setPassword] = useInputState('');
-  const fields = [
-    ['id', 'Id', id, setId, 'By which agents name it, such as web'],
-    ['address', 'Address', address, setAddress, 'A public host name or IP address'],
-    ['port', 'Port', port, setPort, ''],
-    ['user', 'User', user, setUser, 'Choose one with few rights'],
-  ] as const;
+  const fields = useFields({ id: '', address: '', port: String(SSH_PORT), user: '', privateKey: '', password: '' });
+  const { id, address, port, user, privateKey, password } = fields.values;
   const login = { ...(privateKey.trim() === '' ? {} : { privateKey }), ...(password === '' ? {} : { password }) };
   return (
     <ConfirmButton
       label="Add an SSH host"
       title="Add an SSH host"
+      fields={fields}
       run={() => callSessions('POST', '/ssh-hosts', { id, name: id, address, port: Number(port), user, ...login })}
       done={`${id} is added: test it and pin its key`}
       isHarmless
     >
-      <RequiredFields fields={fields} />
+      <RequiredFields fields={fields} texts={HOST_TEXTS} />
       <TextAreaField
         label="Private key"
-        name="privateKey"
+        {...bindField(fields, 'privateKey')}
         description="Without a passphrase; bulkhead ssh takes others. Never shown again."
         rows={4}
-        value={privateKey}
-        onChange={setPrivateKey}
       />
-      <PasswordField
-        label="Password"
-        name="password"
-        description="Instead of a private key"
-        value={password}
-        onChange={setPassword}
-      />
+      <PasswordField label="Password" {...bindField(fields, 'password')} description="Instead of a private key" />
     </ConfirmButton>
   );
 }

@@ -6,6 +6,7 @@ import { useAction } from '../rest/use-action.ts';
 import { ActionForm } from './action-form.tsx';
 import { Dialog } from './dialog.tsx';
 import { useReadOnly } from './read-only.ts';
+import type { Fields } from './use-fields.ts';
 
 interface ConfirmButtonProps {
   readonly label: string;
@@ -13,6 +14,8 @@ interface ConfirmButtonProps {
   readonly short?: string;
   /** Default: the label as a question. */
   readonly title?: string;
+  /** The state of its inputs, which a success resets. They stay after a refusal, and when the dialog is closed. */
+  readonly fields?: Pick<Fields<object>, 'reset'>;
   /** The consequences of the action, and its inputs. The dialog stays open until what is required is filled in. */
   readonly children: ReactNode;
   readonly run: () => Promise<unknown>;
@@ -31,12 +34,18 @@ export function ConfirmButton({
   isHarmless = false,
   ...props
 }: ConfirmButtonProps) {
-  const { run, done, button } = props;
+  const { run, done, button, fields } = props;
   const [isOpen, { open, close }] = useDisclosure(false);
-  const action = useAction<void, unknown>(async () => {
-    await run();
-    close();
-  }, done);
+  const action = useAction<void, string>(
+    async () => {
+      await run();
+      close();
+      fields?.reset();
+      // The message as it was when the action began: it may name what was in the fields.
+      return done;
+    },
+    (message) => message,
+  );
   if (useReadOnly()) return null;
   const start = () => {
     // Cancel only closes the dialog: while the action runs, the dialog that is opened again shows that.

@@ -11,6 +11,7 @@ import {
 } from '@mantine/core';
 import { createContext, useContext } from 'react';
 import { Problem } from '../rest/problem.ts';
+import { bindField, type Fields } from './use-fields.ts';
 
 interface Fault {
   /** As the request names it, such as `hostKeys.0`. */
@@ -61,22 +62,15 @@ export const TextField = (props: TextInputProps & Named) => (
   <TextInput {...props} error={useFieldError(props.name, props.label)} />
 );
 
-interface RequiredFieldsProps {
-  /** Of each: its name in the request, label, value, setter and description. */
-  readonly fields: readonly (readonly [string, string, string, TextInputProps['onChange'], string])[];
+interface RequiredFieldsProps<Name extends string> {
+  readonly fields: Fields<Readonly<Record<Name, string>>>;
+  /** Of each: its name in the request, label and description. */
+  readonly texts: readonly (readonly [Name, string, string])[];
 }
 
-export const RequiredFields = ({ fields }: RequiredFieldsProps) =>
-  fields.map(([name, label, value, onChange, description]) => (
-    <TextField
-      key={name}
-      name={name}
-      label={label}
-      description={description}
-      value={value}
-      required
-      onChange={onChange}
-    />
+export const RequiredFields = <Name extends string>({ fields, texts }: RequiredFieldsProps<Name>) =>
+  texts.map(([name, label, description]) => (
+    <TextField key={name} {...bindField(fields, name)} label={label} description={description} required />
   ));
 
 export const TextAreaField = (props: TextareaProps & Named) => (

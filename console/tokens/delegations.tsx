@@ -1,7 +1,5 @@
 /** Services that may act for the account, and what was done in its name. */
 import { Checkbox, Group, Stack, Text } from '@mantine/core';
-import { useInputState } from '@mantine/hooks';
-import { useState } from 'react';
 import { readBody, rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
@@ -10,6 +8,7 @@ import { RequiredFields, useFieldError } from '../shell/form-fields.tsx';
 import { PagedList } from '../shell/paged-list.tsx';
 import { Section } from '../shell/section.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
+import { useFields } from '../shell/use-fields.ts';
 import { escapeText } from '../style/untrusted-text.ts';
 
 type Delegation = components['schemas']['Delegation'];
@@ -21,6 +20,11 @@ const SCOPES: readonly (readonly [Scope, string])[] = [
   ['sessions:write', 'Run agents: everything in the session API but logins of SSH hosts and the inspector'],
   ['account:read', 'Read this account: plugins, installations, logs'],
 ];
+const SERVICE_TEXTS = [
+  ['name', 'Name', 'For you, such as Helpdesk'],
+  ['issuer', 'Issuer', 'Address of its identity provider'],
+  ['subject', 'Subject', 'The claim sub of its tokens'],
+] as const;
 const KEY = ['me', 'delegations'];
 
 export function Delegations() {
@@ -97,25 +101,19 @@ function ActionTable({ actions }: { readonly actions: readonly AccountAction[] }
 }
 
 function AllowService() {
-  const [name, setName] = useInputState('');
-  const [issuer, setIssuer] = useInputState('');
-  const [subject, setSubject] = useInputState('');
-  const [scopes, setScopes] = useState<readonly Scope[]>([]);
-  const fields = [
-    ['name', 'Name', name, setName, 'For you, such as Helpdesk'],
-    ['issuer', 'Issuer', issuer, setIssuer, 'Address of its identity provider'],
-    ['subject', 'Subject', subject, setSubject, 'The claim sub of its tokens'],
-  ] as const;
+  const fields = useFields({ name: '', issuer: '', subject: '', scopes: [] as readonly Scope[] });
+  const { name, issuer, subject, scopes } = fields.values;
   return (
     <ConfirmButton
       label="Allow a service"
       title="Allow a service to act for you"
+      fields={fields}
       run={() => rest.POST('/me/delegations', { body: { name, issuer, subject, scopes: [...scopes] } })}
       done={`${name} may act for you`}
       isHarmless
     >
-      <RequiredFields fields={fields} />
-      <Scopes scopes={scopes} onScopes={setScopes} />
+      <RequiredFields fields={fields} texts={SERVICE_TEXTS} />
+      <Scopes scopes={scopes} onScopes={(chosen) => fields.change({ scopes: chosen })} />
     </ConfirmButton>
   );
 }

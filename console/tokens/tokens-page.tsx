@@ -1,6 +1,5 @@
 /** Lists the account's tokens, which can be renamed and revoked. */
 import { Code, Group, Stack, Text } from '@mantine/core';
-import { useInputState } from '@mantine/hooks';
 import { readBody, rest } from '../rest/client.ts';
 import { useMe } from '../rest/me.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
@@ -8,6 +7,7 @@ import { EmptyState } from '../shell/empty-state.tsx';
 import { TextField } from '../shell/form-fields.tsx';
 import { PageHeader } from '../shell/page-header.tsx';
 import { PagedList } from '../shell/paged-list.tsx';
+import { bindField, useFields } from '../shell/use-fields.ts';
 import { IconShieldCheck } from '../style/icons.tsx';
 import { Delegations } from './delegations.tsx';
 import { type Token, TokensTable } from './tokens-table.tsx';
@@ -51,18 +51,19 @@ export function TokensPage() {
 
 function Actions({ token }: { readonly token: Token }) {
   const { id } = token;
-  const [name, setName] = useInputState(token.name);
+  const fields = useFields({ name: token.name });
   return (
     <Group gap="xs" wrap="nowrap">
       <ConfirmButton
         label={`Rename ${token.name}`}
         short="Rename"
         title={`Rename ${token.name}`}
-        run={() => rest.PATCH('/me/tokens/{id}', { params: { path: { id } }, body: { name } })}
-        done={`The token is renamed to ${name}`}
+        run={() => rest.PATCH('/me/tokens/{id}', { params: { path: { id } }, body: fields.values })}
+        done={`The token is renamed to ${fields.values.name}`}
+        fields={fields}
         isHarmless
       >
-        <TextField label="Name" name="name" value={name} maxLength={NAME_MAX_CHARS} required onChange={setName} />
+        <TextField label="Name" {...bindField(fields, 'name')} maxLength={NAME_MAX_CHARS} required />
       </ConfirmButton>
       <ConfirmButton
         label={`Revoke ${token.name}`}

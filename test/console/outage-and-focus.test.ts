@@ -188,9 +188,38 @@ t.test('a refusal is shown inside its dialog, in which one can try again', async
   await pressInDialog(page, 'Add an SSH host');
   await page.getByText('deploy@web.example:22').waitFor();
   await press(page, 'Add an SSH host');
+  const readFields = () =>
+    Promise.all(
+      ['Id', 'Address', 'Port', 'User', 'Private key', 'Password'].map((label) =>
+        dialog.getByLabel(label).first().inputValue(),
+      ),
+    );
+  t.same(await readFields(), ['', '', '22', '', '', ''], 'the next host starts without the secret of the last one');
+  await dialog.getByLabel('Id').fill('web');
+  await dialog.getByLabel('Address').fill('web.example');
+  await dialog.getByLabel('User').fill('deploy');
+  await dialog.getByLabel('Password').first().fill('secret');
   await pressInDialog(page, 'Add an SSH host');
   await dialog.getByRole('alert').getByText('There is an SSH host “web” already.').waitFor();
   t.equal(await page.locator('.mantine-Notification-root', { hasText: 'already' }).count(), 0);
+  t.same(await readFields(), ['web', 'web.example', '22', 'deploy', '', 'secret'], 'a refusal keeps what was typed');
+  await pressInDialog(page, 'Cancel');
+
+  await go(page, 'Tokens');
+  await press(page, 'Allow a service');
+  for (const [label, text] of [
+    ['Name', 'Helpdesk'],
+    ['Issuer', 'https://idp.example'],
+    ['Subject', 'service:helpdesk'],
+  ] as const)
+    await dialog.getByLabel(label).fill(text);
+  await dialog.getByLabel('Read sessions, transcripts and tools').check();
+  await pressInDialog(page, 'Allow a service');
+  await page.getByText('Helpdesk may act for you').waitFor();
+  await press(page, 'Allow a service');
+  t.equal(await dialog.getByRole('checkbox', { checked: true }).count(), 0, 'the next service starts without scopes');
+  t.equal(await dialog.getByLabel('Name').inputValue(), '');
+  await pressInDialog(page, 'Cancel');
 });
 
 t.test('a page that cannot learn who is signed in shows only that, until the service answers', async (t) => {
@@ -248,6 +277,24 @@ t.test('a dialog that is closed while its action runs shows that when it is open
   t.equal(await page.getByRole('dialog').count(), 0);
 });
 
+t.test('the dialog of Uninstall says that there are no agents only when it knows that', async (t) => {
+  const { context, page } = await openOperating();
+  const { body } = await service.call('GET', '/api/installations');
+  const [installation] = body.items;
+  const endOutage = await answerInstead(context, '**/api/agents?*', (route) => route.fulfill({ status: 502 }));
+  await page.goto(`${service.url}/installations/${installation.id}`);
+  await press(page, 'Uninstall');
+  const dialog = page.getByRole('dialog');
+  await dialog.getByText('its agents, with all their sessions', { exact: true }).waitFor();
+  t.equal(await dialog.getByText('it has none), with all their sessions').count(), 0);
+  endOutage();
+  await pressInDialog(page, 'Cancel');
+  await page.reload();
+  await press(page, 'Uninstall');
+  await dialog.getByText('its agents (it has none), with all their sessions', { exact: true }).waitFor();
+  await pressInDialog(page, 'Cancel');
+});
+
 /** Makes the page read what it shows again, as when its user comes back to it after a while. */
 const READ_AGAIN = `const { now } = Date;
 Date.now = () => now() + 60_000;
@@ -268,21 +315,3 @@ async function isFocusedOn(page: Page, start: string): Promise<boolean> {
     throw error;
   }
 }
-t.test('the dialog of Uninstall says that there are no agents only when it knows that', async (t) => {
-  const { context, page } = await openOperating();
-  const { body } = await service.call('GET', '/api/installations');
-  const [installation] = body.items;
-  const endOutage = await answerInstead(context, '**/api/agents?*', (route) => route.fulfill({ status: 502 }));
-  await page.goto(`${service.url}/installations/${installation.id}`);
-  await press(page, 'Uninstall');
-  const dialog = page.getByRole('dialog');
-  await dialog.getByText('its agents, with all their sessions', { exact: true }).waitFor();
-  t.equal(await dialog.getByText('it has none), with all their sessions').count(), 0);
-  endOutage();
-  await pressInDialog(page, 'Cancel');
-  await page.reload();
-  await press(page, 'Uninstall');
-  await dialog.getByText('its agents (it has none), with all their sessions', { exact: true }).waitFor();
-  await pressInDialog(page, 'Cancel');
-});
-

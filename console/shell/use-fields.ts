@@ -1,0 +1,35 @@
+/** The values of the fields in a dialog. */
+import { type ChangeEvent, useState } from 'react';
+
+interface BoundField {
+  readonly name: string;
+  readonly value: string;
+  readonly onChange: (event: ChangeEvent<HTMLInputElement | HTMLTextAreaElement>) => void;
+}
+
+export interface Fields<Values> {
+  readonly values: Values;
+  change(changed: Partial<Values>): void;
+  /** Returns all fields to their initial values. */
+  reset(): void;
+}
+
+/** @param initial shown in the fields that the user has not changed */
+export function useFields<Values extends object>(initial: Values): Fields<Values> {
+  const [typed, setTyped] = useState<Partial<Values>>({});
+  return {
+    values: { ...initial, ...typed },
+    change: (changed) => setTyped((before) => ({ ...before, ...changed })),
+    reset: () => setTyped({}),
+  };
+}
+
+/** Returns the properties of a text input. @param name the field, as the request names it */
+export const bindField = <Name extends string>(
+  { values, change }: Fields<Readonly<Record<Name, string>>>,
+  name: Name,
+): BoundField => ({
+  name,
+  value: values[name],
+  onChange: ({ currentTarget }) => change({ [name]: currentTarget.value } as Record<Name, string>),
+});
