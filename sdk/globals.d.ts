@@ -834,6 +834,7 @@ declare namespace Bulkhead {
     sessionCleared?: (event: EventEnvelope<'sessionCleared', SessionClearedData>) => Answer<void>;
     /**
      * A session was deleted, directly or together with its agent, its channel or the installation that created them.
+     * None is sent while the account has used up its quota of deliveries.
      *
      * Up to 8 attempts of 30 s each.
      */

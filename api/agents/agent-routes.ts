@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { deleteAgent, findOwnedAgent, pageAgents } from '../../db/accounts/agents.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
+import { removeInTime } from '../../service/http/removal-time.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { idParams, noContent, page, pageQuery, timestamp } from '../../service/http/schemas.ts';
 import type { Services } from '../services.ts';
@@ -55,7 +56,8 @@ export function agentRoutes({ pool, queues }: Services): FastifyPluginAsyncZod {
     });
 
     app.delete('/agents/:id', { schema: shapes.remove }, async (request, reply) => {
-      const removed = await deleteAgent(pool, queues, { accountId: requireCaller(request).id }, request.params.id);
+      const scope = { accountId: requireCaller(request).id };
+      const removed = await removeInTime((signal) => deleteAgent(pool, queues, scope, request.params.id, signal));
       if (!removed) throw unknownAgent();
       return reply.code(204).send();
     });

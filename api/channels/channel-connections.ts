@@ -1,12 +1,11 @@
 /** Connects and disconnects channels and replaces their addresses. */
 import type { z } from 'zod';
 import { findVersion } from '../../db/catalog/versions.ts';
-import { type Channel, deleteChannel, insertChannel, replaceAddress } from '../../db/channels/channels.ts';
+import { type Channel, insertChannel, replaceAddress } from '../../db/channels/channels.ts';
 import { endOrphanedDeliveries } from '../../db/channels/delivery-queue.ts';
-import { inLockedTransaction } from '../../db/postgres/pool.ts';
-import { deleteChannelSessions, listChannelSessions, setChannelAgent } from '../../db/sessions/conversations.ts';
-import { emptySessions, nameSessionsLock } from '../../db/sessions/session-removal.ts';
+import { deleteChannelWithSessions, setChannelAgent } from '../../db/sessions/conversations.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { removeInTime } from '../../service/http/removal-time.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { changeLockedInstallation, requireInstallation } from '../installations/installation-lookup.ts';
 import type { Discovered } from '../package/discovery.ts';
@@ -62,13 +61,9 @@ export async function disconnectChannel(
   channelId: string,
 ): Promise<void> {
   await requireInstallation(services, caller, installationId);
-  const owner = { accountId: caller.id, installationId, channelId };
-  const sessionIds = await listChannelSessions(services.pool, owner);
-  await emptySessions(services.pool, { accountId: caller.id, sessionIds });
-  const isDeleted = await inLockedTransaction(services.pool, nameSessionsLock(caller.id), async (tx) => {
-    await deleteChannelSessions(tx, services.queues, owner);
-    return deleteChannel(tx, installationId, channelId);
-  });
+  const { pool, queues } = services;
+  const scope = { accountId: caller.id, installationId, channelId };
+  const isDeleted = await removeInTime((signal) => deleteChannelWithSessions(pool, queues, scope, signal));
   if (!isDeleted) throw unknownChannel();
   // After the commit, because there may be any number. A supervisor ends what is left.
   await endOrphanedDeliveries(services.pool, channelId);

@@ -7,9 +7,9 @@ import { hostCalls } from '../../sdk/contract/protocol.ts';
 import type { Queues } from '../jobs/queues.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { orderedId } from '../postgres/ordered-id.ts';
-import { inLockedTransaction, readingPool, type Transaction, type WritingPool } from '../postgres/pool.ts';
-import { findRow, hasRow, listRows, listValues, type PageQuery, readPage } from '../postgres/rows.ts';
-import { deleteSessions, emptySessions, nameSessionsLock } from '../sessions/session-removal.ts';
+import { inLockedTransaction, type Transaction, type WritingPool } from '../postgres/pool.ts';
+import { findRow, hasRow, listRows, listValues, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
+import { deleteWithSessions } from '../sessions/session-removal.ts';
 
 type AgentRecord = z.infer<typeof agentRecord>;
 interface AgentScope {
@@ -100,68 +100,48 @@ interface RemovalScope {
   readonly madeBy?: string;
 }
 
-/** Deletes an agent with its sessions. False: no such agent. */
-export async function deleteAgent(
+/** Deletes an agent with its sessions. False: no such agent. @param signal ends it between two batches of sessions */
+export const deleteAgent = (
   pool: WritingPool,
   queues: Queues,
   scope: RemovalScope,
   id: string,
   signal?: AbortSignal,
-): Promise<boolean> {
-  const { accountId, madeBy = null } = scope;
-  const sessionIds = await listAgentSessions(readingPool(pool), scope, id);
-  await emptySessions(pool, { accountId, sessionIds }, signal);
-  return inLockedTransaction(
+): Promise<boolean> =>
+  deleteWithSessions(
     pool,
-    nameSessionsLock(accountId),
-    async (tx) => {
-      const removed = await tx.query(
-        'DELETE FROM agents WHERE id = $1 AND account_id = $2 AND ($3::text IS NULL OR made_by = $3)',
-        [id, accountId, madeBy],
-      );
-      if (removed.rowCount !== 1) return false;
-      await deleteAgentSessions(tx, queues, accountId, [id]);
-      return true;
+    queues,
+    {
+      accountId: scope.accountId,
+      lock: (tx) => lockAgents(tx, scope, id),
+      listSessions: (db, limit) => listAgentSessions(db, scope, id, limit),
+      delete: (tx) => tx.query('DELETE FROM agents WHERE id = $1', [id]),
     },
     signal,
   );
-}
 
-/** Lists the sessions of one agent, or of the agents that an installation created. */
-export const listAgentSessions = (
-  pool: Pool,
-  { accountId, madeBy }: RemovalScope,
-  id: string | null,
-): Promise<string[]> =>
-  listValues(
-    pool,
-    `SELECT s.id FROM agents a JOIN sessions s ON s.account_id = a.account_id AND s.agent_id = a.id
-      WHERE a.account_id = $1 AND ($2::text IS NULL OR a.id = $2) AND ($3::text IS NULL OR a.made_by = $3) ORDER BY s.id`,
+/** Locks one agent, or the agents that an installation created, so that no session of theirs starts. False: there is none. */
+export const lockAgents = (tx: Transaction, { accountId, madeBy }: RemovalScope, id: string | null): Promise<boolean> =>
+  hasRow(
+    tx,
+    `SELECT 1 FROM agents
+      WHERE account_id = $1 AND ($2::text IS NULL OR id = $2) AND ($3::text IS NULL OR made_by = $3) ORDER BY id FOR UPDATE`,
     [accountId, id, madeBy ?? null],
   );
 
-/**
- * Deletes the agents that an installation created, with their sessions. The caller must hold `nameSessionsLock`.
- */
-export async function deleteAgentsOfInstallation(
-  tx: Transaction,
-  queues: Queues,
-  { accountId, installationId }: { readonly accountId: string; readonly installationId: string },
-): Promise<void> {
-  const ids = await listValues<string>(tx, 'DELETE FROM agents WHERE made_by = $1 RETURNING id', [installationId]);
-  await deleteAgentSessions(tx, queues, accountId, ids);
-}
-
-async function deleteAgentSessions(
-  tx: Transaction,
-  queues: Queues,
-  accountId: string,
-  agentIds: readonly string[],
-): Promise<void> {
-  const sql = 'SELECT id FROM sessions WHERE account_id = $1 AND agent_id = ANY ($2) ORDER BY id';
-  const sessionIds = await listValues<string>(tx, sql, [accountId, agentIds]);
-  await deleteSessions(tx, queues, { accountId, sessionIds });
-}
+/** Lists sessions of one agent, or of the agents that an installation created. */
+export const listAgentSessions = (
+  db: Queryable,
+  { accountId, madeBy }: RemovalScope,
+  id: string | null,
+  limit: number,
+): Promise<string[]> =>
+  listValues(
+    db,
+    `SELECT s.id FROM agents a JOIN sessions s ON s.account_id = a.account_id AND s.agent_id = a.id
+      WHERE a.account_id = $1 AND ($2::text IS NULL OR a.id = $2) AND ($3::text IS NULL OR a.made_by = $3) LIMIT $4`,
+    [accountId, id, madeBy ?? null, limit],
+  );
 
 /** Of the writes of an account's agents, which must not exceed the limits together. */
 const nameAgentsLock = (accountId: string): string => `agents:${accountId}`;

@@ -1,13 +1,13 @@
 /** Removes installations with everything they own. */
 import type { Pool } from 'pg';
-import { deleteAgentsOfInstallation, listAgentSessions } from '../accounts/agents.ts';
+import { listAgentSessions, lockAgents } from '../accounts/agents.ts';
 import { lockMedia, releaseMediaOfInstallation } from '../accounts/media.ts';
 import { sweepDeletedPlugins } from '../catalog/plugins.ts';
 import type { Queues } from '../jobs/queues.ts';
-import { inLockedTransaction, readingPool, type Transaction, type WritingPool } from '../postgres/pool.ts';
+import { readingPool, type Transaction, type WritingPool } from '../postgres/pool.ts';
 import { findValue, hasRow } from '../postgres/rows.ts';
-import { deleteChannelSessions, listChannelSessions } from '../sessions/conversations.ts';
-import { emptySessions, nameSessionsLock } from '../sessions/session-removal.ts';
+import { listChannelSessions, lockChannels } from '../sessions/conversations.ts';
+import { deleteWithSessions } from '../sessions/session-removal.ts';
 
 /**
  * Removes an installation that is being uninstalled, with its secrets, storage, media, agents, sessions and runtime state,
@@ -17,20 +17,29 @@ import { emptySessions, nameSessionsLock } from '../sessions/session-removal.ts'
 export async function removeInstallation(pool: WritingPool, queues: Queues, installationId: string): Promise<void> {
   const accountId = await findUninstalling(readingPool(pool), installationId);
   if (accountId === null) return;
-  const owner = { accountId, installationId };
-  const sessionIds = [
-    ...(await listChannelSessions(readingPool(pool), owner)),
-    ...(await listAgentSessions(readingPool(pool), { accountId, madeBy: installationId }, null)),
+  const [channels, agents] = [
+    { accountId, installationId },
+    { accountId, madeBy: installationId },
   ];
-  await emptySessions(pool, { accountId, sessionIds });
-  await inLockedTransaction(pool, nameSessionsLock(accountId), async (tx) => {
-    await lockMedia(tx, accountId);
-    if (!(await lockUninstalling(tx, installationId))) return;
-    await deleteChannelSessions(tx, queues, owner);
-    await releaseMediaOfInstallation(tx, installationId);
-    await deleteAgentsOfInstallation(tx, queues, owner);
-    await tx.query('DELETE FROM installations WHERE id = $1', [installationId]);
-    await sweepDeletedPlugins(tx);
+  await deleteWithSessions(pool, queues, {
+    accountId,
+    async lock(tx) {
+      await lockMedia(tx, accountId);
+      if (!(await lockUninstalling(tx, installationId))) return false;
+      await lockChannels(tx, channels);
+      await lockAgents(tx, agents, null);
+      return true;
+    },
+    async listSessions(db, limit) {
+      const ofChannels = await listChannelSessions(db, channels, limit);
+      return [...ofChannels, ...(await listAgentSessions(db, agents, null, limit - ofChannels.length))];
+    },
+    async delete(tx) {
+      await releaseMediaOfInstallation(tx, installationId);
+      // With its channels and agents.
+      await tx.query('DELETE FROM installations WHERE id = $1', [installationId]);
+      await sweepDeletedPlugins(tx);
+    },
   });
 }
 

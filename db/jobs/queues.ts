@@ -104,15 +104,13 @@ interface GroupedJob<Name extends QueueName> {
 export interface Queues {
   /** Adds a job in the caller's transaction. */
   send<Name extends QueueName>(tx: Queryable, name: Name, payload: Payload<Name>, options?: SendOptions): Promise<void>;
-  /** Adds many jobs of one group in one statement. */
-  sendAll<Name extends QueueName>(
+  /** Adds a job to each of many groups in one statement. @param step the name of its fault point */
+  sendToGroups<Name extends QueueName>(
     tx: Queryable,
     name: Name,
-    payloads: readonly Payload<Name>[],
-    group: JobGroup,
+    jobs: readonly GroupedJob<Name>[],
+    step?: 'queued' | 'all-queued',
   ): Promise<void>;
-  /** Adds a job to each of many groups in one statement. */
-  sendToGroups<Name extends QueueName>(tx: Queryable, name: Name, jobs: readonly GroupedJob<Name>[]): Promise<void>;
   /** Starts to work on a queue. If the handler throws, the job is retried by the queue's options. */
   work<Name extends QueueName>(name: Name, handler: JobHandler<Name>): void;
   /** Stops fetching jobs and waits for running handlers, at most `graceMs`. */
@@ -156,14 +154,9 @@ export async function startQueues(settings: QueueSettings): Promise<Queues> {
       await sendJob(boss, tx, name, payload, options);
       await settings.faultPoint?.(`${name}.queued`);
     },
-    sendAll: async (tx, name, payloads, group) => {
-      const jobs = payloads.map((payload) => ({ payload, group }));
+    sendToGroups: async (tx, name, jobs, step = 'queued') => {
       await insertJobs(boss, tx, name, jobs);
-      await settings.faultPoint?.(`${name}.all-queued`);
-    },
-    sendToGroups: async (tx, name, jobs) => {
-      await insertJobs(boss, tx, name, jobs);
-      await settings.faultPoint?.(`${name}.queued`);
+      await settings.faultPoint?.(`${name}.${step}`);
     },
     work: (name, handler) => {
       const { payload, ...limits }: QueueRow = queues[name];

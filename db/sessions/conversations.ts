@@ -1,10 +1,11 @@
 /** Maps the conversations of a channel to sessions. */
 
 import type { ClientBase, Pool } from 'pg';
+import { deleteChannel } from '../channels/channels.ts';
 import type { Queues } from '../jobs/queues.ts';
-import type { Transaction } from '../postgres/pool.ts';
-import { changeRows, findRow, listValues, type Queryable } from '../postgres/rows.ts';
-import { deleteSessions } from './session-removal.ts';
+import type { Transaction, WritingPool } from '../postgres/pool.ts';
+import { changeRows, findRow, hasRow, listValues, type Queryable } from '../postgres/rows.ts';
+import { deleteWithSessions } from './session-removal.ts';
 
 /** @returns its session, and whether it has the message; null: the conversation has no session yet */
 export const findConversation = (
@@ -70,33 +71,49 @@ export async function setChannelAgent(
   await tx.query('UPDATE channels SET agent_id = $2, agent_name = $3 WHERE id = $1', [channelId, agent.id, agent.name]);
 }
 
-interface ChannelOwner {
+interface ChannelScope {
   readonly accountId: string;
   readonly installationId: string;
   /** Left out: all channels of the installation. */
   readonly channelId?: string;
 }
 
-/** Lists the sessions of an installation's channels, or of one channel. */
-export const listChannelSessions = (pool: Pool, owner: Omit<ChannelOwner, 'accountId'>): Promise<string[]> =>
-  listValues(
+/** Deletes a channel with its sessions. False: no such channel. @param signal ends it between two batches of sessions */
+export const deleteChannelWithSessions = (
+  pool: WritingPool,
+  queues: Queues,
+  scope: Required<ChannelScope>,
+  signal?: AbortSignal,
+): Promise<boolean> =>
+  deleteWithSessions(
     pool,
-    `SELECT k.session_id FROM channels c JOIN conversations k ON k.channel_id = c.id
-      WHERE c.installation_id = $1 AND ($2::text IS NULL OR c.id = $2) ORDER BY k.session_id`,
-    [owner.installationId, owner.channelId ?? null],
+    queues,
+    {
+      accountId: scope.accountId,
+      lock: (tx) => lockChannels(tx, scope),
+      listSessions: (db, limit) => listChannelSessions(db, scope, limit),
+      delete: (tx) => deleteChannel(tx, scope.installationId, scope.channelId),
+    },
+    signal,
   );
 
-/**
- * Deletes the sessions of an installation's channels, or of one channel. Locks the channels, so that no new session starts.
- * The caller must hold `nameSessionsLock`.
- */
-export async function deleteChannelSessions(tx: Transaction, queues: Queues, owner: ChannelOwner): Promise<void> {
-  const channelIds = await listValues<string>(
+/** Locks an installation's channels, or one of them, so that no session of theirs starts. False: there is none. */
+export const lockChannels = (tx: Transaction, { installationId, channelId }: ChannelScope): Promise<boolean> =>
+  hasRow(
     tx,
-    `SELECT id FROM channels WHERE installation_id = $1 AND ($2::text IS NULL OR id = $2) ORDER BY id FOR UPDATE`,
-    [owner.installationId, owner.channelId ?? null],
+    `SELECT 1 FROM channels WHERE installation_id = $1 AND ($2::text IS NULL OR id = $2) ORDER BY id FOR UPDATE`,
+    [installationId, channelId ?? null],
   );
-  const sql = 'SELECT session_id FROM conversations WHERE channel_id = ANY ($1) ORDER BY session_id';
-  const sessionIds = await listValues<string>(tx, sql, [channelIds]);
-  await deleteSessions(tx, queues, { accountId: owner.accountId, sessionIds });
-}
+
+/** Lists sessions of an installation's channels, or of one channel. */
+export const listChannelSessions = (
+  db: Queryable,
+  { installationId, channelId }: ChannelScope,
+  limit: number,
+): Promise<string[]> =>
+  listValues(
+    db,
+    `SELECT k.session_id FROM channels c JOIN conversations k ON k.channel_id = c.id
+      WHERE c.installation_id = $1 AND ($2::text IS NULL OR c.id = $2) LIMIT $3`,
+    [installationId, channelId ?? null, limit],
+  );

@@ -1,16 +1,25 @@
-/** Deletes sessions together with their agent, channel or installation, and sends `sessionDeleted` to plugins. */
+/** Deletes sessions, alone or together with their agent, channel or installation, and sends `sessionDeleted` to plugins. */
 
 import type { Pool } from 'pg';
+import { readRoom } from '../accounts/usage.ts';
 import { identifyEvent, insertEvents } from '../installations/events.ts';
 import { findSubscribers, type Subscriber } from '../installations/subscribers.ts';
 import type { Queues } from '../jobs/queues.ts';
 import { notifySessionsDeleted } from '../postgres/notifications.ts';
-import { inTransaction, readingPool, type Transaction, type WritingPool } from '../postgres/pool.ts';
-import { changeRows, hasRow, SWEEP_BATCH } from '../postgres/rows.ts';
+import {
+  inLockedTransaction,
+  inTransaction,
+  readingPool,
+  type Transaction,
+  type WritingPool,
+} from '../postgres/pool.ts';
+import { changeRows, hasRow, listValues, type Queryable, SWEEP_BATCH } from '../postgres/rows.ts';
 import { KeyedLocks } from '../timing/keyed-locks.ts';
 import { recordChanges } from './session-changes.ts';
 
-/** Sessions per statement: limits its memory and duration. */
+/**
+ * Sessions that one transaction deletes, and at most as many events that it records for them: while it is open, the session streams of all accounts wait.
+ */
 const BATCH = 1_000;
 
 interface DeletedSession {
@@ -18,33 +27,96 @@ interface DeletedSession {
   readonly agentId: string;
 }
 
-/** Take this lock before any row lock: two removals of overlapping sessions would deadlock without it. */
-export const nameSessionsLock = (accountId: string): string => `sessions:${accountId}`;
+/** What is deleted together with its sessions: an agent, a channel or an installation. */
+export interface SessionOwner {
+  readonly accountId: string;
+  /** Locks its row until the transaction ends, so that no session of it starts. False: it does not exist. */
+  lock(tx: Transaction): Promise<boolean>;
+  /** Lists at most so many of its sessions. */
+  listSessions(db: Queryable, limit: number): Promise<string[]>;
+  /** Deletes its row, when it has no sessions. */
+  delete(tx: Transaction): Promise<unknown>;
+}
+
+/** Held by each transaction of a removal. Take it before any row lock: two removals of overlapping sessions would deadlock without it. */
+const nameSessionsLock = (accountId: string): string => `sessions:${accountId}`;
 
 /**
- * Deletes sessions with their transcripts. Notifies supervisors and the account's plugins with the commit. Skips sessions
- * that are deleted already. The caller must hold `nameSessionsLock`.
+ * Deletes the sessions of an owner in batches, each in a transaction of its own, and the owner with the last batch. If it is
+ * interrupted, the owner and the remaining sessions still exist, and the next removal continues.
+ *
+ * @param signal ends it between two batches
+ * @returns whether the owner existed
  */
-export async function deleteSessions(
+export async function deleteWithSessions(
+  pool: WritingPool,
+  queues: Queues,
+  owner: SessionOwner,
+  signal?: AbortSignal,
+): Promise<boolean> {
+  const { accountId } = owner;
+  for (;;) {
+    const receivers = await findReceivers(readingPool(pool), accountId);
+    const limit = Math.max(1, Math.floor(BATCH / Math.max(1, receivers.length)));
+    await emptySessions(pool, { accountId, sessionIds: await owner.listSessions(readingPool(pool), limit) }, signal);
+    const deleteBatch = async (tx: Transaction): Promise<'absent' | 'deleted' | 'more'> => {
+      if (!(await owner.lock(tx))) return 'absent';
+      const sessionIds = await owner.listSessions(tx, limit);
+      await deleteSessions(tx, queues, { accountId, sessionIds, receivers });
+      if (sessionIds.length === limit) return 'more';
+      await owner.delete(tx);
+      return 'deleted';
+    };
+    const result = await inLockedTransaction(pool, nameSessionsLock(accountId), deleteBatch, signal);
+    if (result !== 'more') return result === 'deleted';
+  }
+}
+
+/** Deletes one session with its transcript. False: it does not exist. */
+export async function deleteSession(
   tx: Transaction,
   queues: Queues,
-  { accountId, sessionIds }: { readonly accountId: string; readonly sessionIds: readonly string[] },
-): Promise<void> {
-  if (sessionIds.length === 0) return;
-  const subscribers = await findSubscribers(tx, accountId, 'sessionDeleted');
-  for (let start = 0; start < sessionIds.length; start += BATCH) {
-    const batch = sessionIds.slice(start, start + BATCH);
-    await recordChanges(tx, batch, 'deleted');
-    const deleted = await tx.query<DeletedSession>(
-      `DELETE FROM sessions WHERE account_id = $1 AND id = ANY ($2) RETURNING id AS "sessionId", agent_id AS "agentId"`,
-      [accountId, batch],
-    );
-    await notifySessionsDeleted(
-      tx,
-      deleted.rows.map(({ sessionId }) => sessionId),
-    );
-    for (const subscriber of subscribers) await recordSessionsDeleted(tx, queues, accountId, subscriber, deleted.rows);
-  }
+  { accountId, id }: { readonly accountId: string; readonly id: string },
+): Promise<boolean> {
+  const receivers = await findReceivers(tx, accountId);
+  return (await deleteSessions(tx, queues, { accountId, sessionIds: [id], receivers })) === 1;
+}
+
+/** Finds the plugins that get the events. None while the quota is full: a deletion makes room, so it must not fail for it. */
+async function findReceivers(db: Queryable, accountId: string): Promise<Subscriber[]> {
+  const subscribers = await findSubscribers(db, accountId, 'sessionDeleted');
+  return subscribers.length > 0 && (await readRoom(db, accountId, 'deliveries')) >= 1 ? subscribers : [];
+}
+
+interface SessionBatch {
+  readonly accountId: string;
+  readonly sessionIds: readonly string[];
+  readonly receivers: readonly Subscriber[];
+}
+
+/**
+ * Deletes sessions with their transcripts. Notifies supervisors and plugins with the commit. Skips sessions that are deleted
+ * already.
+ *
+ * @returns how many
+ */
+async function deleteSessions(
+  tx: Transaction,
+  queues: Queues,
+  { accountId, sessionIds, receivers }: SessionBatch,
+): Promise<number> {
+  // With the lock, only the first of two concurrent deletions records the change.
+  const sql = 'SELECT id FROM sessions WHERE account_id = $1 AND id = ANY ($2) ORDER BY id FOR UPDATE';
+  const locked = await listValues<string>(tx, sql, [accountId, sessionIds]);
+  if (locked.length === 0) return 0;
+  await recordChanges(tx, locked, 'deleted');
+  const deleted = await tx.query<DeletedSession>(
+    'DELETE FROM sessions WHERE id = ANY ($1) RETURNING id AS "sessionId", agent_id AS "agentId"',
+    [locked],
+  );
+  await notifySessionsDeleted(tx, locked);
+  await recordSessionsDeleted(tx, queues, { accountId, receivers, deleted: deleted.rows });
+  return locked.length;
 }
 
 /** One at a time of an account: each keeps a connection busy. */
@@ -94,17 +166,28 @@ async function deleteMessages(
   return removed;
 }
 
+interface Deletion {
+  readonly accountId: string;
+  readonly receivers: readonly Subscriber[];
+  readonly deleted: readonly DeletedSession[];
+}
+
 async function recordSessionsDeleted(
   tx: Transaction,
   queues: Queues,
-  accountId: string,
-  subscriber: Subscriber,
-  deleted: readonly DeletedSession[],
+  { accountId, receivers, deleted }: Deletion,
 ): Promise<void> {
-  const { installationId } = subscriber;
+  if (receivers.length === 0) return;
   const type = 'sessionDeleted';
-  const recorded = deleted.map((data) => identifyEvent({ ...subscriber, accountId, type, data }));
+  const recorded = receivers.flatMap((receiver) =>
+    deleted.map((data) => identifyEvent({ ...receiver, accountId, type, data })),
+  );
   await insertEvents(tx, recorded);
-  const jobs = recorded.map(({ id: eventId }) => ({ eventId, installationId }));
-  await queues.sendAll(tx, 'events', jobs, { id: installationId, accountId });
+  // One job delivers all events of an installation.
+  const firsts = new Map(recorded.toReversed().map(({ id, installationId }) => [installationId, id]));
+  const jobs = [...firsts].map(([installationId, eventId]) => ({
+    payload: { eventId, installationId },
+    group: { id: installationId, accountId },
+  }));
+  await queues.sendToGroups(tx, 'events', jobs, 'all-queued');
 }

@@ -309,13 +309,3 @@ export async function clearSession(tx: Queryable, sessionId: string): Promise<nu
     await tx.query(`DELETE FROM ${table} WHERE session_id = $1`, [sessionId]);
   return changeRows(tx, 'DELETE FROM session_messages WHERE session_id = $1', [sessionId]);
 }
-
-/** False: the session was deleted already. */
-export async function deleteSession(tx: Queryable, sessionId: string): Promise<boolean> {
-  // With the lock, only the first of two concurrent deletions records the change.
-  await tx.query('SELECT 1 FROM sessions WHERE id = $1 FOR UPDATE', [sessionId]);
-  await recordChanges(tx, [sessionId], 'deleted');
-  const removed = await tx.query('DELETE FROM sessions WHERE id = $1', [sessionId]);
-  await notifySessionChanged(tx, sessionId);
-  return (removed.rowCount ?? 0) > 0;
-}

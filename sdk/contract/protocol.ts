@@ -312,7 +312,7 @@ export const events = {
   },
   sessionDeleted: {
     ...lifecycle,
-    doc: 'A session was deleted, directly or together with its agent, its channel or the installation that created them.',
+    doc: 'A session was deleted, directly or together with its agent, its channel or the installation that created them. None is sent while the account has used up its quota of deliveries.',
     reach: 'Receives an event when a session is deleted.',
     data: z.object(sessionAgent),
     example: { sessionId: 's1', agentId: 'a1' },

@@ -8,7 +8,8 @@ import type { Queues } from '../../db/jobs/queues.ts';
 import type { events } from '../../sdk/contract/protocol.ts';
 
 /**
- * Refuses an operation whose event does not fit into the account's quota. Not called for deletions, which make room.
+ * Refuses an operation whose event does not fit into the account's quota. Not called for deletions: they make room, and record
+ * no event instead.
  *
  * @throws Problem `quota_exceeded`
  */

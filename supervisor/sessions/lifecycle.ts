@@ -6,11 +6,10 @@ import { hasChannel } from '../../db/channels/channels.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { type RuntimeTool, setRuntimeTools } from '../../db/sessions/runtime-tools.ts';
 import { recordChanges } from '../../db/sessions/session-changes.ts';
-import { emptySessions } from '../../db/sessions/session-removal.ts';
+import { deleteSession, emptySessions } from '../../db/sessions/session-removal.ts';
 import {
   clearSession,
   countMessages,
-  deleteSession,
   findSessionByKey,
   makeStrict,
   openSession,
@@ -135,14 +134,7 @@ export async function clearTranscript(
 /** @throws Problem `not_found` */
 export async function removeSession(services: SessionServices, session: Session): Promise<void> {
   await emptySessions(services.pool, { ...session, sessionIds: [session.id] });
-  const isDeleted = await inTransaction(services.pool, async (tx) => {
-    if (!(await deleteSession(tx, session.id))) return false;
-    await recordSessionEvent(tx, services.queues, session.accountId, 'sessionDeleted', {
-      sessionId: session.id,
-      agentId: session.agentId,
-    });
-    return true;
-  });
+  const isDeleted = await inTransaction(services.pool, (tx) => deleteSession(tx, services.queues, session));
   services.sessions.drop(session.id);
   if (!isDeleted) throw new Problem('not_found', 'You have no session with this id.');
 }

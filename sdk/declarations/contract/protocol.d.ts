@@ -806,7 +806,7 @@ export declare const events: {
         readonly risk: 'low';
         readonly budgetMs: number;
         readonly attempts: 8;
-        readonly doc: 'A session was deleted, directly or together with its agent, its channel or the installation that created them.';
+        readonly doc: 'A session was deleted, directly or together with its agent, its channel or the installation that created them. None is sent while the account has used up its quota of deliveries.';
         readonly reach: 'Receives an event when a session is deleted.';
         readonly data: z.ZodObject<{
             sessionId: z.ZodString;

@@ -43,11 +43,12 @@ import { deleteStorageValue, writeStorageValue } from '../../../db/installations
 import type { Queues } from '../../../db/jobs/queues.ts';
 import { orderedId } from '../../../db/postgres/ordered-id.ts';
 import { inTransaction, takeNamedLock } from '../../../db/postgres/pool.ts';
+import { listValues } from '../../../db/postgres/rows.ts';
 import { insertAudit, maintainAudit } from '../../../db/records/audit.ts';
 import { insertLogs, maintainLogs } from '../../../db/records/logs.ts';
 import { sweepChanges } from '../../../db/sessions/session-changes.ts';
-import { deleteSessions, nameSessionsLock } from '../../../db/sessions/session-removal.ts';
-import { appendMessages, clearSession, deleteSession, openSession } from '../../../db/sessions/sessions.ts';
+import { deleteSession, deleteWithSessions } from '../../../db/sessions/session-removal.ts';
+import { appendMessages, clearSession, openSession } from '../../../db/sessions/sessions.ts';
 import { answerCall, claimTurnCall, handCall } from '../../../db/sessions/tool-calls.ts';
 import { claimTurn } from '../../../db/sessions/turns.ts';
 import type { UsageKind } from '../../../sdk/contract/usage-kinds.ts';
@@ -57,7 +58,7 @@ import { testDatabase } from '../../runner/harness.ts';
 import { amount, seed } from '../../runner/soak.ts';
 
 const { pool } = await testDatabase(t);
-const queues = { send: async () => undefined, sendAll: async () => undefined } as unknown as Queues;
+const queues = { send: async () => undefined, sendToGroups: async () => undefined } as unknown as Queues;
 const HOUR_MS = 3_600_000;
 
 interface Tenant {
@@ -197,12 +198,17 @@ const steps: Readonly<Record<string, (at: Tenant, size: number) => Promise<unkno
     await pool.query(`UPDATE session_changes SET at = at - interval '25 hours'`);
     await sweepChanges(pool);
   },
-  'delete a session': async (at) => deleteSession(pool, (await sessionOf(at))?.id ?? ''),
+  'delete a session': async (at) => {
+    const { id = '' } = (await sessionOf(at)) ?? {};
+    return inTransaction(pool, (tx) => deleteSession(tx, queues, { ...at, id }));
+  },
   'delete all sessions': ({ accountId }) =>
-    inTransaction(pool, async (tx) => {
-      await takeNamedLock(tx, nameSessionsLock(accountId));
-      const found = await tx.query<{ id: string }>('SELECT id FROM sessions WHERE account_id = $1', [accountId]);
-      await deleteSessions(tx, queues, { accountId, sessionIds: found.rows.map(({ id }) => id) });
+    deleteWithSessions(pool, queues, {
+      accountId,
+      lock: async () => true,
+      listSessions: (db, limit) =>
+        listValues(db, 'SELECT id FROM sessions WHERE account_id = $1 LIMIT $2', [accountId, limit]),
+      delete: async () => undefined,
     }),
   deliver: async (at, size) => {
     const channel = await channelOf(at);

@@ -210,14 +210,14 @@ t.test('an uninstall removes its agents and their chats, completely or not at al
   await storage.pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [leaving.installationId]);
   const holder = await storage.pool.connect();
   await holder.query('BEGIN');
-  // The chats go after the agents: there it is killed. Locked before it starts, or it might be done already.
+  // It is killed when it waits for the chat, with its agents locked. Locked before it starts, or it might be done already.
   await holder.query(`SELECT 1 FROM sessions WHERE id = 's-gone' FOR UPDATE`);
   const first = await startProcess(t, storage);
   await eventually(
     async () =>
       (
         await storage.pool.query(
-          `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ILIKE '%DELETE FROM sessions%' AND datname = current_database()`,
+          `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%FROM sessions%FOR UPDATE' AND datname = current_database()`,
         )
       ).rows.length > 0,
   );

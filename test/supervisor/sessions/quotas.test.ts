@@ -1,6 +1,7 @@
 /** A full quota refuses what would add to it, says how to make room, and stops neither guards nor other accounts. */
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
+import { deleteAgent } from '../../../db/accounts/agents.ts';
 import { readUsage, saveUsageLimits } from '../../../db/accounts/usage.ts';
 import type { UsageKind } from '../../../sdk/contract/usage-kinds.ts';
 import { asCommand, runCommand, startSupervisorFixture } from '../supervisor-fixture.ts';
@@ -119,6 +120,34 @@ t.test('a full event queue stops what would add to it, not what makes room', asy
   t.equal((await fixture.call('DELETE', `/sessions/${session}`, undefined, account)).status, 204);
   const theirs = await fixture.call('POST', '/sessions', { agentId: 'a' }, 'no-listener');
   t.equal(theirs.status, 201, 'an account without listeners has no event to keep');
+});
+
+t.test('the events of a deletion of many sessions stay near the quota', async (t) => {
+  const LISTENERS = 3;
+  const SESSIONS = 2_000;
+  /** The events of one batch, each of which counts about 800 bytes. */
+  const BATCH_BYTES = 1_000 * 1_000;
+  const LIMIT = 500_000;
+  await saveUsageLimits(pool, {});
+  const { account, install } = fixture.withNewAccount();
+  const listens = 'events.sessionDeleted = () => {};';
+  const status = 'paused';
+  for (let n = 0; n < LISTENERS; n += 1) await install({ slug: `deaf-${n}`, code: listens, account, status });
+  const { id: accountId } = await findOrCreateAccount(pool, account);
+  await pool.query(
+    `INSERT INTO agents (id, account_id, name, instructions, size_bytes) VALUES ('many', $1, 'A', '', 1)`,
+    [accountId],
+  );
+  await pool.query(
+    `INSERT INTO sessions (id, account_id, agent_id, agent_name)
+     SELECT 'many' || n, $1, 'many', 'A' FROM generate_series(1, $2::int) n`,
+    [accountId, SESSIONS],
+  );
+  await saveUsageLimits(pool, { deliveries: LIMIT });
+  t.ok(await deleteAgent(pool, fixture.supervisor.queues, { accountId }, 'many'));
+  t.equal((await pool.query('SELECT 1 FROM sessions WHERE account_id = $1', [accountId])).rowCount, 0);
+  const { deliveries = 0 } = await usageOf(account);
+  t.ok(deliveries > LIMIT && deliveries < LIMIT + BATCH_BYTES, `${deliveries} bytes of ${LIMIT}`);
 });
 
 t.test('workspaces, media and storage are counted; media are refused before they reach the disk', async (t) => {

@@ -3,10 +3,10 @@ import { randomUUIDv7 } from 'node:crypto';
 import t from 'tap';
 import { deleteAgent } from '../../../db/accounts/agents.ts';
 import { removeInstallation } from '../../../db/installations/installation-removal.ts';
-import { inTransaction, takeNamedLock } from '../../../db/postgres/pool.ts';
+import type { Queues } from '../../../db/jobs/queues.ts';
+import { inTransaction } from '../../../db/postgres/pool.ts';
 import { SWEEP_BATCH } from '../../../db/postgres/rows.ts';
-import { bindConversation, deleteChannelSessions, lockChannelAgent } from '../../../db/sessions/conversations.ts';
-import { nameSessionsLock } from '../../../db/sessions/session-removal.ts';
+import { bindConversation, deleteChannelWithSessions, lockChannelAgent } from '../../../db/sessions/conversations.ts';
 import { createSession } from '../../../db/sessions/sessions.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { amount } from '../../runner/soak.ts';
@@ -55,6 +55,13 @@ async function addAgent({ pool }: SupervisorFixture, accountId: string, madeBy: 
   );
   return id;
 }
+
+const addSessions = ({ pool }: SupervisorFixture, accountId: string, agentId: string, count: number) =>
+  pool.query(
+    `INSERT INTO sessions (id, account_id, agent_id, agent_name)
+     SELECT $2 || n, $1, $2, 'A' FROM generate_series(1, $3::int) n`,
+    [accountId, agentId, count],
+  );
 
 t.test('a first message starts a session, a removed agent ends it, and plugins hear of both', async (t) => {
   const fixture = await startSupervisorFixture(t);
@@ -127,6 +134,36 @@ t.test('chats of an uninstalled plugin’s channels and agents', async (t) => {
   t.same(others.rows, waits, 'they wait for the paused plugin, and the removed one gets none');
 });
 
+t.test('a removal that was interrupted is completed when it is repeated, and each session has one event', async (t) => {
+  const fixture = await startSupervisorFixture(t);
+  const { pool, supervisor } = fixture;
+  const ears = await fixture.install({ slug: 'ears', code: EARS, status: 'paused' });
+  const { accountId, installationId } = ears;
+  const agentId = await addAgent(fixture, accountId, installationId);
+  const COUNT = 2_500;
+  await addSessions(fixture, accountId, agentId, COUNT);
+  const interruption = new AbortController();
+  let batches = 0;
+  const queues: Queues = {
+    ...supervisor.queues,
+    sendToGroups: (...given) => {
+      batches += 1;
+      if (batches === 2) interruption.abort(new Error('interrupted'));
+      return supervisor.queues.sendToGroups(...given);
+    },
+  };
+  await t.rejects(deleteAgent(pool, queues, { accountId }, agentId, interruption.signal), { message: 'interrupted' });
+  const left = await sessionIds(fixture);
+  t.ok(left.length > 0 && left.length < COUNT, `${left.length} sessions are left`);
+  t.equal((await toldOf(fixture, ears)).length, COUNT - left.length);
+  t.ok(await deleteAgent(pool, supervisor.queues, { accountId }, agentId), 'the agent was still there');
+  t.same(await sessionIds(fixture), []);
+  const told = (await toldOf(fixture, ears)).map(({ data }) => data.sessionId);
+  t.equal(told.length, COUNT);
+  t.equal(new Set(told).size, COUNT);
+  t.notOk(await deleteAgent(pool, supervisor.queues, { accountId }, agentId));
+});
+
 t.test('a conversation that starts during a disconnect is removed', async (t) => {
   const fixture = await startSupervisorFixture(t);
   const of = await fixture.install({ slug: 'desk', code: EARS });
@@ -146,11 +183,7 @@ t.test('a conversation that starts during a disconnect is removed', async (t) =>
     await bindConversation(tx, { channelId: 'c', key: 'k', sessionId: session.id });
   });
   await held;
-  const ending = inTransaction(pool, async (tx) => {
-    await takeNamedLock(tx, nameSessionsLock(accountId));
-    await deleteChannelSessions(tx, supervisor.queues, { accountId, installationId, channelId: 'c' });
-    await tx.query(`DELETE FROM channels WHERE id = 'c'`);
-  });
+  const ending = deleteChannelWithSessions(pool, supervisor.queues, { accountId, installationId, channelId: 'c' });
   const waits = async () =>
     (
       await pool.query(

@@ -4,6 +4,8 @@ import { get, type IncomingMessage } from 'node:http';
 import { Writable } from 'node:stream';
 import { pino } from 'pino';
 import t from 'tap';
+import { deleteAgent } from '../../../db/accounts/agents.ts';
+import type { Queues } from '../../../db/jobs/queues.ts';
 import { openListener } from '../../../db/postgres/listener.ts';
 import type { RowTail } from '../../../db/postgres/row-tail.ts';
 import type { Queryable } from '../../../db/postgres/rows.ts';
@@ -14,6 +16,7 @@ import { MIB } from '../../../sdk/contract/limits.ts';
 import { TEXT_MAX_CHARS } from '../../../sdk/contract/payloads.ts';
 import { openSessionStreams } from '../../../supervisor/sessions/session-streams.ts';
 import { startSupervisor } from '../../../supervisor/supervisor.ts';
+import { untilLockIsAwaited } from '../../fixtures/lock-waits.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
@@ -114,6 +117,46 @@ t.test('a stream ends with its token, and those of other tokens go on', async (t
   await fixture.call('POST', `/sessions/${session}/messages`, { messages: [{ role: 'user', text: 'still there' }] });
   t.match(await staying.next(), { data: { message: { text: 'still there' } } });
   staying.close();
+});
+
+t.test('a message does not wait until another account’s many sessions are deleted', async (t) => {
+  const [fixture, other] = [shared.withNewAccount(), shared.withNewAccount()];
+  const { pool, supervisor } = shared;
+  const ears = await other.install({ code: 'events.sessionDeleted = () => {};', status: 'paused' });
+  const { accountId } = ears;
+  await pool.query(`INSERT INTO agents (id, account_id, name, instructions, size_bytes) VALUES ('a', $1, 'A', '', 1)`, [
+    accountId,
+  ]);
+  const COUNT = 3_000;
+  await pool.query(
+    `INSERT INTO sessions (id, account_id, agent_id, agent_name)
+     SELECT 'a' || n, $1, 'a', 'A' FROM generate_series(1, $2::int) n`,
+    [accountId, COUNT],
+  );
+  const session = await fixture.session();
+  const reader = await open(fixture);
+  // Waits for the lock of the removal from the first batch on, so the second one waits.
+  const holder = await pool.connect();
+  let holding: Promise<unknown> | undefined;
+  const queues: Queues = {
+    ...supervisor.queues,
+    sendToGroups: async (...given) => {
+      holding ??= holder.query('SELECT pg_advisory_lock(hashtextextended($1, 0))', [`sessions:${accountId}`]);
+      await Promise.race([holding, untilLockIsAwaited(pool)]);
+      return supervisor.queues.sendToGroups(...given);
+    },
+  };
+  const removal = deleteAgent(pool, queues, { accountId }, 'a');
+  await eventually(() => holding !== undefined);
+  await holding;
+  const left = await pool.query('SELECT 1 FROM sessions WHERE account_id = $1', [accountId]);
+  t.equal(left.rowCount, COUNT - 1_000, 'one batch is deleted');
+  await fixture.call('POST', `/sessions/${session}/messages`, { messages: [{ role: 'user', text: 'meanwhile' }] });
+  t.match(await reader.next(), { data: { message: { text: 'meanwhile' } } });
+  await holder.query('SELECT pg_advisory_unlock_all()');
+  holder.release();
+  t.equal(await removal, true);
+  reader.close();
 });
 
 t.test('streams the account’s messages and notices in the order in which they are added', async (t) => {
