@@ -3,6 +3,8 @@ import { CommandError } from './failure.ts';
 import type { Rest } from './rest.ts';
 import type { Installation, Plugin, PluginDetail, Version } from './rest-types.ts';
 
+type ListedVersion = Pick<Version, 'id' | 'semVer'> & Partial<Pick<Version, 'capabilities'>>;
+
 /** Finds the user's plugin with its versions. Null: not found. */
 export async function findPlugin(rest: Rest, slug: string): Promise<PluginDetail | null> {
   const own = (await rest.getAll<Plugin>('/plugins')).find((plugin) => plugin.slug === slug);
@@ -17,9 +19,9 @@ export async function requirePlugin(rest: Rest, slug: string): Promise<PluginDet
   throw new CommandError('not_found', message);
 }
 
-/** @throws CommandError if the version is not found */
-export function requireVersion(plugin: PluginDetail, semVer: string): Pick<Version, 'id'> {
-  const versions = [...plugin.versions, ...(plugin.leftOutVersions ?? [])];
+/** @returns the version, without its capabilities if the service left them out @throws CommandError if it is not found */
+export function requireVersion(plugin: PluginDetail, semVer: string): ListedVersion {
+  const versions: readonly ListedVersion[] = [...plugin.versions, ...(plugin.leftOutVersions ?? [])];
   const found = versions.find((version) => version.semVer === semVer);
   if (found) return found;
   const known = versions.map((version) => version.semVer).join(', ');

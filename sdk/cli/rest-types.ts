@@ -103,6 +103,13 @@ export interface Delivery {
 export interface CatalogEntry {
   readonly displayName: string;
   readonly latest: { readonly versionId: string } | null;
+  /** Of the latest version. */
   readonly reach: readonly Reach[];
+  /** Newest first, at most 100. */
+  readonly versions: readonly {
+    readonly versionId: string;
+    readonly semVer: string;
+    readonly reach: readonly Reach[];
+  }[];
   readonly installationId: string | null;
 }

@@ -164,6 +164,37 @@ t.test('install: only a user at a terminal or --yes consents', async (t) => {
   t.match(await installed(), [{ slug: 'house', currentSemVer: '1.0.0' }]);
 });
 
+t.test('install --pin: shows what the pinned version can access, to every user', async (t) => {
+  const { body: gate } = await ann.post('/plugins', { slug: 'gate', displayName: 'Gate' });
+  const versions = { '1.0.0': 'events.sessionStarted = () => {};', '2.0.0': 'events.sessionCleared = () => {};' };
+  for (const [semVer, contentText] of Object.entries(versions)) {
+    const files = [
+      { path: 'readme.md', contentText: README },
+      { path: 'index.ts', contentText },
+    ];
+    t.equal((await ann.post(`/plugins/${gate.id}/versions`, { semVer, files })).status, 201);
+  }
+  t.equal((await ann.post(`/plugins/${gate.id}/listing`)).status, 200);
+  const bob = await api.user('bob');
+  for (const { token } of [ann, bob]) {
+    const user = { env: { BULKHEAD_TOKEN: token } };
+    const shown = inPipe(t, ['install', 'gate', '--pin', '1.0.0'], user);
+    t.equal(await shown.end(), 2);
+    t.match(
+      shown.output(),
+      /1\.0\.0:\n {2}Receives an event when a session of your agents starts\.\n.*Nothing was installed/,
+    );
+    t.notMatch(shown.output(), /is cleared/, 'only the newest version asks for this');
+    const unknown = inPipe(t, ['install', 'gate', '--pin', '3.0.0', '--yes'], user);
+    t.equal(await unknown.end(), 1);
+    t.match(unknown.output(), /no version 3\.0\.0.*2\.0\.0, 1\.0\.0/);
+  }
+  const pinned = inPipe(t, ['install', 'gate', '--pin', '1.0.0', '--yes'], { env: { BULKHEAD_TOKEN: bob.token } });
+  t.equal(await pinned.end(), 0, pinned.output());
+  const { items } = (await bob.get('/installations')).body;
+  t.match(items, [{ versionPolicy: 'Pinned', currentSemVer: '1.0.0', grantedCapabilities: ['events.sessionStarted'] }]);
+});
+
 t.test('accept: the same', async (t) => {
   await publish('1.1.0', 'events.sessionStarted = () => {};');
   const piped = inPipe(t, ['accept', 'house']);

@@ -1,12 +1,13 @@
 /** `bulkhead install`: shows what a plugin can access and installs it. */
+import { canCancel, describeCapability } from '../../contract/capabilities.ts';
 import { hasCode } from '../../session/transport.ts';
 import type { Command, ParsedArgs } from '../command.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
-import { requirePlugin, requireVersion } from '../lookup.ts';
+import { findPlugin, requireVersion } from '../lookup.ts';
 import { formatReach } from '../reach-text.ts';
 import type { Rest } from '../rest.ts';
-import type { CatalogEntry, Installation } from '../rest-types.ts';
+import type { CatalogEntry, Installation, Reach } from '../rest-types.ts';
 import { askToConfirm } from '../terminal-prompts.ts';
 import { toOneLine } from '../terminal-text.ts';
 
@@ -15,6 +16,13 @@ interface Policy {
   readonly pinnedVersionId?: string;
   readonly required?: boolean;
 }
+/** What the user consents to. */
+interface Choice {
+  readonly policy: Policy;
+  /** Absent: the plugin has no published version. */
+  readonly versionId?: string | undefined;
+  readonly reach: readonly Reach[];
+}
 
 export const install: Command = {
   name: 'install',
@@ -22,7 +30,7 @@ export const install: Command = {
   args: [{ name: '<slug>', doc: 'slug of the plugin in the catalog' }],
   options: [
     { flags: '--draft', doc: 'run the draft of your own plugin' },
-    { flags: '--pin <semver>', doc: 'pin this version of your own plugin' },
+    { flags: '--pin <semver>', doc: 'stay on this version' },
     {
       flags: '--required',
       doc: 'stop messages and turns that its hooks check, if the plugin is not running, fails or times out',
@@ -33,18 +41,14 @@ export const install: Command = {
   async run(context, args) {
     const slug = args.positional[0] ?? '';
     const rest = await context.getRest();
-    const entry = args.flag('draft') ? null : await showAndConfirm(context, args, rest, slug);
-    const policy = await readPolicy(args, rest, slug);
-    const versionId = policy.versionPolicy === 'Latest' ? entry?.latest?.versionId : undefined;
-    const required = args.flag('required') ? { required: true } : {};
+    const entry = args.flag('draft') ? null : await getCatalogEntry(rest, slug);
+    const { policy, versionId, reach } = entry ? await chooseVersion(args, rest, slug, entry) : DRAFT;
+    if (entry) await showAndConfirm(context, args, entry, reach);
+    const body = { ...policy, ...(args.flag('required') ? { required: true } : {}) };
+    const named = policy.versionPolicy === 'Latest' && versionId !== undefined ? { versionId } : {};
     const installation =
-      (entry && (await switchFromDraft(rest, entry, { ...policy, ...required }))) ??
-      (await rest.post<Installation>('/installations', {
-        slug,
-        ...policy,
-        ...required,
-        ...(versionId && { versionId }),
-      }));
+      (entry && (await switchFromDraft(rest, entry, body, versionId))) ??
+      (await rest.post<Installation>('/installations', { slug, ...body, ...named }));
     const { output } = context;
     // The process starts with its first call, so its code may still fail to load.
     const status =
@@ -53,7 +57,7 @@ export const install: Command = {
     if (installation.status === 'needs_configuration') {
       output.printLine(`${installation.statusReason ?? ''} See bulkhead configure ${slug} --help.`.trim());
     }
-    if (!installation.required && entry?.reach.some(({ cancels }) => cancels)) {
+    if (!installation.required && reach.some(({ cancels }) => cancels)) {
       output.printLine(
         `To stop messages that it must check while it does not run: bulkhead configure ${slug} --required`,
       );
@@ -62,36 +66,71 @@ export const install: Command = {
   },
 };
 
-async function readPolicy(args: ParsedArgs, rest: Rest, slug: string): Promise<Policy> {
-  if (args.flag('draft')) return { versionPolicy: 'Draft' };
+const DRAFT: Choice = { policy: { versionPolicy: 'Draft' }, reach: [] };
+
+async function chooseVersion(args: ParsedArgs, rest: Rest, slug: string, entry: CatalogEntry): Promise<Choice> {
   const pin = args.text('pin');
-  if (pin === undefined) return { versionPolicy: 'Latest' };
-  const version = requireVersion(await requirePlugin(rest, slug), pin);
-  return { versionPolicy: 'Pinned', pinnedVersionId: version.id };
+  if (pin === undefined) {
+    return { policy: { versionPolicy: 'Latest' }, versionId: entry.latest?.versionId, reach: entry.reach };
+  }
+  const { versionId, reach } =
+    entry.versions.find(({ semVer }) => semVer === pin) ?? (await findOwnVersion(rest, slug, entry, pin));
+  return { policy: { versionPolicy: 'Pinned', pinnedVersionId: versionId }, versionId, reach };
 }
 
+/** Finds a version that the catalog leaves out because many are newer. @throws CommandError if there is none */
+async function findOwnVersion(rest: Rest, slug: string, { versions }: CatalogEntry, pin: string) {
+  const plugin = await findPlugin(rest, slug);
+  if (!plugin) {
+    const newest = versions.map(({ semVer }) => semVer).join(', ');
+    throw new CommandError('not_found', `The catalog has no version ${pin} of “${slug}”. Its newest are ${newest}.`);
+  }
+  const { id, capabilities } = requireVersion(plugin, pin);
+  if (capabilities) return { versionId: id, reach: capabilities.map(describeReach) };
+  const message = `“${slug}” ${pin} has so many newer versions that the service does not list what it can access. Pin a newer one.`;
+  throw new CommandError('not_found', message);
+}
+
+const describeReach = (capability: string): Reach => ({
+  ...describeCapability(capability),
+  cancels: canCancel(capability),
+});
+
 /** Moves an installation from the draft to published versions. @returns null if no installation runs the draft */
-async function switchFromDraft(rest: Rest, { installationId, latest }: CatalogEntry, policy: Policy) {
+async function switchFromDraft(
+  rest: Rest,
+  { installationId }: CatalogEntry,
+  policy: Policy,
+  versionId: string | undefined,
+) {
   if (installationId === null) return null;
   const path = `/installations/${installationId}`;
   if ((await rest.get<Installation>(path)).versionPolicy !== 'Draft') return null;
   const updated = await rest.patch<Installation>(path, policy);
   const pendingId = updated.pendingUpdate?.versionId;
   // Accepts only the version that was shown, not one published since.
-  if (pendingId === undefined || pendingId !== (policy.pinnedVersionId ?? latest?.versionId)) return updated;
+  if (pendingId === undefined || pendingId !== versionId) return updated;
   return await rest.post<Installation>(`${path}/accept-update`, { versionId: pendingId });
 }
 
-/** Shows what the plugin can access and asks for consent. @returns the entry that the user consented to */
-async function showAndConfirm(context: Context, args: ParsedArgs, rest: Rest, slug: string): Promise<CatalogEntry> {
-  const entry = await rest.get<CatalogEntry>(`/marketplace/${encodeURIComponent(slug)}`).catch((error: unknown) => {
+/** @throws CommandError if the catalog has no such plugin */
+const getCatalogEntry = (rest: Rest, slug: string): Promise<CatalogEntry> =>
+  rest.get<CatalogEntry>(`/marketplace/${encodeURIComponent(slug)}`).catch((error: unknown) => {
     if (!hasCode(error, 'not_found')) throw error;
     const message = `There is no plugin “${slug}” in the catalog of ${rest.url}. Look up its slug in the catalog.`;
     throw new CommandError('not_found', message);
   });
+
+/** Shows what the version can access and asks for consent. */
+async function showAndConfirm(
+  context: Context,
+  args: ParsedArgs,
+  { displayName }: CatalogEntry,
+  reach: readonly Reach[],
+): Promise<void> {
   const { output } = context;
-  if (entry.reach.length > 0) output.printLine(`${toOneLine(entry.displayName)}:`);
-  for (const line of formatReach(entry.reach, output.paint)) output.printLine(line);
-  await askToConfirm(context, args, `Install ${entry.displayName}?`, 'Nothing was installed.');
-  return entry;
+  const name = [displayName, args.text('pin')].join(' ').trimEnd();
+  if (reach.length > 0) output.printLine(`${toOneLine(name)}:`);
+  for (const line of formatReach(reach, output.paint)) output.printLine(line);
+  await askToConfirm(context, args, `Install ${name}?`, 'Nothing was installed.');
 }
