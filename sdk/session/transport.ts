@@ -191,6 +191,8 @@ export class Transport {
       headers: {
         authorization: `Bearer ${typeof token === 'string' ? token : await token()}`,
         'bulkhead-runtime': this.#runtime,
+        // Node's `fetch` ends a request after 300 s without a response, and each interim response starts that time again.
+        'bulkhead-interim': '102',
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
         ...(stream === undefined ? {} : { 'content-type': stream.type }),
         ...headers,

@@ -20,6 +20,7 @@ import { chatRoutes } from './chat-routes.ts';
 import { commandRoutes } from './command-routes.ts';
 import { draftRoutes } from './draft-routes.ts';
 import { hookRoutes } from './hook-routes.ts';
+import { sendInterimResponses } from './interim-responses.ts';
 import { mediaRoutes } from './media-routes.ts';
 import { providerRoutes } from './provider-routes.ts';
 import { sessionRoutes } from './session-routes.ts';
@@ -64,6 +65,8 @@ export interface SessionApiOptions {
   readonly consoleUrl?: string | undefined;
   /** How long the user of an MCP client has to answer a question. Milliseconds. Default: 45 s. */
   readonly mcpQuestionMs?: number | undefined;
+  /** Time between interim responses to a request that lasts. Milliseconds. Default: 240 s. */
+  readonly interimMs?: number | undefined;
   /** Domain of the console's cookie. Default: the host of the console. */
   readonly cookieDomain?: string | undefined;
   /** Reverse proxies whose `X-Forwarded-For` is used: addresses and networks. Default: none. */
@@ -82,6 +85,7 @@ export async function buildSessionApi(
     url = '/',
     consoleUrl,
     mcpQuestionMs,
+    interimMs,
     cookieDomain,
     trustProxy,
     anonymousPerMinute = ANONYMOUS_PER_MINUTE,
@@ -99,6 +103,7 @@ export async function buildSessionApi(
     },
     onResponse: services.metrics.sessionAnswered,
   });
+  sendInterimResponses(app, interimMs);
   app.addHook('onSend', async ({ method }) => {
     if (method !== 'GET') await services.faultPoint('session.answering');
   });

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import vm from 'node:vm';
 import { build, stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
+import { Agent, DecoratorHandler, fetch as fetchByUndici } from 'undici';
 import { SessionClient } from '../../sdk/session/client.ts';
 import {
   type Added,
@@ -16,7 +17,7 @@ import {
 } from '../../sdk/session/session.ts';
 import { Transport } from '../../sdk/session/transport.ts';
 import type { Teardown } from '../runner/harness.ts';
-import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import { DuringSteps, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
 const fixture = await startSupervisorFixture(t);
 await fixture.app.listen({ port: 0, host: '127.0.0.1' });
@@ -39,6 +40,8 @@ await fixture.install({
   `,
 });
 
+/** As Node's `fetch` has it, but shorter. */
+const HEADERS_TIMEOUT_MS = 1_000;
 const TOOL = `tools.late = { description: 'Late', parameters: {}, handler: () => 'x' };`;
 
 /** A server that sends the given responses in order, and repeats the last one. */
@@ -271,6 +274,35 @@ t.test('calls that may have run are retried only if they are idempotent', async 
   );
   t.match(await hook.client.open('s').hook('systemPrompt', { systemPrompt: 'a', model: 'm' }), { action: 'continue' });
   t.equal(hook.asked(), 3);
+});
+
+t.test('a call that takes longer than the HTTP library waits for a response is answered', async (t) => {
+  const during = new DuringSteps();
+  const slow = await startSupervisorFixture(t, { faultPoint: during.faultPoint, sessionApi: { interimMs: 50 } });
+  await slow.app.listen({ port: 0, host: '127.0.0.1' });
+  await slow.install({ slug: 'late', code: TOOL });
+  const isLate = Promise.withResolvers<void>();
+  const started = performance.now();
+  const agent = new Agent({ headersTimeout: HEADERS_TIMEOUT_MS });
+  t.teardown(() => agent.close());
+  const dispatcher = agent.compose((dispatch) => (options, handler) => {
+    const onResponseStart: typeof handler.onResponseStart = (controller, status, ...rest) => {
+      if (status === 102 && performance.now() - started > 2 * HEADERS_TIMEOUT_MS) isLate.resolve();
+      handler.onResponseStart?.(controller, status, ...rest);
+    };
+    return dispatch(options, Object.assign(new DecoratorHandler(handler), { onResponseStart }));
+  });
+  const slowClient = connect({
+    url: `http://127.0.0.1:${(slow.app.server.address() as AddressInfo).port}`,
+    token: await slow.issuer.issue(slow.account),
+    retryForMs: 0,
+    fetch: ((input: string, init: RequestInit) =>
+      fetchByUndici(input, { ...(init as object), dispatcher })) as unknown as typeof fetch,
+  });
+  const session = await slowClient.start({ agentId: 'a' });
+  const turn = await session.openTurn({ id: 't1', text: 'hello', trigger: 'user' });
+  during.set('call.claimed', () => isLate.promise);
+  t.match(await turn.call('c1', 'late__late'), { content: [{ text: 'x' }], isError: false });
 });
 
 t.test('a permanent error is thrown once, and a caller can abort', async (t) => {
