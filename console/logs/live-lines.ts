@@ -1,5 +1,5 @@
-/** Reads the log of an installation: its newest lines, then each new line as it is written. */
-import { useEffect, useState } from 'react';
+/** Reads the log of an installation: its newest lines, each new line as it is written, and older ones on request. */
+import { useEffect, useRef, useState } from 'react';
 import type { Page } from '../../sdk/session/api-types.ts';
 import { followEvents } from '../../sdk/session/event-stream.ts';
 import { readBody, readProblem, rest } from '../rest/client.ts';
@@ -9,12 +9,12 @@ import { fetchAsUser } from '../rest/user-fetch.ts';
 
 export type LogLine = components['schemas']['LogLine'];
 export type Level = LogLine['level'];
-/** How many of the newest lines are loaded first. */
+/** How many of the newest lines are loaded first, and how many older ones at each request. */
 const HISTORY_LINES = 1_000;
 /** How many pages are requested for them at most: a filter may match few lines of a long log. */
 const HISTORY_PAGES = 20;
 /** Lines that stay in memory. */
-const LINES_MAX = 100_000;
+export const LINES_MAX = 100_000;
 /** New lines are rendered in batches, milliseconds. */
 const BATCH_MS = 150;
 /** Longest pause before the stream is opened again, milliseconds. */
@@ -23,12 +23,12 @@ const PAUSE_MS = 3_000;
 interface LiveLines {
   /** Oldest first. */
   readonly lines: readonly LogLine[];
-  /** Whether the log has older lines that were not searched. */
-  readonly hasOlder: boolean;
+  /** Cursor of the lines before the first one. Null: there are none. */
+  readonly older: string | null;
   readonly state: 'loading' | 'live' | 'reconnecting' | 'failed';
   readonly error: Error | null;
 }
-const LOADING: LiveLines = { lines: [], hasOlder: false, state: 'loading', error: null };
+const LOADING: LiveLines = { lines: [], older: null, state: 'loading', error: null };
 
 interface LogFilter {
   readonly installationId: string;
@@ -37,30 +37,45 @@ interface LogFilter {
   readonly levels: string;
 }
 
-/** @returns the lines, and a function that reads the log again after it failed */
-export function useLiveLines({
-  installationId,
-  sessionId,
-  levels,
-}: LogFilter): LiveLines & { readonly retry: () => void } {
+interface Log extends Omit<LiveLines, 'older'> {
+  /** Whether the log has older lines that are not loaded. */
+  readonly hasOlder: boolean;
+  /** Loads some of them and returns these. Null: there are none, or no more lines fit into the memory. */
+  readonly loadOlder: (() => Promise<readonly LogLine[]>) | null;
+  /** Reads the log again after it failed. */
+  readonly retry: () => void;
+}
+
+export function useLiveLines({ installationId, sessionId, levels }: LogFilter): Log {
   const [current, setCurrent] = useState(LOADING);
   const [retries, setRetries] = useState(0);
+  const closing = useRef<AbortSignal | null>(null);
   // biome-ignore lint/correctness/useExhaustiveDependencies: a retry reads the log again
   useEffect(() => {
     const unmounted = new AbortController();
+    closing.current = unmounted.signal;
     setCurrent(LOADING);
     void loadLines({ installationId, sessionId, levels }, unmounted.signal, setCurrent);
     return () => unmounted.abort();
   }, [installationId, sessionId, levels, retries]);
-  return { ...current, retry: () => setRetries((count) => count + 1) };
+  const { older, ...shown } = current;
+  // New lines may have replaced the oldest ones, which are then missing after those of the cursor.
+  const isFull = shown.lines.length >= LINES_MAX;
+  const filter = { installationId, sessionId, levels };
+  return {
+    ...shown,
+    hasOlder: older !== null || isFull,
+    loadOlder: older === null || isFull ? null : () => prependOlder(filter, older, closing.current, setCurrent),
+    retry: () => setRetries((count) => count + 1),
+  };
 }
 
 type Update = (change: (last: LiveLines) => LiveLines) => void;
 
 async function loadLines(filter: LogFilter, signal: AbortSignal, update: Update): Promise<void> {
   try {
-    const { lines, hasOlder } = await readHistory(filter, signal);
-    update(() => ({ lines, hasOlder, state: 'live', error: null }));
+    const { lines, older } = await readHistory(filter, '', signal);
+    update(() => ({ lines, older, state: 'live', error: null }));
     await followLines(filter, lines.at(-1)?.id, signal, update);
   } catch (cause) {
     if (signal.aborted) return;
@@ -69,25 +84,48 @@ async function loadLines(filter: LogFilter, signal: AbortSignal, update: Update)
   }
 }
 
-/** Reads the newest lines. If few lines match the filter, a page may be short or empty although others follow. */
+/** @returns the lines that were added; none if the user has chosen another filter or left the page */
+async function prependOlder(
+  filter: LogFilter,
+  cursor: string,
+  signal: AbortSignal | null,
+  update: Update,
+): Promise<readonly LogLine[]> {
+  try {
+    const { lines, older } = await readHistory(filter, cursor, signal);
+    if (signal?.aborted) return [];
+    update((last) => ({ ...last, lines: [...lines, ...last.lines].slice(-LINES_MAX), older }));
+    return lines;
+  } catch (cause) {
+    if (signal?.aborted) return [];
+    throw cause;
+  }
+}
+
+/**
+ * Reads the lines before a cursor. If few lines match the filter, a page may be short or empty although others follow.
+ *
+ * @param from empty: the newest lines
+ */
 async function readHistory(
   { installationId, sessionId, levels }: LogFilter,
-  signal: AbortSignal,
-): Promise<Pick<LiveLines, 'lines' | 'hasOlder'>> {
+  from: string,
+  signal: AbortSignal | null,
+): Promise<Pick<LiveLines, 'lines' | 'older'>> {
   const filter = {
     installationId,
     levels: levels.split(',') as Level[],
     ...(sessionId === '' ? {} : { sessionId }),
   };
   const lines: LogLine[] = [];
-  let cursor: string | null = '';
+  let cursor: string | null = from;
   for (let pages = 0; cursor !== null && lines.length < HISTORY_LINES && pages < HISTORY_PAGES; pages++) {
     const query = { ...filter, limit: HISTORY_LINES - lines.length, ...(cursor === '' ? {} : { cursor }) };
     const page: Page<LogLine> = await readBody(rest.GET('/plugin-logs', { params: { query }, signal }));
     lines.push(...page.items);
     cursor = page.nextCursor;
   }
-  return { lines: lines.reverse(), hasOlder: cursor !== null };
+  return { lines: lines.reverse(), older: cursor };
 }
 
 async function followLines(

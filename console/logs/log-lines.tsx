@@ -1,7 +1,7 @@
 /** A virtualized list of log lines. */
 import { Text } from '@mantine/core';
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { useEffect, useRef } from 'react';
+import { useEffect, useLayoutEffect, useRef } from 'react';
 import type { Tone } from '../shell/status-dot.tsx';
 import { formatTimestamp } from '../shell/timestamp.tsx';
 import { formatData, formatMessage } from './line-text.ts';
@@ -15,7 +15,7 @@ const END_PX = 60;
 interface Props {
   readonly lines: readonly LogLine[];
   readonly isLoading: boolean;
-  /** Whether the log has older lines that were not searched. */
+  /** Whether the log has older lines that are not loaded. */
   readonly hasOlder: boolean;
   /** Whether the list follows new lines while its end is visible. */
   readonly follows: boolean;
@@ -35,6 +35,14 @@ export function LogLines({ lines, isLoading, hasOlder, follows }: Props) {
     if (follows && isAtEnd.current && lines.length > 0) virtual.scrollToIndex(lines.length - 1, { align: 'end' });
     // Not `lines.length`, which stays the same when new lines replace the oldest ones.
   }, [lines, follows, virtual]);
+  const first = useRef(lines[0]?.id);
+  // What the user reads stays where it is when older lines are added above it.
+  useLayoutEffect(() => {
+    const added = lines.findIndex(({ id }) => id === first.current);
+    first.current = lines[0]?.id;
+    const [height] = (added > 0 ? virtual.getOffsetForIndex(added, 'start') : undefined) ?? [0];
+    if (height > 0) virtual.scrollToOffset((virtual.scrollOffset ?? 0) + height);
+  }, [lines, virtual]);
   const onScroll = () => {
     const { scrollHeight, scrollTop, clientHeight } = view.current ?? {
       scrollHeight: 0,
@@ -48,10 +56,8 @@ export function LogLines({ lines, isLoading, hasOlder, follows }: Props) {
     <section className="log-view" aria-label="Log lines" tabIndex={0} ref={view} onScroll={onScroll}>
       {lines.length === 0 && !isLoading ? (
         <Text p="xl" size="sm" c="dimmed" ta="center" ff="var(--mantine-font-family)">
-          {hasOlder
-            ? 'None of the newest lines match the filter. The command bulkhead logs reads older ones.'
-            : 'There are no lines to show.'}{' '}
-          New lines appear here when the plugin calls host.log.
+          {hasOlder ? 'None of the loaded lines match the filter.' : 'There are no lines to show.'} New lines appear
+          here when the plugin calls host.log.
         </Text>
       ) : null}
       <div style={{ height: virtual.getTotalSize(), position: 'relative' }}>

@@ -3,12 +3,13 @@ import { Button, Chip, Group, Stack, Text, TextInput } from '@mantine/core';
 import { useDebouncedValue } from '@mantine/hooks';
 import { notifications } from '@mantine/notifications';
 import { useMemo, useState } from 'react';
+import { useAction } from '../rest/use-action.ts';
 import { downloadFile } from '../shell/download-file.ts';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { StatusDot } from '../shell/status-dot.tsx';
 import { IconCopy, IconDownload, IconPlayerPause, IconPlayerPlay, IconSearch } from '../style/icons.tsx';
 import { formatLogLine } from './line-text.ts';
-import { type Level, type LogLine, useLiveLines } from './live-lines.ts';
+import { type Level, LINES_MAX, type LogLine, useLiveLines } from './live-lines.ts';
 import { LogLines } from './log-lines.tsx';
 
 const LEVELS: readonly Level[] = ['debug', 'info', 'warn', 'error'];
@@ -23,7 +24,7 @@ export function LogView({ installationId }: { readonly installationId: string })
   const [text, setText] = useState('');
   const [sessionId] = useDebouncedValue(session.trim(), TYPING_MS);
   const levelList = LEVELS.filter((level) => levels.includes(level)).join(',');
-  const { lines, hasOlder, state, error, retry } = useLiveLines({
+  const { lines, hasOlder, loadOlder, state, error, retry } = useLiveLines({
     installationId,
     sessionId,
     levels: levelList || LEVELS.join(','),
@@ -32,6 +33,10 @@ export function LogView({ installationId }: { readonly installationId: string })
   const [paused, setPaused] = useState<{ readonly filter: string; readonly lines: readonly LogLine[] } | null>(null);
   // Another filter ends the pause: the lines of the pause were selected by the old one.
   const frozen = paused?.filter === filter ? paused.lines : null;
+  const older = useAction<void, void>(async () => {
+    const added = (await loadOlder?.()) ?? [];
+    setPaused((last) => (last?.filter === filter ? { filter, lines: [...added, ...last.lines] } : last));
+  });
   const found = useMatching(frozen ?? lines, text);
   return (
     <Stack gap="sm">
@@ -99,6 +104,20 @@ export function LogView({ installationId }: { readonly installationId: string })
         </Group>
       </Group>
       {error ? <ErrorAlert error={error} reset={retry} /> : null}
+      {hasOlder ? (
+        <Group gap="sm">
+          <Text size="sm" c="dimmed">
+            {loadOlder === null
+              ? `Older lines are not loaded: this page holds ${LINES_MAX.toLocaleString('en')} lines. The command bulkhead logs reads them.`
+              : 'Older lines are not loaded, and the filter by text does not search them.'}
+          </Text>
+          {loadOlder === null ? null : (
+            <Button size="xs" variant="default" loading={older.isPending} onClick={() => older.mutate()}>
+              Load older lines
+            </Button>
+          )}
+        </Group>
+      ) : null}
       <LogLines
         lines={found}
         isLoading={state === 'loading' || state === 'failed'}

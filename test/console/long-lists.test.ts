@@ -1,9 +1,13 @@
 /** What a page says when it does not show everything: long transcripts, logs and lists of versions. */
+import type { Pool } from 'pg';
 import t from 'tap';
+import { orderedId } from '../../db/postgres/ordered-id.ts';
 import { openPool } from '../../db/postgres/pool.ts';
+import { insertLogs } from '../../db/records/logs.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { enlargeOffers } from '../api/plugins/copied-versions.ts';
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
+import { createLogLine } from '../fixtures/log-line.ts';
 import { openSignedIn, shareBrowser } from './browser.ts';
 import { press, pressInDialog } from './console-fixture.ts';
 import { publish, publishFrontDesk } from './front-desk.ts';
@@ -11,6 +15,10 @@ import { inspect } from './pictures.ts';
 
 /** More than a session's page shows. */
 const MESSAGES = 201;
+
+/** How many lines the page of a log loads, and more than that. */
+const LOADED = 1_000;
+const LINES = 1_500;
 
 const service = await startServiceOnTestDatabase(t);
 const browser = await shareBrowser(t);
@@ -41,16 +49,45 @@ t.test('the page of a long session shows its newest messages, and says that olde
   t.equal(await page.getByText('Only the newest').count(), 0);
 });
 
+t.test('the page of a long log says that older lines are not loaded, and loads them', async (t) => {
+  const plugin = await publishFrontDesk(service, 'host.storage', { slug: 'long-desk', displayName: 'Long desk' });
+  const { body: desk } = await service.call('POST', '/api/installations', { slug: 'long-desk' });
+  await withDatabase((pool) =>
+    insertLogs(
+      pool,
+      Array.from({ length: LINES }, (_, at) =>
+        createLogLine({ id: orderedId(Date.now()), message: `line ${at + 1}`, installationId: desk.id }),
+      ),
+    ),
+  );
+  await page.goto(`${service.url}/installations/${desk.id}?tab=logs`);
+  const view = page.getByRole('region', { name: 'Log lines' });
+  await view.getByText(`line ${LINES}`, { exact: true }).waitFor();
+  await page.getByText('Older lines are not loaded').waitFor();
+  await inspect(t, page, 'log-long');
+  await page.getByLabel('Filter by text').fill('line 33 ');
+  await page.getByText('None of the loaded lines match the filter.').waitFor();
+  await page.getByLabel('Filter by text').fill('');
+  await view.getByText(`line ${LINES}`, { exact: true }).waitFor();
+  await view.evaluate(SCROLL_TO_TOP);
+  const firstLoaded = view.getByText(`line ${LINES - LOADED + 1}`, { exact: true });
+  await firstLoaded.waitFor();
+  await press(page, 'Pause the log');
+  await press(page, 'Load older lines');
+  await page.getByText(`${LINES} lines ·`).waitFor();
+  // The lines that were in sight stay there: few others are in the document.
+  await firstLoaded.waitFor();
+  await press(page, 'Resume (0 new)');
+  await page.getByLabel('Filter by text').fill('line 33 ');
+  await view.getByText('line 33', { exact: true }).waitFor();
+  t.equal(await page.getByText('Older lines are not loaded').count(), 0);
+  await service.call('DELETE', `/api/plugins/${plugin}/listing`);
+});
+
 t.test('versions that do not fit into an answer are listed without details, and can be yanked', async (t) => {
   const plugin = await publishFrontDesk(service);
   await publish(service, plugin, '1.1.0', 'host.storage');
-  const { pool, close } = openPool(service.env.DATABASE_URL ?? '', {
-    name: 'test',
-    connections: 1,
-    onError: () => undefined,
-  });
-  await enlargeOffers(pool, plugin, MIB);
-  await close();
+  await withDatabase((pool) => enlargeOffers(pool, plugin, MIB));
   await page.goto(`${service.url}/plugins/${plugin}`);
   await page.getByText('the last version is listed without details').waitFor();
   const rows = page.getByRole('table', { name: 'Versions' }).locator('tbody tr');
@@ -71,3 +108,14 @@ t.test('versions that do not fit into an answer are listed without details, and 
 });
 
 t.test('the browser complains about nothing', async (t) => t.same(complaints, []));
+
+const SCROLL_TO_TOP = (view: object): void => {
+  Object.assign(view, { scrollTop: 0 });
+};
+
+async function withDatabase(run: (pool: Pool) => Promise<void>): Promise<void> {
+  const { DATABASE_URL = '' } = service.env as { DATABASE_URL?: string };
+  const { pool, close } = openPool(DATABASE_URL, { name: 'test', connections: 1, onError: () => undefined });
+  await run(pool);
+  await close();
+}
