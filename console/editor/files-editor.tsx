@@ -139,9 +139,13 @@ function EditedFiles({ pluginId, copyKey, given, draftSha256, start, children }:
   useHotkeys([['mod+S', () => setWantsSave(true)]], [], true);
   return (
     <Stack gap="sm">
-      <UnsavedGuard isUnsaved={isUnsaved} keep={keep}>
-        Your changes are not in the draft. This browser keeps them and offers them when you open this page again. To run
-        them, stay and save them as a draft.
+      <UnsavedGuard
+        isUnsaved={isUnsaved}
+        keep={keep}
+        kept="Your changes are not in the draft. This browser keeps them and offers them when you open this page again. To run them, stay and save them as a draft."
+      >
+        Your changes are not in the draft, and this browser has no room to keep them: they are lost if you leave. Stay
+        and save them as a draft.
       </UnsavedGuard>
       {isUnsaved ? children : null}
       <FileTabs

@@ -529,7 +529,16 @@ t.test('a plugin is written, fixed and tried without leaving the page', async (t
     t.ok(await page.getByRole('textbox', { name: 'Version', exact: true }).evaluate(isFocused), 'Escape leaves it');
     await page.getByRole('link', { name: 'Catalog' }).click();
     await page.getByRole('dialog').getByText('Unsaved changes').waitFor();
+    await page.getByRole('dialog').getByText('This browser keeps them').waitFor();
     await page.getByRole('button', { name: 'Stay' }).click();
+    await page.evaluate(FILL_BROWSER);
+    await write(page, `${PLUGIN}// ${'more than there is room for '.repeat(4)}`);
+    await page.locator('.view-line').getByText('more than there is room for').first().waitFor();
+    await page.getByRole('link', { name: 'Catalog' }).click();
+    await page.getByRole('dialog').getByText('they are lost if you leave').waitFor();
+    t.equal(await page.getByRole('dialog').getByText('This browser keeps them').count(), 0);
+    await page.getByRole('button', { name: 'Stay' }).click();
+    await page.evaluate(EMPTY_BROWSER);
     // The editor would load the draft again, not the published version.
     await page.getByRole('button', { name: 'Publish' }).click();
     await page.getByText('is published').waitFor();
@@ -673,6 +682,11 @@ const PLUGIN = `import { words } from './words.ts';
 middleware.systemPrompt = (ctx) => ctx.systemPrompt + ' ' + words;
 tools.greet = { description: 'Greets', parameters: { type: 'object' }, handler: () => 'good day' };
 `;
+/** Stores texts until not even a character fits. */
+const FILL_BROWSER = `for (let chars = 2 ** 22; chars >= 1; chars /= 2)
+  try { for (let at = 0; ; at += 1) localStorage.setItem('full ' + chars + ' ' + at, 'x'.repeat(chars)); } catch {}`;
+const EMPTY_BROWSER = `for (const key of Object.keys(localStorage)) if (key.startsWith('full ')) localStorage.removeItem(key);`;
+
 const isFocused = (element: object): boolean =>
   element === (globalThis as unknown as { document: { activeElement: object } }).document.activeElement;
 
