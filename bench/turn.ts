@@ -1,8 +1,9 @@
 /**
- * Measures what a turn costs over the raw hooks: opening with the prompt, and ending with the output, next to the hooks `inboundMessage`,
- * `systemPrompt` and `outboundMessage` with the two appends to the transcript that a runtime makes itself, interleaved, with
- * one plugin. The goal: at most 2 ms at p50 more than the hooks alone, which keep nothing; the difference to hooks and appends,
- * which do what a turn does, is printed next to it. Run `sh deploy/node.sh bench/turn.ts [turns]`.
+ * Measures what a turn costs in addition to its hooks. A turn is two requests: one opens it with the prompt, one ends it with the
+ * output. The benchmark compares them, in alternation and with one plugin, with two ways of doing the same with single requests:
+ * the hooks `inboundMessage`, `systemPrompt` and `outboundMessage`, and these hooks with two appends to the transcript. The goal is
+ * at most 2 ms more than the hooks alone at p50. The hooks with the appends store what a turn stores; the difference to them is
+ * printed, too. Run `sh deploy/node.sh bench/turn.ts [turns]`.
  */
 import { randomUUID } from 'node:crypto';
 import { loadavg } from 'node:os';
@@ -27,8 +28,8 @@ const CODE = `
 type Send = (method: 'GET' | 'POST', path: string, body?: unknown) => Promise<string>;
 const cleanup = openCleanup();
 
-/** Takes one turn. @returns the milliseconds of each step */
-async function takeTurn(send: Send, session: string): Promise<number[]> {
+/** Runs one turn. @returns the milliseconds of each step */
+async function runTurn(send: Send, session: string): Promise<number[]> {
   const id = randomUUID();
   const turn = `/sessions/${session}/turns/${id}`;
   return timeAll([
@@ -83,7 +84,7 @@ try {
   let session = '';
   for (let at = -WARM_UP; at < TURNS; at += 1) {
     if (at % 10 === 0) session = await fixture.session();
-    const took = [await takeTurn(send, session), await callHooks(send, session)] as const;
+    const took = [await runTurn(send, session), await callHooks(send, session)] as const;
     if (at < 0) continue;
     turns.push(took[0]);
     hooks.push(took[1]);

@@ -21,7 +21,7 @@ import { within } from '../service/timing/within.ts';
 import type { ChildBounds } from './children/child.ts';
 import { availableMemory, countFittingChildren, defaultAccountMegabytes } from './children/fleet-bounds.ts';
 import { describeLoopbackPeers } from './cluster/loopback-peers.ts';
-import { describeDoubtfulLimits, type SupervisorConfig } from './config.ts';
+import { describeConflictingLimits, type SupervisorConfig } from './config.ts';
 import { readModels } from './host/llm/configuration.ts';
 import { readSshTargets } from './host/ssh/hosts.ts';
 import { cacheProgram } from './jail/cached-program.ts';
@@ -46,7 +46,7 @@ export async function serveSupervisor(
 ): Promise<void> {
   const models = await readModels(config.MODELS_FILE, env);
   const { logger, onError, database, member, endTracing } = await openProcess('supervisor', config, env);
-  for (const sentence of describeDoubtfulLimits(config, availableMemory())) logger.warn(sentence);
+  for (const sentence of describeConflictingLimits(config, availableMemory())) logger.warn(sentence);
   await confirmSandboxOff(config, database.pool);
   const sandbox = await prepareSandbox(config);
   logger.info({ sandbox: sandbox.state, limiter: sandbox.limiter, runAs: sandbox.runAs }, 'the sandbox is ready');

@@ -20,18 +20,18 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): S
  * @param memory of this machine or control group, bytes
  * @returns one sentence for each
  */
-export function describeDoubtfulLimits(config: SupervisorConfig, memory: number): readonly string[] {
+export function describeConflictingLimits(config: SupervisorConfig, memory: number): readonly string[] {
   const { HEAP_MEGABYTES: heap, RESIDENT_MEGABYTES: resident, CHILDREN: children } = config;
-  const doubts: string[] = [];
+  const conflicts: string[] = [];
   if (heap >= resident)
-    doubts.push(
+    conflicts.push(
       `HEAP_MEGABYTES (${heap}) is not below RESIDENT_MEGABYTES (${resident}), which includes the heap: a plugin process is killed before its heap is full.`,
     );
   if (children * IDLE_CHILD_BYTES > memory)
-    doubts.push(
+    conflicts.push(
       `CHILDREN (${children}) idle plugin processes use about ${formatMegabytes(children * IDLE_CHILD_BYTES)} MB, and this machine has ${formatMegabytes(memory)} MB: set CHILDREN lower, or leave it empty. This supervisor also takes more accounts than it can serve.`,
     );
-  return doubts;
+  return conflicts;
 }
 
 const formatMegabytes = (bytes: number): number => Math.round(bytes / MEGABYTE);

@@ -81,12 +81,12 @@ export class Body {
   }
 
   /** Moves the content into another body and leaves this one used. */
-  take(): Body {
+  moveContent(): Body {
     this.requireUnused();
-    const taken = new Body(this.#content, this.#stream);
+    const moved = new Body(this.#content, this.#stream);
     this.#isUsed = !this.isEmpty;
     this.#stream = null;
-    return taken;
+    return moved;
   }
 
   /** Ends a body that arrives by a stream, also while it is read. */

@@ -48,7 +48,8 @@ export class Request extends BodyReader {
     const method = init.method === undefined ? (from?.method ?? 'GET') : readMethod(init.method);
     const headers = new Headers(init.headers ?? from?.headers);
     const isGiven = init.body !== undefined && init.body !== null;
-    const { body, type } = isGiven || from === null ? Body.from(init.body) : { body: bodyOf(from).take(), type: null };
+    const { body, type } =
+      isGiven || from === null ? Body.from(init.body) : { body: bodyOf(from).moveContent(), type: null };
     if (!body.isEmpty && (method === 'GET' || method === 'HEAD'))
       throw new TypeError(`a ${method} request has no body: use another method`);
     if (type !== null && !headers.has('content-type')) headers.set('content-type', type);

@@ -2,7 +2,7 @@
 import { requireCluster } from '../../db/cluster/cluster-record.ts';
 import { type Database, openPool } from '../../db/postgres/pool.ts';
 import {
-  describeDoubtfulSettings,
+  describeConflictingSettings,
   type Environment,
   SettingsError,
   type SharedSettings,
@@ -27,7 +27,7 @@ export async function openProcess(name: 'api' | 'supervisor', settings: SharedSe
   const logger = openLogger(name, settings.LOG_LEVEL);
   // `npm start` has printed them.
   if (!process.connected) for (const sentence of describeUnknownNames(env)) logger.warn(sentence);
-  for (const sentence of describeDoubtfulSettings(settings)) logger.warn(sentence);
+  for (const sentence of describeConflictingSettings(settings)) logger.warn(sentence);
   const onError = (error: Error, count?: number) => errors.add(error, count);
   const opened = openPool(DATABASE_URL, { name: `bulkhead-${name}`, sessionUrl, connections, onError });
   const checkDatabase = createDatabaseCheck(opened.pool);

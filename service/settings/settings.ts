@@ -287,18 +287,18 @@ function isBelowDomain(url: string | undefined, domain: string): boolean {
 }
 
 /** Describes settings that are valid but do not work together. @returns one sentence for each */
-export function describeDoubtfulSettings(settings: SharedSettings): readonly string[] {
+export function describeConflictingSettings(settings: SharedSettings): readonly string[] {
   const { CONSOLE_COOKIE_DOMAIN: domain, OIDC_ISSUER, OIDC_AUDIENCE, OIDC_CLIENT_ID } = settings;
-  const doubts: string[] = [];
+  const conflicts: string[] = [];
   if (domain !== undefined && !isBelowDomain(settings.SUPERVISOR_URL, domain))
-    doubts.push(
+    conflicts.push(
       'SUPERVISOR_URL is not below CONSOLE_COOKIE_DOMAIN, so the console cannot call the session API: set CONSOLE_COOKIE_DOMAIN to a domain that PUBLIC_URL and SUPERVISOR_URL are both below.',
     );
   if (OIDC_ISSUER === undefined && (OIDC_AUDIENCE ?? OIDC_CLIENT_ID) !== undefined)
-    doubts.push(
+    conflicts.push(
       'OIDC_AUDIENCE and OIDC_CLIENT_ID have no effect without OIDC_ISSUER: Bulkhead signs and accepts its own tokens. Set OIDC_ISSUER, or remove the two.',
     );
-  return doubts;
+  return conflicts;
 }
 
 /** Returns the environment, plus variables from a file `.env` in the working directory. Existing variables win. */

@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import t from 'tap';
 import {
-  describeDoubtfulSettings,
+  describeConflictingSettings,
   parseSettings,
   publicUrl,
   SettingsError,
@@ -76,11 +76,11 @@ t.test('a bad setting is refused in one sentence that names it and does not repe
 t.test('settings that do not work together are reported', async (t) => {
   const url = 'https://plugins.b.example';
   const env = { CONSOLE_COOKIE_DOMAIN: 'B.example', PUBLIC_URL: url, SUPERVISOR_URL: 'https://agents.b.example' };
-  t.same(describeDoubtfulSettings(parse(env)), []);
-  t.match(describeDoubtfulSettings(parse({ ...env, SUPERVISOR_URL: 'https://agents.c.example' })), [
+  t.same(describeConflictingSettings(parse(env)), []);
+  t.match(describeConflictingSettings(parse({ ...env, SUPERVISOR_URL: 'https://agents.c.example' })), [
     /^SUPERVISOR_URL is not below CONSOLE_COOKIE_DOMAIN, .*\.$/,
   ]);
-  t.match(describeDoubtfulSettings(parse({ OIDC_AUDIENCE: 'api' })), [/have no effect without OIDC_ISSUER: .*\.$/]);
+  t.match(describeConflictingSettings(parse({ OIDC_AUDIENCE: 'api' })), [/have no effect without OIDC_ISSUER: .*\.$/]);
 });
 
 t.test('misspelt names are reported: those of the environment if they are nearly a setting, all of .env', async (t) => {

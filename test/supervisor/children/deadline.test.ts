@@ -1,4 +1,4 @@
-/** Budgets: they end on time and do not run while paused. */
+/** Deadlines expire on time and do not run while paused. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MessageChannel } from 'node:worker_threads';
 import t from 'tap';
@@ -12,7 +12,7 @@ const expire = (ms: number): Promise<number> => {
   return new Promise((resolve) => new Deadline(ms, () => resolve(performance.now() - startedAt)));
 };
 
-t.test('each ends on its own time, whatever the order', async (t) => {
+t.test('deadlines that run at the same time each expire on time', async (t) => {
   // The deadline's timer does not keep the process alive; in production the child does.
   const alive = setInterval(() => undefined, 10);
   const ended = await Promise.all([expire(90), expire(30), expire(60), expire(0)]);
@@ -23,7 +23,7 @@ t.test('each ends on its own time, whatever the order', async (t) => {
   }
 });
 
-/** Does what a flood of other work does: nothing else of this process runs meanwhile. */
+/** Blocks the event loop, as a flood of other work does. */
 function blockLoop(ms: number): void {
   for (const until = performance.now() + ms; performance.now() < until; );
 }
@@ -63,7 +63,7 @@ t.test('the time for which a process waited for a processor is added to its budg
   await sleep(60);
 });
 
-t.test('what has arrived by the deadline counts, before the deadline does', async (t) => {
+t.test('a message that arrived before the deadline is handled before the deadline expires', async (t) => {
   const alive = setInterval(() => undefined, 10);
   const { port1, port2 } = new MessageChannel();
   t.teardown(() => port1.close());
@@ -77,7 +77,7 @@ t.test('what has arrived by the deadline counts, before the deadline does', asyn
   t.pass('the answer was read first');
 });
 
-t.test('pauses nest and do not count', async (t) => {
+t.test('a paused deadline does not run, and pauses nest', async (t) => {
   const alive = setInterval(() => undefined, 10);
   let passed = false;
   const expired = Promise.withResolvers<void>();
@@ -97,17 +97,17 @@ t.test('pauses nest and do not count', async (t) => {
   clearInterval(alive);
 });
 
-t.test('one that was cleared never passes', async (t) => {
-  const deadline = new Deadline(20, () => t.fail('passed'));
+t.test('a cleared deadline does not expire', async (t) => {
+  const deadline = new Deadline(20, () => t.fail('expired'));
   deadline.clear();
-  const paused = new Deadline(20, () => t.fail('passed'));
+  const paused = new Deadline(20, () => t.fail('expired'));
   paused.pause();
   paused.clear();
   paused.resume();
   await sleep(60);
 });
 
-t.test('one that is cleared by another as both pass is not called', async (t) => {
+t.test('a deadline that is cleared by another one that expires at the same moment does not expire', async (t) => {
   const alive = setInterval(() => undefined, 10);
   const called: number[] = [];
   const deadlines = [0, 1, 2, 3].map((index) => {

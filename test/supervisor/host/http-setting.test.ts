@@ -1,6 +1,6 @@
 /** What an operator may write into `HTTP_ALLOW_PRIVATE`, `PEER_HOST` and limits, what stops start-up, and what is only reported. */
 import t from 'tap';
-import { describeDoubtfulLimits, readConfig } from '../../../supervisor/config.ts';
+import { describeConflictingLimits, readConfig } from '../../../supervisor/config.ts';
 
 t.test('targets are a name and a port, separated by commas', async (t) => {
   const read = (text: string) => [...readConfig({ HTTP_ALLOW_PRIVATE: text }).HTTP_ALLOW_PRIVATE];
@@ -37,8 +37,8 @@ t.test('the address for other supervisors is one that they can reach', async (t)
 
 t.test('limits that do not fit are reported', async (t) => {
   const memory = 24e9;
-  t.same(describeDoubtfulLimits(readConfig({}), memory), []);
-  t.match(describeDoubtfulLimits(readConfig({ HEAP_MEGABYTES: '256', CHILDREN: '10000' }), memory), [
+  t.same(describeConflictingLimits(readConfig({}), memory), []);
+  t.match(describeConflictingLimits(readConfig({ HEAP_MEGABYTES: '256', CHILDREN: '10000' }), memory), [
     /^HEAP_MEGABYTES \(256\) is not below RESIDENT_MEGABYTES \(256\), /,
     /^CHILDREN \(10000\) idle plugin processes use about 140000 MB, and this machine has 24000 MB: /,
   ]);
