@@ -1,6 +1,5 @@
 /** Deletes sessions, alone or together with their agent, channel or installation, and sends `sessionDeleted` to plugins. */
 
-import type { Pool } from 'pg';
 import { readRoom } from '../accounts/usage.ts';
 import { identifyEvent, insertEvents } from '../installations/events.ts';
 import { findSubscribers, type Subscriber } from '../installations/subscribers.ts';
@@ -121,49 +120,47 @@ async function deleteSessions(
 
 /** One at a time of an account: each keeps a connection busy. */
 const emptying = new KeyedLocks();
+/** Tables that may have many rows of a session, each before the one that it refers to. */
+const LARGE_TABLES = ['session_messages', 'turn_pieces', 'turn_outputs', 'turns', 'tool_calls'] as const;
 
-/**
- * Deletes the messages of sessions that are about to be deleted or cleared, if there are many: in batches, because one statement
- * would run into the time limit and keep others waiting. If it is interrupted, the sessions still exist, and the next removal
- * continues.
- *
- * @param signal ends it between two batches
- * @returns how many
- */
-export async function emptySessions(
-  pool: WritingPool,
-  { accountId, sessionIds }: { readonly accountId: string; readonly sessionIds: readonly string[] },
-  signal?: AbortSignal,
-): Promise<number> {
-  let removed = 0;
-  for (let start = 0; start < sessionIds.length; start += BATCH) {
-    const ids = sessionIds.slice(start, start + BATCH);
-    if (await hasManyMessages(readingPool(pool), ids))
-      removed += await emptying.run(accountId, () => deleteMessages(pool, ids, signal));
-  }
-  return removed;
+interface Sessions {
+  readonly accountId: string;
+  readonly sessionIds: readonly string[];
 }
 
-const hasManyMessages = (pool: Pool, sessionIds: readonly string[]): Promise<boolean> =>
-  hasRow(pool, `SELECT 1 FROM session_messages WHERE session_id = ANY ($1) OFFSET ${SWEEP_BATCH} LIMIT 1`, [
-    sessionIds,
-  ]);
+/**
+ * Deletes what sessions that are about to be deleted contain, if it is much: in batches, because one statement would run into
+ * the time limit and keep others waiting. If it is interrupted, the sessions still exist, and the next removal continues.
+ *
+ * @param signal ends it between two batches
+ */
+export async function emptySessions(pool: WritingPool, sessions: Sessions, signal?: AbortSignal): Promise<void> {
+  for (const table of LARGE_TABLES) await deleteMany(pool, table, sessions, signal);
+}
 
-async function deleteMessages(
+/** As `emptySessions`, only the messages, of sessions that are about to be cleared. @returns how many */
+export const deleteManyMessages = (pool: WritingPool, sessions: Sessions): Promise<number> =>
+  deleteMany(pool, 'session_messages', sessions);
+
+async function deleteMany(
   pool: WritingPool,
-  sessionIds: readonly string[],
-  signal: AbortSignal | undefined,
+  table: (typeof LARGE_TABLES)[number],
+  { accountId, sessionIds }: Sessions,
+  signal?: AbortSignal,
 ): Promise<number> {
-  let removed = 0;
-  for (let batch = SWEEP_BATCH; batch === SWEEP_BATCH; removed += batch) {
-    signal?.throwIfAborted();
-    const sql = `WITH batch AS MATERIALIZED (
-        SELECT session_id, position FROM session_messages WHERE session_id = ANY ($1)
-         LIMIT ${SWEEP_BATCH} FOR UPDATE SKIP LOCKED)
-      DELETE FROM session_messages m USING batch b WHERE m.session_id = b.session_id AND m.position = b.position`;
-    batch = await inTransaction(pool, (tx) => changeRows(tx, sql, [sessionIds]));
-  }
-  return removed;
+  const isMuch = `SELECT 1 FROM ${table} WHERE session_id = ANY ($1) OFFSET ${SWEEP_BATCH} LIMIT 1`;
+  if (!(await hasRow(readingPool(pool), isMuch, [sessionIds]))) return 0;
+  const sql = `WITH batch AS MATERIALIZED (
+      SELECT ctid AS place FROM ${table} WHERE session_id = ANY ($1) LIMIT ${SWEEP_BATCH} FOR UPDATE SKIP LOCKED)
+    DELETE FROM ${table} WHERE ctid = ANY (ARRAY(SELECT place FROM batch))`;
+  return emptying.run(accountId, async () => {
+    let removed = 0;
+    for (let batch = SWEEP_BATCH; batch === SWEEP_BATCH; removed += batch) {
+      signal?.throwIfAborted();
+      batch = await inTransaction(pool, (tx) => changeRows(tx, sql, [sessionIds]));
+    }
+    return removed;
+  });
 }
 
 interface Deletion {

@@ -6,7 +6,7 @@ import { hasChannel } from '../../db/channels/channels.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { type RuntimeTool, setRuntimeTools } from '../../db/sessions/runtime-tools.ts';
 import { recordChanges } from '../../db/sessions/session-changes.ts';
-import { deleteSession, emptySessions } from '../../db/sessions/session-removal.ts';
+import { deleteManyMessages, deleteSession, emptySessions } from '../../db/sessions/session-removal.ts';
 import {
   clearSession,
   countMessages,
@@ -111,7 +111,7 @@ export async function clearTranscript(
   const messageCount = await countMessages(services.pool, session.id);
   await runHookOrThrow(services, session, 'middleware.sessionClear', { ...fields, messageCount }, trigger);
   await requireRoomForEvent(services.pool, session.accountId, 'sessionCleared');
-  const removedBefore = await emptySessions(services.pool, { ...session, sessionIds: [session.id] });
+  const removedBefore = await deleteManyMessages(services.pool, { ...session, sessionIds: [session.id] });
   const cleared = await inTransaction(services.pool, async (tx) => {
     const roomBefore = await readRoom(tx, session.accountId, 'transcripts');
     const removedLast = await clearSession(tx, session.id);

@@ -197,7 +197,7 @@ t.test('a conversation that starts during a disconnect is removed', async (t) =>
   t.equal(await inTransaction(pool, (tx) => lockChannelAgent(tx, 'c')), null);
 });
 
-t.test('no way of removing sessions deletes many messages in one statement', async (t) => {
+t.test('no way of removing sessions deletes many rows in one statement', async (t) => {
   const fixture = await startSupervisorFixture(t);
   const { pool, supervisor } = fixture;
   const MESSAGES = 2 * SWEEP_BATCH + 1;
@@ -207,6 +207,9 @@ t.test('no way of removing sessions deletes many messages in one statement', asy
     CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
       'BEGIN INSERT INTO deletions SELECT count(*) FROM gone; RETURN NULL; END';
     CREATE TRIGGER noted AFTER DELETE ON session_messages REFERENCING OLD TABLE AS gone
+      FOR EACH STATEMENT EXECUTE FUNCTION note()`);
+  for (const table of ['turns', 'turn_outputs', 'turn_pieces', 'tool_calls'])
+    await pool.query(`CREATE TRIGGER noted AFTER DELETE ON ${table} REFERENCING OLD TABLE AS gone
       FOR EACH STATEMENT EXECUTE FUNCTION note()`);
   await pool.query(
     `INSERT INTO channels (id, installation_id, account_id, name, routing_id) VALUES ('c', $1, $2, 'c', 'r')`,
@@ -221,8 +224,21 @@ t.test('no way of removing sessions deletes many messages in one statement', asy
     );
     return id;
   };
+  /** Also the rows of its turns, which a clear leaves. */
+  const fillAll = async (agentId: string): Promise<string> => {
+    const id = await fill(agentId);
+    for (const sql of [
+      `INSERT INTO turns (session_id, id, account_id, sender, trigger, digest, system_prompt, model, runtime, lease_seconds, lease_until)
+       SELECT $1, 't' || n, $2, 'user', 'user', '', '', '', 'r', 1, now()`,
+      `INSERT INTO turn_outputs (session_id, turn_id, id, account_id, pieces, is_held) SELECT $1, 't' || n, 'o', $2, 1, false`,
+      `INSERT INTO turn_pieces (session_id, turn_id, output_id, piece, account_id, text, is_shown) SELECT $1, 't' || n, 'o', 1, $2, '', false`,
+      `INSERT INTO tool_calls (session_id, turn_id, call_id, digest, account_id, name) SELECT $1, 't' || n, 'c', '', $2, 'x'`,
+    ])
+      await pool.query(`${sql} FROM generate_series(1, $3::int) n`, [id, accountId, MESSAGES]);
+    return id;
+  };
   const inChannel = async (): Promise<string> => {
-    const sessionId = await fill('c');
+    const sessionId = await fillAll('c');
     await inTransaction(pool, (tx) => bindConversation(tx, { channelId: 'c', key: sessionId, sessionId }));
     return sessionId;
   };
@@ -231,14 +247,14 @@ t.test('no way of removing sessions deletes many messages in one statement', asy
     await addAgent(fixture, accountId, installationId),
   ];
   const removals: Readonly<Record<string, () => Promise<unknown>>> = {
-    'DELETE /sessions/{id}': async () => fixture.call('DELETE', `/sessions/${await fill('x')}`),
+    'DELETE /sessions/{id}': async () => fixture.call('DELETE', `/sessions/${await fillAll('x')}`),
     clear: async () => fixture.call('POST', `/sessions/${await fill('x')}/clear`, { reason: 'r', by: 'user' }),
     'of an agent': async () => {
-      await fill(one);
+      await fillAll(one);
       await deleteAgent(pool, supervisor.queues, { accountId }, one);
     },
     'of an installation': async () => {
-      await Promise.all([fill(of), inChannel()]);
+      await Promise.all([fillAll(of), inChannel()]);
       await pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [installationId]);
       await removeInstallation(pool, supervisor.queues, installationId);
     },
