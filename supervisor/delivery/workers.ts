@@ -24,6 +24,7 @@ import {
   type IntrospectionRequest,
   sweepIntrospections,
 } from '../../db/jobs/introspections.ts';
+import { mergeWaitingJobs } from '../../db/jobs/waiting-jobs.ts';
 import type { DeliveryNotice } from '../../db/postgres/notifications.ts';
 import { asAccount } from '../../db/postgres/shares.ts';
 import { repairForeignTransactions } from '../../db/sessions/foreign-transactions.ts';
@@ -170,6 +171,8 @@ async function heal(deps: JobDeps, { delivering, updating, scheduler }: RunningW
   scheduler.wake(null);
   const steps: readonly (() => Promise<unknown>)[] = [
     () => resetRuntimes(pool),
+    // First, because each sweep below looks for the waiting jobs of an installation among those of all.
+    () => mergeWaitingJobs(pool),
     () => requeueStrandedEvents(pool, queues, own),
     () => releaseHeldEvents(pool, queues, null),
     () => release(deps, scheduler, null),

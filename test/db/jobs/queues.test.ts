@@ -10,9 +10,10 @@ import {
   sweepIntrospections,
 } from '../../../db/jobs/introspections.ts';
 import { startQueues } from '../../../db/jobs/queues.ts';
+import { mergeWaitingJobs } from '../../../db/jobs/waiting-jobs.ts';
 import { openListener } from '../../../db/postgres/listener.ts';
 import { notifyInstallationChanged, subscribeToInstallations } from '../../../db/postgres/notifications.ts';
-import { inTransaction } from '../../../db/postgres/pool.ts';
+import { inTransaction, takeNamedLock } from '../../../db/postgres/pool.ts';
 import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { type Teardown, testDatabase } from '../../runner/harness.ts';
 
@@ -119,6 +120,63 @@ t.test('one account does not take all places, and one that has none goes first',
   open();
   while (order.length < 33) await pause(5);
 });
+
+t.test(
+  'the jobs of an account that wait become one for each installation, and another account’s passes them',
+  async (t) => {
+    const { pool, queues } = await setUp(t);
+    const INSTALLATIONS = 20;
+    const order: string[] = [];
+    const { promise: gate, resolve: open } = Promise.withResolvers<void>();
+    queues.work('events', async ({ installationId }) => {
+      order.push(installationId);
+      if (installationId !== 'b') await gate;
+    });
+    const job = (installationId: string, accountId: string) => ({
+      payload: { eventId: 'e', installationId },
+      group: { id: installationId, accountId },
+    });
+    const ofGreedy = Array.from({ length: INSTALLATIONS }, (_, n) => job(`a${n}`, 'greedy'));
+    await queues.sendToGroups(pool, 'events', ofGreedy);
+    while (order.length < 11) await pause(5);
+    for (let round = 0; round < 100; round += 1) await queues.sendToGroups(pool, 'events', ofGreedy);
+    await queues.send(pool, 'events', job('a0', 'greedy').payload, {
+      delaySeconds: 60,
+      group: job('a0', 'greedy').group,
+    });
+    for (const name of ['updates', 'uninstall'] as const)
+      await queues.sendToGroups(
+        pool,
+        name,
+        [0, 1, 2].map(() => job('a0', 'greedy')),
+      );
+    const countJobs = async (name: string) =>
+      (await pool.query(`SELECT count(*)::int FROM pgboss.job WHERE name = $1`, [name])).rows[0].count;
+    const waiting = async () =>
+      (
+        await pool.query(
+          `SELECT group_id, start_after > now() AS later FROM pgboss.job WHERE name = 'events' AND state = 'created'`,
+        )
+      ).rows;
+    const before = await waiting();
+    await inTransaction(pool, async (tx) => {
+      await takeNamedLock(tx, 'merge waiting jobs');
+      t.equal(await mergeWaitingJobs(pool), 0, 'not two at once');
+    });
+    t.equal(await mergeWaitingJobs(pool), before.length - INSTALLATIONS - 1 + 2);
+    t.same([await countJobs('updates'), await countJobs('uninstall')], [1, 3]);
+    const rest = await waiting();
+    t.equal(rest.filter(({ later }) => later).length, 1, 'one that is not due stays');
+    t.equal(new Set(rest.filter(({ later }) => !later).map((row) => row.group_id)).size, INSTALLATIONS);
+    t.equal(rest.length, INSTALLATIONS + 1);
+    await queues.sendToGroups(pool, 'events', [job('b', 'modest')]);
+    while (!order.includes('b')) await pause(5);
+    t.equal(order.length, 12);
+    open();
+    while (order.length < 11 + INSTALLATIONS + 1) await pause(5);
+    t.same([...new Set(order)].length, INSTALLATIONS + 1);
+  },
+);
 
 t.test('the publishes of one author wait for each other', async (t) => {
   const { pool, queues } = await setUp(t);
