@@ -132,7 +132,8 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   });
   const buildDocument = documentRoutes(app, {
     title: 'Bulkhead REST interface',
-    description: 'Publishing, installing and running plugins for crews of AI agents.',
+    description:
+      'Publishing, installing and running plugins for crews of AI agents. The interface has no idempotency keys: a request that acts again when it is repeated says “Not idempotent” in its description.',
     prefix: API_PREFIX,
     url: `${publicUrl}${API_PREFIX}`,
     guidesUrl: '/docs',

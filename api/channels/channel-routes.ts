@@ -42,7 +42,8 @@ import {
 const shapes = {
   connect: {
     summary: 'Connects a channel',
-    details: 'Returns the address for the vendor. Only plugins that register channel.receive have channels.',
+    details:
+      'Returns the address for the vendor. Only plugins that register channel.receive have channels. Not idempotent: a repeated request connects another channel.',
     problems: ['no_channel', 'too_many'],
     params: idParams,
     body: newChannel,
@@ -56,7 +57,8 @@ const shapes = {
   },
   replace: {
     summary: 'Replaces a channel’s address',
-    details: 'Requests to the old address then get status 410.',
+    details:
+      'Requests to the old address then get status 410. Not idempotent: a repeated request replaces the new address, too.',
     params: channelParams,
     response: { 200: channelResource },
   },
@@ -74,7 +76,8 @@ const shapes = {
   },
   replay: {
     summary: 'Replays a finished delivery',
-    details: 'Queues it behind the pending deliveries, with no attempts counted.',
+    details:
+      'Queues it behind the pending deliveries, with no attempts counted. Not idempotent: a repeated request queues it again if it is finished by then.',
     problems: ['no_channel', 'delivery_state'],
     params: deliveryParams,
     response: { 200: deliveryDetail },
@@ -96,7 +99,7 @@ const shapes = {
   replayManyDeliveries: {
     summary: 'Replays many deliveries',
     details:
-      'Queues them behind the pending deliveries, oldest first, at most 10,000 at once. Skips those of disconnected channels.',
+      'Queues them behind the pending deliveries, oldest first, at most 10,000 at once. Skips those of disconnected channels. Not idempotent: a repeated request queues those again that are finished by then.',
     params: idParams,
     body: replayBody,
     response: { 200: replayed },
@@ -110,6 +113,7 @@ const shapes = {
   },
   replayEvent: {
     summary: 'Replays a finished event',
+    details: 'Not idempotent: a repeated request sends it again if it is finished by then.',
     problems: ['delivery_state'],
     params: eventParams,
     response: { 200: eventResource },

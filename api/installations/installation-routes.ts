@@ -76,6 +76,7 @@ const shapes = {
   },
   rerunSetup: {
     summary: 'Sends pluginInstalled again',
+    details: 'Not idempotent: a repeated request sends another event.',
     problems: ['quota_exceeded'],
     params: idParams,
     response: { 202: setupEvent },

@@ -48,7 +48,7 @@ const shapes = {
   restart: {
     summary: 'Restarts an installation',
     details:
-      'The process stops after its running calls, and its failure count is reset. The next call starts it, even after it has failed too often.',
+      'The process stops after its running calls, and its failure count is reset. The next call starts it, even after it has failed too often. Not idempotent: a repeated request restarts it again.',
     problems: ['not_running'],
     params: idParams,
     response: { 200: installationResource },

@@ -506,7 +506,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Sends pluginInstalled again */
+        /**
+         * Sends pluginInstalled again
+         * @description Not idempotent: a repeated request sends another event.
+         */
         post: operations["postInstallationsByIdRerunSetup"];
         delete?: never;
         options?: never;
@@ -565,7 +568,7 @@ export interface paths {
         put?: never;
         /**
          * Restarts an installation
-         * @description The process stops after its running calls, and its failure count is reset. The next call starts it, even after it has failed too often.
+         * @description The process stops after its running calls, and its failure count is reset. The next call starts it, even after it has failed too often. Not idempotent: a repeated request restarts it again.
          */
         post: operations["postInstallationsByIdRestart"];
         delete?: never;
@@ -639,7 +642,7 @@ export interface paths {
         put?: never;
         /**
          * Connects a channel
-         * @description Returns the address for the vendor. Only plugins that register channel.receive have channels.
+         * @description Returns the address for the vendor. Only plugins that register channel.receive have channels. Not idempotent: a repeated request connects another channel.
          */
         post: operations["postInstallationsByIdChannels"];
         delete?: never;
@@ -679,7 +682,7 @@ export interface paths {
         put?: never;
         /**
          * Replaces a channel’s address
-         * @description Requests to the old address then get status 410.
+         * @description Requests to the old address then get status 410. Not idempotent: a repeated request replaces the new address, too.
          */
         post: operations["postInstallationsByIdChannelsByChannelIdReplaceAddress"];
         delete?: never;
@@ -736,7 +739,7 @@ export interface paths {
         put?: never;
         /**
          * Replays a finished delivery
-         * @description Queues it behind the pending deliveries, with no attempts counted.
+         * @description Queues it behind the pending deliveries, with no attempts counted. Not idempotent: a repeated request queues it again if it is finished by then.
          */
         post: operations["postInstallationsByIdDeliveriesByDeliveryIdReplay"];
         delete?: never;
@@ -796,7 +799,7 @@ export interface paths {
         put?: never;
         /**
          * Replays many deliveries
-         * @description Queues them behind the pending deliveries, oldest first, at most 10,000 at once. Skips those of disconnected channels.
+         * @description Queues them behind the pending deliveries, oldest first, at most 10,000 at once. Skips those of disconnected channels. Not idempotent: a repeated request queues those again that are finished by then.
          */
         post: operations["postInstallationsByIdDeliveriesReplay"];
         delete?: never;
@@ -834,7 +837,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Replays a finished event */
+        /**
+         * Replays a finished event
+         * @description Not idempotent: a repeated request sends it again if it is finished by then.
+         */
         post: operations["postInstallationsByIdEventsByEventIdReplay"];
         delete?: never;
         options?: never;

@@ -385,6 +385,22 @@ t.test('events are listed and replayed', async (t) => {
   t.equal((await ann.post(`${at}/events/nothing/replay`)).status, 404);
 });
 
+t.test('a request that acts again when it is repeated says so in its description', async (t) => {
+  const channel = await connect('repeated');
+  const replacePath = `/channels/${channel.id}/replace-address`;
+  const repeated: readonly [string, string, object | undefined, (body: Record<string, unknown>) => unknown][] = [
+    ['/channels', '/channels', { name: 'repeated' }, ({ id }) => id],
+    ['/channels/{channelId}/replace-address', replacePath, undefined, ({ webhookUrl }) => webhookUrl],
+    ['/rerun-setup', '/rerun-setup', undefined, ({ eventId }) => eventId],
+  ];
+  for (const [route, path, body, pick] of repeated) {
+    const [first, second] = [await ann.post(`${at}${path}`, body), await ann.post(`${at}${path}`, body)];
+    t.equal(first.status, second.status);
+    t.not(pick(first.body), pick(second.body), `${route} acts again`);
+    t.match(api.document.paths[`/installations/{id}${route}`]?.post?.description, /Not idempotent: a repeated request/);
+  }
+});
+
 t.test('an address is not replaced while its installation is uninstalled', async (t) => {
   const { id } = (await ben.post('/installations', { slug: 'inbox' })).body;
   const channel = (await ben.post(`/installations/${id}/channels`, { name: 'desk' })).body;
