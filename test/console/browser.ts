@@ -185,8 +185,11 @@ export async function violations(page: Page): Promise<string[]> {
   return found.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, PIECE_CHARS)).join(' | ')}`);
 }
 
-/** Buttons that may share a name: those of rows of the same second, which look the same, and those that do the same. */
-const MAY_REPEAT = /\d:\d\d:\d\d|^(Verify|Unverify) author /;
+/**
+ * Buttons that may share a name: those of rows of the same second, which look the same, those that do the same, and those of the
+ * code in the documentation, which have no better name.
+ */
+const MAY_REPEAT = /\d:\d\d:\d\d|^(Verify|Unverify) author |^Copy$/;
 
 /** Names that several buttons of the page's main part share: a screen reader's list of them does not say which is which. */
 export async function repeatedButtons(page: Page): Promise<string[]> {
