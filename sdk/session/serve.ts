@@ -228,9 +228,9 @@ class Service {
     const known = await turn.look({ signal }).catch(ignoreMissing);
     if (known !== null && !UNANSWERED.has(known.turn.state)) return 'over';
     // Before the agent begins: of several processes, only the one that holds the turn asks its model.
-    const held = await this.#holdTurn(session, message, signal);
-    if (held.state === 'judging') return 'stopped';
-    if (held.state !== 'open' || !held.message) return 'over';
+    const held = await this.#holdTurn(session, message, signal).catch(ignoreClearedMessage);
+    if (held?.state === 'judging') return 'stopped';
+    if (held?.state !== 'open' || !held.message) return 'over';
     const judged = withJudged(message, held.message);
     return this.#keepLease(session, message, () => this.#answerTurn(session, turn, judged));
   }
@@ -365,6 +365,12 @@ const UNANSWERED: ReadonlySet<TurnRecord['state']> = new Set(['judging', 'open']
 
 function ignoreMissing(error: unknown): null {
   if (error instanceof BulkheadError && error.status === 404) return null;
+  throw error;
+}
+
+/** The service asks for the text of a message that is not in the transcript any more, because its session was cleared. */
+function ignoreClearedMessage(error: unknown): null {
+  if (hasCode(error, 'bad_request') && error.errors.some(({ field }) => field === 'text')) return null;
   throw error;
 }
 

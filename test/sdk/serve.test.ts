@@ -607,6 +607,31 @@ t.test(
   },
 );
 
+t.test('messages of a session that is cleared before their turns open are over', async (t) => {
+  const desk = await openDesk();
+  const asked: string[] = [];
+  const released = Promise.withResolvers<void>();
+  const agent: ServedAgent = async ({ text }) => {
+    asked.push(text);
+    if (text === 'long') await released.promise;
+    return `${text}!`;
+  };
+  const { stop, served } = start(agent, { channels: true, client: desk.client('one') });
+  await untilServed(desk);
+  await desk.deliver('long', 'late');
+  await eventually(async () => asked.includes('long'));
+  await untilArrived(desk, 'late');
+  const reader = desk.client('two');
+  const [session] = (await reader.list()).items;
+  await reader.open(session?.id ?? '').clear();
+  released.resolve();
+  await desk.deliver('next');
+  await eventually(async () => (await desk.sent()).includes('next!'));
+  t.notOk(asked.includes('late'));
+  stop();
+  t.equal(await served, undefined);
+});
+
 t.test('serve says that a service is too old', async (t) => {
   const isList = (input: unknown) => new URL(String(input)).pathname === '/sessions/turns';
   const client = connect({
