@@ -3,13 +3,16 @@ import type { Pool } from 'pg';
 import t from 'tap';
 import { openPool } from '../../../db/postgres/pool.ts';
 import { SWEEP_BATCH } from '../../../db/postgres/rows.ts';
+import { insertLogs } from '../../../db/records/logs.ts';
 import { sweepReminders } from '../../../db/sessions/reminders.ts';
 import { hasLostChanges, sweepChanges } from '../../../db/sessions/session-changes.ts';
 import { sweepCalls } from '../../../db/sessions/tool-calls.ts';
 import { createRecordPartitions, maintainTables } from '../../../supervisor/delivery/upkeep.ts';
 import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { explainPool } from '../../fixtures/explained-pool.ts';
+import { createLogLine } from '../../fixtures/log-line.ts';
 import { testDatabase } from '../../runner/harness.ts';
+import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 /** More than two batches. */
 const OLD = 2 * SWEEP_BATCH + 500;
@@ -44,8 +47,8 @@ async function addChanges(accountId: string, count: number, age: string): Promis
     [accountId, count, age],
   );
 }
-const count = async (table: string): Promise<number> =>
-  (await pool.query(`SELECT count(*)::int FROM ${table}`)).rows[0].count;
+const count = async (table: string, db = pool): Promise<number> =>
+  (await db.query(`SELECT count(*)::int FROM ${table}`)).rows[0].count;
 const clear = () => pool.query('DELETE FROM tool_calls; DELETE FROM reminders; DELETE FROM session_changes');
 
 /** Runs a sweep. @returns the number of its statements */
@@ -144,5 +147,28 @@ t.test('a start waits for no transaction that reads the records, and goes on if 
   } finally {
     await other.query('ROLLBACK');
     other.release();
+  }
+});
+
+t.test('a supervisor starts and writes logs while pg_dump reads every table', async (t) => {
+  const { pool } = await testDatabase(t);
+  const { rows } = await pool.query(
+    `SELECT inhrelid::regclass AS name FROM pg_inherits WHERE inhparent IN ('plugin_logs'::regclass, 'audit'::regclass)`,
+  );
+  for (const { name } of rows) await pool.query(`DROP TABLE ${name}`);
+  const dump = await pool.connect();
+  try {
+    await dump.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
+    const tables = await dump.query(
+      `SELECT oid::regclass AS name FROM pg_class
+        WHERE relkind IN ('r', 'p') AND relnamespace IN ('public'::regnamespace, 'pgboss'::regnamespace)`,
+    );
+    await dump.query(`LOCK TABLE ${tables.rows.map(({ name }) => name).join(', ')} IN ACCESS SHARE MODE`);
+    await startSupervisorFixture(t, { pool });
+    await insertLogs(pool, [createLogLine({ id: '1', message: 'hello' })]);
+    t.equal(await count('plugin_logs', pool), 1);
+  } finally {
+    await dump.query('COMMIT');
+    dump.release();
   }
 });
