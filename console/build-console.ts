@@ -10,6 +10,8 @@ const root = fileURLToPath(new URL('.', import.meta.url));
  * same file.
  */
 const CSS_TARGET = ['chrome123', 'firefox120', 'safari17.5'];
+/** The package that reads `&amp;` in Markdown. */
+const CHARACTER_NAMES = 'decode-named-character-reference';
 
 await buildIfStale(join(root, 'dist'), hashSources(root, SOURCES, NOT_SOURCES), async (outDir) => {
   await buildInto(outDir);
@@ -27,8 +29,12 @@ async function buildInto(outDir: string): Promise<void> {
     plugins: [react()],
     // The worker of the editor's compiler is built as ES modules, like the pages.
     worker: { format: 'es' },
-    // Another React may be installed one folder up, by the tools of the tests.
-    resolve: { dedupe: ['react', 'react-dom'] },
+    resolve: {
+      // Another React may be installed one folder up, by the tools of the tests.
+      dedupe: ['react', 'react-dom'],
+      // Its file for browsers needs `document`, which the worker that parses Markdown has not.
+      alias: { [CHARACTER_NAMES]: fileURLToPath(import.meta.resolve(CHARACTER_NAMES)) },
+    },
     build: {
       outDir,
       emptyOutDir: true,

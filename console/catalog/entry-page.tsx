@@ -6,6 +6,7 @@ import { useEntry } from '../rest/installations.ts';
 import type { components } from '../rest/schema.d.ts';
 import { DeprecationAlert } from '../shell/deprecation-alert.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
+import { loadChunk } from '../shell/load-chunk.ts';
 import { Monospace } from '../shell/monospace.tsx';
 import { PageButton } from '../shell/page-button.tsx';
 import { PluginHeader } from '../shell/plugin-header.tsx';
@@ -19,7 +20,8 @@ import { ReachList } from './reach-list.tsx';
 import { VerifiedIcon } from './verified-icon.tsx';
 
 export type Entry = components['schemas']['CatalogEntry'];
-const Readme = lazy(() => import('./readme.tsx').then(({ Readme }) => ({ default: Readme })));
+const loadReadme = () => loadChunk(() => import('./readme.tsx'));
+const Readme = lazy(() => loadReadme().then(({ Readme }) => ({ default: Readme })));
 
 export function EntryPage() {
   const { slug } = useParams({ from: '/catalog/$slug' });

@@ -1,10 +1,13 @@
 /** Renders untrusted Markdown without raw HTML, images or referrers. */
-import { Anchor } from '@mantine/core';
+import { Anchor, Skeleton, Stack, Text } from '@mantine/core';
+import { type Components, toJsxRuntime } from 'hast-util-to-jsx-runtime';
 import type { ComponentProps } from 'react';
-import Markdown, { type Components } from 'react-markdown';
-import gfm from 'remark-gfm';
+import { Fragment, jsx, jsxs } from 'react/jsx-runtime';
+import { PreformattedText } from '../shell/preformatted-text.tsx';
+import { escapeText } from '../style/untrusted-text.ts';
+import { useMarkdown } from './use-markdown.ts';
 
-const components: Components = {
+const components: Partial<Components> = {
   a: ({ href, children }) => <OutwardLink href={href}>{children}</OutwardLink>,
   // Loading an image would send the reader's IP address to its host.
   img: ({ src, alt }) => <OutwardLink href={typeof src === 'string' ? src : undefined}>{alt || 'picture'}</OutwardLink>,
@@ -23,11 +26,21 @@ function OutwardLink({ href, children }: ComponentProps<'a'>) {
 
 /** @param title the page's heading, which is removed from the start of the readme */
 export function Readme({ text, title }: { readonly text: string; readonly title: string }) {
+  const shown = withoutTitle(text, title);
+  const tree = useMarkdown(shown);
+  if (tree === undefined) return <Skeleton height={160} aria-label="Loading" />;
+  if (tree === null)
+    return (
+      <Stack gap="xs">
+        <Text size="sm" c="dimmed">
+          The readme is too complex to be formatted. This is its text.
+        </Text>
+        <PreformattedText>{escapeText(shown)}</PreformattedText>
+      </Stack>
+    );
   return (
     <div className="readme foreign">
-      <Markdown remarkPlugins={[gfm]} components={components}>
-        {withoutTitle(text, title)}
-      </Markdown>
+      {toJsxRuntime(tree, { Fragment, jsx, jsxs, components, ignoreInvalidStyle: true })}
     </div>
   );
 }

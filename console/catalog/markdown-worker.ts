@@ -1,0 +1,42 @@
+/**
+ * Parses Markdown of authors beside the page: a text of a few kilobytes can take minutes, and a parser cannot be interrupted, but
+ * its worker can be ended.
+ */
+import type { toJsxRuntime } from 'hast-util-to-jsx-runtime';
+import gfm from 'remark-gfm';
+import parse from 'remark-parse';
+import toHtml from 'remark-rehype';
+import { unified } from 'unified';
+
+/** A tree of elements and texts. */
+export type MarkdownTree = Parameters<typeof toJsxRuntime>[0];
+
+/** Elements and texts, which the page creates all at once. Three kilobytes can be a table of 160,000 cells. */
+const NODES_MAX = 50_000;
+/** Elements inside each other. Creating them needs stack, which 4,000 quotes in quotes exhaust. */
+const DEPTH_MAX = 100;
+
+const processor = unified().use(parse).use(gfm).use(toHtml, { allowDangerousHtml: true });
+
+self.onmessage = ({ data }: MessageEvent<string>) => postMessage(parseMarkdown(data));
+// The page counts the time from now on.
+postMessage('ready');
+
+/** @returns null if the text is too complex */
+function parseMarkdown(text: string): MarkdownTree | null {
+  try {
+    const tree: MarkdownTree = processor.runSync(processor.parse(text));
+    return checkTree(tree, 0, { nodes: 0 }) ? tree : null;
+  } catch {
+    // Texts that are deeper than the stack.
+    return null;
+  }
+}
+
+/** Counts the nodes, and turns HTML into text. */
+function checkTree(node: MarkdownTree, depth: number, count: { nodes: number }): boolean {
+  count.nodes += 1;
+  if (depth > DEPTH_MAX || count.nodes > NODES_MAX) return false;
+  if (node.type === 'raw') Object.assign(node, { type: 'text' });
+  return !('children' in node) || node.children.every((child: MarkdownTree) => checkTree(child, depth + 1, count));
+}

@@ -1,0 +1,43 @@
+/** The catalog page of a plugin whose readme takes a parser or a browser longer than a reader waits. */
+import t from 'tap';
+import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
+import { openSignedIn, shareBrowser } from './browser.ts';
+import { packageFiles } from './front-desk.ts';
+
+const service = await startServiceOnTestDatabase(t);
+const browser = await shareBrowser(t);
+
+const HOSTILE: Readonly<Record<string, string>> = {
+  'large-table': `${'|a'.repeat(500)}|\n${'|-'.repeat(500)}|\n${'|\n'.repeat(333)}`,
+  'deep-quotes': '>'.repeat(4_000),
+  // The parser takes 48 s.
+  'open-emphasis': '*a_ '.repeat(10_000),
+};
+
+async function list(slug: string, text: string): Promise<void> {
+  const { body: plugin } = await service.call('POST', '/api/plugins', { slug, displayName: slug });
+  const [readme, ...rest] = packageFiles();
+  const files = [{ path: 'readme.md', contentText: `${readme?.contentText}\n${text}` }, ...rest];
+  const { status, body } = await service.call('POST', `/api/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files });
+  if (status !== 201) throw new Error(JSON.stringify(body));
+  await service.call('POST', `/api/plugins/${plugin.id}/listing`);
+}
+
+t.test('a readme that is too complex is shown as its text, and the page around it at once', async (t) => {
+  const { context, page, complaints } = await openSignedIn(browser, service);
+  for (const [slug, text] of Object.entries(HOSTILE)) {
+    await list(slug, text);
+    await page.goto(`${service.url}/catalog/${slug}`);
+    await page.getByRole('heading', { name: 'What it can access' }).waitFor();
+    await page.getByText('The readme is too complex to be formatted').waitFor();
+    const shown = await page.locator('pre.payload').textContent();
+    t.ok(shown?.includes(text.trimEnd()), `${slug}: the text is whole`);
+    t.equal(await page.locator('.readme').count(), 0);
+  }
+  await list('plain', '> > quoted\n\n- [ ] to do');
+  await page.goto(`${service.url}/catalog/plain`);
+  await page.locator('.readme blockquote blockquote').getByText('quoted').waitFor();
+  t.ok(await page.locator('.readme').getByText("<script>alert('readme')</script>").isVisible(), 'HTML is text');
+  t.same(complaints, []);
+  await context.close();
+});
