@@ -33,7 +33,7 @@ export function Readme({ text, title }: { readonly text: string; readonly title:
     return (
       <Stack gap="xs">
         <Text size="sm" c="dimmed">
-          The readme is too complex to be formatted. This is its text.
+          The readme could not be formatted, most likely because it is too complex. This is its text.
         </Text>
         <PreformattedText>{escapeText(shown)}</PreformattedText>
       </Stack>

@@ -29,7 +29,7 @@ t.test('a readme that is too complex is shown as its text, and the page around i
     await list(slug, text);
     await page.goto(`${service.url}/catalog/${slug}`);
     await page.getByRole('heading', { name: 'What it can access' }).waitFor();
-    await page.getByText('The readme is too complex to be formatted').waitFor();
+    await page.getByText('The readme could not be formatted').waitFor();
     const shown = await page.locator('pre.payload').textContent();
     t.ok(shown?.includes(text.trimEnd()), `${slug}: the text is whole`);
     t.equal(await page.locator('.readme').count(), 0);
