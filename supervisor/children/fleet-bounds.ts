@@ -14,6 +14,18 @@ const PLANNED_BYTES = 64 * MIB;
 const CHILDREN_MIN = 20;
 const CHILDREN_MAX = 1_000;
 
+/** Enough for the plugins that take part in one turn of an agent. */
+const SHARE_MIN = 8;
+/** One account's share of all places. */
+const SHARE_PART = 0.1;
+
+/**
+ * Children with which an account has its share of the places: it may take the places of other accounts' idle children before, not after.
+ * Without a share, a turn that uses two plugins would start both again and again on a machine whose places are all taken.
+ */
+export const countSharePlaces = (childrenMax: number): number =>
+  Math.max(SHARE_MIN, Math.floor(childrenMax * SHARE_PART));
+
 /** How many children fit into half of the memory. */
 export function countFittingChildren(memoryBytes: number): number {
   return Math.min(Math.max(Math.floor(memoryBytes / 2 / PLANNED_BYTES), CHILDREN_MIN), CHILDREN_MAX);

@@ -24,7 +24,7 @@ import {
   type ScheduledPlugin,
   UPDATE_EVERY_MS,
 } from './cpu-scheduler.ts';
-import { DRAIN_MS, ROLLBACK_EXITS, STOP_GRACE_MS } from './fleet-bounds.ts';
+import { countSharePlaces, DRAIN_MS, ROLLBACK_EXITS, STOP_GRACE_MS } from './fleet-bounds.ts';
 import {
   type CrashLoop,
   type Inspector,
@@ -400,8 +400,7 @@ export class Fleet implements PluginInvoker {
     let busy = 0;
     const busyByAccount = new Map<string, number>();
     for (const runner of this.#listAllRunners()) {
-      // A waiting start has no process yet.
-      const children = runner.children - this.#startQueue.countWaiting(runner);
+      const children = this.#countProcesses(runner);
       total += children;
       // Children of a retired runner are being stopped, so they cannot be stopped for another start.
       if (!runner.busy && !runner.retired) continue;
@@ -412,15 +411,27 @@ export class Fleet implements PluginInvoker {
     return { total, busy, busyOf: (accountId) => busyByAccount.get(accountId) ?? 0 };
   }
 
-  /** Stops an idle child: first one of this account, then one that is not required, then the one used longest ago. */
+  /** A waiting start has no process yet. */
+  #countProcesses(runner: InstallationRunner): number {
+    return runner.children - this.#startQueue.countWaiting(runner);
+  }
+
+  /**
+   * Stops the idle child that was used longest ago, one of a required plugin last. An account that has its share of all places gives
+   * up its own first, so that its many plugins do not stop those of all others.
+   */
   #stopIdle(accountId: string): Promise<unknown> | null {
-    const isForeign = ({ plugin }: InstallationRunner) => Number(plugin.accountId !== accountId);
+    const runners = [...this.#runners.values()];
+    const isOwn = ({ plugin }: InstallationRunner): boolean => plugin.accountId === accountId;
+    const own = runners.filter(isOwn).reduce((sum, runner) => sum + this.#countProcesses(runner), 0);
+    const hasShare = own >= countSharePlaces(this.#options.childrenMax);
+    const isKept = (runner: InstallationRunner) => Number(hasShare && !isOwn(runner));
     const isRequired = ({ plugin }: InstallationRunner) => Number(plugin.required);
-    const [next] = [...this.#runners.values()]
+    const [next] = runners
       .filter((runner) => runner.pid !== null && !runner.busy)
       .sort(
         (one, other) =>
-          isForeign(one) - isForeign(other) || isRequired(one) - isRequired(other) || one.lastUsedAt - other.lastUsedAt,
+          isKept(one) - isKept(other) || isRequired(one) - isRequired(other) || one.lastUsedAt - other.lastUsedAt,
       );
     return next?.stop(STOP_GRACE_MS) ?? null;
   }

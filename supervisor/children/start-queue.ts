@@ -34,7 +34,7 @@ export interface Places {
   readonly max: number;
   /** Processes that run or start, by account; `busy` are those that cannot be stopped for another one. */
   count(): { readonly total: number; readonly busy: number; busyOf(accountId: string): number };
-  /** Stops an idle process, if possible one of this account. Null: no process is idle. */
+  /** Stops an idle process for a start of this account. Null: no process is idle. */
   stopIdle(accountId: string): Promise<unknown> | null;
 }
 

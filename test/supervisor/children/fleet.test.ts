@@ -116,6 +116,26 @@ t.test('idle children stop and wake; over the cap the longest unused gives way',
   t.equal(await prompt(fixture, session), 'a one two three', 'and wake again');
 });
 
+t.test('over the cap an account keeps its few children, and gives up its own only when it has its share', async (t) => {
+  const childrenMax = 10;
+  const fixture = await startSupervisorFixture(t, { childrenMax });
+  const other = fixture.withNewAccount();
+  const installAll = (owner: SupervisorFixture, names: readonly string[]) =>
+    Promise.all(names.map((name) => owner.install({ slug: name, code: suffix('') })));
+  const isRunning = ({ installationId }: { installationId: string }): boolean =>
+    fixture.supervisor.fleet.getPid(installationId) !== null;
+  const theirs = await installAll(other, ['a', 'b', 'c']);
+  await prompt(other, await other.session());
+  const session = await fixture.session();
+  const own = await installAll(fixture, ['d', 'e', 'f', 'g', 'h', 'i', 'j', 'k']);
+  await prompt(fixture, session);
+  t.ok(own.every(isRunning), 'one of the other account, used longer ago, gave way');
+  t.equal(theirs.filter(isRunning).length, childrenMax - own.length);
+  own.push(...(await installAll(fixture, ['l', 'm'])));
+  await prompt(fixture, session);
+  t.equal(theirs.filter(isRunning).length, 2, 'with its share, it takes no other one');
+});
+
 // test/api/installations/crash-loop.test.ts tests a child that crashes repeatedly while it runs.
 t.test(
   'a plugin that fails to start again and again is failed, with the reason, until something changes',
