@@ -84,7 +84,8 @@ const shapes = {
   },
   tryNow: {
     summary: 'Attempts a waiting delivery at once',
-    details: 'Refused if the delivery waits for an earlier one or for its installation.',
+    details:
+      'Refused if the delivery waits for an earlier one or for its installation. Not idempotent: a repeated request attempts it once more if the attempt has failed by then.',
     problems: ['delivery_state'],
     params: deliveryParams,
     response: { 200: deliveryDetail },

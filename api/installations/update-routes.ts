@@ -23,7 +23,7 @@ const shapes = {
   retry: {
     summary: 'Tries a failed update again',
     details:
-      'Answers when the version runs or has failed again, at the latest after a few seconds. A version that drops a hook of a plugin that has become required waits for consent.',
+      'Answers when the version runs or has failed again, at the latest after a few seconds. A version that drops a hook of a plugin that has become required waits for consent. Not idempotent: a repeated request starts the version once more if it has failed again by then.',
     problems: ['not_pending'],
     params: idParams,
     response: { 200: installationResource },

@@ -13,6 +13,8 @@ export type MarkdownTree = Parameters<typeof toJsxRuntime>[0];
 
 /** Elements and texts, which the page creates all at once. Three kilobytes can be a table of 160,000 cells. */
 const NODES_MAX = 50_000;
+/** A row of this form makes a table of the lines after it, each with as many cells as the row. It may be in quotes and lists. */
+const TABLE_HEAD = /^[\s>*+\-\d.):|]*\|[\s>*+\-\d.):|]*$/;
 /** Elements inside each other. Creating them needs stack, which 4,000 quotes in quotes exhaust. */
 const DEPTH_MAX = 100;
 
@@ -24,6 +26,8 @@ postMessage('ready');
 
 /** @returns null if the text is too complex */
 function parseMarkdown(text: string): MarkdownTree | null {
+  // The parser makes all cells before the tree can be counted: 12 KB can take a gigabyte.
+  if (countCellsMax(text) > NODES_MAX) return null;
   try {
     const tree: MarkdownTree = processor.runSync(processor.parse(text));
     return checkTree(tree, 0, { nodes: 0 }) ? tree : null;
@@ -31,6 +35,12 @@ function parseMarkdown(text: string): MarkdownTree | null {
     // Texts that are deeper than the stack.
     return null;
   }
+}
+
+function countCellsMax(text: string): number {
+  const lines = text.split('\n');
+  const countColumns = (line: string): number => (TABLE_HEAD.test(line) ? line.split('|').length : 0);
+  return lines.length * lines.reduce((most, line) => Math.max(most, countColumns(line)), 0);
 }
 
 /** Counts the nodes, and turns HTML into text. */

@@ -14,5 +14,5 @@ export const usePlugin = (id: string) =>
   });
 
 /** Counts the versions that can be installed. */
-export const countPublished = ({ versions, leftOutVersions }: Plugin): number =>
+export const countPublished = ({ versions, leftOutVersions = [] }: Plugin): number =>
   [...versions, ...leftOutVersions].filter(({ status }) => status === 'published').length;

@@ -588,7 +588,7 @@ export interface paths {
         put?: never;
         /**
          * Tries a failed update again
-         * @description Answers when the version runs or has failed again, at the latest after a few seconds. A version that drops a hook of a plugin that has become required waits for consent.
+         * @description Answers when the version runs or has failed again, at the latest after a few seconds. A version that drops a hook of a plugin that has become required waits for consent. Not idempotent: a repeated request starts the version once more if it has failed again by then.
          */
         post: operations["postInstallationsByIdRetryUpdate"];
         delete?: never;
@@ -759,7 +759,7 @@ export interface paths {
         put?: never;
         /**
          * Attempts a waiting delivery at once
-         * @description Refused if the delivery waits for an earlier one or for its installation.
+         * @description Refused if the delivery waits for an earlier one or for its installation. Not idempotent: a repeated request attempts it once more if the attempt has failed by then.
          */
         post: operations["postInstallationsByIdDeliveriesByDeliveryIdTryNow"];
         delete?: never;

@@ -89,7 +89,8 @@ export class McpBridge {
       if (id === undefined || !this.#waiting.has(id)) return;
       this.#sendError(id, INTERNAL_ERROR, error instanceof Error ? error.message : 'The service failed.');
     } finally {
-      this.#waiting.delete(id);
+      // An answer of the client may have the id of one of its own requests, because both sides count.
+      if (method !== undefined) this.#waiting.delete(id);
     }
   }
 

@@ -9,6 +9,8 @@ const browser = await shareBrowser(t);
 
 const HOSTILE: Readonly<Record<string, string>> = {
   'large-table': `${'|a'.repeat(500)}|\n${'|-'.repeat(500)}|\n${'|\n'.repeat(333)}`,
+  // Parsed, it has four million cells.
+  'huge-table': `${'|a'.repeat(2_000)}|\n${'|-'.repeat(2_000)}|\n${'|\n'.repeat(2_000)}`,
   'deep-quotes': '>'.repeat(4_000),
   // The parser takes 48 s.
   'open-emphasis': '*a_ '.repeat(10_000),

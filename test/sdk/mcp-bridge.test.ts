@@ -112,6 +112,38 @@ t.test('a call whose connection is silent or breaks fails, and is not sent again
   }
 });
 
+t.test('a call that breaks after the client has answered a question with the same id has an answer', async (t) => {
+  const called = Promise.withResolvers<ServerResponse>();
+  const answered = Promise.withResolvers<void>();
+  const question = format({ id: 1, method: 'elicitation/create' });
+  const service = await startBridge(t, {
+    initialize: [succeed],
+    // The answer to the question has no method either.
+    GET: [
+      stayOpen,
+      (response, message) => {
+        accept(response, message);
+        answered.resolve();
+      },
+    ],
+    'tools/call': [
+      (response) => {
+        openStream(response).write(question);
+        called.resolve(response);
+      },
+    ],
+  });
+  await eventually(async () => service.asked.includes('GET'));
+  await service.send({ id: 1, method: 'tools/call' });
+  await service.receive(({ method }) => method === 'elicitation/create');
+  await service.send({ id: 1, result: { action: 'cancel' } });
+  await answered.promise;
+  (await called.promise).destroy();
+  const { error } = await service.receive(({ id, method }) => id === 1 && method === undefined);
+  t.match(error?.message, /^The connection broke before the answer to tools\/call\./);
+  await service.end();
+});
+
 t.test('a cancelled call has no answer', async (t) => {
   const called = Promise.withResolvers<ServerResponse>();
   const service = await startBridge(t, {
