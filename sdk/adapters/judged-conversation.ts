@@ -168,6 +168,8 @@ interface OpenTurn {
 const REFUSALS_MAX = 8;
 /** Turns that one request of the model looks up because its prompt lacks their results. The results of others are left out. */
 const LOOKS_MAX = 5;
+/** Looks at outputs that were left open: one piece of each may have been on its way. */
+const LEFT_OUTPUT_LOOKS_MAX = 3;
 const LEFT_OUT = 'The result of this call is left out, because the plugins have not judged it.';
 /** So many that a user cannot find two pictures with the same: the model would get the second as judged with the first. */
 const DIGEST_CHARS = 32;
@@ -887,15 +889,19 @@ async function readResults(turn: Turn, isOwn: OwnCheck, signal: AbortSignal | un
  * @throws VetoError if a required plugin does not run
  */
 async function endLeftOutputs(turn: Turn, signal: AbortSignal | undefined): Promise<void> {
-  const { outputs } = await turn.look({ signal });
-  for (const { id, state, pieces } of outputs) {
-    if (state !== 'open' || pieces === 0) continue;
-    const ended = await turn.piece('', { id, piece: pieces, done: true, signal }).catch((error: unknown) => {
+  for (let looks = 1; ; looks += 1) {
+    const { outputs } = await turn.look({ signal });
+    const left = outputs.filter(({ state, pieces }) => state === 'open' && pieces > 0);
+    try {
+      for (const { id, pieces } of left) {
+        const ended = await turn.piece('', { id, piece: pieces, done: true, signal });
+        if (ended.action === 'cancel' && !ended.isFinal) throw new VetoError(ended.cancelledBy, ended.reason, false);
+      }
+      return;
+    } catch (error) {
       // A piece that was on its way when its answer was aborted came after the look.
-      if (hasCode(error, 'id_reused')) return null;
-      throw error;
-    });
-    if (ended?.action === 'cancel' && !ended.isFinal) throw new VetoError(ended.cancelledBy, ended.reason, false);
+      if (!hasCode(error, 'id_reused') || looks === LEFT_OUTPUT_LOOKS_MAX) throw error;
+    }
   }
 }
 

@@ -3,7 +3,7 @@ import type { Added, TranscriptMessage, Trigger, TurnRecord } from './api-types.
 import { connect, type Session, type SessionClient } from './client.ts';
 import { readPages } from './pages.ts';
 import { pause } from './pause.ts';
-import { BulkheadError, hasCode } from './transport.ts';
+import { BulkheadError, hasCode, isRouteMissing } from './transport.ts';
 import type { Turn } from './turn.ts';
 
 /** A message to answer. `id` is the id of its turn, too. */
@@ -376,7 +376,7 @@ function ignoreClearedMessage(error: unknown): null {
 
 /** A service without this list takes `turns` for the id of a session. */
 function throwOldService(error: unknown): never {
-  if (!hasCode(error, 'not_found')) throw error;
+  if (!hasCode(error, 'not_found') || isRouteMissing(error)) throw error;
   throw new Error(
     'The service does not list open turns (GET /sessions/turns), because its release is older than this client. Update the service, or install the client of its release.',
     { cause: error },

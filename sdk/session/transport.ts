@@ -46,6 +46,12 @@ const RETRYABLE_STATUSES = new Set([429, 503]);
 /** The service lost the connection to the supervisor that ran the call. */
 const OUTCOME_UNKNOWN = 'outcome_unknown' satisfies ProblemCode;
 const NO_ROUTE_DETAIL: typeof NO_ROUTE = 'No route has this address.';
+const NO_ROUTE_START = NO_ROUTE_DETAIL.slice(0, -1);
+
+/** Whether an address does not exist, as that of the session API at another service. */
+export const isRouteMissing = (error: unknown): boolean =>
+  error instanceof BulkheadError && error.message.startsWith(NO_ROUTE_START);
+
 /** Error codes of Node, Deno and Bun for a connection on which no byte was sent. */
 const NOT_CONNECTED = new Set([
   'ECONNREFUSED',
@@ -176,7 +182,7 @@ export class Transport {
   /** Names the address that has no route, and what to do. */
   #explain(call: Call, problem: ProblemLike): ProblemLike {
     if (problem.detail !== NO_ROUTE_DETAIL) return problem;
-    const detail = `No route has this address: ${this.#describe(call)}. ${this.#noRouteHint}`;
+    const detail = `${NO_ROUTE_START}: ${this.#describe(call)}. ${this.#noRouteHint}`;
     return { ...problem, detail: detail.trimEnd() };
   }
 

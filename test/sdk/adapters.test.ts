@@ -702,6 +702,40 @@ for (const [name, framework] of Object.entries(frameworks))
     ]);
   });
 
+t.test('a piece that arrives while a text that broke off is ended belongs to that text', async (t) => {
+  const [framework] = Object.values(frameworks);
+  if (framework === undefined) throw new Error('there is no framework');
+  await fixture.install({ account: 'late-piece', slug: 'late-piece', code: SENTENCES });
+  const server = await startModelServer(t);
+  const breakOff = (response: ServerResponse) =>
+    void stream(response).write(openAiStart + openAiDelta('Two loafs. '), () => response.destroy());
+  server.answers = [breakOff, openAi('Three loafs.')];
+  let late: ((path: string, init?: RequestInit) => Promise<unknown>) | null = null;
+  const fetchAndAdd: typeof fetch = async (input, init) => {
+    const response = await fetch(input, init);
+    if (late === null || init?.method !== 'GET' || !/\/turns\/[^/]+$/.test(String(input))) return response;
+    const add = late;
+    late = null;
+    const looked = await response.clone().json();
+    await add(String(input), { ...init, body: JSON.stringify({ ...looked.outputs[0], text: 'Late. ', piece: 1 }) });
+    return response;
+  };
+  const session = await open('late-piece', fetchAndAdd);
+  const ask = () =>
+    collect(framework, { session, modelUrl: server.url, messages: [{ role: 'user', content: 'hello' }] });
+  t.ok((await ask()).error);
+  late = async (path, init) => {
+    const { id, text, piece } = JSON.parse(String(init?.body));
+    const body = JSON.stringify({ id, text, piece });
+    const headers = { ...(init?.headers as Record<string, string>), 'content-type': 'application/json' };
+    const added = await fetch(`${path}/output`, { method: 'POST', headers, body });
+    t.equal(added.status, 200);
+  };
+  t.equal((await ask()).error, null);
+  t.equal(late, null, 'the piece came after the look');
+  t.same(await readTranscript(session), ['user: hello', 'assistant: Two loaves. Late. ', 'assistant: Three loaves.']);
+});
+
 await fixture.install({
   account: 'baker',
   slug: 'oven-guard',

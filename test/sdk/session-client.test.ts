@@ -282,7 +282,7 @@ t.test('a call that takes longer than the HTTP library waits for a response is a
   await slow.app.listen({ port: 0, host: '127.0.0.1' });
   await slow.install({ slug: 'late', code: TOOL });
   const isLate = Promise.withResolvers<void>();
-  const started = performance.now();
+  let started = Number.POSITIVE_INFINITY;
   const agent = new Agent({ headersTimeout: HEADERS_TIMEOUT_MS });
   t.teardown(() => agent.close());
   const dispatcher = agent.compose((dispatch) => (options, handler) => {
@@ -302,6 +302,7 @@ t.test('a call that takes longer than the HTTP library waits for a response is a
   const session = await slowClient.start({ agentId: 'a' });
   const turn = await session.openTurn({ id: 't1', text: 'hello', trigger: 'user' });
   during.set('call.claimed', () => isLate.promise);
+  started = performance.now();
   t.match(await turn.call('c1', 'late__late'), { content: [{ text: 'x' }], isError: false });
 });
 
