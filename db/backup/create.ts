@@ -63,10 +63,8 @@ export async function writeBackup(
     // In the snapshot: a blob that is published later may be missing.
     const blobFiles = await listNamedBlobs(client);
     const getManifest = (): Manifest => ({ format: FORMAT, at, migrations, ...written });
-    const rest = endSnapshotBefore(client, [...files, createManifestEntry(getManifest)]);
+    const rest = endSnapshotBefore(client, [...files, createManifestEntry(client, getManifest)]);
     await writeArchive(path, [...tables, ...rest]);
-    // Fails if the connection was lost meanwhile, and the lock with it: a sweep may have removed blobs.
-    await client.query('SELECT pg_advisory_unlock(hashtext($1))', [SWEEP_LOCK]);
     return { ...summarize(getManifest()), lostBlobs: findLostBlobs(blobFiles, written.files) };
   }).catch((error: Error) => {
     if (!isPermissionDenied(error)) throw error;
@@ -164,10 +162,22 @@ function createLeaveOut(onProgress: Progress): LeaveOut {
   };
 }
 
-/** Opened last, when all sizes and hashes are known. */
-const createManifestEntry = (getManifest: () => Manifest): NewEntry => ({
+/** Opened last, when all files were read, and all sizes and hashes are known. */
+const createManifestEntry = (client: Client, getManifest: () => Manifest): NewEntry => ({
   name: MANIFEST,
   compress: true,
-  open: async () => Readable.from([Buffer.from(JSON.stringify(getManifest()))]),
+  async open() {
+    await releaseSweepLock(client);
+    return Readable.from([Buffer.from(JSON.stringify(getManifest()))]);
+  },
   onWritten: () => undefined,
 });
+
+/** Fails the archive, before it gets its name, if the lock was lost with its connection: a sweep may have removed blobs. */
+async function releaseSweepLock(client: Client): Promise<void> {
+  await client.query('SELECT pg_advisory_unlock(hashtext($1))', [SWEEP_LOCK]).catch((error: Error) => {
+    throw new BackupError(
+      `The connection to the database was lost while files were copied (${error.message}), so a sweep may have removed files that the backup needs. Nothing was kept: run the backup again.`,
+    );
+  });
+}

@@ -1,7 +1,7 @@
 /** A backup is not called good when it lacks a blob that its tables name, or has another content under the blob's name. */
 import { spawnSync } from 'node:child_process';
 import { rmSync, symlinkSync } from 'node:fs';
-import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
@@ -84,32 +84,56 @@ t.test('a database of a release that had no table of its blobs is backed up whol
   t.same({ lostBlobs, rows }, { lostBlobs: null, rows: 1 });
 });
 
-t.test('a backup keeps no snapshot open while it copies the files', async (t) => {
-  const { env, name } = await createCluster(t);
+/** Backs up, and calls `during` when a table is copied, and again when a file is. */
+async function backUpWith(env: { DATABASE_URL: string; DATA_DIR: string }, path: string, during: () => void) {
   const note = join(env.DATA_DIR, 'workspaces', 'note');
   await mkdir(join(env.DATA_DIR, 'workspaces'));
   await writeFile(note, 'rye');
-  await rm(join(env.DATA_DIR, 'blobs', name.slice(0, 2), name.slice(2)));
-  const open: string[] = [];
-  const done = await writeBackup(env.DATABASE_URL, env.DATA_DIR, join(await temporaryFolder(t), 'a'), (line) => {
+  return writeBackup(env.DATABASE_URL, env.DATA_DIR, path, (line) => {
     // The file that an agent replaces is reported when its turn comes.
     if (line.startsWith('media: ')) {
-      open.push(countSnapshots(env.DATABASE_URL));
+      during();
       rmSync(note);
       symlinkSync('/', note);
     }
-    if (line.includes('cannot be read')) open.push(countSnapshots(env.DATABASE_URL));
+    if (line.includes('cannot be read')) during();
   });
+}
+
+t.test('a backup keeps no snapshot open while it copies the files', async (t) => {
+  const { env, name } = await createCluster(t);
+  await rm(join(env.DATA_DIR, 'blobs', name.slice(0, 2), name.slice(2)));
+  const open: string[] = [];
+  const done = await backUpWith(env, join(await temporaryFolder(t), 'a'), () =>
+    open.push(selectFromBackups(env.DATABASE_URL, 'count(xact_start)')),
+  );
   t.same(open, ['1', '0']);
   t.match(done.lostBlobs, { blobs: 2, lost: [name] }, 'those of the snapshot are checked');
 });
 
-/** Counts the open transactions of backups, while this process waits: a backup in it goes on afterwards. */
-function countSnapshots(url: string): string {
+t.test('a backup that loses the lock against sweeps while it copies the files leaves no file', async (t) => {
+  const { env } = await createCluster(t);
+  const folder = await temporaryFolder(t);
+  let calls = 0;
+  const backup = backUpWith(env, join(folder, 'one.backup'), () => {
+    calls += 1;
+    if (calls === 2) t.equal(selectFromBackups(env.DATABASE_URL, 'pg_terminate_backend(pid)'), 'true');
+  });
+  await t.rejects(backup, {
+    name: 'BackupError',
+    message:
+      /^The connection to the database was lost while files were copied \(.+ Nothing was kept: run the backup again\.$/,
+  });
+  t.equal(calls, 2);
+  t.same(await readdir(folder), []);
+});
+
+/** Evaluates an expression over the connections of backups, while this process waits: a backup in it goes on afterwards. */
+function selectFromBackups(url: string, expression: string): string {
   const script = `import pg from 'pg'; const client = new pg.Client(process.env.URL); await client.connect();
-    const { rows } = await client.query("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
-      + " AND application_name = 'bulkhead-backup' AND xact_start IS NOT NULL");
-    console.log(rows[0].count); await client.end();`;
+    const { rows } = await client.query("SELECT ${expression} AS value FROM pg_stat_activity"
+      + " WHERE datname = current_database() AND application_name = 'bulkhead-backup'");
+    console.log(String(rows[0].value)); await client.end();`;
   const args = ['--input-type=module', '--eval', script];
   return spawnSync(process.execPath, args, { encoding: 'utf8', env: { ...process.env, URL: url } }).stdout.trim();
 }
