@@ -79,7 +79,7 @@ export function createEndowments(
     EventTarget,
     performance: createPerformance(),
     crypto: createCrypto(),
-    webhooks: createWebhooks(send),
+    webhooks: createWebhooks(send, log),
     atob: (data: string) => replaceNodeExceptions(() => atob(data)),
     btoa: (data: string) => replaceNodeExceptions(() => btoa(data)),
     // Without options: plugins have no transferable objects.

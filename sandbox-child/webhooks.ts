@@ -1,6 +1,7 @@
 /** `webhooks` for plugins. With the secret itself the child verifies a signature, with a handle of it the supervisor. */
 import { FRAME_MAX_BYTES } from './frame.ts';
 import type { SendCall } from './host.ts';
+import type { Log } from './log-lines.ts';
 import { type Check, type Scheme, type SignedRequest, type Tolerance, verifySignature } from './webhook-signatures.ts';
 
 /** A handle of a secret, as the supervisor's `SecretHandles` makes it. */
@@ -14,13 +15,14 @@ const SENT_BODY_MAX_BYTES = FRAME_MAX_BYTES - 65_536;
  * Creates the global `webhooks`. Each method resolves with false for an invalid signature and rejects for a bad secret.
  *
  * @param send sends a host call: the supervisor verifies where the plugin has a handle instead of the secret
+ * @param log writes why a body that is too large counts as not signed
  */
-export function createWebhooks(send: SendCall): Readonly<Record<string, Check>> {
+export function createWebhooks(send: SendCall, log: Log): Readonly<Record<string, Check>> {
   const check =
     (scheme: Scheme): Check =>
     (request, secret, options) =>
       HANDLE.test(secret)
-        ? sendSigned(send, scheme, request, secret, options)
+        ? sendSigned({ send, log }, scheme, request, secret, options)
         : verifySignature(scheme, request, secret, options);
   return {
     verifyStandard: check('Standard'),
@@ -31,16 +33,20 @@ export function createWebhooks(send: SendCall): Readonly<Record<string, Check>> 
 }
 
 async function sendSigned(
-  send: SendCall,
+  { send, log }: { readonly send: SendCall; readonly log: Log },
   scheme: Scheme,
   { headers, bodyBytes }: SignedRequest,
   handle: string,
   options: Tolerance = {},
 ): Promise<boolean> {
-  if (bodyBytes.length > SENT_BODY_MAX_BYTES)
-    throw new RangeError(
+  if (bodyBytes.length > SENT_BODY_MAX_BYTES) {
+    // An error would fail the delivery, and its retries would hold the channel's queue: anyone could stop a channel with large requests.
+    log(
+      'warn',
       `webhooks: the body has ${bodyBytes.length} bytes; with a handle of a secret at most ${SENT_BODY_MAX_BYTES} can be verified. Declare the secret without use to verify larger bodies.`,
     );
+    return false;
+  }
   const signing = Object.entries(headers).filter(([name]) => SIGNATURE_HEADER.test(name));
   return (await send('secrets.verify', [scheme, Object.fromEntries(signing), bodyBytes, handle, options])) === true;
 }

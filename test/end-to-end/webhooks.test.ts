@@ -1,8 +1,10 @@
 /** From a vendor's request to the plugin and back: the webhook address in front of a supervisor, with nothing between. */
 import { createHash, createHmac } from 'node:crypto';
+import { stripTypeScriptTypes } from 'node:module';
 import t from 'tap';
 import { insertChannel } from '../../db/channels/channels.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
+import { templates } from '../../sdk/cli/templates.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { serveWebhooks } from '../api/ingress/serving.ts';
 import { send } from '../api/ingress/webhook-fixture.ts';
@@ -10,7 +12,7 @@ import { signers } from '../fixtures/signers.ts';
 import { eventually } from '../runner/eventually.ts';
 import { seededRandom } from '../runner/random.ts';
 import { amount } from '../runner/soak.ts';
-import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import { type PluginSource, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
 /** Random bodies. */
 const BODIES = amount({ quick: 60, soak: 10_000 });
@@ -23,8 +25,12 @@ const ALL_BYTES = Buffer.from(Array.from({ length: 256 }, (_, value) => value));
 const fixture = await startSupervisorFixture(t);
 const port = await serveWebhooks(t, { ...fixture, onError: (error) => t.comment(error.message) });
 
-async function connect(code: string, secrets: Record<string, string> = {}) {
-  const { installationId, accountId } = await fixture.install({ code, secrets });
+async function connect(
+  code: string,
+  secrets: Record<string, string> = {},
+  declared: Pick<PluginSource, 'capabilities' | 'secretUses'> = {},
+) {
+  const { installationId, accountId } = await fixture.install({ code, secrets, ...declared });
   const channel = await inTransaction(fixture.pool, (tx) =>
     insertChannel(tx, { installationId, accountId, name: 'in' }),
   );
@@ -103,6 +109,28 @@ t.test('what independent signers sign is verified inside the plugin, over the ex
   const messages = await transcript(channel.id);
   const named = messages.map((text, index) => `${signers[Math.floor(index / 3)]?.name ?? 'no text'} ${text}`);
   t.same(named, [...expected, 'no text genuine']);
+});
+
+t.test('forged requests that are too large to verify do not delay a genuine one', async (t) => {
+  const template = templates.find(({ name }) => name === 'channel');
+  const { channel, post, settled } = await connect(
+    stripTypeScriptTypes(template?.code ?? ''),
+    { webhookSecret: SECRET },
+    { capabilities: ['host.http:api.example.com'], secretUses: { webhookSecret: ['webhooks'] } },
+  );
+  const forged = 4;
+  for (let count = 0; count < forged; count += 1)
+    t.equal((await post(Buffer.alloc(4_200_000), { 'webhook-signature': 'v1,AAAA' })).status, 200);
+  const body = '{"chat":"k","from":"vendor","text":"genuine"}';
+  const scheme = signers.find(({ verify }) => verify === 'verifyStandard');
+  t.equal((await post(body, await scheme?.sign(body, SECRET, new Date()))).status, 200);
+  const deliveries = await settled(forged + 1);
+  t.same(
+    deliveries.map(({ state, last_error }) => [state, last_error]),
+    Array(forged + 1).fill(['delivered', null]),
+    'no attempt failed, so none was repeated after a wait',
+  );
+  t.same(await transcript(channel.id), ['genuine']);
 });
 
 /** One bit of the body is another. */

@@ -26,8 +26,9 @@ t.test('signatures are checked inside a plugin', async (t) => {
   };
   const handle = `secret:signing:${'0'.repeat(32)}`;
   for (const scheme of signers) {
+    t.equal(await check(scheme, {}, 'x'.repeat(5_242_880), handle), 'false', `${scheme.name}: too large for the host`);
     t.match(
-      await check(scheme, {}, 'x'.repeat(5_242_880), handle),
+      child.lines.at(-1)?.message,
       /^webhooks: the body has 5242880 bytes; with a handle of a secret at most 4128768 can be verified\./,
     );
     const headers = await scheme.sign(BODY, SECRET, new Date());
