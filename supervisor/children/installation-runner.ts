@@ -180,11 +180,11 @@ export class InstallationRunner {
     // A child with a debugger attached counts as busy even between calls, and one that has just started for a call before it.
     return this.#starting !== null || this.#updating !== null || this.#inspector !== null || this.#calls > 0;
   }
-  /** Whether a new runner would do the same: nothing runs, starts or has failed, and the output is not in debt. */
   /** How many ends of the last ten minutes count against the plugin. */
   get recentExits(): number {
     return listRecentExits(this.#policy, this.#deps.now()).length;
   }
+  /** Whether a new runner would do the same: nothing runs, starts or has failed, and the output is not in debt. */
   get isForgettable(): boolean {
     const hasFailed = this.#restarts > 0 || this.#interruptions.length > 0 || this.#refused !== null;
     const isStopped = this.children === 0 && !this.busy && this.savedState === 'stopped';
