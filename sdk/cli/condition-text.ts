@@ -13,3 +13,7 @@ export function describeNextStep({ slug, condition: { action, nextStep } }: Inst
   if (action === 'configure') return `${nextStep} bulkhead configure ${slug} --help`;
   return nextStep;
 }
+
+/** The state with its cause and the next step, as the end of a sentence. */
+export const describeConditionAndStep = (installation: Installation): string =>
+  `${describeCondition(installation)} ${describeNextStep(installation) ?? ''}`.trimEnd();

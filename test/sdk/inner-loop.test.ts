@@ -173,6 +173,58 @@ t.test('dev: a watcher that fails ends it, and the installed version comes back'
   t.ok(late.stdin.isPaused(), 'the keyboard is not read any more, so the process ends');
 });
 
+for (const asks of [false, true]) {
+  const which = asks ? 'that asks for what a pending update asks for' : 'that asks for less than a pending update';
+  t.test(`dev: after a draft ${which}, the update still waits for consent`, async (t) => {
+    const slug = asks ? 'eager' : 'modest';
+    const folder = join(home, slug);
+    const [plain, wider] = [source(0), `${source(0)}events.sessionCleared = () => {};\n`];
+    await mkdir(folder);
+    await writeFile(join(folder, 'readme.md'), readme);
+    await writeFile(join(folder, 'index.ts'), asks ? wider : plain);
+    const { body: plugin } = await ann.post('/plugins', { slug, displayName: slug });
+    const publish = async (semVer: string, contentText: string): Promise<string> => {
+      const files = [
+        { path: 'readme.md', contentText: readme },
+        { path: 'index.ts', contentText },
+      ];
+      const { status, body } = await ann.post(`/plugins/${plugin.id}/versions`, { semVer, files });
+      t.equal(status, 201, JSON.stringify(body));
+      return body.id;
+    };
+    const first = await publish('1.3.0', plain);
+    const { body: installation } = await ann.post('/installations', { slug });
+    await publish('1.4.0', wider);
+    const read = async () => (await ann.get(`/installations/${installation.id}`)).body;
+    const before = await read();
+    t.match(before, { currentSemVer: '1.3.0', versionPolicy: 'Latest', pendingUpdate: { semVer: '1.4.0' } });
+
+    const dev = start(t, ['dev'], folder);
+    await dev.next(({ saved }) => saved === slug);
+    t.match(await read(), { currentSemVer: null, versionPolicy: 'Draft' });
+    dev.interrupt();
+    t.equal(await dev.code, 0);
+    const after = await read();
+    t.match(after, { currentVersionId: first, versionPolicy: 'Latest', pendingUpdate: { semVer: '1.4.0' } });
+    t.same(after.grantedCapabilities, before.grantedCapabilities, 'no grant of the draft remains');
+  });
+}
+
+t.test('install: leaves a draft that runs under another policy', async (t) => {
+  const slug = 'modest';
+  const [{ id }] = (await ann.get('/installations')).body.items.filter((one: Item) => one.slug === slug);
+  const dev = start(t, ['dev'], join(home, slug));
+  await dev.next(({ saved }) => saved === slug);
+  // As a `dev` of an older command line left it: 1.4.0 needs consent, so the draft runs on.
+  const left = await ann.patch(`/installations/${id}`, { versionPolicy: 'Latest' });
+  t.match(left.body, { currentSemVer: null, versionPolicy: 'Latest' });
+  const installed = start(t, ['install', slug, '--yes']);
+  t.equal(await installed.code, 0, installed.output());
+  t.match((await ann.get(`/installations/${id}`)).body, { currentSemVer: '1.4.0', versionPolicy: 'Latest' });
+  dev.interrupt();
+  await dev.code;
+});
+
 t.test('call and fire end with 1 and print the result when the plugin failed', async (t) => {
   await save(`tools.add = { description: 'x', parameters: {}, handler: () => { throw new Error('no number'); } };
 events.sessionStarted = () => { throw new Error('no session'); };

@@ -2,7 +2,7 @@
 import type { Tool } from '../../session/api-types.ts';
 import { hasCode } from '../../session/transport.ts';
 import type { Command } from '../command.ts';
-import { describeCondition, describeNextStep } from '../condition-text.ts';
+import { describeConditionAndStep } from '../condition-text.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
 import { parseJsonObject } from '../json-argument.ts';
@@ -59,6 +59,6 @@ async function findStopped(context: Context, name: string): Promise<CommandError
   const installations = await (await context.getRest()).getAll<Installation>('/installations');
   const owner = installations.find(({ slug }) => name.startsWith(`${slug}__`));
   if (!owner || owner.condition.state === 'ready') return null;
-  const state = `${describeCondition(owner)} ${describeNextStep(owner) ?? ''}`.trimEnd();
+  const state = describeConditionAndStep(owner);
   return new CommandError('not_running', `“${owner.slug}” cannot run “${name}” now. Its state is ${state}`);
 }

@@ -1,5 +1,6 @@
 /** `bulkhead dev`: saves the folder as the author's draft after every change, and prints its log. */
 import type { Command } from '../command.ts';
+import { describeConditionAndStep } from '../condition-text.ts';
 import type { Context } from '../context.ts';
 import { Draft } from '../dev/draft.ts';
 import { type FolderWatch, watchFolder } from '../dev/folder-watcher.ts';
@@ -8,11 +9,15 @@ import { runPlaygroundLine } from '../dev/playground.ts';
 import { formatFaults, toFailure } from '../failure.ts';
 import { followLines, formatLine } from '../log-lines.ts';
 import { Rest } from '../rest.ts';
+import type { Installation } from '../rest-types.ts';
+import { describeUpdate } from '../update-text.ts';
 
 const DEFAULT_PORT = 9229;
 const PORT_MAX = 65_535;
 /** A user who pressed Ctrl-C waits for it. Milliseconds. */
-const RESTORE_TIMEOUT_MS = 5_000;
+const RESTORE_TIMEOUT_MS = 10_000;
+/** The part of it in which the version that ran before may start; the rest is for the last request. Milliseconds. */
+const RESTORE_START_MS = 8_000;
 
 export const dev: Command = {
   name: 'dev',
@@ -55,15 +60,29 @@ async function restoreVersion(context: Context, draft: Draft): Promise<void> {
   try {
     const { url, token } = await context.getRest();
     // Ctrl-C has aborted the signal of the command's own requests.
-    const installation = await draft.restore(new Rest({ url, token, signal: AbortSignal.timeout(RESTORE_TIMEOUT_MS) }));
-    if (!installation) return;
-    const { slug, currentSemVer, versionPolicy, pendingUpdate } = installation;
-    const hint = pendingUpdate ? ` ${pendingUpdate.semVer} needs your consent: bulkhead accept ${slug}` : '';
-    output.printLine(`${slug} runs ${currentSemVer ?? 'the draft'} again (${versionPolicy}).${hint}`);
+    const rest = new Rest({ url, token, signal: AbortSignal.timeout(RESTORE_TIMEOUT_MS) });
+    const restored = await draft.restore(rest, AbortSignal.timeout(RESTORE_START_MS));
+    if (restored) output.printLine(describeRestored(restored.installation, restored.isPrevious));
   } catch (error) {
     const { message } = toFailure(error, await context.getUrl());
     output.printNote(`${draft.slug} still runs the draft: ${message} Run \`bulkhead install ${draft.slug}\`.`);
   }
+}
+
+/** @param isPrevious whether it runs the version that it ran before `dev` */
+function describeRestored(installation: Installation, isPrevious: boolean): string {
+  const { slug, currentSemVer, versionPolicy, pendingUpdate, condition } = installation;
+  if (currentSemVer === null) {
+    const hint =
+      versionPolicy === 'Pinned' ? ' It stays on that version until you choose another policy in the console.' : '';
+    return `${describeUpdate(installation)}${hint}`;
+  }
+  if (condition.state !== 'ready') {
+    return `${slug} is at ${currentSemVer} (${versionPolicy}). Its state is ${describeConditionAndStep(installation)}`;
+  }
+  const hint = pendingUpdate ? ` ${pendingUpdate.semVer} needs your consent: bulkhead accept ${slug}` : '';
+  const version = isPrevious ? `${currentSemVer} again` : currentSemVer;
+  return `${slug} runs ${version} (${versionPolicy}).${hint}`;
 }
 
 /** Follows the log, the debugger and the keyboard until one of them fails. */

@@ -96,6 +96,10 @@ const describeReach = (capability: string): Reach => ({
   cancels: canCancel(capability),
 });
 
+/** A `dev` that was ended before it had restored the policy can leave the draft running under another policy. */
+const followsOrRunsDraft = ({ versionPolicy, currentVersionId, currentSemVer }: Installation): boolean =>
+  versionPolicy === 'Draft' || (currentVersionId !== null && currentSemVer === null);
+
 /** Moves an installation from the draft to published versions. @returns null if no installation runs the draft */
 async function switchFromDraft(
   rest: Rest,
@@ -105,7 +109,7 @@ async function switchFromDraft(
 ) {
   if (installationId === null) return null;
   const path = `/installations/${installationId}`;
-  if ((await rest.get<Installation>(path)).versionPolicy !== 'Draft') return null;
+  if (!followsOrRunsDraft(await rest.get<Installation>(path))) return null;
   const updated = await rest.patch<Installation>(path, policy);
   const pendingId = updated.pendingUpdate?.versionId;
   // Accepts only the version that was shown, not one published since.

@@ -1,6 +1,8 @@
 /** Saves a package folder as the author's draft, and installs the draft for its author. */
 import { readFile } from 'node:fs/promises';
 import { decodeText } from '../../contract/text-bytes.ts';
+import { pause } from '../../session/pause.ts';
+import { hasCode } from '../../session/transport.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
 import type { FolderFile } from '../local-tools.ts';
@@ -10,6 +12,9 @@ import type { Rest } from '../rest.ts';
 import type { Installation } from '../rest-types.ts';
 import { TestSession } from '../test-session.ts';
 
+/** Interval at which a version that starts slowly is looked up. Milliseconds. */
+const POLL_MS = 250;
+
 interface SaveResult {
   readonly warnings: readonly string[];
   /** Binary files, which a draft cannot have. */
@@ -18,6 +23,12 @@ interface SaveResult {
   readonly savedMs: number;
   /** Until the draft was running, milliseconds. */
   readonly liveMs: number;
+}
+
+interface RestoreResult {
+  readonly installation: Installation;
+  /** Whether it runs the version that it ran before the draft. */
+  readonly isPrevious: boolean;
 }
 
 export class Draft {
@@ -98,21 +109,52 @@ export class Draft {
   }
 
   /**
-   * Moves the installation back to the version that it ran before.
+   * Moves the installation back to the version and the policy that it had before.
    *
    * @param rest a client that an interrupted command may still use
+   * @param signal ends the wait for the version to start
    * @returns null if it ran the draft before, or is new
    */
-  async restore(rest: Rest): Promise<Installation | null> {
+  async restore(rest: Rest, signal: AbortSignal): Promise<RestoreResult | null> {
     if (!this.#replaced) return null;
     const { id, versionPolicy, pinnedVersionId, currentVersionId } = this.#replaced;
-    const path = `/installations/${id}`;
+    // First the version: offered from the draft, the version of the policy would be compared with what the draft may access.
+    const pinned = await pinAcceptedVersion(rest, this.#replaced, signal);
+    const isPrevious = (now: Installation) => now.currentVersionId === currentVersionId;
+    // While the version has not started, the policy stays Pinned: a change of the policy would end its update.
+    if (pinned && !isPrevious(pinned)) return { installation: pinned, isPrevious: false };
     const pin = pinnedVersionId === null ? {} : { pinnedVersionId };
-    const restored = await rest.patch<Installation>(path, { versionPolicy, ...pin });
-    const { pendingUpdate } = restored;
-    // The user accepted this version before; a version that was published since waits for consent.
-    if (pendingUpdate === null || pendingUpdate.versionId !== currentVersionId) return restored;
-    return rest.post<Installation>(`${path}/accept-update`, { versionId: currentVersionId });
+    const installation = await rest.patch<Installation>(`/installations/${id}`, { versionPolicy, ...pin });
+    return { installation, isPrevious: isPrevious(installation) };
+  }
+}
+
+/**
+ * Pins the version that an installation ran, which its user has accepted, and waits for its start.
+ *
+ * @returns null if it cannot be pinned: its author has yanked it, or it was the draft
+ */
+async function pinAcceptedVersion(
+  rest: Rest,
+  { id, currentVersionId }: Installation,
+  signal: AbortSignal,
+): Promise<Installation | null> {
+  if (currentVersionId === null) return null;
+  const path = `/installations/${id}`;
+  const pin = { versionPolicy: 'Pinned', pinnedVersionId: currentVersionId };
+  try {
+    let pinned = await rest.patch<Installation>(path, pin);
+    if (pinned.pendingUpdate?.versionId === currentVersionId)
+      pinned = await rest.post<Installation>(`${path}/accept-update`, { versionId: currentVersionId });
+    // The service answers after a few seconds also if the version is still starting.
+    while (pinned.updateUnderWay?.waitsFor === null && !signal.aborted) {
+      await pause(POLL_MS, signal).catch(() => undefined);
+      pinned = await rest.get<Installation>(path);
+    }
+    return pinned;
+  } catch (error) {
+    if (hasCode(error, 'invalid_pin')) return null;
+    throw error;
   }
 }
 
