@@ -57,7 +57,7 @@ export async function requireCluster(pool: Pool, member: Member): Promise<void> 
   // Another process may make the cluster now: its mark must not be read beside the missing row.
   else await inClusterLock(pool, async (tx) => requireBlobs(tx, await readClusterRow(tx), member.blobs));
   await deleteRevokedKeyFiles(pool, member);
-  await adoptKeyFiles(member);
+  await adoptKeyFiles(pool, member);
 }
 
 const inClusterLock = (pool: Pool, work: (tx: Queryable) => Promise<void>): Promise<void> =>

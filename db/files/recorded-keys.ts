@@ -98,25 +98,34 @@ export const omitRevokedKeys = (keys: KeyStore, db: Queryable): KeyStore => ({
     const found = await keys.list(purpose, tx);
     // Only keys that sign tokens are revoked: secrets need their old keys.
     if (purpose !== 'identity') return found;
-    const revoked = await readRevokedIds(tx);
+    const revoked = new Set(await listRevokedIds(tx));
     return new Map([...found].filter(([id]) => !revoked.has(id)));
   },
 });
 
 /** Deletes the files of revoked keys that came back. Call it when this folder is known to be that of the database. */
 export async function deleteRevokedKeyFiles(db: Queryable, { keyFiles }: KeyPlaces): Promise<void> {
-  const revoked = await readRevokedIds(db);
-  for (const id of (await keyFiles.list('identity')).keys()) if (revoked.has(id)) await keyFiles.remove('identity', id);
+  const revoked = new Set(await listRevokedIds(db));
+  // The folder may be read-only, such as a mounted Secret. The file can stay, because no process uses a revoked key.
+  for (const id of (await keyFiles.list('identity')).keys())
+    if (revoked.has(id)) await keyFiles.remove('identity', id).catch(() => undefined);
 }
 
-const readRevokedIds = async (db: Queryable): Promise<ReadonlySet<string>> =>
-  new Set(await listValues<string>(db, 'SELECT id FROM revoked_keys'));
+async function listRevokedIds(db: Queryable): Promise<string[]> {
+  // A process also starts before the migration, and waits for it. A statement that fails would end the caller's transaction.
+  const isMigrated = await findValue<boolean>(db, `SELECT to_regclass('revoked_keys') IS NOT NULL`);
+  return isMigrated === true ? listValues(db, 'SELECT id FROM revoked_keys') : [];
+}
 
-/** Copies the key files into the database, sealed by the cluster key. The files stay. Does nothing without a cluster key. */
-export async function adoptKeyFiles({ keys, keyFiles }: KeyPlaces): Promise<void> {
+/**
+ * Copies the key files into the database, sealed by the cluster key, without revoked ones. The files stay. Does nothing without a
+ * cluster key.
+ */
+export async function adoptKeyFiles(db: Queryable, { keys, keyFiles }: KeyPlaces): Promise<void> {
   if (keys.fingerprint === null) return;
+  const files = omitRevokedKeys(keyFiles, db);
   for (const purpose of PURPOSES)
-    for (const [id, content] of await keyFiles.list(purpose)) await keys.add(purpose, id, content);
+    for (const [id, content] of await files.list(purpose)) await keys.add(purpose, id, content);
 }
 
 /** How many secrets none of these keys opens. */
@@ -153,11 +162,12 @@ export function acceptKeys(pool: Pool, keys: KeyStore): Promise<number> {
 }
 
 /** Without revoked keys: an older release recorded a revoked key again when its file came back. */
-const listRecordedKeys = (pool: Pool): Promise<RecordedKey[]> =>
+const listRecordedKeys = async (pool: Pool): Promise<RecordedKey[]> =>
   listRows(
     pool,
     `SELECT id, purpose, fingerprint, recorded_at = max(recorded_at) OVER (PARTITION BY purpose) AS "isNewest"
-       FROM recorded_keys WHERE id NOT IN (SELECT id FROM revoked_keys)`,
+       FROM recorded_keys WHERE NOT id = ANY ($1)`,
+    [await listRevokedIds(pool)],
   );
 
 async function readKeys(keys: KeyStore, db?: Queryable): Promise<Key[]> {

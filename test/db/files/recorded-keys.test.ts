@@ -1,7 +1,7 @@
 /** The records of keys name those that a start needs, also when the database's clock was wrong. */
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { copyFile, cp, readdir } from 'node:fs/promises';
+import { copyFile, cp, readdir, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -12,6 +12,7 @@ import { InvalidTokenError, openIssuer, openVerifier } from '../../../service/id
 import { parseSettings, sharedSettings } from '../../../service/settings/settings.ts';
 import { describeMember } from '../../../service/storage/membership.ts';
 import { operator } from '../../deploy/operator-command.ts';
+import { mountSmallDisk, NO_DISK } from '../../fixtures/small-disk.ts';
 import { temporaryFolder, testDatabase } from '../../runner/harness.ts';
 
 const PLACE_KEYS = fileURLToPath(new URL('../../../deploy/place-keys.ts', import.meta.url));
@@ -90,6 +91,40 @@ t.test('a revoked key stays revoked when a Secret places its file again', async 
   t.same(await readdir(join(env.DATA_DIR, 'keys')), ['identity'], 'the start deletes its file');
   await t.resolves(requireCluster(pool, member), 'and none needs it');
 });
+
+for (const [where, clusterKey] of [
+  ['in files', {}],
+  ['in the database', { CLUSTER_KEY: randomBytes(32).toString('base64') }],
+] as const) {
+  const disk = await mountSmallDisk(t, 1);
+  t.test(
+    `keys ${where}: a start does not use a revoked key whose file is on a read-only disk`,
+    disk === null ? { skip: NO_DISK } : {},
+    async (t) => {
+      if (disk === null) return;
+      const { url, pool } = await testDatabase(t);
+      const env = { DATABASE_URL: url, DATA_DIR: await temporaryFolder(t), ...clusterKey };
+      await symlink(disk.folder, join(env.DATA_DIR, 'keys'));
+      const describe = () => describeMember(pool, parseSettings(sharedSettings, env));
+      const file = join(disk.folder, 'identity.jwk.json');
+      const copy = join(await temporaryFolder(t), 'copy');
+      await openIssuer(env.DATA_DIR);
+      await copyFile(file, copy);
+      const member = await describe();
+      await requireCluster(pool, member);
+      await recordMember(pool, member);
+      const rotated = await operator(env, 'rotate-identity-key', '--revoke-old', '--json');
+      const { keyId } = JSON.parse(rotated.stdout);
+      await copyFile(copy, file);
+      await promisify(execFile)('mount', ['-o', 'remount,ro', disk.folder]);
+      const starting = await describe();
+      await t.resolves(requireCluster(pool, starting));
+      await t.resolves(recordMember(pool, starting));
+      t.same([...(await starting.keys.list('identity')).keys()], [keyId]);
+      t.ok((await readdir(disk.folder)).includes('identity.jwk.json'), 'the file stays');
+    },
+  );
+}
 
 t.test('no key is made in a folder that is not that of the database', async (t) => {
   const { url, pool } = await testDatabase(t);
