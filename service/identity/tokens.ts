@@ -173,12 +173,16 @@ export interface TokenIssuer {
  * @param store default: the files of the folder
  */
 export async function openIssuer(dataDir: string, store: KeyStore = openKeyFiles(dataDir)): Promise<TokenIssuer> {
-  let known = await readSigningKeys(store);
+  let known = await readOrCreateKeys(store);
   return {
     async issue(subject, lifetime = TOKEN_LIFETIME_S, id = undefined, claims = {}) {
-      // The token's record is written already, so it must not fail now.
+      // The token's record is written already, so it must not fail now because the keys cannot be read.
       known = await readNewerKeys(store, known);
-      const jwk = findNewest(known);
+      const jwk = [...known.values()].at(-1);
+      if (jwk === undefined)
+        throw new Error(
+          `${store.place} has no key that signs tokens, or only revoked ones: copy the newest key from the folder in which it was made.`,
+        );
       const now = Math.floor(Date.now() / 1000);
       return new SignJWT(id === undefined ? claims : { ...claims, jti: id })
         .setProtectedHeader({ alg: ALGORITHM, kid: jwk.kid, typ: ACCESS_TOKEN_TYPE })
@@ -229,7 +233,7 @@ const KEYS_MIN_AGE_MS = 250;
 
 /** Reads the signing keys and finds them by the id in a token. Reads them again for an unknown id: another process may have added the key. */
 async function openSigningKeys(store: KeyStore, now: () => number): Promise<JWTVerifyGetKey> {
-  let known = await readSigningKeys(store);
+  let known = await readOrCreateKeys(store);
   let readAt = now();
   let reading: Promise<void> | null = null;
   const reread = (): Promise<void> => {
@@ -252,36 +256,36 @@ async function openSigningKeys(store: KeyStore, now: () => number): Promise<JWTV
   };
 }
 
-/** Reads the signing keys by id, oldest first. Creates one if there is none. */
-async function readSigningKeys(store: KeyStore): Promise<ReadonlyMap<string, PrivateJwk>> {
-  const list = async () =>
-    [...(await store.list('identity')).values()].map((content) =>
-      privateJwk.parse(JSON.parse(content.toString('utf8'))),
-    );
-  let keys = await list();
-  if (keys.length === 0) {
-    await addSigningKey(store, true);
-    keys = await list();
-  }
+type SigningKeys = ReadonlyMap<string, PrivateJwk>;
+
+/** Reads the signing keys by id, oldest first. */
+async function readSigningKeys(store: KeyStore): Promise<SigningKeys> {
+  const keys = [...(await store.list('identity')).values()].map((content) =>
+    privateJwk.parse(JSON.parse(content.toString('utf8'))),
+  );
   return new Map(keys.sort((a, b) => (getSortKey(a) < getSortKey(b) ? -1 : 1)).map((key) => [key.kid, key]));
 }
 
+/** As `readSigningKeys`. Creates a key if there is none. */
+async function readOrCreateKeys(store: KeyStore): Promise<SigningKeys> {
+  const keys = await readSigningKeys(store);
+  if (keys.size > 0) return keys;
+  await addSigningKey(store, true);
+  return readSigningKeys(store);
+}
+
 /**
- * Reads the signing keys again. The known ones stay in use while the database is unreachable, and after a change of the cluster's
- * key: until it restarts, a process with the old one opens none of those that are stored.
+ * Reads the signing keys again. The known ones stay in use while the folder or the database cannot be read, and after a change of
+ * the cluster's key: until it restarts, a process with the old one opens none of those that are stored. Key files that are all gone
+ * or revoked were removed on purpose. None is created then: other processes would not know it.
  */
-async function readNewerKeys(
-  store: KeyStore,
-  known: ReadonlyMap<string, PrivateJwk>,
-): Promise<ReadonlyMap<string, PrivateJwk>> {
+async function readNewerKeys(store: KeyStore, known: SigningKeys): Promise<SigningKeys> {
   const keys = await readSigningKeys(store).catch(() => known);
-  return keys.size === 0 ? known : keys;
+  return keys.size === 0 && store.fingerprint !== null ? known : keys;
 }
 
 /** Sorts by age. The random ids of older releases come before the ids that contain a time. */
 const getSortKey = ({ kid }: PrivateJwk): string => `${isOrderedId(kid) ? 1 : 0}${kid}`;
-
-const findNewest = (keys: ReadonlyMap<string, PrivateJwk>): PrivateJwk => privateJwk.parse([...keys.values()].at(-1));
 
 /**
  * Adds a signing key, which signs new tokens from now on. Older keys verify the tokens that they signed until they are removed.

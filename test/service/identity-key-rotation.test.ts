@@ -1,5 +1,5 @@
 /** The key that signs tokens changes while tokens are verified: none is refused, until the operator removes the old key. */
-import { readdir } from 'node:fs/promises';
+import { readdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { type KeyStore, openKeyFiles } from '../../db/files/key-files.ts';
@@ -94,6 +94,20 @@ t.test('after a change of the cluster key, a process goes on with the keys that 
   const { issue } = await openIssuer(DATA_DIR, store);
   const token = await issue('ann');
   t.equal(await changeClusterKey(pool, KEY, NEW_KEY), 1);
+  now += MINUTE;
+  t.equal((await verify(token)).subject, 'ann');
+  t.equal((await verify(await issue('bob'))).subject, 'bob');
+});
+
+t.test('while the folder of the keys cannot be read, a process goes on with the keys that it has read', async (t) => {
+  const DATA_DIR = await temporaryFolder(t);
+  let now = Date.now();
+  const { issue } = await openIssuer(DATA_DIR);
+  const { verify } = await openVerifier({ DATA_DIR, ...none }, () => now);
+  const token = await issue('ann');
+  const folder = join(DATA_DIR, 'keys');
+  await rename(folder, `${folder}.gone`);
+  await writeFile(folder, '');
   now += MINUTE;
   t.equal((await verify(token)).subject, 'ann');
   t.equal((await verify(await issue('bob'))).subject, 'bob');

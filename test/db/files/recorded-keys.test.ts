@@ -1,7 +1,7 @@
 /** The records of keys name those that a start needs, also when the database's clock was wrong. */
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { copyFile, cp, readdir, symlink } from 'node:fs/promises';
+import { copyFile, cp, mkdir, readdir, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -125,6 +125,32 @@ for (const [where, clusterKey] of [
     },
   );
 }
+
+t.test('a process whose copy of the folder has only revoked keys accepts and signs no token', async (t) => {
+  const { url, pool } = await testDatabase(t);
+  const env = { DATABASE_URL: url, DATA_DIR: await temporaryFolder(t) };
+  const other = parseSettings(sharedSettings, { ...env, DATA_DIR: await temporaryFolder(t) });
+  const token = await (await openIssuer(env.DATA_DIR)).issue('ann');
+  await recordMember(pool, await describeMember(pool, parseSettings(sharedSettings, env)));
+  await cp(env.DATA_DIR, other.DATA_DIR, { recursive: true });
+  const { keys } = await describeMember(pool, other);
+  let now = Date.now();
+  const { verify } = await openVerifier(other, () => now, keys);
+  const { issue } = await openIssuer(other.DATA_DIR, keys);
+  t.equal((await verify(token)).subject, 'ann');
+  t.match(await operator(env, 'rotate-identity-key', '--revoke-old'), { code: 0 });
+  now += 31_000;
+  await t.rejects(verify(token), InvalidTokenError);
+  await t.rejects(issue('ann'), {
+    message: /keys has no key that signs tokens, or only revoked ones: copy the newest/,
+  });
+  const folder = (dataDir: string) => join(dataDir, 'keys', 'identity');
+  t.same(await readdir(join(other.DATA_DIR, 'keys')), ['identity.jwk.json'], 'it makes no key of its own');
+  await mkdir(folder(other.DATA_DIR));
+  await cp(folder(env.DATA_DIR), folder(other.DATA_DIR), { recursive: true });
+  now += 251;
+  t.equal((await verify(await issue('bob'))).subject, 'bob', 'with the new key it needs no restart');
+});
 
 t.test('no key is made in a folder that is not that of the database', async (t) => {
   const { url, pool } = await testDatabase(t);
