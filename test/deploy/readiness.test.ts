@@ -2,6 +2,7 @@
 import { readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import type { FastifyInstance } from 'fastify';
 import { Registry } from 'prom-client';
 import t from 'tap';
@@ -12,10 +13,13 @@ import { type Checks, readyMetrics, setReady } from '../../service/lifecycle/rea
 import { openMeters } from '../../service/telemetry/meters.ts';
 import { openSandbox } from '../../supervisor/jail/sandbox.ts';
 import { buildHealth } from '../../supervisor/records/operations.ts';
+import { forkProcess } from '../fixtures/forked-process.ts';
+import { freePort } from '../fixtures/free-port.ts';
 import { mountSmallDisk, NO_DISK } from '../fixtures/small-disk.ts';
 import { childPrograms } from '../runner/child-program.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../runner/harness.ts';
 
+const API = fileURLToPath(new URL('../../api/main.ts', import.meta.url));
 const registry = new Registry();
 const { bulkhead_ready: gauge } = openMeters(registry, readyMetrics, {});
 const metrics = { registry, readyChecked: (checks: Checks) => setReady(gauge, checks) };
@@ -86,6 +90,18 @@ t.test('migrations that are missing are named', async (t) => {
     const reason = 'migrations are missing: 0014_metrics; npm start applies them';
     t.match(await readiness(process), { code: 503, reason }, process.name);
   }
+});
+
+t.test('a process starts before the migration of revoked keys, and names it', async (t) => {
+  const { pool, url } = await testDatabase(t);
+  await pool.query('DROP TABLE revoked_keys');
+  await pool.query("DELETE FROM migrations WHERE name = '0086_revoked_keys'");
+  const opsPort = String(await freePort());
+  const env = { DATABASE_URL: url, DATA_DIR: await temporaryFolder(t), LOG_LEVEL: 'error' };
+  await forkProcess(t, API, { ...env, PORT: String(await freePort()), API_OPS_PORT: opsPort }, 'SIGTERM');
+  const answer = await fetch(`http://127.0.0.1:${opsPort}/readyz`);
+  t.equal(answer.status, 503);
+  t.match(await answer.json(), { reason: 'migrations are missing: 0086_revoked_keys; npm start applies them' });
 });
 
 t.test('a missing queue is not ready', async (t) => {
