@@ -76,10 +76,7 @@ export const forgetWiderVersion = (tx: Queryable, installationId: string): Promi
 
 /** Lets a supervisor try the update under way now, also one that waited for its user. */
 export async function queueUpdate(tx: Queryable, queues: Queues, installation: Updated): Promise<void> {
-  await tx.query(
-    'UPDATE installations SET waiting_target_since = NULL WHERE id = $1 AND waiting_target_since IS NOT NULL',
-    [installation.id],
-  );
+  await forgetWaitingUpdate(tx, installation.id);
   await sendUpdate(tx, queues, installation);
 }
 
@@ -103,6 +100,14 @@ export const recordWaitingUpdate = (
       WHERE id = $1 AND target_version_id = $2 AND date_trunc('milliseconds', updated_at) = $3
         AND waiting_target_since IS DISTINCT FROM target_since`,
     [installationId, versionId, updatedAt],
+  );
+
+/** Lets a sweep queue the update under way. */
+export const forgetWaitingUpdate = (db: Queryable, installationId: string): Promise<number> =>
+  changeRows(
+    db,
+    'UPDATE installations SET waiting_target_since = NULL WHERE id = $1 AND waiting_target_since IS NOT NULL',
+    [installationId],
   );
 
 /** Ends the update under way without a result, and forgets one that failed. @param tx has locked the installation's row, and notifies of it */
