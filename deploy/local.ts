@@ -2,12 +2,13 @@
  * `npm start`: runs everything on one machine: PostgreSQL (unless DATABASE_URL is set), migrations, API and supervisor.
  */
 import { execFile } from 'node:child_process';
+import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { findOrCreateAccount, hasOperator, setOperator } from '../db/accounts/accounts.ts';
 import { isUnfinished } from '../db/backup/stored-files.ts';
-import { makeDataDir } from '../db/files/data-dir.ts';
+import { ignoreMissing, makeDataDir } from '../db/files/data-dir.ts';
 import { migrate } from '../db/postgres/migrate.ts';
 import { openPool } from '../db/postgres/pool.ts';
 import { issueSignInLink } from '../service/identity/console-sessions.ts';
@@ -104,6 +105,7 @@ async function start(): Promise<void> {
   for (const sentence of describeUnknownNames(env)) printLine(sentence);
   actAsOwner(settings.DATA_DIR);
   await makeDataDir(settings.DATA_DIR);
+  const checkDataDir = await rememberFolder(settings.DATA_DIR);
   await refuseHalfRestored(settings.DATA_DIR);
   const built = buildSites();
   const needsBubblewrap = settings.SANDBOX_FETCH === 'on' && env.SANDBOX !== 'off';
@@ -129,7 +131,7 @@ async function start(): Promise<void> {
   const completePath = async (): Promise<void> => {
     supervisorEnv.PATH = await findSearchPath();
   };
-  replaceable = { env: childEnv, readyTimeoutMs: settings.READY_SECONDS * 1_000, completePath };
+  replaceable = { env: childEnv, readyTimeoutMs: settings.READY_SECONDS * 1_000, checkDataDir, completePath };
   const hint = await describeSignIn(settings, sessionUrl);
   if (stopping === undefined)
     printLine(`bulkhead ready ${publicUrl(settings)}/${hint === null ? '' : `\nsign in: ${hint}`}`);
@@ -208,8 +210,22 @@ async function startChild(
 }
 
 interface ReplacementOptions extends Pick<Parameters<typeof replaceServices>[0], 'env' | 'readyTimeoutMs'> {
+  /** @throws Error with one sentence if DATA_DIR was moved, as part of the old release's folder */
+  checkDataDir(): Promise<void>;
   /** Fetches bubblewrap if it is missing: root's copy is in `node_modules`, and so it may have gone with the old release. */
   completePath(): Promise<void>;
+}
+
+/** @returns a function that throws if the path of DATA_DIR meanwhile leads to another folder, or to none */
+async function rememberFolder(dataDir: string): Promise<() => Promise<void>> {
+  const { dev, ino } = await stat(dataDir);
+  return async () => {
+    const now = await stat(dataDir).catch(ignoreMissing);
+    if (now?.dev === dev && now.ino === ino) return;
+    throw new Error(
+      `DATA_DIR ${dataDir} was moved. If it is in the folder of the old release, exchange the folders back.`,
+    );
+  };
 }
 
 /** Moves this process, and so all that it starts, from the folder of the old release to that of the new one. */
@@ -244,6 +260,8 @@ async function replaceOnce(): Promise<void> {
   if (stopping !== undefined) return;
   try {
     if (replaceable === null) throw new Error('the service is still starting.');
+    // First, so that nothing writes into a DATA_DIR without keys and data.
+    await replaceable.checkDataDir();
     enterFolder();
     await checkNode();
     await replaceable.completePath();

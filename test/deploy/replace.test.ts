@@ -203,6 +203,28 @@ t.test('the new release is prepared in another folder, whose name is exchanged w
   t.ok(passed > 0 && stopped > 0 && tally.good > 0, `${tally.good} good answers, ${passed + stopped} hook calls`);
 });
 
+t.test('a replacement after DATA_DIR moved with the old folder changes nothing', async (t) => {
+  const [old, next] = [await copyRelease(t), await copyRelease(t)];
+  await release(next, 1);
+  const database = await testDatabase(t);
+  const DATA_DIR = join(old.folder, '.bulkhead');
+  const service = await startServiceFixture(t, { DATABASE_URL: database.url, DATA_DIR }, old.main, { cwd: old.folder });
+  const before = await listServices(service);
+  const away = join(await temporaryFolder(t), 'old');
+  await rename(old.folder, away);
+  await rename(next.folder, old.folder);
+  t.equal(
+    await replace(service),
+    `not replaced: DATA_DIR ${DATA_DIR} was moved. If it is in the folder of the old release, exchange the folders back.`,
+  );
+  t.same(await listServices(service), before, 'the old processes continue');
+  const { rows } = await database.pool.query(`SELECT FROM migrations WHERE name = '9001_release'`);
+  t.equal(rows.length, 0, 'no migration ran');
+  await rename(old.folder, next.folder);
+  await rename(away, old.folder);
+  t.match(await replace(service), /^replaced: /);
+});
+
 t.test('a successor with a weaker sandbox is refused', { skip: whyMissing('bwrap') }, async (t) => {
   const folder = join(await temporaryFolder(t), 'bin');
   await mkdir(folder);
