@@ -174,7 +174,13 @@ ${template.frontmatter}---
 ${template.description}
 `,
     'index.ts': template.code,
-    'tsconfig.json': '{ "extends": "@bulkhead/sdk/tsconfig.plugin.json", "include": ["**/*.ts"] }\n',
+    // Tests run in Node, whose types contradict the globals of plugins. Naming `exclude` replaces TypeScript's own, which is node_modules.
+    'tsconfig.json': `{
+  "extends": "@bulkhead/sdk/tsconfig.plugin.json",
+  "include": ["**/*.ts"],
+  "exclude": ["node_modules", "**/*.test.ts"]
+}
+`,
     '.gitignore': 'node_modules/\n',
     'package.json': `${JSON.stringify({ private: true, type: 'module', bulkhead: { slug } }, null, 2)}\n`,
     ...template.files,

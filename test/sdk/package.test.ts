@@ -10,6 +10,7 @@ import { parse } from 'acorn';
 import { publint } from 'publint';
 import t from 'tap';
 import { listExamples } from '../../examples/demo-packages.ts';
+import { renderTemplate, templates } from '../../sdk/cli/templates.ts';
 import { bareEnvironment } from '../fixtures/bare-environment.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { amount } from '../runner/soak.ts';
@@ -54,11 +55,15 @@ async function packInCheckout(): Promise<{ files: { path: string }[]; left: stri
 }
 
 /** Writes files into a folder of the author's and compiles it. */
-async function complaints(name: string, files: Readonly<Record<string, string>>): Promise<string> {
+async function complaints(
+  name: string,
+  files: Readonly<Record<string, string>>,
+  project = 'tsconfig.json',
+): Promise<string> {
   const folder = join(author, name);
   await mkdir(folder, { recursive: true });
   for (const [path, text] of Object.entries(files)) await writeFile(join(folder, path), text);
-  return run(join(root, 'test/node_modules/typescript-7/bin/tsc'), ['-p', folder, '--singleThreaded'], {
+  return run(join(root, 'test/node_modules/typescript-7/bin/tsc'), ['-p', join(folder, project), '--singleThreaded'], {
     cwd: author,
   }).then(
     () => '',
@@ -131,6 +136,31 @@ t.test('the example packages compile, and invalid code does not', async (t) => {
   // Every wrong line is marked @ts-expect-error, and TypeScript complains about a mark with nothing wrong below it.
   await cp(join(root, 'test/plugins/types'), join(packages, 'invalid'), { recursive: true });
   t.equal(await complaints('packages', { 'tsconfig.json': TYPES }), '', `${names.join()}, and every marked line`);
+});
+
+t.test('a test beside the plugin of a template has types of its own', async (t) => {
+  const types = join(author, 'node_modules/@types');
+  await mkdir(types, { recursive: true });
+  await symlink(join(root, 'node_modules/@types/node'), join(types, 'node'));
+  const template = templates.find(({ name }) => name === 'tool');
+  if (!template) throw new Error('there is no template tool');
+  const test = (place: string) => `import test from 'node:test';
+import { openPlugin } from '@bulkhead/sdk/testing';
+test('counts', async () => {
+  await using plugin = await openPlugin(${place});
+  await plugin.tool('count', { text: 'one two' });
+});
+`;
+  const fresh = renderTemplate(template, 'Fresh', 'fresh');
+  const files = { ...fresh, 'fresh.test.ts': test('import.meta.dirname') };
+  t.equal(await complaints('fresh', files), '', 'the project of the plugin');
+  const readme = await readFile(join(root, 'sdk/README.md'), 'utf8');
+  const [, own = ''] = /`tsconfig\.test\.json`.*?```json\n(.*?)```/s.exec(readme) ?? [];
+  const tests = { ...files, 'tsconfig.test.json': own };
+  t.equal(await complaints('fresh', tests, 'tsconfig.test.json'), '', 'the documented project of the tests');
+  const wrong = { ...tests, 'fresh.test.ts': test('7') };
+  t.match(await complaints('fresh', wrong, 'tsconfig.test.json'), /fresh\.test\.ts.*TS2345/);
+  t.match(readme, fresh['tsconfig.json'] ?? 'none', 'the readme shows the project that init writes');
 });
 
 t.test('with declared capabilities, an undeclared member does not compile', async (t) => {
