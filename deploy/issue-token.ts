@@ -1,5 +1,6 @@
 /** Issues the bearer token of the token command. */
 import { parseArgs } from 'node:util';
+import { z } from 'zod';
 import { findOrCreateAccount } from '../db/accounts/accounts.ts';
 import { changeOperator } from '../db/accounts/moderation.ts';
 import { requireCluster } from '../db/cluster/cluster-record.ts';
@@ -22,6 +23,14 @@ import { describeMember } from '../service/storage/membership.ts';
 import { type Located, locateDatabase } from './command-database.ts';
 import { actAsOwner } from './data-dir-owner.ts';
 
+/**
+ * Stricter than `userName`, which also accepts what identity providers choose: two names that look the same must not be two accounts.
+ * Macs and other systems type `ö` as one character or as two; the composed form (NFC) is stored.
+ */
+const accountName = z
+  .string()
+  .normalize('NFC')
+  .pipe(userName.refine((name) => name.trim() === name, 'must not start or end with white space'));
 const tokenName = label(TOKEN_NAME_MAX_CHARS);
 
 const SCOPE_LINES = scopeNames.map((name) => `    ${name.padEnd(16)} ${scopes[name]}`).join('\n');
@@ -59,10 +68,11 @@ export async function issueToken(args: readonly string[], readSettings: typeof r
     },
   });
   if (values.help) return USAGE;
-  const [user] = positionals;
-  if (positionals.length !== 1 || user === undefined) throw new Error(`Give one user name.\n\n${USAGE}`);
-  const userFault = userName.safeParse(user).error;
-  if (userFault) throw new Error(`The user name ${userFault.issues[0]?.message}.`);
+  const [given] = positionals;
+  if (positionals.length !== 1 || given === undefined) throw new Error(`Give one user name.\n\n${USAGE}`);
+  const named = accountName.safeParse(given);
+  if (!named.success) throw new Error(`The user name ${named.error.issues[0]?.message}.`);
+  const user = named.data;
   const granted = values.scopes === undefined ? null : parseScopes(values.scopes);
   if (granted && (values.operator || values.link))
     throw new Error('--scopes limits a token that is printed. Leave out --operator and --link.');

@@ -33,6 +33,18 @@ t.test('prints one token and makes the account, with any DATABASE_URL', async (t
   t.equal((await verifier.verify(stdout.trim())).subject, 'ann');
 });
 
+t.test('the composed and the decomposed form of a name are one account', async (t) => {
+  const DATA_DIR = await temporaryFolder(t);
+  const { url, pool } = await testDatabase(t);
+  const env = { DATA_DIR, DATABASE_URL: url };
+  const verifier = await openVerifier({ DATA_DIR, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });
+  for (const form of ['NFD', 'NFC']) {
+    const printed = await issueToken(['Jörg'.normalize(form)], () => env);
+    t.equal((await verifier.verify(printed.trim())).subject, 'Jörg'.normalize('NFC'), form);
+  }
+  t.same((await pool.query('SELECT name FROM accounts')).rows, [{ name: 'Jörg'.normalize('NFC') }]);
+});
+
 t.test('--scopes limits what the token may do', async (t) => {
   const DATA_DIR = await temporaryFolder(t);
   const { url, pool } = await testDatabase(t);
@@ -96,6 +108,9 @@ t.test('an error is one sentence, and no token is printed', async (t) => {
     [['a\nb'], {}, /^The user name contains U\+000A, a control, direction or invisible character; remove it\.$/],
     [['a\u202eb'], {}, /^The user name contains U\+202E,/],
     [[''], {}, /^The user name must not be empty\.$/],
+    [[' '], {}, /^The user name must not start or end with white space\.$/],
+    [['ann '], {}, /^The user name must not start or end with white space\.$/],
+    [['\u00a0ann'], {}, /^The user name must not start or end with white space\.$/],
     [['a'.repeat(201)], {}, /^The user name must be at most 200 characters\.$/],
     [['ann', '--admin'], {}, /--admin/],
     [
