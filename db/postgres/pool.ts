@@ -312,11 +312,14 @@ export const inLockedTransaction = <T>(
   work: (tx: Transaction) => Promise<T>,
   signal?: AbortSignal,
 ): Promise<T> =>
-  lockWaiters.run(name, async () => {
-    signal?.throwIfAborted();
-    const workLocked = async (tx: Transaction): Promise<T> => {
-      await takeNamedLock(tx, name);
-      return work(tx);
-    };
-    return inTransaction(pool, workLocked, signal);
-  });
+  lockWaiters.run(
+    name,
+    () => {
+      const workLocked = async (tx: Transaction): Promise<T> => {
+        await takeNamedLock(tx, name);
+        return work(tx);
+      };
+      return inTransaction(pool, workLocked, signal);
+    },
+    signal,
+  );

@@ -118,7 +118,7 @@ async function deleteSessions(
   return locked.length;
 }
 
-/** One at a time of an account: each keeps a connection busy. */
+/** One batch at a time of an account: each keeps a connection busy. */
 const emptying = new KeyedLocks();
 /** Tables that may have many rows of a session, each before the one that it refers to. */
 const LARGE_TABLES = ['session_messages', 'turn_pieces', 'turn_outputs', 'turns', 'tool_calls'] as const;
@@ -153,14 +153,11 @@ async function deleteMany(
   const sql = `WITH batch AS MATERIALIZED (
       SELECT ctid AS place FROM ${table} WHERE session_id = ANY ($1) LIMIT ${SWEEP_BATCH} FOR UPDATE SKIP LOCKED)
     DELETE FROM ${table} WHERE ctid = ANY (ARRAY(SELECT place FROM batch))`;
-  return emptying.run(accountId, async () => {
-    let removed = 0;
-    for (let batch = SWEEP_BATCH; batch === SWEEP_BATCH; removed += batch) {
-      signal?.throwIfAborted();
-      batch = await inTransaction(pool, (tx) => changeRows(tx, sql, [sessionIds]));
-    }
-    return removed;
-  });
+  const deleteBatch = () => inTransaction(pool, (tx) => changeRows(tx, sql, [sessionIds]));
+  let removed = 0;
+  for (let batch = SWEEP_BATCH; batch === SWEEP_BATCH; removed += batch)
+    batch = await emptying.run(accountId, deleteBatch, signal);
+  return removed;
 }
 
 interface Deletion {

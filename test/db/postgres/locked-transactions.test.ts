@@ -58,9 +58,19 @@ t.test('a call that ends while it waits does nothing', async (t) => {
   const end = new AbortController();
   const second = inLockedTransaction(pool, 'lock', () => Promise.reject(new Error('it ran')), end.signal);
   end.abort(new Error('it ended'));
+  await t.rejects(second, { message: 'it ended' }, 'before the first one is done');
+  let isThirdRunning = false;
+  const third = inLockedTransaction(pool, 'lock', async () => {
+    isThirdRunning = true;
+  });
+  await pool.query('SELECT 1');
+  t.notOk(isThirdRunning, 'the next one still waits for the first');
   resolve();
-  await first;
-  await t.rejects(second, { message: 'it ended' });
+  await Promise.all([first, third]);
+  await t.rejects(
+    inLockedTransaction(pool, 'lock', async () => t.fail('it ran'), end.signal),
+    { message: 'it ended' },
+  );
 });
 
 t.test('an installation has a limited number of keys in its storage', async (t) => {

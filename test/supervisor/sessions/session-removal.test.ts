@@ -4,10 +4,11 @@ import t from 'tap';
 import { deleteAgent } from '../../../db/accounts/agents.ts';
 import { removeInstallation } from '../../../db/installations/installation-removal.ts';
 import type { Queues } from '../../../db/jobs/queues.ts';
-import { inTransaction } from '../../../db/postgres/pool.ts';
+import { inTransaction, openPool } from '../../../db/postgres/pool.ts';
 import { SWEEP_BATCH } from '../../../db/postgres/rows.ts';
 import { bindConversation, deleteChannelWithSessions, lockChannelAgent } from '../../../db/sessions/conversations.ts';
 import { createSession } from '../../../db/sessions/sessions.ts';
+import { removeInTime } from '../../../service/http/removal-time.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { amount } from '../../runner/soak.ts';
 import {
@@ -266,6 +267,60 @@ t.test('no way of removing sessions deletes many rows in one statement', async (
     t.equal((await pool.query('SELECT 1 FROM session_messages')).rowCount, 0);
     await pool.query('TRUNCATE deletions');
   }
+});
+
+t.test('removals of an account take turns, and one that waits for another ends in its time', async (t) => {
+  const fixture = await startSupervisorFixture(t);
+  const { pool, supervisor } = fixture;
+  const { accountId, installationId } = await fixture.install({ slug: 'ears', code: EARS });
+  await pool.query(`CREATE TABLE deletions (place serial, session text);
+    CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
+      'BEGIN INSERT INTO deletions (session) SELECT DISTINCT session_id FROM gone; RETURN NULL; END';
+    CREATE TRIGGER noted AFTER DELETE ON session_messages REFERENCING OLD TABLE AS gone
+      FOR EACH STATEMENT EXECUTE FUNCTION note()`);
+  const begin = async () => {
+    const agentId = await addAgent(fixture, accountId, installationId);
+    const { id } = await createSession(pool, { accountId, agentId, agentName: 'A', channelId: null });
+    await pool.query(
+      `INSERT INTO session_messages (session_id, account_id, id, role, text)
+       SELECT $1, $2, 'm' || n, 'user', 'x' FROM generate_series(1, $3::int) n`,
+      [id, accountId, 2 * SWEEP_BATCH + 1],
+    );
+    const remove = (signal?: AbortSignal) => deleteAgent(removing, supervisor.queues, { accountId }, agentId, signal);
+    return { id, remove };
+  };
+  // Only removals use its connections, so that the last query of each is known.
+  const { pool: removing, close } = openPool(fixture.url, { name: 'removals', connections: 2, onError: t.error });
+  t.teardown(close);
+  const [first, second] = [await begin(), await begin()];
+  const holder = await pool.connect();
+  t.teardown(() => holder.release());
+  await holder.query('BEGIN; LOCK TABLE session_messages IN SHARE MODE');
+  const isThere = async (where: string, since: string) =>
+    (
+      await pool.query(
+        `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'removals' AND query_start > $1 AND ${where}`,
+        [since],
+      )
+    ).rowCount !== 0;
+  const readClock = async (): Promise<string> =>
+    (await pool.query('SELECT clock_timestamp()::text AS now')).rows[0].now;
+  const begunAt = await readClock();
+  const removingFirst = first.remove();
+  await eventually(() => isThere(`wait_event_type = 'Lock' AND query LIKE '%DELETE FROM session_messages%'`, begunAt));
+  await t.rejects(removeInTime(second.remove, 10), { code: 'unavailable', message: /takes longer than 0\.01 s/ });
+  const againAt = await readClock();
+  const removingSecond = second.remove();
+  // Its last query before it waits for its turn.
+  await eventually(() => isThere(`state = 'idle' AND query LIKE '%FROM session_messages%OFFSET%'`, againAt));
+  await holder.query('COMMIT');
+  t.same(await Promise.all([removingFirst, removingSecond]), [true, true]);
+  const { rows } = await pool.query('SELECT session FROM deletions ORDER BY place');
+  const turn = [first.id, second.id];
+  t.same(
+    rows.map(({ session }) => session),
+    [...turn, ...turn, ...turn],
+  );
 });
 
 t.test('messages, removed agents and uninstalls at once leave no chat without its agent', async (t) => {
