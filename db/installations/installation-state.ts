@@ -97,7 +97,7 @@ export function pickNotice({
   currentStatus,
   currentSemVer,
 }: Omit<InstallationFacts, 'status' | 'runtimeState' | 'lastExit'>): string | null {
-  if (blockedReason !== null) return `${blockedReason.charAt(0).toUpperCase()}${blockedReason.slice(1)}`;
+  if (blockedReason !== null) return endSentence(`${blockedReason.charAt(0).toUpperCase()}${blockedReason.slice(1)}`);
   if (statusReason !== null) return statusReason;
   if (failedUpdate) {
     const running = currentSemVer ?? 'The previous draft';

@@ -207,7 +207,7 @@ t.test('the catalog hides a blocked plugin; its users and owner see the reason',
   t.match((await ben.get('/marketplace/weather')).body, { installed: true, blockedReason: 'it phones home' });
   t.match((await ann.get('/marketplace/weather')).body, { installed: false, blockedReason: 'it phones home' });
   t.match((await ann.get(`/plugins/${forecastId}`)).body, { visibility: 'listed', blockedReason: 'it phones home' });
-  const why = 'The operator blocked this plugin: it phones home';
+  const why = 'The operator blocked this plugin: it phones home.';
   t.equal((await ben.get(`/installations/${body.id}`)).body.statusReason, why);
   const cleo = await api.user('cleo');
   t.equal((await cleo.get('/marketplace/weather')).status, 404);

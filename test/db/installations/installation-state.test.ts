@@ -101,7 +101,7 @@ const rows: readonly [
     { status, blockedReason: 'the operator blocked this plugin: it phones home' },
     {
       state: 'blocked',
-      cause: /^The operator blocked this plugin: it phones home$/,
+      cause: /^The operator blocked this plugin: it phones home\.$/,
       nextStep: /operator/,
       action: null,
     },
@@ -109,7 +109,12 @@ const rows: readonly [
   [
     'of a suspended account',
     { blockedReason: 'its account is suspended: it sends spam' },
-    { state: 'blocked', cause: /^Its account is suspended: it sends spam$/, nextStep: /operator/, action: null },
+    { state: 'blocked', cause: /^Its account is suspended: it sends spam\.$/, nextStep: /operator/, action: null },
+  ],
+  [
+    'blocked for a reason that is a sentence',
+    { blockedReason: 'the operator blocked this plugin: It phones home.' },
+    { state: 'blocked', cause: /: It phones home\.$/, nextStep: /operator/, action: null },
   ],
   [
     'being removed while blocked',
