@@ -4,6 +4,7 @@ import {
   type Account,
   BUILT_IN_ISSUER,
   findAccountByName,
+  hasOperator,
   moveAccounts,
   pageAccounts,
 } from '../../db/accounts/accounts.ts';
@@ -55,21 +56,38 @@ export const resume: OperatorCommand = {
   subjects: ['user'],
   doc: 'end the suspension of an account',
   async run({ subjects: [user = ''] }, context) {
-    if (!(await changeSuspension((await context.database()).pool, user, null))) throw createUnknownAccountError(user);
-    return { sentence: `“${user}” is not suspended.`, fields: { user } };
+    const { pool } = await context.database();
+    const { suspendedReason } = await requireAccount(pool, user);
+    await changeSuspension(pool, user, null);
+    const sentence =
+      suspendedReason === null ? `“${user}” was not suspended.` : `The suspension of “${user}” has ended.`;
+    return { sentence, fields: { user } };
   },
 };
 
-const role = (operator: boolean, doc: string): OperatorCommand => ({
+export const appoint: OperatorCommand = {
   subjects: ['user'],
-  doc,
+  doc: 'give an account operator rights',
   async run({ subjects: [user = ''] }, context) {
-    if (!(await changeOperator((await context.database()).pool, user, operator))) throw createUnknownAccountError(user);
-    return { sentence: `“${user}” is ${operator ? 'an' : 'not an'} operator.`, fields: { user, operator } };
+    if (!(await changeOperator((await context.database()).pool, user, true))) throw createUnknownAccountError(user);
+    return { sentence: `“${user}” is an operator.`, fields: { user, operator: true } };
   },
-});
-export const appoint = role(true, 'give an account operator rights');
-export const demote = role(false, 'remove operator rights from an account');
+};
+
+export const demote: OperatorCommand = {
+  subjects: ['user'],
+  doc: 'remove operator rights from an account',
+  async run({ subjects: [user = ''] }, context) {
+    const { pool } = await context.database();
+    const { operator } = await requireAccount(pool, user);
+    await changeOperator(pool, user, false);
+    const done = operator ? `“${user}” is no longer an operator.` : `“${user}” was not an operator.`;
+    const left = (await hasOperator(pool))
+      ? ''
+      : ' There is no other operator: appoint one with npm run -s operator -- appoint <user>.';
+    return { sentence: done + left, fields: { user, operator: false } };
+  },
+};
 
 export const tokens: OperatorCommand = {
   subjects: ['user'],

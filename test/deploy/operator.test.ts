@@ -58,9 +58,16 @@ t.test('suspends accounts, appoints and demotes operators, lists and revokes tok
   t.match(await operator(env, 'suspend', 'ann'), { code: 2, stderr: /suspend needs --reason/ });
   t.match(await runOperator('suspend', 'ann', '--reason', 'spam'), /“ann” is suspended: spam/);
   t.match(await runOperator('accounts', '--name', 'AN'), /ann +bulkhead +- +- +spam/);
-  t.match(await runOperator('resume', 'ann'), /not suspended/);
-  t.match(await runOperator('appoint', 'ann'), /“ann” is an operator/);
-  t.match(await runOperator('demote', 'ann'), /“ann” is not an operator/);
+  t.equal(await runOperator('resume', 'ann'), 'The suspension of “ann” has ended.\n');
+  t.equal(await runOperator('resume', 'ann'), '“ann” was not suspended.\n');
+  await issueToken(['bob'], () => env);
+  for (const user of ['ann', 'bob']) t.equal(await runOperator('appoint', user), `“${user}” is an operator.\n`);
+  t.equal(await runOperator('demote', 'bob'), '“bob” is no longer an operator.\n');
+  t.equal(await runOperator('demote', 'bob'), '“bob” was not an operator.\n');
+  t.equal(
+    await runOperator('demote', 'ann'),
+    '“ann” is no longer an operator. There is no other operator: appoint one with npm run -s operator -- appoint <user>.\n',
+  );
   for (const word of ['resume', 'appoint', 'demote', 'tokens', 'revoke-tokens'])
     t.match(await operator(env, word, 'nobody'), { code: 1, stderr: /No account is named “nobody”/ });
   const { id: before } = await findOrCreateAccount(pool, 'ann');
@@ -69,7 +76,7 @@ t.test('suspends accounts, appoints and demotes operators, lists and revokes tok
   const oidc = { ...env, OIDC_ISSUER: `${issuer}/`, OIDC_AUDIENCE: 'api' };
   t.match(await operator(env, 'move-account', '--all'), { code: 2, stderr: /needs OIDC_ISSUER/ });
   t.match(await operator(oidc, 'move-account'), { code: 2, stderr: /Give user names, or --all/ });
-  t.match((await operator(oidc, 'move-account', '--all')).stdout, /moved to https:\/\/issuer.example: ann\./);
+  t.match((await operator(oidc, 'move-account', '--all')).stdout, /moved to https:\/\/issuer.example: ann, bob\./);
   t.equal((await findOrCreateAccount(pool, 'ann', issuer)).id, before, 'the account of before has its tokens again');
 });
 
