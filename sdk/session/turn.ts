@@ -118,15 +118,17 @@ export class Turn {
    *
    * @param options.isShown you have shown the text already, because the prompt said `outbound: 'none'`
    */
-  output(text: string, { signal, ...options }: OutputOptions & { isShown?: boolean } = {}): Promise<TurnOutput> {
+  async output(text: string, { signal, ...options }: OutputOptions & { isShown?: boolean } = {}): Promise<TurnOutput> {
+    requireText('output', text);
     return this.#post('/output', { text: toStorable(text), ...options }, signal);
   }
 
   /** Sends one piece of a text of the agent. `show` of the response is the text that may be shown now, with pieces held back before. */
-  piece(
+  async piece(
     text: string,
     { signal, ...options }: OutputOptions & { readonly id: string; readonly piece: number; readonly done?: boolean },
   ): Promise<TurnOutput> {
+    requireText('piece', text);
     return this.#post('/output', { text, ...options }, signal);
   }
 
@@ -163,10 +165,11 @@ export class Turn {
    * @param text the agent's last text, if it was not sent as an output
    * @param options.reply false: nothing is sent to the channel, because the turn is within another one. Default: true
    */
-  end(
+  async end(
     text?: string,
     { signal, id, ...options }: OutputOptions & { readonly reply?: boolean } = {},
   ): Promise<TurnRecord> {
+    if (text !== undefined) requireText('end', text);
     const body = {
       ...(text === undefined ? {} : { text: toStorable(text) }),
       ...(id === undefined ? {} : { outputId: id }),
@@ -178,6 +181,12 @@ export class Turn {
   #post<T>(suffix: string, body: unknown, signal: AbortSignal | undefined): Promise<T> {
     return this.#transport.json({ method: 'POST', path: this.#path + suffix, body, signal, repeatable: true });
   }
+}
+
+/** Without types, a caller may pass the fields of the REST interface, such as `{ text }`. */
+function requireText(method: 'output' | 'piece' | 'end', text: unknown): void {
+  if (typeof text === 'string') return;
+  throw new TypeError(`turn.${method} takes the text as its first argument: turn.${method}('…')`);
 }
 
 /** Sends the result of a call. One that is too long becomes a failed result, which the model can read. */

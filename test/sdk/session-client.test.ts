@@ -123,6 +123,15 @@ t.test('texts that cannot be stored, and results that are too long, reach the se
     { code: 'bad_request' },
     'files are not dropped silently',
   );
+  // As a program without types passes it.
+  const fields = { text: 'ok' } as unknown as string;
+  const sentence = (name: string) => ({
+    name: 'TypeError',
+    message: `turn.${name} takes the text as its first argument: turn.${name}('…')`,
+  });
+  await t.rejects(turn.output(fields), sentence('output'));
+  await t.rejects(turn.piece(fields, { id: 'o9', piece: 0 }), sentence('piece'));
+  await t.rejects(turn.end(fields), sentence('end'));
   t.match(await turn.end('cut \ud83d'), { state: 'ended' });
 });
 
