@@ -4,11 +4,19 @@ import type { Context } from './context.ts';
 import { CommandError } from './failure.ts';
 import { escapeUnsafe, toOneLine } from './terminal-text.ts';
 
+/** The width of a terminal that reports none, as serial consoles and some containers do: 80, as in the terminfo entry of `vt100`. */
+const DEFAULT_COLUMNS = 80;
+
+/** A prompt takes a width of 0 literally, and would print one character a line. */
+function assumeTerminalWidth(): void {
+  if (process.stdout.columns === 0) process.stdout.columns = DEFAULT_COLUMNS;
+}
+
 /**
  * Asks the user to confirm. Returns at once with `--yes`.
  *
  * @param declined the message after a no, and without a terminal
- * @throws CommandError `interrupted` after a no, `confirmation_required` without a terminal
+ * @throws CommandError `confirmation_required` after a no and without a terminal, `interrupted` after Ctrl-C
  */
 export async function askToConfirm(
   context: Context,
@@ -21,9 +29,12 @@ export async function askToConfirm(
     const message = `${declined} There is no terminal to confirm it. To give your consent, pass \`--yes\`.`;
     throw new CommandError('confirmation_required', message);
   }
-  const { confirm } = await import('@clack/prompts');
-  if ((await confirm({ message: escapeUnsafe(toOneLine(question)) })) === true) return;
-  throw new CommandError('interrupted', declined, { exit: 'interrupted' });
+  const { confirm, isCancel } = await import('@clack/prompts');
+  assumeTerminalWidth();
+  const answer = await confirm({ message: escapeUnsafe(toOneLine(question)) });
+  if (answer === true) return;
+  if (isCancel(answer)) throw new CommandError('interrupted', declined, { exit: 'interrupted' });
+  throw new CommandError('confirmation_required', declined);
 }
 
 /**
@@ -35,6 +46,7 @@ export async function askToConfirm(
 export async function askForSecret({ canAsk }: Context, message: string, noTerminal: string): Promise<string> {
   if (!canAsk) throw new CommandError('usage', noTerminal);
   const { isCancel, password } = await import('@clack/prompts');
+  assumeTerminalWidth();
   const typed = await password({ message });
   if (isCancel(typed)) throw new DOMException('Interrupted', 'AbortError');
   return typed;

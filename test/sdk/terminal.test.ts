@@ -89,11 +89,15 @@ const inPipe = (test: Test, args: readonly string[], options: ProgramOptions = {
 
 const quote = (word: string): string => `'${word.replaceAll("'", `'\\''`)}'`;
 /** In a pseudo-terminal. @param rest shell words behind the command, such as a redirection */
-const inTerminal = (test: Test, args: readonly string[], options: ProgramOptions & { rest?: string } = {}): Program => {
-  const { rest } = options;
+const inTerminal = (
+  test: Test,
+  args: readonly string[],
+  options: ProgramOptions & { rest?: string; size?: string } = {},
+): Program => {
+  const { rest, size = 'columns 120 rows 40' } = options;
   const command = [process.execPath, PROGRAM, ...args].map(quote).join(' ');
   // Without `exec`, the shell too is interrupted by Ctrl-C, and its exit code hides the program's.
-  const line = `stty columns 120 rows 40; ${rest === undefined ? `exec ${command}` : `${command} ${rest}`}`;
+  const line = `stty ${size}; ${rest === undefined ? `exec ${command}` : `${command} ${rest}`}`;
   return start(test, 'script', ['--quiet', '--return', '--flush', '--command', line, '/dev/null'], options);
 };
 
@@ -154,7 +158,11 @@ t.test('install: only a user at a terminal or --yes consents', async (t) => {
   t.notOk(refused.output().includes('\u001b]52'), 'the name of a plugin in the question is harmless');
   refused.write('n');
   await refused.wait(/Nothing was installed\./);
-  t.equal(await refused.end(), 130);
+  t.equal(await refused.end(), 2, 'a missing consent');
+  const interrupted = inTerminal(t, ['install', 'house']);
+  await interrupted.wait(/Install House/);
+  interrupted.write('\u0003');
+  t.equal(await interrupted.end(), 130);
   t.same(await installed(), []);
   const accepted = inTerminal(t, ['install', 'house']);
   await accepted.wait(/Install House/);
@@ -193,6 +201,37 @@ t.test('install --pin: shows what the pinned version can access, to every user',
   t.equal(await pinned.end(), 0, pinned.output());
   const { items } = (await bob.get('/installations')).body;
   t.match(items, [{ versionPolicy: 'Pinned', currentSemVer: '1.0.0', grantedCapabilities: ['events.sessionStarted'] }]);
+});
+
+t.test('list: asks at a terminal, because it puts the plugin into the catalog of all users', async (t) => {
+  const visibility = async () => (await ann.get(`/plugins/${plugin.id}`)).body.visibility;
+  const question = /Put house into the catalog for all users\?/;
+  const refused = inTerminal(t, ['list', 'house']);
+  await refused.wait(question);
+  refused.write('n');
+  t.equal(await refused.end(), 2);
+  t.match(refused.output(), /Nothing was changed\. To list your plugins, run `bulkhead status`\./);
+  t.equal(await visibility(), 'private');
+  const accepted = inTerminal(t, ['list', 'house']);
+  await accepted.wait(question);
+  accepted.write('y');
+  t.equal(await accepted.end(), 0, accepted.output());
+  t.equal(await visibility(), 'listed');
+  t.equal((await ann.delete(`/plugins/${plugin.id}/listing`)).status, 200);
+  const consented = inTerminal(t, ['list', 'house', '--yes']);
+  t.equal(await consented.end(), 0, consented.output());
+  t.notMatch(consented.output(), question);
+  const again = inTerminal(t, ['list', 'house']);
+  t.equal(await again.end(), 0, 'it is in the catalog already');
+  t.notMatch(again.output(), question);
+});
+
+t.test('a question fits on its line in a terminal that reports no size', async (t) => {
+  const sizeless = inTerminal(t, ['uninstall', 'house'], { size: 'columns 0 rows 0' });
+  await sizeless.wait(/Uninstall house\?/);
+  sizeless.write('n');
+  await sizeless.wait(/Nothing was uninstalled\./);
+  t.equal(await sizeless.end(), 2);
 });
 
 t.test('accept: the same', async (t) => {
