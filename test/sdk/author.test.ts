@@ -237,6 +237,13 @@ t.test('list, delist, yank and status', async (t) => {
   t.match(await typed(['yank', '1.0.1-rc.2'], here), { code: 0, stdout: /is yanked/ });
   await rm(assets, { recursive: true });
   const gone = await typed(['delist', '--message', 'Count yourself', '--json'], here);
+  const shown = await typed(['publish', '--version', '1.0.1-rc.3'], here);
+  t.match(shown, {
+    code: 0,
+    stdout:
+      /\nUsers keep getting 1\.0\.0, unless they pin 1\.0\.1-rc\.3\.\nAll users can install it with: bulkhead install word-count --pin 1\.0\.1-rc\.3\n/,
+  });
+  t.match(await typed(['yank', '1.0.1-rc.3'], here), { code: 0, stdout: /is yanked/ });
   t.match(answer(gone), { visibility: 'delisted', deprecationMessage: 'Count yourself' });
   const status = answer(await typed(['status', '--json']));
   t.match(status, { plugins: [{ slug: 'word-count' }], installations: [{ currentSemVer: '1.0.0' }] });

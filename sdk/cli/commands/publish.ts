@@ -56,7 +56,9 @@ export const publish: Command = {
     );
     const visibility = args.flag('list') ? await listPlugin(rest, target.id) : target.visibility;
     const requested = listRequested(plugin?.versions ?? [], version);
-    printPublished(output, slug, version, { requested, visibility });
+    const others = [...(plugin?.versions ?? []), ...(plugin?.leftOutVersions ?? [])];
+    const latestSemVer = findLatestVersion([...others, version])?.semVer ?? version.semVer;
+    printPublished(output, slug, version, { requested, visibility, latestSemVer });
     return { slug: target.slug, pluginId: target.id, visibility, version };
   },
 };
@@ -78,19 +80,29 @@ const createPlugin = (rest: Rest, slug: string, { name, description }: CheckedPa
 const listPlugin = async (rest: Rest, pluginId: string): Promise<Plugin['visibility']> =>
   (await rest.post<Plugin>(`/plugins/${pluginId}/listing`)).visibility;
 
+interface PublishedFacts {
+  readonly requested: readonly string[];
+  readonly visibility: Plugin['visibility'];
+  /** The version that `install` chooses. */
+  readonly latestSemVer: string;
+}
+
 function printPublished(
   output: Output,
   slug: string,
   version: Version,
-  { requested, visibility }: { readonly requested: readonly string[]; readonly visibility: Plugin['visibility'] },
+  { requested, visibility, latestSemVer }: PublishedFacts,
 ): void {
   output.printLine(`${output.paint.green('published')} ${slug} ${version.semVer}`);
   if (requested.length > 0) output.printLine('Users must accept the update first, because it asks for more access:');
   for (const line of formatReach(requested.map(describeCapability), output.paint)) output.printLine(line);
+  const isLatest = latestSemVer === version.semVer;
+  if (!isLatest) output.printLine(`Users keep getting ${latestSemVer}, unless they pin ${version.semVer}.`);
+  const command = `bulkhead install ${slug}${isLatest ? '' : ` --pin ${version.semVer}`}`;
   if (visibility === 'listed') {
-    output.printLine(`All users can install it with: bulkhead install ${slug}`);
+    output.printLine(`All users can install it with: ${command}`);
     return;
   }
-  output.printLine(`Only you can see it. Install it with: bulkhead install ${slug}`);
+  output.printLine(`Only you can see it. Install it with: ${command}`);
   output.printLine(`List it in the catalog with: bulkhead list ${slug}`);
 }
