@@ -5,7 +5,7 @@
  * commands become one message on standard error and an exit code here.
  */
 import { Command as Commander, CommanderError, Option as CommanderOption } from 'commander';
-import { type Command, listCommonOptions, ParsedArgs } from './command.ts';
+import { type Command, listCommonOptions, type Option, ParsedArgs } from './command.ts';
 import { commands } from './command-list.ts';
 import { Context, type InputStream } from './context.ts';
 import { exitCodes, type Failure, formatFaults, INTERRUPTED, toFailure } from './failure.ts';
@@ -84,10 +84,7 @@ function addCommand(
 ): void {
   const sub = program.command(command.name).summary(command.summary).description(command.summary);
   for (const { name, doc } of command.args ?? []) sub.argument(name, doc);
-  for (const { flags, doc, repeatable } of [...(command.options ?? []), ...listCommonOptions(command)]) {
-    const option = new CommanderOption(flags, doc);
-    sub.addOption(repeatable ? option.argParser(appendValue) : option);
-  }
+  for (const option of [...(command.options ?? []), ...listCommonOptions(command)]) sub.addOption(createOption(option));
   const examples =
     command.examples?.map((line) => (line.includes('| bulkhead ') ? `  ${line}` : `  bulkhead ${line}`)) ?? [];
   if (examples.length > 0) sub.addHelpText('after', `\nExamples\n${examples.join('\n')}`);
@@ -102,7 +99,17 @@ function addCommand(
   });
 }
 
-const appendValue = (value: string, previous: readonly string[] | undefined): string[] => [...(previous ?? []), value];
+function createOption({ flags, doc, repeatable, choices }: Option): CommanderOption {
+  const option = new CommanderOption(flags, doc);
+  if (choices) option.choices(choices);
+  if (!repeatable) return option;
+  // `argParser` replaces the parser that checks the choices.
+  const { parseArg: checkValue = (value: string) => value } = option;
+  return option.argParser((value: string, previous: readonly string[] | undefined): string[] => [
+    ...(previous ?? []),
+    checkValue(value, value) as string,
+  ]);
+}
 
 async function runCommand(command: Command, args: ParsedArgs, options: CommandLineOptions): Promise<number> {
   const output = new Output({ ...options, json: args.flag('json'), printsItems: command.printsItems ?? false });

@@ -7,12 +7,14 @@ interface Argument {
   readonly name: string;
   readonly doc: string;
 }
-interface Option {
+export interface Option {
   /** As commander reads it: `-f, --follow`, `--policy <policy>`, `--no-list`. */
   readonly flags: string;
   readonly doc: string;
   /** Whether the option can be repeated. `ParsedArgs.list` returns all values. */
   readonly repeatable?: boolean;
+  /** The only values that the option can have. */
+  readonly choices?: readonly string[];
 }
 export interface Command {
   readonly name: string;

@@ -328,6 +328,13 @@ t.test('a number that an option cannot take is refused with the name of the opti
   t.match(port, { code: 2, stderr: /`--inspect-port` must be a whole number from 0 to 65535, not “abc”/ });
 });
 
+t.test('a word that an option cannot take is refused with the name of the option and its choices', async (t) => {
+  const levels = /'--level <level>' argument 'nope' is invalid\. Allowed choices are debug, info, warn, error\./;
+  t.match(await bulkhead(['logs', 'weather', '--level', 'error', '--level', 'nope']), { code: 2, stderr: levels });
+  const states = /'--state <state>' argument 'pendng' is invalid\. Allowed choices are pending, delivered, dead\./;
+  t.match(await bulkhead(['deliveries', 'weather', '--state', 'pendng']), { code: 2, stderr: states });
+});
+
 t.test('with --json a refusal is JSON too, and without a terminal nothing is coloured', async (t) => {
   const folder = await temporaryFolder(t);
   const { code, stdout } = await bulkhead(['check', '--json'], { folder });

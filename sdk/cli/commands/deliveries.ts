@@ -6,12 +6,13 @@ import { toOneLine } from '../terminal-text.ts';
 
 /** The newest ones; the console pages further. */
 const SHOWN = 50;
+const STATES: readonly Delivery['state'][] = ['pending', 'delivered', 'dead'];
 
 export const deliveries: Command = {
   name: 'deliveries',
   summary: 'List the webhook requests and replies of a plugin, with why they wait',
   args: [{ name: '<slug>', doc: 'slug of the plugin' }],
-  options: [{ flags: '--state <state>', doc: 'pending, delivered or dead (default: all)' }],
+  options: [{ flags: '--state <state>', doc: 'deliveries in this state only (default: all)', choices: STATES }],
   examples: ['deliveries inbox --state pending'],
   async run(context, args) {
     const rest = await context.getRest();

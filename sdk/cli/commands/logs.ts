@@ -1,4 +1,5 @@
 /** `bulkhead logs`: prints the log of an installation. */
+import { logLevels } from '../../contract/protocol.ts';
 import type { Command } from '../command.ts';
 import { followLines, formatLine, readLastLines } from '../log-lines.ts';
 import { requireInstallation } from '../lookup.ts';
@@ -13,7 +14,7 @@ export const logs: Command = {
   options: [
     { flags: '-f, --follow', doc: 'print new lines until Ctrl-C' },
     { flags: '-n, --lines <number>', doc: `number of lines (default: ${LINES})` },
-    { flags: '--level <level>', doc: 'debug, info, warn or error (repeatable)', repeatable: true },
+    { flags: '--level <level>', doc: 'lines of this level only (repeatable)', repeatable: true, choices: logLevels },
     { flags: '--session <id>', doc: 'lines of this session only' },
   ],
   examples: ['logs weather -f', 'logs weather --level error --level warn --json'],
