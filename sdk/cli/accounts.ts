@@ -6,6 +6,9 @@ import { CommandError } from './failure.ts';
 
 const DEFAULT_URL = 'http://localhost:4000';
 
+/** Codes of the system's errors for a folder that the user has no access to: no permission, read-only, or below a file. */
+const NO_ACCESS: ReadonlySet<string> = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOTDIR']);
+
 interface Account {
   readonly token: string;
   /** Name of the account, as the service returned it at login. */
@@ -51,8 +54,8 @@ export class Accounts {
 
   async #read(): Promise<StoredAccounts> {
     const text = await readFile(this.path, 'utf8').catch((error: NodeJS.ErrnoException) => {
-      if (error.code === 'ENOENT') return '{"services":{}}';
-      throw error;
+      if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return '{"services":{}}';
+      throw this.#toAccessError(error, 'read from');
     });
     try {
       const stored = JSON.parse(text) as Partial<StoredAccounts> | null;
@@ -63,6 +66,21 @@ export class Accounts {
   }
 
   async #write(stored: StoredAccounts): Promise<void> {
+    try {
+      await this.#replaceFile(stored);
+    } catch (error) {
+      throw this.#toAccessError(error as NodeJS.ErrnoException, 'stored in');
+    }
+  }
+
+  /** Says what to do where the user has no access to the folder; other errors stay as they are. */
+  #toAccessError(error: NodeJS.ErrnoException, action: 'read from' | 'stored in'): Error {
+    if (!NO_ACCESS.has(error.code ?? '')) return error;
+    const advice = 'set XDG_CONFIG_HOME to a folder that you can write to, or set BULKHEAD_URL and BULKHEAD_TOKEN';
+    return new CommandError('failed', `Tokens cannot be ${action} ${dirname(this.path)}: ${advice}.`);
+  }
+
+  async #replaceFile(stored: StoredAccounts): Promise<void> {
     await mkdir(dirname(this.path), { recursive: true, mode: 0o700 });
     // Renaming is atomic: a command that is killed leaves the old file or the new one.
     const temporary = `${this.path}.${process.pid}`;

@@ -64,6 +64,17 @@ t.test('login stores the token in a file that only the user can read', async (t)
   t.match((await typed(['tokens', '--revoke', 'lost'])).stderr, /no token with this id or name: lost/);
 });
 
+t.test('login says what to do where it cannot store the token', async (t) => {
+  const file = join(author.folder, 'a-file');
+  await writeFile(file, '');
+  const result = await author.bulkhead(['login', `${url}/#token=${token}`], { env: { XDG_CONFIG_HOME: file } });
+  t.equal(result.code, 1);
+  t.match(
+    result.stderr,
+    `error Tokens cannot be stored in ${file}/bulkhead: set XDG_CONFIG_HOME to a folder that you can write to, or set BULKHEAD_URL and BULKHEAD_TOKEN.\n`,
+  );
+});
+
 t.test('ssh adds hosts for the agents of the account', async (t) => {
   const { private: key } = ssh2.utils.generateKeyPairSync('ed25519');
   await writeFile(join(author.folder, 'agents.key'), key, { mode: 0o600 });
@@ -226,6 +237,13 @@ t.test('list, delist, yank and status', async (t) => {
   t.match(last, { code: 1, stderr: /last version/ });
   const next = await typed(['publish', '--zip', '--version', '1.0.1-rc.1', '--json'], here);
   t.match(answer(next).version, { semVer: '1.0.1-rc.1', status: 'published' }, 'a zip of the same files');
+  const shown = await typed(['publish', '--version', '1.0.1-rc.3'], here);
+  t.match(shown, {
+    code: 0,
+    stdout:
+      /\nUsers keep getting 1\.0\.0, unless they pin 1\.0\.1-rc\.3\.\nAll users can install it with: bulkhead install word-count --pin 1\.0\.1-rc\.3\n/,
+  });
+  t.match(await typed(['yank', '1.0.1-rc.3'], here), { code: 0, stdout: /is yanked/ });
   t.match(await typed(['yank', '1.0.1-rc.1'], here), { code: 0, stdout: /is yanked/ });
   const assets = join(author.folder, 'word-count/assets');
   await mkdir(assets);
@@ -237,13 +255,6 @@ t.test('list, delist, yank and status', async (t) => {
   t.match(await typed(['yank', '1.0.1-rc.2'], here), { code: 0, stdout: /is yanked/ });
   await rm(assets, { recursive: true });
   const gone = await typed(['delist', '--message', 'Count yourself', '--json'], here);
-  const shown = await typed(['publish', '--version', '1.0.1-rc.3'], here);
-  t.match(shown, {
-    code: 0,
-    stdout:
-      /\nUsers keep getting 1\.0\.0, unless they pin 1\.0\.1-rc\.3\.\nAll users can install it with: bulkhead install word-count --pin 1\.0\.1-rc\.3\n/,
-  });
-  t.match(await typed(['yank', '1.0.1-rc.3'], here), { code: 0, stdout: /is yanked/ });
   t.match(answer(gone), { visibility: 'delisted', deprecationMessage: 'Count yourself' });
   const status = answer(await typed(['status', '--json']));
   t.match(status, { plugins: [{ slug: 'word-count' }], installations: [{ currentSemVer: '1.0.0' }] });
