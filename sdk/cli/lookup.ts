@@ -29,11 +29,15 @@ export function requireVersion(plugin: PluginDetail, semVer: string): ListedVers
   throw new CommandError('not_found', `“${plugin.slug}” has no version ${semVer}. ${hint}`);
 }
 
-/** @param slugOrId the plugin's slug or the installation's id @throws CommandError if the installation is not found */
-export async function requireInstallation(rest: Rest, slugOrId: string): Promise<Installation> {
+/**
+ * @param slugOrId the plugin's slug or the installation's id
+ * @param installOption what `install` needs for the command, such as `--draft`
+ * @throws CommandError if the installation is not found
+ */
+export async function requireInstallation(rest: Rest, slugOrId: string, installOption = ''): Promise<Installation> {
   const all = await rest.getAll<Installation>('/installations');
   const found = all.find(({ slug, id }) => slug === slugOrId || id === slugOrId);
   if (found) return found;
-  const message = `“${slugOrId}” is not installed at ${rest.url}. Run \`bulkhead install ${slugOrId}\`.`;
-  throw new CommandError('not_found', message);
+  const install = `bulkhead install ${slugOrId} ${installOption}`.trimEnd();
+  throw new CommandError('not_found', `“${slugOrId}” is not installed at ${rest.url}. Run \`${install}\`.`);
 }

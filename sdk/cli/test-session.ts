@@ -7,9 +7,12 @@ import type { HookName } from '../session/api-types.ts';
 import type { Session } from '../session/client.ts';
 import { readEvents, type ServerSentEvent } from '../session/event-stream.ts';
 import { hasCode, type Transport } from '../session/transport.ts';
+import { describeConditionAndStep } from './condition-text.ts';
 import type { Context } from './context.ts';
 import { CommandError } from './failure.ts';
 import { suggestName } from './nearest-name.ts';
+import type { Installation } from './rest-types.ts';
+import { toOneLine } from './terminal-text.ts';
 
 const AGENT = { agentId: 'bulkhead-cli', agentName: 'bulkhead command line' };
 
@@ -37,14 +40,14 @@ export class TestSession {
 
   /** Waits until the last saved draft runs. @throws BulkheadError `not_running` with the reason */
   async waitForDraft(installationId: string): Promise<void> {
-    await this.#post(`/installations/${installationId}/wake`, undefined, true);
+    await this.#postToDraft(installationId, 'wake', undefined, true);
   }
 
   /** Sends an event to a draft. @throws CommandError if there is no such event */
   fireEvent(installationId: string, event: string, data: object): Promise<FiredEvent> {
     const name = event.replace(/^events\./, '');
     if (!Object.hasOwn(events, name)) throw createUnknownNameError('event', event, Object.keys(events));
-    return this.#post(`/installations/${installationId}/fire`, { event: name as EventName, data });
+    return this.#postToDraft(installationId, 'fire', { event: name as EventName, data });
   }
 
   /** Opens the draft's inspector and yields its events. The inspector closes when the caller stops reading. */
@@ -99,9 +102,42 @@ export class TestSession {
     this.#session = null;
   }
 
-  #post<Answer>(path: string, body?: unknown, repeatable = false): Promise<Answer> {
-    return this.#transport.json({ method: 'POST', path, body, repeatable, signal: this.#context.signal });
+  async #postToDraft<Answer>(
+    installationId: string,
+    action: 'wake' | 'fire',
+    body?: unknown,
+    repeatable = false,
+  ): Promise<Answer> {
+    const path = `/installations/${installationId}/${action}`;
+    try {
+      return await this.#transport.json({ method: 'POST', path, body, repeatable, signal: this.#context.signal });
+    } catch (error) {
+      if (!hasCode(error, 'not_running') && !hasCode(error, 'not_a_draft')) throw error;
+      const rest = await this.#context.getRest();
+      throw explainRefusal(await rest.get<Installation>(`/installations/${installationId}`)) ?? error;
+    }
   }
+}
+
+/** States in which no version runs, whatever its code. */
+const STOPPED: ReadonlySet<string> = new Set(['paused', 'blocked', 'needs_configuration', 'uninstalling']);
+
+/** Says why a draft cannot be called, and what to do. Null: the installation does not know more than the service said. */
+function explainRefusal(installation: Installation): CommandError | null {
+  const { slug, versionPolicy, currentSemVer, condition, updateUnderWay } = installation;
+  if (versionPolicy !== 'Draft') {
+    const runs = `“${slug}” runs ${currentSemVer ?? 'the draft'} with the policy ${versionPolicy}`;
+    const message = `${runs}. To run your draft, use \`bulkhead install ${slug} --draft\` or \`bulkhead dev\`.`;
+    return new CommandError('not_a_draft', message);
+  }
+  if (STOPPED.has(condition.state)) {
+    const message = `“${slug}” cannot run your draft now. Its state is ${describeConditionAndStep(installation)}`;
+    return new CommandError('not_running', message);
+  }
+  const waitsFor = updateUnderWay?.waitsFor ?? null;
+  if (waitsFor === null) return null;
+  const message = `“${slug}” does not run your draft yet. ${toOneLine(waitsFor)} See \`bulkhead configure ${slug} --help\`.`;
+  return new CommandError('not_running', message);
 }
 
 /** @throws CommandError `usage` that names the field */

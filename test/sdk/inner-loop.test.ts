@@ -16,7 +16,7 @@ import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { amount } from '../runner/soak.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
-import { noTools } from './typed.ts';
+import { bulkhead, noTools } from './typed.ts';
 
 const SAVES = amount({ quick: 3, soak: 7 });
 const fixture = await startSupervisorFixture(t, { inspect: true });
@@ -112,7 +112,8 @@ t.test('dev: a save is live within a second, faults are formatLocation, and ever
   }
   times.sort((a, b) => a - b);
   t.comment(`save to live: p50 ${times[Math.floor(SAVES / 2)]} ms of ${times.join(', ')}`);
-  await dev.next(({ message }) => message === 'adding');
+  // The line may come before the answer.
+  await eventually(async () => dev.items.some(({ message }) => message === 'adding'));
 
   dev.stdin.write('fire sessionStarted {"sessionId":"s9"}\n');
   t.match(await dev.next(({ played }) => String(played).startsWith('fire')), { answer: { outcome: 'delivered' } });
@@ -223,6 +224,54 @@ t.test('install: leaves a draft that runs under another policy', async (t) => {
   t.match((await ann.get(`/installations/${id}`)).body, { currentSemVer: '1.4.0', versionPolicy: 'Latest' });
   dev.interrupt();
   await dev.code;
+});
+
+t.test('dev and fire: say why the draft does not run, and what to do', async (t) => {
+  const slug = 'modest';
+  const folder = join(home, slug);
+  const [{ id }] = (await ann.get('/installations')).body.items.filter((one: Item) => one.slug === slug);
+  const fire = async () => {
+    const fired = start(t, ['fire', 'sessionStarted', '--slug', slug]);
+    t.equal(await fired.code, 1);
+    return JSON.parse(fired.output());
+  };
+  const absent = start(t, ['fire', 'sessionStarted', '--slug', 'absent']);
+  t.equal(await absent.code, 1);
+  t.match(JSON.parse(absent.output()), { error: { message: /Run `bulkhead install absent --draft`\.$/ } });
+  t.match(await fire(), {
+    error: {
+      code: 'not_a_draft',
+      message:
+        /“modest” runs 1\.3\.0 with the policy Latest\. To run your draft, use `bulkhead install modest --draft`/,
+    },
+  });
+  const moved = start(t, ['install', slug, '--draft']);
+  t.equal(await moved.code, 0, moved.output());
+  t.equal(await start(t, ['fire', 'sessionStarted', '--slug', slug]).code, 0);
+  t.equal((await ann.post(`/installations/${id}/pause`)).status, 200);
+  const message =
+    '“modest” cannot run your draft now. Its state is paused: Its user paused it. Resume it. bulkhead resume modest';
+  // The supervisor reads the row itself, so that it needs no notification of the pause.
+  t.match(await fire(), { error: { code: 'not_running', message } });
+  t.equal((await ann.patch(`/installations/${id}`, { versionPolicy: 'Latest' })).status, 200);
+  t.equal((await ann.post(`/installations/${id}/resume`)).status, 200);
+  t.equal(await start(t, ['install', slug, '--yes']).code, 0);
+  t.equal((await ann.post(`/installations/${id}/pause`)).status, 200);
+  t.match(await bulkhead(['install', slug, '--draft'], { env }), {
+    code: 0,
+    stdout: 'modest runs 1.4.0 until the draft has started. Resume it, so that the draft can start.\n',
+  });
+  t.equal((await ann.patch(`/installations/${id}`, { versionPolicy: 'Latest' })).status, 200);
+  const dev = start(t, ['dev'], folder);
+  t.match(await dev.next(({ error }) => error), { error: { code: 'not_running', message } });
+  dev.interrupt();
+  await dev.code;
+  t.match((await ann.get(`/installations/${id}`)).body, {
+    status: 'paused',
+    versionPolicy: 'Latest',
+    updateUnderWay: null,
+  });
+  t.equal((await ann.post(`/installations/${id}/resume`)).status, 200);
 });
 
 t.test('call and fire end with 1 and print the result when the plugin failed', async (t) => {

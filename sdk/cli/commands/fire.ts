@@ -18,7 +18,7 @@ export const fire: Command = {
   async run(context, args) {
     const data = parseJsonObject(args.positional[1], '{"messageCount":7}');
     const slug = args.text('slug') ?? (await readPackageFolder(context.folder, undefined)).slug;
-    const { id } = await requireInstallation(await context.getRest(), slug);
+    const { id } = await requireInstallation(await context.getRest(), slug, '--draft');
     const fired = await (await TestSession.open(context)).fireEvent(id, args.positional[0] ?? '', data);
     if (fired.outcome === 'failed') {
       const { error, ...result } = fired;

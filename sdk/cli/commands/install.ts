@@ -5,11 +5,13 @@ import type { Command, ParsedArgs } from '../command.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
 import { findPlugin, requireVersion } from '../lookup.ts';
+import type { Paint } from '../output.ts';
 import { formatReach } from '../reach-text.ts';
 import type { Rest } from '../rest.ts';
 import type { CatalogEntry, Installation, Reach } from '../rest-types.ts';
 import { askToConfirm } from '../terminal-prompts.ts';
 import { toOneLine } from '../terminal-text.ts';
+import { describeUpdate } from '../update-text.ts';
 
 interface Policy {
   readonly versionPolicy: Installation['versionPolicy'];
@@ -47,13 +49,11 @@ export const install: Command = {
     const body = { ...policy, ...(args.flag('required') ? { required: true } : {}) };
     const named = policy.versionPolicy === 'Latest' && versionId !== undefined ? { versionId } : {};
     const installation =
-      (entry && (await switchFromDraft(rest, entry, body, versionId))) ??
+      (entry ? await switchFromDraft(rest, entry, body, versionId) : await switchToDraft(rest, slug, body)) ??
       (await rest.post<Installation>('/installations', { slug, ...body, ...named }));
     const { output } = context;
-    // The process starts with its first call, so its code may still fail to load.
-    const status =
-      installation.status === 'ready' ? 'ready to start at its first call' : installation.status.replaceAll('_', ' ');
-    output.printLine(`${output.paint.green('installed')} ${slug} ${installation.currentSemVer ?? 'draft'}, ${status}`);
+    if (installation.updateUnderWay || installation.failedUpdate) output.printLine(describeUpdate(installation));
+    else output.printLine(describeInstalled(installation, output.paint));
     if (installation.status === 'needs_configuration') {
       output.printLine(`${installation.statusReason ?? ''} See bulkhead configure ${slug} --help.`.trim());
     }
@@ -65,6 +65,12 @@ export const install: Command = {
     return installation;
   },
 };
+
+function describeInstalled({ slug, status, currentSemVer }: Installation, paint: Paint): string {
+  // The process starts with its first call, so its code may still fail to load.
+  const state = status === 'ready' ? 'ready to start at its first call' : status.replaceAll('_', ' ');
+  return `${paint.green('installed')} ${slug} ${currentSemVer ?? 'draft'}, ${state}`;
+}
 
 const DRAFT: Choice = { policy: { versionPolicy: 'Draft' }, reach: [] };
 
@@ -115,6 +121,13 @@ async function switchFromDraft(
   // Accepts only the version that was shown, not one published since.
   if (pendingId === undefined || pendingId !== versionId) return updated;
   return await rest.post<Installation>(`${path}/accept-update`, { versionId: pendingId });
+}
+
+/** Moves an installation from published versions to the draft. @returns null if there is none */
+async function switchToDraft(rest: Rest, slug: string, policy: Policy): Promise<Installation | null> {
+  const all = await rest.getAll<Installation>('/installations');
+  const installed = all.find((one) => one.slug === slug && one.versionPolicy !== 'Draft');
+  return installed ? rest.patch<Installation>(`/installations/${installed.id}`, policy) : null;
 }
 
 /** @throws CommandError if the catalog has no such plugin */
