@@ -102,6 +102,9 @@ export class Batch<Row> {
 
   #rest(ms: number): void {
     this.#resting = true;
+    // A timer that began with the first of these rows may end much sooner.
+    if (this.#timer) clearTimeout(this.#timer);
+    this.#timer = null;
     this.#schedule(ms);
   }
 
