@@ -28,6 +28,15 @@ const listFolders = async (folder: string): Promise<string[]> =>
   // Others keep compiled modules in it.
   (await readdir(folder)).filter((name) => name.startsWith('bulkhead-')).sort();
 const exists = async (database: string): Promise<boolean> => (await listDatabases()).includes(database);
+/** PostgreSQL notices some time after the end of a process that its connection is gone. */
+const isLocked = async (database: string): Promise<boolean> => {
+  const { rows } = await pool.query(
+    `SELECT 1 FROM pg_locks WHERE locktype = 'advisory'
+        AND hashtextextended($1, 0) = ((classid::bigint << 32) | objid::bigint)`,
+    [database],
+  );
+  return rows.length > 0;
+};
 
 /** Starts a check, and waits until its database and folder exist. */
 async function startCheck(TMPDIR: string) {
@@ -54,6 +63,7 @@ t.test('what a killed check left is removed by the next one', async (t) => {
   const { child, exited, database } = await startCheck(TMPDIR);
   child.kill('SIGKILL');
   await exited;
+  await eventually(async () => !(await isLocked(database)));
   t.equal(await exists(database), true);
   t.equal((await listFolders(TMPDIR)).length, 1);
   const again = await operatorProcess({ DATA_DIR: dataDir, DATABASE_URL: url, TMPDIR }, 'check-backup', file);
