@@ -58,7 +58,7 @@ const LOCK_REFUSED: readonly string[] = ['40P01', '55P03'];
 const INSUFFICIENT_PRIVILEGE = '42501';
 const CHECK_VIOLATION = '23514';
 const MISSING_OBJECT: readonly string[] = ['3F000', '42P01', '42703', '42883'];
-const DUPLICATE_TABLE: readonly string[] = ['42P07', '42P17', '23505'];
+const DUPLICATE_TABLE: readonly string[] = ['42P07', '42P17', '42710', '23505'];
 
 /** Creates the error that the pool itself throws when no connection becomes free in time. */
 export const createBusyError = (): Error => new Error(BUSY_MESSAGE);
