@@ -1,4 +1,5 @@
 /** Cuts the long lines of a comparison, as those of minified code, around what differs. Pure. */
+import { bisect } from '../../service/text/bisect.ts';
 import type { DiffLine } from './line-diff.ts';
 
 /** Longer lines are cut: 5,000 lines of this length are 2.5 MB, the largest answer. Characters. */
@@ -44,14 +45,9 @@ const describeCut = (chars: number): string => `… ${chars} characters not show
 
 /** Counts the characters at the start of a text that one of the others begins with, too. @param sorted the others */
 function countSharedChars(text: string, sorted: readonly string[]): number {
-  let [low, high] = [0, sorted.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((sorted[middle] ?? '') < text) low = middle + 1;
-    else high = middle;
-  }
+  const place = bisect(sorted.length, (index) => (sorted[index] ?? '') >= text);
   // In sorted order, the text that shares most is next to it.
-  return Math.max(...[sorted[low - 1], sorted[low]].map((other = '') => countSame(text, other)));
+  return Math.max(...[sorted[place - 1], sorted[place]].map((other = '') => countSame(text, other)));
 }
 
 function countSame(one: string, other: string): number {

@@ -3,6 +3,7 @@
  * normal; in the author's own code it is a mistake.
  */
 import { posix } from 'node:path';
+import { bisect } from '../../service/text/bisect.ts';
 
 /** Folders where authors keep the code of others. */
 const LIBRARY_FOLDER = /(^|\/)(vendor|node_modules)\//;
@@ -45,16 +46,8 @@ function findMarks(source: string): readonly Mark[] {
 }
 
 /** The marks at or above a line. A binary search: a file may have 200,000 marks, and as many uses of each. */
-function countUntil(marks: readonly Mark[], line: number): number {
-  let low = 0;
-  let high = marks.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((marks[middle]?.line ?? 0) <= line) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
+const countUntil = (marks: readonly Mark[], line: number): number =>
+  bisect(marks.length, (index) => (marks[index]?.line ?? 0) > line);
 
 const isPublished = (source: string): boolean =>
   LICENCE.test(source) || source.split('\n').some((line) => line.length > WRITTEN_LINE_MAX);

@@ -1,4 +1,6 @@
 /** Converts offsets in a text to lines and columns, as source maps count them. */
+import { bisect } from '../../service/text/bisect.ts';
+
 export class LineIndex {
   /** Offsets where lines start. */
   readonly #starts: readonly number[];
@@ -11,13 +13,7 @@ export class LineIndex {
 
   /** @returns line from 1, column from 0 */
   locate(offset: number): { line: number; column: number } {
-    let low = 0;
-    let high = this.#starts.length - 1;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if ((this.#starts[middle] ?? 0) <= offset) low = middle;
-      else high = middle - 1;
-    }
-    return { line: low + 1, column: offset - (this.#starts[low] ?? 0) };
+    const line = bisect(this.#starts.length, (index) => (this.#starts[index] ?? 0) > offset);
+    return { line, column: offset - (this.#starts[line - 1] ?? 0) };
   }
 }

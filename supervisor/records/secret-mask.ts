@@ -5,6 +5,7 @@
  */
 import { randomInt } from 'node:crypto';
 import { mapTexts } from '../../db/postgres/storable-json.ts';
+import { bisect } from '../../service/text/bisect.ts';
 
 /** Shorter values are not masked: they occur in texts by chance. Characters. */
 const VALUE_MIN_CHARS = 6;
@@ -423,18 +424,6 @@ class FormSearch {
   #findPlace(text: string): number {
     return bisect(this.#heads.length, (place) => (this.#heads[place] ?? '') >= text);
   }
-}
-
-/** Finds the first index for which a condition holds, as it does for all after it. `length`: it holds for none. */
-function bisect(length: number, holds: (index: number) => boolean): number {
-  let low = 0;
-  let high = length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (holds(middle)) high = middle;
-    else low = middle + 1;
-  }
-  return low;
 }
 
 /** @param heads sorted, so that a head comes after its prefixes */
