@@ -154,7 +154,7 @@ export async function compareTexts(
     if (!one || was?.text === is?.text) continue;
     // Comparing the texts of 128 tools takes 0.2 s.
     await slices.pauseWhenOver();
-    const lines = fitIntoBudget(diffLines(was?.text ?? '', is?.text ?? ''), budget);
+    const lines = compareWithin(was?.text ?? '', is?.text ?? '', budget);
     const change = describeChange(was !== undefined, is !== undefined);
     texts.push({ kind: one.kind, name: one.name, change, lines });
   }
@@ -196,9 +196,8 @@ export async function compareFiles(
   // A package has thousands of files, and comparing two takes milliseconds.
   await waitForLoopTurn(accountId);
   if (was === null || is === null) return null;
-  const lines = diffLines(was, is);
   const isReadByModels = READ_BY_MODELS.test((after ?? before)?.path ?? '');
-  return fitIntoBudget(isReadByModels ? lines : cutLongLines(lines), budget);
+  return compareWithin(was, is, budget, isReadByModels ? undefined : cutLongLines);
 }
 
 async function readText({ blobs }: Pick<Services, 'blobs'>, file: VersionFile | undefined): Promise<string | null> {
@@ -213,7 +212,15 @@ function hasMoreLines(text: string, most: number): boolean {
   return lines > most;
 }
 
-function fitIntoBudget(lines: DiffLine[], budget: Budget): DiffLine[] | null {
+/** @param shorten shortens the lines; by default they are whole */
+function compareWithin(
+  before: string,
+  after: string,
+  budget: Budget,
+  shorten: (lines: DiffLine[]) => DiffLine[] = (lines) => lines,
+): DiffLine[] | null {
+  if (budget.lines <= 0) return null;
+  const lines = shorten(diffLines(before, after));
   const chars = lines.reduce((sum, { text }) => sum + text.length, 0);
   if (lines.length > budget.lines || chars > budget.chars) return null;
   budget.lines -= lines.length;
