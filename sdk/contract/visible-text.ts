@@ -51,8 +51,8 @@ export function findHiddenCharacter(text: string, shape: TextShape): HiddenChara
   for (const match of text.matchAll(patterns[shape])) {
     const found = match.groups?.hidden;
     if (found === undefined) continue;
-    const code = found.codePointAt(0)?.toString(16).toUpperCase().padStart(4, '0');
-    return { fault: `contains U+${code}, a control, direction or invisible character; remove it`, at: match.index };
+    const fault = `contains ${nameCharacter(found)}, a control, direction or invisible character; remove it`;
+    return { fault, at: match.index };
   }
   return null;
 }
@@ -67,6 +67,10 @@ export function replaceHiddenCharacters(text: string, shape: TextShape, replace:
     hidden === undefined ? match : replace(hidden),
   );
 }
+
+/** Writes a character as Unicode names it, such as `U+202E`. */
+export const nameCharacter = (character: string): string =>
+  `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}`;
 
 /** Writes a character as escapes of JavaScript and JSON, such as `\u202e`. */
 export const escapeCharacter = (character: string): string =>
