@@ -22,9 +22,7 @@ export function VersionTable({ plugin }: { readonly plugin: Plugin }) {
   if (plugin.versions.length === 0)
     return <Text c="dimmed">No version is published. Drop the plugin’s folder above to publish one.</Text>;
   const hasOne = countPublished(plugin) === 1;
-  // The API of an earlier release, which may answer during an upgrade, has no such list.
-  const { leftOutVersions = [] } = plugin;
-  const leftOut = leftOutVersions.length;
+  const leftOut = plugin.leftOutVersions.length;
   const describeVersion = (version: VersionNumber, details: readonly ReactNode[]) => ({
     key: version.id,
     cells: [
@@ -48,7 +46,7 @@ export function VersionTable({ plugin }: { readonly plugin: Plugin }) {
   });
   const rows = [
     ...plugin.versions.map((version) => describeVersion(version, describeDetails(version))),
-    ...leftOutVersions.map((version) => describeVersion(version, NO_DETAILS)),
+    ...plugin.leftOutVersions.map((version) => describeVersion(version, NO_DETAILS)),
   ];
   return (
     <>
