@@ -23,7 +23,7 @@ const PAUSE_MS = 3_000;
 interface LiveLines {
   /** Oldest first. */
   readonly lines: readonly LogLine[];
-  /** Cursor of the lines before the first one. Null: there are none. */
+  /** Cursor of the lines before the first one. Null: the log has no older lines. */
   readonly older: string | null;
   readonly state: 'loading' | 'live' | 'reconnecting' | 'failed';
   readonly error: Error | null;
@@ -40,7 +40,7 @@ interface LogFilter {
 interface Log extends Omit<LiveLines, 'older'> {
   /** Whether the log has older lines that are not loaded. */
   readonly hasOlder: boolean;
-  /** Loads some of them and returns these. Null: there are none, or no more lines fit into the memory. */
+  /** Loads some of them and returns these. Null: all are loaded, or no more lines fit into the memory. */
   readonly loadOlder: (() => Promise<readonly LogLine[]>) | null;
   /** Reads the log again after it failed. */
   readonly retry: () => void;

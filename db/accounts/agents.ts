@@ -120,7 +120,7 @@ export const deleteAgent = (
     signal,
   );
 
-/** Locks one agent, or the agents that an installation created, so that no session of theirs starts. False: there is none. */
+/** Locks one agent, or the agents that an installation created, so that no session of theirs starts. @returns whether one exists */
 export const lockAgents = (tx: Transaction, { accountId, madeBy }: RemovalScope, id: string | null): Promise<boolean> =>
   hasRow(
     tx,

@@ -29,7 +29,7 @@ interface CheckOptions {
   /** A `postgres://` address whose role may create databases. */
   readonly url: string;
   readonly path: string;
-  /** Of this process; null: it has none. Opens keys that are sealed in the backup's tables. */
+  /** Opens keys that are sealed in the backup's tables. Null: this process has no cluster key. */
   readonly clusterKey: Buffer | null;
   readonly openBlobs: OpenBlobs;
   readonly onProgress: Progress;

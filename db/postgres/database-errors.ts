@@ -96,7 +96,7 @@ export function isRejectedRow(error: unknown): boolean {
 /** `CREATE TABLE IF NOT EXISTS` fails like this when two processes create the same table at once. */
 export const isDuplicateTable = (error: unknown): boolean => DUPLICATE_TABLE.includes(readCode(error));
 
-/** Whether no partition takes a row. A CHECK constraint that a row violates has a name, this error has none. */
+/** Whether no partition takes a row. The error of a violated CHECK constraint has the same code, and names the constraint. */
 export const isMissingPartition = (error: unknown): boolean =>
   readCode(error) === CHECK_VIOLATION && (error as { constraint?: string }).constraint === undefined;
 

@@ -33,9 +33,9 @@ interface MigrateOptions {
 }
 
 /**
- * Applies the missing migrations in one transaction, then builds the missing indexes of `CONCURRENT_INDEXES`. Any number of processes may call it at once: they wait for
- * node-pg-migrate's advisory lock, and the later ones find nothing to do. Where the transaction meets a deadlock with
- * the traffic, or a lock that is not given in time, it is rolled back and tried again.
+ * Applies the missing migrations in one transaction, then builds the missing indexes of `CONCURRENT_INDEXES`. Any number of
+ * processes may call it at once: they wait for node-pg-migrate's advisory lock, and the later ones find nothing to do. Where
+ * the transaction meets a deadlock with the traffic, or a lock that is not given in time, it is rolled back and tried again.
  *
  * It opens its own connection because the lock belongs to a session and a migration may exceed the pool's statement
  * timeout.

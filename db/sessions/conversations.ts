@@ -97,7 +97,7 @@ export const deleteChannelWithSessions = (
     signal,
   );
 
-/** Locks an installation's channels, or one of them, so that no session of theirs starts. False: there is none. */
+/** Locks an installation's channels, or one of them, so that no session of theirs starts. @returns whether one exists */
 export const lockChannels = (tx: Transaction, { installationId, channelId }: ChannelScope): Promise<boolean> =>
   hasRow(
     tx,

@@ -17,7 +17,8 @@ import { KeyedLocks } from '../timing/keyed-locks.ts';
 import { recordChanges } from './session-changes.ts';
 
 /**
- * Sessions that one transaction deletes, and at most as many events that it records for them: while it is open, the session streams of all accounts wait.
+ * Sessions that one transaction deletes, and at most as many events that it records for them: while it is open, the session
+ * streams of all accounts wait.
  */
 const BATCH = 1_000;
 

@@ -42,7 +42,7 @@ export class McpBridge {
   readonly #ended = new AbortController();
   /** The client's `initialize` message, for initializing again. */
   #initialize: RpcMessage | null = null;
-  /** Headers of the current MCP session. Null: there is none, or it was lost. */
+  /** Headers of the current MCP session. Null: the client has not initialized one, or it was lost. */
   #session: Promise<Headers> | null = null;
   /** Ids of the requests that the client waits for. */
   readonly #waiting = new Set<unknown>();

@@ -266,7 +266,7 @@ async function readSigningKeys(store: KeyStore): Promise<SigningKeys> {
   return new Map(keys.sort((a, b) => (getSortKey(a) < getSortKey(b) ? -1 : 1)).map((key) => [key.kid, key]));
 }
 
-/** As `readSigningKeys`. Creates a key if there is none. */
+/** As `readSigningKeys`. Creates a key if the store is empty. */
 async function readOrCreateKeys(store: KeyStore): Promise<SigningKeys> {
   const keys = await readSigningKeys(store);
   if (keys.size > 0) return keys;

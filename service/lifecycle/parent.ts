@@ -5,7 +5,7 @@ import { z } from 'zod';
 /** Which plugins a sandbox lets run, the fewest first. */
 const ADMITTED = ['none', 'operators', 'all'] as const;
 
-/** The sandbox of a supervisor. An API reports none. */
+/** The sandbox of a supervisor. An API sends neither field. */
 const sandboxReport = z.object({
   admits: z.enum(ADMITTED).optional(),
   /** One sentence for the user: a problem and how to solve it. */

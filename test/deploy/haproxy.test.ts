@@ -117,7 +117,7 @@ async function openIdle(t: Test, port: number, count: number): Promise<Socket[]>
 
 const skip = whyMissing('haproxy') || hasTooFewFiles();
 t.test(
-  'idle clients keep nobody from the database, and uploads and streams take longer than they',
+  'idle clients leave connections for the database, and uploads and streams take longer than they',
   { skip },
   async (t) => {
     const { port: backend, endStreams } = await startBackend(t);

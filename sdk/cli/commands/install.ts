@@ -84,7 +84,7 @@ async function chooseVersion(args: ParsedArgs, rest: Rest, slug: string, entry: 
   return { policy: { versionPolicy: 'Pinned', pinnedVersionId: versionId }, versionId, reach };
 }
 
-/** Finds a version that the catalog leaves out because many are newer. @throws CommandError if there is none */
+/** Finds a version that the catalog leaves out because many are newer. @throws CommandError if the plugin has no such version */
 async function findOwnVersion(rest: Rest, slug: string, { versions }: CatalogEntry, pin: string) {
   const plugin = await findPlugin(rest, slug);
   if (!plugin) {
@@ -123,7 +123,7 @@ async function switchFromDraft(
   return await rest.post<Installation>(`${path}/accept-update`, { versionId: pendingId });
 }
 
-/** Moves an installation from published versions to the draft. @returns null if there is none */
+/** Moves an installation from published versions to the draft. @returns null if the plugin is not installed, or runs the draft */
 async function switchToDraft(rest: Rest, slug: string, policy: Policy): Promise<Installation | null> {
   const all = await rest.getAll<Installation>('/installations');
   const installed = all.find((one) => one.slug === slug && one.versionPolicy !== 'Draft');

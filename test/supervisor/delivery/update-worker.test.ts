@@ -3,6 +3,7 @@ import t from 'tap';
 import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
 import type { OwnedWork } from '../../../supervisor/cluster/ownership.ts';
 import { updateInstallation } from '../../../supervisor/delivery/update-worker.ts';
+import { registerHooks } from '../../fixtures/registrations.ts';
 
 const makeRow = (versionId: string) => ({
   installationId: 'i1',
@@ -14,14 +15,7 @@ const makeRow = (versionId: string) => ({
   secretNames: [],
   manifest: { settings: {}, secrets: {} },
   given: {},
-  registrations: {
-    hooks: [],
-    events: [],
-    channel: { receive: false, send: false, handshake: false, handshakeOn: null },
-    tools: {},
-    commands: {},
-    providers: {},
-  },
+  registrations: registerHooks(),
 });
 
 t.test('an update that replaces the one under way follows at once, whichever supervisor fetched its job', async (t) => {

@@ -4,6 +4,7 @@ import { queueUpdate, recordWaitingUpdate, requeueUpdates } from '../../../db/in
 import { startQueues } from '../../../db/jobs/queues.ts';
 import type { OwnedWork } from '../../../supervisor/cluster/ownership.ts';
 import { updateInstallation } from '../../../supervisor/delivery/update-worker.ts';
+import { registerHooks } from '../../fixtures/registrations.ts';
 import { testDatabase } from '../../runner/harness.ts';
 
 /** As many as one sweep queues. */
@@ -17,14 +18,6 @@ await pool.query(`INSERT INTO accounts (id, name) SELECT 'a' || n, 'a' || n FROM
 ]);
 await pool.query(`INSERT INTO plugins (id, owner_id, slug, display_name) VALUES ('p', 'a0', 'p', 'p')`);
 const settings = { city: { label: 'City', required: true } };
-const offer = {
-  hooks: [],
-  events: [],
-  channel: { receive: false, send: false, handshake: false, handshakeOn: null },
-  tools: {},
-  commands: {},
-  providers: {},
-};
 for (const [id, wanted] of [
   ['current', {}],
   ['wants-city', settings],
@@ -34,7 +27,7 @@ for (const [id, wanted] of [
     `INSERT INTO versions (id, plugin_id, semver, status, source_sha256, bundle_sha256, size_bytes, manifest, readme,
        capabilities, added_capabilities, discovered, registrations)
      VALUES ($1, 'p', $2, 'published', 'a', 'b', 1, $3, '', '{}', '{}', '{}', $4)`,
-    [id, `1.0.0-${id}`, { settings: wanted, secrets: {} }, offer],
+    [id, `1.0.0-${id}`, { settings: wanted, secrets: {} }, registerHooks()],
   );
 await pool.query(
   `INSERT INTO installations (id, account_id, plugin_id, version_policy, granted_capabilities, status, hook_order,
