@@ -111,7 +111,8 @@ export class SecretMask {
 
   /** Whether a text or the bytes of a JSON value hold a secret. */
   isFoundIn(value: unknown): boolean {
-    if (value instanceof Uint8Array) return this.isFoundIn(Buffer.from(value).toString('latin1'));
+    // Invalid UTF-8 beside a secret becomes U+FFFD and takes no byte of it: the first byte of a character is never a continuation.
+    if (value instanceof Uint8Array) return this.isFoundIn(Buffer.from(value).toString());
     return this.mask(value) !== value;
   }
 

@@ -50,6 +50,24 @@ t.test('strings and property names of JSON are masked, and what holds no secret 
   t.equal(mask.isFoundIn({ clean, bytes: Buffer.from('clean') }), false);
 });
 
+t.test('a secret is found in UTF-8 bytes, whatever bytes are beside it', async (t) => {
+  const mask = maskOf({ password: 'pässwörd-1', word: '密码密码密码', key: 'sk_1234567890' });
+  t.equal(mask.isFoundIn(Buffer.from('The password is pässwörd-1.')), true);
+  t.equal(mask.isFoundIn(Buffer.from('The password is passwort-1.')), false);
+  const bytes = fc.uint8Array({ maxLength: 8 });
+  fc.assert(
+    fc.property(bytes, fc.constantFrom('pässwörd-1', '密码密码密码', 'sk_1234567890'), bytes, (before, value, after) =>
+      mask.isFoundIn(Buffer.concat([before, Buffer.from(value), after])),
+    ),
+    // Each begins a character of up to four bytes and does not end it.
+    {
+      seed,
+      numRuns: RUNS,
+      examples: [0xc3, 0xe5, 0xf0].map((byte) => [Uint8Array.of(byte), '密码密码密码', Uint8Array.of(byte)]),
+    },
+  );
+});
+
 t.test('short values are not masked, long ones as a whole, keys in PEM also line by line', async (t) => {
   t.ok(maskOf({ pin: '12345' }).isEmpty);
   t.equal(maskOf({ pin: '123456' }).maskText('the 123456th'), 'the [secret pin]th');
