@@ -18,7 +18,11 @@ export const prune: OperatorCommand = {
   subjects: [],
   doc: 'remove old finished deliveries and events, and unused blobs',
   options: {
-    days: { type: 'string', value: 'number', doc: `minimum age in days; ${DAYS} by default` },
+    days: {
+      type: 'string',
+      value: 'number',
+      doc: `minimum age in days, ${DAYS} by default; deliveries are deleted after DELIVERY_DAYS anyway`,
+    },
     dead: { type: 'boolean', doc: 'remove dead letters, too; otherwise they stay for replay' },
     'dry-run': { type: 'boolean', doc: 'only print what would be removed' },
   },
