@@ -3,7 +3,7 @@
 export const usageKinds = {
   versions: {
     holds: 'Published versions: their files, bundles, source maps and what they offer.',
-    free: 'Yank versions that should not be installed any more, or delete plugins without a published version.',
+    free: 'Yank versions that should not be installed any more.',
   },
   drafts: {
     holds: 'The saved draft of each of your plugins.',
@@ -40,7 +40,8 @@ export const usageKinds = {
     free: 'Nothing to do: the oldest lines make room.',
   },
   audit: {
-    holds: 'Host calls of the last 30 days. Near the quota, the oldest entries are removed.',
+    holds:
+      'Host calls of the last 30 days, and what was done in your name in the last 90. Near the quota, the oldest host calls are removed first.',
     free: 'Nothing to do: the oldest entries make room.',
   },
 } as const satisfies Record<string, { readonly holds: string; readonly free: string }>;

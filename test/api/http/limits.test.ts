@@ -299,7 +299,10 @@ t.test('a full quota refuses a publish before anything is stored, and a yank mak
   await saveUsageLimits(plain.pool, { versions: versions + 100, drafts: 1_000 });
   const over = await publish('3.0.0');
   t.match(over, { status: 413, body: { code: 'quota_exceeded', errors: [{ field: 'versions' }] } });
-  t.match(over.body.detail, /^Quota exceeded: versions would take \d+ of \d+ bytes\. Yank versions/);
+  t.match(
+    over.body.detail,
+    /^Quota exceeded: versions would take \d+ of \d+ bytes\. Yank versions that should not be installed any more\.$/,
+  );
   t.match(await ann.post(`/plugins/${plugin.id}/draft`, { files: packageOf('d') }), {
     status: 413,
     body: { errors: [{ field: 'drafts' }] },
