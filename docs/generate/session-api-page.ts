@@ -123,7 +123,7 @@ export async function sessionApiPage(): Promise<string> {
     'An agent runtime calls it with the bearer token of the account: `http://localhost:4010` unless the operator chose another address.',
     'Bodies are JSON, uncompressed. Unknown fields and query parameters are refused with the nearest name. Lists answer `{items, nextCursor}`; a',
     'cursor continues only the list that answered it. Every error is',
-    '`application/problem+json` with a `code`; [REST with curl](rest-with-curl.md) shows one.',
+    '`application/problem+json` with a `code`; [Quotas](quotas.md) shows one.',
     '',
     ...tags.flatMap(({ name, description }) => [
       `## ${name}`,
