@@ -42,10 +42,11 @@ function RemoveFile({ files, path, onFiles, onOpen }: Pick<Props, 'files' | 'pat
     onFiles(files.filter((file) => file.path !== path));
     onOpen('index.ts');
   };
+  const isRequired = REQUIRED.includes(path);
   const isEmpty = files.find((file) => file.path === path)?.contentText === '';
-  if (isEmpty || REQUIRED.includes(path))
+  if (isEmpty || isRequired)
     return (
-      <Button variant="default" disabled={!isEmpty} onClick={remove}>
+      <Button variant="default" disabled={isRequired} onClick={remove}>
         Remove
       </Button>
     );
@@ -54,10 +55,10 @@ function RemoveFile({ files, path, onFiles, onOpen }: Pick<Props, 'files' | 'pat
       label="Remove"
       title={`Remove ${escapeText(path)}`}
       run={async () => remove()}
-      done={`${escapeText(path)} is removed from these files`}
+      done={`${escapeText(path)} is removed from the editor`}
       button={{ size: 'sm' }}
     >
-      <Text>The file and its text leave these files. The saved draft has it until you save again.</Text>
+      <Text>Removes the file from the editor. The saved draft keeps it until you save.</Text>
     </ConfirmButton>
   );
 }

@@ -451,6 +451,8 @@ t.test('a plugin is written, fixed and tried without leaving the page', async (t
   });
 
   await t.test('files are added and removed, import each other, and all are saved as the draft', async (t) => {
+    await write(page, ' ');
+    await page.keyboard.press('Backspace');
     const added = page.getByLabel('New file');
     for (const [name, fault] of [
       ['../evil.ts', 'The path holds “..”, which leaves the package.'],
@@ -473,6 +475,10 @@ t.test('a plugin is written, fixed and tried without leaving the page', async (t
     await pressInDialog(page, 'Remove');
     await page.getByRole('dialog').waitFor({ state: 'detached' });
     t.equal(await page.getByLabel('File', { exact: true }).inputValue(), 'index.ts');
+    t.ok(
+      await page.getByRole('button', { name: 'Remove', exact: true }).isDisabled(),
+      'a file that every package needs cannot be removed, though it is empty',
+    );
     await write(page, PLUGIN);
     await page.getByRole('button', { name: 'Save as draft' }).click();
     await page.getByText('The draft is saved.').waitFor();
