@@ -10,15 +10,43 @@ import { type Import, listFiles, parseSource, readSource, root } from './source-
 const LONG_FILE = 350;
 const LONG_FUNCTION = 50;
 
-/** The folders each folder may import at run time, and those it may take types from besides. */
-const folders: Readonly<Record<string, { values: readonly string[]; types: readonly string[] }>> = {
+const CHILD_BUILD = 'sandbox-child/build-child.ts';
+/** The code that the supervisor shares with the child: the bundling of its program, both ends of its pipes, the longest text of an error, and the check of signatures. */
+const OF_BOTH_SIDES = [
+  CHILD_BUILD,
+  'sandbox-child/frame.ts',
+  'sandbox-child/message.ts',
+  'sandbox-child/json-rpc.ts',
+  'sandbox-child/text.ts',
+  'sandbox-child/webhook-signatures.ts',
+];
+/** The reader of JSON, whose limits the child keeps before it sends. */
+const JSON_READER = 'sdk/contract/untrusted-json.ts';
+/** The code that the console shares: the reader of event streams, and the rules for the names of files and versions and for visible text. */
+const OF_CONSOLE_TOO = [
+  'sdk/session/event-stream.ts',
+  'sdk/contract/package-paths.ts',
+  'sdk/contract/version-numbers.ts',
+  'sdk/contract/visible-text.ts',
+];
+
+interface Rule {
+  /** Folders that it may import at run time. */
+  readonly values: readonly string[];
+  /** Folders from which it may also take types. */
+  readonly types: readonly string[];
+  /** Files that it may import besides. */
+  readonly files?: readonly string[];
+}
+/** What each folder may import. README.md has the same rules in its table. */
+const folders: Readonly<Record<string, Rule>> = {
   sdk: { values: ['sdk'], types: [] },
   db: { values: ['db', 'sdk'], types: [] },
   service: { values: ['service', 'db', 'sdk'], types: [] },
   api: { values: ['api', 'service', 'db', 'sdk'], types: [] },
-  supervisor: { values: ['supervisor', 'service', 'db', 'sdk'], types: [] },
-  'sandbox-child': { values: ['sandbox-child'], types: ['sdk'] },
-  console: { values: ['console'], types: ['sdk', 'api'] },
+  supervisor: { values: ['supervisor', 'service', 'db', 'sdk'], types: [], files: OF_BOTH_SIDES },
+  'sandbox-child': { values: ['sandbox-child'], types: ['sdk'], files: [JSON_READER] },
+  console: { values: ['console'], types: ['sdk', 'api'], files: OF_CONSOLE_TOO },
   // The builders of the two sites share how a folder is kept built.
   docs: { values: ['docs', 'sdk', 'console', 'db', 'service', 'api', 'supervisor'], types: [] },
   deploy: { values: ['deploy', 'service', 'db', 'sdk'], types: [] },
@@ -39,26 +67,6 @@ const spawners: Readonly<Record<string, string>> = {
   'examples/demo-service.ts': 'the token command',
   'conform/runtime/': 'the agent runtime under test',
 };
-
-const CHILD_BUILD = 'sandbox-child/build-child.ts';
-/** The code that the supervisor shares with the child: the bundling of its program, both ends of its pipes, the longest text of an error, and the check of signatures. */
-const OF_BOTH_SIDES = [
-  CHILD_BUILD,
-  'sandbox-child/frame.ts',
-  'sandbox-child/message.ts',
-  'sandbox-child/json-rpc.ts',
-  'sandbox-child/text.ts',
-  'sandbox-child/webhook-signatures.ts',
-];
-/** The reader of JSON, whose limits the child keeps before it sends. */
-const JSON_READER = 'sdk/contract/untrusted-json.ts';
-/** The code that the console shares: the reader of event streams, and the rules for the names of files and versions and for visible text. */
-const OF_CONSOLE_TOO = [
-  'sdk/session/event-stream.ts',
-  'sdk/contract/package-paths.ts',
-  'sdk/contract/version-numbers.ts',
-  'sdk/contract/visible-text.ts',
-];
 
 const sources = listFiles('*.ts', '*.tsx')
   .filter((path) => !path.endsWith('.d.ts') && !path.startsWith('test/plugins/'))
@@ -96,12 +104,25 @@ t.test('folders import only what is below them', async (t) => {
   const wrong = imports.filter(({ from, to, typeOnly }) => {
     const rule = folders[folderOf(from)];
     if (rule === undefined || !isOurs(to)) return false;
-    if (folderOf(from) === 'supervisor' && OF_BOTH_SIDES.includes(to)) return false;
-    if (folderOf(from) === 'sandbox-child' && to === JSON_READER) return false;
-    if (folderOf(from) === 'console' && OF_CONSOLE_TOO.includes(to)) return false;
+    if (rule.files?.includes(to)) return false;
     return !rule.values.includes(folderOf(to)) && !(typeOnly && rule.types.includes(folderOf(to)));
   });
   t.same(wrong.map(describeImport), []);
+});
+
+t.test('the table of README.md names what a folder may import', async (t) => {
+  const readme = readFileSync(join(root, 'README.md'), 'utf8');
+  const named: Record<string, string[]> = {};
+  for (const [, folder = '', cell = ''] of readme.matchAll(/^\| \[([\w-]+)\/\]\(\1\) \|.*\|([^|]*)\|$/gm))
+    named[folder] = [...new Set((cell.match(/[\w-]+/g) ?? []).filter((word) => word in folders))].sort();
+  // The table has no rule for these.
+  const { docs: _docs, examples: _examples, ...listed } = folders;
+  const allowed = Object.entries(listed).map(([folder, { values, types, files = [] }]) => {
+    const others = new Set([...values, ...types, ...files.map(folderOf)]);
+    others.delete(folder);
+    return [folder, [...others].sort()];
+  });
+  t.same(named, Object.fromEntries(allowed));
 });
 
 t.test('the contract and the jail depend on next to nothing', async (t) => {
