@@ -248,7 +248,8 @@ async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
 async function waitFor(what: string, check: () => Promise<boolean>): Promise<void> {
   const endsAt = performance.now() + START_MS;
   while (!(await check().catch(() => false))) {
-    if (performance.now() > endsAt) throw new Error(`There was no ${what} within ${START_MS / 1_000} s.`);
+    if (performance.now() > endsAt)
+      throw new Error(`Not ready within ${START_MS / 1_000} s: ${what}. See the logs in the data folder.`);
     await sleep(POLL_MS);
   }
 }
