@@ -32,6 +32,7 @@ function printType(schema: JsonSchema): string {
   const options = schema.anyOf ?? schema.oneOf;
   if (options)
     return [...new Set(options.map((option) => printType(option as JsonSchema)))].slice(0, TYPES_MAX).join(' or ');
+  if (Array.isArray(schema.type)) return schema.type.map((type) => printType({ ...schema, type })).join(' or ');
   if (schema.type === 'array') return `list of ${printType((schema.items ?? {}) as JsonSchema)}`;
   if (schema.properties) return `{${Object.entries(schema.properties).map(printMember).join(', ')}}`;
   return typeof schema.type === 'string' ? schema.type : 'any JSON';
