@@ -1,4 +1,4 @@
-/** Lists the versions of a plugin, newest first. */
+/** Lists the versions of a plugin, the highest number first. */
 import { Button, Code, Group, Text } from '@mantine/core';
 import { type ReactNode, useState } from 'react';
 import { rest } from '../rest/client.ts';
@@ -57,8 +57,9 @@ export function VersionTable({ plugin }: { readonly plugin: Plugin }) {
       ) : null}
       {leftOut > 0 ? (
         <Text size="sm" c="dimmed">
-          The offers of all versions together are too large for one answer of the service:{' '}
-          {leftOut === 1 ? 'the last version is' : `the last ${leftOut} versions are`} listed without details.
+          The details of all versions are too large for one response:{' '}
+          {leftOut === 1 ? 'the lowest version number is' : `the ${leftOut} lowest version numbers are`} listed without
+          them.
         </Text>
       ) : null}
       <DataTable label="Versions" titles={TITLES} rows={rows} numeric={['Size']} />
@@ -89,8 +90,8 @@ function Yank({ pluginId, id, semVer }: { readonly pluginId: string; readonly id
       done={`${semVer} is yanked`}
     >
       <Text>
-        {semVer} can no longer be installed. Installations that follow the newest version move to the previous one;
-        pinned installations keep running it. The number cannot be reused.
+        {semVer} can no longer be installed. Installations that follow the newest version and run {semVer} move to the
+        newest remaining version; pinned installations keep it. The number cannot be reused.
       </Text>
     </ConfirmButton>
   );

@@ -89,7 +89,7 @@ t.test('versions that do not fit into an answer are listed without details, and 
   await publish(service, plugin, '1.1.0', 'host.storage');
   await withDatabase((pool) => enlargeOffers(pool, plugin, MIB));
   await page.goto(`${service.url}/plugins/${plugin}`);
-  await page.getByText('the last version is listed without details').waitFor();
+  await page.getByText('the lowest version number is listed without them').waitFor();
   const rows = page.getByRole('table', { name: 'Versions' }).locator('tbody tr');
   t.equal(await rows.count(), 2);
   await inspect(t, page, 'versions-left-out');

@@ -6,7 +6,7 @@ import type { Version } from '../rest-types.ts';
 
 export const yank: Command = {
   name: 'yank',
-  summary: 'Withdraw a version; installations that follow it move to the previous one',
+  summary: 'Withdraw a version; installations that follow Latest and run it move to the newest version left',
   args: [{ name: '<version>', doc: 'such as 1.2.0' }],
   options: [{ flags: '--slug <slug>', doc: 'slug of the plugin (default: from the current folder)' }],
   examples: ['yank 1.2.0', 'yank 1.2.0 --slug weather'],
