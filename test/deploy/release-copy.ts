@@ -2,12 +2,11 @@
 import { execFile, execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { chmod, cp, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { MIGRATIONS } from '../../db/postgres/migrate.ts';
-import { removeWithTest, type Teardown, temporaryFolder } from '../runner/harness.ts';
+import { type Teardown, temporaryFolder } from '../runner/harness.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 /** The files of the service. */
@@ -38,23 +37,9 @@ export interface ReleaseCopy {
   upgrade(): Promise<void>;
 }
 
-/**
- * A folder that has the same path in each run: Node finds its compiled modules by path, so those of another path are compiled
- * again and kept for ever. If another copy has that folder, one of a new name.
- */
-async function makeFolder(t: Teardown): Promise<string> {
-  const folder = join(tmpdir(), 'bulkhead-test-release');
-  try {
-    await mkdir(folder, { mode: 0o700 });
-  } catch {
-    return temporaryFolder(t);
-  }
-  return removeWithTest(t, folder);
-}
-
 /** @param commit the release that the copy begins with. Default: this checkout */
 export async function copyRelease(t: Teardown, commit?: string): Promise<ReleaseCopy> {
-  const folder = await makeFolder(t);
+  const folder = await temporaryFolder(t);
   const pathOf = (path: string): string => join(folder, path);
   const upgrade = async (): Promise<void> => {
     for (const part of PARTS) {

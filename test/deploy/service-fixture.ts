@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { parseEnv } from 'node:util';
@@ -97,7 +97,7 @@ export async function startServiceFixture(
   { node = process.execPath, cwd = EMPTY_FOLDER } = {},
 ): Promise<ServiceFixture> {
   const full = { ...(await freePorts()), ...env };
-  const started = run(full, { command: node, args: [main], cwd });
+  const started = run({ ...findCompiledModules(main), ...full }, { command: node, args: [main], cwd });
   t.teardown(async () => {
     started.kill('SIGTERM');
     await started.exited;
@@ -111,6 +111,13 @@ export async function startServiceFixture(
   // With an issuer of tokens nobody else makes any.
   const token = env.OIDC_ISSUER ? '' : await (await openIssuer(env.DATA_DIR)).issue('local');
   return withToken(started, full, token);
+}
+
+/** A copy of this checkout has a link to the cache at the same place: Node finds modules by their path from there. */
+function findCompiledModules(main: string): Environment {
+  const { NODE_COMPILE_CACHE } = process.env;
+  if (main === MAIN || NODE_COMPILE_CACHE === undefined) return {};
+  return { NODE_COMPILE_CACHE: join(dirname(dirname(main)), relative(ROOT, NODE_COMPILE_CACHE)) };
 }
 
 function withToken<Started>(started: Started, env: Calls['env'], token: string): CalledService<Started> {

@@ -12,7 +12,10 @@ import { chooseTemporaryFolder } from './temporary-folder.ts';
 import { BROWSER_VARIABLE, unpackBrowser } from './unpacked-browser.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
-/** Compiled modules of test files and of the processes they start. Kept between runs; `npm ci` removes it. */
+/**
+ * Compiled modules of test files and of the processes they start. Kept between runs; `npm ci` removes it. A copy of this
+ * checkout uses them, too, if its processes find this folder in its own `node_modules`.
+ */
 const COMPILE_CACHE = join(root, 'node_modules', '.cache', 'test-compile-cache');
 /** The builders of the folders that the API serves. They do nothing if the folders are up to date. */
 const SITE_BUILDERS = ['console/build-console.ts', 'docs/build-site.ts'];
@@ -29,6 +32,8 @@ export interface PreparedRun {
 export async function prepareRun({ isWhole }: { isWhole: boolean }): Promise<PreparedRun> {
   removeForeignVariables(process.env);
   process.env.NODE_COMPILE_CACHE = COMPILE_CACHE;
+  // Finds modules by their path from the cache's folder.
+  process.env.NODE_COMPILE_CACHE_PORTABLE = '1';
   // `tmpdir` of this process and of the test files.
   process.env.TMPDIR = await chooseTemporaryFolder();
   const folder = await mkdtemp(join(tmpdir(), 'bulkhead-test-run-'));
