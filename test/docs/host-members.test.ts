@@ -1,7 +1,10 @@
-/** The packages of docs/host-members.md, bundled as publishing does it and run in real children. */
+/** The packages of docs/host-members.md, bundled as publishing does it and run in real children, and its requests. */
+import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import type { AddressInfo } from 'node:net';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
 import { stop } from 'esbuild';
 import t from 'tap';
 import { BUILD_TIME_MS, ENTRY } from '../../api/package/bundle.ts';
@@ -12,6 +15,7 @@ import { temporaryFolder } from '../runner/harness.ts';
 import { openAi, startModelServer } from '../supervisor/host/model-server.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
+const run = promisify(execFile);
 const page = readFileSync(join(root, 'docs/host-members.md'), 'utf8');
 const PACKAGE = /```ts\n\/\/ capabilities: \[(.*?)\]\n([\s\S]*?)```/g;
 
@@ -65,4 +69,30 @@ t.test('every package of the page does what the page says', async (t) => {
   t.match(content, [{ json: { mediaType: 'text/plain' } }]);
   const file = await fixture.call('GET', `/media/${content[0].json.mediaId}`);
   t.equal(file.body, 'a,b\n1,2');
+});
+
+const hasCurl = await run('curl', ['--version']).then(
+  () => true,
+  () => false,
+);
+t.test('the requests of the page read a skill', { skip: hasCurl ? false : 'no curl' }, async (t) => {
+  const fixture = await startSupervisorFixture(t);
+  await fixture.app.listen({ port: 0, host: '127.0.0.1' });
+  await fixture.install({
+    slug: 'kit',
+    code: 'middleware.systemPrompt = () => undefined;',
+    files: {
+      'skills/pdf/SKILL.md': '---\nname: pdf\ndescription: PDFs\n---\nRead it.',
+      'skills/pdf/logo.png': 'a logo',
+    },
+    discovered: { skills: [{ name: 'pdf', description: 'PDFs' }] },
+  });
+  const env = {
+    PATH: `${dirname(process.execPath)}:${process.env.PATH ?? ''}`,
+    SESSION_API: `http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}`,
+    TOKEN: await fixture.issuer.issue('ann'),
+  };
+  const blocks = [...page.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, code = '']) => code);
+  const { stdout } = await run('sh', ['-eu', '-c', blocks.join('\n')], { env });
+  t.match(JSON.parse(stdout), { name: 'kit__pdf', path: 'logo.png', content: 'a logo' });
 });

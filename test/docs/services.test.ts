@@ -21,7 +21,7 @@ t.test('the requests of the page', { skip: hasCurl ? false : 'no curl' }, async 
   await fixture.app.listen({ port: 0, host: '127.0.0.1' });
   const env = {
     PATH: `${dirname(process.execPath)}:${process.env.PATH ?? ''}`,
-    API: `http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}`,
+    SESSION_API: `http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}`,
     TOKEN: await fixture.issuer.issue('ann'),
   };
   const { stdout } = await run('sh', ['-eu', '-c', blocks.join('\n')], { env });

@@ -28,7 +28,7 @@ await fixture.install({
 });
 const env = {
   PATH: `${dirname(process.execPath)}:${process.env.PATH ?? ''}`,
-  API: `http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}`,
+  SESSION_API: `http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}`,
   TOKEN: await fixture.issuer.issue('ann'),
 };
 
@@ -142,7 +142,7 @@ const COMPILER_OPTIONS = {
 t.test('a client generated from the OpenAPI document takes a turn', async (t) => {
   const folder = await temporaryFolder(t);
   await createClient({
-    input: `${env.API}/openapi.json`,
+    input: `${env.SESSION_API}/openapi.json`,
     output: { path: join(folder, 'client'), module: { extension: '.ts' } },
     plugins: ['@hey-api/typescript', '@hey-api/client-fetch', '@hey-api/sdk'],
     logs: { level: 'silent' },
@@ -153,7 +153,7 @@ t.test('a client generated from the OpenAPI document takes a turn', async (t) =>
   const compiler = fileURLToPath(new URL('../node_modules/typescript-7/bin/tsc', import.meta.url));
   await t.resolves(run(compiler, ['-p', folder, '--singleThreaded']));
   const { takeTurn } = await import(join(folder, 'turn.ts'));
-  t.match(await takeTurn(env.API, env.TOKEN), {
+  t.match(await takeTurn(env.SESSION_API, env.TOKEN), {
     opened: 'open',
     systemPrompt: 'You are a baker.',
     tools: /sums__add.*todo__create/,

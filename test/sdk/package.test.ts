@@ -28,7 +28,7 @@ const sdkFolder = join(author, 'node_modules/@bulkhead/sdk');
 const pack = await packInCheckout();
 
 /** Runs the documented `npm pack ./sdk` in a copy of the checkout, where other tests do not see what it builds, and unpacks it. */
-async function packInCheckout(): Promise<{ files: { path: string }[]; left: string[] }> {
+async function packInCheckout(): Promise<{ filename: string; files: { path: string }[]; left: string[] }> {
   const checkout = join(author, 'checkout');
   const sources = [
     'api',
@@ -310,6 +310,11 @@ t.test('the programs of the page for runtimes stream from the packed package', a
       await symlink(join(root, folder, name), link);
     }
   const page = await readFile(join(root, 'docs/getting-started-runtimes.md'), 'utf8');
+  t.equal(
+    page.split(`npm install ../${pack.filename} `).length - 1,
+    adapters.length,
+    'each is installed from the packed file',
+  );
   const programs = [...page.matchAll(/## ([^\n]+)\n\n```js\n(.*?)```/gs)];
   t.equal(programs.length, adapters.length);
   const model = await startModelServer(t);
