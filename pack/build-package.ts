@@ -1,6 +1,7 @@
 /**
  * Builds `@bulkhead/sdk` for publishing: the files of sdk/ for authors, and dist/ with JavaScript and the committed
- * declarations. `npm pack ./sdk` does this and packs it; `node pack/build-package.ts <folder>` creates a folder.
+ * declarations. `sh deploy/node.sh pack/build-package.ts <folder>` creates a folder with the whole package. `npm pack ./sdk` takes the
+ * files of sdk/ itself, and runs this with `--dist <folder>` for the files of dist/ only.
  */
 import { chmod, copyFile, cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -88,5 +89,5 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const [folder] = positionals;
   if (values.dist !== undefined) await buildDist(resolve(values.dist));
   else if (folder !== undefined) await buildPackage(resolve(folder));
-  else throw new Error('Pass the folder to build into: node pack/build-package.ts <folder>');
+  else throw new Error('Pass the folder to build into: sh deploy/node.sh pack/build-package.ts <folder>');
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** `bulkhead`: the command line with the service's own checks. In the repository: `node pack/bulkhead.ts`. */
+/** `bulkhead`: the command line with the service's own checks. In the repository: `npm run -s bulkhead`. */
 import { enableCompileCache } from 'node:module';
 import { runCommandLine } from '../sdk/cli/command-line.ts';
 import { exitCodes } from '../sdk/cli/failure.ts';

@@ -1,4 +1,4 @@
-/** Writes the Grafana dashboard: `node deploy/grafana/dashboard.ts > deploy/grafana/dashboards/bulkhead.json`. */
+/** Writes the Grafana dashboard: `sh deploy/node.sh deploy/grafana/dashboard.ts > deploy/grafana/dashboards/bulkhead.json`. */
 interface Panel {
   readonly title: string;
   readonly what: string;

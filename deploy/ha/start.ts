@@ -1,4 +1,4 @@
-/** `node deploy/ha/start.ts`: high availability on one machine, to try it out. See docs/high-availability.md. */
+/** `sh deploy/node.sh deploy/ha/start.ts`: high availability on one machine, to try it out. See docs/high-availability.md. */
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { findHaPrograms } from './ha-programs.ts';
