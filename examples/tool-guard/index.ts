@@ -4,7 +4,10 @@ middleware.toolCall = ({ call, settings, cancel }) => {
 };
 
 middleware.toolResult = ({ result }) => {
-  const content = result.content.map((part) => (part.type === 'text' ? { ...part, text: hideKeys(part.text) } : part));
+  const content = result.content.map((part) => {
+    if (part.type === 'text') return { ...part, text: hideKeys(part.text) };
+    return part.type === 'json' ? { ...part, json: hideKeysInJson(part.json) } : part;
+  });
   return { result: { content } };
 };
 
@@ -14,3 +17,11 @@ const isMatch = (name: string, pattern: string): boolean =>
 /** The keys of GitHub, AWS and Slack. */
 const KEYS = /\bgh[pousr]_\w{36}|\bAKIA[A-Z0-9]{16}\b|\bxox[abp]-[\w-]{10,}/g;
 const hideKeys = (text: string): string => text.replace(KEYS, '[key]');
+
+/** Hides keys in all texts of a value, also in the names of its fields. */
+function hideKeysInJson(value: Bulkhead.Json): Bulkhead.Json {
+  if (typeof value === 'string') return hideKeys(value);
+  if (Array.isArray(value)) return value.map(hideKeysInJson);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, field]) => [hideKeys(name), hideKeysInJson(field)]));
+}

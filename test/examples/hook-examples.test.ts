@@ -14,9 +14,17 @@ t.test('tool-guard', async (t) => {
   for (const name of ['shop__buy', 'files__read'])
     t.match(await judge(name), { action: 'cancel', reason: `The tool ${name} may not be used here.` });
   t.match(await judge('shop__look'), { action: 'continue' });
-  const result = { content: [{ type: 'text', text: 'AWS: AKIAIOSFODNN7EXAMPLE.' }], isError: false };
+  const key = 'AKIAIOSFODNN7EXAMPLE';
+  const json = { stdout: `AWS: ${key}.`, [key]: [1, null, { unused: [`${key}\n`] }], exitCode: 0 };
+  const image = { type: 'image', data: 'aGk=', mimeType: 'image/png' };
+  const content = [{ type: 'text', text: `AWS: ${key}.` }, { type: 'json', json }, image];
+  const result = { content, isError: false };
   const shown = { call: { id: 'c1', name: 'shop__look', arguments: {} }, result, durationMs: 1 };
-  t.match((await service.hook(session, 'toolResult', shown)).context.result, { content: [{ text: 'AWS: [key].' }] });
+  t.same((await service.hook(session, 'toolResult', shown)).context.result.content, [
+    { type: 'text', text: 'AWS: [key].' },
+    { type: 'json', json: { stdout: 'AWS: [key].', '[key]': [1, null, { unused: ['[key]\n'] }], exitCode: 0 } },
+    image,
+  ]);
 });
 
 t.test('todo-policy', async (t) => {
