@@ -5,11 +5,11 @@ export function formatPage(messages: readonly Bulkhead.TranscriptMessage[], rema
   const lines = [
     `# ${(spoken[0]?.at ?? new Date().toISOString()).slice(0, 10)}`,
     `${counts.get('user')?.length ?? 0} messages of people, ${counts.get('assistant')?.length ?? 0} of the agent.`,
-    ...spoken.slice(0, 1).map(({ text }) => `It began with “${short(text)}”`),
+    ...spoken.slice(0, 1).map(({ text }) => `It began with “${short(text)}”.`),
     ...spoken
       .slice(1)
       .slice(-1)
-      .map(({ text }) => `and ended with “${short(text)}”.`),
+      .map(({ text }) => `It ended with “${short(text)}”.`),
     remark.trim(),
   ];
   return `${lines.filter((line) => line !== '').join('\n\n')}\n`;

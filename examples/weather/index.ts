@@ -9,7 +9,7 @@ const UNITS = {
 };
 
 tools.now = {
-  description: 'Tells the weather of now at a place: temperature, wind and humidity.',
+  description: 'Tells the current weather at a place: temperature, wind and humidity.',
   parameters: {
     type: 'object',
     properties: { place: { type: 'string', minLength: 1, maxLength: 100, description: 'A town, such as Bern' } },

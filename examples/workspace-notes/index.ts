@@ -1,4 +1,4 @@
-import { noteFiles, readNotes } from './notes.ts';
+import { listNotePaths, readNotes } from './notes.ts';
 
 tools.add = {
   description: 'Keeps a note that all agents can find again.',
@@ -25,7 +25,7 @@ tools.list = {
     additionalProperties: false,
   },
   async handler({ limit = 20 }: { limit?: number }) {
-    const notes = await readNotes((await noteFiles()).slice(0, limit));
+    const notes = await readNotes((await listNotePaths()).slice(0, limit));
     return notes.map(({ path, text }) => `${path}: ${text.split('\n')[0]}`).join('\n') || 'There are no notes.';
   },
 };
@@ -41,7 +41,7 @@ tools.search = {
   async handler({ words }: { words: string }) {
     const wanted = words.toLowerCase().split(/\s+/);
     const holds = (text: string) => wanted.every((word) => text.toLowerCase().includes(word));
-    const found = (await readNotes(await noteFiles())).filter(({ text }) => holds(text)).slice(0, 10);
+    const found = (await readNotes(await listNotePaths())).filter(({ text }) => holds(text)).slice(0, 10);
     return found.map(({ path, text }) => `## ${path}\n\n${text}`).join('\n') || `No note holds “${words}”.`;
   },
 };

@@ -5,8 +5,8 @@ const AT_ONCE = 8;
 
 export type Note = { path: string; text: string };
 
-/** Lists the paths of the notes, newest first. */
-export async function noteFiles(): Promise<string[]> {
+/** Lists the paths of the notes. Names begin with the time and `list` sorts by path, so the reverse is newest first. */
+export async function listNotePaths(): Promise<string[]> {
   const files = await host.workspace.list('notes').catch((error: Error) => {
     // The directory does not exist before the first note.
     if (error.message.includes('no such file or directory')) return [];
