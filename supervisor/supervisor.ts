@@ -330,7 +330,7 @@ function assembleFleet(options: SupervisorOptions, { ownership, listener, queues
   const otherPlugins: PluginPort = {
     loadPlugins: (accountId) => pluginsCache.get(accountId),
     runHook: (request) => runHook({ pool, logs, metrics, hookCounts, invoker: fleet, pluginsCache }, request),
-    callSurface: (request) => callSurface({ logs, metrics, invoker: fleet }, request),
+    callSurface: (request) => callSurface({ logs, metrics, invoker: fleet, pluginsCache }, request),
   };
   const shared = { pool, blobs, queues, masks, audit, logs, metrics, invocations, otherPlugins, onError };
   const llm = openLlm({

@@ -4,21 +4,28 @@ import type { InstalledPlugin } from '../../db/installations/account-plugins.ts'
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
+import type { AccountPluginsCache } from '../children/account-plugins-cache.ts';
 import type { LinkResult } from './chain.ts';
 import type { ChainDeps } from './chain-runner.ts';
 import { pickStack } from './plugin-call.ts';
 import type { SurfaceRequest } from './plugin-port.ts';
 import { checkSurfaceAnswer } from './surface-answers.ts';
 
-type SurfaceServices = Pick<ChainDeps, 'invoker' | 'metrics' | 'logs'>;
+type SurfaceServices = Pick<ChainDeps, 'invoker' | 'metrics' | 'logs'> & {
+  readonly pluginsCache: Pick<AccountPluginsCache, 'current'>;
+};
 
 /**
- * Calls a handler with the budget of its surface, and writes a failure to the plugin's log. Checks the answer of a command or a
- * provider, and that a provider's answer continues its deltas, even if the caller does not read them. The caller checks the result of
- * a tool.
+ * Calls a handler with the budget of its surface, and writes a failure to the plugin's log. The installation is looked up again,
+ * because hooks may have run since the caller found it: one that was paused or uninstalled is not called, and one that was
+ * reconfigured gets its new settings. Checks the answer of a command or a provider, and that a provider's answer continues its
+ * deltas, even if the caller does not read them. The caller checks the result of a tool.
  */
 export async function callSurface(services: SurfaceServices, request: SurfaceRequest): Promise<LinkResult> {
-  const { kind, name, plugin, session } = request;
+  const { kind, name, session } = request;
+  const { plugins } = await services.pluginsCache.current(request.plugin.accountId);
+  const plugin = plugins.find(({ installationId }) => installationId === request.plugin.installationId);
+  if (!plugin) return { kind: 'unavailable', message: 'The plugin was paused or uninstalled meanwhile.' };
   const started = performance.now();
   const deadlineAt = Date.now() + surfaces[kind].budgetMs;
   const invocationId = request.invocationId ?? randomUUIDv7();
@@ -40,7 +47,7 @@ export async function callSurface(services: SurfaceServices, request: SurfaceReq
   });
   const result = kind === 'tools' || called.kind !== 'answered' ? called : checkSurfaceAnswer(kind, called.answer);
   services.metrics.targetRan({ kind, name }, plugin, result.kind, performance.now() - started);
-  logFailure(services, request, invocationId, result);
+  logFailure(services, { ...request, plugin }, invocationId, result);
   return result;
 }
 

@@ -69,21 +69,28 @@ async function claimAndDeliver(deps: AttemptDeps, queue: ChannelQueue): Promise<
 }
 
 async function deliver(deps: AttemptDeps, queue: ChannelQueue, delivery: ClaimedDelivery): Promise<Outcome> {
-  const { pool } = deps.services;
   await deps.faultPoint(formatStep(delivery, 'claimed'));
   if (isUsedUp(delivery, deps.deliveryWaits.length + 1))
     return finish(deps, delivery, 'dead', 'the supervisor ended during each attempt');
+  const found = await findPlugin(deps, queue, delivery);
+  return 'outcome' in found ? found.outcome : attempt(deps, queue, delivery, found.plugin);
+}
+
+/** The plugin that takes the delivery now, or what became of the delivery. */
+async function findPlugin(
+  deps: AttemptDeps,
+  queue: ChannelQueue,
+  delivery: ClaimedDelivery,
+): Promise<{ readonly plugin: InstalledPlugin } | { readonly outcome: Outcome }> {
   const plugin = await currentEntry(deps.services, delivery);
-  if (!plugin) return finish(deps, delivery, 'dead', 'the installation is gone');
+  if (!plugin) return { outcome: await finish(deps, delivery, 'dead', 'the installation is gone') };
   const held = holdReason(plugin, queue);
-  if (held !== null) return holdUntilReady(deps, delivery, held);
+  if (held !== null) return { outcome: await holdUntilReady(deps, delivery, held) };
   const refused = deps.fleet.findRefusal(plugin);
-  if (refused !== null) {
-    const wait = { afterSeconds: REFUSED_WAIT_S, error: refused, as: 'nothing' } as const;
-    await postponeDelivery(pool, delivery.id, deps.fence.epoch, wait);
-    return { isNextDue: false, wakeAfterMs: REFUSED_WAIT_S * SECOND };
-  }
-  return attempt(deps, delivery, plugin);
+  if (refused === null) return { plugin };
+  const wait = { afterSeconds: REFUSED_WAIT_S, error: refused, as: 'nothing' } as const;
+  await postponeDelivery(deps.services.pool, delivery.id, deps.fence.epoch, wait);
+  return { outcome: { isNextDue: false, wakeAfterMs: REFUSED_WAIT_S * SECOND } };
 }
 
 /** The running installation; if it does not run, its row, which contains the reason. */
@@ -119,13 +126,22 @@ async function holdUntilReady(
   return released.length > 0 ? { isNextDue: false, wakeAfterMs: 0 } : NOTHING;
 }
 
-async function attempt(deps: AttemptDeps, delivery: ClaimedDelivery, plugin: InstalledPlugin): Promise<Outcome> {
+async function attempt(
+  deps: AttemptDeps,
+  queue: ChannelQueue,
+  delivery: ClaimedDelivery,
+  found: InstalledPlugin,
+): Promise<Outcome> {
   const { services } = deps;
   const name = delivery.direction === 'in' ? 'receive' : 'send';
   const invocationId = randomUUIDv7();
   const given =
-    name === 'receive' ? { fields: { request: toRequest(delivery) } } : await readReply(deps, delivery, plugin);
+    name === 'receive' ? { fields: { request: toRequest(delivery) } } : await readReply(deps, delivery, found);
   if ('vetoed' in given) return recordVerdict(deps, delivery, { kind: 'dead', error: given.vetoed });
+  // While the hooks of a reply ran, its plugin may have been paused or uninstalled.
+  const current = name === 'receive' ? { plugin: found } : await findPlugin(deps, queue, delivery);
+  if ('outcome' in current) return current.outcome;
+  const { plugin } = current;
   const budgetMs = surfaces[`channel.${name}`].budgetMs;
   const answered =
     'fields' in given

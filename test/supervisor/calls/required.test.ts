@@ -443,6 +443,51 @@ t.test('a plugin that is uninstalled, paused or reconfigured while an earlier on
   );
 });
 
+t.test('a tool whose plugin is uninstalled, paused or reconfigured while a hook judges its call', async (t) => {
+  const account = 'tool-changes';
+  const slow = await fixture.install({
+    slug: 'slow-judge',
+    account,
+    capabilities: ['host.storage'],
+    code: `middleware.toolCall = async (ctx) => {
+    await host.storage.set('asked ' + ctx.call.name, true);
+    while ((await host.storage.get('go on')) === null) await new Promise((resolve) => setTimeout(resolve, 20));
+    return {};
+  };`,
+  });
+  const add = (slug: string) =>
+    fixture.install({
+      slug,
+      account,
+      settings: { word: 'old' },
+      code: `tools.say = { description: 'd', parameters: {}, handler: (_args, ctx) => ctx.settings.word };`,
+    });
+  const [gone, paused, changed] = [await add('gone-tool'), await add('paused-tool'), await add('changed-tool')];
+  const session = await sessionOf(account);
+  const call = (slug: string) =>
+    fixture.call('POST', `/sessions/${session}/tools/${slug}__say`, { arguments: {} }, account);
+  const answers = Promise.all([call('gone-tool'), call('paused-tool'), call('changed-tool')]);
+  const countStored = `SELECT count(*)::int AS asked FROM installation_storage WHERE installation_id = $1`;
+  await eventually(async () => (await fixture.pool.query(countStored, [slow.installationId])).rows[0].asked === 3);
+  await change(gone, `status = 'uninstalling'`);
+  await change(paused, `status = 'paused'`);
+  await change(changed, `settings = '{"word": "new"}'`);
+  await fixture.pool.query(
+    `INSERT INTO installation_storage (installation_id, key, value, size_bytes) VALUES ($1, 'go on', '1', 1)`,
+    [slow.installationId],
+  );
+  const stopped = (slug: string) => ({
+    status: 503,
+    body: { code: 'unavailable', detail: `${slug}__say: The plugin was paused or uninstalled meanwhile.` },
+  });
+  const [ofGone, ofPaused, ofChanged] = await answers;
+  t.match(ofGone, stopped('gone-tool'));
+  t.match(ofPaused, stopped('paused-tool'));
+  t.match(ofChanged, { status: 200, body: { content: [{ type: 'text', text: 'new' }] } });
+  for (const { installationId } of [gone, paused])
+    t.equal(fixture.supervisor.fleet.getPid(installationId), null, 'no process was started for it');
+});
+
 t.test('a tool’s result says whether a plugin refused the call, or a required one did not run', async (t) => {
   const own = fixture.withNewAccount();
   const session = await own.session();

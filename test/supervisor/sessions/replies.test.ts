@@ -171,6 +171,39 @@ t.test('a reply that waited is judged by a plugin that is required since', async
   t.equal((await fixture.readLog('asked')).length, 4, 'a reply that the plugin has judged is not judged again');
 });
 
+t.test('a reply whose plugin is paused while a plugin judges it waits until it is resumed', async (t) => {
+  const fixture = await startSupervisorFixture(t);
+  const made = await fixture.install({ slug: 'desk', capabilities: ['host.storage'], code: CODE });
+  await deliver(fixture, made, await connect(fixture, made), ['x']);
+  const session = await eventually(async () => (await fixture.call('GET', '/sessions')).body.items[0]?.id);
+  const setStatus = async (status: string) => {
+    await fixture.pool.query('UPDATE installations SET status = $2, updated_at = clock_timestamp() WHERE id = $1', [
+      made.installationId,
+      status,
+    ]);
+    await fixture.notify(made.installationId);
+  };
+  await setStatus('paused');
+  t.equal((await fixture.call('POST', `/sessions/${session}/replies`, { text: 'hello' })).status, 202);
+  const code = `middleware.outboundMessage = async () => {
+    await host.storage.set('asked', true);
+    while ((await host.storage.get('go on')) === null) await new Promise((resolve) => setTimeout(resolve, 20));
+  };`;
+  const guard = await fixture.install({ slug: 'guard', capabilities: ['host.storage'], code, required: true });
+  await setStatus('ready');
+  await eventually(() => readStorageValue(fixture.pool, guard.installationId, 'asked'));
+  await setStatus('paused');
+  await fixture.pool.query(
+    `INSERT INTO installation_storage (installation_id, key, value, size_bytes) VALUES ($1, 'go on', '1', 1)`,
+    [guard.installationId],
+  );
+  const row = async () => (await fixture.pool.query(`SELECT * FROM deliveries WHERE direction = 'out'`)).rows[0];
+  await eventually(async () => (await row()).last_error === 'the installation is not ready: paused');
+  t.equal(await readStorageValue(fixture.pool, made.installationId, 'sent'), null);
+  await setStatus('ready');
+  await eventually(async () => (await row()).state === 'delivered');
+});
+
 t.test('an answer is judged by a plugin that is required between its output and the end of its turn', async (t) => {
   const fixture = await startSupervisorFixture(t);
   const made = await fixture.install({ slug: 'desk', capabilities: ['host.storage'], code: CODE });
