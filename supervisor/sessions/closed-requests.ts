@@ -4,6 +4,7 @@ import { endWithToken } from '../../service/http/authentication.ts';
 import { onceClosed } from '../../service/http/closed-responses.ts';
 
 const CLOSED = 'the runtime closed the request';
+const TOKEN_ENDED = 'the token of the request is no longer valid, or its account was suspended or demoted';
 
 /** A signal that aborts when the connection is closed before the answer was sent. */
 export function abortWhenClosed(reply: FastifyReply): AbortSignal {
@@ -16,11 +17,11 @@ export function abortWhenClosed(reply: FastifyReply): AbortSignal {
 
 /**
  * For an answer that lasts: a signal that aborts when the response is closed, however it ended, and when the token of the request
- * ends or its account is suspended.
+ * expires or is revoked, or its account is suspended or demoted.
  */
 export function abortWhenOver(request: FastifyRequest, reply: FastifyReply): AbortSignal {
   const over = new AbortController();
   onceClosed(reply.raw, () => over.abort(new Error(CLOSED)));
-  endWithToken(request, reply, () => over.abort(new Error('the token of the request has ended')));
+  endWithToken(request, reply, () => over.abort(new Error(TOKEN_ENDED)));
   return over.signal;
 }
