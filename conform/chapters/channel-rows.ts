@@ -1,4 +1,4 @@
-/** Contract: channels and webhooks (section 7). */
+/** Contract: channels and webhooks. */
 import { announceBody } from '../announced-body.ts';
 import { ensure, expect, holding, isText } from '../expect.ts';
 import { type Chapter, row, unchecked } from '../row.ts';

@@ -1,4 +1,4 @@
-/** Contract: errors (section 3). */
+/** Contract: errors. */
 import type { Answer } from '../account.ts';
 import { Account } from '../account.ts';
 import { ensure, expect, isText } from '../expect.ts';

@@ -1,4 +1,4 @@
-/** Contract: hooks, chain and required installations (section 6). */
+/** Contract: hooks, chains and required installations. */
 import { ensure, expect, holding, isText, isTime } from '../expect.ts';
 import { packageOf } from '../packages.ts';
 import { asker } from '../plugins/asker.ts';
@@ -14,7 +14,7 @@ interface HookCase {
   readonly hook: string;
   /** The context with the text that the kit acts on. */
   context(text: string): object;
-  /** The fields that the sentence sets bold, as the kit changes them. Null: none. */
+  /** The patchable fields, as the kit changes them. Null: none. */
   readonly changed: object | null;
   readonly fields: string;
   /** Default: true. */
@@ -131,7 +131,9 @@ const own = async (run: Run, trace: { installationId: string }[]) => {
 function rowsOf({ hook, context, changed, fields, cancel = true, onError = 'skip' }: HookCase): Row[] {
   const name = `middleware.${hook}`;
   const patched = row(
-    changed ? `${name}: ${fields}; what may be patched is.` : `${name}: ${fields}; nothing may be patched.`,
+    changed
+      ? `${name}: ${fields}; the patchable fields can be changed.`
+      : `${name}: ${fields}; no field can be changed.`,
     async (run) => {
       const { status, body } = await run.hook(hook, context('change new'));
       expect(

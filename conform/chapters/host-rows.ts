@@ -1,4 +1,4 @@
-/** Contract: host, globals and events (section 6). */
+/** Contract: host, globals and events. */
 import { ensure, expect, holding, isNumber, isText, isTime, oneOf } from '../expect.ts';
 import { asker } from '../plugins/asker.ts';
 import { type Chapter, lateRow, type Row, row, unchecked } from '../row.ts';

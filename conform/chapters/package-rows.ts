@@ -1,4 +1,4 @@
-/** Contract: package (section 5). */
+/** Contract: package. */
 import { ensure, expect, holding } from '../expect.ts';
 import { fileList, type Package, packageOf, readme, type ZipEntry, zipEntries, zipPackage } from '../packages.ts';
 import { type Chapter, type Row, row } from '../row.ts';

@@ -1,4 +1,4 @@
-/** Contract: default quotas (section 9), with plugins of their own that use theirs up. */
+/** Contract: default quotas, with plugins of their own that use theirs up. */
 import { announceBody } from '../announced-body.ts';
 import { ensure, expect, Skipped } from '../expect.ts';
 import { packageOf } from '../packages.ts';

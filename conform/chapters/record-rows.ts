@@ -1,4 +1,4 @@
-/** Contract: resources (section 4). */
+/** Contract: resources. */
 import { ensure, expect, holding, isBoolean, isHash, isList, isNumber, isText, isTime, oneOf } from '../expect.ts';
 import { readUntil } from '../log-watch.ts';
 import { hashSource } from '../packages.ts';

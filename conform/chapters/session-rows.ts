@@ -1,4 +1,4 @@
-/** Contract: session API (section 8) and addresses (section 2). */
+/** Contract: session API and addresses. */
 import { randomUUID } from 'node:crypto';
 import { ensure, expect, holding, isList, isNumber, isText, isTime } from '../expect.ts';
 import { readUntil } from '../log-watch.ts';

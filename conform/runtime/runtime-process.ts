@@ -90,7 +90,7 @@ export class Exchange {
   }
 }
 
-/** Kills each runtime that runs. Outside of this process's group, they get no Ctrl-C of the terminal. */
+/** Functions that kill the running runtimes. These run outside this process's group, so Ctrl-C in the terminal does not reach them. */
 const running = new Set<() => void>();
 process.once('exit', () => {
   for (const kill of running) kill();

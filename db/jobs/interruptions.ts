@@ -16,6 +16,6 @@ export type AttemptResult =
   /** The plugin was not called. */
   | 'nothing';
 
-/** SQL: the changes to the counters of a row. `parameter` is a `AttemptResult`. */
+/** SQL: the changes to the counters of a row. `parameter` is an SQL expression of an `AttemptResult`. */
 export const countAttemptSql = (parameter: string): string =>
   `attempts = attempts - (${parameter} = 'nothing')::int, interruptions = interruptions + (${parameter} = 'interruption')::int`;

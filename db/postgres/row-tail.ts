@@ -1,7 +1,9 @@
-/** Reads the rows added to a table, each row once, as events. */
+/** Types of a reader that returns the rows added to a table as events, each row once. */
 import { KIB } from '../../sdk/contract/limits.ts';
 
-/** Bytes of the rows of one read: a stream holds them until its client has taken them. The row that reaches them is the last. */
+/**
+ * A read ends with the row that reaches this many bytes. A stream keeps them in memory until its client has read them.
+ */
 export const TAIL_BATCH_BYTES = 128 * KIB;
 
 /** A JSON value as the database holds it. Streams send the text: to parse many small values blocks the event loop for milliseconds. */

@@ -22,7 +22,10 @@ export const NOTIFY_READERS_SQL = `SELECT pg_notify('${MESSAGES_ADDED}', account
 
 export type SessionChange = 'cleared' | 'deleted' | 'tools';
 
-/** Notifies the readers of the account's stream that sessions were cleared, have other tools, or are about to be deleted. */
+/**
+ * Records that sessions were cleared, have other tools, or are about to be deleted, and notifies the readers of the account's
+ * stream.
+ */
 export async function recordChanges(
   tx: Queryable,
   sessionIds: readonly string[],
