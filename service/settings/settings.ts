@@ -144,10 +144,10 @@ export const sharedSettings = {
     'File with the key (32 bytes in base64) under which the other keys are sealed in the database. With it, a second machine needs DATABASE_URL and this key only. Empty: keys are files in DATA_DIR/keys.',
   ),
   CLUSTER_KEY_COMMAND: optionalText(
-    'Program that prints the key instead, such as the command line of a key management service: words separated by spaces, run without a shell.',
+    'Instead of CLUSTER_KEY_FILE: a program that prints the key, such as the command line of a key management service: words separated by spaces, run without a shell.',
   ),
   CLUSTER_KEY: optionalText(
-    'The key itself instead. A file or program is better: other processes of the same user can read the environment.',
+    'Instead of CLUSTER_KEY_FILE: the key itself. A file or program is better: other processes of the same user can read the environment.',
   ),
   LOG_LEVEL: oneOf(['debug', 'info', 'warn', 'error'], 'info', 'Lowest level of the log lines that are written.'),
   HOST: listenHost(
@@ -181,7 +181,7 @@ export const sharedSettings = {
     'a minute',
   ),
   OIDC_ISSUER: webAddress(
-    'OpenID Connect issuer whose tokens are accepted instead of those that Bulkhead signs. One that does not answer stops no start: the log names it.',
+    'OpenID Connect issuer whose tokens are accepted instead of those that Bulkhead signs. If it does not answer, the service still starts and the log names it.',
   ),
   OIDC_AUDIENCE: optionalText('Audience of the issuer’s tokens. Required with OIDC_ISSUER.'),
   OIDC_CLIENT_ID: optionalText(
@@ -195,7 +195,7 @@ export const sharedSettings = {
   OIDC_ACCESS_TOKENS: oneOf(
     ['at+jwt', 'jwt'],
     'at+jwt',
-    'How the issuer marks access tokens. at+jwt: by their type (RFC 9068). jwt: not; then a token must have a scope or another mark of an access token and none of an ID, refresh or logout token, and OIDC_AUDIENCE must not be a client id.',
+    'How the issuer marks access tokens. at+jwt: by their type (RFC 9068). jwt: it does not mark them. A token must then have a scope or another mark of an access token and none of an ID, refresh or logout token, and OIDC_AUDIENCE must not be a client id.',
   ),
   MIN_FREE_MEGABYTES: wholeNumber(
     0,
