@@ -21,7 +21,7 @@ export const fleet: OperatorCommand = {
       type: 'string',
       value: 'state',
       choices: runtimeStates,
-      doc: `${runtimeStates.join(', ')}; by default all except stopped, and failed updates`,
+      doc: `${runtimeStates.join(', ')}; default: all except stopped, plus failed updates`,
     },
     limit: linesOption,
   },
@@ -125,7 +125,7 @@ const readFilters = (args: ParsedArgs) => ['plugin', 'user', 'status'].map((name
 
 export const restart: OperatorCommand = {
   subjects: ['installation'],
-  doc: 'stop its process after its running calls and reset its failures; the next call starts it again',
+  doc: 'stop the process of an installation after its running calls, and reset its failures; the next call starts it again',
   async run({ subjects: [installationId = ''] }, context) {
     const { pool } = await context.migratedDatabase();
     const slug = await inTransaction(pool, async (tx) => {

@@ -33,7 +33,7 @@ export const newReminderFields = {
     .min(1)
     .default('user')
     .describe(
-      `\`${TO_AGENT}\`: the agent gets it as a message to work on. Anybody else: it is sent to the session’s channel and shown in the transcript.`,
+      `\`${TO_AGENT}\`: the agent gets it as a message to work on. Any other text: it is sent to the session’s channel and shown in the transcript.`,
     ),
 };
 

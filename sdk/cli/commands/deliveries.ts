@@ -10,7 +10,7 @@ const STATES: readonly Delivery['state'][] = ['pending', 'delivered', 'dead'];
 
 export const deliveries: Command = {
   name: 'deliveries',
-  summary: 'List the webhook requests and replies of a plugin, with why they wait',
+  summary: 'List the webhook requests and replies of a plugin, and why they wait',
   args: [{ name: '<slug>', doc: 'slug of the plugin' }],
   options: [{ flags: '--state <state>', doc: 'deliveries in this state only (default: all)', choices: STATES }],
   examples: ['deliveries inbox --state pending'],

@@ -13,7 +13,7 @@ export const ssh: Command = {
   summary: 'List, add, test, pin, change and remove SSH hosts for your agents',
   args: [
     { name: '[action]', doc: 'list (default), add, test, pin, change or remove' },
-    { name: '[id]', doc: 'by which agents name the host, such as web' },
+    { name: '[id]', doc: 'id of the host, by which agents address it, such as web' },
   ],
   options: [
     { flags: '--address <host[:port]>', doc: 'a public host name or IP address' },
@@ -26,7 +26,7 @@ export const ssh: Command = {
       doc: 'accepted key of the host, as ssh-keygen -lf prints it (repeatable)',
       repeatable: true,
     },
-    { flags: '--yes', doc: 'pin the key that the host shows without a question' },
+    { flags: '--yes', doc: 'pin the key that the host shows, without asking' },
   ],
   examples: [
     'ssh add web --address web.example.com --user deploy --key ~/.ssh/agents',
@@ -166,6 +166,6 @@ async function readPassword(context: Context): Promise<string> {
 
 function describe({ id, user, address, port, hostKeys, login, testedAt, testFault }: OwnSshHost): string {
   const key = hostKeys.length === 0 ? 'no pinned key' : `pinned ${hostKeys.join(' ')}`;
-  const test = testedAt === null ? 'not tested' : (testFault ?? `worked ${testedAt}`);
+  const test = testedAt === null ? 'not tested' : (testFault ?? `login worked at ${testedAt}`);
   return toOneLine(`${id}  ${user}@${address}:${port}, ${login}, ${key}, ${test}`);
 }
