@@ -44,7 +44,7 @@ function wrapSubtle({ subtle }: typeof webcrypto): object {
   return methods;
 }
 
-/** Keys share prototypes of Node, to which only a key leads. */
+/** All keys share Node's prototypes, which a plugin can reach through a key: freeze them. */
 function hardenPrototypes(key: object): void {
   const prototype: object = Object.getPrototypeOf(key);
   if (Object.isFrozen(prototype)) return;

@@ -1,7 +1,10 @@
 /** Creates the files in which webhook requests wait. */
 import { type FileHandle, open } from 'node:fs/promises';
 
-/** Creates a file that others cannot read. Where `complete` fails, the file is closed: Node ends a process that forgets to. */
+/**
+ * Creates a file that only its owner can read, then runs `complete`, such as the sync of its folder. If that fails, closes the file:
+ * Node ends a process that leaves a FileHandle to the garbage collector.
+ */
 export async function createFile(
   path: string,
   flags: 'ax' | 'wx+',

@@ -72,7 +72,10 @@ export class Intake {
   #isSpooling: boolean;
   /** Arrival of the oldest request that was appended since the spool was empty. Milliseconds since 1970. */
   #oldestSpooled = Number.POSITIVE_INFINITY;
-  /** The disk is empty and other API processes empty theirs: an announcement holds what is stored now. */
+  /**
+   * Whether this spool is empty while other API processes still empty theirs. Deliveries stored meanwhile are held until their order
+   * is certain.
+   */
   #isSettling = false;
   /** A group on its way to the disk. */
   #appending: Promise<void> | null = null;

@@ -10,7 +10,10 @@ const PREFIX = 'bulkhead-check-';
 const NAME = /^bulkhead-check-\w{6}$/;
 /** File that the process of the folder locks. */
 const LOCK = 'lock';
-/** A folder without a lock file was made by an older release, or a moment ago. Milliseconds. */
+/**
+ * Age from which a folder without a lock file is removed: an older release made it. A younger one may be about to be locked.
+ * Milliseconds.
+ */
 const UNLOCKED_AGE_MS = 86_400_000;
 
 /** Creates a folder, runs `work` with it and removes it. Before that it removes those that killed processes left. */

@@ -112,8 +112,8 @@ export class Context {
   }
 
   /**
-   * Asks the service who it is, once per address. Other requests may take long for good reasons; this one does not, so a
-   * wrong address is reported within seconds.
+   * Fetches the service's public facts, once per address. Has a short time limit, so that a wrong address is reported within
+   * seconds.
    *
    * @throws CommandError `away` if nothing responds, `failed` if it is not a Bulkhead service
    */

@@ -35,7 +35,7 @@ export function listenOptions(
   name: 'service' | 'operations',
   { host, port }: { readonly host: string; readonly port: number },
 ): { readonly host: string; readonly port: number; readonly fd?: number } {
-  // Of this name alone, the framework serves every address, on servers of its own that have none of our limits.
+  // For `localhost`, fastify opens further servers for its other addresses, without our limits. So listen on 127.0.0.1.
   const address = { host: host === 'localhost' ? '127.0.0.1' : host, port };
   const { LISTEN_FDS, LISTEN_FDNAMES = '' } = process.env;
   const index = LISTEN_FDNAMES.split(':').indexOf(name);
