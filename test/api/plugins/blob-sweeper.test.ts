@@ -40,7 +40,7 @@ t.test('the sweep removes only the blobs of a deleted plugin and a replaced draf
   await ann.post(`/plugins/${gone.id}/draft`, { files: fileList({ ...MINIMAL, 'assets/gone.txt': 'gone' }) });
   t.equal((await ann.delete(`/plugins/${gone.id}`)).status, 204);
   const upkeep = startBlobSweeper({ pool: api.pool, blobs: api.services.blobs, onError });
-  t.equal(await upkeep.sweep(), 0, 'within the grace nothing goes');
+  t.equal(await upkeep.sweep(), 0, 'a sweep removes nothing younger than the grace period');
   await age(api);
   const before = await namesOnDisk(api);
   const used = await findUsedBlobs(api.pool, before);
@@ -110,7 +110,7 @@ t.test('the sweep removes the files of killed publishes, and none of a slow uplo
   await upkeep.close();
 });
 
-t.test('of many processes one sweeps', async (t) => {
+t.test('only one process sweeps at a time', async (t) => {
   const api = await startApiFixture(t, { introspect });
   const other = await api.pool.connect();
   await other.query(`SELECT pg_advisory_lock(hashtext('bulkhead blob sweep'))`);

@@ -65,7 +65,7 @@ t.test('beside DATABASE_SESSION_URL, limits hold and notifications arrive', { sk
   await listener.close();
 });
 
-t.test('a service runs behind it', { skip }, async (t) => {
+t.test('a service runs behind a pooler in transaction mode', { skip }, async (t) => {
   const { url } = await testDatabase(t);
   const service = await startServiceFixture(t, {
     DATABASE_URL: await startPooler(t, url),
