@@ -25,7 +25,9 @@ export const surfaceExamples: Record<SurfaceName, string> = {
 };`,
   'channel.send': `channel.send = async (message, ctx) => {
   const url = \`https://api.example.com/chats/\${message.conversationKey}\`;
-  await host.http.fetch(url, { method: 'POST', body: message.text });
+  const answer = await host.http.fetch(url, { method: 'POST', body: message.text });
+  // Any status is a result. Only a handler that throws is called again with the same reply.
+  if (answer.status < 200 || answer.status > 299) throw new Error(\`The vendor responded with status \${answer.status}.\`);
 };`,
   'channel.handshake': `channel.handshakeOn = { jsonType: 'url_verification' };
 channel.handshake = (request) => {

@@ -6,6 +6,7 @@ import { dirname, join } from 'node:path';
 import { stop as stopEsbuild } from 'esbuild';
 import t, { type Test } from 'tap';
 import { openPlugin } from '../../pack/testing/testing.ts';
+import { surfaceExamples } from '../../sdk/generate/surface-examples.ts';
 import type { PluginOptions } from '../../sdk/testing/testing.ts';
 import { waitWithoutProcessor } from '../fixtures/late-hang.ts';
 import { eventually } from '../runner/eventually.ts';
@@ -55,6 +56,15 @@ t.test('a plugin gets a handle of a secret with a use, which the recorded reques
   t.match(await plugin.tool('send'), { content: [{ text: '{"isHandle":true,"isGenuine":true}' }] });
   const sent = plugin.calls.find(({ name }) => name === 'http.fetch');
   t.match(sent?.args, { init: { headers: { authorization: 'Bearer t0ken' } } });
+});
+
+t.test('channel.send of the reference fails for a reply that the vendor refused', async (t) => {
+  const answer = { headers: {}, bodyText: '', bodyBytes: new Uint8Array() };
+  const fetch = ({ url }: { url: string }) => ({ ...answer, status: url.endsWith('/open') ? 201 : 503 });
+  const plugin = await open(t, surfaceExamples['channel.send'], { host: { http: { fetch } } });
+  const send = (conversationKey: string) => plugin.send({ conversationKey, text: 'Hello', attachments: [] });
+  await send('open');
+  await t.rejects(send('closed'), { message: /The vendor responded with status 503/ });
 });
 
 t.test('handles of secrets, storage, logs and handshakes have the limits of the service', async (t) => {
