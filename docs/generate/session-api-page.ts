@@ -7,6 +7,8 @@ import type { SessionServices } from '../../supervisor/sessions/session-services
 
 const REFERENCE = '#/components/schemas/';
 const TYPES_MAX = 8;
+/** Longer patterns say less than their description. */
+const PATTERN_MAX_CHARS = 60;
 
 /** The only services that building the routes uses, because no route is called. */
 const services = {
@@ -35,22 +37,46 @@ function printType(schema: JsonSchema): string {
   if (Array.isArray(schema.type)) return schema.type.map((type) => printType({ ...schema, type })).join(' or ');
   if (schema.type === 'array') return `list of ${printType((schema.items ?? {}) as JsonSchema)}`;
   if (schema.properties) return `{${Object.entries(schema.properties).map(printMember).join(', ')}}`;
+  if (schema.format === 'date-time') return schema.format;
   return typeof schema.type === 'string' ? schema.type : 'any JSON';
 }
 
-/** A list inside an answer is named with what it holds. */
-const printMember = ([name, schema]: [string, unknown]): string =>
-  (schema as JsonSchema).type === 'array' ? `${name}: ${printType(schema as JsonSchema)}` : name;
+/** A list inside an answer is named with what it holds, and a constant with its value. */
+function printMember([name, property]: [string, unknown]): string {
+  const schema = property as JsonSchema;
+  return schema.type === 'array' || schema.const !== undefined ? `${name}: ${printType(schema)}` : name;
+}
 
 function describeField(schema: JsonSchema, isRequired: boolean): string {
   const facts = [
     schema.description,
-    schema.default === undefined ? undefined : `Default: \`${JSON.stringify(schema.default)}\`.`,
+    // Some defaults stand for another value, which the description names.
+    schema.default === undefined || schema.description?.includes('Default: ')
+      ? undefined
+      : `Default: \`${JSON.stringify(schema.default)}\`.`,
+    describeRange(schema),
     schema.maxLength === undefined ? undefined : `At most ${schema.maxLength} characters.`,
+    schema.pattern === undefined || schema.pattern.length > PATTERN_MAX_CHARS
+      ? undefined
+      : `Pattern: \`${schema.pattern}\`.`,
     schema.maxItems === undefined ? undefined : `At most ${schema.maxItems} items.`,
     isRequired ? undefined : 'Optional.',
   ];
   return facts.filter((fact) => fact !== undefined).join(' ');
+}
+
+/** Undefined where a schema has no limit of its own: those of every integer are the integers that a double represents. */
+function describeRange({ minimum, maximum = Number.MAX_SAFE_INTEGER }: JsonSchema): string | undefined {
+  if (minimum === undefined || maximum === Number.MAX_SAFE_INTEGER) return undefined;
+  return `From ${minimum} to ${maximum}.`;
+}
+
+/** The schema whose fields are listed below a property: itself, the elements of a list, or the only object among its alternatives. */
+function findInner(schema: JsonSchema): { readonly inner: JsonSchema; readonly isList: boolean } {
+  if (schema.type === 'array') return { inner: (schema.items ?? {}) as JsonSchema, isList: true };
+  const options = (schema.anyOf ?? schema.oneOf ?? []).map((option) => findInner(option as JsonSchema));
+  const [found, ...others] = options.filter(({ inner }) => inner.properties !== undefined);
+  return found !== undefined && others.length === 0 ? found : { inner: schema, isList: false };
 }
 
 /** One row per field, those of nested objects with their path: `messages[].role`. */
@@ -58,8 +84,8 @@ function listFields(schema: JsonSchema, path = ''): string[] {
   const required: readonly string[] = schema.required ?? [];
   return Object.entries(schema.properties ?? {}).flatMap(([name, property]) => {
     const field = property as JsonSchema;
-    const inner = field.type === 'array' ? ((field.items ?? {}) as JsonSchema) : field;
-    const place = `${path}${name}${field.type === 'array' ? '[]' : ''}`;
+    const { inner, isList } = findInner(field);
+    const place = `${path}${name}${isList ? '[]' : ''}`;
     const cells = [
       `\`${place}\``,
       escapeCell(printType(field)),
@@ -103,7 +129,7 @@ function printOperation(method: string, path: string, operation: Operation): str
     `${operation.summary}. ${operation.description ?? ''}`.trim(),
     '',
     ...table('Query', query.map(printParameter)),
-    ...table('Body', body ? listFields(body) : []),
+    ...(body?.$ref === undefined ? table('Body', body ? listFields(body) : []) : [`**Body** ${printType(body)}.`, '']),
     ...printAnswers(operation),
   ];
 }
@@ -122,7 +148,8 @@ export async function sessionApiPage(): Promise<string> {
     'and as a page at `/docs`.',
     '',
     'An agent runtime calls it with the bearer token of the account: `http://localhost:4010` unless the operator chose another address.',
-    'Bodies are JSON, uncompressed. Unknown fields and query parameters are refused with the nearest name. Lists answer `{items, nextCursor}`; a',
+    'Bodies are JSON, uncompressed. A `date-time` is a text such as `2026-01-05T09:00:00Z`. Unknown fields and query parameters are refused',
+    'with the nearest name. Lists answer `{items, nextCursor}`; a',
     'cursor continues only the list that answered it. Every error is',
     '`application/problem+json` with a `code`; [Quotas](quotas.md) shows one.',
     '',

@@ -95,12 +95,9 @@ export const transcriptMessage = z.object({
 export const judgement = z.object({
   hook: z.string(),
   outcome: z.enum(['unchanged', 'changed', 'cancelled']),
-  /** Number of plugins that were asked. */
-  asked: z.number().int(),
-  /** Slugs of the plugins that changed it, or of the one that cancelled it. */
-  by: z.array(z.string()),
-  /** Why it was cancelled. */
-  reason: z.string().nullable(),
+  asked: z.number().int().describe('Number of plugins that were asked.'),
+  by: z.array(z.string()).describe('Slugs of the plugins that changed the message, or of the one that cancelled it.'),
+  reason: z.string().nullable().describe('Why it was cancelled. Null: it was not.'),
 });
 /** A message of a model conversation. */
 export const chatMessage = z.object({ role: z.enum(['system', 'user', 'assistant']), text });

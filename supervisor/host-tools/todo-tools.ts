@@ -14,7 +14,7 @@ const NOTES_MAX_CHARS = 65_536;
 const title = storedText(TITLE_MAX_CHARS).min(1, 'must not be empty');
 const notes = storedText(NOTES_MAX_CHARS);
 const dueAt = timestamp.nullable().describe('ISO 8601 with an offset, such as 2026-01-05T09:00:00Z.');
-const assigneeAgentId = storedId.nullable().describe('The agent who should do it. Null: nobody in particular.');
+const assigneeAgentId = storedId.nullable().describe('The agent who should do it. Null: no agent in particular.');
 const id = storedId.describe('As todo__create or todo__list returned it.');
 
 /** Fields that requests and tools share, with texts that the database can store. */
