@@ -32,8 +32,8 @@ const shapes = {
   },
   one: { summary: 'One agent', params: idParams, response: { 200: agentResource } },
   remove: {
-    summary: 'Removes an agent of any plugin, with its chats',
-    details: 'Plugins receive sessionDeleted for each chat.',
+    summary: 'Removes an agent of any plugin, with its sessions',
+    details: 'Plugins receive sessionDeleted for each session.',
     params: idParams,
     response: { 204: noContent },
   },

@@ -53,7 +53,7 @@ export async function replaceChannelAddress(
   return channel;
 }
 
-/** Disconnects a channel and removes its chats. Pending deliveries become dead and stay readable. */
+/** Disconnects a channel and removes its sessions. Pending deliveries become dead and stay readable. */
 export async function disconnectChannel(
   services: Services,
   caller: Caller,

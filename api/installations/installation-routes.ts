@@ -84,7 +84,7 @@ const shapes = {
   uninstall: {
     summary: 'Uninstalls',
     details:
-      'The plugin gets pluginUninstalled first. Then its agents and their chats, channels, live connections and secrets are removed.',
+      'The plugin gets pluginUninstalled first. Then its agents and their sessions, channels, live connections and secrets are removed.',
     params: idParams,
     response: { 204: noContent },
   },

@@ -414,7 +414,7 @@ export interface paths {
         post?: never;
         /**
          * Uninstalls
-         * @description The plugin gets pluginUninstalled first. Then its agents and their chats, channels, live connections and secrets are removed.
+         * @description The plugin gets pluginUninstalled first. Then its agents and their sessions, channels, live connections and secrets are removed.
          */
         delete: operations["deleteInstallationsById"];
         options?: never;
@@ -880,8 +880,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Removes an agent of any plugin, with its chats
-         * @description Plugins receive sessionDeleted for each chat.
+         * Removes an agent of any plugin, with its sessions
+         * @description Plugins receive sessionDeleted for each session.
          */
         delete: operations["deleteAgentsById"];
         options?: never;
