@@ -77,10 +77,13 @@ interface NewPiece {
 export const outboundModes = ['none', 'pieces', 'whole'] as const;
 export type OutboundMode = (typeof outboundModes)[number];
 
-/** How a new piece is handled, and the end of the judged text before it. `shown`: it may be shown unjudged. `judged`: as its judgement says. `held`: it waits. */
+/** How a new piece is handled. `shown`: it may be shown unjudged. `judged`: as its judgement says. `held`: it waits. */
 interface PieceFate {
   readonly fate: 'shown' | 'judged' | 'held';
+  /** The end of the judged text before it. */
   readonly tail: string;
+  /** Characters of the text with it, as judged so far. */
+  readonly wholeChars: number;
 }
 
 const ADD_PIECE = planOnce(`${HOLD_TURN},
@@ -92,17 +95,18 @@ const ADD_PIECE = planOnce(`${HOLD_TURN},
     ON CONFLICT (session_id, turn_id, id) DO UPDATE SET
       pieces = o.pieces + 1, chars = o.chars + $6, is_held = ${MUST_HOLD},
       shown = o.shown + CASE WHEN o.is_streamed OR ${MUST_HOLD} THEN 0 ELSE $6 END
-      WHERE o.state = 'open' AND o.pieces = $5 AND $5 > 0 AND o.chars + $6 <= ${TEXT_MAX_CHARS}
-    RETURNING o.account_id, o.tail, CASE WHEN o.is_held THEN 'held' WHEN o.is_streamed THEN 'judged' ELSE 'shown' END AS fate)
+      WHERE o.state = 'open' AND o.pieces = $5 AND $5 > 0
+        AND o.chars + greatest(o.judged_growth, 0) + $6 <= ${TEXT_MAX_CHARS}
+    RETURNING o.account_id, o.tail, o.chars + o.judged_growth AS whole, CASE WHEN o.is_held THEN 'held' WHEN o.is_streamed THEN 'judged' ELSE 'shown' END AS fate)
   INSERT INTO turn_pieces (session_id, turn_id, output_id, piece, account_id, text, is_shown)
   SELECT $1, $2, $4, $5, account_id, $8, fate = 'shown' FROM output
-  RETURNING (SELECT fate FROM output), (SELECT tail FROM output)`);
+  RETURNING (SELECT fate FROM output), (SELECT tail FROM output), (SELECT whole FROM output) AS "wholeChars"`);
 
 /**
  * Adds the next piece of an output, and keeps the lease of its turn. The pieces of one output have one fate; where plugins
  * are installed meanwhile or a piece could not be judged, the rest is held.
  *
- * @returns null: it is not the next piece, the text is too long, or the runtime may not continue
+ * @returns null: it is not the next piece, the text is too long, also as judged so far, or the runtime may not continue
  */
 export async function addPiece(
   pool: Pool,
@@ -126,6 +130,8 @@ export async function addPiece(
 interface JudgedPiece {
   readonly piece: number;
   readonly text: string;
+  /** Characters that the judgement has added; negative: removed. */
+  readonly growth: number;
   readonly judgement: Judgement;
   readonly guards: string;
 }
@@ -133,7 +139,7 @@ interface JudgedPiece {
 const PASS_PIECE = planOnce(`WITH judged AS (
     UPDATE turn_pieces SET judged_text = $5, judgement = $6, is_shown = true
      WHERE session_id = $1 AND turn_id = $2 AND output_id = $3 AND piece = $4 AND judgement IS NULL RETURNING 1)
-  UPDATE turn_outputs SET shown = shown + $7, tail = right(tail || $5, ${BEFORE_MAX_CHARS}),
+  UPDATE turn_outputs SET shown = shown + $7, judged_growth = judged_growth + $9, tail = right(tail || $5, ${BEFORE_MAX_CHARS}),
          guards = CASE WHEN $4 = 0 THEN $8 ELSE guards END
    WHERE session_id = $1 AND turn_id = $2 AND id = $3 AND EXISTS (SELECT 1 FROM judged)`);
 
@@ -141,7 +147,7 @@ const PASS_PIECE = planOnce(`WITH judged AS (
 export async function passPiece(
   pool: Pool,
   { sessionId, turnId, outputId }: OutputKey,
-  { piece, text, judgement, guards }: JudgedPiece,
+  { piece, text, growth, judgement, guards }: JudgedPiece,
 ): Promise<void> {
   await changeRows(pool, PASS_PIECE, [
     sessionId,
@@ -152,6 +158,7 @@ export async function passPiece(
     JSON.stringify(judgement),
     text.length,
     guards,
+    growth,
   ]);
 }
 
@@ -217,6 +224,8 @@ export interface PieceRow {
   readonly judgement: Judgement | null;
   /** The end of the output's judged text. */
   readonly tail: string;
+  /** Characters of the output's text, as judged so far. */
+  readonly wholeChars: number;
 }
 
 /** A piece of an output that is not complete. */
@@ -225,13 +234,13 @@ export function findPiece(
   { sessionId, turnId, outputId }: OutputKey,
   piece: number,
 ): Promise<PieceRow | null> {
-  const sql = `SELECT p.text, p.is_shown AS "isShown", p.judged_text AS "judgedText", p.judgement, o.tail
+  const sql = `SELECT p.text, p.is_shown AS "isShown", p.judged_text AS "judgedText", p.judgement, o.tail, o.chars + o.judged_growth AS "wholeChars"
      FROM turn_pieces p JOIN turn_outputs o ON o.session_id = p.session_id AND o.turn_id = p.turn_id AND o.id = p.output_id
     WHERE p.session_id = $1 AND p.turn_id = $2 AND p.output_id = $3 AND p.piece = $4`;
   return findRow(db, sql, [sessionId, turnId, outputId, piece]);
 }
 
-interface JoinedPieces {
+export interface JoinedPieces {
   /** The text of all pieces as it was judged so far. */
   readonly text: string;
   /** The part that was shown before the last piece. */
@@ -288,7 +297,7 @@ const PASS_OUTPUT = planOnce(`WITH s AS (SELECT id, account_id FROM sessions WHE
     SELECT $1, $2, $4, account_id, 0, true, 'passed', $5, $6, $7, $10 FROM t WHERE $8 = '' OR ${IS_NEW_ID}
     ON CONFLICT (session_id, turn_id, id) DO UPDATE SET
       state = 'passed', digest = excluded.digest, judgement = excluded.judgement, attachments = excluded.attachments,
-      guards = excluded.guards
+      guards = excluded.guards, tail = ''
       WHERE o.state = 'open'
     RETURNING account_id),
   added AS (
@@ -375,7 +384,7 @@ export const vetoOutput = (
        INSERT INTO turn_outputs AS o (session_id, turn_id, id, account_id, pieces, is_held, state, digest, judgement)
        SELECT $1, $2, $4, account_id, 0, true, 'vetoed', $5, $6 FROM t
        ON CONFLICT (session_id, turn_id, id) DO UPDATE SET
-         state = 'vetoed', digest = excluded.digest, judgement = excluded.judgement WHERE o.state = 'open'
+         state = 'vetoed', digest = excluded.digest, judgement = excluded.judgement, tail = '' WHERE o.state = 'open'
        RETURNING 1),
      removed AS (DELETE FROM turn_pieces p USING vetoed WHERE p.session_id = $1 AND p.turn_id = $2 AND p.output_id = $4)
      SELECT 1 FROM vetoed`,

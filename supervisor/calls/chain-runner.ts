@@ -175,7 +175,12 @@ async function runLink(
   else if (chainBudgetMs > 0) result = await call();
   onEnd?.();
   const ms = Math.round((performance.now() - started) * 1000) / 1000;
-  const folded = foldLink(hook, state, plugin, result, ms);
+  let folded = foldLink(hook, state, plugin, result, ms);
+  const fault = folded.state.context === state.context ? null : request.findFault?.(folded.state.context);
+  if (fault) {
+    result = { kind: 'error', message: `${hook}: ${fault}` };
+    folded = foldLink(hook, state, plugin, result, ms);
+  }
   const fold = folded.fault === null ? folded : await foldFailure(request, plugin, state, result, ms);
   recordLink(deps, hook, plugin, fold, { sessionId: session?.id ?? null, invocationId, ...pickStack(result) });
   return fold.state;

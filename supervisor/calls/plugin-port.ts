@@ -24,6 +24,8 @@ export interface HookRequest {
   readonly trigger: string;
   /** Checked against the hook's row. */
   readonly context: Fields;
+  /** Called with a context that a link changed. Not null: what the hook does not allow of it, so that the link failed. */
+  readonly findFault?: ((context: Fields) => string | null) | undefined;
   /** Called with a context that a link changed. The next link gets what it returns. */
   readonly completeChange?: ((context: Fields) => Promise<Fields>) | undefined;
   /** Id of the notice that a cancel leaves in the transcript, so that a repeated run writes it once. */

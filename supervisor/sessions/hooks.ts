@@ -3,7 +3,7 @@ import type { z } from 'zod';
 import type { Session } from '../../db/sessions/sessions.ts';
 import type { Trigger } from '../../db/sessions/turns.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import type { attachments } from '../../sdk/contract/payloads.ts';
+import { type attachments, TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import type { HookName } from '../../sdk/contract/protocol.ts';
 import { type ChainState, type Fields, formatCancel } from '../calls/chain.ts';
 import { runHook } from '../calls/hook-runner.ts';
@@ -11,7 +11,10 @@ import type { HookRequest } from '../calls/plugin-port.ts';
 import { holdAttachments } from './session-media.ts';
 import type { SessionServices } from './session-services.ts';
 
-type HookOptions = Pick<HookRequest, 'noticeId' | 'completeChange' | 'excludedInstallationId' | 'isRepeated'>;
+type HookOptions = Pick<
+  HookRequest,
+  'noticeId' | 'findFault' | 'completeChange' | 'excludedInstallationId' | 'isRepeated'
+>;
 
 export function runSessionHook(
   services: SessionServices,
@@ -36,6 +39,8 @@ export const isMessageHook = (hook: HookName): hook is MessageHook =>
   hook === 'middleware.inboundMessage' || hook === 'middleware.outboundMessage';
 
 interface MessageOptions extends Pick<HookRequest, 'noticeId' | 'isRepeated'> {
+  /** Characters that the text may have. Default: as the hook's schema allows. */
+  readonly textMaxChars?: number;
   /** Whether to refuse a message with a file that the account does not have. Default: such files are left out. */
   readonly requiresFiles?: boolean;
 }
@@ -53,15 +58,24 @@ export async function runMessageHook<Context extends MessageContext>(
   hook: MessageHook,
   context: Context,
   trigger: Trigger,
-  { requiresFiles = false, ...options }: MessageOptions = {},
+  { requiresFiles = false, textMaxChars = TEXT_MAX_CHARS, ...options }: MessageOptions = {},
 ): Promise<HookResult<Context>> {
   const holdFiles = async (given: Context, missing: 'left out' | 'refused'): Promise<Context> => {
     const attachments = await holdAttachments(services, session, given.message.attachments, missing);
     return { ...given, message: { ...given.message, attachments } };
   };
+  const findFault = (changed: Fields): string | null => {
+    const { length } = (changed as Context).message.text;
+    if (length <= textMaxChars) return null;
+    return `message.text has ${length} characters, and the message has room for ${textMaxChars}`;
+  };
   const completeChange = (changed: Fields): Promise<Context> => holdFiles(changed as Context, 'left out');
   const held = await holdFiles(context, requiresFiles ? 'refused' : 'left out');
-  const result = await runSessionHook(services, session, hook, held, trigger, { ...options, completeChange });
+  const result = await runSessionHook(services, session, hook, held, trigger, {
+    ...options,
+    findFault,
+    completeChange,
+  });
   if (result.cancelled) return { ...result, context: result.context as Context };
   // Holds the files again, because the session may have been cleared while the plugins ran.
   return { ...result, context: await completeChange(result.context) };

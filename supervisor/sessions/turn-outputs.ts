@@ -13,6 +13,7 @@ import {
   findOutput,
   findPiece,
   holdNewOutput,
+  type JoinedPieces,
   type JudgedOutput as JudgedOutputRow,
   joinPieces,
   listUnfinishedOutputs,
@@ -96,6 +97,16 @@ interface OutputPiece extends Omit<WholeOutput, 'isShown' | 'save' | 'isNew'> {
   readonly done: boolean;
 }
 
+/**
+ * The check of the quota takes longer than the rest of a step, so it is made for one of so many pieces, and for each piece that is
+ * longer than a few sentences. An account may have any number of open outputs, so a check of the first pieces would limit nothing.
+ */
+const PIECES_PER_CHECK = 16;
+const UNCHECKED_MAX_CHARS = 1_024;
+
+const mustCheckRoom = ({ piece, text }: OutputPiece): boolean =>
+  piece % PIECES_PER_CHECK === 0 || text.length > UNCHECKED_MAX_CHARS;
+
 /** @throws Problem as `sendWholeOutput`, and `bad_request` for a piece that is not the next one */
 export function sendPiece(services: SessionServices, turn: TurnStep, request: OutputPiece): Promise<OutputAnswer> {
   const { id, piece, text, attachments, done } = request;
@@ -105,7 +116,7 @@ export function sendPiece(services: SessionServices, turn: TurnStep, request: Ou
   return withLock(services, key, async () => {
     services.untouchedTurns.take(key, runtime);
     const mode = readOutboundMode(await services.pluginsCache.current(session.accountId));
-    if (piece === 0) await requireRoom(services.pool, session.accountId, 'transcripts', 0);
+    if (mustCheckRoom(request)) await requireRoom(services.pool, session.accountId, 'transcripts', 0);
     const added = await addPiece(services.pool, key, runtime, { piece, text, mode });
     const repeated = added === null ? await findRepeated(services, step, request, digest) : null;
     const known = repeated?.output;
@@ -117,11 +128,14 @@ export function sendPiece(services: SessionServices, turn: TurnStep, request: Ou
     const row = repeated?.piece;
     if (row?.isShown) return describeOpen(key.outputId, row.judgedText ?? text);
     // No piece follows one that was not judged, unless the rest is held.
-    const before = added?.tail ?? row?.tail ?? '';
-    if (isJudged) return judgePiece(services, step, { ...request, digest, before });
+    const { tail: before, wholeChars } = added ?? row ?? NO_TEXT;
+    const textMaxChars = TEXT_MAX_CHARS - (wholeChars - text.length);
+    if (isJudged) return judgePiece(services, step, { ...request, digest, before, textMaxChars });
     return describeOpen(key.outputId, added?.fate === 'shown' ? text : '');
   });
 }
+
+const NO_TEXT = { tail: '', wholeChars: 0 };
 
 const describeOpen = (id: string, show: string): OutputAnswer => ({
   ...CONTINUE,
@@ -144,7 +158,7 @@ async function judgeLastPiece(
   isJudged: boolean,
 ): Promise<OutputAnswer> {
   const joined = await joinPieces(services.pool, step.key, request.piece);
-  if (isJudged) return judgePiece(services, step, { ...request, before: joined.shown, complete: joined });
+  if (isJudged) return judgePiece(services, step, { ...request, ...completeWith(joined) });
   const { attachments, target, digest } = request;
   return judgeOutput(services, step, { ...joined, attachments, target, digest });
 }
@@ -152,9 +166,18 @@ async function judgeLastPiece(
 interface PieceAfterText extends PieceToJudge {
   /** The judged text before the piece, or its end. */
   readonly before: string;
+  /** Characters that the judged piece may have: the whole text has at most `TEXT_MAX_CHARS`. */
+  readonly textMaxChars: number;
   /** Completes the output with the last piece, or with one that is cancelled. */
   readonly complete?: { readonly shown: string; readonly judgements: readonly Judgement[] };
 }
+
+/** The text before the last piece, to which it is added. */
+const completeWith = (joined: JoinedPieces): Pick<PieceAfterText, 'before' | 'textMaxChars' | 'complete'> => ({
+  before: joined.shown,
+  textMaxChars: TEXT_MAX_CHARS - joined.shown.length,
+  complete: joined,
+});
 
 /** Texts of a channel's conversation go to that conversation, whatever recipient the runtime names. */
 async function runOutputHook(
@@ -162,13 +185,14 @@ async function runOutputHook(
   session: Session,
   message: z.output<typeof outbound>,
   target: string,
-  rest: { readonly partial?: z.output<typeof partialOf> } = {},
+  { textMaxChars, ...rest }: { readonly partial?: z.output<typeof partialOf>; readonly textMaxChars?: number } = {},
 ) {
   const address = session.channelId === null ? null : await findReplyAddress(services.pool, session.id);
   const context = { ...rest, message, target: address?.conversationKey ?? target };
   return runMessageHook(services, session, HOOK, context, 'agent', {
     noticeId: `${message.id}:vetoed`,
     requiresFiles: true,
+    ...(textMaxChars === undefined ? {} : { textMaxChars }),
   });
 }
 
@@ -176,19 +200,20 @@ async function runOutputHook(
 async function judgePiece(
   services: SessionServices,
   step: OutputStep,
-  { piece, text, attachments, target, done, digest, before, complete }: PieceAfterText,
+  { piece, text, attachments, target, done, digest, before, textMaxChars, complete }: PieceAfterText,
 ): Promise<OutputAnswer> {
   const { session, key } = step;
   const { outputId: id } = key;
   const message = { id, text, attachments };
   const partial = { before: before.slice(-BEFORE_MAX_CHARS).toWellFormed(), done };
-  const answer = await runOutputHook(services, session, message, target, { partial });
+  const answer = await runOutputHook(services, session, message, target, { partial, textMaxChars });
   await services.faultPoint('turn.output-judged');
   if (answer.cancelled?.cause === 'failure') return { ...describeOpen(id, ''), ...describeCancelled(answer.cancelled) };
   const judged = answer.context.message;
   const own = toJudgement('outboundMessage', answer);
   if (!done && !answer.cancelled) {
-    await passPiece(services.pool, key, { piece, text: judged.text, judgement: own, guards: answer.guards });
+    const growth = judged.text.length - text.length;
+    await passPiece(services.pool, key, { piece, text: judged.text, growth, judgement: own, guards: answer.guards });
     return describeOpen(id, judged.text);
   }
   // A veto keeps no text, so it needs none of the pieces before.
@@ -240,7 +265,7 @@ async function findRepeated(
     throw createBadRequest('body', [{ field: 'piece', message: `must be ${known.pieces}, the next piece` }]);
   if (piece === known.pieces)
     throw createBadRequest('body', [
-      { field: 'text', message: `makes the whole text longer than ${TEXT_MAX_CHARS} characters` },
+      { field: 'text', message: `makes the whole text, as judged so far, longer than ${TEXT_MAX_CHARS} characters` },
     ]);
   const row = await findPiece(services.pool, key, piece);
   // Pieces that were shown follow it: completed with this one, the text would lack them.
@@ -270,7 +295,7 @@ async function finishOutput(services: SessionServices, step: OutputStep, target:
   const rest = { attachments: [], target, digest: '' };
   if (!isStreamed || isHeld || !joined.isJudged) return judgeOutput(services, step, { ...joined, ...rest });
   const last = { ...rest, piece: pieces, text: '', done: true };
-  return judgePiece(services, step, { ...last, before: joined.shown, complete: joined });
+  return judgePiece(services, step, { ...last, ...completeWith(joined) });
 }
 
 interface CompleteOutput extends Omit<WholeOutput, 'id' | 'isShown' | 'isNew'> {

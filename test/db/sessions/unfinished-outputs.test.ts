@@ -28,7 +28,7 @@ const key = { sessionId, turnId: 't', outputId: 'o1' };
 t.test('a piece is read without the others', async (t) => {
   const explained = explainPool(pool);
   const piece = await findPiece(explained.pool, key, PIECES - 1);
-  t.same(piece, { text: 'x', isShown: true, judgedText: null, judgement: null, tail: 'end' });
+  t.same(piece, { text: 'x', isShown: true, judgedText: null, judgement: null, tail: 'end', wholeChars: 0 });
   t.equal(await findPiece(explained.pool, key, PIECES), null);
   for (const { rowsRead } of explained.costs) t.ok((rowsRead.turn_pieces ?? 0) <= 1, JSON.stringify(rowsRead));
 });

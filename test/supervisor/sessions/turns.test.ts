@@ -968,6 +968,65 @@ t.test('a required guard that streams and fails lets no piece out; the piece may
   t.match((await turn('POST', '/t1/output', last)).body, { show: 'Two.', state: 'passed' });
 });
 
+t.test('the judged pieces of a text have together no more characters than a text may have', async (t) => {
+  const JUDGED_CHARS = 200_000;
+  const code = `middleware.outboundMessage = { stream: true, handler: ({ message: { text } }) => {
+    if (text.length === 1) return { message: { text: '一'.repeat(${JUDGED_CHARS}) } };
+  } };`;
+  const long = '一'.repeat(JUDGED_CHARS);
+  const start = async (required: boolean) => {
+    const fixture = shared.withNewAccount();
+    const slug = `long-${fixture.account}`;
+    const { accountId } = await fixture.install({ slug, code, required });
+    const session = await fixture.session();
+    const turn = asRuntime(fixture, session, 'r1');
+    await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+    const send = async (piece: number, text: string, done = false) =>
+      (await turn('POST', '/t1/output', { id: 'o1', piece, text, done })).body;
+    return { fixture, accountId, slug, session, turn, send };
+  };
+  const readUsed = async (accountId: string): Promise<number> => {
+    const { rows } = await shared.pool.query(
+      `SELECT usage_bytes($1, 'transcripts')::int AS used, (SELECT sum(stored_bytes)::int FROM stored_rows
+         WHERE account_id = $1 AND kind = 'transcripts') AS stored`,
+      [accountId],
+    );
+    t.equal(rows[0].used, rows[0].stored, 'as the rows are');
+    return rows[0].used;
+  };
+  const optional = await start(false);
+  const before = await readUsed(optional.accountId);
+  t.match(await optional.send(0, 'a'), { show: long, state: 'open' });
+  t.ok((await readUsed(optional.accountId)) - before > 3 * JUDGED_CHARS, 'a judged piece counts');
+  t.match(await optional.send(1, 'b'), { show: 'b', state: 'open' }, 'as if the plugin had failed');
+  const field = { code: 'bad_request', errors: [{ field: 'text' }] };
+  t.match(await optional.send(2, 'c'.repeat(TEXT_MAX_CHARS - JUDGED_CHARS)), field, 'with the judged text before it');
+  t.match(await optional.send(2, 'd', true), { show: 'd', state: 'passed' }, 'as if the plugin had failed');
+  const replies = (await transcript(optional.fixture, optional.session)).filter(({ role }) => role === 'assistant');
+  t.same(
+    replies.map(({ text }) => text === `${long}bd`),
+    [true],
+  );
+  const afterPieces = await readUsed(optional.accountId);
+  const url = `https://example.com/${'x'.repeat(4_000)}`;
+  const attachments = Array.from({ length: 50 }, () => ({ name: 'f', mediaType: 'text/plain', url }));
+  await optional.turn('POST', '/t1/output', { id: 'o2', text: 'See these.', attachments });
+  const added = (await readUsed(optional.accountId)) - afterPieces;
+  t.ok(added > 2 * JSON.stringify(attachments).length, 'files count for the message and the output');
+
+  const required = await start(true);
+  t.match(await required.send(0, 'a'), { show: long, state: 'open' });
+  const reason = new RegExp(`message.text has ${JUDGED_CHARS} characters, and the message has room for 62144`);
+  const stopped = { show: '', action: 'cancel', isFinal: false, cancelledBy: required.slug, state: 'open', reason };
+  t.match(await required.send(1, 'b'), stopped);
+  t.match(await required.send(1, 'b', true), stopped, 'the last piece');
+  const { rows } = await required.fixture.pool.query(
+    'SELECT sum(length(judged_text))::int AS chars FROM turn_pieces WHERE account_id = $1',
+    [required.accountId],
+  );
+  t.same(rows, [{ chars: JUDGED_CHARS }]);
+});
+
 t.test('a turn stays open while a required guard cannot judge what was streamed', async (t) => {
   const fixture = shared.withNewAccount();
   const slug = `tired-${fixture.account}`;
