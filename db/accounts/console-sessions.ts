@@ -3,6 +3,7 @@ import type { Pool } from 'pg';
 import { notifyAccountChanged } from '../postgres/notifications.ts';
 import { inTransaction } from '../postgres/pool.ts';
 import { changeRows, findRow, findValue, type Queryable } from '../postgres/rows.ts';
+import { BUILT_IN_ISSUER } from './accounts.ts';
 
 /** Whose session it is, as a token would say it. */
 interface SessionIdentity {
@@ -10,6 +11,8 @@ interface SessionIdentity {
   readonly issuer: string;
   /** Id of the token that was exchanged; null: the token had no record. */
   readonly tokenId: string | null;
+  /** Id of Bulkhead's key that signed that token; null: there was no such token, or a release that recorded no key began the session. */
+  readonly keyId: string | null;
   readonly createdAt: string;
   readonly expiresAt: string;
 }
@@ -17,11 +20,10 @@ interface SessionIdentity {
 /** Maximum number of sessions of one account. A new sign-in ends the oldest. */
 const SESSIONS_MAX = 1_000;
 
-interface NewSession {
+interface NewSession extends Pick<SessionIdentity, 'tokenId' | 'keyId'> {
   /** Hash of the secret. */
   readonly id: string;
   readonly accountId: string;
-  readonly tokenId: string | null;
   readonly expiresAt: Date;
 }
 
@@ -29,10 +31,16 @@ interface NewSession {
  * Stores a session, and removes expired ones and those that are too many. A token ends only sessions of its own: it may have fewer
  * rights than its user.
  */
-export async function createSession(db: Queryable, { id, accountId, tokenId, expiresAt }: NewSession): Promise<void> {
+export async function createSession(
+  db: Queryable,
+  { id, accountId, tokenId, keyId, expiresAt }: NewSession,
+): Promise<void> {
   await changeRows(db, 'DELETE FROM console_sessions WHERE expires_at < now()');
-  const insert = 'INSERT INTO console_sessions (id, account_id, token_id, expires_at) VALUES ($1, $2, $3, $4)';
-  await changeRows(db, insert, [id, accountId, tokenId, expiresAt]);
+  await changeRows(
+    db,
+    'INSERT INTO console_sessions (id, account_id, token_id, key_id, expires_at) VALUES ($1, $2, $3, $4, $5)',
+    [id, accountId, tokenId, keyId, expiresAt],
+  );
   const ended = await changeRows(
     db,
     `DELETE FROM console_sessions WHERE id IN (
@@ -47,7 +55,7 @@ export async function createSession(db: Queryable, { id, accountId, tokenId, exp
 export const findSession = (db: Queryable, id: string): Promise<SessionIdentity | null> =>
   findRow(
     db,
-    `SELECT subject, issuer, token_id AS "tokenId", s.created_at AS "createdAt", expires_at AS "expiresAt"
+    `SELECT subject, issuer, token_id AS "tokenId", key_id AS "keyId", s.created_at AS "createdAt", expires_at AS "expiresAt"
        FROM console_sessions s JOIN accounts a ON a.id = s.account_id WHERE s.id = $1 AND expires_at > now()`,
     [id],
   );
@@ -68,6 +76,22 @@ export function endAllSessions(pool: Pool, accountId: string): Promise<void> {
     await changeRows(tx, 'DELETE FROM sign_in_codes WHERE account_id = $1', [accountId]);
     await notifyAccountChanged(tx, accountId);
   });
+}
+
+/**
+ * Ends the sessions that may have begun with a token of these keys: also those that name no key, unless an OpenID Connect issuer signed
+ * the token. The previous release records no key. A token of such a key that was verified just before can still begin a session, but
+ * `SignIn` accepts none whose key is revoked.
+ *
+ * @param tx the transaction that revokes the keys and notifies all processes
+ */
+export async function endSessionsOfKeys(tx: Queryable, keyIds: readonly string[]): Promise<void> {
+  await changeRows(
+    tx,
+    `DELETE FROM console_sessions s USING accounts a WHERE a.id = s.account_id
+        AND (s.key_id = ANY ($1) OR s.key_id IS NULL AND (s.token_id IS NOT NULL OR a.issuer = $2))`,
+    [keyIds, BUILT_IN_ISSUER],
+  );
 }
 
 interface NewCode {
@@ -98,7 +122,7 @@ export function redeemSignInCode(
   return inTransaction(pool, async (tx) => {
     const sql = 'DELETE FROM sign_in_codes WHERE id = $1 AND expires_at > now() RETURNING account_id';
     const accountId = await findValue<string>(tx, sql, [codeId]);
-    if (accountId !== null) await createSession(tx, { ...session, accountId, tokenId: null });
+    if (accountId !== null) await createSession(tx, { ...session, accountId, tokenId: null, keyId: null });
     return accountId !== null;
   });
 }

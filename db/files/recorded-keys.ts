@@ -3,6 +3,8 @@
  * wrong DATA_DIR would make new keys: tokens and secrets of the old ones would be lost.
  */
 import type { Pool } from 'pg';
+import { endSessionsOfKeys } from '../accounts/console-sessions.ts';
+import { notifyAllAccountsChanged } from '../postgres/notifications.ts';
 import { inTransaction } from '../postgres/pool.ts';
 import { findValue, hasRow, listRows, listValues, type Queryable } from '../postgres/rows.ts';
 import type { KeyPurpose, KeyStore } from './key-files.ts';
@@ -84,9 +86,20 @@ export async function forgetRemovedKeys(db: Queryable, purpose: KeyPurpose, keys
   ]);
 }
 
-/** Records that these keys must not be used any more. Call it before they are removed. */
-export const recordRevokedKeys = (db: Queryable, ids: readonly string[]): Promise<unknown> =>
-  db.query('INSERT INTO revoked_keys (id) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING', [ids]);
+/**
+ * Records that these keys, which sign tokens, must not be used any more, and ends what was begun with their tokens. Call it before the
+ * keys are removed.
+ */
+export function revokeKeys(pool: Pool, ids: readonly string[]): Promise<void> {
+  return inTransaction(pool, async (tx) => {
+    await tx.query('INSERT INTO revoked_keys (id) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING', [ids]);
+    await endSessionsOfKeys(tx, ids);
+    await notifyAllAccountsChanged(tx);
+  });
+}
+
+export const isKeyRevoked = (db: Queryable, id: string): Promise<boolean> =>
+  hasRow(db, 'SELECT 1 FROM revoked_keys WHERE id = $1', [id]);
 
 /**
  * The keys without those that were revoked. The file of a revoked key can come back: each pod start copies missing keys from a

@@ -59,7 +59,16 @@ const subscribeToPairs =
 
 /** Notifies every process that the rights or tokens of an account changed. */
 export const notifyAccountChanged = notify(ACCOUNTS);
-export const subscribeToAccounts = subscribeTo(ACCOUNTS);
+/** Notifies every process that tokens of any account may have changed. */
+export const notifyAllAccountsChanged = (tx: Queryable): Promise<void> => notifyAccountChanged(tx, '');
+
+/** `onEverything` runs after a reconnect, and when any account may have changed. */
+export const subscribeToAccounts = (
+  listener: Listener,
+  onAccount: (accountId: string) => void,
+  onEverything: () => void,
+): Promise<Subscription> =>
+  subscribeTo(ACCOUNTS)(listener, (id) => (id === '' ? onEverything() : onAccount(id)), onEverything);
 
 /**
  * Notifies supervisors that an installation was created, changed in any way, or is about to be deleted (call it before

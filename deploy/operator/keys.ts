@@ -11,7 +11,7 @@ import {
   deleteRevokedKeyFiles,
   forgetRemovedKeys,
   recordKeys,
-  recordRevokedKeys,
+  revokeKeys,
 } from '../../db/files/recorded-keys.ts';
 import { changeClusterKey as sealAnew } from '../../db/files/sealed-keys.ts';
 import { openSecretKeys } from '../../db/files/secrets.ts';
@@ -55,7 +55,10 @@ export const rotateIdentityKey: OperatorCommand = {
   subjects: [],
   doc: 'create a new key that signs tokens; tokens of older keys stay valid until they expire',
   options: {
-    'revoke-old': { type: 'boolean', doc: 'remove the older keys: their tokens are refused within a minute' },
+    'revoke-old': {
+      type: 'boolean',
+      doc: 'remove the older keys: their tokens and console sessions are refused within a minute',
+    },
   },
   async run({ options }, { settings, migratedDatabase }) {
     const { pool } = await migratedDatabase();
@@ -65,13 +68,13 @@ export const rotateIdentityKey: OperatorCommand = {
     await recordKeys(pool, store);
     const isRevoked = options['revoke-old'] === true;
     if (isRevoked) {
-      await recordRevokedKeys(pool, old);
+      await revokeKeys(pool, old);
       for (const id of old) await store.remove('identity', id);
       await forgetRemovedKeys(pool, 'identity', store);
     }
     await inTransaction(pool, (tx) => recordAction(tx, { action: 'rotate-identity-key', subject: keyId }));
     const effect = isRevoked
-      ? `Tokens of older keys are refused within a minute.${store.fingerprint === null ? COPIES : ''}`
+      ? `Tokens of older keys, and sessions of the console that began with them, are refused within a minute.${store.fingerprint === null ? COPIES : ''}`
       : 'Tokens of older keys stay valid until they expire.';
     return { sentence: `New tokens are signed with key ${keyId}. ${effect}`, fields: { keyId, revoked: isRevoked } };
   },

@@ -1,7 +1,7 @@
 /** Sign-ins of the console: a secret in a cookie, which stands for the token or the code that was exchanged for it. */
 import { createHash, randomBytes } from 'node:crypto';
 import type { Pool } from 'pg';
-import { type Account, BUILT_IN_ISSUER } from '../../db/accounts/accounts.ts';
+import type { Account } from '../../db/accounts/accounts.ts';
 import {
   createSession,
   createSignInCode,
@@ -25,7 +25,7 @@ const SESSION_MARK = 'session:';
 /** The credential that `SignIn` takes for the secret of a cookie. */
 export const sessionCredential = (secret: string): string => SESSION_MARK + secret;
 
-/** Extends a verifier by the credentials of cookies. A session ends with its token or account. */
+/** Extends a verifier by the credentials of cookies. A session ends with its token, the key that signed the token, or its account. */
 export function withConsoleSessions(pool: Pool, tokens: TokenVerifier): TokenVerifier {
   return {
     verify: (credential) =>
@@ -38,10 +38,10 @@ export function withConsoleSessions(pool: Pool, tokens: TokenVerifier): TokenVer
 async function verifySession(pool: Pool, secret: string): Promise<Identity> {
   const session = await findSession(pool, hash(secret));
   if (session === null) throw new InvalidTokenError('the session has ended');
-  const { subject, issuer, tokenId, createdAt, expiresAt } = session;
+  const { subject, issuer, tokenId, keyId, createdAt, expiresAt } = session;
   // Like a token, it names the second: one of the second in which all were revoked counts as older.
   const issuedAt = Math.floor(Date.parse(createdAt) / 1000) * 1000;
-  return { subject, issuer, tokenId, issuedAt, expiresAt: Date.parse(expiresAt) };
+  return { subject, issuer, tokenId, keyId, issuedAt, expiresAt: Date.parse(expiresAt) };
 }
 
 /** A session that has just begun. */
@@ -84,14 +84,13 @@ export function openConsoleSessions({ pool, tokens, signIn, lifetimeMs }: Parts)
   };
   return {
     async start(token) {
-      const { issuer, tokenId, expiresAt } = await tokens.verify(token);
+      const { tokenId, keyId, expiresAt } = await tokens.verify(token);
       const account = await signIn.signIn(token);
       const until = Date.now() + lifetimeMs;
       // Tokens of an issuer live for minutes, and the session stands for the sign-in there. One that Bulkhead signed ends it,
       // also where a service got it for an account of an issuer.
-      const isIssuers = issuer !== BUILT_IN_ISSUER && tokenId === null;
-      return begin(isIssuers ? until : Math.min(until, expiresAt), (session) =>
-        createSession(pool, { ...session, accountId: account.id, tokenId }),
+      return begin(keyId === null ? until : Math.min(until, expiresAt), (session) =>
+        createSession(pool, { ...session, accountId: account.id, tokenId, keyId }),
       );
     },
     async redeem(code) {

@@ -3,6 +3,7 @@ import { LRUCache } from 'lru-cache';
 import type { Pool } from 'pg';
 import { type Account, findOrCreateAccount } from '../../db/accounts/accounts.ts';
 import { type TokenLimits, useToken } from '../../db/accounts/issued-tokens.ts';
+import { isKeyRevoked } from '../../db/files/recorded-keys.ts';
 import type { Listener, Subscription } from '../../db/postgres/listener.ts';
 import { subscribeToAccounts } from '../../db/postgres/notifications.ts';
 import { asService } from '../../db/postgres/shares.ts';
@@ -12,7 +13,7 @@ import { type Identity, InvalidTokenError, type TokenVerifier } from './tokens.t
 
 /**
  * A verified token is cached for this long: sessions send many requests per second, and each check costs a signature
- * and two queries. A change of an account or its tokens takes effect at once, by a notification; if that is lost,
+ * and three queries. A change of an account or its tokens takes effect at once, by a notification; if that is lost,
  * after this time. Milliseconds.
  */
 const CACHE_MS = 30_000;
@@ -144,8 +145,11 @@ export class SignIn {
     return entry;
   }
 
-  /** @throws InvalidTokenError for a revoked token, Problem `account_suspended` */
-  async #readLimits({ tokenId, issuedAt }: Identity, account: Account): Promise<TokenLimits> {
+  /** @throws InvalidTokenError for a revoked token or key, Problem `account_suspended` */
+  async #readLimits({ tokenId, keyId, issuedAt }: Identity, account: Account): Promise<TokenLimits> {
+    // The verifier knows the keys that it read last, and a session has only the key's id.
+    if (keyId !== null && (await isKeyRevoked(this.#pool, keyId)))
+      throw new InvalidTokenError('the key that signed the token was revoked');
     const limits = tokenId === null ? UNLIMITED : await useToken(this.#pool, account.id, tokenId);
     if (limits === null) throw new InvalidTokenError('the token was revoked');
     if (tokenId === null && account.tokensAfter !== null && !isLater(issuedAt, account.tokensAfter))

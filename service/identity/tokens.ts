@@ -60,6 +60,8 @@ export interface Identity {
   readonly subject: string;
   /** The token's `jti`, if Bulkhead issued it and has a record of it. */
   readonly tokenId: string | null;
+  /** Id of Bulkhead's key that signed the token; null: an OpenID Connect issuer signed it. */
+  readonly keyId: string | null;
   /** Milliseconds since 1970; null: the token has no `iat`. */
   readonly issuedAt: number | null;
   /** Milliseconds since 1970. */
@@ -124,17 +126,24 @@ function isExchanged(token: string): boolean {
 }
 
 async function openBuiltInVerifier(store: KeyStore, now: () => number): Promise<TokenVerifier> {
-  const keys = await openSigningKeys(store, now);
+  const findKey = await openSigningKeys(store, now);
   const expected = { issuer: BUILT_IN_ISSUER, audience: BUILT_IN_AUDIENCE, algorithms: [ALGORITHM] };
   return {
     async verify(token) {
-      const verified = await verifyClaims(token, keys, expected);
+      let keyId: string | null = null;
+      const readKey: JWTVerifyGetKey = async (header) => {
+        const { d: _, ...publicKey } = await findKey(header);
+        // Not the id in the header: a token may name no key.
+        keyId = publicKey.kid;
+        return importJWK(publicKey, ALGORITHM);
+      };
+      const verified = await verifyClaims(token, readKey, expected);
       // Tokens from releases before tokens were recorded have no type and no id.
       const { typ } = verified.protectedHeader;
       if (typ !== undefined && typ !== ACCESS_TOKEN_TYPE) throw new InvalidTokenError('not an access token');
       // `sub_iss` is the issuer of the account for which a service acts. Absent: Bulkhead itself.
       const { sub_iss: issuer = BUILT_IN_ISSUER } = verified.payload;
-      return { ...readIdentity(verified, String(issuer)), tokenId: verified.payload.jti ?? null };
+      return { ...readIdentity(verified, String(issuer)), tokenId: verified.payload.jti ?? null, keyId };
     },
   };
 }
@@ -149,7 +158,7 @@ function openIssuerVerifier(address: string, rule: AccessTokenRule, now: () => n
       const verified = await verifyClaims(token, keys, { issuer, audience: rule.OIDC_AUDIENCE, algorithms });
       const fault = findAccessTokenFault(verified.protectedHeader, verified.payload, rule);
       if (fault !== null) throw new WrongTokenError(`The token ${fault}.`);
-      return { ...readIdentity(verified, address), tokenId: null };
+      return { ...readIdentity(verified, address), tokenId: null, keyId: null };
     },
   };
 }
@@ -216,7 +225,7 @@ export async function verifyClaims(token: string, keys: JWTVerifyGetKey, expecte
   });
 }
 
-function readIdentity({ payload }: JWTVerifyResult, issuer: string): Omit<Identity, 'tokenId'> {
+function readIdentity({ payload }: JWTVerifyResult, issuer: string): Omit<Identity, 'tokenId' | 'keyId'> {
   const subject = userName.safeParse(payload.sub);
   if (!subject.success) throw new InvalidTokenError('the subject is not a user name');
   const issuedAt = payload.iat === undefined ? null : payload.iat * 1000;
@@ -232,7 +241,10 @@ const KEYS_MAX_AGE_MS = 30_000;
 const KEYS_MIN_AGE_MS = 250;
 
 /** Reads the signing keys and finds them by the id in a token. Reads them again for an unknown id: another process may have added the key. */
-async function openSigningKeys(store: KeyStore, now: () => number): Promise<JWTVerifyGetKey> {
+async function openSigningKeys(
+  store: KeyStore,
+  now: () => number,
+): Promise<(header: { readonly kid?: string }) => Promise<PrivateJwk>> {
   let known = await readOrCreateKeys(store);
   let readAt = now();
   let reading: Promise<void> | null = null;
@@ -251,8 +263,7 @@ async function openSigningKeys(store: KeyStore, now: () => number): Promise<JWTV
     if (age > (find() === undefined ? KEYS_MIN_AGE_MS : KEYS_MAX_AGE_MS)) await reread();
     const key = find();
     if (key === undefined) throw new InvalidTokenError('no key has this id');
-    const { d: _, ...publicKey } = key;
-    return importJWK(publicKey, ALGORITHM);
+    return key;
   };
 }
 

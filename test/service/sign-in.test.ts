@@ -42,7 +42,7 @@ t.test('a token of an issuer is not the account of the same name from before', a
 
 t.test('accounts that change places are those of their new tokens at once', async (t) => {
   const issuer = 'https://moving.example';
-  const identity = { issuer, subject: 'zoe', tokenId: null, issuedAt: null, expiresAt: Date.now() + 1e9 };
+  const identity = { issuer, subject: 'zoe', tokenId: null, keyId: null, issuedAt: null, expiresAt: Date.now() + 1e9 };
   const signing = new SignIn(pool, { verify: async () => identity });
   const listener = await openListener(pool, (error) => t.error(error));
   const following = await signing.follow(listener);
@@ -65,7 +65,7 @@ t.test('a verified token is cached until its expiry at most; a rejected one is v
       requests.push(token);
       if (token === 'bad') throw new InvalidTokenError('no');
       const expiresAt = token === 'short' ? time + 5_000 : time + 1e9;
-      return { issuer: 'bulkhead', subject: token, tokenId: null, issuedAt: null, expiresAt };
+      return { issuer: 'bulkhead', subject: token, tokenId: null, keyId: null, issuedAt: null, expiresAt };
     },
   };
   const signing = new SignIn(pool, verifier, () => time);
@@ -92,7 +92,7 @@ t.test('a token that was valid stays known while it cannot be verified, until th
     {
       async verify(subject) {
         if (fault) throw fault;
-        return { issuer: 'bulkhead', subject, tokenId: null, issuedAt: null, expiresAt: time + 1e9 };
+        return { issuer: 'bulkhead', subject, tokenId: null, keyId: null, issuedAt: null, expiresAt: time + 1e9 };
       },
     },
     () => time,

@@ -2,6 +2,8 @@
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
 import { changeSuspension } from '../../../db/accounts/moderation.ts';
+import { openKeyFiles } from '../../../db/files/key-files.ts';
+import { revokeKeys } from '../../../db/files/recorded-keys.ts';
 import { issueSignInLink, sessionCredential, withConsoleSessions } from '../../../service/identity/console-sessions.ts';
 import { issueRecordedToken } from '../../../service/identity/recorded-tokens.ts';
 import { openIssuer, openVerifier } from '../../../service/identity/tokens.ts';
@@ -206,4 +208,13 @@ t.test('a session ends here or everywhere, and with its time; tokens stay', asyn
   await api.pool.query('UPDATE console_sessions SET expires_at = now()');
   t.notOk(await isActive(last));
   t.equal((await send({ headers: { authorization: `Bearer ${token}` } })).status, 200);
+});
+
+// The last: the key signs the tokens of all tests.
+t.test('a session ends when the key that signed its token is revoked, and the token begins no other', async (t) => {
+  const headers = { ...HEADER, cookie: await startSession() };
+  t.equal((await send({ headers })).status, 200);
+  await revokeKeys(api.pool, [...(await openKeyFiles(api.dataDir).list('identity')).keys()]);
+  await eventually(async () => (await send({ headers })).status === 401);
+  t.match(await signIn({ token }), { status: 401, headers: { 'set-cookie': undefined } });
 });

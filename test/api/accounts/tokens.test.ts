@@ -31,7 +31,7 @@ const bodyOf = (word: string) => (word === 'suspend' ? { reason: 'x' } : undefin
 
 async function nextChange(listener: Listener): Promise<{ readonly seen: Promise<unknown> }> {
   const { promise, resolve } = Promise.withResolvers<string>();
-  await subscribeToAccounts(listener, resolve);
+  await subscribeToAccounts(listener, resolve, () => undefined);
   return { seen: promise };
 }
 

@@ -6,10 +6,13 @@ import { openLogStreams } from '../../../api/logs/log-routes.ts';
 import { LogTail } from '../../../api/logs/log-tail.ts';
 import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.ts';
 import { changeOperator, changeSuspension } from '../../../db/accounts/moderation.ts';
+import { openKeyFiles } from '../../../db/files/key-files.ts';
+import { revokeKeys } from '../../../db/files/recorded-keys.ts';
 import { orderedId } from '../../../db/postgres/ordered-id.ts';
 import { insertLogs, type LogLine, maintainLogs } from '../../../db/records/logs.ts';
 import { readLastLines } from '../../../sdk/cli/log-lines.ts';
 import { Rest } from '../../../sdk/cli/rest.ts';
+import { temporaryFolder } from '../../runner/harness.ts';
 import { listen, startApiFixture } from '../api-fixture.ts';
 import { fileList, introspectsMinimal, MINIMAL } from '../package/packages.ts';
 
@@ -50,9 +53,19 @@ interface Follower {
   close(): Promise<void>;
 }
 /** Opens a stream and waits for its first words, so that whatever is written next is followed. */
-async function follow(query = '', headers: Record<string, string> = {}, token = ann.token): Promise<Follower> {
+async function follow(
+  query = '',
+  headers: Record<string, string> = {},
+  token = ann.token,
+  at = port,
+): Promise<Follower> {
   const path = `/api/plugin-logs/stream?installationId=${installationId}${query}`;
-  const outgoing = get({ port, host: '127.0.0.1', path, headers: { authorization: `Bearer ${token}`, ...headers } });
+  const outgoing = get({
+    port: at,
+    host: '127.0.0.1',
+    path,
+    headers: { authorization: `Bearer ${token}`, ...headers },
+  });
   const [response] = (await once(outgoing, 'response')) as [IncomingMessage];
   response.setEncoding('utf8');
   const chunks = response[Symbol.asyncIterator]();
@@ -140,6 +153,15 @@ t.test('a stream ends with its token: revoked, expired, of a suspended account, 
   t.equal(await stays.next(), '(end)', 'suspended');
   await changeSuspension(api.pool, 'ann', null);
   for (const follower of [stays, ends, short, demoted]) await follower.close();
+});
+
+t.test('a stream ends when the key that signed its token is revoked', async (t) => {
+  const dataDir = await temporaryFolder(t);
+  const other = await startApiFixture(t, { beside: { pool: api.pool, dataDir }, introspect: introspectsMinimal });
+  const follower = await follow('', {}, (await other.user('ann')).token, await listen(other));
+  await revokeKeys(api.pool, [...(await openKeyFiles(dataDir).list('identity')).keys()]);
+  t.equal(await follower.next(), '(end)');
+  await follower.close();
 });
 
 t.test('an interrupted stream resumes at its position, even before its first line', async (t) => {

@@ -1,13 +1,24 @@
 /** The records of keys name those that a start needs, also when the database's clock was wrong. */
 import { execFile } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { copyFile, cp, mkdir, readdir, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { importJWK, SignJWT } from 'jose';
 import t from 'tap';
+import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
+import { createSession } from '../../../db/accounts/console-sessions.ts';
 import { recordMember, requireCluster } from '../../../db/cluster/cluster-record.ts';
 import { openKeyFiles } from '../../../db/files/key-files.ts';
+import { openListener } from '../../../db/postgres/listener.ts';
+import {
+  issueSignInLink,
+  openConsoleSessions,
+  sessionCredential,
+  withConsoleSessions,
+} from '../../../service/identity/console-sessions.ts';
+import { SignIn } from '../../../service/identity/sign-in.ts';
 import { InvalidTokenError, openIssuer, openVerifier } from '../../../service/identity/tokens.ts';
 import { parseSettings, sharedSettings } from '../../../service/settings/settings.ts';
 import { describeMember } from '../../../service/storage/membership.ts';
@@ -38,6 +49,69 @@ t.test('without a revocation the records of older keys stay', async (t) => {
   await recordMember(pool, await describeMember(pool, parseSettings(sharedSettings, env)));
   t.match(await operator(env, 'rotate-identity-key'), { code: 0 });
   t.equal((await pool.query('SELECT FROM recorded_keys')).rowCount, 2);
+});
+
+t.test('a revocation ends what began with tokens of the key, also in a process that still has the key', async (t) => {
+  const { url, pool } = await testDatabase(t);
+  const env = { DATABASE_URL: url, DATA_DIR: await temporaryFolder(t) };
+  const settings = parseSettings(sharedSettings, env);
+  const { issue } = await openIssuer(env.DATA_DIR);
+  const member = await describeMember(pool, settings);
+  await recordMember(pool, member);
+  const listener = await openListener(pool, (error) => t.error(error));
+  t.teardown(() => listener.close());
+  // By this clock, the process does not read its keys again.
+  const tokens = await openVerifier(settings, () => 0, member.keys);
+  const signIn = new SignIn(pool, withConsoleSessions(pool, tokens));
+  const following = await signIn.follow(listener);
+  t.teardown(() => following.close());
+  const sessions = openConsoleSessions({ pool, tokens, signIn, lifetimeMs: 3_600_000 });
+  const begin = async (token: string) => sessionCredential((await sessions.start(token)).secret);
+
+  const [[keyId, content] = ['', Buffer.of()]] = await member.keys.list('identity');
+  const token = await issue('ann');
+  const withoutKeyId = await new SignJWT({ sub: 'ann', iss: 'bulkhead', aud: 'bulkhead' })
+    .setProtectedHeader({ alg: 'EdDSA' })
+    .setExpirationTime('1y')
+    .sign(await importJWK(JSON.parse(content.toString('utf8')), 'EdDSA'));
+  const ofOlderRelease = await begin(token);
+  await pool.query('UPDATE console_sessions SET key_id = NULL');
+  const { id: accountId } = await findOrCreateAccount(pool, 'ann');
+  const link = new URL(await issueSignInLink(pool, accountId, 'http://localhost'));
+  const { id: otherId } = await findOrCreateAccount(pool, 'zoe', 'https://issuer.example');
+  const expiresAt = new Date(Date.now() + 3_600_000);
+  const store = (id: string, account: string, key: string | null) =>
+    createSession(pool, {
+      id: createHash('sha256').update(id).digest('hex'),
+      accountId: account,
+      tokenId: null,
+      keyId: key,
+      expiresAt,
+    });
+  await store('of an issuer', otherId, null);
+
+  const ending = {
+    token,
+    withoutKeyId,
+    ofToken: await begin(token),
+    ofOther: await begin(withoutKeyId),
+    ofOlderRelease,
+  };
+  const ends = Object.values(ending).map(
+    (credential) => new Promise<void>((resolve) => signIn.watch(credential, resolve)),
+  );
+  for (const [name, credential] of Object.entries(ending))
+    t.equal((await signIn.signIn(credential)).name, 'ann', `before: ${name}`);
+  t.match(await operator(env, 'rotate-identity-key', '--revoke-old'), { code: 0 });
+  await Promise.all(ends);
+  t.equal((await tokens.verify(token)).keyId, keyId, 'the process still has the key');
+  for (const [name, credential] of Object.entries(ending))
+    await t.rejects(signIn.signIn(credential), InvalidTokenError, `after: ${name}`);
+  await t.rejects(sessions.start(token), InvalidTokenError);
+  await store('late', accountId, keyId);
+  await t.rejects(signIn.signIn(sessionCredential('late')), /was revoked/, 'of a token that was verified just before');
+  t.equal((await signIn.signIn(sessionCredential('of an issuer'))).issuer, 'https://issuer.example');
+  t.equal((await sessions.redeem(link.hash.replace('#code=', ''))).account.name, 'ann', 'a sign-in link needs no key');
 });
 
 t.test('a revoked key does not come back from a file that another machine has', async (t) => {
