@@ -89,42 +89,42 @@ async function installMover(run: Run, name: string) {
   const first = await publish('1.0.0');
   const installed = await own.post('/installations', { slug: plugin.slug });
   const path = `/installations/${installed.body.id}`;
-  const runs = (semVer: string): Promise<Answer> =>
+  const waitForVersion = (semVer: string): Promise<Answer> =>
     run.until(`the move to ${semVer}`, async () => {
       const answer = await own.get(path);
       return answer.body.currentSemVer === semVer && answer;
     });
-  const isPending = (versionId: string): Promise<Answer> =>
+  const waitForPendingUpdate = (versionId: string): Promise<Answer> =>
     run.until('the pending update', async () => {
       const answer = await own.get(path);
       return answer.body.pendingUpdate?.versionId === versionId && answer;
     });
-  return { plugin, publish, first, installed, path, runs, isPending };
+  return { plugin, publish, first, installed, path, waitForVersion, waitForPendingUpdate };
 }
 
 async function followByConsent(run: Run) {
   const { own } = run;
-  const { publish, first, installed, path, runs, isPending } = await installMover(run, 'mover');
+  const { publish, first, installed, path, waitForVersion, waitForPendingUpdate } = await installMover(run, 'mover');
   const watch = await run.watch(installed.body.id);
   const second = await publish('1.1.0');
-  const moved = await runs('1.1.0');
+  const moved = await waitForVersion('1.1.0');
   const third = await publish('1.2.0', 'capabilities: [host.llm]');
-  const pending = await isPending(third);
+  const pending = await waitForPendingUpdate(third);
   const acceptWrong = await own.post(`${path}/accept-update`, { versionId: first });
   const fourth = await publish('1.3.0', 'capabilities: [host.llm, host.models]');
-  const replaced = await isPending(fourth);
+  const replaced = await waitForPendingUpdate(fourth);
   const acceptOld = await own.post(`${path}/accept-update`, { versionId: third });
   const accepted = await own.post(`${path}/accept-update`, { versionId: fourth });
-  const grown = await runs('1.3.0');
+  const grown = await waitForVersion('1.3.0');
   await publish('1.4.0');
-  const shrunk = await runs('1.4.0');
+  const shrunk = await waitForVersion('1.4.0');
   const ids = { first, second, third, fourth };
   return { watch, ids, installed, moved, pending, acceptWrong, replaced, acceptOld, accepted, grown, shrunk };
 }
 
 async function followByPolicy(run: Run) {
   const { own } = run;
-  const { plugin, publish, first, path, runs } = await installMover(run, 'pinner');
+  const { plugin, publish, first, path, waitForVersion } = await installMover(run, 'pinner');
   const yank = (versionId: string) => own.need(own.post(`/plugins/${plugin.id}/versions/${versionId}/yank`));
   const pin = (pinnedVersionId?: string) => own.patch(path, { versionPolicy: 'Pinned', pinnedVersionId });
   const pinnedId = await publish('1.1.0');
@@ -133,18 +133,18 @@ async function followByPolicy(run: Run) {
   await yank(first);
   const pinYanked = await pin(first);
   const pinned = await pin(pinnedId);
-  await runs('1.1.0');
+  await waitForVersion('1.1.0');
   await publish('1.4.0');
   await yank(pinnedId);
   const pinnedYanked = await own.get(path);
   const newest = await publish('1.5.0');
   const stillPinned = await own.get(path);
   const followed = await own.patch(path, { versionPolicy: 'Latest' });
-  const latest = await runs('1.5.0');
+  const latest = await waitForVersion('1.5.0');
   await publish('2.0.0-beta.1');
   const afterPreRelease = await own.get(path);
   await yank(newest);
-  const afterYank = await runs('1.4.0');
+  const afterYank = await waitForVersion('1.4.0');
   const refused = { pinMissing, pinForeign, pinYanked };
   return { ...refused, pinnedId, pinned, pinnedYanked, stillPinned, followed, latest, afterPreRelease, afterYank };
 }
@@ -189,7 +189,7 @@ export function pauseAndUninstall(run: Run) {
     const agents = await own.get('/agents');
     const address = run.webhookAddress(channel.webhookUrl);
     await fetch(address, { method: 'POST', body: 'x' });
-    const chats = await run.until('the conversation of the channel', async () => {
+    const channelSessions = await run.until('the session of the channel', async () => {
       const { items } = (await own.session('GET', '/sessions?limit=1000')).body;
       const found = items.filter(({ channelId }: { channelId: string }) => channelId === channel.id);
       return found.length > 0 && found;
@@ -210,8 +210,8 @@ export function pauseAndUninstall(run: Run) {
       const answer = await own.get('/agents');
       return !answer.body.items.some(isItsOwn) && answer;
     });
-    const chatAfter = await run.until('the removal of the chats', async () => {
-      const answer = await own.session('GET', `/sessions/${chats[0].id}`);
+    const sessionAfter = await run.until('the removal of the session of the channel', async () => {
+      const answer = await own.session('GET', `/sessions/${channelSessions[0].id}`);
       return answer.status === 404 && answer;
     });
     const webhookAfter = await fetch(address, { method: 'POST', body: 'x' });
@@ -226,7 +226,7 @@ export function pauseAndUninstall(run: Run) {
       removed,
       event,
       agentsAfter,
-      chatAfter,
+      sessionAfter,
       webhookStatus: webhookAfter.status,
     };
   });

@@ -123,7 +123,7 @@ const CASES: readonly HookCase[] = [
   },
 ];
 
-const own = async (run: Run, trace: { installationId: string }[]) => {
+const findKitStep = async (run: Run, trace: { installationId: string }[]) => {
   const { installationId } = await run.kit();
   return trace.find((step) => step.installationId === installationId);
 };
@@ -140,7 +140,7 @@ function rowsOf({ hook, context, changed, fields, cancel = true, onError = 'skip
         { status, body },
         { status: 200, body: { action: 'continue', context: changed ?? context('change new') } },
       );
-      expect(await own(run, body.trace), { outcome: changed ? 'changed' : 'unchanged' });
+      expect(await findKitStep(run, body.trace), { outcome: changed ? 'changed' : 'unchanged' });
     },
   );
   const cancelled = row(`${name}: cancel: ${cancel ? 'yes' : 'no'}.`, async (run) => {
@@ -154,7 +154,7 @@ function rowsOf({ hook, context, changed, fields, cancel = true, onError = 'skip
   const failed = row(`${name}: on error: ${onError}.`, async (run) => {
     const { body } = await run.hook(hook, context('throw'));
     expect(body, { action: onError === 'cancel' ? 'cancel' : 'continue' });
-    expect(await own(run, body.trace), { outcome: onError === 'cancel' ? 'vetoed_error' : 'skipped_error' });
+    expect(await findKitStep(run, body.trace), { outcome: onError === 'cancel' ? 'vetoed_error' : 'skipped_error' });
   });
   return [patched, cancelled, failed];
 }
@@ -175,7 +175,7 @@ middleware.outboundMessage = (ctx) => {
 };`;
 
 /** Two plugins in one chain, the later installed one first by its order; the second is required. */
-const pair = (run: Run) =>
+const installPair = (run: Run) =>
   run.once('pair', async () => {
     const second = await run.install('second', packageOf(SECOND_CODE), { required: true });
     const first = await run.install('first', packageOf(FIRST_CODE));
@@ -187,12 +187,12 @@ const pair = (run: Run) =>
     });
     return { first, second };
   });
-const outbound = async (run: Run, text: string) => {
-  await pair(run);
+const runOutbound = async (run: Run, text: string) => {
+  await installPair(run);
   return (await run.hook('outboundMessage', { message: { id: 'm', text }, target: 't' })).body;
 };
 /** Runs a hook through a plugin of its own that never answers, once its child has answered something else. */
-async function hang(run: Run, hook: string, context: (text: string) => object) {
+async function runHanging(run: Run, hook: string, context: (text: string) => object) {
   await run.kit();
   const code = `middleware.${hook} = (ctx) => (JSON.stringify(ctx).includes('hang') ? new Promise(() => undefined) : undefined) as any;`;
   const { installationId } = await run.install(`hanging-${hook.toLowerCase()}`, packageOf(code));
@@ -207,8 +207,8 @@ async function hang(run: Run, hook: string, context: (text: string) => object) {
   const { body, step } = await call('hang');
   return { body, step, ms: performance.now() - started };
 }
-const required = async (run: Run, text: string) => {
-  await pair(run);
+const runRequired = async (run: Run, text: string) => {
+  await installPair(run);
   return (await run.hook('agentMessage', { fromAgentId: 'a', toAgentId: 'b', message: { text } })).body;
 };
 
@@ -241,7 +241,7 @@ export const hooks: Chapter = {
     row('Returning nothing changes nothing.', async (run) => {
       const { body } = await run.hook('outboundMessage', { message: { id: 'm', text: 'as it is' }, target: 't' });
       expect(body, { action: 'continue', context: { message: { text: 'as it is' } } });
-      expect(await own(run, body.trace), { outcome: 'unchanged' });
+      expect(await findKitStep(run, body.trace), { outcome: 'unchanged' });
     }),
     row(
       'ctx.cancel(reason) ends the handler, the chain and the operation; the transcript shows the reason.',
@@ -306,18 +306,18 @@ export const hooks: Chapter = {
     }),
     ...CASES.flatMap(rowsOf),
     lateRow('middleware.systemPrompt: on timeout: skip, after 3 s.', async (run) => {
-      const { body, step, ms } = await hang(run, 'systemPrompt', (systemPrompt) => ({ systemPrompt }));
+      const { body, step, ms } = await runHanging(run, 'systemPrompt', (systemPrompt) => ({ systemPrompt }));
       expect(body.action, 'continue');
       expect(step, { outcome: 'skipped_timeout' });
       ensure(ms > 2_900 && ms < 12_000, `it took ${Math.round(ms)} ms`);
     }),
     lateRow('A link that takes longer than 5 s is skipped.', async (run) => {
-      const { body, step } = await hang(run, 'notifyDeliver', (text) => ({ notify: { id: 'n', text, to: 't' } }));
+      const { body, step } = await runHanging(run, 'notifyDeliver', (text) => ({ notify: { id: 'n', text, to: 't' } }));
       expect(body.action, 'continue');
       expect(step, { outcome: 'skipped_timeout' });
     }),
     lateRow('The SSH hooks cancel on timeout.', async (run) => {
-      const { body, step } = await hang(run, 'sshCommandInput', (data) => ({ commandId: 'c', data }));
+      const { body, step } = await runHanging(run, 'sshCommandInput', (data) => ({ commandId: 'c', data }));
       expect(body.action, 'cancel');
       expect(step, { outcome: 'vetoed_timeout' });
     }),
@@ -334,17 +334,17 @@ export const hooks: Chapter = {
       expect((await run.hook('systemPrompt', { systemPrompt: 'x' })).status, 200),
     ),
     lateRow('Chain: by hookOrder, each link seeing the last one’s patch.', async (run) =>
-      expect(await outbound(run, 'chain'), { context: { message: { text: 'chain first second' } } }),
+      expect(await runOutbound(run, 'chain'), { context: { message: { text: 'chain first second' } } }),
     ),
     lateRow('Chain: the first cancel ends it.', async (run) => {
-      const { second, first } = await pair(run);
-      const { action, reason, cancelledBy, trace } = await outbound(run, 'chain stop');
+      const { second, first } = await installPair(run);
+      const { action, reason, cancelledBy, trace } = await runOutbound(run, 'chain stop');
       expect({ action, reason, cancelledBy }, { action: 'cancel', reason: 'first', cancelledBy: first.slug });
       ensure(!trace.some((step: { slug: string }) => step.slug === second.slug), 'a later link ran');
     }),
     lateRow('The trace shows each link’s installationId, slug, ms, outcome and required.', async (run) => {
-      const { first, second } = await pair(run);
-      const { trace } = await outbound(run, 'chain');
+      const { first, second } = await installPair(run);
+      const { trace } = await runOutbound(run, 'chain');
       expect(
         trace,
         holding({ installationId: first.installationId, slug: first.slug, outcome: 'changed', required: false }),
@@ -359,15 +359,15 @@ export const hooks: Chapter = {
       expect(body.items, holding({ name: 'outboundMessage', slug: (await run.kit()).slug }));
     }),
     lateRow('Compaction runs only one installation that registered it.', async (run) => {
-      await pair(run);
+      await installPair(run);
       const { body } = await run.own.session('POST', `/sessions/${await run.newSession('one')}/compaction`, {});
       ensure(body.trace.length === 1, `the trace has ${body.trace.length} links`);
     }),
     lateRow(
       'Required installations fail closed: a failure cancels, with cancelledBy and a reason that names the cause.',
       async (run) => {
-        const { second } = await pair(run);
-        expect(await required(run, 'required throws'), {
+        const { second } = await installPair(run);
+        expect(await runRequired(run, 'required throws'), {
           action: 'cancel',
           cancelledBy: second.slug,
           reason: /failed with an error/,
@@ -375,11 +375,15 @@ export const hooks: Chapter = {
       },
     ),
     lateRow('Required installations fail closed: a malformed answer cancels.', async (run) => {
-      const { second } = await pair(run);
-      expect(await required(run, 'required malformed'), { action: 'cancel', cancelledBy: second.slug, reason: isText });
+      const { second } = await installPair(run);
+      expect(await runRequired(run, 'required malformed'), {
+        action: 'cancel',
+        cancelledBy: second.slug,
+        reason: isText,
+      });
     }),
     lateRow('Where a required installation works, the operation goes on.', async (run) =>
-      expect(await required(run, 'required works'), { action: 'continue' }),
+      expect(await runRequired(run, 'required works'), { action: 'continue' }),
     ),
     lateRow('A chain has 15 s.', async (run) => {
       await run.kit();

@@ -9,8 +9,8 @@ import { followUpdates, pauseAndUninstall, publishAndDelist } from './call-seque
 
 const UPLOAD_MAX_BYTES = 256 * 1024 * 1024;
 
-const as = (run: Run, token: string) => new Account(run.addresses, token);
-const event = async (run: Run, type: string, sessionId: string) =>
+const openAccount = (run: Run, token: string) => new Account(run.addresses, token);
+const findEvent = async (run: Run, type: string, sessionId: string) =>
   (
     await (
       await run.kit()
@@ -22,15 +22,18 @@ export const rules: Chapter = {
   rows: [
     row('Every request carries the header Authorization: Bearer.', async (run) => {
       for (const path of ['/plugins', '/marketplace', '/installations', '/plugin-logs?installationId=x', '/me'])
-        expect(await as(run, '').get(path), { status: 401, body: { code: 'unauthenticated' } }, path);
+        expect(await openAccount(run, '').get(path), { status: 401, body: { code: 'unauthenticated' } }, path);
     }),
     row('A token that is not one is refused.', async (run) => {
       for (const token of ['x', 'a.b.c', `${run.own.token}x`])
-        expect(await as(run, token).get('/plugins'), { status: 401, body: { code: 'unauthenticated' } });
+        expect(await openAccount(run, token).get('/plugins'), { status: 401, body: { code: 'unauthenticated' } });
     }),
     row('The same tokens sign in to the session API.', async (run) => {
       expect((await run.own.session('GET', '/sessions')).status, 200);
-      expect(await as(run, 'x').session('GET', '/sessions'), { status: 401, body: { code: 'unauthenticated' } });
+      expect(await openAccount(run, 'x').session('GET', '/sessions'), {
+        status: 401,
+        body: { code: 'unauthenticated' },
+      });
     }),
     row('Every request acts as that user and on that user’s account.', async (run) => {
       const [own, other] = [await run.own.need(run.own.get('/me')), await run.other.need(run.other.get('/me'))];
@@ -64,7 +67,7 @@ export const rules: Chapter = {
     row('Delivery is at-least-once: a failed attempt is repeated with the same event id.', async (run) => {
       const { watch } = await run.kit();
       const session = await run.newSession('flaky');
-      const first = await event(run, 'sessionStarted', session);
+      const first = await findEvent(run, 'sessionStarted', session);
       const second = await watch.find('the second attempt', ({ data }) => data?.id === first.id && data.attempt === 2);
       expect([first.attempt, second.data.id], [1, first.id]);
     }),
@@ -80,7 +83,7 @@ export const rules: Chapter = {
     }),
     row('session started: a session starts.', async (run) => {
       const session = await run.newSession('starter');
-      expect(await event(run, 'sessionStarted', session), {
+      expect(await findEvent(run, 'sessionStarted', session), {
         data: { sessionId: session, agentId: 'starter', channelId: null },
       });
     }),
@@ -93,13 +96,13 @@ export const rules: Chapter = {
       ];
       await run.own.need(run.own.session('POST', `/sessions/${session}/messages`, { messages }));
       expect((await run.own.session('POST', `/sessions/${session}/clear`, {})).status, 200);
-      expect(await event(run, 'sessionCleared', session), { data: { agentId: 'clearer', messageCount: 2 } });
+      expect(await findEvent(run, 'sessionCleared', session), { data: { agentId: 'clearer', messageCount: 2 } });
     }),
     row('session deleted: a session is deleted.', async (run) => {
       const session = await run.newSession('deleter');
       await run.kit();
       expect((await run.own.session('DELETE', `/sessions/${session}`)).status, 204);
-      expect(await event(run, 'sessionDeleted', session), { data: { sessionId: session, agentId: 'deleter' } });
+      expect(await findEvent(run, 'sessionDeleted', session), { data: { sessionId: session, agentId: 'deleter' } });
     }),
     row('updated: an installed plugin is updated.', async (run) => {
       const { watch, ids } = await followUpdates(run);

@@ -94,9 +94,9 @@ export const transitions: Chapter = {
       ensure(agents.body.items.some(own), 'the plugin made an agent, and GET /agents does not list it');
       ensure(!agentsAfter.body.items.some(own), 'the agent outlived its installation');
     }),
-    row('DELETE installation: the chats of its channels are removed.', async (run) => {
-      const { chatAfter } = await pauseAndUninstall(run);
-      expect(chatAfter.status, 404);
+    row('DELETE installation: the sessions of its channels are removed.', async (run) => {
+      const { sessionAfter } = await pauseAndUninstall(run);
+      expect(sessionAfter.status, 404);
     }),
     row('DELETE installation: its channels are removed.', async (run) => {
       const { webhookStatus } = await pauseAndUninstall(run);

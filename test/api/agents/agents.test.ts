@@ -1,4 +1,4 @@
-/** The agents that plugins keep: listed with who made them, and removed by their user with their chats. */
+/** The agents that plugins keep: listed with who made them, and removed by their user with their sessions. */
 import { randomUUIDv7 } from 'node:crypto';
 import t from 'tap';
 import { createAgent } from '../../../db/accounts/agents.ts';
@@ -43,10 +43,10 @@ t.test('pages of them, oldest first, for their account only', async (t) => {
   t.equal((await ann.get(`/agents?cursor=%00`)).status, 400);
 });
 
-t.test('a removed one goes with its chats, and plugins hear of each', async (t) => {
+t.test('a removed one goes with its sessions, and plugins hear of each', async (t) => {
   const agentId = await add(installationId, 'Leaving');
   const agent = { accountId, agentName: 'A', channelId: null };
-  const chat = await createSession(api.pool, { ...agent, agentId });
+  const session = await createSession(api.pool, { ...agent, agentId });
   const kept = await createSession(api.pool, { ...agent, agentId: randomUUIDv7() });
   t.equal((await ann.delete(`/agents/${agentId}`)).status, 204);
   t.equal((await ann.delete(`/agents/${agentId}`)).status, 404);
@@ -59,5 +59,5 @@ t.test('a removed one goes with its chats, and plugins hear of each', async (t) 
     [{ state: 'pending' }],
   );
   const deletions = await api.pool.query(`SELECT data FROM events WHERE type = 'sessionDeleted'`);
-  t.same(deletions.rows, [{ data: { sessionId: chat.id, agentId } }]);
+  t.same(deletions.rows, [{ data: { sessionId: session.id, agentId } }]);
 });

@@ -212,7 +212,7 @@ t.test('a disconnect does not wait for deliveries of other disconnected channels
   });
 });
 
-t.test('disconnecting a channel removes its chats and makes pending deliveries dead', async (t) => {
+t.test('disconnecting a channel removes its sessions and makes pending deliveries dead', async (t) => {
   const { body: channel } = await ann.post(`${at}/channels`, { name: 'desk' });
   const me = (await ann.get('/me')).body.id;
   const installationId = at.split('/').at(-1) ?? '';

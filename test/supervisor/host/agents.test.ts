@@ -170,7 +170,7 @@ t.test('a hook that answers messages with messages comes to an end', async (t) =
   t.match(rows, [{ data: { why: /triggered further messages 3 times/ } }]);
 });
 
-/** An installation with an agent that has a chat, and another's and the account's own beside it. */
+/** An installation with an agent that has a session, and another's and the account's own beside it. */
 async function withChats(
   pool: SupervisorFixture['pool'],
   { accountId, installationId }: Installed,
@@ -202,7 +202,7 @@ const left = async (pool: SupervisorFixture['pool']) =>
     )
   ).rows.map(({ id }) => id);
 
-t.test('an uninstall removes its agents and their chats, completely or not at all', async (t) => {
+t.test('an uninstall removes its agents and their sessions, completely or not at all', async (t) => {
   const storage = await openStorageFixture(t);
   const leaving = await storage.install({ code: 'middleware.systemPrompt = () => undefined;' });
   const other = await storage.install({ code: 'middleware.systemPrompt = () => undefined;' });
@@ -210,7 +210,7 @@ t.test('an uninstall removes its agents and their chats, completely or not at al
   await storage.pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [leaving.installationId]);
   const holder = await storage.pool.connect();
   await holder.query('BEGIN');
-  // It is killed when it waits for the chat, with its agents locked. Locked before it starts, or it might be done already.
+  // It is killed when it waits for the session, with its agents locked. Locked before it starts, or it might be done already.
   await holder.query(`SELECT 1 FROM sessions WHERE id = 's-gone' FOR UPDATE`);
   const first = await startProcess(t, storage);
   await eventually(

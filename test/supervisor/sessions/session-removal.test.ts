@@ -77,11 +77,11 @@ t.test('a first message starts a session, a removed agent ends it, and plugins h
   t.same(more, [], 'two first messages start one session');
   t.match(own, { type: 'sessionStarted', data: { sessionId: session } });
   t.match(started, { type: 'sessionStarted', data: { agentId, channelId: null } });
-  const chat = started?.data.sessionId ?? '';
-  t.equal((await fixture.call('GET', `/sessions/${chat}`)).status, 200, 'it is in memory now');
+  const sessionId = started?.data.sessionId ?? '';
+  t.equal((await fixture.call('GET', `/sessions/${sessionId}`)).status, 200, 'it is in memory now');
   await one('remove', agentId);
-  t.match((await toldOf(fixture, ears)).slice(2), [{ type: 'sessionDeleted', data: { sessionId: chat, agentId } }]);
-  await eventually(async () => (await fixture.call('GET', `/sessions/${chat}`)).status === 404);
+  t.match((await toldOf(fixture, ears)).slice(2), [{ type: 'sessionDeleted', data: { sessionId, agentId } }]);
+  await eventually(async () => (await fixture.call('GET', `/sessions/${sessionId}`)).status === 404);
   const delivered = async () =>
     (
       await fixture.pool.query(`SELECT 1 FROM events WHERE state = 'delivered' AND installation_id = $1`, [
@@ -92,7 +92,7 @@ t.test('a first message starts a session, a removed agent ends it, and plugins h
   t.same(await toldOf(fixture, bobs), [], 'another account’s plugin hears nothing');
 });
 
-t.test('chats of an uninstalled plugin’s channels and agents', async (t) => {
+t.test('sessions of an uninstalled plugin’s channels and agents', async (t) => {
   const fixture = await startSupervisorFixture(t);
   const ears = await fixture.install({ slug: 'ears', code: EARS });
   const paused = await fixture.install({ slug: 'paused', code: EARS, status: 'paused' });
@@ -100,7 +100,7 @@ t.test('chats of an uninstalled plugin’s channels and agents', async (t) => {
   const { accountId, installationId } = leaving;
   const agentId = await addAgent(fixture, accountId, installationId);
   const of = { accountId, agentName: 'A', channelId: null };
-  const [chat, kept] = [
+  const [session, kept] = [
     await createSession(fixture.pool, { ...of, agentId }),
     await createSession(fixture.pool, { ...of, agentId: 'x' }),
   ];
@@ -124,7 +124,7 @@ t.test('chats of an uninstalled plugin’s channels and agents', async (t) => {
   t.equal(told.length, COUNT + 1);
   t.equal(new Set(told.map(({ data }) => data.sessionId)).size, COUNT + 1);
   t.match(
-    told.find(({ data }) => data.sessionId === chat.id),
+    told.find(({ data }) => data.sessionId === session.id),
     { type: 'sessionDeleted', data: { agentId } },
   );
   const others = await fixture.pool.query(
@@ -323,7 +323,7 @@ t.test('removals of an account take turns, and one that waits for another ends i
   );
 });
 
-t.test('messages, removed agents and uninstalls at once leave no chat without its agent', async (t) => {
+t.test('messages, removed agents and uninstalls at once leave no session without its agent', async (t) => {
   const first = await startSupervisorFixture(t);
   const { pool, supervisor } = first;
   const ears: Installed[] = [];
