@@ -22,7 +22,7 @@ export interface End {
   /** The text for the user after a failure. */
   readonly reason: string;
 }
-export interface Heard {
+export interface Answer {
   /** The text that the user has seen. */
   readonly text: string;
   readonly end: End;
@@ -34,7 +34,7 @@ interface Line {
   readonly reason?: unknown;
 }
 
-const WITHIN_MS = 20_000;
+const WAIT_TIMEOUT_MS = 20_000;
 /** How long a runtime may take to end after its input has ended, milliseconds. */
 const STOP_MS = 2_000;
 const STDERR_SHOWN_CHARS = 600;
@@ -55,7 +55,7 @@ export class Exchange {
   }
 
   /** Waits for the end. @throws Mismatch when it does not come */
-  async hear(): Promise<Heard> {
+  async waitForAnswer(): Promise<Answer> {
     const end = await this.end();
     return { text: this.shown, end };
   }
@@ -66,7 +66,7 @@ export class Exchange {
   }
 
   /** Waits until the user sees a text. @throws Mismatch when the answer ends before */
-  async untilShown(text: string): Promise<void> {
+  async waitUntilShown(text: string): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const check = (): void => {
       if (this.shown.includes(text)) resolve();
@@ -77,7 +77,7 @@ export class Exchange {
     await within(`“${text}” in the answer`, promise).finally(() => this.#onChange.delete(check));
   }
 
-  note({ text, end, reason }: Line): void {
+  applyLine({ text, end, reason }: Line): void {
     if (typeof text === 'string') this.shown += text;
     if (end === 'done' || end === 'failed') this.finish(end, typeof reason === 'string' ? reason : '');
     for (const check of this.#onChange) check();
@@ -167,7 +167,7 @@ export class RuntimeProcess {
     } catch {
       return;
     }
-    this.#exchanges.findLast(({ message }) => message.id === line.id)?.note(line);
+    this.#exchanges.findLast(({ message }) => message.id === line.id)?.applyLine(line);
   }
 
   #finishAll(reason: string): void {
@@ -190,7 +190,10 @@ function killGroup(pid: number): void {
 /** @throws Mismatch when it takes too long */
 export async function within<T>(what: string, work: Promise<T>): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Mismatch(`${what} did not come within ${WITHIN_MS / 1000} s`)), WITHIN_MS);
+  const timer = setTimeout(
+    () => reject(new Mismatch(`${what} did not come within ${WAIT_TIMEOUT_MS / 1000} s`)),
+    WAIT_TIMEOUT_MS,
+  );
   // A check that was interrupted does not wait for what its scenarios still expect.
   timer.unref();
   return Promise.race([work, promise]).finally(() => clearTimeout(timer));

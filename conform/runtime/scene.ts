@@ -4,7 +4,7 @@ import { ensure, expect, Mismatch, Skipped } from '../expect.ts';
 import type { LogLine } from '../log-watch.ts';
 import { findOffered, type ModelAnswer, type ModelCall, type ModelRequest } from './fake-model.ts';
 import type { RuntimeFixture } from './runtime-fixture.ts';
-import type { Exchange, Heard, RuntimeProcess, UserMessage } from './runtime-process.ts';
+import type { Answer, Exchange, RuntimeProcess, UserMessage } from './runtime-process.ts';
 import { within } from './runtime-process.ts';
 import type { FaultKind } from './session-proxy.ts';
 
@@ -93,8 +93,8 @@ export class Scene {
   }
 
   /** Gives the runtime a message and waits for the end of the answer. */
-  say(text: string, options: MessageOptions = {}): Promise<Heard> {
-    return this.begin(text, options).hear();
+  say(text: string, options: MessageOptions = {}): Promise<Answer> {
+    return this.begin(text, options).waitForAnswer();
   }
 
   /** Begins a message whose answer the model holds, before or after its first delta, until `finish` is called. */
@@ -215,17 +215,17 @@ export class Scene {
 /** As a model writes: a word at a time. */
 export const cutWords = (text: string): string[] => text.match(/\S*\s*/g)?.filter((part) => part !== '') ?? [];
 
-export const describe = ({ text, end }: Heard): string =>
+export const describe = ({ text, end }: Answer): string =>
   `“${text}”, and the end ${end.kind}${end.reason === '' ? '' : ` (${end.reason})`}`;
 
 /** @throws Mismatch unless the user saw exactly this */
-export function requireAnswer(heard: Heard, text: string): void {
-  ensure(heard.end.kind === 'done' && heard.text === text, `the user saw ${describe(heard)}, and not “${text}”`);
+export function requireAnswer(answer: Answer, text: string): void {
+  ensure(answer.end.kind === 'done' && answer.text === text, `the user saw ${describe(answer)}, and not “${text}”`);
 }
 
 /** @throws Mismatch unless the answer failed with the plugin's reason, and nothing was shown */
-export function requireVeto(heard: Heard, reason: string): void {
-  ensure(heard.end.kind === 'failed', `the answer did not fail: the user saw ${describe(heard)}`);
-  ensure(heard.text === '', `the user saw ${describe(heard)}`);
-  ensure(heard.end.reason.includes(reason), `the user was not told the reason “${reason}”: ${describe(heard)}`);
+export function requireVeto(answer: Answer, reason: string): void {
+  ensure(answer.end.kind === 'failed', `the answer did not fail: the user saw ${describe(answer)}`);
+  ensure(answer.text === '', `the user saw ${describe(answer)}`);
+  ensure(answer.end.reason.includes(reason), `the user was not told the reason “${reason}”: ${describe(answer)}`);
 }

@@ -19,7 +19,7 @@ const message: UserMessage = { session: 's', id: 'm1', from: 'ann', text: 'hello
 /** Starts the runtime from a shell that waits for it. Returns the number of the runtime's own process. */
 async function startByShell() {
   const started = new RuntimeProcess(['sh', '-c', '"$0" -e "$1"; exit $?', process.execPath, RUNTIME], process.env);
-  const { text } = await started.send(message).hear();
+  const { text } = await started.send(message).waitForAnswer();
   return { started, pid: Number(text) };
 }
 /** A process that has ended may stay until its parent notices. */
@@ -64,7 +64,7 @@ const CHECK = `
     process.env,
   );
   const message = { session: 's', id: 'm1', from: 'ann', text: 'hello', trigger: 'user' };
-  console.log((await started.send(message).hear()).text);
+  console.log((await started.send(message).waitForAnswer()).text);
   process.exit();`;
 
 t.test('no process of it is left when the check exits', async (t) => {

@@ -21,11 +21,11 @@ export const answers: RuntimeChapter = {
       const { exchange, finish } = await scene.holdAnswer('afterFirst', ['Wholemeal ', 'is best.']);
       try {
         scene.requireStreaming();
-        await exchange.untilShown('Wholemeal');
+        await exchange.waitUntilShown('Wholemeal');
       } finally {
         finish();
       }
-      requireAnswer(await exchange.hear(), 'Wholemeal is best.');
+      requireAnswer(await exchange.waitForAnswer(), 'Wholemeal is best.');
     }),
     scenario(
       `A long answer of ${LONG_WORDS} deltas is shown whole and in order, and is in the transcript.`,
@@ -36,8 +36,8 @@ export const answers: RuntimeChapter = {
       },
     ),
     scenario('Characters that are split over deltas come out whole.', WHOLE, async (scene) => {
-      const heard = await scene.script({ deltas: ['Bread \ud83c', '\udf5e and \ud83e', '\udd50.'] }).say('hello');
-      requireAnswer(heard, 'Bread 🍞 and 🥐.');
+      const answer = await scene.script({ deltas: ['Bread \ud83c', '\udf5e and \ud83e', '\udd50.'] }).say('hello');
+      requireAnswer(answer, 'Bread 🍞 and 🥐.');
       expect(await scene.texts('assistant'), ['Bread 🍞 and 🥐.'], 'messages of the agent');
     }),
     scenario(
@@ -60,8 +60,8 @@ export const answers: RuntimeChapter = {
     ),
     scenario('An empty answer ends the turn.', 'End the turn, also without a text.', async (scene) => {
       // Some frameworks ask again.
-      const heard = await scene.script({ deltas: [] }, 'Yes.').say('hello');
-      ensure(heard.end.kind === 'done', `the user saw ${describe(heard)}`);
+      const answer = await scene.script({ deltas: [] }, 'Yes.').say('hello');
+      ensure(answer.end.kind === 'done', `the user saw ${describe(answer)}`);
       expect(await scene.turns(), ['ended'], 'the turns');
     }),
     scenario('A late answer is shown.', 'Do not give up before the model does.', async (scene) => {
@@ -72,8 +72,8 @@ export const answers: RuntimeChapter = {
       'When the model refuses a request, the user is told, and the next message is answered.',
       FAILED,
       async (scene) => {
-        const heard = await scene.script({ status: 400 }).say('hello');
-        ensure(heard.end.kind === 'failed', `the user saw ${describe(heard)}`);
+        const answer = await scene.script({ status: 400 }).say('hello');
+        ensure(answer.end.kind === 'failed', `the user saw ${describe(answer)}`);
         await scene.goesOn();
       },
     ),
@@ -92,9 +92,9 @@ export const answers: RuntimeChapter = {
       'When the connection to the model breaks, the transcript has what was shown, and the next message is answered.',
       'Send what was shown as an output with `isShown`, also when the answer broke off.',
       async (scene) => {
-        const heard = await scene.script({ deltas: ['Half ', 'an answer'], isCut: true }).say('hello');
-        ensure(heard.end.kind === 'failed', `the user saw ${describe(heard)}`);
-        const wanted = heard.text === '' ? [] : [heard.text];
+        const answer = await scene.script({ deltas: ['Half ', 'an answer'], isCut: true }).say('hello');
+        ensure(answer.end.kind === 'failed', `the user saw ${describe(answer)}`);
+        const wanted = answer.text === '' ? [] : [answer.text];
         expect(await scene.texts('assistant'), wanted, 'messages of the agent');
         await scene.goesOn();
       },
@@ -117,7 +117,7 @@ export const answers: RuntimeChapter = {
       ABORT,
       async (scene) => {
         const { exchange, finish } = await scene.holdAnswer('afterFirst', ['Wholemeal ', 'is best.']);
-        if (scene.asked[0]?.isStreamed) await exchange.untilShown('Wholemeal');
+        if (scene.asked[0]?.isStreamed) await exchange.waitUntilShown('Wholemeal');
         scene.abort(exchange);
         await exchange.end();
         finish();

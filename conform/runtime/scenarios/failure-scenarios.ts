@@ -126,7 +126,7 @@ export const processes: RuntimeChapter = {
       const second = await scene.say('hello', { id, by: scene.start(`${scene.mark}-b`) });
       finish();
       ensure(second.end.kind === 'failed' && second.text === '', `the second one answered: ${describe(second)}`);
-      requireAnswer(await first.hear(), 'Yes.');
+      requireAnswer(await first.waitForAnswer(), 'Yes.');
       await scene.requireRecord({ judgements: 1, agent: ['Yes.'] });
     }),
     scenario(

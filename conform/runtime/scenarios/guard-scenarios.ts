@@ -18,8 +18,8 @@ const createSharedScenarios = (): Scenario[] => [
     expect(await scene.texts('assistant'), [], 'messages of the agent');
   }),
   scenario('A stopped word that is split over deltas is not shown.', SEND_EVERY_TEXT, async (scene) => {
-    const heard = await scene.script({ deltas: WORDS_SPLIT }).say('hello');
-    requireVeto(heard, 'that is classified');
+    const answer = await scene.script({ deltas: WORDS_SPLIT }).say('hello');
+    requireVeto(answer, 'that is classified');
   }),
   scenario('A text is shown as the plugins changed it, once.', SEND_EVERY_TEXT, async (scene) => {
     requireAnswer(
@@ -34,8 +34,8 @@ const createSharedScenarios = (): Scenario[] => [
   }),
   scenario('Text before a call of a tool is judged, too.', SEND_EVERY_TEXT, async (scene) => {
     scene.script({ deltas: ['Two ', 'loafs. '], calls: [scene.call('add', { a: 1, b: 1 })] }, 'Done.');
-    const heard = await scene.say('add');
-    ensure(heard.end.kind === 'done' && !heard.text.includes('loafs'), `the user saw ${describe(heard)}`);
+    const answer = await scene.say('add');
+    ensure(answer.end.kind === 'done' && !answer.text.includes('loafs'), `the user saw ${describe(answer)}`);
     expect(
       (await scene.texts('assistant')).map((text) => text.trim()),
       ['Two loaves.', 'Done.'],
@@ -44,8 +44,8 @@ const createSharedScenarios = (): Scenario[] => [
   }),
   scenario('Stopped text before a call of a tool is not shown.', OBEY_CANCEL, async (scene) => {
     scene.script({ deltas: ['It is ', 'classified. '], calls: [scene.call('add', { a: 1, b: 1 })] }, 'Done.');
-    const heard = await scene.say('add');
-    ensure(!heard.text.includes('classified'), `the user saw ${describe(heard)}`);
+    const answer = await scene.say('add');
+    ensure(!answer.text.includes('classified'), `the user saw ${describe(answer)}`);
   }),
   scenario('Stopped text after a call of a tool is not shown.', OBEY_CANCEL, async (scene) => {
     scene.script({ calls: [scene.call('add', { a: 1, b: 1 })] }, 'That is classified.');
@@ -53,34 +53,34 @@ const createSharedScenarios = (): Scenario[] => [
     expect(await scene.count('ran add'), 1, 'runs of the tool');
   }),
   scenario('Characters that are split over deltas come out whole.', SEND_EVERY_TEXT, async (scene) => {
-    const heard = await scene.script({ deltas: ['Bread \ud83c', '\udf5e and \ud83e', '\udd50.'] }).say('hello');
-    requireAnswer(heard, 'Bread 🍞 and 🥐.');
+    const answer = await scene.script({ deltas: ['Bread \ud83c', '\udf5e and \ud83e', '\udd50.'] }).say('hello');
+    requireAnswer(answer, 'Bread 🍞 and 🥐.');
   }),
   scenario('Half a surrogate pair and NUL do not get a stopped word through.', SEND_EVERY_TEXT, async (scene) => {
-    const heard = await scene.script({ deltas: ['odd \ud83d', '\0 classified.'] }).say('hello');
-    requireVeto(heard, 'that is classified');
+    const answer = await scene.script({ deltas: ['odd \ud83d', '\0 classified.'] }).say('hello');
+    requireVeto(answer, 'that is classified');
   }),
   scenario(
     `A text of ${LONG_CHARS.toLocaleString('en')} characters without an end of a sentence is shown whole.`,
     SEND_EVERY_TEXT,
     async (scene) => {
       const text = 'loafs and '.repeat(LONG_CHARS / 10);
-      const heard = await scene.script({ deltas: text.match(/.{1,97}/g) ?? [] }).say('hello');
+      const answer = await scene.script({ deltas: text.match(/.{1,97}/g) ?? [] }).say('hello');
       // A plugin that judges pieces may see a word in two halves, and then does not change it.
-      ensure(heard.end.kind === 'done', `the end was ${describe({ ...heard, text: '' })}`);
+      ensure(answer.end.kind === 'done', `the end was ${describe({ ...answer, text: '' })}`);
       ensure(
-        heard.text.replaceAll('loafs', 'loaves') === text.replaceAll('loafs', 'loaves'),
-        `the user saw ${heard.text.length} characters`,
+        answer.text.replaceAll('loafs', 'loaves') === text.replaceAll('loafs', 'loaves'),
+        `the user saw ${answer.text.length} characters`,
       );
     },
   ),
   scenario('Reasoning of the model that no plugin judges is not shown.', SHOW_ONLY_TEXT, async (scene) => {
-    const heard = await scene.script({ reasoning: 'The classified recipe.', deltas: ['Yes.'] }).say('hello');
-    requireAnswer(heard, 'Yes.');
+    const answer = await scene.script({ reasoning: 'The classified recipe.', deltas: ['Yes.'] }).say('hello');
+    requireAnswer(answer, 'Yes.');
   }),
   scenario('A refusal of the model is not shown unjudged.', SHOW_ONLY_TEXT, async (scene) => {
-    const heard = await scene.script({ refusal: 'The classified recipe.' }).say('hello');
-    ensure(!heard.text.includes('classified'), `the user saw ${describe(heard)}`);
+    const answer = await scene.script({ refusal: 'The classified recipe.' }).say('hello');
+    ensure(!answer.text.includes('classified'), `the user saw ${describe(answer)}`);
   }),
   scenario(
     'Stopped while a plugin judges the answer: nothing is shown, and the next message is answered.',
@@ -107,8 +107,8 @@ const createSharedScenarios = (): Scenario[] => [
     'A model that fails after its first words: none of them is shown unjudged.',
     SEND_EVERY_TEXT,
     async (scene) => {
-      const heard = await scene.script({ deltas: ['The clas', 'sified '], isCut: true }).say('hello');
-      ensure(heard.end.kind === 'failed' && !heard.text.includes('clas'), `the user saw ${describe(heard)}`);
+      const answer = await scene.script({ deltas: ['The clas', 'sified '], isCut: true }).say('hello');
+      ensure(answer.end.kind === 'failed' && !answer.text.includes('clas'), `the user saw ${describe(answer)}`);
       await scene.goesOn();
     },
   ),
@@ -122,7 +122,7 @@ export const wholeTexts: RuntimeChapter = {
     scenario('Nothing is shown before the model has finished.', SEND_EVERY_TEXT, async (scene) => {
       const exchange = await startAndHold(scene, ['Wholemeal. ', 'It is best. ', 'Classified is the classified rest.']);
       ensure(exchange.shownBefore === '', `the user saw “${exchange.shownBefore}” before the judgement`);
-      requireVeto(await exchange.heard, 'that is classified');
+      requireVeto(await exchange.answer, 'that is classified');
     }),
   ],
 };
@@ -139,11 +139,11 @@ export const pieces: RuntimeChapter = {
         const { exchange, finish } = await scene.holdAnswer('afterFirst', ['Two loafs. The', ' rest.']);
         try {
           scene.requireStreaming();
-          await exchange.untilShown('Two loaves.');
+          await exchange.waitUntilShown('Two loaves.');
         } finally {
           finish();
         }
-        requireAnswer(await exchange.hear(), 'Two loaves. The rest.');
+        requireAnswer(await exchange.waitForAnswer(), 'Two loaves. The rest.');
       },
     ),
     scenario(
@@ -155,7 +155,7 @@ export const pieces: RuntimeChapter = {
         const options = { id, by: first, next: ['The whole.'] };
         const { exchange } = await scene.holdAnswer('afterFirst', ['Two loafs. The', ' rest.'], options);
         scene.requireStreaming();
-        await exchange.untilShown('Two loaves.');
+        await exchange.waitUntilShown('Two loaves.');
         await first.kill();
         requireAnswer(await scene.say('hello', { id, by: scene.start() }), 'The whole.');
         const texts = (await scene.texts('assistant')).map((text) => text.trim());
@@ -164,12 +164,12 @@ export const pieces: RuntimeChapter = {
       },
     ),
     scenario('Sentences before a stopped one are shown. It and the later ones are not.', OBEY_CANCEL, async (scene) => {
-      const heard = await scene
+      const answer = await scene
         .script({ deltas: cutWords('One loaf. Two loafs. It is classified. The end.') })
         .say('hello');
       ensure(
-        heard.end.kind === 'failed' && !/classified|The end|loafs/.test(heard.text),
-        `the user saw ${describe(heard)}`,
+        answer.end.kind === 'failed' && !/classified|The end|loafs/.test(answer.text),
+        `the user saw ${describe(answer)}`,
       );
     }),
     scenario(
@@ -181,7 +181,7 @@ export const pieces: RuntimeChapter = {
         void scene.break('cut', 'POST', '/turns/.*', 2);
         void scene.break('refuse', 'POST', '/turns/.*', 2);
         finish();
-        requireAnswer(await exchange.hear(), exchange.shown);
+        requireAnswer(await exchange.waitForAnswer(), exchange.shown);
         expect(exchange.shown, 'One. Two. Three. Four. Five.', 'the answer');
         expect(await scene.texts('assistant'), ['One. Two. Three. Four. Five.'], 'messages of the agent');
       },
@@ -196,5 +196,5 @@ async function startAndHold(scene: Scene, deltas: readonly string[]) {
   await (await scene.withAgent('baker')).goesOn();
   const shownBefore = exchange.shown;
   finish();
-  return { shownBefore, heard: exchange.hear() };
+  return { shownBefore, answer: exchange.waitForAnswer() };
 }

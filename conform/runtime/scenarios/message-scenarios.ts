@@ -120,8 +120,8 @@ export const messages: RuntimeChapter = {
       'A message with half a surrogate pair and NUL is answered.',
       'Send texts that JSON and PostgreSQL can hold: `text.toWellFormed()`, without NUL.',
       async (scene) => {
-        const heard = await scene.script('Yes.').say('odd \ud83d characters \0');
-        requireAnswer(heard, 'Yes.');
+        const answer = await scene.script('Yes.').say('odd \ud83d characters \0');
+        requireAnswer(answer, 'Yes.');
       },
     ),
     scenario(
@@ -131,9 +131,9 @@ export const messages: RuntimeChapter = {
         const other = await scene.withAgent('baker');
         scene.script('For the first.');
         other.script('For the second.');
-        const heard = await Promise.all([scene.say('hello'), other.say('hello')]);
-        requireAnswer(heard[0], 'For the first.');
-        requireAnswer(heard[1], 'For the second.');
+        const answer = await Promise.all([scene.say('hello'), other.say('hello')]);
+        requireAnswer(answer[0], 'For the first.');
+        requireAnswer(answer[1], 'For the second.');
         expect(await other.texts('assistant'), ['For the second.'], 'messages of the agent');
       },
     ),
@@ -159,9 +159,9 @@ export const messages: RuntimeChapter = {
       'The token of the session API does not reach the model.',
       'Give the model’s client its own key.',
       async (scene) => {
-        const heard = await scene.script('Yes.').say('hello');
+        const answer = await scene.script('Yes.').say('hello');
         scene.requireUnasked(scene.fixture.run.own.token);
-        requireAnswer(heard, 'Yes.');
+        requireAnswer(answer, 'Yes.');
       },
     ),
     scenario(

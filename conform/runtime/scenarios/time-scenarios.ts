@@ -62,7 +62,7 @@ export const time: RuntimeChapter = {
           (await scene.transcript()).find((line) => line.role === 'user' && line.text === text),
         );
         finish();
-        requireAnswer(await exchange.hear(), 'Forty loaves.');
+        requireAnswer(await exchange.waitForAnswer(), 'Forty loaves.');
         requireAnswer(await scene.say('Turn the oven off', { id: due.id, trigger: 'schedule' }), 'It is off.');
         await scene.requireRecord({
           judgements: 2,

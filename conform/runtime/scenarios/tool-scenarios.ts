@@ -135,8 +135,8 @@ export const tools: RuntimeChapter = {
       'A tool that does not exist does not end the runtime.',
       'Give the model a result that says so, or tell the user.',
       async (scene) => {
-        const heard = await callThenSay(scene, { id: 'call_x', name: 'no_such_tool', arguments: {} }).say('do it');
-        ensure(heard.end.kind !== 'died', `the runtime ended: ${describe(heard)}`);
+        const answer = await callThenSay(scene, { id: 'call_x', name: 'no_such_tool', arguments: {} }).say('do it');
+        ensure(answer.end.kind !== 'died', `the runtime ended: ${describe(answer)}`);
         await scene.goesOn();
       },
     ),
@@ -148,8 +148,8 @@ export const tools: RuntimeChapter = {
       'Send every text of the model as an output, also one with calls.',
       async (scene) => {
         scene.script({ deltas: ['Let me ', 'count. '], calls: [scene.call('add', { a: 2, b: 3 })] }, 'It is 5.');
-        const heard = await scene.say('add');
-        ensure(heard.end.kind === 'done' && heard.text.includes('It is 5.'), `the user saw ${describe(heard)}`);
+        const answer = await scene.say('add');
+        ensure(answer.end.kind === 'done' && answer.text.includes('It is 5.'), `the user saw ${describe(answer)}`);
         expect(
           (await scene.texts('assistant')).map((text) => text.trim()),
           ['Let me count.', 'It is 5.'],
