@@ -4,7 +4,7 @@ import { addAbortSignal, type Readable } from 'node:stream';
 import { connect, type SessionClient } from '../session/client.ts';
 import { BulkheadError, hasCode, SESSION_API_HINT, Transport } from '../session/transport.ts';
 import { Accounts, normalizeServiceUrl } from './accounts.ts';
-import { CommandError, createAwayError, isUnreachable } from './failure.ts';
+import { CommandError, createUnreachableError, isUnreachable } from './failure.ts';
 import type { LocalTools } from './local-tools.ts';
 import type { Output } from './output.ts';
 import { Rest } from './rest.ts';
@@ -134,7 +134,7 @@ export class Context {
     } catch (error) {
       this.signal.throwIfAborted();
       if (timeout.aborted || isUnreachable(error))
-        throw createAwayError(url, timeout.aborted ? SERVICE_TIMEOUT_MS : null);
+        throw createUnreachableError(url, timeout.aborted ? SERVICE_TIMEOUT_MS : null);
       // Overloaded or failing, but a service: the command's own request says what is wrong.
       if (error instanceof BulkheadError && (error.status === 429 || error.status >= 500)) {
         return { sessionApiUrl: null, refusal: error };

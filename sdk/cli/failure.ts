@@ -15,7 +15,7 @@ export const exitCodes = {
   /** There is no token, or it is not valid. */
   notSignedIn: 4,
   /** The service is unreachable or overloaded. */
-  away: 5,
+  unavailable: 5,
   /** Ctrl-C. */
   interrupted: 130,
 } as const;
@@ -67,9 +67,9 @@ const EXITS: Readonly<Record<string, ExitName>> = {
   unauthenticated: 'notSignedIn',
   invalid_package: 'invalidPackage',
   text_files_only: 'invalidPackage',
-  unavailable: 'away',
-  bundler_busy: 'away',
-  rate_limited: 'away',
+  unavailable: 'unavailable',
+  bundler_busy: 'unavailable',
+  rate_limited: 'unavailable',
 };
 /** Hints for the next command line. The service cannot give them, because it does not know the command. */
 const HINTS: Readonly<Record<string, string>> = {
@@ -91,9 +91,9 @@ export function toFailure(error: unknown, url: string): Failure {
   }
   if (error instanceof ConnectionLostError) {
     const message = `${error.message} Run \`bulkhead status\` before you try again.`;
-    return { code: 'connection_lost', message, exit: 'away', errors: [] };
+    return { code: 'connection_lost', message, exit: 'unavailable', errors: [] };
   }
-  if (isUnreachable(error)) return createAwayError(url, null);
+  if (isUnreachable(error)) return createUnreachableError(url, null);
   if (error instanceof Error && error.name === 'AbortError') return INTERRUPTED;
   return {
     code: 'failed',
@@ -117,10 +117,10 @@ function describeProblem({ code, message }: BulkheadError, url: string): string 
 }
 
 /** @param waitedMs null if the connection failed at once */
-export function createAwayError(url: string, waitedMs: number | null): CommandError {
+export function createUnreachableError(url: string, waitedMs: number | null): CommandError {
   const within = waitedMs === null ? '' : ` within ${waitedMs / 1_000} s`;
   const message = `No service responds at ${url}${within}. Start it with \`npm start\`, or pass its address with \`--url\`.`;
-  return new CommandError('away', message, { exit: 'away' });
+  return new CommandError('away', message, { exit: 'unavailable' });
 }
 
 /** `fetch` throws a TypeError with the network error as its cause. */
