@@ -20,7 +20,7 @@ import { Timestamp } from '../shell/timestamp.tsx';
 import { UnsavedGuard } from '../shell/unsaved-guard.tsx';
 import { CompilerErrors } from './compiler-errors.tsx';
 import { type Fault, getFaults, type Place } from './faults.ts';
-import { FileTabs } from './file-tabs.tsx';
+import { FileSelector } from './file-selector.tsx';
 import { forgetFiles, type OpenCopy, openCopy } from './kept-files.ts';
 import { useKeptFiles } from './use-kept-files.ts';
 
@@ -148,7 +148,7 @@ function EditedFiles({ pluginId, copyKey, given, draftSha256, start, children }:
         and save them as a draft.
       </UnsavedGuard>
       {isUnsaved ? children : null}
-      <FileTabs
+      <FileSelector
         files={files}
         path={path ?? ''}
         faults={[...faults, ...errors]}

@@ -20,7 +20,7 @@ interface Props {
 /** Every package needs these files. */
 const REQUIRED = ['readme.md', 'index.ts'];
 
-export function FileTabs({ files, path, faults, onPath, onFiles, onOpen }: Props) {
+export function FileSelector({ files, path, faults, onPath, onFiles, onOpen }: Props) {
   const wrong = new Set(faults.map((fault) => fault.path));
   return (
     <Group align="flex-end" gap="xs">
