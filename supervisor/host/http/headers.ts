@@ -14,10 +14,17 @@ const HEADERS_MAX = 100;
 
 /** Hop-by-hop headers and those that frame the message; only the host sets them. */
 const HOP_BY_HOP = ['connection', 'keep-alive', 'te', 'trailer', 'transfer-encoding', 'upgrade', 'http2-settings'];
-const OURS = new Set([...HOP_BY_HOP, 'host', 'content-length', 'expect', 'proxy-connection', 'proxy-authorization']);
+const SET_BY_HOST = new Set([
+  ...HOP_BY_HOP,
+  'host',
+  'content-length',
+  'expect',
+  'proxy-connection',
+  'proxy-authorization',
+]);
 
 /** Headers that are kept on a redirect to another host. Any other may contain a secret for the first host. */
-const HARMLESS = new Set(['accept', 'accept-encoding', 'accept-language', 'content-type', 'user-agent']);
+const CROSS_HOST = new Set(['accept', 'accept-encoding', 'accept-language', 'content-type', 'user-agent']);
 /** Headers that describe a body; removed with it. */
 const OF_BODY = /^content-/;
 
@@ -49,7 +56,8 @@ const keepUnderstood = (codings: string): string =>
     .trim() || 'identity';
 
 function checkHeader(name: string, value: string): void {
-  if (OURS.has(name.toLowerCase())) throw new HostError(`the header ${name} is set by the host and cannot be sent`);
+  if (SET_BY_HOST.has(name.toLowerCase()))
+    throw new HostError(`the header ${name} is set by the host and cannot be sent`);
   try {
     validateHeaderName(name);
     validateHeaderValue(name, value);
@@ -61,10 +69,10 @@ function checkHeader(name: string, value: string): void {
 }
 
 /** Keeps the headers that may be sent to another host. */
-export const harmlessHeaders = (headers: Headers): Headers => pick(headers, (name) => HARMLESS.has(name));
+export const keepCrossHostHeaders = (headers: Headers): Headers => pick(headers, (name) => CROSS_HOST.has(name));
 
 /** Keeps the headers that remain when the body is not sent again. */
-export const bodilessHeaders = (headers: Headers): Headers => pick(headers, (name) => !OF_BODY.test(name));
+export const dropBodyHeaders = (headers: Headers): Headers => pick(headers, (name) => !OF_BODY.test(name));
 
 const pick = (headers: Headers, takes: (name: string) => boolean): Headers =>
   Object.fromEntries(Object.entries(headers).filter(([name]) => takes(name)));

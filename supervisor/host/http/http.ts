@@ -11,7 +11,7 @@ import { type AnswerBody, readBody, type TakePart } from './answer-body.ts';
 import { ArrivingBytes } from './arriving-bytes.ts';
 import { type BodyStream, BodyStreams, type StreamBounds } from './body-streams.ts';
 import { describeFailure, type Exchange, type HttpRequest, type Opened, type Redirect, send } from './exchange.ts';
-import { bodilessHeaders, type Headers, harmlessHeaders, requestHeaders } from './headers.ts';
+import { dropBodyHeaders, type Headers, keepCrossHostHeaders, requestHeaders } from './headers.ts';
 import { readTarget } from './reach.ts';
 import { readRequest } from './request.ts';
 import { isAllowedPrivate } from './resolution.ts';
@@ -194,9 +194,9 @@ function buildRedirect(scope: HostScope, from: HttpRequest, { status, location }
   const url = requireTarget(scope, new URL(location, from.url).href);
   if (from.url.protocol === 'https:' && url.protocol === 'http:')
     throw new HostError('the server redirected from https: to http:, which is not allowed');
-  const headers = url.origin === from.url.origin ? from.headers : harmlessHeaders(from.headers);
+  const headers = url.origin === from.url.origin ? from.headers : keepCrossHostHeaders(from.headers);
   const becomesGet = status === 303 ? from.method !== 'HEAD' : status < 303 && from.method === 'POST';
-  return becomesGet ? { url, method: 'GET', headers: bodilessHeaders(headers), body: null } : { ...from, url, headers };
+  return becomesGet ? { url, method: 'GET', headers: dropBodyHeaders(headers), body: null } : { ...from, url, headers };
 }
 
 /** Runs work until it is finished, the scope's signal aborts, or the time limit is over. */
