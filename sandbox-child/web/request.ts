@@ -47,9 +47,9 @@ export class Request extends BodyReader {
     const url = from === null ? readUrl(String(input)) : from.url;
     const method = init.method === undefined ? (from?.method ?? 'GET') : readMethod(init.method);
     const headers = new Headers(init.headers ?? from?.headers);
-    const isGiven = init.body !== undefined && init.body !== null;
+    const hasBody = init.body !== undefined && init.body !== null;
     const { body, type } =
-      isGiven || from === null ? Body.from(init.body) : { body: bodyOf(from).moveContent(), type: null };
+      hasBody || from === null ? Body.from(init.body) : { body: bodyOf(from).moveContent(), type: null };
     if (!body.isEmpty && (method === 'GET' || method === 'HEAD'))
       throw new TypeError(`a ${method} request has no body: use another method`);
     if (type !== null && !headers.has('content-type')) headers.set('content-type', type);
@@ -170,12 +170,12 @@ export class Response extends BodyReader {
     };
   }
 
-  constructor(init: BodyInit | null = null, options: ResponseInit | null = {}) {
-    const { status = 200, statusText = '', headers: given } = options ?? {};
+  constructor(content: BodyInit | null = null, init: ResponseInit | null = {}) {
+    const { status = 200, statusText = '', headers: given } = init ?? {};
     const code = Number(status);
     if (!(code >= 200 && code <= 599)) throw new RangeError(`${String(status)} is not a valid status: use 200 to 599`);
     const headers = new Headers(given);
-    const { body, type } = Body.from(init);
+    const { body, type } = Body.from(content);
     if (!body.isEmpty && NULL_BODY_STATUSES.includes(code))
       throw new TypeError(`a response with status ${code} has no body`);
     if (type !== null && !headers.has('content-type')) headers.set('content-type', type);
