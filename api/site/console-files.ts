@@ -15,13 +15,13 @@ export const HASHED_FILES = { immutable: true, maxAge: '365d', index: false, pre
 
 export const isConsoleBuilt = (): boolean => existsSync(join(DIST, 'index.html'));
 
-/** @param reaches other origins that the page may call, such as the session API and the token issuer */
-export async function consoleFiles(app: FastifyInstance, reaches: () => readonly string[]): Promise<void> {
+/** @param listConnectOrigins returns the other origins that the page may call, such as the session API and the token issuer */
+export async function consoleFiles(app: FastifyInstance, listConnectOrigins: () => readonly string[]): Promise<void> {
   await app.register(fastifyStatic, { root: join(DIST, 'assets'), prefix: '/assets/', ...HASHED_FILES });
   app.get('/icon.svg', { schema: { hide: true } }, (_request, reply) => reply.sendFile('icon.svg', DIST));
   const page = (request: FastifyRequest, reply: FastifyReply) => {
     if (NO_PAGES.test(request.url) || !request.headers.accept?.includes('text/html')) return reply.callNotFound();
-    reply.headers({ 'content-security-policy': contentPolicy(reaches()), 'cache-control': 'no-cache' });
+    reply.headers({ 'content-security-policy': contentPolicy(listConnectOrigins()), 'cache-control': 'no-cache' });
     return reply.sendFile('index.html', DIST, { cacheControl: false });
   };
   app.get('/', page);
@@ -29,10 +29,10 @@ export async function consoleFiles(app: FastifyInstance, reaches: () => readonly
 }
 
 /** Allows no inline script and no other host's. The component library needs inline styles. */
-function contentPolicy(reaches: readonly string[]): string {
+function contentPolicy(connectOrigins: readonly string[]): string {
   const rules = [
     ["default-src 'self'", "script-src 'self'", "style-src 'self' 'unsafe-inline'", "img-src 'self' data: blob:"],
-    [`connect-src 'self' ${reaches.join(' ')}`.trim(), "font-src 'self' data:", "worker-src 'self'"],
+    [`connect-src 'self' ${connectOrigins.join(' ')}`.trim(), "font-src 'self' data:", "worker-src 'self'"],
     ["object-src 'none'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
   ];
   return rules.flat().join('; ');
