@@ -16,12 +16,12 @@ export interface RequiredScopes {
 
 export const REST_SCOPES: RequiredScopes = { read: 'account:read', write: null };
 
-const IMPLIED: Readonly<Partial<Record<Scope, Scope>>> = { 'sessions:read': 'sessions:write' };
+const IMPLIED_BY: Readonly<Partial<Record<Scope, Scope>>> = { 'sessions:read': 'sessions:write' };
 
 /** @param granted null: all */
 export function isAllowed(granted: readonly string[] | null, needed: Scope | null): boolean {
   if (granted === null) return true;
   if (needed === null) return false;
-  const wider = IMPLIED[needed];
+  const wider = IMPLIED_BY[needed];
   return granted.includes(needed) || (wider !== undefined && granted.includes(wider));
 }
