@@ -236,6 +236,7 @@ t.test('an assignment behaves as the language says', async (t) => {
       'ReferenceError',
       'misspelt is not defined',
     ],
+    '(0, eval)("var local = 1; local"), typeof globalThis.local': 'undefined',
     '(() => { globalThis.declared = 1; try { return declared; } finally { delete globalThis.declared; } })()': 1,
     'Temporal.Now.instant().epochNanoseconds % 1000000n === 0n': true,
     'Temporal.Now.zonedDateTimeISO("Asia/Tokyo").timeZoneId': 'Asia/Tokyo',

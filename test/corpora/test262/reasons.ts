@@ -41,7 +41,7 @@ const found: readonly FoundReason[] = [
   {
     name: 'code made of text',
     explanation:
-      '`Function` and `eval` accept strict code without HTML comments. `eval` is as in a function, and `this` of a `Function` is the global object.',
+      '`Function` and `eval` accept strict code without HTML comments. Declarations in a text of `eval` do not become globals, and `this` of a `Function` is the global object.',
     pattern:
       /Duplicate parameter name|in strict mode|SES_(EVAL|HTML_COMMENT|IMPORT)_REJECTED|^built-ins\/Function\/|^\S*(indirect|eval|createdynfn)|10\.4\.3-1-65-s/,
   },
