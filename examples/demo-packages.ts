@@ -77,20 +77,28 @@ export async function publishZip(api: Service, plugin: Plugin, semVer: string, w
 
 /** Installs the plugin, or finds the installation, which follows the newest version. */
 export async function ensureInstalled(api: Service, slug: string): Promise<Installation> {
-  const kept = (await listInstallations(api)).find((installation) => installation.slug === slug);
-  return kept ?? api.post<Installation>('/installations', { slug, versionPolicy: 'Latest' });
+  return (await findInstallation(api, slug)) ?? install(api, slug);
 }
 
-/** Reinstalls the plugin, so that the tour starts with default settings. */
-export async function installFresh(api: Service, slug: string): Promise<Installation> {
-  try {
-    return await api.post<Installation>('/installations', { slug, versionPolicy: 'Latest' });
-  } catch (error) {
-    if (!hasCode(error, 'already_installed')) throw error;
-  }
-  const kept = (await listInstallations(api)).find((installation) => installation.slug === slug);
+/** Installs the plugin with default settings. */
+export const install = (api: Service, slug: string): Promise<Installation> =>
+  api.post<Installation>('/installations', { slug, versionPolicy: 'Latest' });
+
+/** @throws Error if the plugin is installed: the demo would change its settings and uninstall it */
+export async function requireNotInstalled(api: Service, slug: string): Promise<void> {
+  if (!(await findInstallation(api, slug))) return;
+  throw new Error(
+    `${slug} is already installed for this user, and the demo would change its settings and uninstall it. ` +
+      'To keep it, run the demo for another user: TOKEN=$(npm run -s token -- another-user) npm run demo. ' +
+      'To replace it, run npm run demo -- --replace',
+  );
+}
+
+/** Uninstalls the plugin if it is installed, and installs it with default settings. */
+export async function reinstall(api: Service, slug: string): Promise<Installation> {
+  const kept = await findInstallation(api, slug);
   if (kept) await uninstall(api, kept);
-  return api.post<Installation>('/installations', { slug, versionPolicy: 'Latest' });
+  return install(api, slug);
 }
 
 /** Uninstalls, and waits until the plugin got its last event and everything is removed. */
@@ -98,6 +106,10 @@ export async function uninstall(api: Service, { id }: Installation): Promise<voi
   await api.delete(`/installations/${id}`);
   const isGone = (rest: readonly Installation[]) => !rest.some((installation) => installation.id === id);
   await eventually(() => listInstallations(api), isGone, 'the installation to be gone');
+}
+
+async function findInstallation(api: Service, slug: string): Promise<Installation | undefined> {
+  return (await listInstallations(api)).find((installation) => installation.slug === slug);
 }
 
 async function listInstallations(api: Service): Promise<readonly Installation[]> {

@@ -8,24 +8,27 @@ import { connect, type SessionClient } from '../sdk/session/client.ts';
 import { eventually, expect, oneLine } from './demo-checks.ts';
 import {
   ensurePlugin,
-  installFresh,
+  install,
   nextSemVer,
   publishFiles,
   publishZip,
   readPackage,
   registered,
+  reinstall,
+  requireNotInstalled,
   uninstall,
 } from './demo-packages.ts';
 import { Printer } from './demo-printer.ts';
 import { answering, findToken, NotRunning, readAddresses, Service } from './demo-service.ts';
 import { DemoSession } from './demo-session.ts';
 
-const HELP = `Usage: npm run demo [-- --keep]
+const HELP = `Usage: npm run demo [-- --keep] [--replace]
 
 Publishes, installs and runs the example plugins against a running Bulkhead.
 
-  --keep   leave the plugins installed
-  --help   show this
+  --keep      leave the plugins installed
+  --replace   first uninstall those that are installed, with their settings
+  --help      show this
 
 Environment
   PORT, SUPERVISOR_PORT   the service's ports, also from .env   (4000, 4010)
@@ -36,7 +39,9 @@ const DEFAULT_STYLE = 'Prefer everyday words';
 const OWN_STYLE = 'Answer as a pirate.';
 const CARD = '4111 1111 1111 1111';
 
-const { values: flags } = parseArgs({ options: { keep: { type: 'boolean' }, help: { type: 'boolean', short: 'h' } } });
+const { values: flags } = parseArgs({
+  options: { keep: { type: 'boolean' }, replace: { type: 'boolean' }, help: { type: 'boolean', short: 'h' } },
+});
 const fancy = process.stdout.isTTY === true && !process.env.NO_COLOR;
 const printer = new Printer(fancy, (text) => process.stdout.write(text));
 /** The current step, for the error message. */
@@ -94,6 +99,7 @@ async function publishAll(api: Service): Promise<string[]> {
     await step(`${name} as ${zipped ? 'a zip' : 'a file list'}`, async () => {
       const source = await readPackage(name);
       const plugin = await ensurePlugin(api, name);
+      if (!flags.replace) await requireNotInstalled(api, plugin.slug);
       const semVer = await nextSemVer(api, plugin);
       const publish = zipped ? publishZip : publishFiles;
       const version: Version = await publish(api, plugin, semVer, source);
@@ -113,7 +119,7 @@ async function installAll(api: Service, slugs: readonly string[], installed: Ins
     await step(slug, async () => {
       const { reach, capabilities } = await api.get<CatalogEntry>(`/marketplace/${slug}`);
       expect(capabilities.length === 0 || reach.length > 0, 'sentences on what it can reach', reach);
-      installed.push(await installFresh(api, slug));
+      installed.push(await (flags.replace ? reinstall : install)(api, slug));
       return reach.map(({ sentence }) => sentence).join(' ') || 'Text and files only.';
     });
   }

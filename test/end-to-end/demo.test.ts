@@ -6,6 +6,8 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import t from 'tap';
+import { Service } from '../../examples/demo-service.ts';
+import type { Page } from '../../sdk/session/api-types.ts';
 import { freePorts } from '../deploy/service-fixture.ts';
 import { root } from '../house/source-files.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
@@ -63,9 +65,20 @@ t.test('start, demo, stop', async (t) => {
   t.match(first.stdout, 'Everything held.');
   t.notMatch(first.stdout, 'FAILED');
   t.match(first.stdout, /^[\n -~]*$/, 'plain ASCII where it is no terminal');
-  const again = await run('examples/demo.ts', [], env);
+
+  const TOKEN = (await run('deploy/token.ts', ['demo'], env)).stdout.trim();
+  const api = new Service(`http://localhost:${ports.PORT}/api`, TOKEN);
+  const installed = async () => (await api.get<Page<{ slug: string; settings: object }>>('/installations')).items;
+  const kept = await installed();
+  t.match(kept.find(({ slug }) => slug === 'house-style')?.settings, { style: 'Answer as a pirate.' });
+  const refused = await run('examples/demo.ts', [], env).catch((error: unknown) => error);
+  t.match(refused, { code: 1, stdout: /house-style is already installed for this user.* another user.*--replace\n/ });
+  t.same(await installed(), kept, 'it changes no installation that it did not make');
+
+  const again = await run('examples/demo.ts', ['--replace'], env);
   t.match(again.stdout, /1\.0\.[12]/, 'runs again with the next versions');
-  t.match(again.stdout, 'Everything held.', 'and over what an earlier run kept');
+  t.match(again.stdout, 'Everything held.', 'and over what an earlier run kept, if asked to');
+  t.same(await installed(), []);
 
   const example = (...names: string[]) => run('examples/publish.ts', names, env);
   t.match((await example('prompt-pack')).stdout, /prompt-pack 1\.0\.0: commands .*\n {2}installed as \S+, ready/);
