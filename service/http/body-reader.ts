@@ -192,9 +192,14 @@ export function discardBody(body: IncomingMessage, response: ServerResponse): vo
     setTimeout(() => body.resume(), DISCARD_PAUSE_MS * discards).unref();
   });
   body.resume();
-  const timer = setTimeout(() => body.destroy(), DISCARD_MS).unref();
+  const { socket } = body;
+  const stop = (): void => void body.destroy();
+  const timer = setTimeout(stop, DISCARD_MS).unref();
+  // After the answer, Node no longer closes the request of a client that disconnects.
+  socket.once('close', stop);
   body.once('close', () => {
     discards -= 1;
     clearTimeout(timer);
+    socket.off('close', stop);
   });
 }
