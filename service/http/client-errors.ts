@@ -11,14 +11,22 @@ import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
 const DISCARD_MS = 2 * SECOND;
 const DISCARD_MAX_BYTES = MIB;
 
-/** Node's own handler looks at this property for the same reason. */
-type HttpSocket = Socket & { readonly _httpMessage?: Pick<ServerResponse, 'headersSent'> | null };
+/** Properties of Node: the response that is being sent, which Node's own handler reads too, and the request that was read last. */
+type HttpSocket = Socket & {
+  readonly _httpMessage?: Pick<ServerResponse, 'headersSent'> | null;
+  readonly parser?: { readonly incoming?: Pick<IncomingMessage, 'complete'> | null } | null;
+};
 
 export function answerClientError(error: NodeJS.ErrnoException, socket: HttpSocket): void {
   // In the middle of an answer, the client would take another one for a part of it.
   const isAnswering = socket._httpMessage?.headersSent === true;
   if (error.code === 'ECONNRESET' || !socket.writable || isAnswering) {
     socket.destroy();
+    return;
+  }
+  // The fault is in the body of a request that was refused already: the client would take another answer for that of its next request.
+  if (!socket._httpMessage && socket.parser?.incoming?.complete === false) {
+    endSocket(socket, '');
     return;
   }
   const problem =

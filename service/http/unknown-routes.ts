@@ -14,10 +14,9 @@ export function answerUnknownRoutes(app: FastifyInstance): void {
     const pattern = new RegExp(`^${url.split('/').map(segmentPattern).join('/')}/?$`);
     for (const one of [method].flat()) routes.push({ method: one, pattern });
   });
-  // The framework's own parser would refuse a wrong or empty body before the address. It is read, because the next request of
-  // the connection begins behind it. Scopes whose routes read bodies replace this parser.
-  app.removeContentTypeParser('application/json');
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, _body, done) => done(null));
+  // Fastify's own parsers would read a whole body, without a time limit, before the address is refused. Without a parser the answer
+  // is sent at once, and `discardBody` limits what follows. Scopes whose routes read bodies add parsers.
+  app.removeAllContentTypeParsers();
   app.setNotFoundHandler((request, reply) => {
     const path = request.url.split('?', 1)[0] ?? '';
     const methods = routes.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method);

@@ -68,7 +68,9 @@ t.test('a body that is too large is answered while it is sent, at five targets',
     for (let request = 0; request < LARGE_REQUESTS; request += 1) {
       const sent = { 'content-type': 'application/json', authorization };
       const answer = await postWhole(`http://127.0.0.1:${port}${postTo}`, sent, body);
-      t.match(answer, { status: 413, body: { code: 'too_large' } }, name);
+      // Operations ports accept no POST.
+      const [status, code] = postTo === '/healthz' ? [405, 'method_not_allowed'] : [413, 'too_large'];
+      t.match(answer, { status, body: { code } }, name);
     }
   }
 });

@@ -74,6 +74,7 @@ const REASONS: Readonly<Record<string, string>> = {
   'a method without a route': 'A webhook address accepts every method except CONNECT.',
   'a path with an invalid escape': 'No channel has this address: it is compared as it is, and decodes to nothing.',
   'a path in invalid UTF-8': 'The same.',
+  'a body that ends early': 'Operations ports accept no POST, and answer before the body.',
   'a body without a type': 'Operations ports accept no POST. A webhook address accepts bytes of every type.',
   'a malformed type': 'A webhook address accepts bytes of every type.',
 };

@@ -15,9 +15,11 @@ const app = createApplication({
   server: {},
   onResponse: () => undefined,
 });
-readJsonBodies(app, { processBytes: 10_000, accountBytes: 10_000 }, () => 'ann');
+await app.register(async (scope) => {
+  readJsonBodies(scope, { processBytes: 10_000, accountBytes: 10_000 }, () => 'ann');
+  scope.post('/known', async ({ body }) => ({ body }));
+});
 app.get('/known', async () => ({ ok: true }));
-app.post('/known', async ({ body }) => ({ body }));
 app.get('/stream', (_request, reply) => {
   const stream = new Readable({ read: () => undefined });
   stream.push('begun');
@@ -49,6 +51,46 @@ t.test('bytes that are no request do not end in the middle of an answer', async 
   // The connection may be reset.
   const rest = await text(socket).catch(() => '');
   t.equal(rest, '', 'the client sees that the answer is cut off');
+});
+
+t.test('half of a body for an address or a method that does not exist is answered, and not waited for', async (t) => {
+  const half = (request: string, ...type: readonly string[]) =>
+    `${line(request, ...type, 'Content-Length: 900')}{"half":"`;
+  const requests: readonly [bytes: string, status: number][] = [
+    [half('POST /unknown', 'Content-Type: application/json'), 404],
+    [half('POST /unknown', 'Content-Type: text/plain'), 404],
+    [half('POST /unknown', 'Content-Type: text/html'), 404],
+    [half('POST /unknown'), 404],
+    [half('GET /unknown', 'Content-Type: application/json'), 404],
+    [half('PUT /known', 'Content-Type: application/json'), 405],
+    [half('POST /stream', 'Content-Type: text/plain'), 405],
+  ];
+  for (const [bytes, status] of requests) {
+    const socket = connect(port, '127.0.0.1').setEncoding('latin1');
+    socket.write(bytes);
+    const [answer] = await once(socket, 'data');
+    t.match(answer, new RegExp(`^HTTP/1\\.1 ${status} `), bytes);
+    const closed = once(socket, 'close');
+    socket.destroy();
+    await closed;
+  }
+});
+
+t.test('a request behind the body of a refused one is answered on the same connection', async (t) => {
+  const socket = connect(port, '127.0.0.1').setEncoding('latin1');
+  socket.write(`${line('POST /unknown', 'Content-Type: application/json', 'Content-Length: 21')}{"half":"`);
+  t.match((await once(socket, 'data'))[0], /^HTTP\/1\.1 404 /);
+  socket.write(`-of-a-text"}${line('GET /known', 'Connection: close')}`);
+  t.match(await text(socket), /^HTTP\/1\.1 200 /);
+});
+
+t.test('a fault in the body of a refused request is not answered again', async (t) => {
+  const head = line('POST /unknown', 'Content-Type: application/json', 'Transfer-Encoding: chunked');
+  const socket = connect(port, '127.0.0.1').setEncoding('latin1');
+  socket.write(`${head}2\r\n{}\r\n`);
+  t.match((await once(socket, 'data'))[0], /^HTTP\/1\.1 404 /);
+  socket.write('no length\r\n');
+  t.equal(await text(socket), '');
 });
 
 t.test('a compressed body is refused', async (t) => {

@@ -70,5 +70,9 @@ export function listMalformed({ get, postTo, headers }: Target): Malformed {
       415,
     ],
     'an unknown address': [line('GET /unknown', PATIENT), 404],
+    'half of a body for an unknown address': [
+      `${line('POST /unknown', 'Content-Type: application/json', PATIENT, 'Content-Length: 9')}{}`,
+      404,
+    ],
   };
 }
