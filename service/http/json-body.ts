@@ -2,6 +2,7 @@
 import type { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { UNSTORABLE } from '../../db/postgres/storable-json.ts';
+import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { SECOND } from '../../sdk/contract/limits.ts';
 import { COSTLY_BYTES, waitForLoopTurn } from '../timing/loop-turns.ts';
@@ -14,6 +15,12 @@ import { JsonParser } from './json-parser.ts';
 
 /** Enough for the largest body over a slow line. Milliseconds. */
 const BODY_WITHIN_MS = 60 * SECOND;
+/**
+ * How many bodies of one sender may be incomplete at once: a slow one holds its connection for up to `BODY_WITHIN_MS`. With 128 KiB
+ * each, so many fill an account's 16 MiB in flight. Most bodies arrive together with their headers and are incomplete for no time.
+ */
+const INCOMPLETE_MAX = 128;
+const INCOMPLETE_RETRY_AFTER_S = 1;
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -35,7 +42,7 @@ declare module 'fastify' {
  * Replaces Fastify's JSON parser and removes the one for `text/plain`, so that anything else is 415.
  *
  * @param inFlight limits bodies from their first byte to the end of their response
- * @param findSender whose share of the budget a request uses: its account, or its network where requests need no token
+ * @param findSender whose share of the limits a request uses: its account, or its network where requests need no token
  */
 export function readJsonBodies(
   app: FastifyInstance,
@@ -43,6 +50,7 @@ export function readJsonBodies(
   findSender = (request: FastifyRequest): string => requireCaller(request).id,
 ): void {
   const budget = new ByteBudget(inFlight);
+  const incomplete = new AmountsByKey();
   const parser = new JsonParser();
   app.addHook('onClose', () => parser.close());
   app.removeAllContentTypeParsers();
@@ -56,26 +64,36 @@ export function readJsonBodies(
   });
   app.addContentTypeParser('application/json', async (request: FastifyRequest, payload: Readable) => {
     const { bodyLimit, config } = request.routeOptions;
+    const sender = findSender(request);
+    if (incomplete.get(sender) >= INCOMPLETE_MAX) throw tooManyIncomplete();
     const chunks = new BodyChunks();
     const bounds = { maxBytes: bodyLimit, withinMs: BODY_WITHIN_MS };
-    await readChunks(payload, request.headers['content-length'], bounds, (chunk) => {
-      budget.reserve(findSender(request), chunk.byteLength);
+    const addChunk = (chunk: Buffer): void => {
+      budget.reserve(sender, chunk.byteLength);
       request.bodyBytes += chunk.byteLength;
       chunks.add(chunk);
-    });
+    };
+    await incomplete.during(sender, () => readChunks(payload, request.headers['content-length'], bounds, addChunk));
     if (request.bodyBytes === 0) return undefined;
     const isCostly = request.bodyBytes > COSTLY_BYTES;
-    if (isCostly) await waitForLoopTurn(findSender(request));
+    if (isCostly) await waitForLoopTurn(sender);
     // Joining is a part of the work: it copies the body, and the memory makes V8 collect garbage.
     const body = chunks.join();
     const anyNames = config.anyPropertyNames === true;
     const anyTexts = config.refuseNonText !== undefined;
     const result = await parser.parse({ body, maxBytes: bodyLimit, anyNames, anyTexts });
     // The check of the value and the call with it take as long as the parsing.
-    if (isCostly) await waitForLoopTurn(`use ${findSender(request)}`);
+    if (isCostly) await waitForLoopTurn(`use ${sender}`);
     if ('value' in result) return result.value;
     if (result.fault === 'unstorable') throw createBadRequest('body', [{ field: result.field, message: UNSTORABLE }]);
     if (result.fault !== 'not_utf8') throw new Problem(result.fault, result.detail);
     throw config.refuseNonText?.() ?? new Problem('bad_request', 'The body is not valid JSON: it is not UTF-8.');
   });
 }
+
+const tooManyIncomplete = (): Problem =>
+  new Problem(
+    'rate_limited',
+    `${INCOMPLETE_MAX} of your requests have not sent their whole bodies yet. Send fewer bodies at once. Retry after ${INCOMPLETE_RETRY_AFTER_S} s.`,
+    { retryAfter: INCOMPLETE_RETRY_AFTER_S },
+  );

@@ -46,9 +46,9 @@ async function post(text: string | Uint8Array<ArrayBuffer>, path = '/echo', acco
 }
 
 /** Sends the head of a request and a part of its body, and waits until that has arrived. */
-async function sendPart(account: string, bytes: number): Promise<Socket> {
+async function sendPart(account: string, bytes: number, length = 2 * MIB): Promise<Socket> {
   const socket = connect(Number(new URL(url).port), '127.0.0.1').on('error', () => undefined);
-  const head = `POST /long HTTP/1.1\r\nhost: x\r\naccount: ${account}\r\ncontent-type: application/json\r\ncontent-length: ${2 * MIB}\r\n\r\n`;
+  const head = `POST /long HTTP/1.1\r\nhost: x\r\naccount: ${account}\r\ncontent-type: application/json\r\ncontent-length: ${length}\r\n\r\n`;
   const pieces = on(progress, 'arrived');
   socket.write(head);
   socket.write(Buffer.alloc(bytes, ' '));
@@ -186,6 +186,30 @@ t.test('incomplete bodies count against the limit of their account only', async 
     await closed;
   }
   t.equal((await post(JSON.stringify('x'.repeat(MIB - 2)))).status, 200, 'what is gone counts no more');
+});
+
+t.test('an account may send so many bodies at once, and hold no more connections with slow ones', async (t) => {
+  const sockets: Socket[] = [];
+  for (let count = 0; count < 128; count += 1) sockets.push(await sendPart('ann', 1, KIB));
+  const refused = await post('{}');
+  t.equal(refused.status, 429);
+  t.equal(refused.headers.get('retry-after'), '1');
+  t.equal(
+    refused.body.detail,
+    '128 of your requests have not sent their whole bodies yet. Send fewer bodies at once. Retry after 1 s.',
+  );
+  t.equal((await post('{}', '/echo', 'ben')).status, 200);
+  const [slow, ...others] = sockets as [Socket, ...Socket[]];
+  const answered = once(slow.setEncoding('latin1'), 'data');
+  slow.write(`"${'x'.repeat(KIB - 3)}"`);
+  t.match((await answered)[0], /^HTTP\/1\.1 200 /, 'a slow body is used when it has arrived');
+  t.equal((await post('{}')).status, 200, 'and makes room for another');
+  slow.destroy();
+  for (const socket of others) {
+    const closed = once(progress, 'closed');
+    socket.destroy();
+    await closed;
+  }
 });
 
 t.test('accounts that take all they get leave room for others', async (t) => {
