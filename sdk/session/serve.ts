@@ -1,4 +1,5 @@
 /** Answers messages that come to an account's sessions: of channels, of due reminders, and mail of other agents. */
+import { triggersByKind } from '../contract/message-kinds.ts';
 import type { Added, TranscriptMessage, Trigger, TurnRecord } from './api-types.ts';
 import { connect, type Session, type SessionClient } from './client.ts';
 import { readPages } from './pages.ts';
@@ -59,7 +60,6 @@ const RENEWALS = 3;
  */
 const RETRY_PAUSE_MIN_MS = 500;
 const RETRY_PAUSE_MAX_MS = 10_000;
-const TRIGGERS: Readonly<Record<string, Trigger>> = { reminder: 'schedule', agent_message: 'agent' };
 
 /** `held`: another process answers the message. `stopped`: a required plugin does not run, so this process tries again later. */
 type Outcome = 'over' | 'held' | 'stopped';
@@ -140,7 +140,7 @@ class Service {
   async #receive({ sessionId, message, position, type }: Added): Promise<void> {
     // A message with a turn's id is answered by the runtime that opened its turn with it.
     if (type !== 'message' || message.role !== 'user' || message.data?.turnId !== undefined) return;
-    const trigger = TRIGGERS[String(message.data?.kind)] ?? 'channel';
+    const trigger = triggersByKind[String(message.data?.kind)] ?? 'channel';
     if (!this.#isWanted(trigger) || (trigger === 'channel' && !(await this.#hasChannel(sessionId)))) return;
     this.#enqueue(this.#client.open(sessionId), { id: message.id, text: message.text, trigger, message }, position);
   }

@@ -235,7 +235,7 @@ async function deliverMessage(
     const { attachments } = judged;
     const address = judged.role === 'assistant' ? await findReplyAddress(tx, session.id) : null;
     await appendMessages(tx, session.id, [{ ...judged, data: { ...data, attachments } }]);
-    if (address) await queueReply(tx, address, judged);
+    if (address) await queueReply(tx, address, { ...judged, trigger: 'schedule' });
   });
 }
 

@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { storeFreshJudgement } from '../../db/sessions/fresh-messages.ts';
 import { findMessage, type MessageRow, type Session } from '../../db/sessions/sessions.ts';
 import type { Judgement, Trigger, TurnMessage, TurnRow } from '../../db/sessions/turns.ts';
+import { triggersByKind } from '../../sdk/contract/message-kinds.ts';
 import { attachments as attachmentList } from '../../sdk/contract/payloads.ts';
 import { createBadRequest } from '../../service/http/errors.ts';
 import type { Cancel, ChainState } from '../calls/chain.ts';
@@ -120,7 +121,9 @@ async function judgeFreshMessage(
   if (!row?.judgement || row.freshGuards === null) return null;
   if (!(await isJudgedAgain(services, session, row.freshGuards))) return null;
   const sent = toInboundMessage({ id, from: sender, text: row.text, attachments: [] }, row);
-  const request = { trigger, before: row.judgement, requiresFiles: false };
+  // Plugins may let a person say what they refuse others: the message is judged as what it is, also in a turn of a person.
+  const own = triggersByKind[String(row.data?.kind)] ?? (row.data?.channelId === undefined ? trigger : 'channel');
+  const request = { trigger: own, before: row.judgement, requiresFiles: false };
   const { answer, judgement, message } = await judgeMessage(services, session, sent, request);
   const { cancelled, guards } = answer;
   if (cancelled?.cause === 'failure') return cancelled;

@@ -15,6 +15,7 @@ import { inTransaction, type Transaction } from '../../db/postgres/pool.ts';
 import type { Queryable } from '../../db/postgres/rows.ts';
 import { findConversation, findReplyAddress, type ReplyAddress } from '../../db/sessions/conversations.ts';
 import { appendMessages, findMessage, findSession, lockSession, type Session } from '../../db/sessions/sessions.ts';
+import type { Trigger } from '../../db/sessions/turns.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { attachments } from '../../sdk/contract/payloads.ts';
 import { currentTrace } from '../../service/telemetry/tracing.ts';
@@ -104,16 +105,18 @@ async function storeReply(
 interface JudgedReply extends Pick<NewReply, 'text' | 'attachments'> {
   /** The required plugins when it was judged, as `digestGuards` returns them. Null: unknown. */
   readonly guards: string | null;
+  /** What triggered it. Default: the agent. */
+  readonly trigger?: Trigger;
 }
 
 /** Writes the reply to the outbox of the channel. */
 export async function queueReply(
   tx: Transaction,
   address: ReplyAddress,
-  { text, attachments, guards }: JudgedReply,
+  { text, attachments, guards, trigger }: JudgedReply,
 ): Promise<void> {
   const { conversationKey, ...to } = address;
-  const body = Buffer.from(JSON.stringify({ conversationKey, text, attachments, guards }));
+  const body = Buffer.from(JSON.stringify({ conversationKey, text, attachments, guards, trigger }));
   await requireRoom(tx, address.accountId, 'deliveries', body.byteLength);
   await insertReply(tx, { ...to, id: orderedId(Date.now()), conversationKey, body, traceparent: currentTrace() });
 }
@@ -126,6 +129,7 @@ export interface ChannelReply extends Pick<NewReply, 'text' | 'attachments'> {
 export interface WaitingReply extends ChannelReply {
   /** Absent from replies of earlier releases. */
   readonly guards?: string | null;
+  readonly trigger?: Trigger;
 }
 
 /**
@@ -138,7 +142,7 @@ export interface WaitingReply extends ChannelReply {
 export async function judgeWaitingReply(
   services: SessionServices,
   { id, accountId, channelId }: Pick<ClaimedDelivery, 'id' | 'accountId' | 'channelId'>,
-  { conversationKey, text, attachments, guards = null }: WaitingReply,
+  { conversationKey, text, attachments, guards = null, trigger = 'agent' }: WaitingReply,
   sender: Pick<InstalledPlugin, 'installationId' | 'slug'>,
 ): Promise<{ readonly reply: ChannelReply } | { readonly cancelled: Cancel }> {
   const present = digestGuards(await services.pluginsCache.current(accountId), OUTBOUND);
@@ -149,7 +153,7 @@ export async function judgeWaitingReply(
   const session = conversation && (await findSession(services.pool, conversation.sessionId));
   // The session may have been deleted since.
   const answer = session
-    ? await runMessageHook(services, session, OUTBOUND, context, 'agent', options)
+    ? await runMessageHook(services, session, OUTBOUND, context, trigger, options)
     : await runHook(services, {
         ...options,
         hook: OUTBOUND,
@@ -157,7 +161,7 @@ export async function judgeWaitingReply(
         session,
         actor: sender,
         context,
-        trigger: 'agent',
+        trigger,
       });
   if (answer.cancelled) return { cancelled: answer.cancelled };
   const { message } = answer.context as typeof context;

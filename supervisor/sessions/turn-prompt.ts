@@ -194,7 +194,7 @@ async function compact(
   current: JudgedRows,
   keep: number,
 ): Promise<Conversation> {
-  const cut = findCut(current.rows, current.rows.length - keep);
+  const cut = findCut(current.rows, keep);
   if (cut === 0) return describeConversation(current);
   const { summary: previous, isTruncated } = current;
   const summarized = current.rows.slice(0, cut);
@@ -215,9 +215,14 @@ async function compact(
   return describeConversation({ ...after, isTruncated: isTruncated || after.isTruncated });
 }
 
-/** Moves the cut before the results of tools: models reject a result without what led to it. */
-function findCut(rows: readonly MessageRow[], wanted: number): number {
-  let cut = Math.max(0, wanted);
+/**
+ * How many messages a summary replaces if it keeps that many. Less, if it would replace a message that waits and that no model has
+ * read: plugins that are required until then must judge it. Less also before the results of tools: models reject a result without
+ * what led to it.
+ */
+function findCut(rows: readonly MessageRow[], keep: number): number {
+  const fresh = rows.findIndex(({ freshGuards }) => freshGuards !== null);
+  let cut = Math.max(0, Math.min(rows.length - keep, fresh === -1 ? rows.length : fresh));
   while (cut > 0 && rows[cut]?.role === 'tool') cut -= 1;
   return cut;
 }

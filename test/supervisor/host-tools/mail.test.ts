@@ -83,8 +83,8 @@ t.test(
     const guard = await fixture.install({
       slug: `guard-${fixture.account}`,
       settings: { works: 'yes' },
-      code: `middleware.inboundMessage = async ({ message, settings, cancel, repeated }) => {
-      await host.log('asked', { text: message.text, repeated: repeated === true });
+      code: `middleware.inboundMessage = async ({ message, settings, cancel, repeated, trigger }) => {
+      await host.log('asked', { text: message.text, repeated: repeated === true, trigger });
       if (!settings.works) throw new Error('x');
       if (repeated && message.text.startsWith('bad')) cancel('not this');
       return { message: { text: message.text + (repeated ? ' again' : '') } };
@@ -112,7 +112,7 @@ t.test(
       await fixture.notify(guard.installationId);
     };
     const old = await send('old');
-    t.match(await open({ id: 't1', text: 'hello', prompt: {} }), {
+    t.match(await open({ id: 't1', text: 'hello', trigger: 'user', prompt: {} }), {
       action: 'continue',
       prompt: { messages: [{ id: old }, { id: 't1' }] },
     });
@@ -132,6 +132,11 @@ t.test(
       (await fixture.readLog('asked')).filter(({ repeated }) => repeated).map(({ text }) => text);
     t.match(await readPrompt(), judged, 'a model had read the first one before the plugin was required');
     t.same((await texts()).sort(), ['bad', 'bad', 'good']);
+    const again = (await fixture.readLog('asked')).filter(({ repeated }) => repeated);
+    t.ok(
+      again.every(({ trigger }) => trigger === 'agent'),
+      'as mail, although a person triggered the turn',
+    );
     t.match(await open({ id: bad }), { state: 'vetoed', reason: 'not this', message: null });
     t.match(await open({ id: good }), { state: 'open', message: { text: 'good again' } });
     t.equal((await texts()).length, 3, 'their turns judge them no second time');
@@ -141,6 +146,42 @@ t.test(
     t.equal((await texts()).length, 4, 'nor do later prompts');
   },
 );
+
+t.test('a message that waits is summarized once a model has read it', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({
+    slug: `summarizer-${fixture.account}`,
+    code: `compaction.summarize = ({ messages }) => messages.map(({ text }) => text).join('+');`,
+  });
+  await fixture.install({
+    slug: `budget-${fixture.account}`,
+    required: true,
+    code: `middleware.systemPrompt = ({ model }) => { if (model === 'costly') throw new Error('no budget'); };`,
+  });
+  const guard = await fixture.install({
+    slug: `guard-${fixture.account}`,
+    code: `middleware.inboundMessage = ({ cancel, repeated }) => { if (repeated) cancel('not this'); };`,
+  });
+  const [planner, worker] = [await startSession(fixture, 'planner'), await startSession(fixture, 'worker')];
+  const send = (text: string) =>
+    fixture.call('POST', `/sessions/${planner}/mail`, { id: text, toAgentId: 'worker', text, trigger: 'agent' });
+  const turns = `/sessions/${worker}/turns`;
+  await fixture.call('POST', turns, { id: 't1', text: 'hello', trigger: 'user' });
+  await send('mail');
+  const readTexts = async (model: string) => {
+    const { body } = await fixture.call('POST', `${turns}/t1/prompt`, { model, compactAfter: 1, keep: 0 });
+    return body.messages.map(({ text }: { text: string }) => text.replace(/^Summary.*\n/s, 'summary: '));
+  };
+  t.same(await readTexts('costly'), [], 'its prompt is cancelled');
+  t.same(await readTexts('m'), ['summary: hello', 'mail']);
+  await send('later');
+  t.same(await readTexts('costly'), []);
+  await fixture.pool.query(`UPDATE installations SET required = true, updated_at = clock_timestamp() WHERE id = $1`, [
+    guard.installationId,
+  ]);
+  await fixture.notify(guard.installationId);
+  t.same(await readTexts('m'), ['summary: hello+mail'], 'a plugin that is required since cancels the one that waits');
+});
 
 t.test('a message is judged by both sides, and arrives once', async (t) => {
   const fixture = shared.withNewAccount();

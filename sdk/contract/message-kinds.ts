@@ -1,0 +1,7 @@
+/** Kinds of messages that wait in a session, as their data names them. */
+import type { trigger } from './payloads.ts';
+
+type Trigger = (typeof trigger.options)[number];
+
+/** What triggers the turn that answers a message, by the `kind` of its data. */
+export const triggersByKind: Readonly<Record<string, Trigger>> = { reminder: 'schedule', agent_message: 'agent' };
