@@ -210,7 +210,7 @@ export const sharedSettings = {
   BLOB_BYTES: quota(limits.blobBytes, 'files of publishes, drafts and media written within three hours'),
   TRANSCRIPT_BYTES: quota(limits.transcriptBytes, 'sessions and their messages'),
   DELIVERY_BYTES: quota(limits.deliveryBytes, 'webhook requests, replies and events'),
-  MEDIA_BYTES: quota(limits.mediaBytes, 'host.media'),
+  MEDIA_BYTES: quota(limits.mediaBytes, 'files of host.media and of sessions'),
   WORKSPACE_BYTES: quota(limits.workspaceBytes, 'host.workspace'),
   STORAGE_BYTES: wholeNumber(KIB, 64 * MIB, limits.storageBytes, 'host.storage of one installation.', 'bytes'),
   LOG_BYTES: quota(limits.logBytes, 'log lines; new lines replace the oldest'),
