@@ -60,7 +60,7 @@ export class LogTail implements RowTail {
       without: [...this.#recent],
       since: Math.max(0, readIdTime(floor) - CLOCK_SLACK_MS),
     };
-    const { lines, bytes, more } = await readLogs(this.#pool, this.#filter, position, LINES_AT_ONCE);
+    const { lines, bytes, hasMore } = await readLogs(this.#pool, this.#filter, position, LINES_AT_ONCE);
     const events: RowEvent[] = [];
     for (const { isWanted, bytesSoFar: _, data, ...line } of lines) {
       this.#recent.add(line.id);
@@ -69,7 +69,7 @@ export class LogTail implements RowTail {
       if (line.id > this.#sent) this.#sent = line.id;
       events.push({ id: this.#sent, type: 'line', data: { ...line, data: data === null ? null : new JsonText(data) } });
     }
-    return { events, bytes, more };
+    return { events, bytes, hasMore };
   }
 
   #floor(): string {

@@ -27,10 +27,10 @@ export interface TailBatch {
   readonly events: readonly RowEvent[];
   /** Stored bytes of the events. */
   readonly bytes: number;
-  /** Read again at once. */
-  readonly more: boolean;
-  /** Rows exist that cannot be sent until a running transaction ends. */
-  readonly soon?: boolean;
+  /** Whether more rows may be read at once. */
+  readonly hasMore: boolean;
+  /** Whether rows exist that cannot be sent until a running transaction ends. */
+  readonly hasUnsettled?: boolean;
 }
 export interface RowTail {
   /** The id to continue from, in this tail or a later one. */

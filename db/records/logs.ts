@@ -119,7 +119,7 @@ interface LogWindow {
   /** Stored bytes of the wanted lines. */
   readonly bytes: number;
   /** Whether lines may follow. */
-  readonly more: boolean;
+  readonly hasMore: boolean;
 }
 
 const WANTED_COLUMNS = selectColumns(
@@ -163,7 +163,7 @@ export async function readLogs(
   );
   const bytes = countBytes(lines);
   const wanted = lines.filter(({ isWanted }) => isWanted).length;
-  return { lines, bytes, more: lines.length === window || wanted === limit || bytes >= TAIL_BATCH_BYTES };
+  return { lines, bytes, hasMore: lines.length === window || wanted === limit || bytes >= TAIL_BATCH_BYTES };
 }
 
 export const findNewestLogId = (pool: Pool, installationId: string): Promise<string | null> =>

@@ -90,8 +90,8 @@ export async function openSessionTail(
       return {
         events: rows.map(asEvent),
         bytes,
-        more: rows.length === BATCH || bytes >= TAIL_BATCH_BYTES || last?.isFull === true,
-        soon: found.some((row) => !row.settled && (!row.isEnd || row.isFull)),
+        hasMore: rows.length === BATCH || bytes >= TAIL_BATCH_BYTES || last?.isFull === true,
+        hasUnsettled: found.some((row) => !row.settled && (!row.isEnd || row.isFull)),
       };
     },
   };

@@ -149,9 +149,9 @@ export class RowStreams {
     // Send an id first: a client that is disconnected before the first row can resume without a gap.
     yield `retry: ${RETRY_MS}\nid: ${tail.position}\n\n`;
     while (!waker.isClosed && Date.now() < endsAt) {
-      const { events, bytes, more, soon } = await tail.read();
+      const { events, bytes, hasMore, hasUnsettled } = await tail.read();
       // A reader that is behind reads without a pause: its batches wait for turns too, however small they are.
-      if (more || bytes > COSTLY_BYTES) await waitForLoopTurn(accountId);
+      if (hasMore || bytes > COSTLY_BYTES) await waitForLoopTurn(accountId);
       for (const piece of formatEvents(events)) {
         if (waker.isClosed) return;
         yield piece;
@@ -164,7 +164,7 @@ export class RowStreams {
         beatAt = Date.now() + heartbeatMs;
       }
       const wait = Math.max(1, Math.min(beatAt, endsAt) - Date.now());
-      if (!more) await waker.wait(soon ? Math.min(wait, SOON_MS) : wait);
+      if (!hasMore) await waker.wait(hasUnsettled ? Math.min(wait, SOON_MS) : wait);
     }
   }
 

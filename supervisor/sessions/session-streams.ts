@@ -35,7 +35,7 @@ export function addOpenEvent(tail: SessionTail): RowTail {
       if (isOpen) return tail.read();
       isOpen = true;
       const { position, hasGap: gap } = tail;
-      return { events: [{ id: position, type: 'open', data: { position, gap } }], bytes: 0, more: true };
+      return { events: [{ id: position, type: 'open', data: { position, gap } }], bytes: 0, hasMore: true };
     },
   };
 }

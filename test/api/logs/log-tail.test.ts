@@ -37,10 +37,10 @@ for (const filter of [{ levels: ['error'] }, { sessionId: 's' }] as const)
     const readAll = async (): Promise<{ messages: string[]; mostRows: number }> => {
       explained.costs.length = 0;
       const messages: string[] = [];
-      for (let more = true; more; ) {
+      for (let hasMore = true; hasMore; ) {
         const found = await tail.read();
         messages.push(...found.events.map(readMessage));
-        ({ more } = found);
+        ({ hasMore } = found);
       }
       const rows = explained.costs.map(({ rowsRead }) => Object.values(rowsRead).reduce((sum, read) => sum + read, 0));
       return { messages, mostRows: Math.max(...rows) };
@@ -58,7 +58,7 @@ for (const filter of [{ levels: ['error'] }, { sessionId: 's' }] as const)
 t.test('many lines that the filter wants come in order, each once', async (t) => {
   const tail = await LogTail.open(pool, { installationId: 'i1', levels: ['info'] }, BEGINNING);
   let count = 0;
-  for (let more = true; more && count < 1_500; ) {
+  for (let hasMore = true; hasMore && count < 1_500; ) {
     const found = await tail.read();
     t.ok(found.events.length <= LIMIT);
     for (const message of found.events.map(readMessage)) {
@@ -66,7 +66,7 @@ t.test('many lines that the filter wants come in order, each once', async (t) =>
       if (message !== `m${count}`) t.fail(`${message} comes instead of m${count}`);
       count += 1;
     }
-    ({ more } = found);
+    ({ hasMore } = found);
   }
 });
 
@@ -91,12 +91,12 @@ t.test('large lines are read a few at a time, each once and in order', async (t)
   for (const levels of [[], ['error']] as const) {
     const tail = await LogTail.open(pool, { installationId: 'large', levels }, BEGINNING);
     const ids: string[] = [];
-    for (let more = true; more; ) {
+    for (let hasMore = true; hasMore; ) {
       const found = await tail.read();
       ids.push(...found.events.map(({ id }) => id));
       t.ok((found.events.length - 1) * lineBytes < TAIL_BATCH_BYTES, `${found.events.length} lines in one batch`);
       t.ok(found.bytes >= found.events.length * lineBytes);
-      ({ more } = found);
+      ({ hasMore } = found);
     }
     const wanted = lines.filter(({ level }) => levels.length === 0 || level === 'error');
     t.same(

@@ -56,11 +56,11 @@ const readFromBeginning = async (pool: Pool, accountId: string) =>
 
 async function readIds(tail: Awaited<ReturnType<typeof openSessionTail>>): Promise<string[]> {
   const ids: string[] = [];
-  // Soon: transactions of other tests on the same server are older than the newest rows.
+  // Unsettled: transactions of other tests on the same server are older than the newest rows.
   await eventually(async () => {
-    const { events, more, soon } = await tail.read();
+    const { events, hasMore, hasUnsettled } = await tail.read();
     ids.push(...events.map(({ type, data }) => (data as { message?: { id: string } }).message?.id ?? type));
-    return !more && !soon;
+    return !hasMore && !hasUnsettled;
   });
   return ids;
 }
@@ -101,7 +101,7 @@ t.test('a restored message is not new, whatever its transaction was', async (t) 
   const { accountId, sessionId } = await fillDatabase(pool);
   const restored = await restoreInto(t, url);
   const { first, next } = await readStream(restored, accountId, sessionId);
-  t.match(first, { events: [], more: false, soon: false });
+  t.match(first, { events: [], hasMore: false, hasUnsettled: false });
   t.same(next, ['new']);
   t.same(await readFromBeginning(restored, accountId), ['first', 'second', 'cleared', 'new'], 'in their order');
 });
@@ -117,7 +117,7 @@ t.test('a backup that has transaction ids is imported without them', async (t) =
   const target = await testDatabase(t);
   await copyWithTransactions(url, target.url);
   const { first, next } = await readStream(target.pool, accountId, sessionId);
-  t.match(first, { events: [], more: false, soon: false });
+  t.match(first, { events: [], hasMore: false, hasUnsettled: false });
   t.same(next, ['new']);
   t.same(await readFromBeginning(target.pool, accountId), ['first', 'second', 'cleared', 'new']);
   t.same((await restoreInto(t, url).then((restored) => restored.query('SELECT FROM session_changes'))).rowCount, 1);
@@ -142,7 +142,7 @@ t.test('a database that was restored with transaction ids is repaired', async (t
   );
   await repairForeignTransactions(pool);
   const { first, next } = await readStream(pool, accountId, sessionId);
-  t.match(first, { events: [], more: false, soon: false });
+  t.match(first, { events: [], hasMore: false, hasUnsettled: false });
   t.same(next, ['new']);
   t.same((await pool.query('SELECT id FROM session_messages ORDER BY tx, position LIMIT 2')).rows, [
     { id: 'first' },

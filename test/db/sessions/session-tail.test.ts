@@ -39,10 +39,10 @@ async function readAll(tail: SessionTail, costs: Cost[]): Promise<{ ids: string[
   costs.length = 0;
   const ids: string[] = [];
   for (let isOver = false; !isOver; ) {
-    const { events, more, soon } = await tail.read();
+    const { events, hasMore, hasUnsettled } = await tail.read();
     ids.push(...events.map(({ data }) => (data as { message: { id: string } }).message.id));
-    // Soon: transactions of other tests on the same server are older than the newest rows.
-    isOver = !more && !soon;
+    // Unsettled: transactions of other tests on the same server are older than the newest rows.
+    isOver = !hasMore && !hasUnsettled;
   }
   return { ids, mostRows: Math.max(...costs.map(countRows)) };
 }
@@ -72,9 +72,9 @@ t.test('a stream without a filter reads no more than it returns', async (t) => {
   const explained = explainPool(pool);
   const tail = await openSessionTail(explained.pool, accountId, '0-0');
   explained.costs.length = 0;
-  const { events, more } = await tail.read();
+  const { events, hasMore } = await tail.read();
   t.equal(events.length, BATCH);
-  t.ok(more);
+  t.ok(hasMore);
   const rows = countRows(explained.costs[0] as Cost);
   t.ok(rows <= 3 * BATCH, `${rows} rows`);
 });
@@ -86,9 +86,9 @@ t.test('a row that no reader may see yet is not passed over', async (t) => {
   await early.query('BEGIN');
   await appendMessages(early, quiet, [{ id: 'early', role: 'user', text: 'x' }]);
   await appendMessages(pool, busy, [{ role: 'user', text: 'x' }]);
-  t.match(await tail.read(), { events: [], more: false, soon: false });
+  t.match(await tail.read(), { events: [], hasMore: false, hasUnsettled: false });
   await appendMessages(pool, quiet, [{ id: 'late', role: 'user', text: 'x' }]);
-  t.match(await tail.read(), { events: [], more: false, soon: true });
+  t.match(await tail.read(), { events: [], hasMore: false, hasUnsettled: true });
   await early.query('COMMIT');
   early.release();
   t.same((await readAll(tail, [])).ids, ['early', 'late']);
@@ -108,7 +108,7 @@ t.test('large messages are read a few at a time, each once and in order, with th
     const read: string[] = [];
     let batches = 0;
     for (let isOver = false; !isOver; ) {
-      const { events, bytes, more, soon } = await tail.read();
+      const { events, bytes, hasMore, hasUnsettled } = await tail.read();
       if (events.length > 0) batches += 1;
       const messages = events.map((event) => (event.data as { message: { id: string; data?: JsonText } }).message);
       read.push(...messages.map(({ id }) => id));
@@ -117,7 +117,7 @@ t.test('large messages are read a few at a time, each once and in order, with th
       t.ok(beforeLast < TAIL_BATCH_BYTES, `${sizes} bytes in one batch`);
       t.ok(bytes >= beforeLast, `${bytes} bytes`);
       for (const message of messages) if (message.id !== 'small') t.type(message.data, JsonText);
-      isOver = !more && !soon;
+      isOver = !hasMore && !hasUnsettled;
     }
     t.same(read, [...ids, 'small']);
     t.ok(batches >= 3, `${batches} batches`);

@@ -425,7 +425,7 @@ t.test('a stream that is behind leaves the event loop to others after each batch
     async read() {
       if (reads === 0) setImmediate(count);
       reads += 1;
-      return { events: [{ id: `1-${reads}`, type: 'message', data: {} }], bytes: 100, more: reads < READS };
+      return { events: [{ id: `1-${reads}`, type: 'message', data: {} }], bytes: 100, hasMore: reads < READS };
     },
   }));
   stream.resume();
