@@ -1,7 +1,7 @@
 /** Installs, configures and uninstalls plugins for an account. */
 import type { ClientBase } from 'pg';
 import type { z } from 'zod';
-import { requireRoom } from '../../db/accounts/usage.ts';
+import { requireRoom, throwQuotaProblem } from '../../db/accounts/usage.ts';
 import { findPluginBySlug, lockPlugin, type Plugin } from '../../db/catalog/plugins.ts';
 import { findVersion, type Version } from '../../db/catalog/versions.ts';
 import { retireInstallationAddresses } from '../../db/channels/channels.ts';
@@ -120,7 +120,7 @@ async function addInstallation(
   return id;
 }
 
-/** Sets settings and secrets; omitted ones stay unchanged. */
+/** Sets settings and secrets; omitted ones stay unchanged. @throws Problem `quota_exceeded` */
 export async function configure(
   services: Services,
   caller: Caller,
@@ -135,7 +135,10 @@ export async function configure(
     const secrets = Object.entries(input.secrets ?? {});
     for (const [name, value] of secrets) {
       if (value === null) await deleteSecret(tx, installationId, name);
-      else await saveSecret(tx, services.keys, installationId, name, value, listSecretCapabilities(shown, name));
+      else {
+        const saved = saveSecret(tx, services.keys, installationId, name, value, listSecretCapabilities(shown, name));
+        await saved.catch(throwQuotaProblem);
+      }
     }
     if (secrets.some(([, value]) => value !== null)) await forgetWiderVersion(tx, installationId);
     await saveSettings(tx, services.queues, installation, input.settings);

@@ -488,7 +488,7 @@ export interface paths {
         put?: never;
         /**
          * Sets settings and secrets
-         * @description Omitted ones stay unchanged; null deletes a secret. Secrets are never returned.
+         * @description Omitted ones stay unchanged; null deletes a secret. Secrets are never returned. Stored values that no version in use declares are deleted. In use are the version that runs, the next one, the pinned one, the one before, and one that failed.
          */
         post: operations["postInstallationsByIdConfigure"];
         delete?: never;
@@ -6770,7 +6770,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description too_large: The content is too large */
+            /** @description quota_exceeded: The account has used up a quota; too_large: The content is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -6778,7 +6778,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "too_large";
+                        code?: "quota_exceeded" | "too_large";
                     };
                 };
             };

@@ -124,20 +124,33 @@ export async function deleteSecret(tx: Queryable, installationId: string, name: 
   await tx.query('DELETE FROM installation_secrets WHERE installation_id = $1 AND name = $2', [installationId, name]);
 }
 
+/** Deletes the secrets with other names. */
+export async function deleteOtherSecrets(
+  tx: Queryable,
+  installationId: string,
+  kept: readonly string[],
+): Promise<void> {
+  await tx.query('DELETE FROM installation_secrets WHERE installation_id = $1 AND name <> ALL ($2)', [
+    installationId,
+    kept,
+  ]);
+}
+
 /** Sorted. Users see the names of their secrets, never the values. */
 export const listSecretNames = (tx: Queryable, installationId: string): Promise<string[]> =>
   listValues(tx, 'SELECT name FROM installation_secrets WHERE installation_id = $1 ORDER BY name', [installationId]);
 
-/** Decrypts all secrets of an installation, by name. */
+/** Decrypts secrets of an installation, by name. */
 export async function readSecrets(
   pool: Queryable,
   keys: SecretKeys,
   installationId: string,
+  names: readonly string[],
 ): Promise<ReadonlyMap<string, string>> {
   const rows = await listRows<SealedSecret & { readonly name: string }>(
     pool,
-    'SELECT name, key_id AS "keyId", sealed FROM installation_secrets WHERE installation_id = $1',
-    [installationId],
+    'SELECT name, key_id AS "keyId", sealed FROM installation_secrets WHERE installation_id = $1 AND name = ANY ($2)',
+    [installationId, names],
   );
   const opened = rows.map(
     async ({ name, ...secret }): Promise<[string, string]> => [name, await keys.open(installationId, name, secret)],

@@ -59,6 +59,7 @@ type Offer = Pick<InstalledPlugin, 'registrations' | 'registrationBytes' | 'disc
 interface Row extends Omit<InstalledPlugin, 'semVer' | 'settings' | 'secretUses' | keyof Offer> {
   readonly semVer: string | null;
   readonly manifest: Manifest;
+  /** Values of settings that the version declares. */
   readonly given: Record<string, string>;
 }
 interface OfferRow extends Pick<Offer, 'registrationBytes' | 'discovered'> {
@@ -72,12 +73,15 @@ const OFFER = `v.registrations, octet_length(v.registrations::text) AS "registra
          jsonb_build_object('commands', v.discovered -> 'commands', 'skills', v.discovered -> 'skills') AS discovered,
          (SELECT jsonb_object_agg(f.path, f.sha256) FROM version_files f
            WHERE f.version_id = v.id AND (f.path LIKE 'commands/%.md' OR f.path LIKE 'skills/%/SKILL.md')) AS texts`;
+/** The values that the version declares: others are kept for other versions, and may be several hundred. */
+const DECLARED_SETTINGS_SQL = `(SELECT coalesce(jsonb_object_agg(s.key, s.value), '{}') FROM jsonb_each(i.settings) s
+    WHERE v.manifest -> 'settings' ? s.key)`;
 const selectSql = (versionId: string, granted: string, more = ''): string => `
   SELECT i.id AS "installationId", i.account_id AS "accountId", i.plugin_id AS "pluginId",
          p.owner_id AS "pluginOwnerId", p.slug, p.display_name AS "displayName", v.id AS "versionId",
          v.semver AS "semVer",
          v.bundle_sha256 AS "bundleSha256", v.source_map_sha256 AS "sourceMapSha256", v.manifest,
-         ${granted} AS granted, i.settings AS given, i.status, i.required,
+         ${granted} AS granted, ${DECLARED_SETTINGS_SQL} AS given, i.status, i.required,
          (SELECT o.operator FROM accounts o WHERE o.id = i.account_id) AS "isOperators",
          ${BLOCKED_REASON_SQL} AS "blockedReason", i.updated_at AS "updatedAt",
          CASE WHEN i.previous_version_id IS NOT NULL

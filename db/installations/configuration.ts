@@ -7,8 +7,10 @@ import {
   SECRET_MAX_CHARS,
   SETTING_MAX_CHARS,
 } from '../../sdk/contract/manifest.ts';
-import { listSecretNames } from '../files/secrets.ts';
+import { throwQuotaProblem } from '../accounts/usage.ts';
+import { deleteOtherSecrets, listSecretNames } from '../files/secrets.ts';
 import type { Queues } from '../jobs/queues.ts';
+import { findRow, type Queryable } from '../postgres/rows.ts';
 import type { InstallationStatus } from './installation-state.ts';
 import { changeInstallation, type Installation } from './installations.ts';
 import { queueUpdate } from './updates.ts';
@@ -18,7 +20,7 @@ export interface ConfigurationInput {
   readonly settings?: Readonly<Record<string, string | null>> | undefined;
   readonly secrets?: Readonly<Record<string, string | null>> | undefined;
 }
-/** The stored values of an installation, for any version. */
+/** The stored values of an installation, for all versions of `listDeclaredNames`. */
 interface Stored {
   readonly settings: Readonly<Record<string, string>>;
   readonly secretNames: readonly string[];
@@ -46,9 +48,39 @@ export function checkConfiguration(manifest: Manifest, stored: Stored, input: Co
   if (first) throw new Problem('bad_request', `${first.field}: ${first.message}`, { errors: faults });
 }
 
-function mergeSettings(stored: Stored['settings'], given: ConfigurationInput['settings'] = {}): Record<string, string> {
+/** @param declared names that are kept */
+function mergeSettings(
+  stored: Stored['settings'],
+  given: ConfigurationInput['settings'] = {},
+  declared: ReadonlySet<string>,
+): Record<string, string> {
   const merged = Object.entries({ ...stored, ...given });
-  return Object.fromEntries(merged.filter((entry): entry is [string, string] => entry[1] !== null));
+  return Object.fromEntries(
+    merged.filter((entry): entry is [string, string] => entry[1] !== null && declared.has(entry[0])),
+  );
+}
+
+interface DeclaredNames {
+  readonly settings: readonly string[];
+  readonly secrets: readonly string[];
+}
+
+const declaredSql = (fields: keyof DeclaredNames): string =>
+  `ARRAY(SELECT DISTINCT jsonb_object_keys(v.manifest -> '${fields}') FROM versions v
+     WHERE v.id IN (i.current_version_id, i.target_version_id, i.pending_version_id, i.pinned_version_id,
+                    i.previous_version_id, i.failed_version_id))`;
+
+/**
+ * The names that a version declares which the installation runs, is asked about, may return to or may try again. Each version
+ * declares a limited number, so the values of other versions are deleted: an author can publish any number of names.
+ */
+async function listDeclaredNames(tx: Queryable, installationId: string): Promise<DeclaredNames> {
+  const found = await findRow<DeclaredNames>(
+    tx,
+    `SELECT ${declaredSql('settings')} AS settings, ${declaredSql('secrets')} AS secrets FROM installations i WHERE i.id = $1`,
+    [installationId],
+  );
+  return found ?? { settings: [], secrets: [] };
 }
 
 function validateSetting(manifest: Manifest, name: string, value: string | null): string | null {
@@ -121,7 +153,9 @@ export function resolveStatus(
 
 /**
  * Saves settings of an installation whose row is locked and whose secrets are saved. It may run once it lacks nothing, and an
- * update that waited for its configuration continues.
+ * update that waited for its configuration continues. Deletes the values that no version of `listDeclaredNames` declares.
+ *
+ * @throws Problem `quota_exceeded`
  */
 export async function saveSettings(
   tx: ClientBase,
@@ -131,9 +165,11 @@ export async function saveSettings(
 ): Promise<void> {
   const { id, currentManifest, status, targetVersionId } = installation;
   if (!currentManifest) throw new Error(`installation ${id} has no version`);
-  const settings = mergeSettings(installation.settings, given);
+  const declared = await listDeclaredNames(tx, id);
+  const settings = mergeSettings(installation.settings, given, new Set(declared.settings));
+  await deleteOtherSecrets(tx, id, declared.secrets);
   const secretNames = await listSecretNames(tx, id);
   const changed = resolveStatus(status, currentManifest, { settings, secretNames });
-  await changeInstallation(tx, id, { settings, ...changed });
+  await changeInstallation(tx, id, { settings, ...changed }).catch(throwQuotaProblem);
   if (targetVersionId !== null) await queueUpdate(tx, queues, installation);
 }

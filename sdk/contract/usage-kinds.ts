@@ -32,7 +32,7 @@ export const usageKinds = {
     free: 'Remove files from your workspace with the plugins or agents that work in it.',
   },
   storage: {
-    holds: 'Values that plugins stored with host.storage.',
+    holds: 'Values that plugins stored with host.storage, and the settings and secrets of your plugins.',
     free: 'Uninstall plugins that you no longer need.',
   },
   logs: {

@@ -16,6 +16,7 @@ import { limits } from '../../sdk/contract/limits.ts';
 import { type HostCallName, hostCalls } from '../../sdk/contract/protocol.ts';
 import type { HostRow } from '../../sdk/contract/rows.ts';
 import { traced } from '../../service/telemetry/tracing.ts';
+import { LoopSlices } from '../../service/timing/loop-turns.ts';
 import { perMinute, TokenBuckets } from '../../service/timing/token-bucket.ts';
 import type { HostCall } from '../children/child.ts';
 import { HostCallRefusal } from '../children/child-errors.ts';
@@ -71,7 +72,7 @@ interface HostCallRouterDeps extends AgentMessageDeps {
 export interface HostCallRouter {
   /** Names of the host calls that a child with these grants has. */
   listMembers(granted: readonly string[]): string[];
-  /** Reads the secrets of an installation, so that they are masked in what its child says. Never rejects. */
+  /** Reads the secrets that an installation's version declares, so that they are masked in what its child says. Never rejects. */
   maskSecrets(plugin: InstalledPlugin): Promise<void>;
   /**
    * Handles one call of a child.
@@ -179,9 +180,17 @@ interface Call {
 
 /** @throws Error when a key is missing; the plugin cannot read the secret either then */
 async function maskSecrets({ pool, keys, masks }: HostCallRouterDeps, plugin: InstalledPlugin): Promise<void> {
-  if (plugin.secretNames.length === 0) return;
+  // The child gets no others.
+  const names = plugin.secretNames.filter((name) => Object.hasOwn(plugin.secretUses, name));
+  if (names.length === 0) return;
+  const secrets = await readSecrets(pool, keys, plugin.installationId, names);
   const mask = masks.open(plugin.installationId);
-  for (const [name, value] of await readSecrets(pool, keys, plugin.installationId)) mask.add(name, value);
+  // All forms of the longest secret take a millisecond.
+  const slices = new LoopSlices(plugin.accountId);
+  for (const [name, value] of secrets) {
+    await slices.pauseWhenOver();
+    mask.add(name, value);
+  }
 }
 
 interface Routes {

@@ -134,7 +134,9 @@ export class SetupQuestions {
     } catch (error) {
       // The message of a problem with fields is not a sentence.
       if (error instanceof Problem)
-        return error.errors ? `The user’s answer was not saved: ${error.message}.` : error.message;
+        return error.code === 'bad_request' && error.errors
+          ? `The user’s answer was not saved: ${error.message}.`
+          : error.message;
       if (call.signal.aborted) return UNANSWERED;
       throw error;
     }

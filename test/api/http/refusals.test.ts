@@ -27,7 +27,8 @@ const bare = await make('bare');
 await make('draftless');
 const installed = (await ann.post('/installations', { slug: 'shown' })).body.id;
 const unlisted = await make('unlisted');
-await ann.post(`/plugins/${unlisted}/draft`, { files });
+const configurable = fileList({ ...MINIMAL, 'readme.md': readmeWith('settings: { city: {} }') });
+await ann.post(`/plugins/${unlisted}/draft`, { files: configurable });
 const drafted = (await ann.post('/installations', { slug: 'unlisted', versionPolicy: 'Draft' })).body.id;
 const bens = (await ben.post('/installations', { slug: 'shown' })).body.id;
 
@@ -192,6 +193,10 @@ const causes: Record<string, Partial<Record<ProblemCode, () => ReturnType<Client
   },
   'POST /installations/{id}/retry-update': {
     not_pending: () => ann.post(`/installations/${installed}/retry-update`),
+  },
+  'POST /installations/{id}/configure': {
+    quota_exceeded: () =>
+      full('storage', () => ann.post(`/installations/${drafted}/configure`, { settings: { city: 'Bern' } })),
   },
   'POST /installations/{id}/rerun-setup': {
     quota_exceeded: () => full('deliveries', () => ann.post(`/installations/${installed}/rerun-setup`)),

@@ -310,6 +310,77 @@ t.test('null deletes a value, and an update requires the values it needs', async
   t.equal((await ann.delete(path)).status, 204);
 });
 
+t.test('saving values deletes those that no version in use declares, and what is kept counts', async (t) => {
+  const NAMES = 60;
+  const DRAFTS = 5;
+  const { slug, id } = await published();
+  const listNames = (kind: string, draft: number) =>
+    Array.from({ length: NAMES }, (_, index) => `${kind}${draft}n${index}`);
+  const declare = (names: readonly string[]) => names.map((name) => `${name}: {}`).join(', ');
+  const fill = (names: readonly string[], value: string) => Object.fromEntries(names.map((name) => [name, value]));
+  const saveDraft = async (draft: number) => {
+    const fields = ['setting', 'secret'].map((kind) => `${kind}s: { ${declare(listNames(kind, draft))} }`);
+    const files = fileList({ 'readme.md': readmeWith(...fields), 'index.ts': INDEX });
+    t.equal((await ann.post(`/plugins/${id}/draft`, { files })).status, 200);
+  };
+  const readUsed = async (): Promise<number> => {
+    const { rows } = await api.pool.query(
+      `SELECT usage_bytes(i.account_id, 'storage')::int AS used, (SELECT coalesce(sum(stored_bytes), 0)::int FROM stored_rows s
+         WHERE s.account_id = i.account_id AND s.kind = 'storage') AS stored FROM installations i WHERE i.id = $1`,
+      [made.id],
+    );
+    t.equal(rows[0].used, rows[0].stored, 'as the rows are');
+    const { items } = (await ann.get('/me/usage')).body;
+    t.equal(items.find(({ kind }: { kind: string }) => kind === 'storage').usedBytes, rows[0].used);
+    return rows[0].used;
+  };
+  await saveDraft(0);
+  const { body: made } = await ann.post('/installations', { slug, versionPolicy: 'Draft' });
+  const path = `/installations/${made.id}`;
+  const before = await readUsed();
+  for (let draft = 0; draft < DRAFTS; draft += 1) {
+    if (draft > 0) await saveDraft(draft);
+    const [settings, secrets] = [listNames('setting', draft), listNames('secret', draft)];
+    const saved = await ann.post(`${path}/configure`, { secrets: fill(secrets, 's'.repeat(1_000)) });
+    t.same(saved.body.secretNames, secrets.toSorted(), 'a version that asks for other secrets is not returned to');
+    const set = await ann.post(`${path}/configure`, { settings: fill(settings, 'v'.repeat(1_000)) });
+    t.same(Object.keys(set.body.settings).toSorted(), settings.toSorted());
+    t.equal((await loadInstalledPlugin(api.pool, made.id))?.settings[settings[0] ?? ''], 'v'.repeat(1_000));
+    const used = (await readUsed()) - before;
+    t.ok(used > 2 * NAMES * 1_000 && used < 3 * NAMES * 1_000, `${used} bytes`);
+  }
+  const all = Object.fromEntries(listNames('secret', DRAFTS - 1).map((name) => [name, null]));
+  await ann.post(`${path}/configure`, { secrets: all });
+  t.ok((await readUsed()) - before < 2 * NAMES * 1_000, 'what is deleted does not count');
+  await ann.delete(path);
+});
+
+t.test(
+  'a value of the version before is there after a rollback, and one of the failed version for another try',
+  async (t) => {
+    const declaring = (name: string) => ({
+      'readme.md': readmeWith(`settings: { ${name}: {}, both: {} }`),
+      'index.ts': INDEX,
+    });
+    const { slug, id, versionId: first } = await published(declaring('old'));
+    const { body: made } = await ann.post('/installations', { slug });
+    const path = `/installations/${made.id}`;
+    const set = async (settings: object) => (await ann.post(`${path}/configure`, { settings })).body.settings;
+    await set({ old: '1', both: '1' });
+    const files = fileList(declaring('new'));
+    const { body: second } = await ann.post(`/plugins/${id}/versions`, { semVer: '1.1.0', files });
+    t.match((await ann.get(path)).body, { currentVersionId: second.id });
+    t.same(await set({ new: '2' }), { old: '1', both: '1', new: '2' });
+    t.same((await loadInstalledPlugin(api.pool, made.id))?.settings, { both: '1', new: '2' });
+    const failed = { installationId: made.id, versionId: second.id };
+    t.ok(await beginRollback(api.pool, api.services.queues, failed, { reason: 'It crashed.', cause: 'crashed' }));
+    t.ok(await completeUpdate(api.pool, api.services.queues, { installationId: made.id, versionId: first }));
+    t.same((await loadInstalledPlugin(api.pool, made.id))?.settings, { old: '1', both: '1' });
+    t.same(await set({ both: '3' }), { old: '1', both: '3', new: '2' });
+    await ann.delete(path);
+  },
+);
+
 t.test('an uninstalled one is gone for its user at once, and its removal is queued', async (t) => {
   const { slug } = await published();
   const { body } = await ann.post('/installations', { slug });

@@ -37,8 +37,10 @@ import { insertChannel } from '../../../db/channels/channels.ts';
 import { insertDeliveries, insertReply, type NewDelivery } from '../../../db/channels/deliveries.ts';
 import { replayDeliveries } from '../../../db/channels/delivery-history.ts';
 import { endOrphanedDeliveries, sweepDeliveries } from '../../../db/channels/delivery-queue.ts';
+import { deleteSecret, openSecretKeys, saveSecret } from '../../../db/files/secrets.ts';
 import { endOrphanedEvents, recordEvent } from '../../../db/installations/events.ts';
 import { removeInstallation } from '../../../db/installations/installation-removal.ts';
+import { changeInstallation } from '../../../db/installations/installations.ts';
 import { deleteStorageValue, writeStorageValue } from '../../../db/installations/plugin-storage.ts';
 import type { Queues } from '../../../db/jobs/queues.ts';
 import { orderedId } from '../../../db/postgres/ordered-id.ts';
@@ -54,10 +56,11 @@ import { claimTurn } from '../../../db/sessions/turns.ts';
 import type { UsageKind } from '../../../sdk/contract/usage-kinds.ts';
 import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { explainPool } from '../../fixtures/explained-pool.ts';
-import { testDatabase } from '../../runner/harness.ts';
+import { temporaryFolder, testDatabase } from '../../runner/harness.ts';
 import { amount, seed } from '../../runner/soak.ts';
 
 const { pool } = await testDatabase(t);
+const secretKeys = await openSecretKeys(await temporaryFolder(t));
 const queues = { send: async () => undefined, sendToGroups: async () => undefined } as unknown as Queues;
 const HOUR_MS = 3_600_000;
 
@@ -246,6 +249,13 @@ const steps: Readonly<Record<string, (at: Tenant, size: number) => Promise<unkno
   store: ({ installationId }, size) =>
     writeStorageValue(pool, installationId, { key: `${size % 2}`, value: 'v'.repeat(size) }, 1e9),
   'remove a value': ({ installationId }, size) => deleteStorageValue(pool, installationId, `${size % 2}`),
+  configure: ({ installationId }, size) =>
+    inTransaction(pool, (tx) =>
+      changeInstallation(tx, installationId, { settings: size % 3 ? { a: 'ä'.repeat(size) } : {} }),
+    ),
+  'give a secret': ({ installationId }, size) =>
+    saveSecret(pool, secretKeys, installationId, `${size % 2}`, 'ä'.repeat(size)),
+  'remove a secret': ({ installationId }, size) => deleteSecret(pool, installationId, `${size % 2}`),
   log: ({ installationId }, size) => insertLogs(pool, [logLine(installationId, size), logLine('i-gone', size)]),
   'expire logs': async () => {
     await maintainLogs(pool, Date.now() + 30 * HOUR_MS);
@@ -331,8 +341,11 @@ const COUNTED = `
        FROM deliveries WHERE account_id = $1)
     + (SELECT coalesce(sum(octet_length(data::text) + 700), 0) FROM events WHERE account_id = $1)
   UNION ALL SELECT 'media', coalesce(sum(size_bytes + 500), 0) FROM media WHERE account_id = $1
-  UNION ALL SELECT 'storage', coalesce(sum(octet_length(key) + octet_length(value)), 0)
-    FROM installation_storage s JOIN installations i ON i.id = s.installation_id WHERE i.account_id = $1
+  UNION ALL SELECT 'storage', (SELECT coalesce(sum(octet_length(key) + octet_length(value)), 0)
+      FROM installation_storage s JOIN installations i ON i.id = s.installation_id WHERE i.account_id = $1)
+    + (SELECT coalesce(sum(octet_length(settings::text)), 0) FROM installations WHERE account_id = $1 AND settings <> '{}')
+    + (SELECT coalesce(sum(octet_length(sealed) + 300), 0)
+         FROM installation_secrets s JOIN installations i ON i.id = s.installation_id WHERE i.account_id = $1)
   UNION ALL SELECT 'logs', coalesce(sum(octet_length(message) + coalesce(octet_length(data::text), 0) + 400), 0)
     FROM plugin_logs WHERE installation_id = $2
   UNION ALL SELECT 'audit', (SELECT coalesce(sum(octet_length(detail) + 400), 0) FROM audit WHERE installation_id = $2)
