@@ -92,7 +92,7 @@ t.test('a stream reads in the share of its account, wherever its client reads on
     position: '0',
     read: async () => {
       readers.push(findLimitedAccount());
-      return { events: [{ id: '1', data: {} }], more: true, soon: false };
+      return { events: [{ id: '1', data: {} }], hasMore: true, hasUnsettled: false };
     },
   };
   const stream = await streams.open({
