@@ -121,14 +121,16 @@ function printAnswers({ responses }: Operation): string[] {
 }
 
 function printOperation(method: string, path: string, operation: Operation): string[] {
-  const query = (operation.parameters ?? []).filter((parameter) => parameter.in === 'query');
+  const listParameters = (place: Parameter['in']): string[] =>
+    (operation.parameters ?? []).filter((parameter) => parameter.in === place).map(printParameter);
   const body = operation.requestBody?.content['application/json']?.schema;
   return [
     `### ${method.toUpperCase()} ${path}`,
     '',
     `${operation.summary}. ${operation.description ?? ''}`.trim(),
     '',
-    ...table('Query', query.map(printParameter)),
+    ...table('Header', listParameters('header')),
+    ...table('Query', listParameters('query')),
     ...(body?.$ref === undefined ? table('Body', body ? listFields(body) : []) : [`**Body** ${printType(body)}.`, '']),
     ...printAnswers(operation),
   ];

@@ -118,7 +118,7 @@ export const newTurn = jsonBody({
     .max(LEASE_MAX_S)
     .default(LEASE_DEFAULT_S)
     .describe(
-      'Duration of the lease: the turn belongs to the runtime during each step and for this time after it. The lease ends at most half of this time later.',
+      'Duration of the lease: the turn belongs to the runtime during each step and for this time after it. Bulkhead may make the lease up to half longer, to renew it less often.',
     ),
   prompt: z
     .union([z.boolean(), z.object(promptFields)])

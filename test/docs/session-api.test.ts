@@ -18,6 +18,10 @@ t.test('a field has its type, one default, and its limits', async (t) => {
   const opening = findOperation('POST /sessions/{sessionId}/turns');
   t.match(opening, /^\| `prompt\.compactAfter` \| integer \| .* Default: never\. From 1 to 900\. Optional\. \|$/m);
   t.match(opening, /^\| `leaseSeconds` \| integer \| .* Default: `120`\. From 1 to 3600\. Optional\. \|$/m);
+  t.match(
+    opening,
+    /^\| `bulkhead-runtime` \| string \| The name of the runtime .* At most 200 characters\. Optional\. \|$/m,
+  );
   t.notMatch(page, /Default: [^|]*Default: /);
   t.match(page, /^\| `message\.judgement\.asked` \| integer \| Number of plugins that were asked\. \|$/m);
   t.match(page, /^\| `clearedAt` \| date-time or null \|/m);
