@@ -1,10 +1,11 @@
 /**
  * Compares the catalog's latency with 100,000 plugins and 1,000,000 installations to that with 100 plugins. Runs the
  * REST interface in process over two databases in one temporary PostgreSQL, and reports 95th percentiles of the same
- * requests, interleaved. With `--data` the databases are kept in a folder, because filling them takes many minutes. Run
+ * requests, interleaved. With `--data` the databases are kept in a folder, because filling them takes many minutes; one of
+ * another size is filled again. Run
  * `sh deploy/node.sh bench/catalog.ts [--plugins 100000] [--installations 1000000] [--requests 300] [--data folder [--fill-only]]`.
  */
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -68,11 +69,14 @@ try {
 
 async function fill(name: string, scale: CatalogScale): Promise<void> {
   const filled = join(directory, `${name}.filled`);
-  if (existsSync(filled)) return;
+  const wanted = JSON.stringify(scale);
+  if (existsSync(filled) && readFileSync(filled, 'utf8') === wanted) return;
+  // Written last, so that a database whose filling was interrupted is filled again.
+  rmSync(filled, { force: true });
   const started = performance.now();
   const { plugins, installations } = scale;
   await fillCatalog(postgres.url, name, scale);
-  writeFileSync(filled, '');
+  writeFileSync(filled, wanted);
   const seconds = ((performance.now() - started) / 1000).toFixed(0);
   console.log(`filled with ${plugins} plugins and ${installations} installations in ${seconds} s`);
 }
