@@ -243,6 +243,7 @@ function conclude(placement: string, samples: Samples): void {
   const met = GOALS.every(({ p, most }) => percentile(hook, p) <= most * percentile(base, p));
   const goal = GOALS.map(({ name, most }) => `${name} ≤ ${most}×`).join(', ');
   console.log(`jailed hook, ${placement}: ${ratios(hook, base)} ${FLOOR}; goal ${goal}: ${met ? 'met' : 'missed'}`);
+  if (!met) process.exitCode = 1;
 }
 
 console.log(`one systemPrompt link, 4 KB; sandbox ${sandbox.state}, limiter ${sandbox.limiter}`);
@@ -256,4 +257,4 @@ console.log();
 conclude('as the product runs', placedByScheduler);
 conclude('the work alone', onOneCore);
 rmSync(directory, { recursive: true });
-process.exit(0);
+process.exit();

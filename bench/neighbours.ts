@@ -32,6 +32,11 @@ const { values } = parseArgs({
   options: { seconds: { type: 'string', default: '30' }, only: { type: 'string' } },
 });
 const seconds = Number(values.seconds);
+const chosen = Object.entries(bad).filter(([name]) => values.only === undefined || values.only === name);
+if (chosen.length === 0) {
+  console.error(`--only ${values.only}: there is no such bad plugin. There are ${Object.keys(bad).join(', ')}.`);
+  process.exit(1);
+}
 
 interface Observed {
   readonly good: number[];
@@ -191,8 +196,7 @@ await observe(fixture, good, []);
 const quiet = await observe(fixture, good, []);
 print('no neighbour', quiet, null);
 let met = true;
-for (const [name, { code }] of Object.entries(bad)) {
-  if (values.only !== undefined && values.only !== name) continue;
+for (const [name, { code }] of chosen) {
   for (const count of CROWDS) {
     const plugins = await Promise.all(
       Array.from({ length: count }, (_, index) =>
@@ -205,7 +209,8 @@ for (const [name, { code }] of Object.entries(bad)) {
   }
 }
 console.log(met ? 'all goals met' : 'some goals missed');
+if (!met) process.exitCode = 1;
 pair.disconnect();
 await fixture.close();
 rmSync(directory, { recursive: true });
-process.exit(0);
+process.exit();

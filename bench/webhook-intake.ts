@@ -118,6 +118,7 @@ const met = share >= GOALS.share && p99 <= GOALS.p99Ms;
 console.log(
   `webhook intake: ${share.toFixed(2)} of raw INSERTs, p99 ${p99.toFixed(1)} ms; goal ≥ ${GOALS.share} and ≤ ${GOALS.p99Ms} ms: ${met ? 'met' : 'missed'}`,
 );
+if (!met) process.exitCode = 1;
 vendors.kill();
 await cleanup.end();
-process.exit(0);
+process.exit();

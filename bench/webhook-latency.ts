@@ -77,6 +77,7 @@ const met = p50 <= GOALS.p50Ms && p99 <= GOALS.p99Ms;
 console.log(
   `accept to receive: p50 ${p50.toFixed(1)} ms, ${(p50 / floor).toFixed(1)}× an INSERT of ${floor.toFixed(2)} ms   p99 ${p99.toFixed(1)} ms; goal ≤ ${GOALS.p50Ms} and ≤ ${GOALS.p99Ms} ms: ${met ? 'met' : 'missed'}`,
 );
+if (!met) process.exitCode = 1;
 await vendor.close();
 await cleanup.end();
-process.exit(0);
+process.exit();

@@ -177,6 +177,7 @@ const met = idleRatio <= GOALS.idleRatio && idleCommitsRatio <= GOALS.idleRatio 
 console.log(
   `webhook queue: with ${MANY_CHANNELS} channels, idle supervisors read ${idleRatio.toFixed(2)} of the rows of ${FEW_CHANNELS} and commit ${idleCommitsRatio.toFixed(2)} as often; commits a request with three supervisors ${commitsRatio.toFixed(2)} of one; goal ≤ ${GOALS.idleRatio} and ≤ ${GOALS.commitsRatio}: ${met ? 'met' : 'missed'}`,
 );
+if (!met) process.exitCode = 1;
 await vendors.close();
 await cleanup.end();
-process.exit(0);
+process.exit();
