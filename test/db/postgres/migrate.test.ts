@@ -190,6 +190,45 @@ t.test(
   },
 );
 
+t.test('rows from before their judged texts, settings and secrets counted are counted once they change', async (t) => {
+  const { pool, migrateAll } = await openDatabaseBefore(t, '0089_judged_bytes.sql');
+  await pool.query(`
+    INSERT INTO accounts (id, name) VALUES ('a', 'ann');
+    INSERT INTO plugins (id, owner_id, slug, display_name) VALUES ('p', 'a', 'p', 'P');
+    INSERT INTO installations (id, account_id, plugin_id, version_policy, granted_capabilities, status, hook_order, settings)
+      VALUES ('i', 'a', 'p', 'Latest', '{}', 'ready', 1, '{"old": "value"}');
+    INSERT INTO installation_secrets (installation_id, name, key_id, sealed) VALUES ('i', 's', 'k', 'sealed'), ('i', 'u', 'k', 'sealed');
+    INSERT INTO sessions (id, account_id, agent_id, agent_name) VALUES ('s', 'a', 'x', 'X');
+    INSERT INTO turns (session_id, id, account_id, sender, trigger, digest, system_prompt, model, runtime, lease_seconds, lease_until)
+      VALUES ('s', 't', 'a', 'x', 'user', '', '', '', 'r', 9, now());
+    INSERT INTO turn_outputs (session_id, turn_id, id, account_id, pieces, is_held) VALUES ('s', 't', 'o', 'a', 1, false);
+    INSERT INTO turn_pieces (session_id, turn_id, output_id, piece, account_id, text, is_shown, judged_text) VALUES
+      ('s', 't', 'o', 0, 'a', 'said', true, 'judged'), ('s', 't', 'o', 1, 'a', 'said', true, NULL)`);
+  await migrateAll();
+  const readSums = async (kind: string) => {
+    const sums = await pool.query(
+      `SELECT usage_bytes('a', $1)::int AS counted,
+        (SELECT coalesce(sum(stored_bytes), 0) FROM stored_rows WHERE account_id = 'a' AND kind = $1)::int AS stored`,
+      [kind],
+    );
+    t.equal(sums.rows[0].counted, sums.rows[0].stored, kind);
+    return sums.rows[0].counted;
+  };
+  const before = 500 + 2_000 + 1_000 + 2 * 304;
+  t.equal(await readSums('transcripts'), before);
+  t.equal(await readSums('storage'), 0);
+  await pool.query(`
+    UPDATE turn_pieces SET judged_text = 'changed' WHERE piece = 1;
+    UPDATE turn_outputs SET attachments = '[1]', pieces = 2;
+    UPDATE installations SET settings = '{"a": "b"}';
+    UPDATE installation_secrets SET sealed = 'sealed again' WHERE name = 's'`);
+  t.equal(await readSums('transcripts'), before + 7 + 3);
+  t.equal(await readSums('storage'), 10 + 12 + 300);
+  await pool.query('DELETE FROM sessions; DELETE FROM installations');
+  t.equal(await readSums('transcripts'), 0);
+  t.equal(await readSums('storage'), 0);
+});
+
 t.test('a migration marks the existing messages that may wait for an answer', async (t) => {
   const { pool, migrateAll } = await openDatabaseBefore(t, '0071_waiting_messages.sql');
   await pool.query(`
