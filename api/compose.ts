@@ -84,7 +84,7 @@ export async function serveApi(
   const operations = buildOperations({ pool, dataDir, metrics, isStopping: () => stopping });
   const owners = await AccountOwners.open(pool, listener);
   const ingress = await openWebhooks({ pool, listener, owners, metrics, config, onError, faultPoint });
-  const tokens = await openVerifier(config, Date.now, member.keys);
+  const tokens = await openVerifier(config, undefined, member.keys);
   const signIn = new SignIn(pool, withConsoleSessions(pool, tokens));
   await signIn.follow(listener);
   const lifetimeMs = config.CONSOLE_SESSION_HOURS * HOUR_MS;

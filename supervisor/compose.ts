@@ -120,7 +120,7 @@ async function openFiles(pool: Pool, config: SupervisorConfig, keys: KeyStore) {
     dataDir: config.DATA_DIR,
     blobs: await openConfiguredBlobs(pool, config),
     keys: await openSecretKeys(config.DATA_DIR, keys),
-    verifier: await openVerifier(config, Date.now, keys),
+    verifier: await openVerifier(config, undefined, keys),
     sshTargets: await readSshTargets(config.SSH_HOSTS_FILE),
   };
 }

@@ -144,11 +144,12 @@ export class RowStreams {
 
   async *#events({ accountId, isThere }: StreamRequest, tail: RowTail, waker: Waker): AsyncGenerator<string> {
     const { heartbeatMs, lifetimeMs } = this.#options;
-    const endsAt = Date.now() + lifetimeMs;
-    let beatAt = Date.now() + heartbeatMs;
+    // By the monotonic clock: a step of the wall clock must neither stop the heartbeats nor end the stream.
+    const endsAt = performance.now() + lifetimeMs;
+    let beatAt = performance.now() + heartbeatMs;
     // Send an id first: a client that is disconnected before the first row can resume without a gap.
     yield `retry: ${RETRY_MS}\nid: ${tail.position}\n\n`;
-    while (!waker.isClosed && Date.now() < endsAt) {
+    while (!waker.isClosed && performance.now() < endsAt) {
       const { events, bytes, hasMore, hasUnsettled } = await tail.read();
       // A reader that is behind reads without a pause: its batches wait for turns too, however small they are.
       if (hasMore || bytes > COSTLY_BYTES) await waitForLoopTurn(accountId);
@@ -158,12 +159,12 @@ export class RowStreams {
         if (piece.length >= PIECE_CHARS) await waitForLoopTurn(accountId);
       }
       if (waker.isClosed) return;
-      if (Date.now() >= beatAt) {
+      if (performance.now() >= beatAt) {
         if (!(await isThere())) return;
         yield HEARTBEAT_TEXT;
-        beatAt = Date.now() + heartbeatMs;
+        beatAt = performance.now() + heartbeatMs;
       }
-      const wait = Math.max(1, Math.min(beatAt, endsAt) - Date.now());
+      const wait = Math.max(1, Math.ceil(Math.min(beatAt, endsAt) - performance.now()));
       if (!hasMore) await waker.wait(hasUnsettled ? Math.min(wait, SOON_MS) : wait);
     }
   }

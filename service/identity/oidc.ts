@@ -52,10 +52,10 @@ interface Known {
  * an unknown key.
  *
  * @param issuer its address, without a slash at the end
- * @param now clock, milliseconds since 1970
+ * @param now milliseconds of a monotonic clock
  * @returns a function that throws IssuerUnavailableError when no valid keys are available
  */
-export function openIssuerKeys(issuer: string, now: () => number = Date.now): () => Promise<IssuerKeys> {
+export function openIssuerKeys(issuer: string, now: () => number = () => performance.now()): () => Promise<IssuerKeys> {
   const cache = new IssuerCache(issuer, now);
   return async () => {
     const known = await cache.current();

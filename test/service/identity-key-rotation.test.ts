@@ -6,6 +6,7 @@ import { type KeyStore, openKeyFiles } from '../../db/files/key-files.ts';
 import { changeClusterKey, openSealedKeys } from '../../db/files/sealed-keys.ts';
 import { SignIn } from '../../service/identity/sign-in.ts';
 import { addSigningKey, InvalidTokenError, openIssuer, openVerifier } from '../../service/identity/tokens.ts';
+import { moveClocks } from '../fixtures/moved-clocks.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
 
 const none = { OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined };
@@ -77,6 +78,23 @@ t.test(
     await t.rejects(signIn.signIn(token), InvalidTokenError);
   },
 );
+
+t.test('after a step back of the wall clock, new keys are known and removed ones are refused in time', async (t) => {
+  const DATA_DIR = await temporaryFolder(t);
+  const store = openKeyFiles(DATA_DIR);
+  const clocks = moveClocks(t);
+  const { verify } = await openVerifier({ DATA_DIR, ...none });
+  const { issue } = await openIssuer(DATA_DIR);
+  const old = await issue('ann');
+  const [removed = ''] = (await store.list('identity')).keys();
+  clocks.wallMs = -60 * MINUTE;
+  await addSigningKey(store);
+  clocks.monotonicMs += 251;
+  t.equal((await verify(await issue('bob'))).subject, 'bob');
+  await store.remove('identity', removed);
+  clocks.monotonicMs += MINUTE / 2 + 1;
+  await t.rejects(verify(old), InvalidTokenError);
+});
 
 t.test('of two keys that are added at once none is lost', async (t) => {
   const store = openKeyFiles(await temporaryFolder(t));

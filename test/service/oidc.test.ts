@@ -4,6 +4,7 @@ import t from 'tap';
 import { type KeyStore, openKeyFiles } from '../../db/files/key-files.ts';
 import { IssuerUnavailableError } from '../../service/identity/oidc.ts';
 import { InvalidTokenError, openIssuer, openVerifier, type TokenVerifier } from '../../service/identity/tokens.ts';
+import { moveClocks } from '../fixtures/moved-clocks.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { AUDIENCE, CLIENT, type Issuer, makeKey, OTHER_AUDIENCE, OTHER_CLIENT, startIssuer } from './issuer.ts';
 
@@ -176,6 +177,25 @@ t.test('a new key counts at once, a retired one until the next look', async (t) 
   t.equal((await verifier.verify(await issuer.token())).subject, 'ann');
 });
 
+t.test('after a step back of the wall clock, keys are fetched again in time', async (t) => {
+  const issuer = await startIssuer(t, first);
+  const clocks = moveClocks(t);
+  const DATA_DIR = await temporaryFolder(t);
+  const settings = { DATA_DIR, OIDC_ISSUER: issuer.url, OIDC_AUDIENCE: AUDIENCE, ...SETTINGS };
+  const { verify } = await openVerifier(settings);
+  const old = await issuer.token();
+  await verify(old);
+  issuer.useKeys(second);
+  // Before the step: it expires within a minute.
+  const fresh = await issuer.token();
+  clocks.wallMs = -HOUR;
+  clocks.monotonicMs += 2 * SECOND;
+  t.equal((await verify(fresh)).subject, 'ann', 'the first token of a new key');
+  issuer.useKeys(first);
+  clocks.monotonicMs += 11 * MINUTE;
+  await t.rejects(verify(fresh), InvalidTokenError, 'retired');
+});
+
 t.test('tokens with made-up keys do not become a flood of questions to the issuer', async (t) => {
   const { issuer, verifier, forge } = await startIssuerFixture(t, first);
   await verifier.verify(await issuer.token());
@@ -221,7 +241,7 @@ t.test('a token that a service got is verified as soon as its keys can be read',
     return files.list(purpose);
   };
   const settings = { DATA_DIR: dataDir, OIDC_ISSUER: 'https://issuer.example', OIDC_AUDIENCE: AUDIENCE };
-  const verifier = await openVerifier(settings, Date.now, { ...files, list });
+  const verifier = await openVerifier(settings, undefined, { ...files, list });
   await t.rejects(verifier.verify(token), { message: 'the database is away' });
   isAway = false;
   t.match(await verifier.verify(token), { subject: 'ann', tokenId: 'token-1' });

@@ -12,6 +12,7 @@ import { orderedId } from '../../../db/postgres/ordered-id.ts';
 import { insertLogs, type LogLine, maintainLogs } from '../../../db/records/logs.ts';
 import { readLastLines } from '../../../sdk/cli/log-lines.ts';
 import { Rest } from '../../../sdk/cli/rest.ts';
+import { moveClocks } from '../../fixtures/moved-clocks.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
 import { listen, startApiFixture } from '../api-fixture.ts';
 import { fileList, introspectsMinimal, MINIMAL } from '../package/packages.ts';
@@ -292,6 +293,18 @@ t.test('a quiet stream sends heartbeats, and ends with its installation, its lif
   })();
   await ended;
   t.equal(quick.size + short.size + long.size, 0);
+});
+
+t.test('after a step back of the wall clock, a stream sends heartbeats and ends after its lifetime', async (t) => {
+  const streams = openLogStreams(api.services.listener, { heartbeatMs: 20, lifetimeMs: 100 });
+  const stream = await streams.open(unlimited());
+  const clocks = moveClocks(t);
+  let text = '';
+  for await (const chunk of stream) {
+    text += chunk;
+    clocks.wallMs = -3_600_000;
+  }
+  t.match(text, /: heartbeat/);
 });
 
 t.test('the command line finds the newest lines behind many that its filter leaves out', async (t) => {
