@@ -1,7 +1,8 @@
 /** Answers messages that come to an account's sessions: of channels, of due reminders, and mail of other agents. */
-import { triggersByKind } from '../contract/message-kinds.ts';
+
 import type { Added, TranscriptMessage, Trigger, TurnRecord } from './api-types.ts';
 import { connect, type Session, type SessionClient } from './client.ts';
+import { triggersByKind } from './message-kinds.ts';
 import { readPages } from './pages.ts';
 import { pause } from './pause.ts';
 import { BulkheadError, hasCode, isRouteMissing } from './transport.ts';

@@ -1,3 +1,4 @@
+/** Answers messages that come to an account's sessions: of channels, of due reminders, and mail of other agents. */
 import type { TranscriptMessage, Trigger } from './api-types.js';
 import { type Session, type SessionClient } from './client.js';
 /** A message to answer. `id` is the id of its turn, too. */

@@ -1,7 +1,5 @@
 /** Kinds of messages that wait in a session, as their data names them. */
-import type { trigger } from './payloads.ts';
-
-type Trigger = (typeof trigger.options)[number];
+import type { Trigger } from './api-types.ts';
 
 /** What triggers the turn that answers a message, by the `kind` of its data. */
 export const triggersByKind: Readonly<Record<string, Trigger>> = { reminder: 'schedule', agent_message: 'agent' };
