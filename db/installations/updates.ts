@@ -17,7 +17,13 @@ import {
 import { inTransaction, type WritingPool } from '../postgres/pool.ts';
 import { changeRows, findRow, findValue, listRows, listValues, type Queryable } from '../postgres/rows.ts';
 import { Waker } from '../timing/waker.ts';
-import { DRAFT_SEM_VER, loadUpdateState, TARGET_GRANTS_SQL } from './account-plugins.ts';
+import {
+  DRAFT_SEM_VER,
+  type InstalledPlugin,
+  loadInstalledPlugin,
+  loadUpdateState,
+  TARGET_GRANTS_SQL,
+} from './account-plugins.ts';
 import { mergePendingUpdates, recordEvent } from './events.ts';
 import { mayRollBack, type RollbackState } from './rollback-rule.ts';
 import { BLOCKED_REASON_SQL, mayUpdate } from './run-rule.ts';
@@ -169,17 +175,20 @@ async function lockUpdate(tx: ClientBase, { installationId, versionId }: UpdateK
  * Makes the version of an update current, grants exactly its capabilities, and records `pluginUpdated` for it. Call it
  * when the version runs and has answered.
  *
- * @returns the new `updatedAt`; null when the update no longer counts: the version must be stopped
+ * @returns the installation as it is then; null when the update no longer counts: the version must be stopped
  */
-export async function completeUpdate(pool: WritingPool, queues: Queues, update: UpdateKey): Promise<string | null> {
+export async function completeUpdate(
+  pool: WritingPool,
+  queues: Queues,
+  update: UpdateKey,
+): Promise<InstalledPlugin | null> {
   return inTransaction(pool, async (tx) => {
     const locked = await lockUpdate(tx, update);
     const state = locked && (await loadUpdateState(tx, update.installationId));
     // Its user may have removed a secret that it requires while it started.
     if (!locked || !state || !mayUpdate(state)) return null;
     await allowTargetSecrets(tx, update.installationId);
-    const updatedAt = await findValue<string>(
-      tx,
+    await tx.query(
       `UPDATE installations i
           SET failed_version_id = CASE WHEN i.rollback_reason IS NOT NULL THEN i.current_version_id END,
               failed_reason = i.rollback_reason, rolled_back = i.rollback_reason IS NOT NULL,
@@ -191,14 +200,13 @@ export async function completeUpdate(pool: WritingPool, queues: Queues, update: 
               pending_version_id = nullif(i.pending_version_id, i.target_version_id),
               current_version_id = i.target_version_id, status = 'ready', status_reason = NULL,
               moved_at = clock_timestamp(), updated_at = clock_timestamp(), ${ENDED_SQL}
-         FROM versions v WHERE i.id = $1 AND v.id = i.target_version_id
-        RETURNING i.updated_at`,
+         FROM versions v WHERE i.id = $1 AND v.id = i.target_version_id`,
       [update.installationId],
     );
     await recordUpdated(tx, queues, update, locked);
     await deleteReplacedDrafts(tx, locked.pluginId);
     await notifyInstallationChanged(tx, update.installationId);
-    return updatedAt;
+    return loadInstalledPlugin(tx, update.installationId);
   });
 }
 

@@ -79,8 +79,8 @@ export interface CrashLoop {
   readonly cause: RollbackCause;
 }
 
-/** Makes a version current. @returns the row's new `updatedAt`; null: the update no longer counts */
-export type RecordUpdate = () => Promise<string | null>;
+/** Makes a version current. @returns the installation as it is then; null: the update no longer counts */
+export type RecordUpdate = () => Promise<InstalledPlugin | null>;
 
 /**
  * `moved`: the new version serves. `failed`: it did not start, with the reason for its user. `dropped`: the update no
@@ -336,7 +336,7 @@ export class InstallationRunner {
    * old version answers. One update at a time.
    *
    * @param target the installation with the new version and its grants
-   * @param record makes the version current, and returns the row's new `updatedAt`; null: the update no longer counts
+   * @param record makes the version current
    */
   async moveTo(target: InstalledPlugin, record: RecordUpdate): Promise<UpdateOutcome> {
     await this.#starting;
@@ -371,12 +371,13 @@ export class InstallationRunner {
     const { promise: ended, resolve: end } = Promise.withResolvers<void>();
     this.#handover = { loadedChild, ended };
     try {
-      const updatedAt = this.#isLeaving ? null : await record();
-      if (updatedAt === null) {
+      const recorded = this.#isLeaving ? null : await record();
+      if (recorded === null) {
         await loadedChild.discard();
         return this.#isLeaving ? { kind: 'postponed', reason: STOPPED } : { kind: 'dropped' };
       }
-      if (this.#handover) this.#adopt({ ...target, status: 'ready', updatedAt });
+      // Its settings may have changed since `target` was read.
+      if (this.#handover) this.#adopt(recorded);
       return { kind: 'moved' };
     } catch (error) {
       // If it was recorded after all, the row is read again and starts the version once more.

@@ -58,9 +58,9 @@ async function carryOutUpdate(deps: FencedDeps, installationId: string): Promise
   if (!mayUpdate(target)) return false;
   const outcome = await deps.fleet.update(plugin, target.plugin, async () => {
     await faultPoint('update.started');
-    const updatedAt = await completeUpdate(fenced, queues, update);
+    const recorded = await completeUpdate(fenced, queues, update);
     await faultPoint('update.recorded');
-    return updatedAt;
+    return recorded;
   });
   return concludeUpdate(deps, { ...update, accountId: plugin.accountId }, outcome);
 }

@@ -443,6 +443,24 @@ t.test('a plugin that is uninstalled, paused or reconfigured while an earlier on
   );
 });
 
+t.test('a change after the clock of the database went back counts', async (t) => {
+  const made = await fixture.install({
+    slug: 'clocked',
+    account: 'clocked',
+    settings: { bad: 'bad' },
+    code: 'middleware.inboundMessage = (ctx) => { if (ctx.message.text === ctx.settings.bad) ctx.cancel("no"); };',
+  });
+  // The clock was an hour ahead when it was changed last.
+  await fixture.pool.query(`UPDATE installations SET updated_at = clock_timestamp() + '1 hour' WHERE id = $1`, [
+    made.installationId,
+  ]);
+  await notifyInstallationChanged(fixture.pool, made.installationId);
+  t.match((await send(made, 'worse')).body, { action: 'continue', trace: [{ required: false }] });
+  await change(made, `required = true, settings = '{"bad": "worse"}'`);
+  await eventually(async () => (await current(made))?.required);
+  t.match((await send(made, 'worse')).body, { action: 'cancel', trace: [{ required: true }] });
+});
+
 t.test('a tool whose plugin is uninstalled, paused or reconfigured while a hook judges its call', async (t) => {
   const account = 'tool-changes';
   const slow = await fixture.install({

@@ -63,7 +63,11 @@ export class FakeChild {
   checkHealth = async (): Promise<void> => undefined;
   rss = (): number => 0;
   chargeOutputTo = (): void => undefined;
-  configure = (): void => undefined;
+  /** The settings that it was given since its start; null: none. */
+  settings: unknown = null;
+  configure = (settings: unknown): void => {
+    this.settings = settings;
+  };
   assignAccount: (accountId: string) => void = () => undefined;
   setCpuClasses = (): void => undefined;
   processorMs = (): number => 0;

@@ -228,9 +228,18 @@ t.test('a call waits for another child if the new version dies while its update 
   t.equal(await runner.wake(), null);
   const outcome = await runner.moveTo(installed('v2'), async () => {
     await children[1]?.end();
-    return 'v2 is current';
+    return installed('v2');
   });
   t.same(outcome, { kind: 'moved' });
   t.match(await runner.invoke(makeCall()), { kind: 'answered', answer: 'done' });
   t.equal(children.length, 3);
+});
+
+t.test('a new version gets the settings that were saved while it started', async (t) => {
+  const { runner, children } = makeRunner(installed('v1'));
+  t.equal(await runner.wake(), null);
+  const settings = { word: 'new' };
+  t.same(await runner.moveTo(installed('v2'), async () => ({ ...installed('v2'), settings })), { kind: 'moved' });
+  t.same(children[1]?.settings, settings);
+  t.same(runner.plugin.settings, settings);
 });
