@@ -12,9 +12,9 @@ import {
   Text,
   VisuallyHidden,
 } from '@mantine/core';
-import { useDisclosure } from '@mantine/hooks';
+import { useDisclosure, useMediaQuery, useWindowEvent } from '@mantine/hooks';
 import { Link, Outlet, useRouterState } from '@tanstack/react-router';
-import { useEffect, useSyncExternalStore } from 'react';
+import { useEffect, useLayoutEffect, useRef, useSyncExternalStore } from 'react';
 import { useWaitingUpdates } from '../installations/declined-updates.ts';
 import { useMe } from '../rest/me.ts';
 import { Problem } from '../rest/problem.ts';
@@ -27,6 +27,11 @@ import { AccountMenu } from './account-menu.tsx';
 import { ActionButton } from './action-button.tsx';
 import { ErrorAlert } from './error-alert.tsx';
 import { documentation, operatorPlaces, places } from './navigation.ts';
+
+/** Below the breakpoint `sm`, the navigation is a menu that covers the page. */
+const IS_NARROW = '(max-width: 47.99em)';
+/** They are above the menu, and close on Escape themselves. */
+const OVERLAYS = '[role=menu], [role=dialog]';
 
 export function AppFrame() {
   const session = useSyncExternalStore(subscribeToSession, readSessionState);
@@ -60,50 +65,80 @@ export function AppFrame() {
 }
 
 function SignedIn() {
-  const [isOpen, { toggle, close }] = useDisclosure(false);
+  const menu = useMenu();
   const here = useRouterState({ select: ({ location }) => location.pathname });
   // biome-ignore lint/correctness/useExhaustiveDependencies: the menu of a phone and the errors are those of a page
   useEffect(() => {
-    close();
+    menu.close();
     hideActionErrors();
   }, [here]);
   return (
     <AppShell
       header={{ height: { base: 52, sm: 0 } }}
-      navbar={{ width: 232, breakpoint: 'sm', collapsed: { mobile: !isOpen } }}
+      navbar={{ width: 232, breakpoint: 'sm', collapsed: { mobile: !menu.isOpen } }}
       padding="md"
     >
-      <a className="skip-link" href="#page">
-        Skip to the page
-      </a>
+      {menu.coversPage ? null : (
+        <a className="skip-link" href="#page">
+          Skip to the page
+        </a>
+      )}
       <AppShell.Header hiddenFrom="sm">
         <Group h="100%" px="md" justify="space-between" wrap="nowrap">
           <Group gap="sm" wrap="nowrap">
-            <Burger opened={isOpen} onClick={toggle} size="sm" aria-label="Menu" />
+            <Burger
+              ref={menu.button}
+              opened={menu.isOpen}
+              onClick={menu.toggle}
+              size="sm"
+              aria-label="Menu"
+              aria-expanded={menu.isOpen}
+            />
             <Brand />
           </Group>
           <AccountMenu />
         </Group>
       </AppShell.Header>
-      <AppShell.Navbar p="sm" aria-label="Main">
+      <AppShell.Navbar ref={menu.navigation} p="sm" aria-label="Main" data-open={menu.isOpen || undefined}>
         <Group visibleFrom="sm" px={6} pt={6} pb={4}>
           <Brand />
         </Group>
         <AppShell.Section grow component={ScrollArea}>
-          <Places here={here} />
+          <Places here={here} onSelect={menu.close} />
           <Documentation />
         </AppShell.Section>
         <AppShell.Section visibleFrom="sm">
           <AccountMenu wide />
         </AppShell.Section>
       </AppShell.Navbar>
-      <AppShell.Main id="page" tabIndex={-1}>
+      <AppShell.Main ref={menu.page} id="page" tabIndex={-1} inert={menu.coversPage}>
         <div className="page">
           <Outlet />
         </div>
       </AppShell.Main>
     </AppShell>
   );
+}
+
+/** The navigation of a narrow screen: opened by a button, it covers the page until Escape or a choice closes it. */
+function useMenu() {
+  const [isOpen, { toggle, close }] = useDisclosure(false);
+  const isNarrow = useMediaQuery(IS_NARROW);
+  const button = useRef<HTMLButtonElement>(null);
+  const navigation = useRef<HTMLDivElement>(null);
+  const page = useRef<HTMLElement>(null);
+  const coversPage = isOpen && isNarrow;
+  useWindowEvent('keydown', ({ key, target }) => {
+    const isOfOverlay = target instanceof Element && target.closest(OVERLAYS) !== null;
+    if (key !== 'Escape' || !coversPage || isOfOverlay) return;
+    button.current?.focus();
+    close();
+  });
+  // The link that was chosen is hidden now, and a hidden element cannot keep the focus.
+  useLayoutEffect(() => {
+    if (!isOpen && navigation.current?.contains(document.activeElement)) page.current?.focus({ preventScroll: true });
+  }, [isOpen]);
+  return { isOpen, coversPage, toggle, close, button, navigation, page };
 }
 
 function Brand() {
@@ -117,7 +152,12 @@ function Brand() {
   );
 }
 
-function Places({ here }: { readonly here: string }) {
+interface PlacesProps {
+  readonly here: string;
+  readonly onSelect: () => void;
+}
+
+function Places({ here, onSelect }: PlacesProps) {
   const { data: me } = useMe();
   return [...places, ...(me?.operator ? operatorPlaces : [])].map(({ title, places }) => (
     <div key={title}>
@@ -129,6 +169,7 @@ function Places({ here }: { readonly here: string }) {
           to={to}
           label={label}
           className="place"
+          onClick={onSelect}
           active={here === to || here.startsWith(`${to}/`)}
           leftSection={<Icon size={17} stroke={1.7} />}
           rightSection={to === '/installations' ? <WaitingUpdates /> : null}

@@ -1,4 +1,5 @@
-/** The console in a browser that counts as offline, and in one that offers less because the page came by plain HTTP. */
+/** The console on a narrow screen, in a browser that counts as offline, and in one that offers less on pages by plain HTTP. */
+import type { Page } from 'playwright-core';
 import t from 'tap';
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { openSignedIn, shareBrowser } from './browser.ts';
@@ -43,3 +44,51 @@ t.test('on a page by plain HTTP a message is sent, and what cannot be copied can
   t.same(complaints, []);
   await context.close();
 });
+
+/** The narrowest screen of WCAG 2.2, criterion 1.4.10: 1280 pixels at a zoom of 400 %. */
+const NARROW = { width: 320, height: 640 };
+
+t.test('on a narrow screen, the closed menu cannot be reached, and the open one holds the focus', async (t) => {
+  const { context, page, complaints } = await openSignedIn(browser, service, '/agents');
+  await page.setViewportSize(NARROW);
+  await page.getByRole('heading', { level: 1, name: 'Agents' }).waitFor();
+  const menu = page.getByRole('button', { name: 'Menu', exact: true });
+  const navigation = page.getByRole('navigation', { name: 'Main' });
+  t.equal(await navigation.count(), 0, 'not in the accessibility tree');
+  t.equal(await menu.getAttribute('aria-expanded'), 'false');
+  await menu.focus();
+  for (const _account of [1, 2]) await page.keyboard.press('Tab');
+  t.equal(await isFocusWithin(page, 'nav'), false, 'nor in the tab order');
+
+  await menu.focus();
+  await page.keyboard.press('Enter');
+  await navigation.waitFor();
+  t.equal(await menu.getAttribute('aria-expanded'), 'true');
+  const last = navigation.getByRole('link').last();
+  await last.focus();
+  await page.keyboard.press('Tab');
+  t.equal(await isFocusWithin(page, 'main'), false, 'the page that it covers is not in the tab order');
+  await last.focus();
+  await page.keyboard.press('Escape');
+  await navigation.waitFor({ state: 'detached' });
+  t.equal(await isFocusWithin(page, '[aria-label=Menu]'), true, 'Escape closes it and returns the focus');
+
+  await page.keyboard.press('Enter');
+  await navigation.getByRole('link', { name: 'Storage' }).focus();
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { level: 1, name: 'Storage' }).waitFor();
+  t.equal(await navigation.count(), 0);
+  t.equal(await isFocusWithin(page, 'main'), true, 'a chosen page has the focus');
+  const link = page.getByRole('main').getByRole('link').first();
+  await link.waitFor();
+  await page.evaluate('scrollTo(0, document.body.scrollHeight)');
+  await link.focus();
+  t.ok(await page.evaluate<boolean>(IS_FOCUS_BELOW_HEADER), 'the header does not cover what the page scrolls up to');
+  t.same(complaints, []);
+  await context.close();
+});
+
+const isFocusWithin = (page: Page, selector: string): Promise<boolean> =>
+  page.evaluate<boolean>(`document.activeElement.closest(${JSON.stringify(selector)}) !== null`);
+const IS_FOCUS_BELOW_HEADER = `document.activeElement.getBoundingClientRect().top >=
+  document.querySelector('header').getBoundingClientRect().bottom`;
