@@ -2,9 +2,9 @@
 import type { Page } from 'playwright-core';
 import t from 'tap';
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
-import { openSignedIn, shareBrowser } from './browser.ts';
+import { openSignedIn, scrollsSideways, shareBrowser } from './browser.ts';
 import { press, tab } from './console-fixture.ts';
-import { publishFrontDesk } from './front-desk.ts';
+import { publish, publishFrontDesk } from './front-desk.ts';
 
 const service = await startServiceOnTestDatabase(t);
 const browser = await shareBrowser(t);
@@ -45,6 +45,7 @@ t.test('on a page by plain HTTP a message is sent, and what cannot be copied can
   await context.close();
 });
 
+const LONG_WORD = 'W'.repeat(100);
 /** The narrowest screen of WCAG 2.2, criterion 1.4.10: 1280 pixels at a zoom of 400 %. */
 const NARROW = { width: 320, height: 640 };
 
@@ -88,6 +89,28 @@ t.test('on a narrow screen, the closed menu cannot be reached, and the open one 
   await context.close();
 });
 
+t.test('a label of one long word fits a narrow screen', async (t) => {
+  const named = { slug: 'long-desk', displayName: 'Long desk' };
+  const plugin = await publishFrontDesk(service, 'host.storage', named);
+  const secret = `, long: { label: ${LONG_WORD} }`;
+  await publish(service, plugin, '1.1.0', 'host.storage', { name: named.displayName, secret });
+  const { context, page } = await openSignedIn(browser, service, `/catalog/${named.slug}`);
+  await page.setViewportSize(NARROW);
+  await press(page, 'Install');
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel(LONG_WORD).first().waitFor();
+  t.notOk(await dialog.evaluate(isWiderThanShown), 'the dialog of Install');
+  const { body } = await service.call('POST', '/api/installations', { slug: named.slug });
+  await page.goto(`${service.url}/installations/${body.id}?tab=settings`);
+  await page.getByLabel(LONG_WORD).first().waitFor();
+  t.notOk(await scrollsSideways(page), 'Settings');
+  await context.close();
+});
+
+const isWiderThanShown = (element: object): boolean => {
+  const { scrollWidth, clientWidth } = element as { readonly scrollWidth: number; readonly clientWidth: number };
+  return scrollWidth > clientWidth + 1;
+};
 const isFocusWithin = (page: Page, selector: string): Promise<boolean> =>
   page.evaluate<boolean>(`document.activeElement.closest(${JSON.stringify(selector)}) !== null`);
 const IS_FOCUS_BELOW_HEADER = `document.activeElement.getBoundingClientRect().top >=
