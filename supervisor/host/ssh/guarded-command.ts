@@ -60,6 +60,7 @@ export async function runSshCommand(access: SshAccess, request: SshCommand): Pro
     traces.sshCommandInput = typed.trace;
     ({ data } = read(inputContext, typed.context));
   }
+  await requireUnchanged(access.hosts, request, target);
   const line = formatCommandLine({ ...checked, inputBytes: Buffer.byteLength(data) });
   const started = performance.now();
   const end = await runOn(access, request, target, { line, input: data, timeoutMs, signal: request.signal });
@@ -85,6 +86,12 @@ async function findTarget(hosts: SshHosts, { accountId, hostId }: SshCommand): P
   const target = (await hosts.listForAccount(accountId)).find(({ id }) => id === hostId);
   if (!target) throw new UnknownSshHostError('no SSH host of this account has this id; host.ssh.hosts() lists them');
   return target;
+}
+
+/** Plugins may have judged the command for seconds. Then an idle connection would still have the old login. */
+async function requireUnchanged(hosts: SshHosts, request: SshCommand, { revision }: SshHost): Promise<void> {
+  const now = await findTarget(hosts, request);
+  if (now.revision !== revision) throw new HostError('the SSH host was changed or removed meanwhile');
 }
 
 /** Only a connection whose command exited normally is used again. */

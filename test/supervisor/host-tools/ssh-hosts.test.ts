@@ -10,7 +10,9 @@ import ssh2 from 'ssh2';
 import t, { type Test } from 'tap';
 import { readSshLogin } from '../../../db/accounts/ssh-hosts.ts';
 import { rotateKey } from '../../../db/files/key-rotation.ts';
+import { readStorageValue } from '../../../db/installations/plugin-storage.ts';
 import { AccountHosts } from '../../../supervisor/host/ssh/account-hosts.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { startDns } from '../host/dns-server.ts';
 import { noSshd, startSshd } from '../host/sshd.ts';
 import { type Reply, startSupervisorFixture } from '../supervisor-fixture.ts';
@@ -217,6 +219,35 @@ t.test('hosts that an account adds itself', { skip: noSshd }, async (t) => {
       ['ssh-host.add', 'ssh-host.change', 'ssh-host.change', 'ssh-host.remove'],
     );
     t.match(rows[0], { subject: 'web', detail: `${user}@127.0.0.1:${sshd.port}, 0 pinned keys` });
+  });
+
+  await t.test('run nothing if they were changed or removed while plugins judged the command', async (t) => {
+    await fixture.call('POST', '/ssh-hosts', { id: 'moved', ...host, hostKeys: [sshd.fingerprint] });
+    const guard = await fixture.install({
+      slug: 'slow-guard',
+      capabilities: ['host.storage'],
+      code: `middleware.sshCommand = async ({ command }) => {
+        if (!command.startsWith('wait ')) return;
+        await host.storage.set('asked ' + command, true);
+        while ((await host.storage.get('go on ' + command)) === null) await new Promise((resolve) => setTimeout(resolve, 20));
+      };`,
+    });
+    const runDuring = async (command: string, change: () => Promise<Reply>): Promise<Reply> => {
+      t.match((await run('moved')).body, { exitCode: 0 }, 'leaves an idle connection');
+      const answer = run('moved', command);
+      const read = (key: string) => readStorageValue(fixture.pool, guard.installationId, key);
+      await eventually(() => read(`asked ${command}`));
+      t.ok((await change()).status < 300);
+      await fixture.pool.query(
+        `INSERT INTO installation_storage (installation_id, key, value, size_bytes) VALUES ($1, $2, '1', 1)`,
+        [guard.installationId, `go on ${command}`],
+      );
+      return answer;
+    };
+    const changed = await runDuring('wait changed', () => fixture.call('PATCH', '/ssh-hosts/moved', { name: 'Moved' }));
+    t.match(changed.body.detail, /the SSH host was changed or removed meanwhile/);
+    const removed = await runDuring('wait removed', () => fixture.call('DELETE', '/ssh-hosts/moved'));
+    t.match(removed.body.detail, /no SSH host/);
   });
 
   await t.test('log in with an encrypted key, whose passphrase is not kept', async (t) => {
