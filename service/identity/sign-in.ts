@@ -28,6 +28,8 @@ interface SignedIn {
 }
 interface CachedToken {
   readonly signedIn: Promise<SignedIn>;
+  /** When it was verified. A clock that went back says nothing about its age. Milliseconds since 1970. */
+  readonly from: number;
   until: number;
   /** The token was valid at least once. */
   wasValid: boolean;
@@ -114,7 +116,8 @@ export class SignIn {
 
   #find(token: string): Promise<SignedIn> {
     const known = this.#cached.get(token);
-    if (known !== undefined && known.until > this.#now()) return known.signedIn;
+    const now = this.#now();
+    if (known !== undefined && known.from <= now && now < known.until) return known.signedIn;
     const entry = this.#verify(token, known?.wasValid ?? false);
     this.#cached.set(token, entry);
     return entry.signedIn;
@@ -134,7 +137,8 @@ export class SignIn {
       return { account: { ...account, operator, tokenId, scopes, actor }, expiresAt };
     };
     // Not in the share of a caller that watches its token: the keys that are read serve all accounts.
-    const entry: CachedToken = { signedIn: asService(load), until: this.#now() + CACHE_MS, wasValid, accountId: null };
+    const from = this.#now();
+    const entry: CachedToken = { signedIn: asService(load), from, until: from + CACHE_MS, wasValid, accountId: null };
     entry.signedIn.catch((error: unknown) => {
       if (this.#cached.get(token) !== entry) return;
       // While the database or the issuer is unavailable, a token that was valid must not count as a stranger's.

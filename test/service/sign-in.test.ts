@@ -79,6 +79,9 @@ t.test('a verified token is cached until its expiry at most; a rejected one is v
   time += 25_000;
   await signIn('long');
   t.same(requests, ['long', 'short', 'short', 'long']);
+  time -= 3_600_000;
+  await signIn('long');
+  t.equal(requests.length, 5, 'after the clock went back, its age is not known');
   await t.rejects(signIn('bad'), InvalidTokenError);
   await t.rejects(signIn('bad'), InvalidTokenError);
   t.equal(requests.filter((token) => token === 'bad').length, 2);
