@@ -5,6 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Pool } from 'pg';
 import type { BlobPlace } from '../files/blob-mark.ts';
+import type { KeyStore } from '../files/key-files.ts';
 import {
   acceptKeys,
   adoptKeyFiles,
@@ -72,6 +73,19 @@ export async function findClusterMismatch(pool: Pool, member: Member): Promise<s
     if (!(error instanceof ClusterMismatchError)) throw error;
     return error.message.replace(` ${ACCEPT}`, '');
   }
+}
+
+/**
+ * Call it before a command writes keys. Processes that started without a cluster key could not open a key that is sealed under it.
+ *
+ * @throws ClusterMismatchError when these keys are sealed and the processes of this database use key files
+ */
+export async function requireStartWithClusterKey(pool: Pool, { fingerprint }: KeyStore): Promise<void> {
+  const expected = (await readClusterRow(pool))?.keyFingerprint ?? null;
+  if (fingerprint === null || expected !== null) return;
+  throw new ClusterMismatchError(
+    'This command has a cluster key, but no process of this database has started with one, so none could open a key that this command seals. Start the service once with the cluster key, then run this again. Nothing was changed.',
+  );
 }
 
 function requireClusterKey(row: ClusterRow | null, fingerprint: string | null): void {

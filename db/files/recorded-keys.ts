@@ -55,9 +55,14 @@ export async function findKeyMismatch(
   const sealing = await listValues<string>(pool, 'SELECT DISTINCT key_id FROM sealed_values');
   const needed = new Set([...recorded.flatMap(({ id, isNewest }) => (isNewest ? [id] : [])), ...sealing]);
   const missing = [...needed].filter((id) => !found.has(id) && !lost.has(id));
-  return missing.length === 0
-    ? null
-    : `DATA_DIR ${dataDir} lacks keys that this database uses (${missing.join(', ')}): set DATA_DIR to the folder of this database, or restore it from a backup`;
+  if (missing.length === 0) return null;
+  const lacking = `DATA_DIR ${dataDir} lacks keys that this database uses (${missing.join(', ')})`;
+  const isSealed = await hasRow(pool, 'SELECT 1 FROM recorded_keys WHERE sealed IS NOT NULL AND id = ANY ($1)', [
+    missing,
+  ]);
+  return isSealed
+    ? `${lacking}, but the database has them, sealed under a cluster key: set CLUSTER_KEY_FILE, CLUSTER_KEY_COMMAND or CLUSTER_KEY to the key that sealed them`
+    : `${lacking}: set DATA_DIR to the folder of this database, or restore it from a backup`;
 }
 
 /** Whether this database has recorded keys: a service has started on it. */

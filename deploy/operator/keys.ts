@@ -2,7 +2,13 @@
 
 import type { Pool } from 'pg';
 import { recordAction } from '../../db/accounts/operator-actions.ts';
-import { acceptMember, findClusterMismatch, type Member, requireCluster } from '../../db/cluster/cluster-record.ts';
+import {
+  acceptMember,
+  findClusterMismatch,
+  type Member,
+  requireCluster,
+  requireStartWithClusterKey,
+} from '../../db/cluster/cluster-record.ts';
 import { excludeProcesses } from '../../db/cluster/running-processes.ts';
 import type { KeyStore } from '../../db/files/key-files.ts';
 import { rotateKey as rotate } from '../../db/files/key-rotation.ts';
@@ -30,6 +36,8 @@ const COPIES =
 /** A new key in a folder that is not the cluster's would be the newest recorded one, without which no process starts. */
 async function openClusterKeys(pool: Pool, settings: SharedSettings): Promise<KeyStore> {
   const member = await describeMember(pool, settings);
+  // First: `requireCluster` seals the key files under the cluster key.
+  await requireStartWithClusterKey(pool, member.keys);
   await requireCluster(pool, member);
   return member.keys;
 }
@@ -87,7 +95,7 @@ export const changeClusterKey: OperatorCommand = {
     const { pool } = await migratedDatabase();
     const oldKey = await readClusterKey(settings);
     if (oldKey === null) throw new Error('Set the current key of the cluster: CLUSTER_KEY_FILE, for example.');
-    await requireCluster(pool, await describeMember(pool, settings));
+    await openClusterKeys(pool, settings);
     const count = await sealAnew(pool, oldKey, decodeKey(file, await readKeyFile(file)));
     await inTransaction(pool, (tx) => recordAction(tx, { action: 'change-cluster-key', subject: file }));
     return {

@@ -1,7 +1,7 @@
 /** The records of keys name those that a start needs, also when the database's clock was wrong. */
 import { execFile } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
-import { copyFile, cp, mkdir, readdir, symlink } from 'node:fs/promises';
+import { copyFile, cp, mkdir, readdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -11,6 +11,7 @@ import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
 import { createSession } from '../../../db/accounts/console-sessions.ts';
 import { recordMember, requireCluster } from '../../../db/cluster/cluster-record.ts';
 import { openKeyFiles } from '../../../db/files/key-files.ts';
+import { openSealedKeys } from '../../../db/files/sealed-keys.ts';
 import { openListener } from '../../../db/postgres/listener.ts';
 import {
   issueSignInLink,
@@ -224,6 +225,37 @@ t.test('a process whose copy of the folder has only revoked keys accepts and sig
   await cp(folder(env.DATA_DIR), folder(other.DATA_DIR), { recursive: true });
   now += 251;
   t.equal((await verify(await issue('bob'))).subject, 'bob', 'with the new key it needs no restart');
+});
+
+t.test('a command with a cluster key writes no key while the service uses key files', async (t) => {
+  const { url, pool } = await testDatabase(t);
+  const env = { DATABASE_URL: url, DATA_DIR: await temporaryFolder(t) };
+  await openIssuer(env.DATA_DIR);
+  const member = await describeMember(pool, parseSettings(sharedSettings, env));
+  await recordMember(pool, member);
+  const clusterKey = randomBytes(32);
+  const sealing = { ...env, CLUSTER_KEY: clusterKey.toString('base64') };
+  const file = join(await temporaryFolder(t), 'new.key');
+  await writeFile(file, sealing.CLUSTER_KEY);
+  const before = (await pool.query('SELECT * FROM recorded_keys')).rows;
+  for (const command of [['rotate-key'], ['rotate-identity-key'], ['change-cluster-key', file]])
+    t.match(await operator(sealing, ...command), {
+      code: 1,
+      stderr:
+        /^This command has a cluster key, .* Start the service once with the cluster key, .* Nothing was changed\.$/m,
+    });
+  t.same((await pool.query('SELECT * FROM recorded_keys')).rows, before);
+  await t.resolves(requireCluster(pool, member));
+
+  // As an older release did.
+  await openSealedKeys(pool, clusterKey).add('secrets', 'newest', randomBytes(32));
+  await t.rejects(requireCluster(pool, member), {
+    message: /lacks keys .*\(newest\), but the database has them, sealed under a cluster key: set CLUSTER_KEY_FILE, /,
+  });
+  const started = await describeMember(pool, parseSettings(sharedSettings, sealing));
+  await requireCluster(pool, started);
+  await recordMember(pool, started);
+  t.match(await operator(sealing, 'rotate-identity-key'), { code: 0 }, 'after a start with the cluster key');
 });
 
 t.test('no key is made in a folder that is not that of the database', async (t) => {
