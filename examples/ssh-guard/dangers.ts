@@ -1,15 +1,15 @@
 /**
  * Patterns of dangerous commands, with their effect. Linear, because agents write the matched text: an attempt ends where
- * the next one begins, or after 20 options, which is more than a command has.
+ * the next one begins.
  */
 const DANGERS: readonly (readonly [RegExp, string])[] = [
-  [/\brm\s+(?:-\S+\s+){0,20}(?:--\s+)?(?:\/|~|\$HOME|\/\*)(?:\s|$|;|&|\|)/, 'removes everything'],
+  [/\brm\s+(?:-(?:(?!\brm\b)\S)+\s+)*(?:--\s+)?(?:\/|~|\$HOME|\/\*)(?:\s|$|;|&|\|)/, 'removes everything'],
   [/\bmkfs(?:\.\w+)?\b|\bwipefs\b/, 'erases a disk'],
   [/\bdd\b(?:(?!\bdd\b)[^|;&])*\bof=\/dev\/|>\s*\/dev\/(?:sd|nvme|vd|disk)/, 'writes to a disk'],
   [/(?:^|[;&|]|\bsudo)\s*(?:shutdown|reboot|halt|poweroff)\b/, 'turns the machine off'],
   [/\b(?:curl|wget)\b(?:(?!\b(?:curl|wget)\b)[^|;&])*\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b/, 'runs what the network sends'],
   [/:\(\)\s*\{\s*:\s*\|\s*:/, 'starts processes without end'],
-  [/\bchmod\s+(?:-\S+\s+){0,20}0?777\s+\/(?:\s|$)/, 'opens every file to everybody'],
+  [/\bchmod\s+(?:-(?:(?!\bchmod\b)\S)+\s+)*0?777\s+\/(?:\s|$)/, 'opens every file to everybody'],
 ];
 
 /** Returns the danger of a command, if any. */

@@ -8,6 +8,8 @@ import { startExamplesFixture } from './examples-fixture.ts';
 t.test('what is dangerous', async (t) => {
   const dangerous = [
     'rm -rf /',
+    `rm ${'-r '.repeat(21)}/`,
+    `chmod ${'-v '.repeat(21)}777 /`,
     'cd /tmp && sudo rm -r -f -- /; echo',
     'rm -rf ~',
     'mkfs.ext4 /dev/sdb1',
