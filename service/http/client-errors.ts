@@ -24,7 +24,7 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: HttpSock
     socket.destroy();
     return;
   }
-  // The fault is in the body of a request that was refused already: the client would take another answer for that of its next request.
+  // The fault is in the body of a request that was answered already: the client would take another answer for that of its next request.
   if (!socket._httpMessage && socket.parser?.incoming?.complete === false) {
     endSocket(socket, '');
     return;

@@ -28,7 +28,7 @@ interface SignedIn {
 }
 interface CachedToken {
   readonly signedIn: Promise<SignedIn>;
-  /** When it was verified. A clock that went back says nothing about its age. Milliseconds since 1970. */
+  /** When its verification began. Later than now: the clock went back, so its age is unknown. Milliseconds since 1970. */
   readonly from: number;
   until: number;
   /** The token was valid at least once. */

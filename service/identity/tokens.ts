@@ -90,7 +90,7 @@ const STRICT: Omit<AccessTokenRule, 'OIDC_AUDIENCE'> = {
  * Creates the verifier that the settings select. Without OIDC_ISSUER, reads the signing keys, and creates one if there is none.
  * With it, fetches the issuer's keys at the first token, so that start-up does not depend on another service.
  *
- * @param now clock for the age of keys, milliseconds of a monotonic clock: after a step back of the wall clock, new keys would be
+ * @param now clock for the age of keys, milliseconds of a monotonic clock: with the wall clock, after a step back new keys would be
  *   refused and removed ones accepted for the size of the step
  * @param store where the signing keys are; default: the files of DATA_DIR
  */

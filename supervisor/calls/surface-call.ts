@@ -17,7 +17,7 @@ type SurfaceServices = Pick<ChainDeps, 'invoker' | 'metrics' | 'logs'> & {
 
 /**
  * Calls a handler with the budget of its surface, and writes a failure to the plugin's log. The installation is looked up again,
- * because hooks may have run since the caller found it: one that was paused or uninstalled is not called, and one that was
+ * because hooks may have run since the caller found it: one that may not run any more is not called, and one that was
  * reconfigured gets its new settings. Checks the answer of a command or a provider, and that a provider's answer continues its
  * deltas, even if the caller does not read them. The caller checks the result of a tool.
  */
@@ -25,7 +25,11 @@ export async function callSurface(services: SurfaceServices, request: SurfaceReq
   const { kind, name, session } = request;
   const { plugins } = await services.pluginsCache.current(request.plugin.accountId);
   const plugin = plugins.find(({ installationId }) => installationId === request.plugin.installationId);
-  if (!plugin) return { kind: 'unavailable', message: 'The plugin was paused or uninstalled meanwhile.' };
+  if (!plugin)
+    return {
+      kind: 'unavailable',
+      message: 'The plugin may not run any more: it was paused, blocked or uninstalled, or lacks settings.',
+    };
   const started = performance.now();
   const deadlineAt = Date.now() + surfaces[kind].budgetMs;
   const invocationId = request.invocationId ?? randomUUIDv7();

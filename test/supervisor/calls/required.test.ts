@@ -494,13 +494,13 @@ t.test('a tool whose plugin is uninstalled, paused or reconfigured while a hook 
     `INSERT INTO installation_storage (installation_id, key, value, size_bytes) VALUES ($1, 'go on', '1', 1)`,
     [slow.installationId],
   );
-  const stopped = (slug: string) => ({
+  const stopped = {
     status: 503,
-    body: { code: 'unavailable', detail: `${slug}__say: The plugin was paused or uninstalled meanwhile.` },
-  });
+    body: { code: 'unavailable', detail: /^[a-z-]+__say: The plugin may not run any more: it was paused, / },
+  };
   const [ofGone, ofPaused, ofChanged] = await answers;
-  t.match(ofGone, stopped('gone-tool'));
-  t.match(ofPaused, stopped('paused-tool'));
+  t.match(ofGone, stopped);
+  t.match(ofPaused, stopped);
   t.match(ofChanged, { status: 200, body: { content: [{ type: 'text', text: 'new' }] } });
   for (const { installationId } of [gone, paused])
     t.equal(fixture.supervisor.fleet.getPid(installationId), null, 'no process was started for it');

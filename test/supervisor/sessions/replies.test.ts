@@ -125,7 +125,8 @@ t.test('a reply whose session is deleted while plugins judge it is not found', a
 t.test('a reply that waited is judged by a plugin that is required since', async (t) => {
   const fixture = await startSupervisorFixture(t);
   const made = await fixture.install({ slug: 'desk', capabilities: ['host.storage'], code: CODE });
-  await deliver(fixture, made, await connect(fixture, made), ['x']);
+  const channel = await connect(fixture, made);
+  await deliver(fixture, made, channel, ['x']);
   const session = await eventually(async () => (await fixture.call('GET', '/sessions')).body.items[0]?.id);
   const setStatus = async (status: string) => {
     await fixture.pool.query('UPDATE installations SET status = $2, updated_at = clock_timestamp() WHERE id = $1', [
@@ -137,8 +138,18 @@ t.test('a reply that waited is judged by a plugin that is required since', async
   await setStatus('paused');
   const reply = (text: string) => fixture.call('POST', `/sessions/${session}/replies`, { text });
   for (const text of ['secret', 'price', 'hello']) t.equal((await reply(text)).status, 202);
-  const code = `middleware.outboundMessage = ({ message, repeated, target, cancel }) => {
-    host.log('asked', { text: message.text, repeated, target });
+  const { installationId, accountId } = made;
+  const address = {
+    channelId: channel.id,
+    routingId: channel.routingId,
+    installationId,
+    accountId,
+    conversationKey: 'k',
+  };
+  const reminder = { text: 'tea', attachments: [], guards: '', trigger: 'schedule' as const };
+  await inTransaction(fixture.pool, (tx) => queueReply(tx, address, reminder));
+  const code = `middleware.outboundMessage = ({ message, repeated, target, trigger, cancel }) => {
+    host.log('asked', { text: message.text, repeated, target, trigger });
     if (message.text === 'secret') cancel('not this');
     if (message.text === 'price') return { message: { text: 'ask us' } };
   };`;
@@ -149,15 +160,22 @@ t.test('a reply that waited is judged by a plugin that is required since', async
     { state: 'dead', last_error: 'guard cancelled the operation: not this' },
     { state: 'delivered' },
     { state: 'delivered' },
+    { state: 'delivered' },
   ]);
   const sent = JSON.parse((await readStorageValue(fixture.pool, made.installationId, 'sent')) ?? '[]');
   t.match(sent, [
     { conversationKey: 'k', text: 'ask us' },
     { conversationKey: 'k', text: 'hello' },
+    { conversationKey: 'k', text: 'tea' },
   ]);
   t.same(
     await fixture.readLog('asked'),
-    ['secret', 'price', 'hello'].map((text) => ({ text, repeated: true, target: 'k' })),
+    ['secret', 'price', 'hello', 'tea'].map((text) => ({
+      text,
+      repeated: true,
+      target: 'k',
+      trigger: text === 'tea' ? 'schedule' : 'agent',
+    })),
   );
   t.same(await fixture.readLog('optional'), [], 'only required plugins judge again');
   const transcript = (await fixture.call('GET', `/sessions/${session}/messages`)).body.items;
@@ -166,9 +184,9 @@ t.test('a reply that waited is judged by a plugin that is required since', async
     [{ kind: 'cancelled', plugin: 'guard' }, { kind: 'delivery_failed' }],
   );
   t.equal((await reply('hello')).status, 202);
-  await eventually(async () => (await fixture.readLog('asked')).length === 4);
+  await eventually(async () => (await fixture.readLog('asked')).length === 5);
   await listFinishedReplies(fixture);
-  t.equal((await fixture.readLog('asked')).length, 4, 'a reply that the plugin has judged is not judged again');
+  t.equal((await fixture.readLog('asked')).length, 5, 'a reply that the plugin has judged is not judged again');
 });
 
 t.test('a reply whose plugin is paused while a plugin judges it waits until it is resumed', async (t) => {
