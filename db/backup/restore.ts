@@ -5,7 +5,7 @@ import { escapeLiteral } from 'pg';
 import { withConnection } from '../postgres/dedicated-connection.ts';
 import { migrate } from '../postgres/migrate.ts';
 import { findValue } from '../postgres/rows.ts';
-import { type Archive, openArchive } from './archive-reader.ts';
+import type { Archive } from './archive-reader.ts';
 import { BackupError, fileEntryName, type Manifest, type Progress, tableEntryName } from './format.ts';
 import { finishRestore, prepareRestore, readMarker, restoreFile } from './stored-files.ts';
 import { importTables, listMigrations, listTables } from './tables.ts';
@@ -28,25 +28,31 @@ interface RestoreSummary {
 }
 
 /**
- * Verifies a backup, restores it into an empty database and data directory, and applies the missing migrations. An
- * interrupted restore can be repeated.
+ * Marks the restore as started: the service refuses to start on this data directory until it is complete.
+ *
+ * @throws BackupError naming a folder that is not empty
+ */
+export const beginRestore = (dataDir: string, manifest: Manifest): Promise<string> =>
+  prepareRestore(dataDir, `${markerPrefix(manifest)}${randomUUID()}`);
+
+/**
+ * Restores a verified backup into an empty database and data directory, and applies the missing migrations. An interrupted
+ * restore can be repeated.
  *
  * @param url a `postgres://` address of an empty database
- * @throws BackupError, before any change, when the backup is unusable or the target is not empty
+ * @throws BackupError, before any change, when the target is not empty
  */
 export async function restoreBackup(
+  archive: Archive,
   url: string,
   dataDir: string,
-  path: string,
   onProgress: Progress,
 ): Promise<RestoreSummary> {
-  await using archive = await openArchive(path, onProgress);
   const { manifest } = archive;
   const { at, tables, files } = manifest;
   const filled = await findFilledTable(url);
   if (filled === null) {
-    const marker = `${markerPrefix(manifest)}${randomUUID()}`;
-    await prepareRestore(dataDir, marker);
+    const marker = await beginRestore(dataDir, manifest);
     await restoreFiles(archive, dataDir, onProgress);
     // Files first, so that no row refers to a missing file.
     await restoreTables(archive, url, onProgress, marker);

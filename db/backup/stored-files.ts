@@ -92,9 +92,10 @@ const readCode = (error: unknown): string => (error as NodeJS.ErrnoException).co
 /**
  * Removes the files of an interrupted restore and marks the restore as started.
  *
+ * @returns the marker
  * @throws BackupError naming a folder that is not empty
  */
-export async function prepareRestore(dataDir: string, marker: string): Promise<void> {
+export async function prepareRestore(dataDir: string, marker: string): Promise<string> {
   const wasInterrupted = await isUnfinished(dataDir);
   for (const folder of FOLDERS) {
     const path = join(dataDir, folder);
@@ -103,6 +104,7 @@ export async function prepareRestore(dataDir: string, marker: string): Promise<v
     if (first !== undefined) throw new BackupError(`${path} is not empty. Restore into a new DATA_DIR.`);
   }
   await writeFile(join(dataDir, MARKER), marker, { mode: 0o600, flush: true });
+  return marker;
 }
 
 /** Writes one file and flushes its content to the disk. */

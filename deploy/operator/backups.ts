@@ -1,5 +1,6 @@
 /** Operator commands that write, check and restore backups. */
 import { resolve } from 'node:path';
+import { openArchive } from '../../db/backup/archive-reader.ts';
 import {
   type BlobCheck,
   type BlobCheckOptions,
@@ -9,10 +10,10 @@ import {
 } from '../../db/backup/blob-check.ts';
 import { checkBackup } from '../../db/backup/check.ts';
 import { writeBackup } from '../../db/backup/create.ts';
-import { BackupError, formatBytes } from '../../db/backup/format.ts';
-import { restoreBackup } from '../../db/backup/restore.ts';
+import { BackupError, formatBytes, type Manifest } from '../../db/backup/format.ts';
+import { beginRestore, restoreBackup } from '../../db/backup/restore.ts';
 import { DataDirInUseError, makeDataDir } from '../../db/files/data-dir.ts';
-import { findEmbedded, startEmbedded } from '../../db/postgres/embedded.ts';
+import { findEmbedded, hasEmbedded, startEmbedded } from '../../db/postgres/embedded.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import type { SharedSettings } from '../../service/settings/settings.ts';
 import { openConfiguredBlobs } from '../../service/storage/blob-stores.ts';
@@ -61,10 +62,14 @@ export const restore: OperatorCommand = {
   subjects: ['file'],
   doc: 'restore a backup completely into an empty DATA_DIR and database, while the service is stopped',
   async run({ subjects: [file = ''] }, { settings, printProgress }) {
-    const target = await openEmptyTarget(settings);
+    // Fails before a large file is read.
+    await refuseRunningService(settings);
+    // Before anything is created, so that a damaged file leaves no empty database in DATA_DIR.
+    await using archive = await openArchive(resolve(file), printProgress);
+    const target = await openEmptyTarget(settings, archive.manifest);
     try {
       const folder = settings.DATA_DIR;
-      const { manifest, ...done } = await restoreBackup(target.url, folder, resolve(file), printProgress);
+      const { manifest, ...done } = await restoreBackup(archive, target.url, folder, printProgress);
       const options = { files: manifest.files, folder, openBlobs: blobsOf(settings), onProgress: printProgress };
       const blobs = await checkRestoredBlobs(target.url, options);
       const what = `${done.rows} rows and ${done.files} files of ${done.at} are restored`;
@@ -106,16 +111,30 @@ async function checkRestoredBlobs(url: string, options: Omit<BlobCheckOptions, '
   }
 }
 
+/** @throws BackupError if a service runs on DATA_DIR; one of a DATABASE_URL cannot be found */
+async function refuseRunningService({ DATABASE_URL, DATA_DIR }: SharedSettings): Promise<void> {
+  if (DATABASE_URL === undefined && (await findEmbedded(DATA_DIR)) !== null) throw createRunningServiceError(DATA_DIR);
+}
+
 /**
  * Does not use the `database` function of the commands, which joins a running service and may create a database. A running
  * service would keep writing, and nothing may be created before the check.
+ *
+ * @param manifest of the backup
  */
-async function openEmptyTarget({ DATABASE_URL, DATABASE_SESSION_URL = DATABASE_URL, DATA_DIR }: SharedSettings) {
+async function openEmptyTarget(
+  { DATABASE_URL, DATABASE_SESSION_URL = DATABASE_URL, DATA_DIR }: SharedSettings,
+  manifest: Manifest,
+) {
   await makeDataDir(DATA_DIR);
   if (DATABASE_SESSION_URL !== undefined) return { url: DATABASE_SESSION_URL, release: async () => undefined };
-  if ((await findEmbedded(DATA_DIR)) !== null) throw new BackupError(`A service runs on ${DATA_DIR}: stop it first.`);
+  // A service must not start on the new, empty database if this command is killed now.
+  if (!hasEmbedded(DATA_DIR)) await beginRestore(DATA_DIR, manifest);
   const own = await startEmbedded({ dataDir: DATA_DIR, purpose: 'command' }).catch((error: Error) => {
-    throw error instanceof DataDirInUseError ? new BackupError(`A service runs on ${DATA_DIR}: stop it first.`) : error;
+    throw error instanceof DataDirInUseError ? createRunningServiceError(DATA_DIR) : error;
   });
   return { url: own.url, release: () => own.stop() };
 }
+
+const createRunningServiceError = (dataDir: string): Error =>
+  new BackupError(`A service runs on ${dataDir}: stop it first.`);

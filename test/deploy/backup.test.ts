@@ -1,16 +1,23 @@
 /** Backup, wipe, restore: everything that had been answered is back, secrets open, plugins run. A bad backup changes nothing. */
-import { copyFileSync, mkdirSync, readFileSync, statSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { restoreBackup } from '../../db/backup/restore.ts';
 import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
-import { operator } from './operator-command.ts';
-import { startServiceFixture } from './service-fixture.ts';
+import { operator, startOperator } from './operator-command.ts';
+import { startOnly, startServiceFixture } from './service-fixture.ts';
 import { buildWorkshop } from './workshop.ts';
 
-/** Nothing listens there: a restore that gets as far as the database fails with another error. */
-const NO_DATABASE = 'postgres://user@127.0.0.1:1/database';
 const folder = await temporaryFolder(t);
 const file = join(folder, 'bulkhead.backup');
 
@@ -80,13 +87,12 @@ t.test('a damaged backup is refused before anything is touched', async (t) => {
     copyFileSync(file, path);
     damage(path);
     const DATA_DIR = join(folder, `for ${name}`);
-    await t.rejects(
-      restoreBackup(NO_DATABASE, DATA_DIR, path, () => undefined),
-      /damaged|not a backup/,
+    t.match(
+      await operator({ DATA_DIR }, 'restore', path),
+      { code: 1, stdout: '', stderr: /damaged|not a backup/ },
       name,
     );
-    t.throws(() => statSync(join(DATA_DIR, 'restore.unfinished')), name);
-    t.throws(() => statSync(join(DATA_DIR, 'keys')), name);
+    t.throws(() => statSync(DATA_DIR), name);
   };
   await refused('cut off', (path) => truncateSync(path, size - 1_000));
   await refused('half of it', (path) => truncateSync(path, Math.floor(size / 2)));
@@ -101,7 +107,16 @@ t.test('a damaged backup is refused before anything is touched', async (t) => {
     });
   }
   await refused('something else', (path) => writeFileSync(path, 'not a zip'));
-  const place = { DATA_DIR: join(folder, 'for the command'), DATABASE_URL: NO_DATABASE };
-  const result = await operator(place, 'restore', path);
-  t.match(result, { code: 1, stdout: '', stderr: /damaged|not a backup/ });
+});
+
+t.test('a service does not start where a restore was killed while it created the database', async (t) => {
+  const env = { DATA_DIR: join(folder, 'killed') };
+  const child = startOperator(env, 'restore', file);
+  const ended = once(child, 'exit');
+  await eventually(() => existsSync(join(env.DATA_DIR, 'lock')));
+  child.kill('SIGKILL');
+  t.same(await ended, [null, 'SIGKILL']);
+  const { exited } = await startOnly(env);
+  t.match(await exited, { code: 1, stderr: /^A restore into .* was interrupted\. Run .* restore <file> again\./ });
+  t.match(await operator(env, 'restore', file), { code: 0, stdout: /are restored/ });
 });

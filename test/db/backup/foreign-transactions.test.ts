@@ -6,6 +6,7 @@ import { buffer } from 'node:stream/consumers';
 import type { Pool } from 'pg';
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
+import { openArchive } from '../../../db/backup/archive-reader.ts';
 import { writeBackup } from '../../../db/backup/create.ts';
 import { restoreBackup } from '../../../db/backup/restore.ts';
 import { exportTable, importTables, listTables, type Table } from '../../../db/backup/tables.ts';
@@ -92,7 +93,8 @@ async function restoreInto(test: Teardown, from: string): Promise<Pool> {
   await mkdir(join(source, 'workspaces'));
   await writeBackup(from, source, path, ignore);
   const { pool, url } = await emptyDatabase(test);
-  await restoreBackup(url, await temporaryFolder(test), path, ignore);
+  await using archive = await openArchive(path, ignore);
+  await restoreBackup(archive, url, await temporaryFolder(test), ignore);
   return pool;
 }
 

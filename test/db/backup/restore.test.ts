@@ -3,7 +3,9 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
+import { openArchive } from '../../../db/backup/archive-reader.ts';
 import { writeBackup } from '../../../db/backup/create.ts';
+import type { Progress } from '../../../db/backup/format.ts';
 import { restoreBackup } from '../../../db/backup/restore.ts';
 import { isUnfinished } from '../../../db/backup/stored-files.ts';
 import { MIGRATIONS, migrate } from '../../../db/postgres/migrate.ts';
@@ -25,6 +27,11 @@ async function writeOldBackup(test: Teardown): Promise<string> {
   return path;
 }
 
+async function restore(url: string, dataDir: string, path: string, onProgress: Progress) {
+  await using archive = await openArchive(path, ignore);
+  return await restoreBackup(archive, url, dataDir, onProgress);
+}
+
 /** Ends a restore at a line of its progress, as a kill at that moment would. */
 const endAt = (end: RegExp) => (line: string) => {
   if (end.test(line)) throw new Error('killed');
@@ -38,16 +45,16 @@ for (const [name, end] of [
     const path = await writeOldBackup(t);
     const { pool, url } = await emptyDatabase(t);
     const dataDir = await temporaryFolder(t);
-    await t.rejects(restoreBackup(url, dataDir, path, endAt(end)), /killed/);
-    await t.rejects(restoreBackup(url, dataDir, path, endAt(end)), /killed/, 'twice');
+    await t.rejects(restore(url, dataDir, path, endAt(end)), /killed/);
+    await t.rejects(restore(url, dataDir, path, endAt(end)), /killed/, 'twice');
     t.equal(await isUnfinished(dataDir), true);
-    const { files, rows, migrated } = await restoreBackup(url, dataDir, path, ignore);
+    const { files, rows, migrated } = await restore(url, dataDir, path, ignore);
     t.same({ files, migrated: migrated.length }, { files: 1, migrated: 1 });
     t.ok(rows > 0);
     t.equal(await isUnfinished(dataDir), false);
     t.equal(await readFile(join(dataDir, 'workspaces', 'notes.txt'), 'utf8'), 'rye');
     t.equal((await pool.query('SELECT FROM accounts')).rowCount, 1);
-    await t.rejects(restoreBackup(url, dataDir, path, ignore), /not empty/, 'once it is complete');
+    await t.rejects(restore(url, dataDir, path, ignore), /not empty/, 'once it is complete');
   });
 }
 
@@ -55,16 +62,12 @@ t.test('after a killed restore, another backup or another folder is refused', as
   const path = await writeOldBackup(t);
   const { url } = await emptyDatabase(t);
   const dataDir = await temporaryFolder(t);
-  await t.rejects(restoreBackup(url, dataDir, path, endAt(/rows restored$/)), /killed/);
+  await t.rejects(restore(url, dataDir, path, endAt(/rows restored$/)), /killed/);
   const refused = { name: 'BackupError', message: /database is not empty/ };
-  await t.rejects(restoreBackup(url, dataDir, await writeOldBackup(t), ignore), refused);
+  await t.rejects(restore(url, dataDir, await writeOldBackup(t), ignore), refused);
   const other = await temporaryFolder(t);
-  await t.rejects(restoreBackup(url, other, path, endAt(/files restored$/)), refused);
-  await t.rejects(restoreBackup((await emptyDatabase(t)).url, other, path, endAt(/files restored$/)), /killed/);
-  await t.rejects(
-    restoreBackup(url, other, path, ignore),
-    refused,
-    'whose files are of a restore into another database',
-  );
-  await restoreBackup(url, dataDir, path, ignore);
+  await t.rejects(restore(url, other, path, endAt(/files restored$/)), refused);
+  await t.rejects(restore((await emptyDatabase(t)).url, other, path, endAt(/files restored$/)), /killed/);
+  await t.rejects(restore(url, other, path, ignore), refused, 'whose files are of a restore into another database');
+  await restore(url, dataDir, path, ignore);
 });
