@@ -140,7 +140,7 @@ export const supervisorSettings = {
     .prefault(limits.deliveryWaits.join())
     .meta({
       description:
-        'Waits after the failed attempts at a webhook request or reply, each ± 20 %. The failure after the last wait makes it a dead letter.',
+        'Waits after the failed attempts at a webhook request or reply, each ± 20 %. The failure after the last wait makes it a dead letter. If you set fewer waits, a pending delivery that has had more failures gets one more attempt.',
       values: 'whole numbers, separated by commas',
       unit: 'seconds',
     }),

@@ -45,9 +45,12 @@ export interface Attempted {
 export const isInterrupted = (result: LinkResult, interruptions: number): boolean =>
   'interrupted' in result && result.interrupted === true && interruptions < INTERRUPTIONS_MAX;
 
-/** Whether more attempts have started than may fail. Earlier ones then had no result, so the delivery probably crashes the supervisor. */
+/**
+ * Whether more attempts have started than may fail, because further interruptions count as failures: the delivery probably
+ * crashes the supervisor. With fewer interruptions, `attemptsMax` was reduced since the last attempt; one more attempt is due.
+ */
 export const isUsedUp = ({ attempt, interruptions }: Attempted, attemptsMax: number): boolean =>
-  attempt - interruptions > attemptsMax;
+  interruptions >= INTERRUPTIONS_MAX && attempt - interruptions > attemptsMax;
 
 /** Describes why an attempt failed. */
 export function describeFailure(result: Exclude<LinkResult, { kind: 'answered' }>): string {

@@ -4,7 +4,7 @@ import { readStorageValue } from '../../../db/installations/plugin-storage.ts';
 import { INTERRUPTIONS_MAX } from '../../../db/jobs/interruptions.ts';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { judgeAttempt } from '../../../supervisor/delivery/event-retry-policy.ts';
-import { judgeDelivery } from '../../../supervisor/delivery/webhook-retry-policy.ts';
+import { isUsedUp, judgeDelivery } from '../../../supervisor/delivery/webhook-retry-policy.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { connect, deliver, recorder, rowOf } from '../delivery/channels.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
@@ -66,6 +66,15 @@ t.test(
 );
 
 const WAITS = [5, 15];
+
+t.test('fewer waits give a delivery with more attempts one more, and only interruptions use it up', async (t) => {
+  const failed = { kind: 'error', message: 'no' } as const;
+  const attempt = WAITS.length + 3;
+  t.equal(isUsedUp({ attempt, interruptions: 1 }, WAITS.length + 1), false);
+  t.same(judgeDelivery({ attempt, interruptions: 1 }, failed, READY, WAITS, 0.5), { kind: 'dead', error: 'no' });
+  const poison = { attempt: attempt + INTERRUPTIONS_MAX, interruptions: INTERRUPTIONS_MAX };
+  t.equal(isUsedUp(poison, WAITS.length + 1), true);
+});
 
 t.test('interruptions cost no wait, and beyond so many they count', async (t) => {
   const killed = { kind: 'error', message: 'it was ended by SIGKILL', interrupted: true } as const;
