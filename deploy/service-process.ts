@@ -185,12 +185,15 @@ export class ServiceProcess {
     if (failure === null) return;
     run.child.kill('SIGKILL');
     await run.ended;
-    throw new Error(failure === '' ? `The ${this.#options.name} ended while starting: ${run.lastError}` : failure);
+    const reason = run.lastError === '' ? describeEnd(run.child) : run.lastError;
+    throw new Error(failure === '' ? `The ${this.#options.name} ended while starting: ${reason}` : failure);
   }
 
   async #restartForever(): Promise<void> {
     const { name, onNotice } = this.#options;
     const { signal } = this.#stopping;
+    // The process whose replacement did not start.
+    let unreplaced: Run | undefined;
     for (let failures = 0; ; ) {
       const began = Date.now();
       const watched = this.#current;
@@ -201,13 +204,18 @@ export class ServiceProcess {
       if (watched !== this.#current) continue;
       failures = Date.now() - began > LONG_RUN_MS ? 0 : failures + 1;
       const delay = computeBackoff(failures);
-      onNotice(`The ${name} ended (${describeEnd(watched?.child)}). Restarting it in ${delay} ms.`);
+      onNotice(
+        watched === unreplaced
+          ? `The ${name} did not start. Trying again in ${delay} ms.`
+          : `The ${name} ended (${describeEnd(watched?.child)}). Restarting it in ${delay} ms.`,
+      );
       await sleep(delay, undefined, { signal }).catch(() => undefined);
       if (signal.aborted) return;
       try {
         this.#current = await this.#launch();
         onNotice(`The ${name} is running again.`);
       } catch (error) {
+        unreplaced = watched;
         onNotice((error as Error).message);
       }
     }

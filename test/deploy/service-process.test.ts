@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { MALLOC_ENVIRONMENT, ServiceProcess } from '../../deploy/service-process.ts';
 import { bareEnvironment } from '../fixtures/bare-environment.ts';
+import { temporaryFolder } from '../runner/harness.ts';
 
 const MAIN = fileURLToPath(new URL('./service.ts', import.meta.url));
 const patient = new AbortController().signal;
@@ -19,10 +20,10 @@ interface Watched {
   readonly notices: string[];
 }
 
-function make(behaviour: string): Watched {
+function make(behaviour: string, variables: Readonly<Record<string, string>> = {}): Watched {
   const lines: string[] = [];
   const notices: string[] = [];
-  const env = { ...bareEnvironment, BEHAVIOUR: behaviour };
+  const env = { ...bareEnvironment, BEHAVIOUR: behaviour, ...variables };
   const onLine = (line: string): number => lines.push(line);
   const onNotice = (sentence: string): number => notices.push(sentence);
   return { service: new ServiceProcess({ name: 'API', main: MAIN, env, onLine, onNotice }), lines, notices };
@@ -70,6 +71,23 @@ t.test('a process that cannot start reports one sentence', async (t) => {
   await t.rejects(make('crashes').service.start(), {
     message: 'The API ended while starting: TypeError: nothing there',
   });
+  await t.rejects(make('killed').service.start(), { message: 'The API ended while starting: SIGKILL' });
+});
+
+t.test('each failed restart is reported as such, not as another end of the first process', async (t) => {
+  const folder = await temporaryFolder(t);
+  const { service, lines, notices } = make('starts-once', { FOLDER: folder });
+  await service.start();
+  process.kill(pids(lines)[0] ?? 0, 'SIGKILL');
+  t.ok(await until(() => notices.length >= 5));
+  await service.stop(patient);
+  t.same(notices.slice(0, 5), [
+    'The API ended (SIGKILL). Restarting it in 250 ms.',
+    'It has started before.',
+    'The API did not start. Trying again in 500 ms.',
+    'It has started before.',
+    'The API did not start. Trying again in 1000 ms.',
+  ]);
 });
 
 t.test('one that does not drain is ended by force', async (t) => {

@@ -1,9 +1,12 @@
 /** A process as API and supervisor are, that does what BEHAVIOUR says. Run by service-process.test.ts. */
+import { mkdirSync } from 'node:fs';
 import { announceReady, refuseToStart, stopWithParent } from '../../service/lifecycle/parent.ts';
 import { openLogger } from '../../service/telemetry/logger.ts';
 
 /** Something that keeps the process alive, as a server does. */
 const alive = setInterval(() => undefined, 60_000);
+// Before it prints anything.
+if (process.env.BEHAVIOUR === 'killed') process.kill(process.pid, 'SIGKILL');
 console.log(`pid ${process.pid}`);
 
 switch (process.env.BEHAVIOUR) {
@@ -12,6 +15,14 @@ switch (process.env.BEHAVIOUR) {
     break;
   case 'crashes':
     throw new TypeError('nothing there');
+  case 'starts-once':
+    try {
+      mkdirSync(`${process.env.FOLDER}/started`);
+      announceReady('http://localhost:1');
+    } catch {
+      refuseToStart(new Error('It has started before.'));
+    }
+    break;
   case 'hangs-on-stop':
     process.on('SIGTERM', () => undefined);
     announceReady('http://localhost:1');
