@@ -3,7 +3,7 @@ import type { Pool } from 'pg';
 import { countInstallations } from '../installations/installations.ts';
 import { notifyAccountChanged, notifyInstallationsOfAccount, notifyPluginChanged } from '../postgres/notifications.ts';
 import { inTransaction, type Transaction } from '../postgres/pool.ts';
-import { findRow, findValue } from '../postgres/rows.ts';
+import { findRow } from '../postgres/rows.ts';
 import { postponeDueReminders } from '../sessions/reminders.ts';
 import { ACCOUNT_COLUMNS, type Account, setOperator } from './accounts.ts';
 import { recordAction } from './operator-actions.ts';
@@ -81,11 +81,13 @@ export interface Moderated {
   readonly reason: string | null;
   /** Number of live installations. */
   readonly installations: number;
+  /** False: it was blocked for this reason already, or was not blocked. */
+  readonly changed: boolean;
 }
 
 /**
  * Blocks a plugin, or ends the block. A blocked plugin is not in the catalog, and none of its children runs. A second call changes
- * the reason.
+ * the reason. A call that changes nothing is not recorded.
  *
  * @param reason shown to users; null: the block ends
  * @param by the operator's account; null: the user of this process
@@ -98,11 +100,18 @@ export function changeBlock(
   by: string | null = null,
 ): Promise<Moderated | null> {
   return inTransaction(pool, async (tx) => {
-    const sql = 'UPDATE plugins SET blocked_reason = $2 WHERE slug = $1 AND deleted_at IS NULL RETURNING id';
-    const id = await findValue<string>(tx, sql, [slug, reason]);
-    if (id === null) return null;
+    const plugin = await findRow<{ id: string; blockedReason: string | null }>(
+      tx,
+      'SELECT id, blocked_reason AS "blockedReason" FROM plugins WHERE slug = $1 AND deleted_at IS NULL FOR UPDATE',
+      [slug],
+    );
+    if (plugin === null) return null;
+    const { id, blockedReason } = plugin;
+    const installations = (await countInstallations(tx, [id])).get(id) ?? 0;
+    if (blockedReason === reason) return { slug, reason, installations, changed: false };
+    await tx.query('UPDATE plugins SET blocked_reason = $2 WHERE id = $1', [id, reason]);
     await recordAction(tx, { action: reason === null ? 'unblock' : 'block', subject: slug, reason, by });
     await notifyPluginChanged(tx, id);
-    return { slug, reason, installations: (await countInstallations(tx, [id])).get(id) ?? 0 };
+    return { slug, reason, installations, changed: true };
   });
 }

@@ -34,7 +34,8 @@ export const block: OperatorCommand = {
     const reason = readReason(args, 'block', 'users see');
     const done = await changeBlock((await context.migratedDatabase()).pool, slug, reason);
     if (!done) throw unknownPlugin(slug);
-    return { sentence: `“${slug}” is blocked: ${reason} (${countNotified(done.installations)})`, fields: { ...done } };
+    const notified = done.changed ? countNotified(done.installations) : 'as before';
+    return { sentence: `“${slug}” is blocked: ${reason} (${notified})`, fields: { ...done } };
   },
 };
 
@@ -44,7 +45,10 @@ export const unblock: OperatorCommand = {
   async run({ subjects: [slug = ''] }, context) {
     const done = await changeBlock((await context.migratedDatabase()).pool, slug, null);
     if (!done) throw unknownPlugin(slug);
-    return { sentence: `“${slug}” is not blocked; ${countNotified(done.installations)}.`, fields: { ...done } };
+    const sentence = done.changed
+      ? `“${slug}” is no longer blocked (${countNotified(done.installations)}).`
+      : `“${slug}” was not blocked.`;
+    return { sentence, fields: { ...done } };
   },
 };
 

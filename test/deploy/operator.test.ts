@@ -39,9 +39,21 @@ t.test('verifies authors and blocks plugins with any DATABASE_URL, and reports i
   );
   t.equal((await findPluginBySlug(pool, 'spy'))?.blockedReason, 'it phones home');
   const blocked = JSON.parse(await runOperator('block', 'spy', '--reason', 'worse', '--json'));
-  t.same(blocked, { command: 'block', slug: 'spy', reason: 'worse', installations: 0 });
-  t.match(await runOperator('unblock', 'spy'), /“spy” is not blocked/);
+  t.same(blocked, { command: 'block', slug: 'spy', reason: 'worse', installations: 0, changed: true });
+  t.equal(await runOperator('block', 'spy', '--reason', 'worse'), '“spy” is blocked: worse (as before)\n');
+  t.equal(await runOperator('unblock', 'spy'), '“spy” is no longer blocked (0 installations notified).\n');
   t.equal((await findPluginBySlug(pool, 'spy'))?.blockedReason, null);
+  t.equal(await runOperator('unblock', 'spy'), '“spy” was not blocked.\n');
+  const { actions } = JSON.parse(await runOperator('actions', '--json'));
+  t.same(
+    actions.map(({ action, reason }: { action: string; reason: string | null }) => [action, reason]).slice(0, 3),
+    [
+      ['unblock', null],
+      ['block', 'worse'],
+      ['block', 'it phones home'],
+    ],
+    'what changed nothing is not recorded',
+  );
 });
 
 t.test('suspends accounts, appoints and demotes operators, lists and revokes tokens, moves accounts', async (t) => {
