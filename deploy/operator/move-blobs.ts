@@ -61,7 +61,15 @@ async function move(
   await setBlobPlace(pool, place);
   await inTransaction(pool, (tx) => recordAction(tx, { action: 'move-blobs', subject: to.BLOBS }));
   return {
-    sentence: `${moved} blobs are in ${to.BLOBS} now. Set BLOBS=${to.BLOBS} for every process and start the service. The blobs in ${settings.BLOBS} stay there: remove them when the service runs.`,
+    sentence: `${moved} blobs are in ${to.BLOBS} now. Set BLOBS=${to.BLOBS} for every process and start the service. ${describeOldCopies(settings.BLOBS)}`,
     fields: { store: to.BLOBS, blobs: moved },
   };
+}
+
+/** What became of the blobs in the old store. */
+function describeOldCopies(store: string): string {
+  // A row has the content of a blob or the key of its object, never both.
+  if (store === 'database') return 'The copies in the database were removed.';
+  if (store === 'files') return 'The files in DATA_DIR/blobs stay: remove them when the service runs.';
+  return `The objects in ${store} stay, but Bulkhead no longer names or removes them: remove them when the service runs.`;
 }

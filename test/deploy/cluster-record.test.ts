@@ -200,7 +200,10 @@ t.test('blobs move to a bucket and on to the database, which needs no folder of 
   await listener.close();
   await close();
   const moved = await operator(inFiles, 'move-blobs', bucket.BLOBS);
-  t.match(moved, { code: 0, stdout: /^\d+ blobs are in s3:\/\/packages\/one\/cluster now\. Set BLOBS=s3:/ });
+  t.match(moved, {
+    code: 0,
+    stdout: /^\d+ blobs are in s3:\/\/packages\/one\/cluster now\. Set BLOBS=s3:.* The files in DATA_DIR\/blobs stay: /,
+  });
   t.ok((await countObjects()) > 0);
   const inBucket = { ...inFiles, BLOBS: bucket.BLOBS };
   const file = join(await temporaryFolder(t), 'bulkhead.backup');
@@ -227,7 +230,12 @@ t.test('blobs move to a bucket and on to the database, which needs no folder of 
     stderr: /1 of \d+ blobs are missing or damaged in s3:\S+, such as [0-9a-f]{64}: restore them from/,
   });
   intercept(() => null);
-  t.match(await operator(inBucket, 'move-blobs', 'database'), { code: 0, stdout: /blobs are in database now/ });
+  const objects = await countObjects();
+  t.match(await operator(inBucket, 'move-blobs', 'database'), {
+    code: 0,
+    stdout: /blobs are in database now.* The objects in s3:\S+ stay, but Bulkhead no longer names or removes them: /,
+  });
+  t.equal(await countObjects(), objects);
   const inDatabase = { ...env, DATA_DIR, BLOBS: 'database' };
   t.match(await operator(inDatabase, 'backup', join(DATA_DIR, 'database.backup'), '--check'), {
     code: 0,
@@ -237,7 +245,10 @@ t.test('blobs move to a bucket and on to the database, which needs no folder of 
   const again = await startApiAlone(t, { DATABASE_URL, DATA_DIR, BLOBS: 'database' });
   t.same(await readPackage(again), published);
   await again.stop();
-  t.match(await operator({ ...env, DATA_DIR, BLOBS: 'database' }, 'move-blobs', 'files'), { code: 0 });
+  t.match(await operator({ ...env, DATA_DIR, BLOBS: 'database' }, 'move-blobs', 'files'), {
+    code: 0,
+    stdout: / The copies in the database were removed\.\n$/,
+  });
 });
 
 t.test('with the key of the cluster a second machine needs the database only', async (t) => {
