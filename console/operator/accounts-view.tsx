@@ -12,7 +12,7 @@ import { PagedList } from '../shell/paged-list.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
 import { bindField, useFields } from '../shell/use-fields.ts';
 import { escapeText } from '../style/untrusted-text.ts';
-import { TokensTable } from '../tokens/tokens-table.tsx';
+import { TokenFacts, TokensTable } from '../tokens/tokens-table.tsx';
 
 type Account = components['schemas']['KnownAccount'];
 
@@ -138,13 +138,16 @@ function TokensOf({ name }: { readonly name: string }) {
           <TokensTable
             label={`Tokens of ${name}`}
             tokens={tokens}
-            actions={({ id, name: token }) => (
+            actions={(token, title) => (
               <ConfirmButton
-                label={`Revoke ${token}`}
+                label={`Revoke ${title}`}
                 short="Revoke"
-                run={() => rest.DELETE('/operator/accounts/{name}/tokens/{id}', { params: { path: { name, id } } })}
-                done={`${token} is revoked`}
+                run={() =>
+                  rest.DELETE('/operator/accounts/{name}/tokens/{id}', { params: { path: { name, id: token.id } } })
+                }
+                done={`${title} is revoked`}
               >
+                <TokenFacts token={token} />
                 <Text>What signs in with this token is signed out.</Text>
               </ConfirmButton>
             )}

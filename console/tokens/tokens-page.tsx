@@ -10,7 +10,7 @@ import { PagedList } from '../shell/paged-list.tsx';
 import { bindField, useFields } from '../shell/use-fields.ts';
 import { IconShieldCheck } from '../style/icons.tsx';
 import { Delegations } from './delegations.tsx';
-import { type Token, TokensTable } from './tokens-table.tsx';
+import { type Token, TokenFacts, TokensTable } from './tokens-table.tsx';
 
 /** Limit of the REST interface. Characters. */
 const NAME_MAX_CHARS = 100;
@@ -34,7 +34,13 @@ export function TokensPage() {
           </EmptyState>
         }
       >
-        {(tokens) => <TokensTable label="Your tokens" tokens={tokens} actions={(token) => <Actions token={token} />} />}
+        {(tokens) => (
+          <TokensTable
+            label="Your tokens"
+            tokens={tokens}
+            actions={(token, title) => <Actions token={token} title={title} />}
+          />
+        )}
       </PagedList>
       <Group>
         <ConfirmButton label="Revoke all tokens" run={() => rest.DELETE('/me/tokens')} done="All tokens are revoked">
@@ -49,15 +55,20 @@ export function TokensPage() {
   );
 }
 
-function Actions({ token }: { readonly token: Token }) {
+interface ActionsProps {
+  readonly token: Token;
+  readonly title: string;
+}
+
+function Actions({ token, title }: ActionsProps) {
   const { id } = token;
   const fields = useFields({ name: token.name });
   return (
     <Group gap="xs" wrap="nowrap">
       <ConfirmButton
-        label={`Rename ${token.name}`}
+        label={`Rename ${title}`}
         short="Rename"
-        title={`Rename ${token.name}`}
+        title={`Rename ${title}`}
         run={() => rest.PATCH('/me/tokens/{id}', { params: { path: { id } }, body: fields.values })}
         done={`The token is renamed to ${fields.values.name}`}
         fields={fields}
@@ -66,11 +77,12 @@ function Actions({ token }: { readonly token: Token }) {
         <TextField label="Name" {...bindField(fields, 'name')} maxLength={NAME_MAX_CHARS} required />
       </ConfirmButton>
       <ConfirmButton
-        label={`Revoke ${token.name}`}
+        label={`Revoke ${title}`}
         short="Revoke"
         run={() => rest.DELETE('/me/tokens/{id}', { params: { path: { id } } })}
-        done={`${token.name} is revoked`}
+        done={`${title} is revoked`}
       >
+        <TokenFacts token={token} />
         <Text>
           {token.current
             ? 'You are signed in with it: this console is signed out.'

@@ -2,7 +2,8 @@
 import type { ReactNode } from 'react';
 import type { components } from '../rest/schema.d.ts';
 import { DataTable } from '../shell/data-table.tsx';
-import { Timestamp } from '../shell/timestamp.tsx';
+import { DescriptionList } from '../shell/description-list.tsx';
+import { formatTimestamp, Timestamp } from '../shell/timestamp.tsx';
 
 export type Token = components['schemas']['Token'];
 
@@ -11,7 +12,8 @@ const TITLES = ['Name', 'Scopes', 'Created', 'Last used', 'Expires', 'Actions'];
 interface Props {
   readonly label: string;
   readonly tokens: readonly Token[];
-  readonly actions: (token: Token) => ReactNode;
+  /** @param title the token's name; if another token has it, also when the token was created */
+  readonly actions: (token: Token, title: string) => ReactNode;
 }
 
 export function TokensTable({ label, tokens, actions }: Props) {
@@ -19,12 +21,34 @@ export function TokensTable({ label, tokens, actions }: Props) {
     key: token.id,
     cells: [
       token.current ? `${token.name} (this one)` : token.name,
-      token.scopes?.join(', ') ?? 'all',
+      describeScopes(token),
       <Timestamp key="created" at={token.createdAt} />,
-      token.lastUsedAt === null ? 'never' : <Timestamp key="used" at={token.lastUsedAt} />,
+      <Timestamp key="used" at={token.lastUsedAt} none="never" />,
       <Timestamp key="expires" at={token.expiresAt} />,
-      actions(token),
+      actions(token, describeTitle(token, tokens)),
     ],
   }));
   return <DataTable label={label} titles={TITLES} rows={rows} />;
+}
+
+/** Names do not identify a token: without `--name`, all have the same. */
+function describeTitle({ name, createdAt }: Token, tokens: readonly Token[]): string {
+  const isRepeated = tokens.filter((token) => token.name === name).length > 1;
+  return isRepeated ? `${name} of ${formatTimestamp(createdAt)}` : name;
+}
+
+const describeScopes = ({ scopes }: Token): string => scopes?.join(', ') ?? 'all';
+
+/** What a dialog shows of its token. */
+export function TokenFacts({ token }: { readonly token: Token }) {
+  return (
+    <DescriptionList
+      rows={[
+        ['Name', token.name],
+        ['Scopes', describeScopes(token)],
+        ['Created', <Timestamp key="created" at={token.createdAt} />],
+        ['Last used', <Timestamp key="used" at={token.lastUsedAt} none="never" />],
+      ]}
+    />
+  );
 }

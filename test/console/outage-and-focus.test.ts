@@ -256,6 +256,28 @@ t.test('a list stays when its next page cannot be loaded, which can be tried aga
   t.equal(await page.getByRole('button', { name: 'Show more' }).count(), 0, 'the second page was the last');
 });
 
+t.test('of two tokens with the same name, buttons and dialog say which one is revoked', async (t) => {
+  const { context, page } = await openOperating();
+  const expiresAt = '2027-01-01T00:00:00.000Z';
+  const old = { id: 'o', name: 'default', scopes: null, createdAt: '2026-01-02T03:04:05.000Z', current: false };
+  const tokens = [
+    { ...old, lastUsedAt: '2026-01-03T00:00:00.000Z', expiresAt },
+    { ...old, id: 'n', scopes: ['account:read'], createdAt: '2026-02-02T03:04:05.000Z', lastUsedAt: null, expiresAt },
+  ];
+  await context.route('**/api/me/tokens*', (route) => route.fulfill({ json: { items: tokens, nextCursor: null } }));
+  await page.goto(`${service.url}/tokens`);
+  await press(page, /^Revoke default of Feb 2, 2026/);
+  const dialog = page.getByRole('dialog', { name: /^Revoke default of Feb 2, 2026/ });
+  const facts = ['default', 'account:read', 'never'];
+  for (const fact of facts) await dialog.getByRole('definition').getByText(fact, { exact: true }).waitFor();
+  await dialog
+    .getByRole('definition')
+    .getByText(/^Feb 2, 2026/)
+    .waitFor();
+  await pressInDialog(page, 'Cancel');
+  t.equal(await page.getByRole('button', { name: /^Rename default of Jan 2, 2026/ }).count(), 1);
+});
+
 t.test('a dialog that is closed while its action runs shows that when it is opened again', async (t) => {
   await service.asUser('dora').then((dora) => dora.call('GET', '/api/me'));
   const { context, page } = await openOperating();
