@@ -38,6 +38,7 @@ export function EventsView({ installationId }: { readonly installationId: string
           )
         }
         refreshMs={FOLLOW_MS}
+        nouns={['event', 'events']}
         empty={
           state === ''
             ? 'There are no events. Plugins receive the events for which they register a handler.'

@@ -6,7 +6,6 @@ import { useEffect, useRef } from 'react';
 import { useWaitingUpdates } from '../installations/declined-updates.ts';
 import { readBody, rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
-import { EmptyState } from '../shell/empty-state.tsx';
 import { PageHeader } from '../shell/page-header.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { PagedList } from '../shell/paged-list.tsx';
@@ -62,7 +61,9 @@ function Found({ q }: { readonly q: string }) {
       read={(page) =>
         readBody(rest.GET('/marketplace', { params: { query: { limit: PAGE, ...(q === '' ? {} : { q }), ...page } } }))
       }
-      empty={<EmptyState icon={IconSearchOff}>{describeEmpty(q)}</EmptyState>}
+      nouns={['plugin', 'plugins']}
+      empty={describeEmpty(q)}
+      emptyIcon={IconSearchOff}
       loading={<Skeletons />}
       keepsPrevious
     >

@@ -4,6 +4,7 @@ import { useDebouncedValue } from '@mantine/hooks';
 import { notifications } from '@mantine/notifications';
 import { useMemo, useState } from 'react';
 import { useAction } from '../rest/use-action.ts';
+import { useAnnouncedResult } from '../shell/announcements.ts';
 import { downloadFile } from '../shell/download-file.ts';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { StatusDot } from '../shell/status-dot.tsx';
@@ -14,7 +15,7 @@ import { LogLines } from './log-lines.tsx';
 
 const LEVELS: readonly Level[] = ['debug', 'info', 'warn', 'error'];
 const TONES = { loading: 'quiet', live: 'good', reconnecting: 'fair', failed: 'bad' } as const;
-/** A session id is applied when the user has not typed for this time. Milliseconds. */
+/** A session id is applied, and the number of lines announced, when the user has not typed for this time. Milliseconds. */
 const TYPING_MS = 300;
 const ICON = { size: 15, stroke: 1.8 } as const;
 
@@ -38,6 +39,9 @@ export function LogView({ installationId }: { readonly installationId: string })
     setPaused((last) => (last?.filter === filter ? { filter, lines: [...added, ...last.lines] } : last));
   });
   const found = useMatching(frozen ?? lines, text);
+  const count = found.length === 1 ? '1 line' : `${found.length} lines`;
+  const [searched] = useDebouncedValue(text, TYPING_MS);
+  useAnnouncedResult(JSON.stringify([filter, searched]), state === 'loading' ? null : count);
   return (
     <Stack gap="sm">
       <Group gap="xs">
@@ -70,7 +74,7 @@ export function LogView({ installationId }: { readonly installationId: string })
         <Group gap="sm">
           <StatusDot tone={frozen ? 'quiet' : TONES[state]}>{frozen ? 'paused' : state}</StatusDot>
           <Text size="sm" c="dimmed">
-            {found.length === 1 ? '1 line' : `${found.length} lines`} · kept for 24 hours
+            {count} · kept for 24 hours
           </Text>
         </Group>
         <Group gap="xs">

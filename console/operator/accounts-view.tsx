@@ -32,6 +32,7 @@ export function AccountsView() {
       <PagedList
         queryKey={['operator', 'accounts', search]}
         read={(page) => readBody(rest.GET('/operator/accounts', { params: { query: { ...name, ...page } } }))}
+        nouns={['account', 'accounts']}
         empty="No account has that name."
         keepsPrevious
       >

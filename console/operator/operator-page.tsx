@@ -6,6 +6,7 @@ import { useNavigate, useSearch } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { readBody, rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
+import { useAnnouncedResult } from '../shell/announcements.ts';
 import { DataTable } from '../shell/data-table.tsx';
 import { EmptyState } from '../shell/empty-state.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
@@ -17,7 +18,7 @@ import { TabViews } from '../shell/tab-views.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import { AccountsView } from './accounts-view.tsx';
-import { PluginCosts } from './plugin-costs.tsx';
+import { describePlugins, PluginCosts } from './plugin-costs.tsx';
 import { QueuesView } from './queues-view.tsx';
 import { operatorTabs } from './tabs.ts';
 
@@ -71,6 +72,7 @@ function Plugins() {
     queryFn: () => readBody(rest.GET('/operator/plugins', { params: { query: search === '' ? {} : { search } } })),
     refetchInterval: FOLLOW_MS,
   });
+  useAnnouncedResult(search, found.data ? describePlugins(found.data.plugins.length, search) : null);
   return (
     <Stack>
       <TextInput label="Find a plugin or an author" maw={360} value={typed} onChange={setTyped} />

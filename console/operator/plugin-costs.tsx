@@ -25,11 +25,13 @@ interface Props {
   readonly search: string;
 }
 
+export function describePlugins(count: number, search: string): string {
+  if (count === 0) return search === '' ? 'There is no plugin yet.' : `No plugin or author matches “${search}”.`;
+  return count === 1 ? '1 plugin' : `${count} plugins`;
+}
+
 export function PluginCosts({ rows, search }: Props) {
-  if (rows.length === 0)
-    return (
-      <EmptyState>{search === '' ? 'There is no plugin yet.' : `No plugin or author matches “${search}”.`}</EmptyState>
-    );
+  if (rows.length === 0) return <EmptyState>{describePlugins(0, search)}</EmptyState>;
   const shown = rows.map((row) => ({
     key: row.slug,
     cells: [

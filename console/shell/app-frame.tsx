@@ -25,6 +25,7 @@ import { SignInPage } from '../sign-in/sign-in-page.tsx';
 import { signOut } from '../sign-in/sign-in-requests.ts';
 import { AccountMenu } from './account-menu.tsx';
 import { ActionButton } from './action-button.tsx';
+import { readAnnouncement, subscribeToAnnouncements } from './announcements.ts';
 import { ErrorAlert } from './error-alert.tsx';
 import { documentation, operatorPlaces, places } from './navigation.ts';
 
@@ -116,6 +117,7 @@ function SignedIn() {
           <Outlet />
         </div>
       </AppShell.Main>
+      <Announcements />
     </AppShell>
   );
 }
@@ -139,6 +141,15 @@ function useMenu() {
     if (!isOpen && navigation.current?.contains(document.activeElement)) page.current?.focus({ preventScroll: true });
   }, [isOpen]);
   return { isOpen, coversPage, toggle, close, button, navigation, page };
+}
+
+function Announcements() {
+  const { text, number } = useSyncExternalStore(subscribeToAnnouncements, readAnnouncement);
+  return (
+    <VisuallyHidden role="status">
+      <span key={number}>{text}</span>
+    </VisuallyHidden>
+  );
 }
 
 function Brand() {

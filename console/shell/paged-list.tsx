@@ -3,8 +3,12 @@ import { Button, Skeleton, Stack } from '@mantine/core';
 import { type InfiniteData, keepPreviousData, type QueryKey, useInfiniteQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import type { Page } from '../../sdk/session/api-types.ts';
+import type { Icon } from '../style/icons.tsx';
+import { useAnnouncedResult } from './announcements.ts';
 import { EmptyState } from './empty-state.tsx';
 import { ErrorAlert } from './error-alert.tsx';
+
+const NONE_OF_NEWEST = 'None of the newest entries match. Select “Show more” to search older ones.';
 
 interface PagedListProps<Item> {
   readonly queryKey: QueryKey;
@@ -12,8 +16,12 @@ interface PagedListProps<Item> {
   readonly read: (page: { readonly cursor?: string }) => Promise<Page<Item>>;
   /** Milliseconds between refreshes. */
   readonly refreshMs?: number;
-  /** Shown instead of an empty list. */
+  /** What the list has, singular and plural, as it is announced after a search. Default: entries. */
+  readonly nouns?: readonly [one: string, many: string];
+  /** Shown instead of an empty list. A text is also announced after a search. */
   readonly empty: ReactNode;
+  /** The icon of a text that is shown instead of an empty list. */
+  readonly emptyIcon?: Icon;
   /** Shown until the first page is there. */
   readonly loading?: ReactNode;
   /** Whether the list of another key stays until this one is loaded. */
@@ -22,7 +30,7 @@ interface PagedListProps<Item> {
 }
 
 export function PagedList<Item>(props: PagedListProps<Item>) {
-  const { queryKey, read, refreshMs, empty, loading, keepsPrevious = false, children } = props;
+  const { queryKey, read, refreshMs, empty, emptyIcon, loading, keepsPrevious = false, children } = props;
   const found = useInfiniteQuery<Page<Item>, Error, InfiniteData<Page<Item>>, QueryKey, string>({
     queryKey,
     queryFn: ({ pageParam }) => read(pageParam === '' ? {} : { cursor: pageParam }),
@@ -31,19 +39,27 @@ export function PagedList<Item>(props: PagedListProps<Item>) {
     refetchInterval: refreshMs ?? false,
     ...(keepsPrevious ? { placeholderData: keepPreviousData } : {}),
   });
+  const isSearched = found.data !== undefined && !found.isPlaceholderData;
+  useAnnouncedResult(
+    JSON.stringify([queryKey, found.data?.pages.length]),
+    isSearched ? describeResult(found.data.pages, found.hasNextPage, props) : null,
+  );
   const retry = () => void (found.isFetchNextPageError ? found.fetchNextPage() : found.refetch());
   const alert = found.error ? <ErrorAlert error={found.error} reset={retry} /> : null;
   if (!found.data) return alert ?? loading ?? <Skeleton height={120} aria-label="Loading" />;
   const items = found.data.pages.flatMap((page) => [...page.items]);
   if (items.length === 0 && !found.hasNextPage)
-    return alert ?? (typeof empty === 'string' ? <EmptyState>{empty}</EmptyState> : empty);
+    return (
+      alert ??
+      (typeof empty === 'string' ? (
+        <EmptyState {...(emptyIcon === undefined ? {} : { icon: emptyIcon })}>{empty}</EmptyState>
+      ) : (
+        empty
+      ))
+    );
   return (
     <Stack>
-      {items.length === 0 ? (
-        <EmptyState>None of the newest entries match. Select “Show more” to search older ones.</EmptyState>
-      ) : (
-        children(items)
-      )}
+      {items.length === 0 ? <EmptyState>{NONE_OF_NEWEST}</EmptyState> : children(items)}
       {alert}
       {found.hasNextPage && alert === null ? (
         <Button variant="default" mx="auto" loading={found.isFetchingNextPage} onClick={() => found.fetchNextPage()}>
@@ -52,4 +68,15 @@ export function PagedList<Item>(props: PagedListProps<Item>) {
       ) : null}
     </Stack>
   );
+}
+
+function describeResult<Item>(
+  pages: readonly Page<Item>[],
+  hasMore: boolean,
+  { empty, nouns: [one, many] = ['entry', 'entries'] }: Pick<PagedListProps<Item>, 'empty' | 'nouns'>,
+): string {
+  const count = pages.reduce((sum, { items }) => sum + items.length, 0);
+  if (count === 0 && hasMore) return NONE_OF_NEWEST;
+  if (count === 0) return typeof empty === 'string' ? empty : `No ${many}`;
+  return `${count} ${count === 1 ? one : many}${hasMore ? ', and more' : ''}`;
 }

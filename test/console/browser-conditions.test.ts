@@ -1,9 +1,12 @@
-/** The console on a narrow screen, in a browser that counts as offline, and in one that offers less on pages by plain HTTP. */
+/**
+ * The console on a narrow screen, with a screen reader, in a browser that counts as offline, and in one that offers
+ * less because the page came by plain HTTP.
+ */
 import type { Page } from 'playwright-core';
 import t from 'tap';
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { openSignedIn, scrollsSideways, shareBrowser } from './browser.ts';
-import { press, tab } from './console-fixture.ts';
+import { go, press, tab } from './console-fixture.ts';
 import { publish, publishFrontDesk } from './front-desk.ts';
 
 const service = await startServiceOnTestDatabase(t);
@@ -104,6 +107,24 @@ t.test('a label of one long word fits a narrow screen', async (t) => {
   await page.goto(`${service.url}/installations/${body.id}?tab=settings`);
   await page.getByLabel(LONG_WORD).first().waitFor();
   t.notOk(await scrollsSideways(page), 'Settings');
+  await context.close();
+});
+
+t.test('pages and results of a search are announced', async (t) => {
+  const { context, page, complaints } = await openSignedIn(browser, service);
+  const status = page.getByRole('status');
+  await status.getByText('Catalog', { exact: true }).waitFor();
+  await page.getByRole('link', { name: 'Front desk' }).waitFor();
+  await page.getByRole('searchbox').fill('front');
+  await status.getByText(/^\d+ plugins?$/).waitFor();
+  await page.getByRole('searchbox').fill('xyzzy');
+  await status.getByText('Nothing is found for “xyzzy”').waitFor();
+
+  await go(page, 'Tokens');
+  await status.getByText('Tokens', { exact: true }).waitFor();
+  await go(page, 'Agents');
+  await status.getByText('Agents', { exact: true }).waitFor();
+  t.same(complaints, []);
   await context.close();
 });
 

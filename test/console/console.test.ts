@@ -49,7 +49,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.locator('.reach-summary').first().focus();
     await page.getByRole('tooltip').waitFor();
     await page.getByRole('searchbox').fill('xyzzy');
-    await page.getByText('Nothing is found for “xyzzy”').waitFor();
+    await page.getByRole('main').getByText('Nothing is found for “xyzzy”').waitFor();
     await inspect(t, page, 'catalog-none');
     await page.getByRole('link', { name: 'Catalog' }).click();
     await page.getByRole('link', { name: 'Front desk' }).waitFor();

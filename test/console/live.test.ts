@@ -285,7 +285,7 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     await inspect(t, page, 'verify');
     await dialog.getByRole('button', { name: 'Cancel' }).click();
     await page.getByLabel('Find a plugin or an author').fill('nobody has this name');
-    await page.getByText('No plugin or author matches').waitFor();
+    await page.getByRole('main').getByText('No plugin or author matches').waitFor();
     await page.getByRole('tab', { name: 'Queues' }).click();
     await page.getByRole('table', { name: 'Queues' }).waitFor();
     await inspect(t, page, 'queues');
