@@ -14,6 +14,7 @@ import { ErrorAlert } from './shell/error-alert.tsx';
 import { loadChunk } from './shell/load-chunk.ts';
 import { NotFound } from './shell/not-found.tsx';
 import { PageError } from './shell/page-error.tsx';
+import { PagePending } from './shell/page-pending.tsx';
 
 const top = createRootRoute({ component: AppFrame, notFoundComponent: NotFound, errorComponent: ErrorAlert });
 
@@ -62,10 +63,17 @@ const routes = [
   page('/playground/$id', () => import('./playground/session-page.tsx'), 'SessionPage'),
 ] as const;
 
+/** Until then, the page before stays: most pages come sooner. Milliseconds. */
+const PENDING_AFTER_MS = 300;
+
 export const router = createRouter({
   routeTree: top.addChildren(routes),
   defaultPreload: 'intent',
   defaultErrorComponent: PageError,
+  defaultPendingComponent: PagePending,
+  defaultPendingMs: PENDING_AFTER_MS,
+  // The page replaces it as soon as its code is there.
+  defaultPendingMinMs: 0,
   scrollRestoration: true,
 });
 

@@ -1,11 +1,11 @@
 /**
- * The console on a narrow screen, with a screen reader, in a browser that counts as offline, and in one that offers
+ * The console on a narrow screen, on a slow network, with a screen reader, in a browser that counts as offline, and in one that offers
  * less because the page came by plain HTTP.
  */
 import type { Page } from 'playwright-core';
 import t from 'tap';
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
-import { openSignedIn, scrollsSideways, shareBrowser } from './browser.ts';
+import { answerInstead, openSignedIn, scrollsSideways, shareBrowser } from './browser.ts';
 import { go, press, tab } from './console-fixture.ts';
 import { publish, publishFrontDesk } from './front-desk.ts';
 
@@ -110,7 +110,7 @@ t.test('a label of one long word fits a narrow screen', async (t) => {
   await context.close();
 });
 
-t.test('pages and results of a search are announced', async (t) => {
+t.test('pages on their way and results of a search are announced', async (t) => {
   const { context, page, complaints } = await openSignedIn(browser, service);
   const status = page.getByRole('status');
   await status.getByText('Catalog', { exact: true }).waitFor();
@@ -120,7 +120,16 @@ t.test('pages and results of a search are announced', async (t) => {
   await page.getByRole('searchbox').fill('xyzzy');
   await status.getByText('Nothing is found for “xyzzy”').waitFor();
 
+  const held = Promise.withResolvers<void>();
+  const endDelay = await answerInstead(context, '**/assets/tokens-page*.js', (route) =>
+    held.promise.then(() => route.continue()),
+  );
   await go(page, 'Tokens');
+  await page.getByRole('progressbar', { name: 'Loading the page' }).waitFor();
+  await status.getByText('Loading', { exact: true }).waitFor();
+  held.resolve();
+  endDelay();
+  await page.getByRole('heading', { level: 1, name: 'Tokens' }).waitFor();
   await status.getByText('Tokens', { exact: true }).waitFor();
   await go(page, 'Agents');
   await status.getByText('Agents', { exact: true }).waitFor();
