@@ -5,6 +5,7 @@ import { locateBlobFolders, restoreCondemned } from '../files/blob-sweep.ts';
 import { SWEEP_LOCK } from '../files/unused-blobs.ts';
 import { isMissingObject, isPermissionDenied } from '../postgres/database-errors.ts';
 import { withConnection } from '../postgres/dedicated-connection.ts';
+import { findValue } from '../postgres/rows.ts';
 import { type NewEntry, writeArchive } from './archive-writer.ts';
 import { type BlobCheck, checkBlobFiles, listBlobFiles } from './blob-check.ts';
 import {
@@ -23,11 +24,15 @@ import {
 import { type LeaveOut, listFiles, openFile } from './stored-files.ts';
 import { exportTable, listMigrations, listTables, type Table } from './tables.ts';
 
-interface BackupSummary {
+export interface BackupSummary {
   /** ISO 8601. */
   readonly at: string;
   readonly rows: number;
   readonly files: number;
+  /** Keys among them. They are not sealed. */
+  readonly keyFiles: number;
+  /** Its tables have keys that are sealed under the key of the cluster. */
+  readonly hasSealedKeys: boolean;
   /** Uncompressed. */
   readonly bytes: number;
   /** What it lacks. Null: the blobs are not files, or none is lost. */
@@ -61,11 +66,16 @@ export async function writeBackup(
     );
     const files = await createFileEntries(dataDir, written.files, onProgress);
     // In the snapshot: a blob that is published later may be missing.
-    const blobFiles = await listNamedBlobs(client);
+    const blobFiles = await readIfMigrated(client, () => listBlobFiles(client));
+    const fingerprint = await readIfMigrated(client, () => findValue(client, 'SELECT key_fingerprint FROM cluster'));
     const getManifest = (): Manifest => ({ format: FORMAT, at, migrations, ...written });
     const rest = endSnapshotBefore(client, [...files, createManifestEntry(client, getManifest)]);
     await writeArchive(path, [...tables, ...rest]);
-    return { ...summarize(getManifest()), lostBlobs: findLostBlobs(blobFiles, written.files) };
+    return {
+      ...summarize(getManifest()),
+      hasSealedKeys: fingerprint !== null,
+      lostBlobs: findLostBlobs(blobFiles, written.files),
+    };
   }).catch((error: Error) => {
     if (!isPermissionDenied(error)) throw error;
     throw new BackupError(
@@ -74,13 +84,13 @@ export async function writeBackup(
   });
 }
 
-async function listNamedBlobs(client: Client): Promise<readonly string[] | null> {
+/** Null: the tables are those of an older release, which `check-backup` migrates first. */
+async function readIfMigrated<Value>(client: Client, read: () => Promise<Value>): Promise<Value | null> {
   // Without it, a statement that fails would end the transaction, in which the tables are read next.
-  await client.query('SAVEPOINT listing');
-  return listBlobFiles(client).catch(async (error: unknown) => {
-    // The tables of an older release, which `check-backup` migrates first.
+  await client.query('SAVEPOINT reading');
+  return read().catch(async (error: unknown) => {
     if (!isMissingObject(error)) throw error;
-    await client.query('ROLLBACK TO SAVEPOINT listing');
+    await client.query('ROLLBACK TO SAVEPOINT reading');
     return null;
   });
 }
@@ -106,10 +116,11 @@ function endSnapshotBefore(client: Client, entries: readonly NewEntry[]): NewEnt
   }));
 }
 
-function summarize({ at, tables, files }: Manifest): Omit<BackupSummary, 'lostBlobs'> {
+function summarize({ at, tables, files }: Manifest): Omit<BackupSummary, 'lostBlobs' | 'hasSealedKeys'> {
   const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0);
   const bytes = sum([...tables, ...files].map((part) => part.bytes));
-  return { at, rows: sum(tables.map(({ rows }) => rows)), files: files.length, bytes };
+  const keyFiles = files.filter(({ path }) => path.startsWith('keys/')).length;
+  return { at, rows: sum(tables.map(({ rows }) => rows)), files: files.length, keyFiles, bytes };
 }
 
 function createTableEntry(client: Client, table: Table, done: StoredTable[], onProgress: Progress): NewEntry {

@@ -9,7 +9,7 @@ import {
   type OpenBlobs,
 } from '../../db/backup/blob-check.ts';
 import { checkBackup } from '../../db/backup/check.ts';
-import { writeBackup } from '../../db/backup/create.ts';
+import { type BackupSummary, writeBackup } from '../../db/backup/create.ts';
 import { BackupError, formatBytes, type Manifest } from '../../db/backup/format.ts';
 import { beginRestore, restoreBackup } from '../../db/backup/restore.ts';
 import { DataDirInUseError, makeDataDir } from '../../db/files/data-dir.ts';
@@ -29,7 +29,6 @@ export const backup: OperatorCommand = {
     const { settings, database, printProgress } = context;
     const path = resolve(file);
     const { url } = await database();
-    const clusterKey = await readClusterKey(settings);
     const done = await writeBackup(url, settings.DATA_DIR, path, printProgress);
     const checked = options.check === true ? await checkUntilInterrupted(context, path) : null;
     const verified =
@@ -42,7 +41,7 @@ export const backup: OperatorCommand = {
       : '';
     const lost = done.lostBlobs === null ? '' : ` Warning: ${describeLost(done.lostBlobs)}, and back up again.`;
     return {
-      sentence: `${path} holds ${what} of ${done.at}, with the keys to its secrets${clusterKey === null ? '' : ', sealed under the key of the cluster'}.${bucket}${lost}${verified}`,
+      sentence: `${path} holds ${what} of ${done.at}, with the keys to its secrets${describeSealing(done)}.${bucket}${lost}${verified}`,
       fields: { path, ...done, checked },
     };
   },
@@ -82,6 +81,15 @@ export const restore: OperatorCommand = {
     }
   },
 };
+
+/** After a first start with a cluster key, DATA_DIR/keys is still there. */
+function describeSealing({ hasSealedKeys, keyFiles }: BackupSummary): string {
+  if (!hasSealedKeys) return '';
+  const sealed = ', sealed under the key of the cluster';
+  return keyFiles === 0
+    ? sealed
+    : `${sealed}. Warning: it also has the unsealed keys of DATA_DIR/keys, which need no cluster key. Check it, then delete that folder and this file, and back up again`;
+}
 
 async function checkUntilInterrupted({ settings, database, printProgress }: CommandContext, path: string) {
   const { url } = await database();

@@ -261,7 +261,17 @@ t.test('with the key of the cluster a second machine needs the database only', a
   const first = await startServiceFixture(t, { ...shared, DATA_DIR });
   const made = await buildWorkshop(first);
   const answer = await made.prompt();
+  const backups = await temporaryFolder(t);
+  t.match(await operator({ ...shared, DATA_DIR }, 'backup', join(backups, 'both'), '--check'), {
+    code: 0,
+    stdout:
+      /secrets, sealed under the key of the cluster\. Warning: it also has the unsealed keys of DATA_DIR\/keys, .* decrypted 1 secrets/,
+  });
   await rm(join(DATA_DIR, 'keys'), { recursive: true });
+  t.match(await operator({ ...shared, DATA_DIR }, 'backup', join(backups, 'sealed')), {
+    code: 0,
+    stdout: /with the keys to its secrets, sealed under the key of the cluster\.\n$/,
+  });
   const second = await startApiAlone(t, { ...shared, DATA_DIR: join(await temporaryFolder(t), 'data') });
   const elsewhere: Pick<ServiceFixture, 'call'> = {
     call: (method, path, body) => second.call(method, path, body, first.token),
@@ -310,8 +320,8 @@ t.test('with the key of the cluster a second machine needs the database only', a
 
 t.test('a backup with key files is checked also by a process that has a cluster key', async (t) => {
   const file = join(await temporaryFolder(t), 'file.backup');
-  t.match(await operator(env, 'backup', file), { code: 0 });
   const withKey = { ...env, CLUSTER_KEY: randomBytes(32).toString('base64') };
+  t.match(await operator(withKey, 'backup', file), { code: 0, stdout: /with the keys to its secrets\.\n$/ });
   t.match(await operator(withKey, 'check-backup', file), {
     code: 0,
     stdout: /files and 1 secrets, which could be decrypted/,
