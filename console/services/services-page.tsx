@@ -1,5 +1,6 @@
 /** The page of the host's services for the account's agents: to-dos, reminders, mail between agents, and SSH hosts. */
-import { Group, Stack, Text } from '@mantine/core';
+import { Group, NativeSelect, Stack, Text } from '@mantine/core';
+import { useState } from 'react';
 import type { Page, Reminder, SessionRecord, Todo } from '../../sdk/session/api-types.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import { callSessions } from '../rest/session-api.ts';
@@ -47,27 +48,45 @@ function useAgentName(): (id: string) => string {
 
 function Todos() {
   const nameAgent = useAgentName();
+  const [done, setDone] = useState<'false' | 'true'>('false');
   return (
     <Section title="To-dos">
-      <PagedList
-        queryKey={['services', 'todos']}
-        read={(page) => callSessions<Page<Todo>>('GET', `/todos?${new URLSearchParams({ done: 'false', ...page })}`)}
-        refreshMs={FOLLOW_MS}
-        empty="There are no open to-dos. Agents whose sessions offer the tools todo__… add to-dos here."
-      >
-        {(todos) => (
-          <DataTable
-            label="To-dos"
-            titles={['To do', 'Due', 'For', 'Actions']}
-            rows={todos.map((todo) => describeTodo(todo, nameAgent))}
-          />
-        )}
-      </PagedList>
+      <Stack gap="sm">
+        <NativeSelect
+          label="Show to-dos that are"
+          maw={240}
+          value={done}
+          onChange={(event) => setDone(event.currentTarget.value === 'true' ? 'true' : 'false')}
+          data={[
+            { value: 'false', label: 'open' },
+            { value: 'true', label: 'done' },
+          ]}
+        />
+        <PagedList
+          queryKey={['services', 'todos', done]}
+          read={(page) => callSessions<Page<Todo>>('GET', `/todos?${new URLSearchParams({ done, ...page })}`)}
+          refreshMs={FOLLOW_MS}
+          nouns={['to-do', 'to-dos']}
+          empty={
+            done === 'true'
+              ? 'No to-do is done.'
+              : 'There are no open to-dos. Agents whose sessions offer the tools todo__… add to-dos here.'
+          }
+        >
+          {(todos) => (
+            <DataTable
+              label="To-dos"
+              titles={['To do', 'Due', 'For', 'Actions']}
+              rows={todos.map((todo) => describeTodo(todo, nameAgent))}
+            />
+          )}
+        </PagedList>
+      </Stack>
     </Section>
   );
 }
 
-function describeTodo({ id, title, notes, dueAt, assigneeAgentId }: Todo, nameAgent: (id: string) => string) {
+function describeTodo({ id, title, notes, dueAt, assigneeAgentId, done }: Todo, nameAgent: (id: string) => string) {
   const name = escapeText(title);
   return {
     key: id,
@@ -85,13 +104,15 @@ function describeTodo({ id, title, notes, dueAt, assigneeAgentId }: Todo, nameAg
       dueAt === null ? 'any time' : <Timestamp key="due" at={dueAt} />,
       assigneeAgentId === null ? 'all agents' : nameAgent(assigneeAgentId),
       <Group key="do" gap="xs" wrap="nowrap">
-        <ActionButton
-          aria-label={`Complete ${name}`}
-          run={() => changeTodo('PATCH', id, { done: true, trigger: 'user' })}
-          done={`${name} is done`}
-        >
-          Complete
-        </ActionButton>
+        {done ? null : (
+          <ActionButton
+            aria-label={`Complete ${name}`}
+            run={() => changeTodo('PATCH', id, { done: true, trigger: 'user' })}
+            done={`${name} is done`}
+          >
+            Complete
+          </ActionButton>
+        )}
         <ConfirmButton
           label={`Delete ${name}`}
           short="Delete"

@@ -1,6 +1,7 @@
 /** Shows what the account keeps, by kind: how full each quota is, and where to make room. */
 import { Progress, Skeleton, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
+import { Fragment } from 'react';
 import { readBody, rest } from '../rest/client.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import type { components } from '../rest/schema.d.ts';
@@ -12,24 +13,27 @@ import { formatBytes } from '../style/format-bytes.ts';
 
 type StoredKind = components['schemas']['StoredKind'];
 interface Place {
-  readonly to: '/plugins' | '/playground' | '/installations';
+  readonly to: '/plugins' | '/playground' | '/services' | '/installations';
   readonly label: string;
 }
 
 const PLUGINS: Place = { to: '/plugins', label: 'My plugins' };
 const INSTALLATIONS: Place = { to: '/installations', label: 'Installations' };
-/** Where room is made; null: nowhere in the console. */
-const PLACES: Readonly<Record<StoredKind['kind'], Place | null>> = {
-  versions: PLUGINS,
-  drafts: PLUGINS,
-  blobs: null,
-  transcripts: { to: '/playground', label: 'Playground' },
-  deliveries: INSTALLATIONS,
-  media: INSTALLATIONS,
-  workspaces: null,
-  storage: INSTALLATIONS,
-  logs: null,
-  audit: null,
+/** The pages on which room is made. */
+const PLACES: Readonly<Record<StoredKind['kind'], readonly Place[]>> = {
+  versions: [PLUGINS],
+  drafts: [PLUGINS],
+  blobs: [],
+  transcripts: [
+    { to: '/playground', label: 'Playground' },
+    { to: '/services', label: 'Services' },
+  ],
+  deliveries: [INSTALLATIONS],
+  media: [INSTALLATIONS],
+  workspaces: [],
+  storage: [INSTALLATIONS],
+  logs: [],
+  audit: [],
 };
 /** From this share on a quota is nearly full. */
 const NEARLY_FULL = 0.9;
@@ -53,7 +57,6 @@ export function StoragePage() {
 }
 
 function KindSection({ stored: { kind, usedBytes, limitBytes, holds, free } }: { readonly stored: StoredKind }) {
-  const place = PLACES[kind];
   const title = `${kind.charAt(0).toUpperCase()}${kind.slice(1)}`;
   const share = limitBytes === null ? 0 : Math.min(1, usedBytes / limitBytes);
   const sizes = `${formatBytes(usedBytes)}${limitBytes === null ? ', no limit' : ` of ${formatBytes(limitBytes)}`}`;
@@ -72,12 +75,15 @@ function KindSection({ stored: { kind, usedBytes, limitBytes, holds, free } }: {
         {holds}
       </Text>
       <Text size="sm">
-        {free}{' '}
-        {place ? (
-          <PageLink to={place.to} size="sm" underline="always">
-            {place.label}
-          </PageLink>
-        ) : null}
+        {free}
+        {PLACES[kind].map(({ to, label }) => (
+          <Fragment key={to}>
+            {' '}
+            <PageLink to={to} size="sm" underline="always">
+              {label}
+            </PageLink>
+          </Fragment>
+        ))}
       </Text>
     </Section>
   );

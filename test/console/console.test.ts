@@ -280,6 +280,12 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByRole('button', { name: 'Complete Buy flour' }).focus();
     await page.keyboard.press('Enter');
     await page.getByText('There are no open to-dos').waitFor();
+    await page.getByLabel('Show to-dos that are').selectOption('done');
+    await page.getByRole('button', { name: 'Delete Buy flour' }).waitFor();
+    t.equal(await page.getByRole('button', { name: 'Complete Buy flour' }).count(), 0);
+    await press(page, 'Delete Buy flour');
+    await pressInDialog(page, 'Delete Buy flour');
+    await page.getByText('No to-do is done').waitFor();
     await page.getByRole('button', { name: 'Cancel Turn the oven on' }).focus();
     await page.keyboard.press('Enter');
     await pressInDialog(page, 'Cancel Turn the oven on');

@@ -233,6 +233,8 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     await page.getByRole('progressbar', { name: /^Transcripts: \S+ .+ of 1 GiB$/ }).waitFor();
     t.equal(await page.getByRole('progressbar').count(), 10, 'one bar a kind');
     await inspect(t, page, 'storage');
+    const transcripts = page.getByRole('region', { name: 'Transcripts' });
+    t.same(await transcripts.getByRole('link').allInnerTexts(), ['Playground', 'Services'], 'sessions and to-dos');
     await page.getByRole('region', { name: 'Versions' }).getByRole('link', { name: 'My plugins' }).focus();
     await page.keyboard.press('Enter');
     await page.getByRole('heading', { name: 'My plugins', level: 1 }).waitFor();
