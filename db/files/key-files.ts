@@ -27,6 +27,8 @@ export interface KeyStore {
    */
   add(purpose: KeyPurpose, id: string, key: Buffer, onlyFirst?: boolean): Promise<void>;
   remove(purpose: KeyPurpose, id: string): Promise<void>;
+  /** Says why `list` lacks a key and what to do, as the rest of a sentence about the key. */
+  explainMissing(id: string): Promise<string>;
 }
 
 /** The first key that signs tokens. Later ones are in a folder. */
@@ -58,6 +60,7 @@ export function openKeyFiles(dataDir: string): KeyStore {
       const isFirst = content !== null && readKid(content) === id;
       await rm(isFirst ? first : locate(purpose, id), { force: true });
     },
+    explainMissing: async () => `is not in ${folder}. Restore it from a backup.`,
   };
 }
 

@@ -2,7 +2,7 @@
 import { createHmac, hash } from 'node:crypto';
 import type { Pool } from 'pg';
 import { inTransaction } from '../postgres/pool.ts';
-import { changeRows, listRows, type Queryable } from '../postgres/rows.ts';
+import { changeRows, hasRow, listRows, type Queryable } from '../postgres/rows.ts';
 import { openBox, sealBox } from './cipher.ts';
 import type { KeyPurpose, KeyStore } from './key-files.ts';
 
@@ -42,6 +42,12 @@ export function openSealedKeys(db: Queryable, key: Buffer): KeyStore {
     },
     async remove(purpose, id) {
       await db.query('DELETE FROM recorded_keys WHERE id = $1 AND purpose = $2', [id, purpose]);
+    },
+    async explainMissing(id) {
+      const isSealed = await hasRow(db, 'SELECT 1 FROM recorded_keys WHERE id = $1 AND sealed IS NOT NULL', [id]);
+      return isSealed
+        ? 'is sealed under another cluster key than that of this process. Set the current key of the cluster and restart the process.'
+        : 'is not in the database. Restore it from a backup.';
     },
   };
 }

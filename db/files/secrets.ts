@@ -74,7 +74,7 @@ export class SecretKeys {
   async #key(keyId: string): Promise<Buffer> {
     if (!this.#keys.has(keyId)) await this.#readKeys();
     const key = this.#keys.get(keyId);
-    if (!key) throw new Error(`Secret key ${keyId} is not in ${this.#store.place}. Restore it from a backup.`);
+    if (!key) throw new Error(`Secret key ${keyId} ${await this.#store.explainMissing(keyId)}`);
     return key;
   }
 

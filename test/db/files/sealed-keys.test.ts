@@ -4,7 +4,7 @@ import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
 import { insertSshHost, updateSshHost } from '../../../db/accounts/ssh-hosts.ts';
 import { rotateKey } from '../../../db/files/key-rotation.ts';
-import { openSealedKeys } from '../../../db/files/sealed-keys.ts';
+import { changeClusterKey, openSealedKeys } from '../../../db/files/sealed-keys.ts';
 import { openSecretKeys, readSecret, saveSecret } from '../../../db/files/secrets.ts';
 import { inTransaction, openPool } from '../../../db/postgres/pool.ts';
 import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
@@ -24,4 +24,24 @@ t.test('a transaction that seals a value needs no second connection', async (t) 
   t.ok(await inTransaction(pool, (tx) => updateSshHost(tx, keys, key, { ...fields, login: { password: 'y' } })));
   t.match(await rotateKey(pool, keys, () => undefined), { sealed: 2 });
   t.match(await readSecret(pool, keys, 'i', 'name'), { value: 'value' });
+});
+
+t.test('a key that another cluster key seals is not called lost', async (t) => {
+  const { pool } = await testDatabase(t);
+  const [oldKey, newKey] = [randomBytes(32), randomBytes(32)];
+  const running = await openSecretKeys('', openSealedKeys(pool, oldKey));
+  const before = await running.seal('i', 'name', 'before');
+  const command = await openSecretKeys('', openSealedKeys(pool, oldKey));
+  await command.rotate();
+  const rotated = await command.seal('i', 'name', 'rotated');
+  await changeClusterKey(pool, oldKey, newKey);
+  t.equal(await running.open('i', 'name', before), 'before');
+  await t.rejects(running.open('i', 'name', rotated), {
+    message: `Secret key ${rotated.keyId} is sealed under another cluster key than that of this process. Set the current key of the cluster and restart the process.`,
+  });
+  await t.rejects(running.open('i', 'name', { ...rotated, keyId: 'unknown' }), {
+    message: 'Secret key unknown is not in the database. Restore it from a backup.',
+  });
+  const restarted = await openSecretKeys('', openSealedKeys(pool, newKey));
+  t.equal(await restarted.open('i', 'name', rotated), 'rotated');
 });
