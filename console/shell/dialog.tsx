@@ -2,10 +2,8 @@
 import { Group, Modal } from '@mantine/core';
 import { useWindowEvent } from '@mantine/hooks';
 import { type ReactNode, useEffect, useLayoutEffect, useRef, useState } from 'react';
+import { FIELD } from './recover-focus.ts';
 import { RefusalPlace } from './refusal.tsx';
-
-/** What a user fills in. */
-const FIELD = ':is(input, select, textarea):not(:disabled, [readonly], [type=hidden])';
 
 interface DialogProps {
   readonly title: string;

@@ -1,6 +1,6 @@
 /**
- * Moves the focus when the focused element is removed, or disabled while its action runs. The browser would move it to
- * `<body>`, and a keyboard user would start again at the top of the page.
+ * Moves the focus when the focused element is removed, or disabled by its action. The browser would move it to `<body>`, and a
+ * keyboard user would start again at the top of the page.
  */
 
 /** A dialog that closes has by then returned the focus to the button that opened it, milliseconds. */
@@ -9,6 +9,10 @@ const BUTTONS = 'button:not(:disabled), a[href]';
 const DIALOG = '[role=dialog]';
 const AREAS = `${DIALOG}, section, [role=tabpanel], main`;
 const HEADINGS = 'h1, h2, h3';
+/** What a user fills in. */
+export const FIELD = ':is(input, select, textarea):not(:disabled, [readonly], [type=hidden])';
+/** A button whose action runs. */
+const RUNNING = ':disabled[data-loading]';
 
 /** Where an element was. */
 interface Place {
@@ -39,7 +43,7 @@ export function recoverLostFocus(): void {
     },
     { capture: true },
   );
-  const changes = { childList: true, subtree: true, attributeFilter: ['disabled'] };
+  const changes = { childList: true, subtree: true, attributeFilter: ['disabled', 'data-loading'] };
   new MutationObserver(scheduleRecovery).observe(document.body, changes);
 }
 
@@ -60,8 +64,8 @@ function recover(): void {
   timer = undefined;
   if (last === null || (document.activeElement !== null && document.activeElement !== document.body)) return;
   const { element } = last;
-  // The action still runs: its end enables or removes the button.
-  if (element.isConnected && element.matches(':disabled')) return;
+  // The end of its action changes the button again.
+  if (element.isConnected && element.matches(RUNNING)) return;
   const target = findTarget(last);
   if (!(target instanceof HTMLElement)) return;
   if (target.tabIndex < 0) target.tabIndex = -1;
@@ -69,7 +73,10 @@ function recover(): void {
 }
 
 function findTarget(place: Place): Element | null {
-  if (place.element.isConnected) return place.element;
+  if (place.element.isConnected && !place.element.matches(':disabled')) return place.element;
+  // A button that stays disabled after its action, such as one that sends a text, waits for what its user fills in next.
+  const field = place.element.isConnected ? place.element.closest('form')?.querySelector(FIELD) : null;
+  if (field) return field;
   // A dialog has closed whose button the page had replaced by then, so the dialog could not return the focus to it.
   const isOfClosedDialog = place.ancestors.some((ancestor) => ancestor.matches(DIALOG) && !ancestor.isConnected);
   const isDialogOpen = document.querySelector(DIALOG) !== null;

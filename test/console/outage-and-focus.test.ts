@@ -5,7 +5,7 @@ import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { eventually } from '../runner/eventually.ts';
 import { answerInstead, type OpenConsole, openSignedIn, shareBrowser } from './browser.ts';
 import { go, press, pressInDialog, tab } from './console-fixture.ts';
-import { publishFrontDesk } from './front-desk.ts';
+import { publish, publishFrontDesk } from './front-desk.ts';
 
 const service = await startServiceOnTestDatabase(t);
 const browser = await shareBrowser(t);
@@ -46,7 +46,7 @@ t.test('a page whose code cannot be fetched says so, and loads when the service 
   await context.close();
 });
 
-t.test('the focus moves on when the pressed button disappears', async (t) => {
+t.test('the focus moves on when the pressed button disappears or stays disabled', async (t) => {
   await publishFrontDesk(service);
   const { body } = await service.call('POST', '/api/installations', { slug: 'front-desk' });
   await service.call('POST', `/api/installations/${body.id}/configure`, { secrets: { key: 'k3y' } });
@@ -67,12 +67,41 @@ t.test('the focus moves on when the pressed button disappears', async (t) => {
   t.ok(await isFocusedOn(page, 'BUTTON Run setup again'), 'a button that was disabled only meanwhile keeps it');
 
   await tab(page, 'Channels');
+  await page.getByLabel('New channel').fill('Second inbox');
+  await focusAndPress(page, 'Connect');
+  await page.getByText('Second inbox', { exact: true }).waitFor();
+  await page.getByRole('button', { name: 'Connect', exact: true, disabled: true }).waitFor();
+  t.ok(
+    await isFocusedOn(page, 'INPUT '),
+    'after Connect, which stays disabled, it is on the field for the next channel',
+  );
+  await service.call('DELETE', await findChannelPath(body.id, 'Second inbox'));
+  await page.getByText('Second inbox', { exact: true }).waitFor({ state: 'detached' });
   await focusAndPress(page, /^Disconnect/);
   await page.getByRole('dialog').waitFor();
   t.ok(await isFocusedOn(page, 'BUTTON Cancel'), 'a confirmation without a field starts on Cancel');
   await pressInDialog(page, /^Disconnect/);
   await page.getByText('No channel is connected').waitFor();
   t.ok(await isFocusedOn(page, 'DIV New channel'), 'after Disconnect it is on the tab’s panel');
+
+  const { body: session } = await service.session('POST', '/sessions', { agentId: 'ann' });
+  await page.goto(`${service.url}/playground/${session.id}`);
+  await page.getByRole('textbox', { name: 'Message', exact: true }).fill('hello');
+  await focusAndPress(page, 'Send');
+  await page.getByText('hello (plain)', { exact: true }).waitFor();
+  t.ok(await isFocusedOn(page, 'TEXTAREA '), 'after Send it is on the field for the next message');
+  await service.session('DELETE', `/sessions/${session.id}`);
+
+  const plugin = await publishFrontDesk(service, 'host.storage', { slug: 'side-desk', displayName: 'Side desk' });
+  await page.goto(`${service.url}/catalog/side-desk`);
+  await press(page, 'Install');
+  await page.getByRole('dialog').getByLabel('I allow this plugin').check();
+  await page.getByRole('dialog').getByRole('button', { name: 'Install' }).focus();
+  await publish(service, plugin, '1.1.0', 'host.storage, host.llm', { name: 'Side desk' });
+  await page.keyboard.press('Enter');
+  await page.getByRole('dialog').getByText('1.1.0 has just been published').waitFor();
+  t.ok(await isFocusedOn(page, 'SELECT '), 'after a refusal that needs another consent it is on the first field');
+  await pressInDialog(page, 'Cancel');
 
   await go(page, 'Administration');
   await tab(page, 'Accounts');
@@ -316,6 +345,13 @@ t.test('the dialog of Uninstall says that there are no agents only when it knows
   await dialog.getByText('its agents (it has none), with all their sessions', { exact: true }).waitFor();
   await pressInDialog(page, 'Cancel');
 });
+
+/** @returns the address of a channel in the REST interface */
+async function findChannelPath(installationId: string, name: string): Promise<string> {
+  const path = `/api/installations/${installationId}`;
+  const { channels } = (await service.call('GET', path)).body;
+  return `${path}/channels/${channels.find((channel: { name: string }) => channel.name === name).id}`;
+}
 
 /** Makes the page read what it shows again, as when its user comes back to it after a while. */
 const READ_AGAIN = `const { now } = Date;
