@@ -74,6 +74,8 @@ export const router = createRouter({
   defaultPendingMs: PENDING_AFTER_MS,
   // The page replaces it as soon as its code is there.
   defaultPendingMinMs: 0,
+  // Another id is another page: without this, the typed text and the open dialogs of one plugin would appear at the next.
+  defaultRemountDeps: ({ routeId, params }) => ({ routeId, params }),
   scrollRestoration: true,
 });
 

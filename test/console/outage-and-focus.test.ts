@@ -1,4 +1,4 @@
-/** The console while the service is unreachable, and where the keyboard focus is after a button has disappeared. */
+/** The console while the service is unreachable, where the focus goes when a button disappears, and what the next page keeps. */
 import type { Page } from 'playwright-core';
 import t from 'tap';
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
@@ -121,6 +121,42 @@ t.test('the focus moves on when the pressed button disappears or stays disabled'
   await page.getByText('ben (suspended: By another operator)').waitFor();
   t.ok(await isFocusedOn(page, 'BUTTON Resume'), 'as when the button of an open dialog disappears with it');
   t.same(complaints, []);
+});
+
+t.test('a page does not show what was typed or chosen on the page of another plugin', async (t) => {
+  const { body: side } = await service.call('POST', '/api/installations', { slug: 'side-desk' });
+  const { body: plugins } = await service.call('GET', '/api/plugins');
+  const { body: installations } = await service.call('GET', '/api/installations');
+  const findId = (items: readonly { slug: string; id: string }[], wanted: string) =>
+    items.find(({ slug }) => slug === wanted)?.id;
+  const { page } = await openOperating();
+
+  await page.goto(`${service.url}/installations/${findId(installations.items, 'front-desk')}?tab=settings`);
+  await page.getByLabel('Signature').waitFor();
+  await go(page, 'Installations');
+  await go(page, 'Side desk');
+  await tab(page, 'Settings');
+  await page.getByLabel('Signature').fill('of the side desk');
+  await page.getByLabel('API key').first().fill('s3cret');
+  await page.evaluate('history.go(-2)');
+  await pressInDialog(page, 'Leave without saving');
+  await page.getByRole('heading', { level: 1, name: 'Front desk' }).waitFor();
+  t.equal(await page.getByLabel('Signature').inputValue(), '');
+  t.equal(await page.getByLabel('API key').first().inputValue(), '', 'a secret of one plugin is not saved for another');
+
+  await page.goto(`${service.url}/plugins/${findId(plugins.items, 'front-desk')}`);
+  await page.getByRole('heading', { level: 1, name: 'Front desk' }).waitFor();
+  await go(page, 'My plugins');
+  await go(page, 'Side desk');
+  await page
+    .locator('input[accept*=zip]')
+    .setInputFiles({ name: 'side.zip', mimeType: 'application/zip', buffer: Buffer.of(0) });
+  await page.getByText('side.zip, ').waitFor();
+  await page.evaluate('history.go(-2)');
+  await page.getByRole('heading', { level: 1, name: 'Front desk' }).waitFor();
+  t.equal(await page.getByText('side.zip').count(), 0, 'a package is not published as another plugin');
+  await service.call('DELETE', `/api/installations/${side.id}`);
+  await service.call('DELETE', `/api/plugins/${findId(plugins.items, 'side-desk')}/listing`);
 });
 
 t.test('a page about something that is gone says so, and asks no more', async (t) => {
