@@ -12,7 +12,14 @@ import { usePublishing } from './use-publishing.ts';
 
 export function PublishForm({ pluginId }: { readonly pluginId: string }) {
   const [dropped, setDropped] = useState<Dropped | null>(null);
-  const publishing = usePublishing({ pluginId, dropped });
+  const publishing = usePublishing({
+    pluginId,
+    dropped,
+    // The files were read when they were chosen. The next version, which cannot be changed either, must not get these old ones.
+    onAnswer: ({ refusal, sent }) => {
+      if (refusal === null) setDropped((now) => (now === sent ? null : now));
+    },
+  });
   const read = useMutation({
     // One after the other, so that the package that was chosen last stays.
     scope: { id: `read package of ${pluginId}` },

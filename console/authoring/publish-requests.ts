@@ -6,6 +6,9 @@ import type { Dropped } from './package-files.ts';
 
 type Published = components['schemas']['PublishedVersion'];
 
+const NOT_CHOSEN =
+  'No package is chosen. Choose the folder or zip, again after each upload: its files are read when you choose it.';
+
 /**
  * @param onProgress called with the fraction of a zip that was sent
  * @returns the version, with warnings
@@ -16,7 +19,7 @@ export async function publishVersion(
   dropped: Dropped | null,
   onProgress: (part: number) => void,
 ): Promise<Published> {
-  if (dropped === null) throw new Error('Choose a package first.');
+  if (dropped === null) throw new Error(NOT_CHOSEN);
   onProgress(0);
   if ('files' in dropped) {
     const body = { semVer, files: [...dropped.files] };
@@ -31,7 +34,8 @@ export async function publishVersion(
 
 /** @param replaces hash of the draft that the user edited. Null: the plugin had none. Undefined: the files replace any draft. */
 export async function saveDraft(id: string, dropped: Dropped | null, replaces: string | null | undefined) {
-  if (dropped === null || 'zip' in dropped) throw new Error('A draft is saved from a folder, not from a zip.');
+  if (dropped === null) throw new Error(NOT_CHOSEN);
+  if ('zip' in dropped) throw new Error('A draft is saved from a folder, not from a zip.');
   const body = { files: [...dropped.files], ...(replaces === undefined ? {} : { replaces }) };
   return readBody(rest.POST('/plugins/{id}/draft', { params: { path: { id } }, body }));
 }

@@ -65,8 +65,10 @@ export function usePublishing({ pluginId, dropped, madeFrom, onAnswer, keepsFaul
     for (const request of [publish, draft])
       if (!request.isPending && !(keepsFaults && request.isError)) request.reset();
   });
-  // biome-ignore lint/correctness/useExhaustiveDependencies: a new package clears the result of the previous one
-  useEffect(() => forget(), [dropped]);
+  // A new package clears the result of the previous one. After a success, none is chosen, and the result stays.
+  useEffect(() => {
+    if (dropped !== null) forget();
+  }, [dropped]);
   const fault = validateSemVer(semVer.trim());
   return {
     dropped,

@@ -376,9 +376,12 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByRole('textbox', { name: 'Version', exact: true }).waitFor();
     const area = page.getByRole('region', { name: 'Package' });
     t.equal(await area.evaluate((box) => getComputedStyle(box).borderTopStyle), 'dashed', 'users see where to drop it');
-    const publishFolder = async (semVer: string) => {
+    const chooseFolder = async () => {
       await page.locator('input[webkitdirectory]').setInputFiles(folder);
-      await page.getByText('readme.md').first().waitFor();
+      await area.getByText('readme.md').waitFor();
+    };
+    const publishFolder = async (semVer: string) => {
+      await chooseFolder();
       await page.getByRole('textbox', { name: 'Version', exact: true }).fill(semVer);
       await page.getByRole('button', { name: 'Publish' }).click();
     };
@@ -388,12 +391,23 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await inspect(t, page, 'faults');
     await write('middleware.systemPrompt = (ctx) => ctx.systemPrompt + " Good night.";\n');
     await publishFolder('1.0.0');
+    await page.getByText('1.0.0 is published.').waitFor();
+    await area.getByText('Drop the plugin’s folder').waitFor();
+    await page.getByRole('button', { name: 'Publish' }).click();
+    await page.getByRole('alert').getByText('No package is chosen').waitFor();
+    t.equal(
+      await page.getByRole('cell', { name: '1.0.1' }).count(),
+      0,
+      'files that were read before are not published',
+    );
     await page.getByRole('cell', { name: '1.0.0', exact: true }).waitFor();
     await page.getByRole('button', { name: 'List in the catalog' }).click();
     await page.getByRole('button', { name: 'Take out of the catalog' }).waitFor();
     await inspect(t, page, 'plugin');
+    await chooseFolder();
     await page.getByRole('button', { name: 'Save as draft' }).click();
     await page.getByText('The draft is saved.').waitFor();
+    await area.getByText('Drop the plugin’s folder').waitFor();
     await page.getByRole('button', { name: 'Files' }).click();
     await page.getByRole('dialog').getByText('Good night').waitFor();
     await page.getByRole('button', { name: 'Close' }).click();
