@@ -1,7 +1,8 @@
 /** A virtualized list of log lines. */
 import { Text } from '@mantine/core';
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { useEffect, useLayoutEffect, useRef } from 'react';
+import { type UIEvent, useEffect, useLayoutEffect, useRef } from 'react';
+import { isEndVisible } from '../shell/scroll-end.ts';
 import type { Tone } from '../shell/status-dot.tsx';
 import { formatTimestamp } from '../shell/timestamp.tsx';
 import { formatData, formatMessage } from './line-text.ts';
@@ -9,8 +10,6 @@ import type { Level, LogLine } from './live-lines.ts';
 
 const LINE_PX = 23;
 const TONES: Readonly<Record<Level, Tone>> = { debug: 'quiet', info: 'good', warn: 'fair', error: 'bad' };
-/** Within this distance from the end, the list scrolls to new lines. Pixels. */
-const END_PX = 60;
 
 interface Props {
   readonly lines: readonly LogLine[];
@@ -43,13 +42,8 @@ export function LogLines({ lines, isLoading, hasOlder, follows }: Props) {
     const [height] = (added > 0 ? virtual.getOffsetForIndex(added, 'start') : undefined) ?? [0];
     if (height > 0) virtual.scrollToOffset((virtual.scrollOffset ?? 0) + height);
   }, [lines, virtual]);
-  const onScroll = () => {
-    const { scrollHeight, scrollTop, clientHeight } = view.current ?? {
-      scrollHeight: 0,
-      scrollTop: 0,
-      clientHeight: 0,
-    };
-    isAtEnd.current = scrollHeight - scrollTop - clientHeight < END_PX;
+  const onScroll = ({ currentTarget }: UIEvent) => {
+    isAtEnd.current = isEndVisible(currentTarget);
   };
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard

@@ -2,6 +2,7 @@
 import { Code, Grid, Group, Skeleton, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate, useParams } from '@tanstack/react-router';
+import { type UIEvent, useLayoutEffect, useRef } from 'react';
 import type { Page, SessionRecord, TranscriptMessage } from '../../sdk/session/api-types.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import { callSessions } from '../rest/session-api.ts';
@@ -10,6 +11,7 @@ import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { Monospace } from '../shell/monospace.tsx';
 import { PageHeader } from '../shell/page-header.tsx';
+import { isEndVisible } from '../shell/scroll-end.ts';
 import { Section } from '../shell/section.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import { HookCoverageList } from './hook-coverage.tsx';
@@ -123,19 +125,34 @@ function Transcript({ id, path }: PathProps) {
           <Code>GET {path}/messages</Code>
         </Text>
       )}
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard */}
-      <ol className="transcript" aria-label="Messages" tabIndex={0} ref={scrollToEnd} key={items[0]?.id}>
-        {items.toReversed().map(({ id, role, text }) => (
-          <li key={id} className="said" data-role={role}>
-            <Text size="xs" c="dimmed">
-              {role}
-            </Text>
-            <div className="foreign">{escapeText(text)}</div>
-          </li>
-        ))}
-      </ol>
+      <MessageList items={items} />
     </>
   );
 }
 
-const scrollToEnd = (list: HTMLOListElement | null): void => list?.scrollTo({ top: list.scrollHeight });
+/** Follows new messages while its end is visible. Otherwise what the user reads stays where it is. */
+function MessageList({ items }: Pick<Page<TranscriptMessage>, 'items'>) {
+  const list = useRef<HTMLOListElement>(null);
+  const isAtEnd = useRef(true);
+  const newest = items[0]?.id;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: scrolls when a message is added
+  useLayoutEffect(() => {
+    if (isAtEnd.current) list.current?.scrollTo({ top: list.current.scrollHeight });
+  }, [newest]);
+  const onScroll = ({ currentTarget }: UIEvent) => {
+    isAtEnd.current = isEndVisible(currentTarget);
+  };
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard
+    <ol className="transcript" aria-label="Messages" tabIndex={0} ref={list} onScroll={onScroll}>
+      {items.toReversed().map(({ id, role, text }) => (
+        <li key={id} className="said" data-role={role}>
+          <Text size="xs" c="dimmed">
+            {role}
+          </Text>
+          <div className="foreign">{escapeText(text)}</div>
+        </li>
+      ))}
+    </ol>
+  );
+}

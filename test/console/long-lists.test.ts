@@ -37,8 +37,21 @@ t.test('the page of a long session shows its newest messages, and says that olde
   t.match(await messages.first().innerText(), /message 2$/, 'oldest first');
   await page.getByText(`Only the newest ${MESSAGES - 1} messages are shown.`).waitFor();
   await inspect(t, page, 'session-long');
-  await append('one more');
-  await messages.last().getByText('one more', { exact: true }).waitFor();
+  await append('one\nmore');
+  await messages.last().getByText('more').waitFor();
+  t.match(await messages.last().innerText(), /one\nmore$/, 'lines stay lines');
+  const list = page.getByRole('list', { name: 'Messages' });
+  const readDistance = () => list.evaluate(MEASURE_TO_END);
+  t.ok((await readDistance()) < 2, 'its end is visible, so it follows');
+  const read = messages.filter({ hasText: /message 100$/ });
+  await read.scrollIntoViewIfNeeded();
+  await list.focus();
+  const before = (await read.boundingBox())?.y ?? 0;
+  await append('the next one');
+  await messages.last().getByText('the next one', { exact: true }).waitFor();
+  const moved = ((await read.boundingBox())?.y ?? 0) - before;
+  t.ok(Math.abs(moved) < 2, `what is read stays where it is (moved by ${moved} px)`);
+  t.ok(await list.evaluate(isFocused), 'and the list keeps the focus');
   await service.session('POST', `/sessions/${session.id}/clear`, {
     reason: 'test',
     by: 'user',
@@ -108,6 +121,18 @@ t.test('versions that do not fit into an answer are listed without details, and 
 });
 
 t.test('the browser complains about nothing', async (t) => t.same(complaints, []));
+
+interface Scrolled {
+  readonly scrollHeight: number;
+  readonly scrollTop: number;
+  readonly clientHeight: number;
+}
+const MEASURE_TO_END = (view: object): number => {
+  const { scrollHeight, scrollTop, clientHeight } = view as Scrolled;
+  return scrollHeight - scrollTop - clientHeight;
+};
+const isFocused = (element: object): boolean =>
+  element === (globalThis as unknown as { document: { activeElement: object } }).document.activeElement;
 
 const SCROLL_TO_TOP = (view: object): void => {
   Object.assign(view, { scrollTop: 0 });
