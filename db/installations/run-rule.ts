@@ -14,6 +14,10 @@ interface UpdateState {
 /** `failed` is active: the supervisor decides when to start it again. */
 export const isActive = ({ status }: Pick<RunState, 'status'>): boolean => status === 'ready' || status === 'failed';
 
+/** Why what comes for an installation waits while it is not active, as a clause. */
+export const describeInactive = (status: InstallationStatus): string =>
+  `the installation is not ready: ${status === 'needs_configuration' ? 'set what it needs in its settings' : status}`;
+
 /**
  * Why an operator stopped an installation, as a clause: its plugin is blocked, or its account suspended. For a query with
  * `installations i` and `plugins p`.

@@ -10,7 +10,7 @@ import {
   postponeEvent,
   releaseHeldEvents,
 } from '../../db/installations/events.ts';
-import { isActive } from '../../db/installations/run-rule.ts';
+import { describeInactive, isActive } from '../../db/installations/run-rule.ts';
 import type { Fence } from '../../db/postgres/pool.ts';
 import { events } from '../../sdk/contract/protocol.ts';
 import { pickStack } from '../calls/plugin-call.ts';
@@ -84,7 +84,7 @@ function skipReason(event: ClaimedEvent, plugin: InstalledPlugin): string | null
 
 function holdReason({ status, blockedReason }: InstalledPlugin): string | null {
   if (blockedReason !== null) return blockedReason;
-  return isActive({ status }) || status === 'uninstalling' ? null : `the installation is not ready: ${status}`;
+  return isActive({ status }) || status === 'uninstalling' ? null : describeInactive(status);
 }
 
 async function holdUntilReady({ pool, queues, fence }: AttemptDeps, event: ClaimedEvent, why: string): Promise<void> {

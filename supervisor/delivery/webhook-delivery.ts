@@ -11,7 +11,7 @@ import {
 } from '../../db/channels/delivery-queue.ts';
 import type { HeadSearch } from '../../db/channels/head-search.ts';
 import { type InstalledPlugin, loadInstalledPlugin } from '../../db/installations/account-plugins.ts';
-import { isActive } from '../../db/installations/run-rule.ts';
+import { describeInactive, isActive } from '../../db/installations/run-rule.ts';
 import { isInterruption } from '../../db/postgres/database-errors.ts';
 import type { Fence } from '../../db/postgres/pool.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
@@ -110,7 +110,7 @@ function holdReason(
   { direction }: ChannelQueue,
 ): string | null {
   if (blockedReason !== null) return blockedReason;
-  if (!isActive({ status })) return `the installation is not ready: ${status}`;
+  if (!isActive({ status })) return describeInactive(status);
   const handler = direction === 'in' ? 'receive' : 'send';
   return registrations.channel[handler] ? null : `this version of the plugin has no channel.${handler}`;
 }

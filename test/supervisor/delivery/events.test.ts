@@ -99,7 +99,7 @@ t.test('an event for a plugin that waits for configuration waits too', async (t)
   });
   const id = await installed(fixture, made);
   const row = async () => (await fixture.pool.query('SELECT * FROM events WHERE id = $1', [id])).rows[0];
-  await eventually(async () => /not ready/.test((await row()).last_error ?? ''));
+  await eventually(async () => /not ready: set what it needs in its settings/.test((await row()).last_error ?? ''));
   t.match(await row(), { state: 'pending', attempts: 0 });
   await fixture.pool.query(`UPDATE installations SET status = 'ready', updated_at = now() WHERE id = $1`, [
     made.installationId,
