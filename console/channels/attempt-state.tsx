@@ -1,6 +1,7 @@
 /** Shows the state of a delivery or an event, with its last error. */
-import { Text } from '@mantine/core';
+import { Button, Text } from '@mantine/core';
 import { StatusDot, type Tone } from '../shell/status-dot.tsx';
+import { formatTimestamp } from '../shell/timestamp.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 
 type State = 'pending' | 'delivered' | 'dead' | 'skipped';
@@ -13,9 +14,15 @@ interface Props {
   readonly setAside?: boolean;
   /** Why a pending one waits. */
   readonly waitReason?: string | null;
+  readonly receivedAt?: string;
+  /** The delivery that comes first. */
+  readonly waitsFor?: string | null;
+  /** Shows that delivery. */
+  readonly onOpen?: (id: string) => void;
 }
 
-export function AttemptState({ state, lastError, setAside = false, waitReason = null }: Props) {
+export function AttemptState({ state, lastError, setAside = false, waitReason = null, ...props }: Props) {
+  const { receivedAt = '', waitsFor = null, onOpen } = props;
   const isAside = setAside && state === 'pending';
   return (
     <>
@@ -24,6 +31,16 @@ export function AttemptState({ state, lastError, setAside = false, waitReason = 
         <Text size="xs" c="dimmed" className="foreign">
           {escapeText(waitReason)}
         </Text>
+      )}
+      {waitsFor === null || onOpen === undefined ? null : (
+        <Button
+          size="compact-xs"
+          variant="default"
+          aria-label={`Show that delivery, for which the one of ${formatTimestamp(receivedAt)} waits`}
+          onClick={() => onOpen(waitsFor)}
+        >
+          Show that delivery
+        </Button>
       )}
       {lastError && state !== 'delivered' ? (
         <Text size="xs" c="dimmed" className="foreign">

@@ -112,7 +112,10 @@ function ChannelButtons({ installationId, channel }: OfChannel) {
         run={() => rest.DELETE('/installations/{id}/channels/{channelId}', target)}
         done="The channel is removed"
       >
-        <Text>The address stops working immediately, and its deliveries are removed.</Text>
+        <Text>
+          The address stops working immediately. Deliveries that wait become dead letters, which cannot be replayed. The
+          service removes them when it has kept them as long as any other finished delivery.
+        </Text>
       </ConfirmButton>
       {error ? (
         <Text size="sm" role="alert">

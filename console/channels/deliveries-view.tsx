@@ -39,16 +39,20 @@ export function DeliveriesView({ installationId, channels }: Props) {
           onChange={(event) => setState(event.currentTarget.value as State | '')}
           data={[{ value: '', label: 'all' }, 'pending', 'delivered', 'dead']}
         />
-        <ActionButton
-          size="sm"
-          leftSection={<IconRefresh size={15} stroke={1.8} />}
-          run={() =>
-            readBody(rest.POST('/installations/{id}/deliveries/replay', { params: { path }, body: { state: 'dead' } }))
-          }
-          done={describeReplay}
-        >
-          Replay all dead ones
-        </ActionButton>
+        {channels.length === 0 ? null : (
+          <ActionButton
+            size="sm"
+            leftSection={<IconRefresh size={15} stroke={1.8} />}
+            run={() =>
+              readBody(
+                rest.POST('/installations/{id}/deliveries/replay', { params: { path }, body: { state: 'dead' } }),
+              )
+            }
+            done={describeReplay}
+          >
+            Replay all dead ones
+          </ActionButton>
+        )}
       </Group>
       <PagedList
         queryKey={['deliveries', installationId, state]}
@@ -69,14 +73,22 @@ export function DeliveriesView({ installationId, channels }: Props) {
         {(items) => <DeliveryTable items={items} channels={channels} onOpen={setOpened} />}
       </PagedList>
       <Dialog title="Delivery" opened={opened !== null} onClose={() => setOpened(null)}>
-        {opened === null ? null : <DeliveryDetail installationId={installationId} deliveryId={opened} />}
+        {opened === null ? null : (
+          <DeliveryDetail
+            key={opened}
+            installationId={installationId}
+            deliveryId={opened}
+            channels={channels}
+            onOpen={setOpened}
+          />
+        )}
       </Dialog>
     </Stack>
   );
 }
 
 function describeReplay({ replayed }: { readonly replayed: number }): string {
-  if (replayed === 0) return 'No delivery is dead: there is nothing to replay';
+  if (replayed === 0) return 'No dead delivery has a connected channel: there is nothing to replay';
   return replayed === 1 ? '1 delivery is queued again' : `${replayed} deliveries are queued again`;
 }
 
@@ -93,7 +105,7 @@ function DeliveryTable({ items, channels, onOpen }: TableProps) {
     cells: [
       <Timestamp key="received" at={delivery.receivedAt} />,
       `${delivery.direction === 'in' ? 'from' : 'to'} ${escapeText(findName(delivery.channelId))}`,
-      <AttemptState key="state" {...delivery} />,
+      <AttemptState key="state" {...delivery} onOpen={onOpen} />,
       delivery.attempts,
       formatBytes(delivery.bodyBytes),
       <Button

@@ -4,12 +4,13 @@ import { Group, Skeleton, Stack, Text, Title } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { Fragment } from 'react';
 import { readBody, rest } from '../rest/client.ts';
-import { FOLLOW_MS } from '../rest/installations.ts';
+import { FOLLOW_MS, type Installation } from '../rest/installations.ts';
 import { ActionButton } from '../shell/action-button.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { DescriptionList } from '../shell/description-list.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { LogLink } from '../shell/log-link.tsx';
+import { Monospace } from '../shell/monospace.tsx';
 import { PreformattedText } from '../shell/preformatted-text.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
@@ -18,9 +19,13 @@ import { AttemptState } from './attempt-state.tsx';
 interface Props {
   readonly installationId: string;
   readonly deliveryId: string;
+  /** Those that are connected. */
+  readonly channels: Installation['channels'];
+  /** Shows another delivery. */
+  readonly onOpen: (id: string) => void;
 }
 
-export function DeliveryDetail({ installationId, deliveryId }: Props) {
+export function DeliveryDetail({ installationId, deliveryId, channels, onOpen }: Props) {
   const target = { params: { path: { id: installationId, deliveryId } } };
   const found = useQuery({
     queryKey: ['deliveries', installationId, 'one', deliveryId],
@@ -31,14 +36,16 @@ export function DeliveryDetail({ installationId, deliveryId }: Props) {
   if (!found.data) return <Skeleton height={160} aria-label="Loading" />;
   const { headers, body, bodyEncoding, bodyTruncated, lastError, ...delivery } = found.data;
   const isPending = delivery.state === 'pending';
+  const isConnected = channels.some(({ id }) => id === delivery.channelId);
   return (
     <Stack>
       <DescriptionList
         rows={[
+          ['Id', <Monospace key="id">{delivery.id}</Monospace>],
           [
             'State',
             <Fragment key="state">
-              <AttemptState {...delivery} lastError={null} />
+              <AttemptState {...delivery} lastError={null} onOpen={onOpen} />
               {delivery.state === 'delivered' && delivery.direction === 'in' ? (
                 <Handled installationId={installationId} />
               ) : null}
@@ -80,6 +87,10 @@ export function DeliveryDetail({ installationId, deliveryId }: Props) {
               Try now
             </ActionButton>
           </>
+        ) : !isConnected ? (
+          <Text size="sm" c="dimmed">
+            Its channel is disconnected, so it cannot be delivered again.
+          </Text>
         ) : (
           <ActionButton
             size="sm"

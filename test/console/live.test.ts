@@ -126,8 +126,21 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
       .getByText(/It waits for delivery .*it cannot be read/)
       .waitFor();
     await inspect(t, page, 'deliveries-waiting');
-    await rows.nth(0).getByRole('button', { name: 'Open' }).click();
     const dialog = page.getByRole('dialog');
+    await rows.nth(0).getByRole('button', { name: 'Show that delivery' }).click();
+    const { body: deliveries } = await service.call('GET', `/api/installations/${desk}/deliveries`);
+    const [{ id: behind, waitsFor }] = deliveries.items;
+    await dialog.getByText(waitsFor, { exact: true }).waitFor();
+    await dialog.getByText('poison').waitFor();
+    await dialog.getByRole('button', { name: 'Close' }).click();
+    await rows.nth(0).getByRole('button', { name: 'Open' }).click();
+    await dialog.getByText(behind, { exact: true }).waitFor();
+    await dialog.getByRole('button', { name: 'Show that delivery' }).focus();
+    await page.keyboard.press('Enter');
+    await dialog.getByText(waitsFor, { exact: true }).waitFor();
+    t.equal(await dialog.getByText(behind, { exact: true }).count(), 0);
+    await dialog.getByRole('button', { name: 'Close' }).click();
+    await rows.nth(0).getByRole('button', { name: 'Open' }).click();
     t.equal(await dialog.getByRole('button', { name: 'Replay' }).count(), 0, 'a pending one is not replayed');
     await dialog.getByRole('button', { name: 'Try now' }).click();
     await page.getByText('Try that one now, or give it up').waitFor();
@@ -149,7 +162,10 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     await sure.getByRole('button', { name: 'Give up' }).click();
     await rows.nth(1).getByText('dead', { exact: true }).waitFor();
     await service.call('DELETE', `/api/installations/${desk}/channels/${channel.id}`);
+    await dialog.getByText('Its channel is disconnected').waitFor();
+    t.equal(await dialog.getByRole('button', { name: 'Replay' }).count(), 0);
     await pressInDialog(page, 'Close');
+    t.equal(await page.getByRole('button', { name: 'Replay all dead ones' }).count(), 0, 'no channel is connected');
     await tab(page, 'Overview');
   });
 
