@@ -49,6 +49,7 @@ const SOCKET = /^(ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNR
 /** Messages of the driver for errors without a code. */
 const UNAVAILABLE_MESSAGE =
   /^(Connection terminated|Client has encountered a connection error|Cannot use a pool after calling end|Client was closed|timeout expired|Query read timeout)/;
+const CONNECT_TIMEOUT_MESSAGE = 'timeout expired';
 const BUSY_MESSAGE = 'timeout exceeded when trying to connect';
 /** Raised by the trigger `refuse_over_limit`. */
 const QUOTA_EXCEEDED = 'BH413';
@@ -59,6 +60,10 @@ const INSUFFICIENT_PRIVILEGE = '42501';
 const CHECK_VIOLATION = '23514';
 const MISSING_OBJECT: readonly string[] = ['3F000', '42P01', '42703', '42883'];
 const DUPLICATE_TABLE: readonly string[] = ['42P07', '42P17', '42710', '23505'];
+
+/** Whether a connection of its own, outside of a pool, was not established in time. */
+export const isConnectTimeout = (error: unknown): boolean =>
+  error instanceof Error && error.message === CONNECT_TIMEOUT_MESSAGE;
 
 /** Creates the error that the pool itself throws when no connection becomes free in time. */
 export const createBusyError = (): Error => new Error(BUSY_MESSAGE);

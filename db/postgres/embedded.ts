@@ -4,9 +4,10 @@ import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { escapeIdentifier, escapeLiteral } from 'pg';
 import { z } from 'zod';
-import { lockDataDir, type Purpose, replaceFile } from '../files/data-dir.ts';
+import { lockDataDir, type Purpose, replaceFile, tryLock } from '../files/data-dir.ts';
 import { findBinaries } from './binaries.ts';
 import { createCluster, type Passwords, readPasswords } from './cluster.ts';
+import { isConnectTimeout } from './database-errors.ts';
 import { withConnection } from './dedicated-connection.ts';
 import { chooseLauncher } from './launcher.ts';
 import { stopOrphans } from './orphaned-servers.ts';
@@ -15,6 +16,7 @@ import { type PostgresServer, startServer } from './server.ts';
 /** Name of Bulkhead's role and database. */
 const NAME = 'bulkhead';
 const addressFile = (dataDir: string): string => join(dataDir, 'postgres.json');
+/** An idle server answers within milliseconds, and one of a loaded machine within a second. */
 const CONNECTION = { connectionTimeoutMillis: 5_000 };
 const address = z.object({ url: z.string() });
 
@@ -103,16 +105,28 @@ export const hasEmbedded = (dataDir: string): boolean =>
  * Finds the embedded PostgreSQL that another process runs in this DATA_DIR.
  *
  * @returns its address if it accepts connections, else null
+ * @throws Error if it does not answer
  */
 export async function findEmbedded(dataDir: string): Promise<string | null> {
   try {
     const { url } = address.parse(JSON.parse(await readFile(addressFile(dataDir), 'utf8')));
     await withConnection(url, CONNECTION, async () => undefined);
     return url;
-  } catch {
+  } catch (error) {
+    // If no process holds the lock, the server of the file has ended, and its port is that of another program now.
+    if (isConnectTimeout(error) && isLocked(dataDir))
+      throw new Error(
+        `The embedded PostgreSQL of DATA_DIR ${dataDir} did not answer within ${CONNECTION.connectionTimeoutMillis / 1_000} s. See ${join(dataDir, 'postgres.log')}, or restart the service.`,
+      );
     // There is no address file, or the server of the file has ended.
     return null;
   }
+}
+
+function isLocked(dataDir: string): boolean {
+  const lock = tryLock(join(dataDir, 'lock'));
+  lock?.release();
+  return lock === null;
 }
 
 function manageServer(

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { appendFile, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
-import { createServer, type Server } from 'node:net';
+import { type AddressInfo, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -10,6 +10,7 @@ import { Client } from 'pg';
 import t from 'tap';
 import { DataDirInUseError, lockDataDir } from '../../../db/files/data-dir.ts';
 import { findEmbedded, startEmbedded } from '../../../db/postgres/embedded.ts';
+import { operator } from '../../deploy/operator-command.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { type Teardown, temporaryFolder } from '../../runner/harness.ts';
 
@@ -120,6 +121,26 @@ t.test('an orphan that would not die is stopped by the next start', async (t) =>
   t.ok(await gone(pid));
   t.same(await query(next.url, 'SELECT seven FROM kept ORDER BY seven'), [[7], [8], [9]]);
   await next.stop();
+});
+
+t.test('a server that does not answer is named, not taken for one that has ended', async (t) => {
+  const { pid } = await hold(t, dataDir);
+  process.kill(pid, 'SIGSTOP');
+  t.teardown(() => process.kill(pid, 'SIGKILL'));
+  const message = new RegExp(`^The embedded PostgreSQL of DATA_DIR ${dataDir} did not answer within 5 s\\. See `);
+  t.match(await operator({ DATA_DIR: dataDir }, 'fleet'), { code: 1, stderr: message });
+});
+
+t.test('a port of an ended server that another program has is not that of a server', async (t) => {
+  const dataDir = await temporaryFolder(t);
+  // Accepts connections and answers nothing.
+  const server = createServer((socket) => t.teardown(() => socket.destroy())).listen(0, '127.0.0.1');
+  t.teardown(() => server.close());
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const url = `postgres://bulkhead:x@127.0.0.1:${port}/bulkhead?sslmode=disable`;
+  await writeFile(join(dataDir, 'postgres.json'), JSON.stringify({ url }));
+  t.equal(await findEmbedded(dataDir), null);
 });
 
 t.test('a killed server restarts at the same address with its data', async (t) => {
