@@ -98,14 +98,29 @@ interface OutputPiece extends Omit<WholeOutput, 'isShown' | 'save' | 'isNew'> {
 }
 
 /**
- * The check of the quota takes longer than the rest of a step, so it is made for one of so many pieces, and for each piece that is
- * longer than a few sentences. An account may have any number of open outputs, so a check of the first pieces would limit nothing.
+ * The check of the quota takes longer than the rest of a step, so it is made for one of so many pieces, and for what is longer than
+ * a few sentences. An account may have any number of open outputs, so a check of the first pieces would limit nothing.
  */
 const PIECES_PER_CHECK = 16;
 const UNCHECKED_MAX_CHARS = 1_024;
 
-const mustCheckRoom = ({ piece, text }: OutputPiece): boolean =>
-  piece % PIECES_PER_CHECK === 0 || text.length > UNCHECKED_MAX_CHARS;
+/** @throws Problem `quota_exceeded` for a new piece; one that is stored takes no more room */
+async function requirePieceRoom({ pool }: SessionServices, { session, key }: OutputStep, { piece, text }: OutputPiece) {
+  if (piece % PIECES_PER_CHECK !== 0 && text.length <= UNCHECKED_MAX_CHARS) return;
+  try {
+    await requireRoom(pool, session.accountId, 'transcripts', 0);
+  } catch (error) {
+    const known = await findOutput(pool, key);
+    const isStored = known !== null && (known.state !== 'open' || piece < known.pieces);
+    if (!isStored) throw error;
+  }
+}
+
+/** Plugins can make a short text long, and add files to an empty one. @throws Problem `quota_exceeded` */
+async function requireJudgedRoom({ pool }: SessionServices, { session }: OutputStep, judged: string): Promise<void> {
+  if (judged.length > UNCHECKED_MAX_CHARS)
+    await requireRoom(pool, session.accountId, 'transcripts', Buffer.byteLength(judged));
+}
 
 /** @throws Problem as `sendWholeOutput`, and `bad_request` for a piece that is not the next one */
 export function sendPiece(services: SessionServices, turn: TurnStep, request: OutputPiece): Promise<OutputAnswer> {
@@ -116,7 +131,7 @@ export function sendPiece(services: SessionServices, turn: TurnStep, request: Ou
   return withLock(services, key, async () => {
     services.untouchedTurns.take(key, runtime);
     const mode = readOutboundMode(await services.pluginsCache.current(session.accountId));
-    if (mustCheckRoom(request)) await requireRoom(services.pool, session.accountId, 'transcripts', 0);
+    await requirePieceRoom(services, step, request);
     const added = await addPiece(services.pool, key, runtime, { piece, text, mode });
     const repeated = added === null ? await findRepeated(services, step, request, digest) : null;
     const known = repeated?.output;
@@ -212,6 +227,7 @@ async function judgePiece(
   const judged = answer.context.message;
   const own = toJudgement('outboundMessage', answer);
   if (!done && !answer.cancelled) {
+    await requireJudgedRoom(services, step, judged.text);
     const growth = judged.text.length - text.length;
     await passPiece(services.pool, key, { piece, text: judged.text, growth, judgement: own, guards: answer.guards });
     return describeOpen(id, judged.text);
@@ -339,11 +355,14 @@ interface JudgedOutput extends Omit<JudgedOutputRow, 'data'> {
 /** Adds a judged text to the transcript, or records its veto. */
 async function completeOutput(
   services: SessionServices,
-  { key, runtime }: OutputStep,
+  step: OutputStep,
   { digest, judgement, text, attachments, guards, shownChars, save }: JudgedOutput,
 ): Promise<OutputAnswer> {
   const { pool } = services;
+  const { key, runtime } = step;
   const isVetoed = judgement.outcome === 'cancelled';
+  // An empty text becomes no message, and only messages are checked when they are added.
+  if (!isVetoed && text === '') await requireJudgedRoom(services, step, JSON.stringify(attachments));
   const passed = { digest, judgement, text, attachments, guards, data: { attachments, turnId: key.turnId } };
   const pass = save ?? ((output: OutputKey, row: JudgedOutputRow) => passOutput(pool, output, runtime, row));
   const isSaved = isVetoed ? await vetoOutput(pool, key, runtime, { digest, judgement }) : await pass(key, passed);

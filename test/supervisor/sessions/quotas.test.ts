@@ -111,7 +111,89 @@ t.test('the answer of a tool that ran is kept when the transcript has no room fo
   t.same((await call()).body, answered.body, 'a repeated call gets the same answer');
 });
 
+/** A turn of a new account with one plugin. */
+async function openTurn(slug: string, code: string) {
+  await saveUsageLimits(pool, {});
+  const { account, install } = fixture.withNewAccount();
+  await install({ slug, code, account });
+  const session = await fixture.session(account);
+  const turns = `/sessions/${session}/turns`;
+  await fixture.call('POST', turns, { id: 't1', text: 'go', trigger: 'user' }, account);
+  const output = (body: object) => fixture.call('POST', `${turns}/t1/output`, body, account);
+  return { account, output };
+}
+
+t.test('full transcripts refuse pieces of open texts that a plugin makes long, until there is room', async (t) => {
+  const OUTPUTS = 12;
+  const JUDGED_CHARS = 10_000;
+  const JUDGED_BYTES = 3 * JUDGED_CHARS;
+  /** At least what a short piece takes. */
+  const SHORT_BYTES = 1_000;
+  const long = '一'.repeat(JUDGED_CHARS);
+  const code = `middleware.outboundMessage = { stream: true, handler: ({ message: { text } }) => {
+    if (text === 'b') return { message: { text: '一'.repeat(${JUDGED_CHARS}) } };
+  } };`;
+  const { account, output } = await openTurn('streaming', code);
+  const ids = Array.from({ length: OUTPUTS }, (_, index) => `o${index}`);
+  for (const id of ids) t.match((await output({ id, piece: 0, text: 'a' })).body, { show: 'a', state: 'open' });
+  const { transcripts = 0 } = await usageOf(account);
+  const limit = transcripts + 3 * JUDGED_BYTES + OUTPUTS * SHORT_BYTES;
+  await saveUsageLimits(pool, { transcripts: limit });
+  const send = (id: string) => output({ id, piece: 1, text: 'b' });
+  const statuses: number[] = [];
+  for (const id of ids) statuses.push((await send(id)).status);
+  const expected = ids.map((_, index) => (index < 3 ? 200 : 413));
+  t.same(statuses, expected);
+  t.match(await send('o11'), refused('transcripts'), 'again');
+  const { transcripts: used = 0 } = await usageOf(account);
+  t.ok(used <= limit, `${used} of ${limit} bytes`);
+  t.match((await send('o0')).body, { show: long }, 'one that was judged is answered as before');
+  await saveUsageLimits(pool, {});
+  t.match((await send('o11')).body, { show: long, state: 'open' });
+  t.match((await output({ id: 'o11', piece: 2, text: 'c', done: true })).body, { show: 'c', state: 'passed' });
+});
+
+t.test('full transcripts refuse the files that a plugin adds to an empty text', async (t) => {
+  const code = `middleware.outboundMessage = ({ message: { text } }) => {
+    const file = { name: 'f', mediaType: 'text/plain', url: 'https://example.com/' + 'x'.repeat(4000) };
+    return { message: { text: '', attachments: text === 'files' ? Array.from({ length: 50 }, () => file) : [] } };
+  };`;
+  const { account, output } = await openTurn('filing', code);
+  const { transcripts = 0 } = await usageOf(account);
+  await saveUsageLimits(pool, { transcripts: transcripts + 100_000 });
+  const send = () => output({ id: 'o1', text: 'files' });
+  t.match(await send(), refused('transcripts'));
+  t.match(await usageOf(account), { transcripts }, 'nothing of it was added');
+  t.match((await output({ id: 'o2', text: 'none' })).body, { state: 'passed', attachments: [] });
+  await saveUsageLimits(pool, {});
+  const sent = await send();
+  t.equal(sent.body.attachments.length, 50);
+  await saveUsageLimits(pool, { transcripts: 1 });
+  t.same((await send()).body, sent.body, 'one that was judged is answered as before');
+});
+
+t.test('a piece that is stored is answered as before while transcripts are full', async (t) => {
+  const code = `middleware.outboundMessage = { stream: true, handler: ({ message: { text } }) =>
+    ({ message: { text: text.toUpperCase() } }) };`;
+  const { output } = await openTurn('shouting', code);
+  const send = (piece: number, text: string, done = false, id = 'o1') => output({ id, piece, text, done });
+  const [short, long] = ['a', 'b'.repeat(2_000)];
+  t.match((await send(0, short)).body, { show: 'A' });
+  t.match((await send(1, long)).body, { show: long.toUpperCase() });
+  await saveUsageLimits(pool, { transcripts: 1 });
+  t.match((await send(0, short)).body, { show: 'A' });
+  t.match((await send(1, long)).body, { show: long.toUpperCase() });
+  t.match((await send(1, long.replace('b', 'c'))).body, { code: 'id_reused' });
+  t.match(await send(2, long), refused('transcripts'), 'a new piece');
+  t.match(await send(0, short, false, 'o2'), refused('transcripts'), 'the first piece of a new text');
+  await saveUsageLimits(pool, {});
+  t.match((await send(2, long, true)).body, { show: long.toUpperCase(), state: 'passed' });
+  await saveUsageLimits(pool, { transcripts: 1 });
+  t.match((await send(2, long, true)).body, { show: long.toUpperCase(), state: 'passed' }, 'the last piece');
+});
+
 t.test('a full event queue stops what would add to it, not what makes room', async (t) => {
+  await saveUsageLimits(pool, {});
   const { account, install } = fixture.withNewAccount();
   await install({ slug: 'listener', capabilities, code, account });
   const session = await fixture.session(account);
