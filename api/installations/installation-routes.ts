@@ -70,7 +70,7 @@ const shapes = {
   configure: {
     summary: 'Sets settings and secrets',
     details:
-      'Omitted ones stay unchanged; null deletes a secret. Secrets are never returned. Stored values that no version in use declares are deleted. In use are the version that runs, the next one, the pinned one, the one before, and one that failed.',
+      'Omitted ones stay unchanged; null deletes a secret. Secrets are never returned. Of more than 384 stored settings or secrets, those that no version in use declares are deleted. In use are the version that runs, the next one, the pinned one, the one before, and one that failed.',
     problems: ['quota_exceeded'],
     params: idParams,
     body: configuration,

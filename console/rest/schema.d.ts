@@ -488,7 +488,7 @@ export interface paths {
         put?: never;
         /**
          * Sets settings and secrets
-         * @description Omitted ones stay unchanged; null deletes a secret. Secrets are never returned. Stored values that no version in use declares are deleted. In use are the version that runs, the next one, the pinned one, the one before, and one that failed.
+         * @description Omitted ones stay unchanged; null deletes a secret. Secrets are never returned. Of more than 384 stored settings or secrets, those that no version in use declares are deleted. In use are the version that runs, the next one, the pinned one, the one before, and one that failed.
          */
         post: operations["postInstallationsByIdConfigure"];
         delete?: never;

@@ -2,6 +2,7 @@
 import type { ClientBase } from 'pg';
 import { Problem, type ProblemLocation } from '../../sdk/contract/errors.ts';
 import {
+  FIELDS_MAX,
   findMissingConfiguration,
   type Manifest,
   SECRET_MAX_CHARS,
@@ -10,7 +11,7 @@ import {
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import { deleteOtherSecrets, listSecretNames } from '../files/secrets.ts';
 import type { Queues } from '../jobs/queues.ts';
-import { findRow, type Queryable } from '../postgres/rows.ts';
+import { listValues, type Queryable } from '../postgres/rows.ts';
 import type { InstallationStatus } from './installation-state.ts';
 import { changeInstallation, type Installation } from './installations.ts';
 import { queueUpdate } from './updates.ts';
@@ -20,7 +21,7 @@ export interface ConfigurationInput {
   readonly settings?: Readonly<Record<string, string | null>> | undefined;
   readonly secrets?: Readonly<Record<string, string | null>> | undefined;
 }
-/** The stored values of an installation, for all versions of `listDeclaredNames`. */
+/** The stored values of an installation, for any version. */
 interface Stored {
   readonly settings: Readonly<Record<string, string>>;
   readonly secretNames: readonly string[];
@@ -48,39 +49,49 @@ export function checkConfiguration(manifest: Manifest, stored: Stored, input: Co
   if (first) throw new Problem('bad_request', `${first.field}: ${first.message}`, { errors: faults });
 }
 
-/** @param declared names that are kept */
-function mergeSettings(
-  stored: Stored['settings'],
-  given: ConfigurationInput['settings'] = {},
-  declared: ReadonlySet<string>,
-): Record<string, string> {
+function mergeSettings(stored: Stored['settings'], given: ConfigurationInput['settings'] = {}): Record<string, string> {
   const merged = Object.entries({ ...stored, ...given });
-  return Object.fromEntries(
-    merged.filter((entry): entry is [string, string] => entry[1] !== null && declared.has(entry[0])),
-  );
+  return Object.fromEntries(merged.filter((entry): entry is [string, string] => entry[1] !== null));
 }
-
-interface DeclaredNames {
-  readonly settings: readonly string[];
-  readonly secrets: readonly string[];
-}
-
-const declaredSql = (fields: keyof DeclaredNames): string =>
-  `ARRAY(SELECT DISTINCT jsonb_object_keys(v.manifest -> '${fields}') FROM versions v
-     WHERE v.id IN (i.current_version_id, i.target_version_id, i.pending_version_id, i.pinned_version_id,
-                    i.previous_version_id, i.failed_version_id))`;
 
 /**
- * The names that a version declares which the installation runs, is asked about, may return to or may try again. Each version
- * declares a limited number, so the values of other versions are deleted: an author can publish any number of names.
+ * Settings, and as many secrets, that an installation may have before those are deleted that `listDeclaredNames` does not list: as
+ * many as its six versions can declare. Below that, the values of all versions are kept, because a yank may move the installation to
+ * an old version, and users cannot read a secret back to give it again. An author can publish any number of names.
  */
-async function listDeclaredNames(tx: Queryable, installationId: string): Promise<DeclaredNames> {
-  const found = await findRow<DeclaredNames>(
+const STORED_MAX = 6 * FIELDS_MAX;
+
+/**
+ * The settings or secrets that are declared by a version which the installation runs, is asked about, moves to, has pinned, may
+ * return to or may try again.
+ */
+const listDeclaredNames = (tx: Queryable, installationId: string, fields: 'settings' | 'secrets'): Promise<string[]> =>
+  listValues(
     tx,
-    `SELECT ${declaredSql('settings')} AS settings, ${declaredSql('secrets')} AS secrets FROM installations i WHERE i.id = $1`,
-    [installationId],
+    `SELECT DISTINCT jsonb_object_keys(v.manifest -> $2) FROM installations i JOIN versions v
+         ON v.id IN (i.current_version_id, i.target_version_id, i.pending_version_id, i.pinned_version_id,
+                     i.previous_version_id, i.failed_version_id)
+      WHERE i.id = $1`,
+    [installationId, fields],
   );
-  return found ?? { settings: [], secrets: [] };
+
+async function limitSettings(
+  tx: Queryable,
+  installationId: string,
+  settings: Stored['settings'],
+): Promise<Stored['settings']> {
+  const entries = Object.entries(settings);
+  if (entries.length <= STORED_MAX) return settings;
+  const declared = new Set(await listDeclaredNames(tx, installationId, 'settings'));
+  return Object.fromEntries(entries.filter(([name]) => declared.has(name)));
+}
+
+/** @returns the names of those that are left */
+async function limitSecrets(tx: Queryable, installationId: string): Promise<string[]> {
+  const names = await listSecretNames(tx, installationId);
+  if (names.length <= STORED_MAX) return names;
+  await deleteOtherSecrets(tx, installationId, await listDeclaredNames(tx, installationId, 'secrets'));
+  return listSecretNames(tx, installationId);
 }
 
 function validateSetting(manifest: Manifest, name: string, value: string | null): string | null {
@@ -153,7 +164,7 @@ export function resolveStatus(
 
 /**
  * Saves settings of an installation whose row is locked and whose secrets are saved. It may run once it lacks nothing, and an
- * update that waited for its configuration continues. Deletes the values that no version of `listDeclaredNames` declares.
+ * update that waited for its configuration continues. Deletes values of other versions beyond `STORED_MAX`.
  *
  * @throws Problem `quota_exceeded`
  */
@@ -165,10 +176,8 @@ export async function saveSettings(
 ): Promise<void> {
   const { id, currentManifest, status, targetVersionId } = installation;
   if (!currentManifest) throw new Error(`installation ${id} has no version`);
-  const declared = await listDeclaredNames(tx, id);
-  const settings = mergeSettings(installation.settings, given, new Set(declared.settings));
-  await deleteOtherSecrets(tx, id, declared.secrets);
-  const secretNames = await listSecretNames(tx, id);
+  const settings = await limitSettings(tx, id, mergeSettings(installation.settings, given));
+  const secretNames = await limitSecrets(tx, id);
   const changed = resolveStatus(status, currentManifest, { settings, secretNames });
   await changeInstallation(tx, id, { settings, ...changed }).catch(throwQuotaProblem);
   if (targetVersionId !== null) await queueUpdate(tx, queues, installation);

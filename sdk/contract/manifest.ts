@@ -11,7 +11,7 @@ const DESCRIPTION_MAX_CHARS = 280;
 /** A user must be able to read the whole list before consenting. */
 const CAPABILITIES_MAX = 64;
 /** A user must be able to fill in the form. */
-const FIELDS_MAX = 64;
+export const FIELDS_MAX = 64;
 const OPTIONS_MAX = 100;
 const SECRET_USES_MAX = 16;
 const LABEL_MAX_CHARS = 200;

@@ -33,7 +33,7 @@ export const usageKinds = {
   },
   storage: {
     holds: 'Values that plugins stored with host.storage, and the settings and secrets of your plugins.',
-    free: 'Uninstall plugins that you no longer need.',
+    free: 'Uninstall plugins that you no longer need, or reset their settings and delete their secrets.',
   },
   logs: {
     holds: 'Log lines of the last 24 hours. Near the quota, the oldest lines are removed.',

@@ -1,5 +1,6 @@
 /** Installing, configuring and uninstalling. */
 import t from 'tap';
+import { saveUsageLimits } from '../../../db/accounts/usage.ts';
 import { loadInstalledPlugin, loadUpdateTarget } from '../../../db/installations/account-plugins.ts';
 import { beginRollback, beginUpdate, completeUpdate, failUpdate } from '../../../db/installations/updates.ts';
 import { subscribeToInstallations } from '../../../db/postgres/notifications.ts';
@@ -310,9 +311,11 @@ t.test('null deletes a value, and an update requires the values it needs', async
   t.equal((await ann.delete(path)).status, 204);
 });
 
-t.test('saving values deletes those that no version in use declares, and what is kept counts', async (t) => {
+t.test('of many stored values, those that no version in use declares are deleted; what is kept counts', async (t) => {
   const NAMES = 60;
-  const DRAFTS = 5;
+  /** Values of so many drafts are kept: 384 are. */
+  const KEPT_DRAFTS = 6;
+  const DRAFTS = KEPT_DRAFTS + 2;
   const { slug, id } = await published();
   const listNames = (kind: string, draft: number) =>
     Array.from({ length: NAMES }, (_, index) => `${kind}${draft}n${index}`);
@@ -342,16 +345,51 @@ t.test('saving values deletes those that no version in use declares, and what is
     if (draft > 0) await saveDraft(draft);
     const [settings, secrets] = [listNames('setting', draft), listNames('secret', draft)];
     const saved = await ann.post(`${path}/configure`, { secrets: fill(secrets, 's'.repeat(1_000)) });
-    t.same(saved.body.secretNames, secrets.toSorted(), 'a version that asks for other secrets is not returned to');
+    const kept = draft < KEPT_DRAFTS ? draft + 1 : draft - KEPT_DRAFTS + 1;
+    t.equal(saved.body.secretNames.length, kept * NAMES);
+    t.same(new Set([...saved.body.secretNames, ...secrets]).size, kept * NAMES, 'with those of the draft');
     const set = await ann.post(`${path}/configure`, { settings: fill(settings, 'v'.repeat(1_000)) });
-    t.same(Object.keys(set.body.settings).toSorted(), settings.toSorted());
+    t.equal(Object.keys(set.body.settings).length, kept * NAMES);
     t.equal((await loadInstalledPlugin(api.pool, made.id))?.settings[settings[0] ?? ''], 'v'.repeat(1_000));
     const used = (await readUsed()) - before;
-    t.ok(used > 2 * NAMES * 1_000 && used < 3 * NAMES * 1_000, `${used} bytes`);
+    t.ok(used > kept * 2 * NAMES * 1_000 && used < kept * 3 * NAMES * 1_000, `${used} bytes`);
   }
   const all = Object.fromEntries(listNames('secret', DRAFTS - 1).map((name) => [name, null]));
   await ann.post(`${path}/configure`, { secrets: all });
-  t.ok((await readUsed()) - before < 2 * NAMES * 1_000, 'what is deleted does not count');
+  t.ok((await readUsed()) - before < 4 * NAMES * 1_000, 'what is deleted does not count');
+  await ann.delete(path);
+});
+
+t.test('a full quota refuses a longer secret, and accepts its deletion', async (t) => {
+  const { slug } = await published({ 'readme.md': readmeWith('secrets: { key: {} }'), 'index.ts': INDEX });
+  const { body: made } = await ann.post('/installations', { slug });
+  const path = `/installations/${made.id}`;
+  const give = (key: string | null) => ann.post(`${path}/configure`, { secrets: { key } });
+  t.equal((await give('short')).status, 200);
+  await saveUsageLimits(api.pool, { storage: 1 });
+  t.teardown(() => saveUsageLimits(api.pool, {}));
+  t.match(await give('longer than before'), {
+    status: 413,
+    body: { code: 'quota_exceeded', errors: [{ field: 'storage' }] },
+  });
+  t.match((await give(null)).body, { secretNames: [] });
+  await ann.delete(path);
+});
+
+t.test('a secret of an old version is kept for a yank that moves the installation back to it', async (t) => {
+  const asking = (secret: string) => ({ 'readme.md': readmeWith(`secrets: { ${secret} }`), 'index.ts': INDEX });
+  const { slug, id, versionId: first } = await published(asking('key: { required: true }'));
+  const { body: made } = await ann.post('/installations', { slug });
+  const path = `/installations/${made.id}`;
+  const give = (name: string) => ann.post(`${path}/configure`, { secrets: { [name]: 'x' } });
+  t.match((await give('key')).body, { status: 'ready' });
+  const files = fileList(asking('token: {}'));
+  const { body: second } = await ann.post(`/plugins/${id}/versions`, { semVer: '1.1.0', files });
+  t.match((await give('token')).body, { currentVersionId: second.id, secretNames: ['key', 'token'] });
+  const { rows } = await api.pool.query('SELECT previous_version_id FROM installations WHERE id = $1', [made.id]);
+  t.same(rows, [{ previous_version_id: null }]);
+  t.equal((await ann.post(`/plugins/${id}/versions/${second.id}/yank`)).status, 200);
+  t.match((await ann.get(path)).body, { currentVersionId: first, status: 'ready', secretNames: ['key', 'token'] });
   await ann.delete(path);
 });
 
