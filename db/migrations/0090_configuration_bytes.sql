@@ -2,7 +2,8 @@
 -- The settings and secrets of installations count for the quota of storage. Lock both tables first. A migration that waits for a dump
 -- must hold no lock on one of them.
 LOCK TABLE installations, installation_secrets IN ACCESS EXCLUSIVE MODE;
--- Null: the values are from before this migration, and do not count until they are saved again. Filling it in would keep requests waiting.
+-- Null: the values are from before this migration, and do not count until they are saved again. Filling it in would write all rows
+-- under the lock, and every request that reads an installation would wait for that.
 ALTER TABLE installations ADD COLUMN stored_bytes integer; -- of the settings
 ALTER TABLE installation_secrets ADD COLUMN account_id text, ADD COLUMN stored_bytes integer;
 

@@ -180,7 +180,7 @@ interface Call {
 
 /** @throws Error when a key is missing; the plugin cannot read the secret either then */
 async function maskSecrets({ pool, keys, masks }: HostCallRouterDeps, plugin: InstalledPlugin): Promise<void> {
-  // The child gets no others.
+  // The child can read only these.
   const names = plugin.secretNames.filter((name) => Object.hasOwn(plugin.secretUses, name));
   if (names.length === 0) return;
   const secrets = await readSecrets(pool, keys, plugin.installationId, names);

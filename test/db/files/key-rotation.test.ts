@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool } from 'pg';
 import t, { type Test } from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
+import { saveUsageLimits } from '../../../db/accounts/usage.ts';
 import { rotateKey } from '../../../db/files/key-rotation.ts';
 import { openSecretKeys, readSecret, saveSecret } from '../../../db/files/secrets.ts';
 import { cutOff, operator } from '../../deploy/operator-command.ts';
@@ -68,6 +69,18 @@ t.test('under load every read succeeds, every write is kept, and all secrets end
   t.same(await keysInUse(), [done.keyId]);
   t.not(done.keyId, before);
   t.equal(readdirSync(join(dataDir, 'keys', 'secrets')).length, 2, 'the old key is kept for older backups');
+});
+
+t.test('a full quota refuses longer secrets, and no rotation', async (t) => {
+  const { pool, keys, installationId, keysInUse } = await filled(t);
+  await saveUsageLimits(pool, { storage: 1 });
+  const save = (value: string) => saveSecret(pool, keys, installationId, nameOf(0), value);
+  await t.rejects(save('value 0 that is longer'), { code: 'BH413' });
+  await save('value 1');
+  const done = await rotateKey(pool, keys, () => undefined);
+  t.equal(done.sealed, COUNT);
+  t.same(await keysInUse(), [done.keyId]);
+  t.match(await readSecret(pool, keys, installationId, nameOf(0)), { value: 'value 1' });
 });
 
 t.test('a rotation that was killed is finished by the next call, with the same key', async (t) => {
