@@ -49,6 +49,13 @@ const ACCEPT = 'If this folder is meant, run npm run -s operator -- accept-data-
  * @throws ClusterMismatchError with one sentence
  */
 export async function requireCluster(pool: Pool, member: Member): Promise<void> {
+  await compareWithCluster(pool, member);
+  await deleteRevokedKeyFiles(pool, member);
+  await adoptKeyFiles(pool, member);
+}
+
+/** Changes nothing. @throws ClusterMismatchError with one sentence */
+async function compareWithCluster(pool: Pool, member: Member): Promise<void> {
   await requireKnownMigrations(pool, member.release);
   const row = await readClusterRow(pool);
   requireClusterKey(row, member.keys.fingerprint);
@@ -57,8 +64,6 @@ export async function requireCluster(pool: Pool, member: Member): Promise<void> 
   if (row !== null) await requireBlobs(pool, row, member.blobs);
   // Another process may make the cluster now: its mark must not be read beside the missing row.
   else await inClusterLock(pool, async (tx) => requireBlobs(tx, await readClusterRow(tx), member.blobs));
-  await deleteRevokedKeyFiles(pool, member);
-  await adoptKeyFiles(pool, member);
 }
 
 const inClusterLock = (pool: Pool, work: (tx: Queryable) => Promise<void>): Promise<void> =>
@@ -67,7 +72,7 @@ const inClusterLock = (pool: Pool, work: (tx: Queryable) => Promise<void>): Prom
 /** Says why `requireCluster` refuses this process. Null: it does not. */
 export async function findClusterMismatch(pool: Pool, member: Member): Promise<string | null> {
   try {
-    await requireCluster(pool, member);
+    await compareWithCluster(pool, member);
     return null;
   } catch (error) {
     if (!(error instanceof ClusterMismatchError)) throw error;
@@ -118,16 +123,11 @@ export async function recordMember(pool: Pool, member: Member): Promise<void> {
   });
 }
 
-/**
- * Makes the keys and blobs of this process those of the database.
- *
- * @returns how many secrets cannot be opened now
- */
-export async function acceptMember(pool: Pool, member: Member): Promise<number> {
-  const lostSecrets = await acceptKeys(pool, member.keys);
+/** Makes the keys and blobs of this process those of the database. */
+export async function acceptMember(pool: Pool, member: Member): Promise<void> {
+  await acceptKeys(pool, member.keys);
   await saveCluster(pool, member);
   await markBlobs(pool, member.blobs);
-  return lostSecrets;
 }
 
 /** @throws ClusterMismatchError when the place holds the blobs of another cluster */

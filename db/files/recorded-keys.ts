@@ -146,20 +146,39 @@ export async function adoptKeyFiles(db: Queryable, { keys, keyFiles }: KeyPlaces
     for (const [id, content] of await files.list(purpose)) await keys.add(purpose, id, content);
 }
 
-/** How many secrets none of these keys opens. */
-export async function countLostSecrets(pool: Pool, keys: KeyStore): Promise<number> {
+interface LostSecret {
+  readonly account: string;
+  /** Null: the login of an SSH host. */
+  readonly plugin: string | null;
+  readonly secret: string;
+}
+export interface LostSecrets {
+  /** All, also those that are not listed. */
+  readonly count: number;
+  readonly listed: readonly LostSecret[];
+}
+
+/** Finds the secrets that none of these keys opens. */
+export async function findLostSecrets(pool: Pool, keys: KeyStore, limit: number): Promise<LostSecrets> {
   const known = [...(await keys.list('secrets')).keys()];
-  const sql = 'SELECT count(*)::int FROM sealed_values WHERE NOT key_id = ANY ($1)';
-  return (await findValue<number>(pool, sql, [known])) ?? 0;
+  const counting = 'SELECT count(*)::int FROM sealed_values WHERE NOT key_id = ANY ($1)';
+  const listed = await listRows<LostSecret>(
+    pool,
+    `SELECT a.name AS account, p.slug AS plugin,
+            CASE WHEN i.id IS NULL THEN 'login of the SSH host ' || s.name ELSE s.name END AS secret
+       FROM sealed_values s LEFT JOIN installations i ON i.id = s.owner LEFT JOIN plugins p ON p.id = i.plugin_id
+       JOIN accounts a ON a.id = coalesce(i.account_id, regexp_replace(s.owner, '^ssh:', ''))
+      WHERE NOT s.key_id = ANY ($1) ORDER BY account, plugin, secret LIMIT $2`,
+    [known, limit],
+  );
+  return { count: (await findValue<number>(pool, counting, [known])) ?? 0, listed };
 }
 
 /**
  * Makes the keys of this process those of this database. Secrets sealed with lost keys stay: they open again when the key's file
  * comes back.
- *
- * @returns how many secrets cannot be opened now
  */
-export function acceptKeys(pool: Pool, keys: KeyStore): Promise<number> {
+export function acceptKeys(pool: Pool, keys: KeyStore): Promise<void> {
   return inTransaction(pool, async (tx) => {
     const known = await readKeys(keys, tx);
     await tx.query('DELETE FROM recorded_keys WHERE sealed IS NULL OR NOT id = ANY ($1)', [known.map(({ id }) => id)]);
@@ -169,13 +188,6 @@ export function acceptKeys(pool: Pool, keys: KeyStore): Promise<number> {
        ON CONFLICT (id) DO NOTHING`,
       [LOST],
     );
-    const lost = await findValue<number>(
-      tx,
-      `SELECT count(*)::int FROM sealed_values s JOIN recorded_keys k ON k.id = s.key_id
-        WHERE k.fingerprint = $1`,
-      [LOST],
-    );
-    return lost ?? 0;
   });
 }
 

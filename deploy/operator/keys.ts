@@ -13,9 +13,10 @@ import { excludeProcesses } from '../../db/cluster/running-processes.ts';
 import type { KeyStore } from '../../db/files/key-files.ts';
 import { rotateKey as rotate } from '../../db/files/key-rotation.ts';
 import {
-  countLostSecrets,
   deleteRevokedKeyFiles,
+  findLostSecrets,
   forgetRemovedKeys,
+  type LostSecrets,
   recordKeys,
   revokeKeys,
 } from '../../db/files/recorded-keys.ts';
@@ -27,7 +28,7 @@ import type { SharedSettings } from '../../service/settings/settings.ts';
 import { openConfiguredBlobs } from '../../service/storage/blob-stores.ts';
 import { decodeKey, readClusterKey, readKeyFile } from '../../service/storage/cluster-key.ts';
 import { describeMember } from '../../service/storage/membership.ts';
-import type { OperatorCommand, Outcome } from './command.ts';
+import { formatTable, linesOption, type OperatorCommand, type Outcome, readLines } from './command.ts';
 
 /** Printed where keys are files. */
 const COPIES =
@@ -108,8 +109,9 @@ export const changeClusterKey: OperatorCommand = {
 export const acceptDataDir: OperatorCommand = {
   subjects: [],
   doc: 'make DATA_DIR the folder of this database after its keys were lost, while the service is stopped',
-  options: { yes: { type: 'boolean', doc: 'do it; without it, only print what would be lost' } },
-  async run({ options }, { settings, migratedDatabase }) {
+  options: { yes: { type: 'boolean', doc: 'do it; without it, only print what would be lost' }, limit: linesOption },
+  async run(args, { settings, migratedDatabase }) {
+    const limit = readLines(args);
     const { pool } = await migratedDatabase();
     const member = await describeMember(pool, settings);
     const mismatch = await findClusterMismatch(pool, member);
@@ -117,10 +119,10 @@ export const acceptDataDir: OperatorCommand = {
       const sentence = `DATA_DIR ${settings.DATA_DIR} fits this database. There is nothing to accept, and nothing was changed.`;
       return { sentence, fields: { dataDir: settings.DATA_DIR, lostSecrets: 0 } };
     }
-    if (options.yes !== true) {
-      const lost = await countLostSecrets(pool, member.keys);
+    if (args.options.yes !== true) {
+      const lost = await findLostSecrets(pool, member.keys, limit);
       throw new Error(
-        `${mismatch}. If the right one is lost for good, repeat accept-data-dir with --yes: ${lost} secrets can then not be opened, and tokens that a lost key signed are no longer valid. Nothing was changed.`,
+        `${mismatch} If the right one is lost for good, repeat accept-data-dir with --yes: ${lost.count} secrets can then not be opened, and tokens that a lost key signed are no longer valid. Nothing was changed.${formatLost(lost)}`,
       );
     }
     const release = await excludeProcesses(pool);
@@ -129,24 +131,33 @@ export const acceptDataDir: OperatorCommand = {
         'An API or a supervisor runs on this database, or was killed seconds ago, so its keys are not lost: set DATA_DIR to its folder. If it is meant, stop the service on all machines, then run this again.',
       );
     try {
-      return await accept(pool, settings, member);
+      return await accept(pool, settings, member, limit);
     } finally {
       await release();
     }
   },
 };
 
-async function accept(pool: Pool, settings: SharedSettings, member: Member): Promise<Outcome> {
+async function accept(pool: Pool, settings: SharedSettings, member: Member, limit: number): Promise<Outcome> {
   const { DATA_DIR, OIDC_ISSUER } = settings;
   await deleteRevokedKeyFiles(pool, member);
   // Creates what a first start would create: the service refuses to start while it is missing.
   await openConfiguredBlobs(pool, settings);
   await openSecretKeys(DATA_DIR, member.keys);
   if (OIDC_ISSUER === undefined) await openIssuer(DATA_DIR, member.keys);
-  const lostSecrets = await acceptMember(pool, member);
+  await acceptMember(pool, member);
+  const lost = await findLostSecrets(pool, member.keys, limit);
   await inTransaction(pool, (tx) => recordAction(tx, { action: 'accept-data-dir', subject: DATA_DIR }));
   return {
-    sentence: `${DATA_DIR} belongs to this database now. ${lostSecrets} secrets cannot be opened without their lost keys: their users must enter them again. Tokens that a lost key signed are no longer valid.`,
-    fields: { dataDir: DATA_DIR, lostSecrets },
+    sentence: `${DATA_DIR} belongs to this database now. ${lost.count} secrets cannot be opened without their lost keys: their users must enter them again. Tokens that a lost key signed are no longer valid.${formatLost(lost)}`,
+    fields: { dataDir: DATA_DIR, lostSecrets: lost.count, listed: lost.listed },
   };
+}
+
+/** Nothing else names them: their installations stay ready, and only reading the secret fails. */
+function formatLost({ count, listed }: LostSecrets): string {
+  if (count === 0) return '';
+  const rows = listed.map(({ account, plugin, secret }) => ({ ACCOUNT: account, PLUGIN: plugin, SECRET: secret }));
+  const more = count > listed.length ? `\n${count - listed.length} more: set --limit.` : '';
+  return `\n\n${formatTable(rows, '')}${more}`;
 }

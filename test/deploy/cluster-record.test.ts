@@ -335,14 +335,24 @@ t.test('lost keys are accepted, and secrets open again when their key comes back
   await rm(join(DATA_DIR, 'keys'), { recursive: true });
   const lostEnv = { ...env, DATA_DIR };
   t.match(await operator(env, 'accept-data-dir', '--yes'), { code: 0, stdout: /There is nothing to accept/ });
+  const { pool, close } = openPool(DATABASE_URL, { name: 'test', connections: 1, onError: () => undefined });
+  t.teardown(close);
+  // As the login of a host that was sealed with the same key.
+  await pool.query(`INSERT INTO ssh_hosts (account_id, id, revision, name, address, port, user_name, host_keys, login, key_id, sealed)
+    SELECT i.account_id, 'build', '1', 'b', 'b', 22, 'u', '{}', 'password', s.key_id, ''
+      FROM installation_secrets s JOIN installations i ON i.id = s.installation_id`);
   t.match(await operator(lostEnv, 'accept-data-dir'), {
     code: 1,
-    stderr: /^DATA_DIR \S+ lacks keys .* with --yes: 1 secrets can then not be opened, .* Nothing was changed\.$/m,
+    stderr:
+      /^DATA_DIR \S+ lacks keys .* from a backup\. If the .* --yes: 2 secrets can then not be opened, .* Nothing was changed\.\n\nACCOUNT +PLUGIN +SECRET\n/m,
   });
+  t.match(await operator(lostEnv, 'accept-data-dir', '--limit', '1'), { stderr: /\n1 more: set --limit\.\n$/ });
   t.match(await operator(lostEnv, 'accept-data-dir', '--yes'), {
     code: 0,
-    stdout: /belongs to this database now\. 1 secrets cannot be opened/,
+    stdout:
+      /belongs to this database now\. 2 secrets cannot be opened [\s\S]*\nlocal +\S+ +\S+\nlocal +- +login of the SSH host build\n$/,
   });
+  await pool.query('DELETE FROM ssh_hosts');
   const again = await startApiAlone(t, { DATABASE_URL, DATA_DIR });
   t.match(await again.call('GET', '/api/me'), { status: 200 });
   t.match(await again.call('GET', '/api/me', undefined, service.token), { status: 401 });

@@ -244,6 +244,7 @@ t.test('a command with a cluster key writes no key while the service uses key fi
       stderr:
         /^This command has a cluster key, .* Start the service once with the cluster key, .* Nothing was changed\.$/m,
     });
+  t.match(await operator(sealing, 'accept-data-dir'), { code: 0, stdout: /and nothing was changed\.$/m });
   t.same((await pool.query('SELECT * FROM recorded_keys')).rows, before);
   await t.resolves(requireCluster(pool, member));
 
