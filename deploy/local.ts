@@ -126,8 +126,11 @@ async function start(): Promise<void> {
   const supervisorPorts = [settings.SUPERVISOR_PORT, settings.SUPERVISOR_OPS_PORT] as const;
   // The supervisor starts before the API and so stops after it, because a publish in progress needs it for introspection.
   const supervisorEnv = { ...childEnv, PATH: await searchPath };
-  await startChild('supervisor', script('supervisor/main.ts'), supervisorEnv, settings, supervisorPorts);
-  await startChild('API', script('api/main.ts'), childEnv, settings, [settings.PORT, settings.API_OPS_PORT]);
+  const checkStart = () => requireFolder(settings.DATA_DIR);
+  const supervisor = { name: 'supervisor', main: script('supervisor/main.ts'), env: supervisorEnv, checkStart };
+  await startChild(supervisor, settings, supervisorPorts);
+  const api = { name: 'API', main: script('api/main.ts'), env: childEnv, checkStart };
+  await startChild(api, settings, [settings.PORT, settings.API_OPS_PORT]);
   const completePath = async (): Promise<void> => {
     supervisorEnv.PATH = await findSearchPath();
   };
@@ -184,13 +187,12 @@ async function prepareTables(url: string, settings: SharedSettings): Promise<voi
 }
 
 async function startChild(
-  name: string,
-  main: string,
-  env: Readonly<Record<string, string | undefined>>,
+  options: Pick<ConstructorParameters<typeof ServiceProcess>[0], 'name' | 'main' | 'env' | 'checkStart'>,
   { HOST, OPS_HOST }: SharedSettings,
   [port, operationsPort]: readonly [number, number],
 ): Promise<void> {
   if (stopping !== undefined) return;
+  const { name } = options;
   printLine(`starting the ${name}`);
   const sockets = [await holdSocket('service', HOST, port), await holdSocket('operations', OPS_HOST, operationsPort)];
   // A stop that was requested meanwhile did not find this service in the list.
@@ -199,7 +201,7 @@ async function startChild(
     return;
   }
   const onLine = (line: string): boolean => logs.write(`${line}\n`);
-  const service = new ServiceProcess({ name, main, env, sockets, onLine, onNotice: printLine });
+  const service = new ServiceProcess({ ...options, sockets, onLine, onNotice: printLine });
   const stop = async (signal: AbortSignal): Promise<void> => {
     await service.stop(signal);
     for (const socket of sockets) socket.close();
@@ -226,6 +228,14 @@ async function rememberFolder(dataDir: string): Promise<() => Promise<void>> {
       `DATA_DIR ${dataDir} was moved. If it is in the folder of the old release, exchange the folders back.`,
     );
   };
+}
+
+/** Node would create a missing DATA_DIR with its folder of compiled modules, and the real one could not be moved back. */
+async function requireFolder(dataDir: string): Promise<void> {
+  if ((await stat(dataDir).catch(ignoreMissing)) !== null) return;
+  throw new Error(
+    `DATA_DIR ${dataDir} is missing. If it is in the folder of the old release, exchange the folders back.`,
+  );
 }
 
 /** Moves this process, and so all that it starts, from the folder of the old release to that of the new one. */

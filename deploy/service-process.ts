@@ -49,6 +49,8 @@ interface ServiceOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Every process of the service inherits these sockets and listens on them. */
   readonly sockets?: readonly HeldSocket[];
+  /** Called before the start and each restart. @throws Error with one sentence if the process must not be started now */
+  checkStart?(): Promise<void>;
   /** Called for each line of output: pino's JSON, or plain text. */
   onLine(line: string): void;
   /** Called with one sentence about the process. */
@@ -148,6 +150,7 @@ export class ServiceProcess {
   }
 
   async #launch(): Promise<Run> {
+    await this.#options.checkStart?.();
     const run = await this.#spawn({});
     await this.#killOnFailure(run, this.#waitForAnnouncement(run));
     return run;

@@ -5,7 +5,7 @@
  * children end with it; if it dies, the next start creates another helper.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { closeSync, openSync } from 'node:fs';
+import { closeSync, existsSync, openSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import type { Duplex, Readable, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
@@ -234,7 +234,9 @@ function startHelper(): ChildProcess {
 /** Passes the compile cache on, which makes the start faster. Jails get an empty environment. */
 function getHelperEnvironment(): Record<string, string> {
   const { NODE_COMPILE_CACHE } = process.env;
-  return NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE };
+  // Node would create the folder, and a DATA_DIR that was moved away could not be moved back.
+  const isThere = NODE_COMPILE_CACHE !== undefined && existsSync(NODE_COMPILE_CACHE);
+  return isThere ? { NODE_COMPILE_CACHE } : {};
 }
 
 type Stdio = (number | 'pipe' | 'inherit' | 'ignore' | 'ipc')[];

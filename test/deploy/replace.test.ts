@@ -3,6 +3,7 @@
  * message passes a required plugin. Where the supervisor is killed instead, a client that repeats its call is answered.
  */
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { mkdir, readlink, rename, rm, symlink } from 'node:fs/promises';
 import { request } from 'node:http';
 import { delimiter, join } from 'node:path';
@@ -208,7 +209,10 @@ t.test('a replacement after DATA_DIR moved with the old folder changes nothing',
   await release(next, 1);
   const database = await testDatabase(t);
   const DATA_DIR = join(old.folder, '.bulkhead');
-  const service = await startServiceFixture(t, { DATABASE_URL: database.url, DATA_DIR }, old.main, { cwd: old.folder });
+  // As without a setting of the tests.
+  const NODE_COMPILE_CACHE = join(DATA_DIR, 'compile-cache');
+  const env = { DATABASE_URL: database.url, DATA_DIR, NODE_COMPILE_CACHE };
+  const service = await startServiceFixture(t, env, old.main, { cwd: old.folder });
   const before = await listServices(service);
   const away = join(await temporaryFolder(t), 'old');
   await rename(old.folder, away);
@@ -220,8 +224,12 @@ t.test('a replacement after DATA_DIR moved with the old folder changes nothing',
   t.same(await listServices(service), before, 'the old processes continue');
   const { rows } = await database.pool.query(`SELECT FROM migrations WHERE name = '9001_release'`);
   t.equal(rows.length, 0, 'no migration ran');
+  process.kill(before[0] ?? 0, 'SIGKILL');
+  await service.line(/^DATA_DIR .* is missing\./);
+  t.notOk(existsSync(DATA_DIR), 'a restart does not create it where it was');
   await rename(old.folder, next.folder);
   await rename(away, old.folder);
+  await service.line(/ is running again\.$/);
   t.match(await replace(service), /^replaced: /);
 });
 
