@@ -3,6 +3,7 @@
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { readUsage } from '../../db/accounts/model-usage.ts';
+import { STORED_MAX } from '../../db/installations/configuration.ts';
 import { type Installation, pageInstallations } from '../../db/installations/installations.ts';
 import { pageAudit } from '../../db/records/audit.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
@@ -69,8 +70,7 @@ const shapes = {
   },
   configure: {
     summary: 'Sets settings and secrets',
-    details:
-      'Omitted ones stay unchanged; null deletes a secret. Secrets are never returned. Of more than 384 stored settings or secrets, those that no version in use declares are deleted. In use are the version that runs, the next one, the pinned one, the one before, and one that failed.',
+    details: `Omitted ones stay unchanged; null deletes a secret. Secrets are never returned. Of more than ${STORED_MAX} stored settings or secrets, those that no version in use declares are deleted. In use are the version that runs, the next one, the pinned one, the one before, and one that failed.`,
     problems: ['quota_exceeded'],
     params: idParams,
     body: configuration,

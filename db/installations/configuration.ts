@@ -59,7 +59,7 @@ function mergeSettings(stored: Stored['settings'], given: ConfigurationInput['se
  * many as its six versions can declare. Below that, the values of all versions are kept, because a yank may move the installation to
  * an old version, and users cannot read a secret back to give it again. An author can publish any number of names.
  */
-const STORED_MAX = 6 * FIELDS_MAX;
+export const STORED_MAX = 6 * FIELDS_MAX;
 
 /**
  * The settings or secrets that are declared by a version which the installation runs, is asked about, moves to, has pinned, may

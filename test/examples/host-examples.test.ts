@@ -123,7 +123,10 @@ t.test('session-diary', async (t) => {
     const written = async () => (await service.call('POST', path, { input: 'a good day' })).body.text;
     t.equal(await eventually(written), 'The page is written.');
     const [page = '', notice] = (await service.transcript(session)).slice(-2);
-    t.match(page, /2 messages of people, 1 of the agent\.\n\nIt began with “Good morning”\.\n\nIt ended with “Bake!”\./);
+    t.match(
+      page,
+      /2 messages of people, 1 of the agent\.\n\nIt began with “Good morning”\.\n\nIt ended with “Bake!”\./,
+    );
     t.match(page, /a good day\n$/);
     t.equal(notice, `The diary keeps this page as diary/${session}.md.`);
     t.equal(await eventually(() => diary(`${session}.md`)), page);

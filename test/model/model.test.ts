@@ -13,9 +13,9 @@ import { Model } from './reference.ts';
 import { startCachedApi } from './service.ts';
 import { steps } from './steps.ts';
 
-const WANTED = amount({ quick: 200, soak: 50_000 });
+const WANTED = amount({ quick: 120, soak: 50_000 });
 /** A short run goes on until each kind of step has succeeded, at most so far. */
-const MOST = 3 * WANTED;
+const MOST = 5 * WANTED;
 /** Steps of one run at most: long enough for several versions, followers and drafts of a plugin. */
 const RUN_MAX = 150;
 const RUNS_PER_BATCH = amount({ quick: 1, soak: 5 });

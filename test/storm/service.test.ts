@@ -15,7 +15,7 @@ import { Ledger, type Verdict } from './ledger.ts';
 import { CAPABILITIES, REPORTING, startRecorder } from './recorder.ts';
 import { Vendor } from './vendor.ts';
 
-const SECONDS = amount({ quick: 5, soak: 600 });
+const SECONDS = amount({ quick: 3, soak: 600 });
 const CHANNELS = 4;
 /** Maximum wait of anything once the storm is over, milliseconds. */
 const STUCK_MS = 30_000;

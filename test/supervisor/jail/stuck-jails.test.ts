@@ -8,9 +8,10 @@ import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { jailMark, sweepStuckJails } from '../../../supervisor/jail/stuck-jails.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
+import { amount } from '../../runner/soak.ts';
 
 const HOLDER = fileURLToPath(new URL('jail-holder.ts', import.meta.url));
-const ROUNDS = 5;
+const ROUNDS = amount({ quick: 2, soak: 20 });
 const WITHIN_MS = 60_000;
 /** Short, to find a jail that is being built. */
 const POLL_MS = 5;

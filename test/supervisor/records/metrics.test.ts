@@ -1,6 +1,7 @@
 /** The metrics of plugins for operators and users: those of the process and each installation's rollups. */
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
+import { INTERRUPTIONS_MAX } from '../../../db/jobs/interruptions.ts';
 import { notifyDeliveriesSql } from '../../../db/postgres/notifications.ts';
 import { readHandlers, readPoints } from '../../../db/records/rollups.ts';
 import { supervisorMetrics } from '../../../supervisor/records/metric-table.ts';
@@ -95,11 +96,11 @@ t.test('waiting work and dead letters are counted in PostgreSQL', async (t) => {
     await fixture.pool.query(
       `WITH made AS (
          INSERT INTO deliveries (id, channel_id, installation_id, account_id, routing_id, received_at, method, query,
-           headers, body, next_attempt_at, attempts)
-         SELECT gen_random_uuid()::text, $1, $2, $3, $1, now() - interval '9 h', 'POST', '', '[]', '', at, $5
+           headers, body, next_attempt_at, attempts, interruptions)
+         SELECT gen_random_uuid()::text, $1, $2, $3, $1, now() - interval '9 h', 'POST', '', '[]', '', at, $5::int, least($5::int, $6::int)
            FROM unnest($4::timestamptz[]) AS at RETURNING channel_id, account_id)
        ${notifyDeliveriesSql('SELECT channel_id, account_id FROM made')}`,
-      [channel, installationId, accountId, nextAttempts, attempts],
+      [channel, installationId, accountId, nextAttempts, attempts, INTERRUPTIONS_MAX],
     );
   };
   const later = '2100-01-01T00:00:00Z';
