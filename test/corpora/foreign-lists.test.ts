@@ -23,7 +23,7 @@ import { findChangedFiles, listTextFields, tryField } from './text-fields.ts';
 const LARGE_BYTES = 8_000_000;
 const LARGE_REQUESTS = amount({ quick: 3, soak: 30 });
 /** One JSON text of this many is sent. */
-const JSON_STEP = process.env.WRITE_PAGES === '1' ? 1 : amount({ quick: 10, soak: 1 });
+const JSON_STEP = process.env.WRITE_PAGES === '1' ? 1 : amount({ quick: 20, soak: 1 });
 const LIMITS = { READS_PER_MINUTE: '100000', WRITES_PER_MINUTE: '100000' };
 const deployment = await prepareDeployment(await startApiAndSupervisor(t, LIMITS));
 
@@ -85,7 +85,7 @@ t.test('JSON Schema test suite: parameters of tools take and refuse what it says
     return [kind, String(all.length), String(values), why ?? ''];
   });
   await checkTable(t, 'JSON Schema', ['Outcome', 'Schemas', 'Values', 'Why'], rows);
-  const step = amount({ quick: 12, soak: 1 });
+  const step = amount({ quick: 24, soak: 1 });
   const called = judged.filter((_, at) => at % step === 0);
   t.same(await findContradictions(deployment, called), [], `${called.length} schemas, published and called`);
 });
@@ -96,7 +96,7 @@ t.test('Big List of Naughty Strings: a text field keeps a text as it is, or says
     201,
   );
   const fields = listTextFields(deployment, spare.id, 'spare');
-  const step = amount({ quick: 40, soak: 1 });
+  const step = amount({ quick: 80, soak: 1 });
   const rows: TableRow[] = [];
   for (const [at, field] of fields.entries()) {
     const texts = naughty.filter((_, index) => (index + at) % step === 0);

@@ -15,7 +15,7 @@ import { amount } from '../runner/soak.ts';
 import { type PluginSource, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
 /** Random bodies. */
-const BODIES = amount({ quick: 60, soak: 10_000 });
+const BODIES = amount({ quick: 30, soak: 10_000 });
 const random = seededRandom();
 
 const secretOf = (text: string) => `whsec_${Buffer.from(text).toString('base64')}`;

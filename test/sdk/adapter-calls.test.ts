@@ -232,7 +232,7 @@ for (const [name, runTurn] of Object.entries(frameworks))
     });
 
 /** One end of this many is tried: every kind of value is cut in its middle, and behind it. */
-const ENDS_STEP = amount({ quick: 3, soak: 1 });
+const ENDS_STEP = amount({ quick: 6, soak: 1 });
 const VALID = '{"degrees": 240, "note": "a \\"b\\" \\u00e9\\n", "list": [1, -2.5e3, {"deep": [true, false, null]}]}';
 
 t.test('langchain: of arguments that end anywhere, plugins judge what the framework reads', async (t) => {

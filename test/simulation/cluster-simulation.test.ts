@@ -14,7 +14,7 @@ const FAILOVER_MS = 15_000;
 /** No shard waits for more than two leases. Milliseconds. */
 const LONGEST_FAILOVER_MS = 2 * FAILOVER_MS;
 const ALL_FAULTS: readonly FaultKind[] = ['crash', 'pause', 'cut', 'outage', 'replace'];
-const ROUNDS = amount({ quick: 3, soak: 200 });
+const ROUNDS = amount({ quick: 2, soak: 200 });
 const population = createPopulation(amount({ quick: 20_000, soak: INSTALLATIONS }), seed);
 const base = {
   ...population,

@@ -15,7 +15,7 @@ import { amount } from '../../runner/soak.ts';
 import { fileList, readmeWith } from '../package/packages.ts';
 import { startProcesses } from '../service-processes.ts';
 
-const SECRETS = amount({ quick: 12, soak: 50 });
+const SECRETS = amount({ quick: 6, soak: 50 });
 /** In all of them, and in nothing else in the fixture. */
 const mark = `Canary${randomBytes(12).toString('hex')}`;
 /** With characters that JSON, addresses and base64 write in another way. */

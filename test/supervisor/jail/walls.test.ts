@@ -41,7 +41,7 @@ const ATTACKERS: Readonly<Record<Goal, number>> = {
 const PROBES_PER_CHILD = 10;
 const isUpdate = process.env.UPDATE_ESCAPES === '1';
 /** One probe of this many is in the sample, a different one in each combination. */
-const SAMPLE_STEP = isUpdate ? 1 : amount({ quick: 15, soak: 1 });
+const SAMPLE_STEP = isUpdate ? 1 : amount({ quick: 30, soak: 1 });
 /** Largest growth of the supervisor's memory after a combination. */
 const GROWTH_MAX_BYTES = 200 * MIB;
 const SECRET = 'canary-4d1f5a2e';

@@ -20,7 +20,7 @@ import {
 } from '../supervisor-fixture.ts';
 
 /** Each way of ending a session six times. */
-const ROUNDS = amount({ quick: 36, soak: 1_000 });
+const ROUNDS = amount({ quick: 18, soak: 1_000 });
 const capabilities = ['host.agents'];
 const code = asCommand('return host.agents[args.call](...args.given);');
 const EARS = `
