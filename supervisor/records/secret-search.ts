@@ -89,7 +89,7 @@ export class FormSearch {
   readonly #heads: readonly string[];
   /** For each head its forms, the longest first. */
   readonly #forms: readonly (readonly Form[])[];
-  /** For each head the place of the longest other one that is a prefix of it; -1: there is none. */
+  /** For each head the place of the longest other one that is a prefix of it; -1: none. */
   readonly #parents: Int32Array;
   /** The first characters of all forms. */
   readonly #firsts: ReadonlySet<number>;

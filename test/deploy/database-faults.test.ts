@@ -123,7 +123,11 @@ const faults: readonly Fault[] = [
     readyz: /accepts no writes: .*No space left/,
     // Small rows still fit into pages with free space.
     answers: { read: [200], write: [201, 503] },
-    begin: async () => disk?.fill(),
+    async begin() {
+      // In the middle of a change, PostgreSQL ends when it finds no room for another 16 MB of its log: begin with an empty file of it.
+      await administer('bulkhead', 'SELECT pg_switch_wal()', 'CHECKPOINT');
+      await disk?.fill();
+    },
     end: async () => disk?.empty(),
   },
 ];
