@@ -191,7 +191,7 @@ t.test(
 );
 
 t.test('rows from before their judged texts, settings and secrets counted are counted once they change', async (t) => {
-  const { pool, migrateAll } = await openDatabaseBefore(t, '0089_judged_bytes.sql');
+  const { pool, migrateAll } = await openDatabaseBefore(t, '0088_judged_bytes.sql');
   await pool.query(`
     INSERT INTO accounts (id, name) VALUES ('a', 'ann');
     INSERT INTO plugins (id, owner_id, slug, display_name) VALUES ('p', 'a', 'p', 'P');

@@ -29,16 +29,10 @@ $fill$;
 CREATE TRIGGER piece_bytes BEFORE INSERT OR UPDATE OF judged_text, judgement ON turn_pieces
   FOR EACH ROW EXECUTE FUNCTION fill_piece_bytes();
 
--- Counts a change of one row. Most updates of these tables change no byte, and then the condition of the trigger is all that they
--- cost. Argument: the kind.
-CREATE FUNCTION count_changed_bytes() RETURNS trigger LANGUAGE plpgsql AS $count$
-BEGIN
-  INSERT INTO account_usage_changes (account_id, kind, period, bytes)
-    VALUES (NEW.account_id, TG_ARGV[0], '-infinity', NEW.stored_bytes - OLD.stored_bytes);
-  RETURN NULL;
-END
-$count$;
+-- It counts the change of any row of a transcript. Most updates of these tables change no byte, and then the condition of the trigger is
+-- all that they cost.
+ALTER FUNCTION count_late_prompt() RENAME TO count_changed_transcript; -- old code: only triggers call it, and not by name
 CREATE TRIGGER usage_updated AFTER UPDATE ON turn_outputs FOR EACH ROW
-  WHEN (OLD.stored_bytes <> NEW.stored_bytes) EXECUTE FUNCTION count_changed_bytes('transcripts');
+  WHEN (OLD.stored_bytes <> NEW.stored_bytes) EXECUTE FUNCTION count_changed_transcript();
 CREATE TRIGGER usage_updated AFTER UPDATE ON turn_pieces FOR EACH ROW
-  WHEN (OLD.stored_bytes <> NEW.stored_bytes) EXECUTE FUNCTION count_changed_bytes('transcripts');
+  WHEN (OLD.stored_bytes <> NEW.stored_bytes) EXECUTE FUNCTION count_changed_transcript();
