@@ -1,7 +1,7 @@
 /** Installs, configures and uninstalls plugins for an account. */
 import type { ClientBase } from 'pg';
 import type { z } from 'zod';
-import { requireRoom, throwQuotaProblem } from '../../db/accounts/usage.ts';
+import { requireRoom } from '../../db/accounts/usage.ts';
 import { findPluginBySlug, lockPlugin, type Plugin } from '../../db/catalog/plugins.ts';
 import { findVersion, type Version } from '../../db/catalog/versions.ts';
 import { retireInstallationAddresses } from '../../db/channels/channels.ts';
@@ -135,10 +135,7 @@ export async function configure(
     const secrets = Object.entries(input.secrets ?? {});
     for (const [name, value] of secrets) {
       if (value === null) await deleteSecret(tx, installationId, name);
-      else {
-        const saved = saveSecret(tx, services.keys, installationId, name, value, listSecretCapabilities(shown, name));
-        await saved.catch(throwQuotaProblem);
-      }
+      else await saveSecret(tx, services.keys, installationId, name, value, listSecretCapabilities(shown, name));
     }
     if (secrets.some(([, value]) => value !== null)) await forgetWiderVersion(tx, installationId);
     await saveSettings(tx, services.queues, installation, input.settings);

@@ -1,6 +1,7 @@
 /** Installation secrets: encrypted with AES-256-GCM before they reach Postgres, decrypted only for the child that owns them. */
 
 import { randomBytes } from 'node:crypto';
+import { throwQuotaProblem } from '../accounts/usage.ts';
 import { changeRows, findRow, listRows, listValues, type Queryable } from '../postgres/rows.ts';
 import { KEY_BYTES, openBox, sealBox } from './cipher.ts';
 import { createKeyId, type KeyStore, openKeyFiles } from './key-files.ts';
@@ -86,7 +87,10 @@ export class SecretKeys {
 /** Binds a value to its row: it cannot be decrypted under another owner or name. */
 const nameSecret = (owner: string, name: string): string => JSON.stringify(['secret', owner, name]);
 
-/** @param capabilities about the secret, which the user allows with the value. Null: those that are granted */
+/**
+ * @param capabilities about the secret, which the user allows with the value. Null: those that are granted
+ * @throws Problem `quota_exceeded`
+ */
 export async function saveSecret(
   tx: Queryable,
   keys: SecretKeys,
@@ -96,12 +100,13 @@ export async function saveSecret(
   capabilities: readonly string[] | null = null,
 ): Promise<void> {
   const { keyId, sealed } = await keys.seal(installationId, name, value, tx);
-  await tx.query(
+  const saved = tx.query(
     `INSERT INTO installation_secrets (installation_id, name, key_id, sealed, capabilities) VALUES ($1, $2, $3, $4, $5)
      ON CONFLICT (installation_id, name) DO UPDATE
        SET key_id = excluded.key_id, sealed = excluded.sealed, capabilities = excluded.capabilities, updated_at = now()`,
     [installationId, name, keyId, sealed, capabilities],
   );
+  await saved.catch(throwQuotaProblem);
 }
 
 /** The capabilities about a secret that its user allowed, of a row `s` of an installation `i`. */

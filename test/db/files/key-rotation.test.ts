@@ -75,7 +75,7 @@ t.test('a full quota refuses longer secrets, and no rotation', async (t) => {
   const { pool, keys, installationId, keysInUse } = await filled(t);
   await saveUsageLimits(pool, { storage: 1 });
   const save = (value: string) => saveSecret(pool, keys, installationId, nameOf(0), value);
-  await t.rejects(save('value 0 that is longer'), { code: 'BH413' });
+  await t.rejects(save('value 0 that is longer'), { code: 'quota_exceeded' });
   await save('value 1');
   // As those from before secrets were counted.
   await pool.query('UPDATE installation_secrets SET account_id = NULL, stored_bytes = NULL WHERE name = $1', [
