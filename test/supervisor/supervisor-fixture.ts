@@ -80,6 +80,8 @@ export interface SupervisorFixture extends StorageFixture {
   withNewAccount(): SupervisorFixture;
   /** Announces a changed installation. Resolves when the supervisor has been notified. */
   notify(installationId: string): Promise<void>;
+  /** Changes columns of an installation, as the API does, and announces it. @param columns of the statement's SET */
+  change(installed: Pick<Installed, 'installationId'>, columns: string): Promise<void>;
   call(method: InjectOptions['method'], path: string, body?: unknown, account?: string): Promise<Reply>;
   session(account?: string): Promise<string>;
   /** Data of the account's log lines with this message, in order. */
@@ -186,6 +188,11 @@ function fixtureOf(ownAccount: string, started: Started): SupervisorFixture {
       return fixtureOf(`account-${accounts}`, started);
     },
     notify,
+    async change({ installationId }, columns) {
+      const sql = `UPDATE installations SET ${columns}, updated_at = clock_timestamp() WHERE id = $1`;
+      await pool.query(sql, [installationId]);
+      await notify(installationId);
+    },
     install: (source) => install(base, { account: ownAccount, ...source }),
     update: (installed, source) => update(base, installed, source),
     call: (method, path, body, account = ownAccount) => call(app, storage.issuer, { method, path, body, account }),

@@ -7,6 +7,7 @@ import { waitWithoutProcessor } from '../../fixtures/late-hang.ts';
 import { registerHooks } from '../../fixtures/registrations.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { amount } from '../../runner/soak.ts';
+import { storeKey, waitForKey } from '../held-handlers.ts';
 import { type Installed, type Reply, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 // Most of them wait for a deadline.
@@ -37,12 +38,6 @@ interface Case {
   readonly reason: RegExp;
 }
 
-const change = async (made: Installed, columns: string) => {
-  await fixture.pool.query(`UPDATE installations SET ${columns}, updated_at = clock_timestamp() WHERE id = $1`, [
-    made.installationId,
-  ]);
-  await notifyInstallationChanged(fixture.pool, made.installationId);
-};
 const current = async ({ accountId, installationId }: Installed) => {
   const { byHook } = await fixture.supervisor.pluginsCache.current(accountId);
   return byHook.get('middleware.inboundMessage')?.find((plugin) => plugin.installationId === installationId);
@@ -287,10 +282,10 @@ t.test('required and paused by its owner: it is not called, and the message pass
     reason: 'no',
     trace: [{ required: true, outcome: 'cancelled' }],
   });
-  await change(made, `status = 'paused'`);
+  await fixture.change(made, `status = 'paused'`);
   await eventually(async () => (await current(made)) === undefined);
   t.match((await send(made, 'bad')).body, { action: 'continue', trace: [] });
-  await change(made, `status = 'ready'`);
+  await fixture.change(made, `status = 'ready'`);
   await eventually(async () => (await send(made, 'bad')).body.action === 'cancel');
 });
 
@@ -349,7 +344,7 @@ t.test('hooks that no plugin can cancel stop their operation too', async (t) => 
   });
   const { items } = (await fixture.call('GET', `/sessions/${session}/messages`, undefined, account)).body;
   t.equal(items.filter(({ data }: { data: { kind: string } }) => data.kind === 'cancelled').length, 4, 'a notice each');
-  await change(made, 'required = false');
+  await fixture.change(made, 'required = false');
   await eventually(async () => (await run('compaction', { messages: [] })).source === 'builtin');
 });
 
@@ -365,7 +360,7 @@ t.test('compaction asks the required plugin before others', async (t) => {
   const summary = async () =>
     (await fixture.call('POST', `/sessions/${session}/compaction`, { messages: [] }, account)).body.summary;
   t.equal(await summary(), 'first');
-  await change(made, 'required = true');
+  await fixture.change(made, 'required = true');
   await eventually(async () => (await summary()) === 'second');
 });
 
@@ -394,7 +389,7 @@ for (const [how, end] of Object.entries({
       const post = (path: string, body: object) => fixture.call('POST', `/sessions/${session}/${path}`, body, account);
       const compacted = post('compaction', { messages: [] });
       await eventually(() => hasBegun(slow));
-      await change(other, `hook_order = -1`);
+      await fixture.change(other, `hook_order = -1`);
       await post(`commands/${slug}__open`, { input: '' });
       t.match((await compacted).body, {
         action: 'cancel',
@@ -413,7 +408,7 @@ t.test('a plugin that is uninstalled, paused or reconfigured while an earlier on
     capabilities: ['host.storage'],
     code: `middleware.inboundMessage = async (ctx) => {
     if (ctx.message.text !== 'wait') return {};
-    while ((await host.storage.get('go on')) === null) await new Promise((resolve) => setTimeout(resolve, 20));
+    ${waitForKey("'go on'")}
     return {};
   };`,
   });
@@ -428,13 +423,10 @@ t.test('a plugin that is uninstalled, paused or reconfigured while an earlier on
   const sent = send({ slug: account }, 'x');
   t.match((await sent).body, { context: { message: { text: 'x old old old' } } });
   const answer = send({ slug: account }, 'wait');
-  await change(gone, `status = 'uninstalling'`);
-  await change(paused, `status = 'paused'`);
-  await change(changed, `settings = '{"suffix": "new"}'`);
-  await fixture.pool.query(
-    `INSERT INTO installation_storage (installation_id, key, value, size_bytes) VALUES ($1, 'go on', '1', 1)`,
-    [slow.installationId],
-  );
+  await fixture.change(gone, `status = 'uninstalling'`);
+  await fixture.change(paused, `status = 'paused'`);
+  await fixture.change(changed, `settings = '{"suffix": "new"}'`);
+  await storeKey(fixture.pool, slow, 'go on');
   const { body } = await answer;
   t.equal(body.context.message.text, 'wait new');
   t.same(
@@ -456,7 +448,7 @@ t.test('a change after the clock of the database went back counts', async (t) =>
   ]);
   await notifyInstallationChanged(fixture.pool, made.installationId);
   t.match((await send(made, 'worse')).body, { action: 'continue', trace: [{ required: false }] });
-  await change(made, `required = true, settings = '{"bad": "worse"}'`);
+  await fixture.change(made, `required = true, settings = '{"bad": "worse"}'`);
   await eventually(async () => (await current(made))?.required);
   t.match((await send(made, 'worse')).body, { action: 'cancel', trace: [{ required: true }] });
 });
@@ -469,7 +461,7 @@ t.test('a tool whose plugin is uninstalled, paused or reconfigured while a hook 
     capabilities: ['host.storage'],
     code: `middleware.toolCall = async (ctx) => {
     await host.storage.set('asked ' + ctx.call.name, true);
-    while ((await host.storage.get('go on')) === null) await new Promise((resolve) => setTimeout(resolve, 20));
+    ${waitForKey("'go on'")}
     return {};
   };`,
   });
@@ -487,13 +479,10 @@ t.test('a tool whose plugin is uninstalled, paused or reconfigured while a hook 
   const answers = Promise.all([call('gone-tool'), call('paused-tool'), call('changed-tool')]);
   const countStored = `SELECT count(*)::int AS asked FROM installation_storage WHERE installation_id = $1`;
   await eventually(async () => (await fixture.pool.query(countStored, [slow.installationId])).rows[0].asked === 3);
-  await change(gone, `status = 'uninstalling'`);
-  await change(paused, `status = 'paused'`);
-  await change(changed, `settings = '{"word": "new"}'`);
-  await fixture.pool.query(
-    `INSERT INTO installation_storage (installation_id, key, value, size_bytes) VALUES ($1, 'go on', '1', 1)`,
-    [slow.installationId],
-  );
+  await fixture.change(gone, `status = 'uninstalling'`);
+  await fixture.change(paused, `status = 'paused'`);
+  await fixture.change(changed, `settings = '{"word": "new"}'`);
+  await storeKey(fixture.pool, slow, 'go on');
   const stopped = {
     status: 503,
     body: { code: 'unavailable', detail: /^[a-z-]+__say: The plugin may not run any more: it was paused, / },

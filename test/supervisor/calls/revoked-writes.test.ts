@@ -4,13 +4,7 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { eventually } from '../../runner/eventually.ts';
 import { openFiles } from '../../runner/open-ends.ts';
-import {
-  asCommand,
-  type Installed,
-  runCommand,
-  type SupervisorFixture,
-  startSupervisorFixture,
-} from '../supervisor-fixture.ts';
+import { asCommand, runCommand, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const shared = await startSupervisorFixture(t);
 const CODE = asCommand(`
@@ -28,11 +22,6 @@ const ends: Readonly<Record<string, string>> = {
   'a pause': `status = 'paused'`,
   'an uninstall': `status = 'uninstalling'`,
 };
-async function change(fixture: SupervisorFixture, { installationId }: Installed, what: string): Promise<void> {
-  const set = `UPDATE installations SET ${what}, updated_at = clock_timestamp() WHERE id = $1`;
-  await fixture.pool.query(set, [installationId]);
-  await fixture.notify(installationId);
-}
 
 /** Whether a call waits for a lock. The removal of an earlier test's installation may wait as well. */
 const waiting = async (fixture: SupervisorFixture): Promise<boolean> =>
@@ -75,7 +64,7 @@ for (const [name, what] of Object.entries(ends))
       const unlock = await lock(t, fixture, table);
       const result = runCommand(fixture, made.slug, { member, given });
       await eventually(() => waiting(fixture));
-      await change(fixture, made, what);
+      await fixture.change(made, what);
       t.match(await result, REFUSED);
       await unlock();
       await eventually(async () => !(await waiting(fixture)));
@@ -100,7 +89,7 @@ for (const [name, what] of Object.entries(ends))
     const before = await openFiles();
     const result = runCommand(fixture, made.slug, { member: 'workspace.write', many: MANY });
     await eventually(async () => (await written()) > 2);
-    await change(fixture, made, what);
+    await fixture.change(made, what);
     const answers: string[] = await result;
     const done = answers.filter((answer) => answer === 'done').length;
     t.ok(done < MANY, `${done} of ${MANY} were written before`);

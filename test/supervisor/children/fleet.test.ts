@@ -29,22 +29,16 @@ t.test('settings, order, pause and removal are seen by the next call', async (t)
   const other = await fixture.install({ slug: 'other', code: suffix('x') });
   t.equal(await prompt(fixture, session), 'a11x');
   const pid = fixture.supervisor.fleet.getPid(made.installationId) ?? 0;
-  const change = async (sql: string) => {
-    await fixture.pool.query(`UPDATE installations SET ${sql}, updated_at = clock_timestamp() WHERE id = $1`, [
-      made.installationId,
-    ]);
-    await fixture.notify(made.installationId);
-  };
-  await change(`settings = '{"word": "2"}'`);
+  await fixture.change(made, `settings = '{"word": "2"}'`);
   t.equal(await prompt(fixture, session), 'a22x');
   t.equal(fixture.supervisor.fleet.getPid(made.installationId), pid, 'without a restart');
-  await change('hook_order = 99');
+  await fixture.change(made, 'hook_order = 99');
   t.equal(await prompt(fixture, session), 'ax22');
-  await change(`status = 'paused'`);
+  await fixture.change(made, `status = 'paused'`);
   t.equal(await prompt(fixture, session), 'ax');
   await eventually(async () => !(await isAlive(pid)));
   t.pass('a paused one has no process');
-  await change(`status = 'ready'`);
+  await fixture.change(made, `status = 'ready'`);
   t.equal(await prompt(fixture, session), 'ax22');
   t.not(fixture.supervisor.fleet.getPid(other.installationId), null);
 });

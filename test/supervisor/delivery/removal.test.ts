@@ -8,6 +8,7 @@ import { startQueues } from '../../../db/jobs/queues.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { maintainLogs } from '../../../db/records/logs.ts';
 import { eventually } from '../../runner/eventually.ts';
+import { storeKey } from '../held-handlers.ts';
 import { type Installed, openStorageFixture } from '../supervisor-fixture.ts';
 import { type SupervisorProcess, startProcess } from '../supervisor-process.ts';
 
@@ -31,7 +32,7 @@ async function installAndUninstall(waits: 'yes' | 'no'): Promise<Installed> {
     secrets: { key: 'x' },
     settings: { waits },
   });
-  await store(made, 'old');
+  await storeKey(storage.pool, made, 'old');
   const queues = await startQueues({ pool: storage.pool, role: 'producer', onError: () => undefined });
   await inTransaction(storage.pool, async (tx) => {
     const installation = await lockInstallation(tx, made.accountId, made.installationId);
@@ -41,13 +42,7 @@ async function installAndUninstall(waits: 'yes' | 'no'): Promise<Installed> {
   return made;
 }
 
-async function store({ installationId }: Installed, key: string): Promise<void> {
-  await storage.pool.query(
-    `INSERT INTO installation_storage (installation_id, key, value, size_bytes) VALUES ($1, $2, '1', 1)`,
-    [installationId, key],
-  );
-}
-const releaseHandler = (of: Installed) => store(of, 'let go');
+const releaseHandler = (of: Installed) => storeKey(storage.pool, of, 'let go');
 
 const findUninstallEvent = async ({ installationId }: Installed) =>
   (await storage.pool.query('SELECT * FROM events WHERE installation_id = $1', [installationId])).rows[0];

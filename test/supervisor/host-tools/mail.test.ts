@@ -59,11 +59,7 @@ t.test('a plugin that is required since a message arrived judges it when its tur
     (await fixture.call('POST', `/sessions/${worker}/turns`, { id, trigger: 'agent' })).body;
   const [bad, good, early] = [await send('bad'), await send('good'), await send('early')];
   t.match(await open(early), { state: 'open', message: { text: 'early.' } }, 'the guard failed');
-  await fixture.pool.query(
-    `UPDATE installations SET required = true, settings = '{"works": "yes"}', updated_at = clock_timestamp() WHERE id = $1`,
-    [guard.installationId],
-  );
-  await fixture.notify(guard.installationId);
+  await fixture.change(guard, `required = true, settings = '{"works": "yes"}'`);
   t.match(await open(bad), { state: 'vetoed', reason: 'not this' });
   t.match(await open(good), { state: 'open', message: { text: 'good. judged again' } });
   t.match(await readMessages(fixture, worker), [
@@ -104,13 +100,8 @@ t.test(
       (await fixture.call('POST', `/sessions/${worker}/turns`, { trigger: 'agent', ...turn })).body;
     const readPrompt = async () =>
       (await fixture.call('POST', `/sessions/${worker}/turns/t1/prompt`, { model: 'm' })).body;
-    const change = async (works: string) => {
-      await fixture.pool.query(
-        `UPDATE installations SET required = true, settings = $2, updated_at = clock_timestamp() WHERE id = $1`,
-        [guard.installationId, { works }],
-      );
-      await fixture.notify(guard.installationId);
-    };
+    const change = (works: string) =>
+      fixture.change(guard, `required = true, settings = '${JSON.stringify({ works })}'`);
     const old = await send('old');
     t.match(await open({ id: 't1', text: 'hello', trigger: 'user', prompt: {} }), {
       action: 'continue',
@@ -176,10 +167,7 @@ t.test('a message that waits is summarized once a model has read it', async (t) 
   t.same(await readTexts('m'), ['summary: hello', 'mail']);
   await send('later');
   t.same(await readTexts('costly'), []);
-  await fixture.pool.query(`UPDATE installations SET required = true, updated_at = clock_timestamp() WHERE id = $1`, [
-    guard.installationId,
-  ]);
-  await fixture.notify(guard.installationId);
+  await fixture.change(guard, 'required = true');
   t.same(await readTexts('m'), ['summary: hello+mail'], 'a plugin that is required since cancels the one that waits');
 });
 

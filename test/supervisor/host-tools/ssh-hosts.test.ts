@@ -13,6 +13,7 @@ import { rotateKey } from '../../../db/files/key-rotation.ts';
 import { readStorageValue } from '../../../db/installations/plugin-storage.ts';
 import { AccountHosts } from '../../../supervisor/host/ssh/account-hosts.ts';
 import { eventually } from '../../runner/eventually.ts';
+import { storeKey, waitForKey } from '../held-handlers.ts';
 import { startDns } from '../host/dns-server.ts';
 import { noSshd, startSshd } from '../host/sshd.ts';
 import { type Reply, startSupervisorFixture } from '../supervisor-fixture.ts';
@@ -229,7 +230,7 @@ t.test('hosts that an account adds itself', { skip: noSshd }, async (t) => {
       code: `middleware.sshCommand = async ({ command }) => {
         if (!command.startsWith('wait ')) return;
         await host.storage.set('asked ' + command, true);
-        while ((await host.storage.get('go on ' + command)) === null) await new Promise((resolve) => setTimeout(resolve, 20));
+        ${waitForKey("'go on ' + command")}
       };`,
     });
     const runDuring = async (command: string, change: () => Promise<Reply>): Promise<Reply> => {
@@ -238,10 +239,7 @@ t.test('hosts that an account adds itself', { skip: noSshd }, async (t) => {
       const read = (key: string) => readStorageValue(fixture.pool, guard.installationId, key);
       await eventually(() => read(`asked ${command}`));
       t.ok((await change()).status < 300);
-      await fixture.pool.query(
-        `INSERT INTO installation_storage (installation_id, key, value, size_bytes) VALUES ($1, $2, '1', 1)`,
-        [guard.installationId, `go on ${command}`],
-      );
+      await storeKey(fixture.pool, guard, `go on ${command}`);
       return answer;
     };
     const changed = await runDuring('wait changed', () => fixture.call('PATCH', '/ssh-hosts/moved', { name: 'Moved' }));

@@ -7,6 +7,7 @@ import { inTransaction } from '../../../db/postgres/pool.ts';
 import { queueReply } from '../../../supervisor/sessions/replies.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { connect, deliver } from '../delivery/channels.ts';
+import { storeKey, waitForKey } from '../held-handlers.ts';
 import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const CODE = `
@@ -128,14 +129,7 @@ t.test('a reply that waited is judged by a plugin that is required since', async
   const channel = await connect(fixture, made);
   await deliver(fixture, made, channel, ['x']);
   const session = await eventually(async () => (await fixture.call('GET', '/sessions')).body.items[0]?.id);
-  const setStatus = async (status: string) => {
-    await fixture.pool.query('UPDATE installations SET status = $2, updated_at = clock_timestamp() WHERE id = $1', [
-      made.installationId,
-      status,
-    ]);
-    await fixture.notify(made.installationId);
-  };
-  await setStatus('paused');
+  await fixture.change(made, `status = 'paused'`);
   const reply = (text: string) => fixture.call('POST', `/sessions/${session}/replies`, { text });
   for (const text of ['secret', 'price', 'hello']) t.equal((await reply(text)).status, 202);
   const { installationId, accountId } = made;
@@ -155,7 +149,7 @@ t.test('a reply that waited is judged by a plugin that is required since', async
   };`;
   await fixture.install({ slug: 'optional', code: code.replaceAll("host.log('asked'", "host.log('optional'") });
   await fixture.install({ slug: 'guard', code, required: true });
-  await setStatus('ready');
+  await fixture.change(made, `status = 'ready'`);
   t.match(await listFinishedReplies(fixture), [
     { state: 'dead', last_error: 'guard cancelled the operation: not this' },
     { state: 'delivered' },
@@ -194,31 +188,21 @@ t.test('a reply whose plugin is paused while a plugin judges it waits until it i
   const made = await fixture.install({ slug: 'desk', capabilities: ['host.storage'], code: CODE });
   await deliver(fixture, made, await connect(fixture, made), ['x']);
   const session = await eventually(async () => (await fixture.call('GET', '/sessions')).body.items[0]?.id);
-  const setStatus = async (status: string) => {
-    await fixture.pool.query('UPDATE installations SET status = $2, updated_at = clock_timestamp() WHERE id = $1', [
-      made.installationId,
-      status,
-    ]);
-    await fixture.notify(made.installationId);
-  };
-  await setStatus('paused');
+  await fixture.change(made, `status = 'paused'`);
   t.equal((await fixture.call('POST', `/sessions/${session}/replies`, { text: 'hello' })).status, 202);
   const code = `middleware.outboundMessage = async () => {
     await host.storage.set('asked', true);
-    while ((await host.storage.get('go on')) === null) await new Promise((resolve) => setTimeout(resolve, 20));
+    ${waitForKey("'go on'")}
   };`;
   const guard = await fixture.install({ slug: 'guard', capabilities: ['host.storage'], code, required: true });
-  await setStatus('ready');
+  await fixture.change(made, `status = 'ready'`);
   await eventually(() => readStorageValue(fixture.pool, guard.installationId, 'asked'));
-  await setStatus('paused');
-  await fixture.pool.query(
-    `INSERT INTO installation_storage (installation_id, key, value, size_bytes) VALUES ($1, 'go on', '1', 1)`,
-    [guard.installationId],
-  );
+  await fixture.change(made, `status = 'paused'`);
+  await storeKey(fixture.pool, guard, 'go on');
   const row = async () => (await fixture.pool.query(`SELECT * FROM deliveries WHERE direction = 'out'`)).rows[0];
   await eventually(async () => (await row()).last_error === 'the installation is not ready: paused');
   t.equal(await readStorageValue(fixture.pool, made.installationId, 'sent'), null);
-  await setStatus('ready');
+  await fixture.change(made, `status = 'ready'`);
   await eventually(async () => (await row()).state === 'delivered');
 });
 
@@ -247,23 +231,17 @@ t.test('a reply that waited is not sent while a plugin that is required since do
   const made = await fixture.install({ slug: 'desk', capabilities: ['host.storage'], code: CODE });
   await deliver(fixture, made, await connect(fixture, made), ['x']);
   const session = await eventually(async () => (await fixture.call('GET', '/sessions')).body.items[0]?.id);
-  const change = async (installationId: string, columns: string) => {
-    await fixture.pool.query(`UPDATE installations SET ${columns}, updated_at = clock_timestamp() WHERE id = $1`, [
-      installationId,
-    ]);
-    await fixture.notify(installationId);
-  };
-  await change(made.installationId, `status = 'paused'`);
+  await fixture.change(made, `status = 'paused'`);
   t.equal((await fixture.call('POST', `/sessions/${session}/replies`, { text: 'hello' })).status, 202);
   // Without its session, there is no conversation any more.
   t.equal((await fixture.call('DELETE', `/sessions/${session}`)).status, 204);
   const code = `middleware.outboundMessage = (ctx) => { if (ctx.settings.mode === 'broken') throw new Error('x'); };`;
   const guard = await fixture.install({ slug: 'guard', code, settings: { mode: 'broken' }, required: true });
-  await change(made.installationId, `status = 'ready'`);
+  await fixture.change(made, `status = 'ready'`);
   const row = async () => (await fixture.pool.query(`SELECT * FROM deliveries WHERE direction = 'out'`)).rows[0];
   await eventually(async () => /“guard” failed.*this account requires it/.test((await row()).last_error));
   t.equal(await readStorageValue(fixture.pool, made.installationId, 'sent'), null);
-  await change(guard.installationId, `settings = '{"mode": "well"}'`);
+  await fixture.change(guard, `settings = '{"mode": "well"}'`);
   await eventually(async () => (await row()).state === 'delivered');
 });
 
