@@ -25,7 +25,10 @@ const SESSION_MARK = 'session:';
 /** The credential that `SignIn` takes for the secret of a cookie. */
 export const sessionCredential = (secret: string): string => SESSION_MARK + secret;
 
-/** Extends a verifier by the credentials of cookies. A session ends with its token or its account, or when the key that signed the token is revoked. */
+/**
+ * Extends a verifier by the credentials of cookies. A session ends with its token or its account, or when the key that signed the
+ * token is revoked.
+ */
 export function withConsoleSessions(pool: Pool, tokens: TokenVerifier): TokenVerifier {
   return {
     verify: (credential) =>

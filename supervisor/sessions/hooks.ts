@@ -40,7 +40,7 @@ export const isMessageHook = (hook: HookName): hook is MessageHook =>
 
 interface MessageOptions extends Pick<HookRequest, 'noticeId' | 'isRepeated'> {
   /** Characters that the text may have. Default: as the hook's schema allows. */
-  readonly textMaxChars?: number;
+  readonly textMaxChars?: number | undefined;
   /** Whether to refuse a message with a file that the account does not have. Default: such files are left out. */
   readonly requiresFiles?: boolean;
 }

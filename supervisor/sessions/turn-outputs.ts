@@ -207,7 +207,7 @@ async function runOutputHook(
   return runMessageHook(services, session, HOOK, context, 'agent', {
     noticeId: `${message.id}:vetoed`,
     requiresFiles: true,
-    ...(textMaxChars === undefined ? {} : { textMaxChars }),
+    textMaxChars,
   });
 }
 

@@ -217,8 +217,8 @@ async function compact(
 
 /**
  * How many messages a summary replaces so that the last `keep` stay. Fewer, if it would replace a message that waits and that no
- * model has read: plugins that become required before a model reads it must judge it. Fewer also before the results of tools: models reject a result without
- * what led to it.
+ * model has read: plugins that become required before a model reads it must judge it. Fewer also before the results of tools:
+ * models reject a result without what led to it.
  */
 function findCut(rows: readonly MessageRow[], keep: number): number {
   const fresh = rows.findIndex(({ freshGuards }) => freshGuards !== null);
