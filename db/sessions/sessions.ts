@@ -231,6 +231,9 @@ const listMessagesSql = (condition: string, limit: string, order: 'ASC' | 'DESC'
 /** Lists the `$2` newest messages of session `$1`, newest first. */
 export const listNewestSql = (condition: string): string =>
   listMessagesSql(condition, '$2', 'DESC', MESSAGE_BYTES_OF_PROMPT);
+/** Lists the `$2` oldest messages of session `$1`, oldest first. */
+export const listOldestSql = (condition: string): string =>
+  listMessagesSql(condition, '$2', 'ASC', MESSAGE_BYTES_OF_PROMPT);
 
 export interface MessageRow {
   readonly id: string;

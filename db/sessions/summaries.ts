@@ -6,6 +6,7 @@ import { type Bounded, findRow, listRows, planOnce, type Queryable } from '../po
 import {
   IS_NOT_CANCELLED,
   listNewestSql,
+  listOldestSql,
   lockSession,
   type MessageRow,
   type TranscriptMessage,
@@ -79,6 +80,15 @@ export const listModelMessages = (
   { id: sessionId, strict: isStrict }: { readonly id: string; readonly strict: boolean },
   limit: number,
 ): Promise<(MessageRow & Bounded)[]> => listRows(db, LIST_MODEL_MESSAGES, [sessionId, limit, isStrict]);
+
+const LIST_OLDEST_MODEL_MESSAGES = planOnce(listOldestSql(IS_OF_PROMPT));
+
+/** Lists the oldest of the same messages, oldest first. Fewer if they are large. */
+export const listOldestModelMessages = (
+  db: Queryable,
+  { id: sessionId, strict: isStrict }: { readonly id: string; readonly strict: boolean },
+  limit: number,
+): Promise<MessageRow[]> => listRows(db, LIST_OLDEST_MODEL_MESSAGES, [sessionId, limit, isStrict]);
 
 const LIST_SUMMARIZED_MESSAGES = planOnce(listNewestSql(`role <> 'notice' AND ${MAY_BE_READ}`));
 

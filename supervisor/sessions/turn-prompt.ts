@@ -9,7 +9,13 @@ import {
   toMessage,
   toPlainMessage,
 } from '../../db/sessions/sessions.ts';
-import { addSummary, findSummary, listModelMessages, type SummaryRow } from '../../db/sessions/summaries.ts';
+import {
+  addSummary,
+  findSummary,
+  listModelMessages,
+  listOldestModelMessages,
+  type SummaryRow,
+} from '../../db/sessions/summaries.ts';
 import type { TurnRow } from '../../db/sessions/turns.ts';
 import { KIB } from '../../sdk/contract/limits.ts';
 import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
@@ -28,6 +34,11 @@ import type { PromptAnswer, PromptRequest } from './turn-schemas.ts';
 const MESSAGES_MAX = 1_000;
 /** A conversation of more takes milliseconds to answer. */
 const COSTLY_BYTES = 256 * KIB;
+/**
+ * Summaries that one prompt has made of messages that are too old for it, before the one of its own messages. Each summary may take
+ * 60 s, and `fetch` of Node gives up on a response after 300 s.
+ */
+const OLDER_SUMMARIES_MAX = 3;
 const SUMMARY_HEAD = 'Summary of the conversation so far:\n';
 
 /** @throws Problem `turn_held`, `turn_ended`, `cancelled`, `not_found` */
@@ -186,7 +197,11 @@ const toSummaryMessage = ({ upTo, text, at }: SummaryRow): JudgedMessage => ({
   data: { kind: 'summary' },
 });
 
-/** Has a plugin summarize the previous summary and all messages except the last ones. */
+/**
+ * Has a plugin summarize the previous summary and all messages except the last ones. A summary replaces all messages before its
+ * last one, so those that are too old for the prompt are summarized first. If they are too many for one prompt, it has neither
+ * them nor the messages that follow them except the last ones, and the next prompt continues.
+ */
 async function compact(
   services: SessionServices,
   session: Session,
@@ -194,25 +209,51 @@ async function compact(
   current: JudgedRows,
   keep: number,
 ): Promise<Conversation> {
-  const cut = findCut(current.rows, keep);
-  if (cut === 0) return describeConversation(current);
-  const { summary: previous, isTruncated } = current;
-  const summarized = current.rows.slice(0, cut);
+  let found = current;
+  for (let round = 0; found.isTruncated && round < OLDER_SUMMARIES_MAX; round++) {
+    const oldest = await listOldestModelMessages(services.pool, session, MESSAGES_MAX);
+    // Without the last one, so that the results of tools after it stay with what led to them, unless it is the only one.
+    const cut = findCut(oldest, 1) || findCut(oldest, 0);
+    if (cut === 0) break;
+    const made = await summarize(services, session, turn, found, oldest.slice(0, cut));
+    if ('conversation' in made) return made.conversation;
+    found = made.after;
+    if (found.stopped) return describeConversation(found);
+  }
+  const cut = findCut(found.rows, keep);
+  if (found.isTruncated) return describeConversation({ ...found, rows: found.rows.slice(cut) });
+  if (cut === 0) return describeConversation(found);
+  const made = await summarize(services, session, turn, found, found.rows.slice(0, cut));
+  return 'conversation' in made ? made.conversation : describeConversation(made.after);
+}
+
+/**
+ * Has a plugin summarize the previous summary and the messages after it.
+ *
+ * @returns `after`: the rows once the summary was added. `conversation`: there is no summary
+ */
+async function summarize(
+  services: SessionServices,
+  session: Session,
+  turn: TurnRow,
+  current: JudgedRows,
+  summarized: readonly MessageRow[],
+): Promise<{ readonly after: JudgedRows } | { readonly conversation: Conversation }> {
+  const { summary: previous } = current;
   const messages = [...(previous ? [toSummaryMessage(previous)] : []), ...summarized.map(toPlainMessage)];
   const answer = await summarizeTranscript(services, session, { messages, focus: null, trigger: turn.trigger });
   if (answer.action === 'cancel') {
     const isFinal = answer.trace.at(-1)?.outcome === 'cancelled';
     const { action, reason, cancelledBy } = answer;
-    return { verdict: { action, reason, cancelledBy, isFinal }, ...NO_MESSAGES };
+    return { conversation: { verdict: { action, reason, cancelledBy, isFinal }, ...NO_MESSAGES } };
   }
   const { summary, notice, trace } = answer;
-  if (summary === null) return describeConversation(current, notice);
+  if (summary === null) return { conversation: describeConversation(current, notice) };
   const installationId = trace[0]?.installationId ?? '';
   await addSummary(services.pool, session, { text: summary, installationId, previous, messages: summarized });
   await services.faultPoint('turn.summarized');
   // What the summary was made of may have been cancelled or cleared meanwhile: then it was not added.
-  const after = await readJudgedRows(services, session, turn);
-  return describeConversation({ ...after, isTruncated: isTruncated || after.isTruncated });
+  return { after: await readJudgedRows(services, session, turn) };
 }
 
 /**

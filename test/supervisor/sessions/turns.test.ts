@@ -1096,20 +1096,61 @@ t.test('a summary replaces what it covers, once', async (t) => {
   t.equal((await transcript(fixture, session)).length, 5, 'the transcript keeps everything');
 });
 
-t.test('a prompt whose summary lacks the oldest messages says so', async (t) => {
+/** Opens a turn of a session with the messages m1, m2 and so on, whose summarizer logs the first and the last message of each request. */
+async function startLongConversation(messages: number) {
   const fixture = shared.withNewAccount();
-  await fixture.install({ slug: `short-${fixture.account}`, code: `compaction.summarize = () => 'short';` });
+  await fixture.install({
+    slug: `short-${fixture.account}`,
+    code: `let made = 0;
+      compaction.summarize = ({ messages }) => {
+        host.log('summarized', { texts: [messages[0].text, messages[1].text, messages.at(-1).text] });
+        return 'summary ' + ++made;
+      };`,
+  });
   const session = await fixture.session();
-  const turn = asRuntime(fixture, session, 'r1');
   await fixture.pool.query(
     `INSERT INTO session_messages (session_id, account_id, id, role, text)
-     SELECT id, account_id, 'm' || n, 'user', 'x' FROM sessions, generate_series(1, 1100) n WHERE id = $1`,
-    [session],
+     SELECT id, account_id, 'm' || n, 'user', 'm' || n FROM sessions, generate_series(1, $2) n WHERE id = $1`,
+    [session, messages],
   );
+  const turn = asRuntime(fixture, session, 'r1');
   await turn('POST', '', { id: 't1', text: 'e', trigger: 'user' });
-  const { messages, isTruncated } = (await turn('GET', '/t1/prompt?compactAfter=4&keep=1')).body;
-  t.match(messages, [{ text: /short$/ }, { text: 'e' }]);
-  t.equal(isTruncated, true);
+  const readPrompt = async () => (await turn('GET', '/t1/prompt?compactAfter=4&keep=1')).body;
+  const readSummarized = async () => (await fixture.readLog('summarized')).map(({ texts }) => texts);
+  return { readPrompt, readSummarized };
+}
+
+const SUMMARY_HEAD = 'Summary of the conversation so far:\n';
+
+t.test('messages that are too old for a prompt are summarized before its own', async (t) => {
+  const { readPrompt, readSummarized } = await startLongConversation(1_100);
+  t.match(await readPrompt(), {
+    messages: [{ text: `${SUMMARY_HEAD}summary 2` }, { text: 'e' }],
+    isTruncated: false,
+  });
+  t.same(await readSummarized(), [
+    ['m1', 'm2', 'm999'],
+    [`${SUMMARY_HEAD}summary 1`, 'm1000', 'm1100'],
+  ]);
+});
+
+t.test('a prompt whose summary lacks older messages says so, and the next one summarizes them', async (t) => {
+  const { readPrompt, readSummarized } = await startLongConversation(4_500);
+  t.match(await readPrompt(), {
+    messages: [{ text: `${SUMMARY_HEAD}summary 3` }, { text: 'e' }],
+    isTruncated: true,
+  });
+  t.match(await readPrompt(), {
+    messages: [{ text: `${SUMMARY_HEAD}summary 5` }, { text: 'e' }],
+    isTruncated: false,
+  });
+  t.same(await readSummarized(), [
+    ['m1', 'm2', 'm999'],
+    [`${SUMMARY_HEAD}summary 1`, 'm1000', 'm1998'],
+    [`${SUMMARY_HEAD}summary 2`, 'm1999', 'm2997'],
+    [`${SUMMARY_HEAD}summary 3`, 'm2998', 'm3996'],
+    [`${SUMMARY_HEAD}summary 4`, 'm3997', 'm4500'],
+  ]);
 });
 
 t.test('a message of a channel is answered without a second judgement, and the reply is sent once', async (t) => {
