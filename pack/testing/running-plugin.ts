@@ -9,7 +9,7 @@ import { limits } from '../../sdk/contract/limits.ts';
 import { listSecretCapabilities, resolveSettings } from '../../sdk/contract/manifest.ts';
 import { type EventName, events, type HookName, hooks, surfaces, type Target } from '../../sdk/contract/protocol.ts';
 import type { EventRow, HookRow } from '../../sdk/contract/rows.ts';
-import type { ToolResult } from '../../sdk/session/api-types.ts';
+import type { ToolResult, Trigger } from '../../sdk/session/api-types.ts';
 import type { Handshake, OpenPlugin, PluginOptions, Received, VendorRequest } from '../../sdk/testing/testing.ts';
 import { foldLink, startChain } from '../../supervisor/calls/chain.ts';
 import { checkSurfaceAnswer, type SurfaceAnswer, type SurfaceKind } from '../../supervisor/calls/surface-answers.ts';
@@ -18,6 +18,7 @@ import type { InvokeOptions } from '../../supervisor/children/child-calls.ts';
 import { splitHandshakeHeaders } from '../../supervisor/delivery/handshake-headers.ts';
 import { toRequest } from '../../supervisor/delivery/webhook-request.ts';
 import { SecretMask } from '../../supervisor/records/secret-mask.ts';
+import { defaultTrigger } from '../../supervisor/sessions/default-trigger.ts';
 import { belowFrontmatter, fillPrompt } from '../../supervisor/sessions/prompt-texts.ts';
 import { failedTool, readToolResult } from '../../supervisor/sessions/tool-results.ts';
 import type { BorrowedSandbox } from '../local-sandbox.ts';
@@ -73,8 +74,9 @@ export class RunningPlugin implements OpenPlugin {
     const row: HookRow = hooks[hook];
     this.#require('hooks', hook, hook);
     const context = completeFields(hook, row.context, row.example.context, given as Fields);
-    const base = { hook, ...this.#place(), settings: this.#settings, trigger: 'user', at: new Date().toISOString() };
-    const fields = { ...base, ...(options.repeated ? { repeated: true } : {}), ...context };
+    const { trigger = hostTrigger(hook), repeated = false } = options;
+    const base = { hook, ...this.#place(), settings: this.#settings, trigger, at: new Date().toISOString() };
+    const fields = { ...base, ...(repeated ? { repeated } : {}), ...context };
     const answer = await this.#process.call({ kind: 'hook', name: hook }, row.budgetMs, fields);
     if (answer.kind === 'failed') throw this.#process.fault(hook, answer.message, answer.stack);
     const folded = foldHook(hook, context, answer);
@@ -242,6 +244,10 @@ export class RunningPlugin implements OpenPlugin {
 
 const NO_MESSAGES = { messages: [] };
 const NO_REPLY = { conversationKey: 'conversation-1', text: '', attachments: [] };
+
+/** Reminders are delivered by the host itself, so this hook has no caller that sends a trigger. */
+const hostTrigger = (hook: HookName): Trigger =>
+  hook === 'middleware.notifyDeliver' ? 'schedule' : defaultTrigger(hook);
 
 /** Folds one link's result like the service's chain. */
 function foldHook(hook: HookName, context: Fields, answer: Parameters<typeof foldLink>[3]) {

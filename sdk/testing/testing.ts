@@ -14,7 +14,7 @@ import type {
   LogLevel,
   surfaces,
 } from '../contract/protocol.ts';
-import type { HookName as ShortHookName, ToolResult } from '../session/api-types.ts';
+import type { HookName as ShortHookName, ToolResult, Trigger } from '../session/api-types.ts';
 
 type Rows = typeof hostCalls;
 /** The arguments of a host call by name, such as `{ path, content }`. */
@@ -87,6 +87,11 @@ export interface MadeCall {
 interface HookOptions {
   /** Asks as the host does where other plugins changed the context after a required one: with `ctx.repeated`. Default: false. */
   readonly repeated?: boolean;
+  /**
+   * The `ctx.trigger` of the hook. Default: that of the service, which is `user` for `systemPrompt` and `inboundMessage`, `system`
+   * for `compaction.summarize`, `schedule` for `notifyDeliver` and `agent` for all others.
+   */
+  readonly trigger?: Trigger;
 }
 
 /** A vendor's webhook request. */

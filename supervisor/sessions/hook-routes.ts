@@ -13,6 +13,7 @@ import { jsonBody, page, timestamp } from '../../service/http/schemas.ts';
 import { type ChainState, type Fields, linkOutcomes } from '../calls/chain.ts';
 import { listHookLinks } from '../children/account-plugins-cache.ts';
 import { summarizeTranscript } from './compaction.ts';
+import { defaultTrigger } from './default-trigger.ts';
 import { isMessageHook, type MessageContext, runMessageHook, runSessionHook } from './hooks.ts';
 import { CALL_BODY_MAX_BYTES, requireSession, type SessionServices, sessionParams } from './session-services.ts';
 
@@ -26,11 +27,9 @@ const names = (Object.keys(hooks) as HookName[])
   .filter((name) => name.startsWith(PREFIX))
   .map((name) => ({ name, short: name.slice(PREFIX.length) }));
 
-/** Hooks that run for the sender of a message. An action of an agent must not look like an action of a person. */
-const OF_THE_SENDER: readonly HookName[] = ['middleware.systemPrompt', 'middleware.inboundMessage'];
 const triggerOf = (hook: HookName) =>
   trigger
-    .default(OF_THE_SENDER.includes(hook) ? 'user' : 'agent')
+    .default(defaultTrigger(hook))
     .describe('The cause of the operation. Send it: plugins may allow a person what they refuse an agent.');
 
 const action = z.enum(['continue', 'cancel']);
@@ -107,7 +106,7 @@ const compactionBody = jsonBody({
       'Default: the session’s transcript, without notices and the messages that plugins cancelled and, in a strict session, those that no hook judged.',
     ),
   focus: focus.default(null),
-  trigger: trigger.default('system'),
+  trigger: trigger.default(defaultTrigger('compaction.summarize')),
 });
 const compactionResult = z
   .strictObject({

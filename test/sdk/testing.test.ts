@@ -274,6 +274,8 @@ t.test('hooks, events and webhooks follow the rules of the service', async (t) =
        if (ctx.message.text === 'throw') throw new TypeError('no such loaf');
        return { message: { text: ctx.message.text + '!' } };
      };
+     middleware.todoDelete = (ctx) => { if (ctx.trigger === 'agent') ctx.cancel('Only a person may do this.'); };
+     middleware.notifyDeliver = (ctx) => ctx.cancel(ctx.trigger);
      events.pluginUpdated = (event) => host.log.warn(event.type + ' ' + event.attempt + ' ' + event.data.toSemVer);
      channel.receive = (request) => ({ messages: [{ conversationKey: request.channelId, from: request.headers['x-from'], text: request.bodyText + request.bodyBytes.length }] });
      channel.handshake = (request) => request.query === 'ask' ? { status: 200, body: 'yes' } : undefined;`,
@@ -291,6 +293,9 @@ t.test('hooks, events and webhooks follow the rules of the service', async (t) =
     message: /middleware\.inboundMessage: .*no such loaf \(index\.ts:5:\d+\)/,
     stack: /index\.ts:5:/,
   });
+  t.match(await plugin.hook('todoDelete'), { action: 'cancel', reason: 'Only a person may do this.' });
+  t.match(await plugin.hook('todoDelete', {}, { trigger: 'user' }), { action: 'continue' });
+  t.match(await plugin.hook('notifyDeliver'), { reason: 'schedule' });
   await plugin.event('pluginUpdated', { toSemVer: '2.0.0' }, { attempt: 3 });
   t.match(plugin.logs[0], {
     level: 'info',

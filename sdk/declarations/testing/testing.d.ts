@@ -5,7 +5,7 @@
 import type { z } from 'zod';
 import type * as p from '../contract/payloads.js';
 import type { EventName, events, HookName, HostCallName, hooks, hostCalls, LogLevel, surfaces } from '../contract/protocol.js';
-import type { HookName as ShortHookName, ToolResult } from '../session/api-types.js';
+import type { HookName as ShortHookName, ToolResult, Trigger } from '../session/api-types.js';
 type Rows = typeof hostCalls;
 /** The arguments of a host call by name, such as `{ path, content }`. */
 export type HostArguments<Name extends HostCallName> = z.output<z.ZodObject<Rows[Name]['params']>>;
@@ -79,6 +79,11 @@ export interface MadeCall {
 interface HookOptions {
     /** Asks as the host does where other plugins changed the context after a required one: with `ctx.repeated`. Default: false. */
     readonly repeated?: boolean;
+    /**
+     * The `ctx.trigger` of the hook. Default: that of the service, which is `user` for `systemPrompt` and `inboundMessage`, `system`
+     * for `compaction.summarize`, `schedule` for `notifyDeliver` and `agent` for all others.
+     */
+    readonly trigger?: Trigger;
 }
 /** A vendor's webhook request. */
 export interface VendorRequest {
