@@ -71,7 +71,8 @@ export async function* readEvents(
       event = { id: event.id, type: 'message', data: [] };
       continue;
     }
-    const [, field, value = ''] = /^([^:]*):? ?(.*)$/.exec(line) ?? [];
+    // `s`: a line may contain U+2028 and U+2029, where `.` would end.
+    const [, field, value = ''] = /^([^:]*):? ?(.*)$/s.exec(line) ?? [];
     if (field === 'id') event.id = value;
     else if (field === 'event') event.type = value;
     else if (field === 'data') event.data.push(value);

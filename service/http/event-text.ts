@@ -14,9 +14,15 @@ export const PIECE_CHARS = 32 * KIB;
 /** Number of characters of a text that are formatted at once. A control character takes six characters in JSON. */
 const SLICE_CHARS = 4 * KIB;
 
+/**
+ * Characters at which some readers end a line, though server-sent events do not: `splitlines` of Python, and earlier session
+ * clients of this project, which lost such events. JSON contains them within strings only.
+ */
+const LINE_SEPARATORS = /[\u0085\u2028\u2029]/g;
+
 /** Formats one event. JSON contains no line break, so the data is one line. */
 export const formatEvent = ({ data, ...fields }: EventFields): string =>
-  `${formatHead(fields)}${JSON.stringify(data)}\n\n`;
+  `${formatHead(fields)}${escapeLineSeparators(JSON.stringify(data))}\n\n`;
 
 /**
  * Formats events in pieces, each when the reader asks for it, because the JSON of one event may have megabytes. A piece may begin and
@@ -37,9 +43,12 @@ export function* formatEvents(events: Iterable<EventFields>): Generator<string> 
 
 function* formatParts({ data, ...fields }: EventFields): Generator<string> {
   yield formatHead(fields);
-  yield* formatJson(data);
+  for (const part of formatJson(data)) yield escapeLineSeparators(part);
   yield '\n\n';
 }
+
+const escapeLineSeparators = (json: string): string =>
+  json.replace(LINE_SEPARATORS, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`);
 
 const formatHead = ({ id, type }: Omit<EventFields, 'data'>): string =>
   `${id === undefined ? '' : `id: ${id}\n`}event: ${type}\ndata: `;

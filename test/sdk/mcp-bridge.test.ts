@@ -112,6 +112,17 @@ t.test('a call whose connection is silent or breaks fails, and is not sent again
   }
 });
 
+t.test('an answer with line separators of Unicode is read', async (t) => {
+  const result = { content: [{ type: 'text', text: 'a\u2028b\u2029c\u0085d' }] };
+  const service = await startBridge(t, {
+    initialize: [succeed],
+    GET: [stayOpen],
+    'tools/call': [(response, { id }) => void openStream(response).end(format({ id, result }))],
+  });
+  t.same((await service.call(1, 'tools/call')).result, result);
+  await service.end();
+});
+
 t.test('a call that breaks after the client has answered a question with the same id has an answer', async (t) => {
   const called = Promise.withResolvers<ServerResponse>();
   const answered = Promise.withResolvers<void>();

@@ -106,11 +106,14 @@ t.test('every channel’s message is answered once, in order, and the reply is s
   };
   const services = ['one', 'two'].map((runtime) => start(agent, { ...options, client: desk.client(runtime) }));
   await untilServed(desk);
-  await desk.deliver('more', 'and more');
+  // Readers of server-sent events must not end a line at these characters.
+  const odd = 'odd \u2028\u2029\u0085 lines';
+  await desk.deliver('more', odd, 'and more');
   const sent = await eventually(async () => {
     const texts = await desk.sent();
     return texts.includes('channel: and more!') ? texts : undefined;
   });
+  t.ok(sent.includes(`channel: ${odd}!`));
   t.equal(new Set(sent).size, sent.length, 'each reply is sent once, though two processes serve');
   t.equal(new Set(asked).size, asked.length, 'and one agent is asked');
   t.ok(sent.indexOf('channel: more!') < sent.indexOf('channel: and more!'), 'in order');

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';
-import { connect } from '../../sdk/session/session.ts';
+import { connect, type SessionClient } from '../../sdk/session/session.ts';
 
 type Answer = (response: ServerResponse) => void;
 
@@ -99,16 +99,37 @@ t.test('an address without http:// is refused before a request', async (t) => {
     });
 });
 
-t.test('a comment in the stream of an answer is no piece of it', async (t) => {
-  const { client } = await startService(t, (response) => {
-    response.writeHead(200, { 'content-type': 'text/event-stream' });
-    response.write('event: delta\ndata: {"text":"Two "}\n\n: heartbeat\n\nevent: delta\ndata: {"text":"loaves."}\n\n');
-    response.end('event: answer\ndata: {"text":"Two loaves."}\n\n');
-  });
+const sendEvents =
+  (...events: readonly string[]): Answer =>
+  (response) =>
+    void response
+      .writeHead(200, { 'content-type': 'text/event-stream' })
+      .end(events.map((one) => `${one}\n\n`).join(''));
+
+/** The pieces of a streamed completion, and its answer. */
+async function readCompletion(client: SessionClient) {
   const stream = client.open('s').streamCompletion('p', { messages: [{ role: 'user', text: 'How many?' }] });
   const texts: string[] = [];
   let next = await stream.next();
   for (; !next.done; next = await stream.next()) texts.push(next.value);
-  t.same(texts, ['Two ', 'loaves.']);
-  t.match(next.value, { text: 'Two loaves.' });
+  return { texts, answer: next.value };
+}
+
+t.test('a comment in the stream of an answer is no piece of it', async (t) => {
+  const [two, loaves] = ['event: delta\ndata: {"text":"Two "}', 'event: delta\ndata: {"text":"loaves."}'];
+  const answer = 'event: answer\ndata: {"text":"Two loaves."}';
+  const { client } = await startService(t, sendEvents(two, ': heartbeat', loaves, answer));
+  t.match(await readCompletion(client), { texts: ['Two ', 'loaves.'], answer: { text: 'Two loaves.' } });
+});
+
+t.test('line separators of Unicode end no line of a stream', async (t) => {
+  const text = 'a\u2028b\u2029c\u0085d';
+  const piece = await startService(
+    t,
+    sendEvents(`event: delta\ndata: {"text":"${text}"}`, `event: answer\ndata: {"text":"${text}"}`),
+  );
+  t.match(await readCompletion(piece.client), { texts: [text], answer: { text } });
+  const message = JSON.stringify({ sessionId: 's', message: { id: 'm', role: 'user', text } });
+  const stream = await startService(t, sendEvents(`id: 1\nevent: message\ndata: ${message}`));
+  t.match(await stream.client.added().next(), { value: { position: '1', message: { text } } });
 });

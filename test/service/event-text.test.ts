@@ -32,6 +32,17 @@ t.test('JSON that the database holds stays on one line', async (t) => {
   t.same(JSON.parse(id ?? ''), { before: 1, value, after: 2 });
 });
 
+t.test('characters at which some readers end a line are escaped', async (t) => {
+  const value = { '\u2028': 'a\u0085b\u2028c\u2029d', list: ['\u2029'] };
+  for (const data of [value, { value: new JsonText(JSON.stringify(value)) }]) {
+    const text = join(data);
+    t.notMatch(text, /[\u0085\u2028\u2029]/);
+    const json = text.slice(text.indexOf('data: ') + 'data: '.length);
+    t.same(JSON.parse(json), 'value' in data ? { value } : value);
+  }
+  t.equal(formatEvent({ type: 'x', data: value }), join(value).replace('id: 1\n', ''));
+});
+
 t.test('pieces are of limited size, each well-formed, and small events share one', async (t) => {
   const small = { id: '1', type: 'x', data: 'x' };
   t.equal([...formatEvents(Array.from({ length: 10 }, () => small))].length, 1);
