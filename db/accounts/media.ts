@@ -1,4 +1,4 @@
-/** Media files of an account. A row refers to a blob and exists while at least one installation or session holds it. */
+/** Media files of an account. A row refers to a blob and exists while at least one installation, session or reply holds it. */
 
 import { hash } from 'node:crypto';
 import type { Pool } from 'pg';
@@ -126,11 +126,12 @@ export async function releaseMediaOfInstallation(tx: Transaction, installationId
 }
 
 async function deleteUnheld(tx: Transaction, ids: readonly string[]): Promise<void> {
-  // Waits for a session that is taking the file with `holdMedia`; only the next statement sees its row.
+  // Waits for a session or a reply that is taking the file; only the next statement sees its row.
   await tx.query('SELECT 1 FROM media WHERE id = ANY ($1) ORDER BY id FOR UPDATE', [ids]);
   await tx.query(
     `DELETE FROM media m WHERE id = ANY ($1) AND NOT EXISTS (SELECT 1 FROM media_holders h WHERE h.media_id = m.id)
-        AND NOT EXISTS (SELECT 1 FROM session_media s WHERE s.media_id = m.id)`,
+        AND NOT EXISTS (SELECT 1 FROM session_media s WHERE s.media_id = m.id)
+        AND NOT EXISTS (SELECT 1 FROM delivery_media d WHERE d.media_id = m.id)`,
     [ids],
   );
 }

@@ -66,7 +66,11 @@ export async function insertDeliveries(tx: Queryable, group: readonly NewDeliver
 type NewReply = Pick<
   NewDelivery,
   'id' | 'channelId' | 'installationId' | 'accountId' | 'routingId' | 'body' | 'traceparent'
-> & { readonly conversationKey: string };
+> & {
+  readonly conversationKey: string;
+  /** Its files: they exist at least until it is delivered. */
+  readonly mediaIds?: readonly string[];
+};
 
 /** Inserts an agent's reply for `channel.send`: an outbound delivery. Skips an existing id. */
 export async function insertReply(tx: Queryable, reply: NewReply): Promise<void> {
@@ -75,6 +79,12 @@ export async function insertReply(tx: Queryable, reply: NewReply): Promise<void>
        INSERT INTO deliveries (id, channel_id, installation_id, account_id, routing_id, received_at, method, query,
          headers, body, direction, traceparent, conversation_key)
        VALUES ($1, $2, $3, $4, $5, now(), 'SEND', '', '[]', $6, 'out', $7, $8) ON CONFLICT (id) DO NOTHING
+       RETURNING id),
+     -- Locked, so that no last holder removes them meanwhile.
+     files AS MATERIALIZED (
+       SELECT m.id FROM media m WHERE m.account_id = $4 AND m.id = ANY ($9) ORDER BY m.id FOR SHARE),
+     held AS (
+       INSERT INTO delivery_media (delivery_id, media_id) SELECT written.id, files.id FROM written, files
      ) ${notifyNewDeliveriesSql(
        "SELECT $2::text AS channel_id, $4::text AS account_id, $3::text AS installation_id, 'out' AS direction",
      )}`,
@@ -87,6 +97,7 @@ export async function insertReply(tx: Queryable, reply: NewReply): Promise<void>
       reply.body,
       reply.traceparent ?? null,
       reply.conversationKey,
+      reply.mediaIds ?? [],
     ],
   );
 }

@@ -118,7 +118,9 @@ export async function queueReply(
   const { conversationKey, ...to } = address;
   const body = Buffer.from(JSON.stringify({ conversationKey, text, attachments, guards, trigger }));
   await requireRoom(tx, address.accountId, 'deliveries', body.byteLength);
-  await insertReply(tx, { ...to, id: orderedId(Date.now()), conversationKey, body, traceparent: currentTrace() });
+  const id = orderedId(Date.now());
+  const mediaIds = attachments.flatMap(({ mediaId }) => mediaId ?? []);
+  await insertReply(tx, { ...to, id, conversationKey, body, mediaIds, traceparent: currentTrace() });
 }
 
 /** A reply as `channel.send` gets it. */

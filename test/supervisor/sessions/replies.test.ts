@@ -1,6 +1,7 @@
 /** Agents' replies to a channel's conversation: through `outboundMessage`, kept, and sent by the plugin in order. */
 import t from 'tap';
 import { insertReply } from '../../../db/channels/deliveries.ts';
+import { giveUpDelivery } from '../../../db/channels/delivery-history.ts';
 import { readStorageValue } from '../../../db/installations/plugin-storage.ts';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
@@ -60,6 +61,50 @@ t.test('a reply is stored, sent in order, and retried when the vendor is unavail
     { role: 'user', text: 'hello' },
     { id: 'r1', role: 'assistant', text: 'first!' },
   ]);
+});
+
+t.test('a reply keeps its files until it is sent, also if its session is cleared and deleted', async (t) => {
+  const fixture = await startSupervisorFixture(t);
+  const made = await fixture.install({
+    slug: 'desk',
+    capabilities: ['host.media'],
+    code: `channel.receive = () => ({ messages: [{ conversationKey: 'k', from: 'v', text: 'hello' }] });
+      channel.send = async ({ text, attachments: [file] }) => {
+        const { content } = await host.media.get(file.mediaId);
+        host.log('sent', { text, file: new TextDecoder().decode(content) });
+      };`,
+  });
+  await deliver(fixture, made, await connect(fixture, made), ['x']);
+  const session = await eventually(async () => (await fixture.call('GET', '/sessions')).body.items[0]?.id);
+  await fixture.change(made, `status = 'paused'`);
+  const at = `/sessions/${session}`;
+  const reply = async (text: string) => {
+    const data = Buffer.from(`file of ${text}`).toString('base64');
+    const { id: mediaId } = (await fixture.call('POST', `${at}/media`, { data })).body;
+    const attachments = [{ name: 'f', mediaType: 'text/plain', mediaId }];
+    t.equal((await fixture.call('POST', `${at}/replies`, { text, attachments })).status, 202);
+  };
+  const listFiles = async () => (await fixture.pool.query('SELECT count(*)::int AS files FROM media')).rows[0].files;
+  await reply('first');
+  t.equal((await fixture.call('POST', `${at}/clear`, { trigger: 'user', reason: 'x', by: 'x' })).status, 200);
+  await reply('second');
+  await reply('given up');
+  t.equal((await fixture.call('DELETE', at)).status, 204);
+  const { rows } = await fixture.pool.query<{ id: string }>(
+    `SELECT id FROM deliveries WHERE direction = 'out' ORDER BY position DESC LIMIT 1`,
+  );
+  const givenUp = rows[0]?.id ?? '';
+  t.ok(await giveUpDelivery(fixture.pool, made.installationId, givenUp));
+  t.equal(await listFiles(), 3);
+  await fixture.change(made, `status = 'ready'`);
+  t.match(await listFinishedReplies(fixture), [{ state: 'delivered' }, { state: 'delivered' }, { state: 'dead' }]);
+  t.same(await fixture.readLog('sent'), [
+    { text: 'first', file: 'file of first' },
+    { text: 'second', file: 'file of second' },
+  ]);
+  t.equal(await listFiles(), 1, 'a replay needs the file');
+  await fixture.pool.query('DELETE FROM deliveries WHERE id = $1', [givenUp]);
+  t.equal(await listFiles(), 0);
 });
 
 t.test('the ids of replies sort in their order, also within a millisecond', async (t) => {
