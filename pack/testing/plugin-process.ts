@@ -4,7 +4,9 @@ import { mapTexts } from '../../db/postgres/storable-json.ts';
 import { mapFrames } from '../../db/records/source-maps.ts';
 import { type HostCallName, hostCalls, type Registrations, type Target } from '../../sdk/contract/protocol.ts';
 import type { LogLine } from '../../sdk/testing/testing.ts';
-import { describeArgumentFault, formatSource } from '../../supervisor/calls/plugin-call.ts';
+import type { LinkResult } from '../../supervisor/calls/chain.ts';
+import { formatSource } from '../../supervisor/calls/plugin-call.ts';
+import { fromOutcome, maskError, maskResult } from '../../supervisor/children/call-results.ts';
 import { type Child, type ChildLogLine, type HostCall, startChild } from '../../supervisor/children/child.ts';
 import type { InvokeOptions } from '../../supervisor/children/child-calls.ts';
 import { ChildError } from '../../supervisor/children/child-errors.ts';
@@ -23,11 +25,6 @@ export interface ProcessOptions {
   readonly settings: Readonly<Record<string, string>>;
   readonly host: ScriptedHost;
 }
-/** The result of a call. */
-export type Answer =
-  | { readonly kind: 'answered'; readonly answer: unknown }
-  | { readonly kind: 'cancelled'; readonly reason: string }
-  | { readonly kind: 'failed'; readonly message: string; readonly stack: string };
 
 export class PluginProcess {
   readonly logs: LogLine[] = [];
@@ -45,7 +42,7 @@ export class PluginProcess {
       onHostCall: (call) => this.#answerHostCall(call),
       onLog: (line) => this.#addPluginLine(line),
       onExit: ({ requested, reason }) =>
-        requested || this.addSystemLine('error', `The plugin’s process ended: ${reason}.`),
+        requested || this.addSystemLine('error', `The plugin’s process ended: ${host.mask.maskText(reason)}.`),
     });
   }
 
@@ -74,7 +71,7 @@ export class PluginProcess {
   }
 
   /**
-   * Calls a handler.
+   * Calls a handler. The result is masked as in the service.
    *
    * @param context without the fields that every call has
    * @throws PluginError when the plugin fails, times out or has exited; Error when the arguments do not fit the tool's schema, or
@@ -86,7 +83,7 @@ export class PluginProcess {
     context: Readonly<Record<string, unknown>>,
     signal?: AbortSignal,
     onDelta?: InvokeOptions['onDelta'],
-  ): Promise<Answer> {
+  ): Promise<LinkResult> {
     const [invocationId, deadlineAt] = [randomUUID(), Date.now() + budgetMs];
     const source = formatSource(target);
     this.#running.set(invocationId, source);
@@ -94,11 +91,9 @@ export class PluginProcess {
     const options = { invocationId, deadlineAt, onDelta, signal };
     try {
       const outcome = await this.#child.invoke(target, { ...frame, ...context }, options);
-      if (outcome.outcome === 'answered') return { kind: 'answered', answer: outcome.answer };
-      if (outcome.outcome === 'cancelled') return { kind: 'cancelled', reason: outcome.reason };
-      if (outcome.outcome === 'invalid_arguments')
-        throw new Error(`${source}: ${describeArgumentFault(outcome.errors)}`);
-      return { kind: 'failed', message: outcome.message, stack: outcome.stack };
+      const result = maskResult(this.#host.mask, fromOutcome(outcome));
+      if ('invalidArguments' in result) throw new Error(`${source}: ${result.message}`);
+      return result;
     } catch (error) {
       throw this.#toPluginError(source, error);
     } finally {
@@ -156,8 +151,9 @@ export class PluginProcess {
 
   #toPluginError(what: string, error: unknown): unknown {
     if (!(error instanceof ChildError)) return error;
+    const { kind, message: text, pluginStack } = maskError(this.#host.mask, error);
     // The error names the handler itself: `hook middleware.x took longer …`.
-    const message = error.kind === 'timeout' ? error.message.replace(/^.* (?=took longer )/, 'it ') : error.message;
-    return this.fault(what, message, error.pluginStack);
+    const message = kind === 'timeout' ? text.replace(/^.* (?=took longer )/, 'it ') : text;
+    return this.fault(what, message, pluginStack);
   }
 }

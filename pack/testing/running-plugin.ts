@@ -11,13 +11,12 @@ import { type EventName, events, type HookName, hooks, surfaces, type Target } f
 import type { EventRow, HookRow } from '../../sdk/contract/rows.ts';
 import type { ToolResult, Trigger } from '../../sdk/session/api-types.ts';
 import type { Handshake, OpenPlugin, PluginOptions, Received, VendorRequest } from '../../sdk/testing/testing.ts';
-import { foldLink, startChain } from '../../supervisor/calls/chain.ts';
+import { foldLink, type LinkResult, startChain } from '../../supervisor/calls/chain.ts';
 import { checkSurfaceAnswer, type SurfaceAnswer, type SurfaceKind } from '../../supervisor/calls/surface-answers.ts';
 import { AnswerDeltas } from '../../supervisor/children/answer-deltas.ts';
 import type { InvokeOptions } from '../../supervisor/children/child-calls.ts';
 import { splitHandshakeHeaders } from '../../supervisor/delivery/handshake-headers.ts';
 import { toRequest } from '../../supervisor/delivery/webhook-request.ts';
-import { SecretMask } from '../../supervisor/records/secret-mask.ts';
 import { defaultTrigger } from '../../supervisor/sessions/default-trigger.ts';
 import { belowFrontmatter, fillPrompt } from '../../supervisor/sessions/prompt-texts.ts';
 import { failedTool, readToolResult } from '../../supervisor/sessions/tool-results.ts';
@@ -78,7 +77,7 @@ export class RunningPlugin implements OpenPlugin {
     const base = { hook, ...this.#place(), settings: this.#settings, trigger, at: new Date().toISOString() };
     const fields = { ...base, ...(repeated ? { repeated } : {}), ...context };
     const answer = await this.#process.call({ kind: 'hook', name: hook }, row.budgetMs, fields);
-    if (answer.kind === 'failed') throw this.#process.fault(hook, answer.message, answer.stack);
+    if (isFailure(answer)) throw this.#process.fault(hook, answer.message, answer.stack);
     const folded = foldHook(hook, context, answer);
     if (folded.fault !== null) throw this.#process.fault('its answer', folded.fault);
     return folded.result as never;
@@ -96,8 +95,8 @@ export class RunningPlugin implements OpenPlugin {
       { callId: randomUUID(), arguments: args, ...this.#place() },
       signal,
     );
-    if (answer.kind === 'failed') return failedTool(answer.message);
     if (answer.kind === 'cancelled') return failedTool(answer.reason);
+    if (isFailure(answer)) return failedTool(answer.message);
     try {
       return readToolResult(`tools.${name}`, answer.answer, limits.toolResultBytes);
     } catch (error) {
@@ -121,7 +120,7 @@ export class RunningPlugin implements OpenPlugin {
   readonly chat: OpenPlugin['chat'] = async (provider, request, { onDelta, signal } = {}) => {
     this.#require('providers', provider, `providers.${provider}`);
     const full = `providers.${provider}`;
-    const deltas = new AnswerDeltas(new SecretMask(), async (delta) => onDelta?.(delta), signal);
+    const deltas = new AnswerDeltas(this.#opened.host.mask, async (delta) => onDelta?.(delta), signal);
     const answered = this.#surface('providers', provider, { request }, deltas.signal, deltas.receive);
     const answer = this.#answered(
       full,
@@ -215,7 +214,7 @@ export class RunningPlugin implements OpenPlugin {
     return this.#answered(full, answer) ?? undefined;
   }
 
-  #answered(what: string, answer: Awaited<ReturnType<PluginProcess['call']>>): unknown {
+  #answered(what: string, answer: LinkResult): unknown {
     if (answer.kind === 'answered') return answer.answer;
     if (answer.kind === 'cancelled') throw this.#process.fault(what, `it cancelled: ${answer.reason}`);
     throw this.#process.fault(what, answer.message, answer.stack);
@@ -245,12 +244,14 @@ export class RunningPlugin implements OpenPlugin {
 const NO_MESSAGES = { messages: [] };
 const NO_REPLY = { conversationKey: 'conversation-1', text: '', attachments: [] };
 
+const isFailure = (result: LinkResult) => result.kind !== 'answered' && result.kind !== 'cancelled';
+
 /** Reminders are delivered by the host itself, so this hook has no caller that sends a trigger. */
 const hostTrigger = (hook: HookName): Trigger =>
   hook === 'middleware.notifyDeliver' ? 'schedule' : defaultTrigger(hook);
 
 /** Folds one link's result like the service's chain. */
-function foldHook(hook: HookName, context: Fields, answer: Parameters<typeof foldLink>[3]) {
+function foldHook(hook: HookName, context: Fields, answer: LinkResult) {
   const link = { installationId: 'installation-1', slug: 'plugin', displayName: 'Plugin', required: false };
   const { state, fault } = foldLink(hook, startChain(context), link, answer, 0);
   const { cancelled, trace } = state;

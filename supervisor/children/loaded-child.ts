@@ -9,13 +9,13 @@ import type { TokenBucket } from '../../service/timing/token-bucket.ts';
 import type { LinkResult } from '../calls/chain.ts';
 import type { HostCallRouter } from '../calls/host-call-router.ts';
 import type { Invocations } from '../calls/invocations.ts';
-import { describeArgumentFault, formatSource, formatSourceName, type PluginCall } from '../calls/plugin-call.ts';
+import { formatSource, formatSourceName, type PluginCall } from '../calls/plugin-call.ts';
 import type { LiveInstallation } from '../host/live-installation.ts';
 import type { LogSink } from '../records/log-sink.ts';
 import type { SecretMask, SecretMasks } from '../records/secret-mask.ts';
 import { AnswerDeltas } from './answer-deltas.ts';
+import { fromOutcome, maskError, maskResult } from './call-results.ts';
 import type { Child, ChildLogLine } from './child.ts';
-import type { Outcome } from './child-calls.ts';
 import type { ChildEnd } from './child-end.ts';
 import { ChildError } from './child-errors.ts';
 import { withinBudget } from './deadline.ts';
@@ -130,7 +130,7 @@ export class LoadedChild {
     } catch (error) {
       loadedChild.isStopping = true;
       await loadedChild.child.kill('it did not start');
-      throw error instanceof ChildError ? loadedChild.#maskError(error) : error;
+      throw error instanceof ChildError ? maskError(loadedChild.#mask, error) : error;
     }
   }
 
@@ -200,11 +200,11 @@ export class LoadedChild {
         onDelta: deltas?.receive,
       });
       this.answered += 1;
-      const result = this.#maskResult(fromOutcome(outcome));
+      const result = maskResult(this.#mask, fromOutcome(outcome));
       return deltas ? await endInTime(deltas, result, call) : result;
     } catch (error) {
       if (error instanceof ChildError && error.kind === 'timeout') this.#startHangCheck();
-      const result = this.#maskResult(fromError(error));
+      const result = maskResult(this.#mask, fromError(error));
       return deltas ? await endInTime(deltas, result, call) : result;
     } finally {
       this.running -= 1;
@@ -219,30 +219,8 @@ export class LoadedChild {
     return this.#deps.masks.get(this.plugin.installationId);
   }
 
-  /** Masks what the plugin says: its answer, its reasons, and what it threw. */
-  #maskResult(result: LinkResult): LinkResult {
-    const mask = this.#mask;
-    if (mask.isEmpty) return result;
-    if (result.kind === 'answered') return { ...result, answer: mask.mask(result.answer) };
-    if (result.kind === 'cancelled') return { ...result, reason: mask.maskText(result.reason, true) };
-    return {
-      ...result,
-      message: mask.maskText(result.message, true),
-      ...(result.stack === undefined ? {} : { stack: mask.maskText(result.stack, true) }),
-      ...(result.invalidArguments ? { invalidArguments: mask.mask(result.invalidArguments) } : {}),
-    };
-  }
-
   #maskEnd(end: ChildEnd): ChildEnd {
     return { ...end, reason: this.#mask.maskText(end.reason), stderr: this.#mask.maskText(end.stderr) };
-  }
-
-  #maskError(error: ChildError): ChildError {
-    const pluginStack = this.#mask.maskText(error.pluginStack, true);
-    return new ChildError(error.kind, this.#mask.maskText(error.message, true), {
-      pluginStack,
-      interrupted: error.interrupted,
-    });
   }
 
   /** Returns the CPU time used since the last call of this method, milliseconds. */
@@ -310,15 +288,6 @@ async function readSourceMapComment(blobs: Blobs, { sourceMapSha256 }: Installed
   const map = sourceMapSha256 === null ? null : await blobs.read(sourceMapSha256);
   if (map === null || map.byteLength > MAP_MAX_BYTES) return '';
   return `\n//# sourceMappingURL=data:application/json;base64,${map.toString('base64')}`;
-}
-
-function fromOutcome(outcome: Outcome): LinkResult {
-  if (outcome.outcome === 'answered') return { kind: 'answered', answer: outcome.answer };
-  if (outcome.outcome === 'cancelled') return { kind: 'cancelled', reason: outcome.reason };
-  if (outcome.outcome === 'invalid_arguments') {
-    return { kind: 'error', message: describeArgumentFault(outcome.errors), invalidArguments: outcome.errors };
-  }
-  return { kind: 'error', message: outcome.message, stack: outcome.stack };
 }
 
 function fromError(error: unknown): LinkResult {

@@ -96,9 +96,20 @@ t.test('handles of secrets, storage, logs and handshakes have the limits of the 
      commands.typo = { description: 'd', handler: () => ({ txt: 'x' }) };
      providers.acme = { models: [{ id: 'm', name: 'M' }], async *chat(request) {
        if (request.model === 'odd') yield 'x';
+       if (request.model === 'leak') {
+         for (const text of ['s3cret', '-value']) yield { text };
+         return { text: 's3cret-value', model: 'm', usage: { inputTokens: 1, outputTokens: 1 } };
+       }
        yield { text: 'one' };
        return { text: 'two', model: 'm', ...(request.model === 'other' ? { usage: { inputTokens: 1, outputTokens: 1 } } : {}) };
-     } };`,
+     } };
+     tools.leak = { description: 'Shows its key', parameters: {}, handler: async ({ fails }) => {
+       const key = await host.secrets.get('key');
+       if (fails) throw new Error('wrong key ' + key);
+       return key;
+     } };
+     commands.leak = { description: 'd', handler: async () => { throw new Error('wrong key ' + await host.secrets.get('key')); } };
+     middleware.inboundMessage = async (ctx) => ctx.cancel(await host.secrets.get('key'));`,
     { secrets: { bearer: 't0ken-value', key: 's3cret-value' } },
   );
   const [part] = (await plugin.tool('misuse')).content;
@@ -132,6 +143,20 @@ t.test('handles of secrets, storage, logs and handshakes have the limits of the 
   await t.rejects(chat('m'), {
     message: 'providers.acme: it returned no completion: usage: is required and must be an object',
   });
+  t.match(await plugin.tool('leak'), { content: [{ text: '[secret key]' }], isError: false });
+  t.match(await plugin.tool('leak', { fails: true }), {
+    content: [{ text: /wrong key \[secret key\]/ }],
+    isError: true,
+  });
+  t.match(await plugin.hook('inboundMessage'), { reason: '[secret key]' });
+  const failure = await plugin.command('leak').catch((error: Error) => error);
+  t.match(failure, { name: 'PluginError', message: /wrong key \[secret key\]/ });
+  t.notMatch((failure as Error).stack, /s3cret-value/);
+  const shown: string[] = [];
+  const request = { model: 'leak', messages: [{ role: 'user' as const, text: 'x' }] };
+  const onDelta = ({ text = '' }): void => void shown.push(text);
+  t.match(await plugin.chat('acme', request, { onDelta }), { text: '[secret key]' });
+  t.equal(shown.join(''), '[secret key]');
 });
 
 t.test('a plugin reads the assets of its package', async (t) => {
@@ -193,7 +218,7 @@ t.test('a plugin reaches only granted and scripted host calls', async (t) => {
     },
   );
   const { content } = await plugin.tool('look');
-  t.match(content, [{ json: { key: 's3cret', tone: 'warm', page: 'at https://api.example.com/x' } }]);
+  t.match(content, [{ json: { key: '[secret key]', tone: 'warm', page: 'at https://api.example.com/x' } }]);
   t.notMatch(JSON.stringify(content), /"(llm|workspace)"/);
   t.same(await plugin.tool('keep', { n: 7 }), { content: [{ type: 'text', text: '7' }], isError: false });
   await t.rejects(plugin.tool('keep', { n: 'x' }), { message: 'tools.keep: arguments.n must be integer.' });
