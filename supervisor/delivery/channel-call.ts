@@ -27,8 +27,11 @@ export async function callChannelHandler(
     deadlineAt: new Date(deadlineAt).toISOString(),
     ...fields,
   };
-  const result = await invoker.invoke(plugin, { target, invocationId, session: null, deadlineAt, context });
+  const called = await invoker.invoke(plugin, { target, invocationId, session: null, deadlineAt, context });
+  const result =
+    called.kind !== 'answered' || name === 'send'
+      ? called
+      : checkSurfaceAnswer(`channel.${name}`, called.answer ?? undefined);
   metrics.targetRan(target, plugin, result.kind, performance.now() - started);
-  if (result.kind !== 'answered' || name === 'send') return result;
-  return checkSurfaceAnswer(`channel.${name}`, result.answer ?? undefined);
+  return result;
 }

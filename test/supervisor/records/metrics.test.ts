@@ -1,12 +1,14 @@
 /** The metrics of plugins for operators and users: those of the process and each installation's rollups. */
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
+import { requestHandshake } from '../../../db/channels/handshakes.ts';
 import { INTERRUPTIONS_MAX } from '../../../db/jobs/interruptions.ts';
 import { notifyDeliveriesSql } from '../../../db/postgres/notifications.ts';
 import { readHandlers, readPoints } from '../../../db/records/rollups.ts';
 import { supervisorMetrics } from '../../../supervisor/records/metric-table.ts';
 import { Rollups } from '../../../supervisor/records/rollups.ts';
 import { eventually } from '../../runner/eventually.ts';
+import { connect, deliver, describeRequest, rowOf } from '../delivery/channels.ts';
 import { runCommand, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const HOSTILE = 'a"} 1\nbulkhead_evil{x="';
@@ -65,6 +67,27 @@ t.test('after traffic every metric is there, with the figures of that traffic', 
   );
   t.match(text, /bulkhead_database_connections\{state="idle"\} \d+/);
   t.notMatch(text, 'counter_of_my_own', 'what an author named is no label');
+});
+
+t.test('a malformed result of a channel’s handler counts as an error', async (t) => {
+  const fixture = await startSupervisorFixture(t);
+  const made = await fixture.install({
+    slug: 'desk',
+    code: `channel.receive = () => ({ messages: 'none' });
+      channel.handshakeOn = { header: 'x-hook' };
+      channel.handshake = () => 'ok';`,
+  });
+  const channel = await connect(fixture, made);
+  const [id = ''] = await deliver(fixture, made, channel, ['x']);
+  await eventually(async () => (await rowOf(fixture, id)).last_error !== null);
+  const { listener } = fixture.supervisor;
+  t.equal(await requestHandshake({ pool: fixture.pool, listener }, describeRequest(made, channel, 'x')), null);
+  const text = await scrape(fixture);
+  const labels = 'slug="desk",kind="channel"';
+  for (const name of ['receive', 'handshake']) {
+    t.match(text, `bulkhead_invocations_total{${labels},name="${name}",outcome="error"} 1`);
+    t.notMatch(text, `bulkhead_invocations_total{${labels},name="${name}",outcome="ok"}`);
+  }
 });
 
 t.test('waiting work and dead letters are counted in PostgreSQL', async (t) => {
