@@ -24,6 +24,8 @@ export interface ModelAnswer {
   readonly afterFirst?: Promise<unknown>;
   /** The connection breaks where the answer would end. */
   readonly isCut?: boolean;
+  /** The model fails where the answer would end: a stream says so, and has no other end. Otherwise the request is refused. */
+  readonly isFailed?: boolean;
 }
 export interface ModelRequest {
   readonly isStreamed: boolean;
@@ -112,7 +114,7 @@ export class FakeModel {
     for (const check of script.onRequest) check();
     await answer.before;
     if (answer.status !== undefined) {
-      sendError(response, answer.status, 'The model fails, as the scenario says.');
+      sendError(response, answer.status, FAILURE);
       return;
     }
     const calls = (answer.calls ?? []).map((call) => ({ ...call, name: findOffered(asked, call.name) }));
@@ -135,9 +137,14 @@ const simplifyName = (name: string): string => name.replaceAll(/\W/g, '_');
 export const findOffered = ({ tools }: ModelRequest, name: string): string =>
   tools.find((offered) => simplifyName(offered) === simplifyName(name)) ?? name;
 
+const FAILURE = 'The model fails, as the scenario says.';
+const createError = (message: string) => ({
+  error: { message, type: 'invalid_request_error', param: null, code: null },
+});
+
 function sendError(response: ServerResponse, status: number, message: string): void {
   response.writeHead(status, { 'content-type': 'application/json' });
-  response.end(JSON.stringify({ error: { message, type: 'invalid_request_error', param: null, code: null } }));
+  response.end(JSON.stringify(createError(message)));
 }
 
 /** Frameworks tell messages apart by the id of their answer. */
@@ -154,6 +161,10 @@ async function sendWhole(response: ServerResponse, answer: ModelAnswer): Promise
   await answer.afterFirst;
   if (answer.isCut) {
     response.destroy();
+    return;
+  }
+  if (answer.isFailed) {
+    sendError(response, 400, FAILURE);
     return;
   }
   const message = {
@@ -185,6 +196,11 @@ async function sendStream(response: ServerResponse, answer: ModelAnswer): Promis
   for (const [index, call] of calls.entries()) sendDelta({ tool_calls: [{ index, ...toToolCall(call) }] });
   if (answer.isCut) {
     response.destroy();
+    return;
+  }
+  if (answer.isFailed) {
+    send(createError(FAILURE));
+    response.end('data: [DONE]\n\n');
     return;
   }
   sendDelta({}, calls.length === 0 ? 'stop' : 'tool_calls');

@@ -21,6 +21,7 @@ type Message = Params['prompt'][number];
 type FilePart = Extract<Extract<Message, { role: 'user' }>['content'][number], { type: 'file' }>;
 type Streamed = Awaited<ReturnType<NonNullable<LanguageModelMiddleware['wrapStream']>>>;
 type StreamPart = Streamed['stream'] extends ReadableStream<infer Part> ? Part : never;
+type Finished = Pick<Extract<StreamPart, { type: 'finish' }>, 'finishReason'>;
 
 type Content = Awaited<ReturnType<NonNullable<LanguageModelMiddleware['wrapGenerate']>>>['content'][number];
 interface JudgedRequest {
@@ -76,7 +77,7 @@ export function bulkhead(session: Session, options: AdapterOptions = {}): Langua
           return result;
         });
       let generated = await ask(request.answer, doGenerate);
-      while (await request.answer.end()) {
+      while (await endAnswer(request.answer, generated)) {
         const again = await request.prepareAgain();
         generated = await ask(again.answer, () => model.doGenerate(again.params));
         request = again;
@@ -271,6 +272,20 @@ async function judgeCall<Part extends CallPart>(part: Part, answer: JudgedAnswer
   return judged ? [{ ...part, toolCallId: judged.callId, input: printArguments(judged, call, input) }] : [];
 }
 
+/** Reasons to finish of a model that failed, or whose stream ended early. */
+const UNFINISHED: ReadonlySet<string> = new Set<Finished['finishReason']['unified']>(['error', 'interrupted']);
+
+/**
+ * Ends the answer. That of a model that failed leaves its turn open, so that the same message can be answered again.
+ *
+ * @returns whether the model is to be asked again
+ */
+async function endAnswer(answer: JudgedAnswer, { finishReason }: Finished): Promise<boolean> {
+  if (!UNFINISHED.has(finishReason.unified)) return answer.end();
+  await answer.abandon();
+  return false;
+}
+
 /** Passes parts on, and texts and calls as they are judged. */
 function judgeStream(
   stream: ReadableStream<StreamPart>,
@@ -346,7 +361,7 @@ async function* judgeParts(reader: PartReader, { answer, params }: JudgedRequest
       if (part.type === 'finish') {
         // After an error, providers leave their texts without an end.
         for (const id of texts.keys()) yield* endText(id);
-        const isAgain = await answer.end();
+        const isAgain = await endAnswer(answer, part);
         isWhole = true;
         if (isAgain) return true;
       }

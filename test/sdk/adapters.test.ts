@@ -1014,6 +1014,29 @@ t.test('ai-sdk: a stream that is cancelled closes the request to the model', asy
   t.same(await readTranscript(session), ['user: hello', 'assistant: Wholemeal ']);
 });
 
+/** Answers that break off after a word. The second one only for a framework that misses the reason to finish. */
+const breakOff = (end: string) => (response: ServerResponse) => {
+  stream(response).end(openAiStart + openAiDelta('Wholemeal ') + end);
+};
+const failInside = breakOff('data: {"error":{"message":"overloaded","type":"server_error"}}\n\ndata: [DONE]\n\n');
+for (const [name, framework, answer] of [
+  ...Object.entries(told).map(([name, framework]) => [name, framework, failInside] as const),
+  ['ai-sdk, without a reason to finish', told['ai-sdk'] as Framework, breakOff('data: [DONE]\n\n')] as const,
+])
+  t.test(`${name}: a stream that fails in the middle leaves its turn open for a repeated call`, async (t) => {
+    const server = await startModelServer(t);
+    server.answers = [answer, reply('Wholemeal is best.')];
+    const session = await open('plain');
+    const run = { session, modelUrl: server.url };
+    t.not((await collect(framework, run)).error, null);
+    t.match((await session.turns()).items, [{ state: 'open' }]);
+    t.equal(await framework.generate(run), 'Wholemeal is best.');
+    const turns = (await session.turns()).items;
+    t.match(turns, [{ state: 'ended' }]);
+    t.equal(turns.length, 1, 'the message is not judged again');
+    t.same(await readTranscript(session), ['user: hello', 'assistant: Wholemeal ', 'assistant: Wholemeal is best.']);
+  });
+
 t.test('ai-sdk: the provider’s data about a judged text is left out, and a text without an end is kept', async (t) => {
   const providerMetadata = { local: { logprobs: 'loafs' } };
   const parts = [
@@ -1045,7 +1068,21 @@ t.test('ai-sdk: the provider’s data about a judged text is left out, and a tex
     t.match(streamed, shown);
     t.notMatch(streamed, hidden);
     t.same(await readTranscript(session), ['user: hello', `assistant: ${shown}`]);
+    t.match((await session.turns()).items, [{ state: 'open' }], 'the model failed');
     t.notMatch(print(await judged.doGenerate({ prompt })), hidden);
+    t.match((await session.turns()).items, [{ state: 'ended' }]);
+  }
+});
+
+t.test('ai-sdk: an answer whose model failed or was interrupted ends no turn', async (t) => {
+  const prompt = [{ role: 'user' as const, content: [{ type: 'text' as const, text: 'hello' }] }];
+  for (const unified of ['error', 'interrupted']) {
+    const content = [{ type: 'text', text: 'Half' }];
+    const doGenerate = async () => ({ content, finishReason: { unified }, usage: {}, warnings: [] });
+    const session = await open('plain');
+    const model = { ...AI_SDK_MODEL, doGenerate } as never;
+    await wrapLanguageModel({ model, middleware: aiSdk.bulkhead(session) }).doGenerate({ prompt });
+    t.match((await session.turns()).items, [{ state: 'open' }], unified);
   }
 });
 

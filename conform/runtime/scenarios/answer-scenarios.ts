@@ -89,6 +89,18 @@ export const answers: RuntimeChapter = {
       },
     ),
     scenario(
+      'A message that is repeated after the model failed within a stream is not judged again, and is answered in the same turn.',
+      FAILED,
+      async (scene) => {
+        scene.script({ deltas: ['Half ', 'an answer'], isFailed: true }, 'Now.');
+        const id = `${scene.mark}-inside`;
+        const failed = await scene.say('hello', { id });
+        ensure(failed.end.kind === 'failed', `the user saw ${describe(failed)}`);
+        requireAnswer(await scene.say('hello', { id }), 'Now.');
+        await scene.requireRecord({ judgements: 1, user: ['hello'], turns: ['ended'] });
+      },
+    ),
+    scenario(
       'When the connection to the model breaks, the transcript has what was shown, and the next message is answered.',
       'Send what was shown as an output with `isShown`, also when the answer broke off.',
       async (scene) => {
