@@ -16,7 +16,7 @@ import {
   readPositionPage,
 } from '../postgres/rows.ts';
 import { NOTIFY_READERS_SQL } from './session-changes.ts';
-import { HOLD_TURN, type Judgement, type TurnKey } from './turns.ts';
+import { HOLD_TURN_FOR_ROWS, type Judgement, type TurnKey } from './turns.ts';
 
 /** How long an answer is kept, hours. */
 const CALL_KEPT_HOURS = 24;
@@ -54,7 +54,7 @@ export interface CallRow {
 const CALL = `call_id AS "callId", name, digest, answer, result_digest AS "resultDigest",
   CASE WHEN attempt IS NOT NULL THEN json_build_object('arguments', arguments, 'attempt', attempt) END AS handed, started_at AS "startedAt", ended_at AS "endedAt"`;
 
-const CLAIM_TURN_CALL = planOnce(`${HOLD_TURN}
+const CLAIM_TURN_CALL = planOnce(`${HOLD_TURN_FOR_ROWS}
   INSERT INTO tool_calls (session_id, turn_id, call_id, digest, account_id, name)
   SELECT session_id, $2, $4, $5, account_id, $6 FROM held ON CONFLICT DO NOTHING`);
 

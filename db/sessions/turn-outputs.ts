@@ -18,7 +18,15 @@ import {
 } from '../postgres/rows.ts';
 import { NOTIFY_READERS_SQL } from './session-changes.ts';
 import { MESSAGE_BYTES } from './sessions.ts';
-import { HOLD_TURN, type Judgement, MESSAGE_OF_TURN, TURN, type TurnKey, type TurnRow } from './turns.ts';
+import {
+  HOLD_TURN,
+  HOLD_TURN_FOR_ROWS,
+  type Judgement,
+  MESSAGE_OF_TURN,
+  TURN,
+  type TurnKey,
+  type TurnRow,
+} from './turns.ts';
 
 export interface OutputKey extends TurnKey {
   readonly outputId: string;
@@ -86,7 +94,7 @@ interface PieceFate {
   readonly wholeChars: number;
 }
 
-const ADD_PIECE = planOnce(`${HOLD_TURN},
+const ADD_PIECE = planOnce(`${HOLD_TURN_FOR_ROWS},
   output AS (
     INSERT INTO turn_outputs AS o (session_id, turn_id, id, account_id, pieces, chars, shown, is_held, is_streamed)
     SELECT session_id, $2, $4, account_id, 1, $6, CASE WHEN $7 = 'none' THEN $6 ELSE 0 END, $7 = 'whole', $7 = 'pieces' FROM held

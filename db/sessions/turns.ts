@@ -96,17 +96,30 @@ const LEASE_END = (seconds: string): string =>
   `now() + make_interval(secs => ${1 + 2 * LEASE_SPARE_PART} * ${seconds})`;
 
 const OPEN = `session_id = $1 AND id = $2 AND state = 'open'`;
-/**
- * The head of every step's statement. `held` has the turn `$2` of session `$1` if it is open and the runtime `$3` has its lease
- * or gets one that has expired. Without a row, the step is refused.
- */
-export const HOLD_TURN = `WITH kept AS (
-    SELECT * FROM turns WHERE ${OPEN} AND runtime = $3
-       AND lease_until > now() + make_interval(secs => ${1 + LEASE_SPARE_PART} * lease_seconds)),
+/** The same, of a session `s`. */
+const OPEN_IN_SESSION = `turns.session_id = s.id AND turns.id = $2 AND state = 'open'`;
+const holdTurnSql = (session: string, lock = ''): string => `WITH s AS (${session}),
+  kept AS (
+    SELECT turns.* FROM turns, s WHERE ${OPEN_IN_SESSION} AND runtime = $3
+       AND lease_until > now() + make_interval(secs => ${1 + LEASE_SPARE_PART} * lease_seconds) ${lock}),
   renewed AS (
-    UPDATE turns SET runtime = $3, lease_until = ${LEASE_END('lease_seconds')}
-     WHERE ${OPEN} AND (runtime = $3 OR lease_until < now()) AND NOT EXISTS (SELECT 1 FROM kept) RETURNING turns.*),
+    UPDATE turns SET runtime = $3, lease_until = ${LEASE_END('lease_seconds')} FROM s
+     WHERE ${OPEN_IN_SESSION} AND (runtime = $3 OR lease_until < now()) AND NOT EXISTS (SELECT 1 FROM kept)
+     RETURNING turns.*),
   held AS (SELECT * FROM kept UNION ALL SELECT * FROM renewed)`;
+/**
+ * The head of a step's statement that writes nothing else. `held` has the turn `$2` of session `$1` if it is open and the runtime
+ * `$3` has its lease or gets one that has expired. Without a row, the step is refused.
+ */
+export const HOLD_TURN = holdTurnSql('SELECT $1::text AS id');
+/**
+ * The same for a statement that adds rows to the turn. It waits for a transaction that deletes or clears the session, and then
+ * finds no turn. Otherwise, the added row would violate a foreign key, or stay in the cleared session.
+ */
+export const HOLD_TURN_FOR_ROWS = holdTurnSql(
+  'SELECT id FROM sessions WHERE id = $1 FOR KEY SHARE',
+  'FOR SHARE OF turns',
+);
 
 /**
  * Writes a new turn, or finds the one with this id. The runtime gets the lease if it is free.

@@ -1,12 +1,11 @@
 /** Those that take a media file, release it or delete its holders at the same moment neither lose a file nor deadlock. */
-import type { PoolClient } from 'pg';
 import t from 'tap';
 import { findMedia, holdMedia, releaseMedia, saveMedia } from '../../../db/accounts/media.ts';
 import { removeInstallation } from '../../../db/installations/installation-removal.ts';
 import { startQueues } from '../../../db/jobs/queues.ts';
 import { createSession } from '../../../db/sessions/sessions.ts';
 import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
-import { untilLockIsAwaited } from '../../fixtures/lock-waits.ts';
+import { during } from '../../fixtures/lock-waits.ts';
 import { testDatabase } from '../../runner/harness.ts';
 
 const { pool } = await testDatabase(t);
@@ -37,23 +36,6 @@ async function save(sha256: string, ...holders: Parameters<typeof saveMedia>[1][
   }
   return id;
 }
-/** Starts `work` while a transaction is open in which `hold` was done, and lets it commit when `waiting` connections wait. */
-async function during(
-  hold: (tx: PoolClient) => Promise<unknown>,
-  ...work: readonly (() => Promise<unknown>)[]
-): Promise<void> {
-  const tx = await pool.connect();
-  await tx.query('BEGIN');
-  await hold(tx);
-  const running: Promise<unknown>[] = [];
-  for (const [index, start] of work.entries()) {
-    running.push(start());
-    await untilLockIsAwaited(pool, index + 1);
-  }
-  await tx.query('COMMIT');
-  tx.release();
-  await Promise.all(running);
-}
 
 t.test('a file stays that a session takes while its last other holder releases it', async (t) => {
   const session = await startSession();
@@ -65,6 +47,7 @@ t.test('a file stays that a session takes while its last other holder releases i
     const installationId = await install();
     const id = await save(name, { installationId });
     await during(
+      pool,
       (tx) => holdMedia(tx, { accountId, sessionId: session }, [id]),
       () => release(installationId, id),
     );
@@ -77,6 +60,7 @@ t.test('a file is put for an installation that is being removed', async (t) => {
   const [leaving, staying] = [await install(), await install()];
   const id = await save('put', { installationId: staying });
   await during(
+    pool,
     (tx) => tx.query('SELECT 1 FROM media WHERE id = $1 FOR UPDATE', [id]),
     () => save('put', { installationId: leaving }),
     () => uninstall(leaving),
@@ -88,6 +72,7 @@ t.test('a file is put for a session that is being deleted', async (t) => {
   const [leaving, staying] = [await startSession(), await startSession()];
   const id = await save('again', { sessionId: leaving }, { sessionId: staying });
   await during(
+    pool,
     (tx) => tx.query('SELECT 1 FROM media WHERE id = $1 FOR UPDATE', [id]),
     () => save('again', { sessionId: leaving }),
     () => pool.query('DELETE FROM sessions WHERE id = $1', [leaving]),
@@ -99,6 +84,7 @@ t.test('a session takes a file of its own while it is being deleted', async (t) 
   const sessionId = await startSession();
   const id = await save('own', { sessionId });
   await during(
+    pool,
     (tx) => tx.query('SELECT 1 FROM sessions WHERE id = $1 FOR UPDATE', [sessionId]),
     () => pool.query('DELETE FROM sessions WHERE id = $1', [sessionId]),
     () => holdMedia(pool, { accountId, sessionId }, [id]),
