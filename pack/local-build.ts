@@ -26,7 +26,7 @@ export async function buildLocally(
   files: readonly FolderFile[],
   slug: string,
   scratch: string,
-  introspector: Introspector,
+  introspector: Pick<Introspector, 'introspect'>,
 ): Promise<LocalBuild> {
   const blobs = await openBlobs(scratch);
   await using staging = await blobs.stage();
@@ -47,7 +47,7 @@ async function readSource(files: readonly FolderFile[], zipPath: string): Promis
 }
 
 /** The services that a build needs, in memory. @param bundles receives each built bundle */
-function createServices(introspector: Introspector, bundles: Bundle[]): BuildServices {
+function createServices(introspector: Pick<Introspector, 'introspect'>, bundles: Bundle[]): BuildServices {
   return {
     bundler: {
       bundle: async (of) => {

@@ -9,6 +9,7 @@ import type { CheckedPackage, FolderFile } from '../sdk/cli/local-tools.ts';
 import { Problem } from '../sdk/contract/errors.ts';
 import { buildLocally } from './local-build.ts';
 import { startIntrospector } from './local-introspection.ts';
+import { isPluginNode, NODE_MAJOR } from './node-version.ts';
 
 /**
  * Checks the files of a package. Its code runs in a separate process without grants, which ends with the check.
@@ -24,7 +25,9 @@ export async function checkFolder(files: readonly FolderFile[], slug: string): P
   } catch (error) {
     if (error instanceof RangeError) throw new CommandError('invalid_package', NESTED);
     if (!(error instanceof Problem)) throw error;
-    throw new CommandError(error.code, error.message, { exit: 'invalidPackage', errors: error.errors ?? [] });
+    const note = introspector.hasFailed && !isPluginNode() ? OTHER_NODE : '';
+    const errors = (error.errors ?? []).map((each) => ({ ...each, message: `${each.message}${note}` }));
+    throw new CommandError(error.code, `${error.message}${note}`, { exit: 'invalidPackage', errors });
   } finally {
     await introspector.end();
     await stopEsbuild();
@@ -32,6 +35,8 @@ export async function checkFolder(files: readonly FolderFile[], slug: string): P
   }
 }
 
+/** Code that needs a newer Node fails here and loads in the service. */
+const OTHER_NODE = ` (checked with Node ${process.versions.node}, but the service runs plugins on Node ${NODE_MAJOR}: if the code needs that, run the command with it)`;
 const NESTED = 'The package holds something that is nested too deeply.';
 
 function describeBuild(built: StagedBuild): CheckedPackage {

@@ -2,7 +2,6 @@
 import type { Introspection } from '../db/jobs/introspections.ts';
 import { type Child, startChild } from '../supervisor/children/child.ts';
 import { ChildError, HostCallRefusal } from '../supervisor/children/child-errors.ts';
-import { waitUntilReady } from '../supervisor/children/start-failure.ts';
 import { makeJail } from '../supervisor/jail/jail.ts';
 import { childProgram } from './child-program.ts';
 import { isPluginNode } from './node-version.ts';
@@ -10,6 +9,8 @@ import { isPluginNode } from './node-version.ts';
 export interface Introspector {
   /** @param hasFetch whether the package declares hosts */
   introspect(bundle: string, sourceName: string, hasFetch?: boolean): Promise<Introspection>;
+  /** Whether a bundle did not load. */
+  readonly hasFailed: boolean;
   end(): Promise<void>;
 }
 
@@ -22,11 +23,17 @@ export function startIntrospector(directory: string): Introspector {
   const starting = start(directory);
   // The caller of `introspect` gets this error.
   starting.catch(() => undefined);
+  let hasFailed = false;
   return {
+    get hasFailed() {
+      return hasFailed;
+    },
     async introspect(bundle, sourceName, hasFetch = false) {
       try {
         const child = await starting;
-        await waitUntilReady(child);
+        await child.ready.catch((error: Error) => {
+          throw createStartError(error, child.stderr());
+        });
         const members = hasFetch ? ['http.fetch'] : [];
         const nothing = { members, settings: {}, secretNames: [], expected: null };
         return {
@@ -35,6 +42,7 @@ export function startIntrospector(directory: string): Introspector {
         } as Introspection;
       } catch (error) {
         if (!(error instanceof ChildError)) throw error;
+        hasFailed = true;
         return { ok: false, message: error.message, ...(error.pluginStack ? { stack: error.pluginStack } : {}) };
       }
     },
@@ -43,6 +51,12 @@ export function startIntrospector(directory: string): Introspector {
       await child?.kill('it was checked');
     },
   };
+}
+
+/** The fault is not the package's: no code of it has run. @param output what the process wrote */
+function createStartError({ message }: Error, output: string): Error {
+  const wrote = output.trim() === '' ? 'It wrote nothing.' : `It wrote:\n${output.trim()}`;
+  return new Error(`Node ${process.version} could not start a process for the plugin: ${message}. ${wrote}`);
 }
 
 async function start(directory: string): Promise<Child> {

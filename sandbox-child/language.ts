@@ -54,26 +54,31 @@ interface Language {
 /** Remembers what ses removes. Call it before ses does. */
 export function rememberLanguage(): Language {
   const all = globalThis as unknown as Readonly<Record<string, unknown>>;
-  const globals = Object.fromEntries(RESTORED_GLOBALS.map((name) => [name, all[name]]));
+  // `bulkhead check` also runs on a Node that lacks some of them.
+  const globals = Object.fromEntries(RESTORED_GLOBALS.filter((name) => name in all).map((name) => [name, all[name]]));
   const members = MEMBERS.map(([findOwner, key]) => Reflect.getOwnPropertyDescriptor(findOwner(), key));
   for (const key of Reflect.ownKeys(RegExp)) {
     if (!STATICS_OF_REGEXP.includes(key)) Reflect.deleteProperty(RegExp, key);
   }
   return {
     globals,
-    lazyGlobals: { Intl: openIntl, Temporal: openTemporal },
+    lazyGlobals: { Intl: openIntl, ...('Temporal' in all ? { Temporal: openTemporal } : {}) },
     hidden: makeHidden(),
     restore() {
-      for (const [index, [findOwner, key]] of MEMBERS.entries())
-        Object.defineProperty(findOwner(), key, members[index] ?? {});
+      for (const [index, [findOwner, key]] of MEMBERS.entries()) {
+        const member = members[index];
+        if (member) Object.defineProperty(findOwner(), key, member);
+      }
       // ses replaced the constructor of errors, because the original one shows the frames of this program.
-      Object.setPrototypeOf(globals.SuppressedError, Error.prototype.constructor);
+      if (globals.SuppressedError) Object.setPrototypeOf(globals.SuppressedError, Error.prototype.constructor);
       // ses offers its own `freeze` to every program.
       Reflect.deleteProperty(Object, Symbol.for('harden'));
-      wrapMethod(Date.prototype, 'toTemporalInstant', (makeInstant) => {
-        openTemporal();
-        return makeInstant();
-      });
+      if ('Temporal' in all) {
+        wrapMethod(Date.prototype, 'toTemporalInstant', (makeInstant) => {
+          openTemporal();
+          return makeInstant();
+        });
+      }
       restoreProto();
       describeAsLanguage();
     },

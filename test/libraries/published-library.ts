@@ -58,7 +58,7 @@ export async function runPublished(test: Teardown, run: Run): Promise<{ answer: 
     }
   };
   try {
-    await buildLocally(listed, 'library', await temporaryFolder(test), { introspect, end: async () => undefined });
+    await buildLocally(listed, 'library', await temporaryFolder(test), { introspect });
     const outcome = await callTool(child, 'run', { words: WORDS, record: RECORD, base: run.base ?? '' }, RUN_MS);
     return outcome.outcome === 'answered' ? { answer: outcome.answer } : { failure: describeOutcome(outcome) };
   } catch (error) {

@@ -13,6 +13,7 @@ import { listExamples } from '../../examples/demo-packages.ts';
 import { renderTemplate, templates } from '../../sdk/cli/templates.ts';
 import { bareEnvironment } from '../fixtures/bare-environment.ts';
 import { temporaryFolder } from '../runner/harness.ts';
+import { installPackages } from '../runner/installed-packages.ts';
 import { amount } from '../runner/soak.ts';
 import { openAi, startModelServer } from '../supervisor/host/model-server.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
@@ -52,6 +53,26 @@ async function packInCheckout(): Promise<{ filename: string; files: { path: stri
   const left = await readdir(join(checkout, 'sdk'));
   await rm(checkout, { recursive: true });
   return { ...packed, left };
+}
+
+const bulkhead = join(sdkFolder, 'dist/bulkhead.js');
+const OLDEST_NODE = join(root, 'test/oldest-node');
+/** Touches every global of the realm, some of which are made when they are first read, and fails if one has no value. */
+const READS_EVERYTHING = `
+const missing = Object.getOwnPropertyNames(globalThis).filter((name) => globalThis[name] === undefined);
+if (missing.join() !== 'undefined') throw new Error(missing.join());
+for (const segment of new Intl.Segmenter('en').segment('a b')) console.log(segment, new Response('x').body, new Date());
+tools.read = { description: 'Reads', parameters: { type: 'object' }, handler: () => '' };
+`;
+
+async function writePlugin(slug: string, code: string): Promise<string> {
+  const folder = join(author, slug);
+  await mkdir(folder);
+  const name = slug.replace(/^./, (first) => first.toUpperCase()).replace('-', ' ');
+  const readme = `---\nname: ${name}\ndescription: For a test.\ncapabilities: [host.http:example.com]\n---\n`;
+  await writeFile(join(folder, 'readme.md'), readme);
+  await writeFile(join(folder, 'index.ts'), code);
+  return folder;
 }
 
 /** Writes files into a folder of the author's and compiles it. */
@@ -104,6 +125,35 @@ t.test('what npm packed can be imported, and the command runs', async (t) => {
   t.equal((await run(process.execPath, [join(author, 'imports.mjs')])).stdout, 'function function\n');
   const { stdout } = await run(process.execPath, [join(sdkFolder, 'dist/bulkhead.js'), '--help']);
   t.match(stdout, /Usage: bulkhead/);
+});
+
+t.test('check runs on the oldest Node of its documentation', async (t) => {
+  await installPackages(OLDEST_NODE);
+  const node = join(OLDEST_NODE, 'node_modules', `node-22-${process.arch}`, 'bin/node');
+  const check = (folder: string) => run(node, [bulkhead, 'check', folder]).catch((error: { stderr: string }) => error);
+  const checked = await check(await writePlugin('every-global', READS_EVERYTHING));
+  t.match(checked, { stderr: /^$/, stdout: /^ok Every global: /m });
+  const late = await check(
+    await writePlugin('newer-global', `commands[Temporal.Now.timeZoneId()] = { handler() {} };`),
+  );
+  t.match(late, { code: 3, stderr: /Temporal is not defined \(checked with Node 22\.\S+, but .* plugins on Node 26/ });
+});
+
+t.test('check says what the process of the plugin wrote before it failed to start', async (t) => {
+  const program = join(sdkFolder, 'dist/sandbox-child.cjs');
+  const before = await readFile(program, 'utf8');
+  t.teardown(() => writeFile(program, before));
+  await writeFile(program, `throw new Error('the build is damaged');`);
+  const failure = await run(process.execPath, [
+    bulkhead,
+    'check',
+    await writePlugin('unstarted', READS_EVERYTHING),
+  ]).catch((error: unknown) => error);
+  t.match(failure, {
+    code: 1,
+    stderr:
+      /^error Node v\S+ could not start a process for the plugin: it ended with code 1\. It wrote:\n.*the build is damaged/s,
+  });
 });
 
 t.test('an old Node gets a sentence', async (t) => {
