@@ -76,11 +76,11 @@ export interface JailedProcess extends WatchedProcess {
 const UID_INSIDE = '65534';
 const PROGRAM_INSIDE = '/child.cjs';
 const CACHED_PROGRAM_INSIDE = '/child.cache';
-/** The program without bubblewrap: another user may not reach its path, but the opened file. */
-const PROGRAM_OPENED = '/proc/self/fd/3';
-const CACHED_PROGRAM_OPENED = '/proc/self/fd/4';
+/** The opened files of a child without bubblewrap, which another user may read without reaching their paths. */
+const OPENED = '/proc/self/fd';
 /** Descriptors above stderr, in the order of the spawn order. bubblewrap closes all before Node starts. */
-const FILTER_FD = 3;
+const FIRST_FILE_FD = 3;
+const FILTER_FD = FIRST_FILE_FD;
 const PROGRAM_FD = 4;
 const CACHED_PROGRAM_FD = 5;
 /** Largest file, in 512-byte blocks. The jail is read-only, but bubblewrap copies the program into it. */
@@ -139,7 +139,9 @@ export function makeJail(options: JailOptions): Jail {
   );
   const { inspectable = false } = options;
   if (inspectable && !walls.os) throw new Error('inspectable children need wall L3');
-  const cachePath = walls.os ? CACHED_PROGRAM_INSIDE : CACHED_PROGRAM_OPENED;
+  const [programPath = '', cachePath = ''] = walls.os
+    ? [PROGRAM_INSIDE, CACHED_PROGRAM_INSIDE]
+    : listPathsWithoutWall(programPaths);
   const flags = [
     ...nodeFlags(options.heapMegabytes ?? limits.heapMegabytes, walls.node, inspectable),
     // The program drops this grant with that of the entry file.
@@ -160,9 +162,9 @@ export function makeJail(options: JailOptions): Jail {
         ...(isCached ? ['--ro-bind-data', String(CACHED_PROGRAM_FD), CACHED_PROGRAM_INSIDE] : []),
         ...['--remount-ro', '/', '--chdir', '/'],
         ...['--seccomp', String(FILTER_FD), '--info-fd', String(FILTER_FD + files.length)],
-        ...['--', NODE_INSIDE, ...flags, PROGRAM_INSIDE, ...programArguments],
+        ...['--', NODE_INSIDE, ...flags, programPath, ...programArguments],
       ]
-    : [...bareLauncher(), executable, ...flags, '--preserve-symlinks-main', PROGRAM_OPENED, ...programArguments];
+    : [...bareLauncher(), executable, ...flags, '--preserve-symlinks-main', programPath, ...programArguments];
   const residentMegabytes = options.residentMegabytes ?? limits.residentMegabytes;
   const { accountMegabytes } = options;
   const accountBytes =
@@ -205,6 +207,10 @@ export function makeJail(options: JailOptions): Jail {
 /** Without bubblewrap, setpriv of util-linux at least ends children with the supervisor and denies new privileges. */
 const SETPRIV = '/usr/bin/setpriv';
 const bareLauncher = (): string[] => (existsSync(SETPRIV) ? [SETPRIV, '--pdeathsig', 'KILL', '--no-new-privs'] : []);
+
+/** Returns the paths by which a child without bubblewrap reads these files: their own where there is no /proc, as on macOS. */
+const listPathsWithoutWall = (files: readonly string[]): readonly string[] =>
+  existsSync(OPENED) ? files.map((_path, index) => `${OPENED}/${FIRST_FILE_FD + index}`) : files;
 
 /** Another supervisor may be starting a child from the file in the same directory. */
 function writeAtomically(directory: string, name: string, content: string | Uint8Array): string {

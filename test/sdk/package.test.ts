@@ -14,6 +14,7 @@ import { renderTemplate, templates } from '../../sdk/cli/templates.ts';
 import { bareEnvironment } from '../fixtures/bare-environment.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { installPackages } from '../runner/installed-packages.ts';
+import { whyMissing } from '../runner/programs.ts';
 import { amount } from '../runner/soak.ts';
 import { openAi, startModelServer } from '../supervisor/host/model-server.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
@@ -137,6 +138,13 @@ t.test('check runs on the oldest Node of its documentation', async (t) => {
     await writePlugin('newer-global', `commands[Temporal.Now.timeZoneId()] = { handler() {} };`),
   );
   t.match(late, { code: 3, stderr: /Temporal is not defined \(checked with Node 22\.\S+, but .* plugins on Node 26/ });
+});
+
+t.test('check runs where there is no /proc, as on macOS', { skip: whyMissing('bwrap') }, async (t) => {
+  const folder = await writePlugin('without-proc', READS_EVERYTHING);
+  const hidden = ['--dev-bind', '/', '/', '--tmpfs', '/proc', '--die-with-parent', '--'];
+  const checked = await run('bwrap', [...hidden, process.execPath, bulkhead, 'check', folder]);
+  t.match(checked, { stderr: /^$/, stdout: /^ok Without proc: /m });
 });
 
 t.test('check says what the process of the plugin wrote before it failed to start', async (t) => {
