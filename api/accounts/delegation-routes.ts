@@ -104,11 +104,11 @@ export function delegationRoutes({ pool }: Pick<Services, 'pool'>, issuers: read
     );
 
     app.post('/me/delegations', { schema: shapes.add }, async (request, reply) => {
-      const { id: accountId, tokenId } = requireCaller(request);
+      const caller = requireCaller(request);
       const fields = { ...request.body, scopes: [...new Set(request.body.scopes)] };
-      const added = await addDelegation(pool, { accountId, tokenId }, fields, DELEGATIONS_MAX);
+      const added = await addDelegation(pool, caller, fields, DELEGATIONS_MAX);
       if (added) return answerCreated(request, reply, added.id).send(describeDelegation(added));
-      const known = await pageDelegations(pool, accountId, { limit: DELEGATIONS_MAX });
+      const known = await pageDelegations(pool, caller.id, { limit: DELEGATIONS_MAX });
       if (known.items.some(({ issuer, subject }) => issuer === fields.issuer && subject === fields.subject))
         throw new Problem('id_reused', 'This service may act for you already. Remove it first to change its scopes.');
       throw new Problem('too_many', `The account has ${DELEGATIONS_MAX} services that act for it. Remove one.`);

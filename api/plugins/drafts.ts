@@ -16,12 +16,11 @@ import {
 import { lockInstallations } from '../../db/installations/installations.ts';
 import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import type { Caller } from '../../service/identity/caller.ts';
 import { moveToVersion } from '../installations/version-rollout.ts';
 import type { PackageSource } from '../package/reader.ts';
 import type { Services } from '../services.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
-import { type BuiltVersion, buildVersion } from './publishing.ts';
+import { type Author, type BuiltVersion, buildVersion } from './publishing.ts';
 
 interface DraftSave {
   readonly pluginId: string;
@@ -37,11 +36,11 @@ interface DraftSave {
  */
 export async function saveDraft(
   services: Services,
-  caller: Caller,
+  author: Author,
   { pluginId, source, replaces }: DraftSave,
 ): Promise<BuiltVersion> {
-  const plugin = requireOwnedPlugin(await findPlugin(services.pool, pluginId), caller);
-  return buildVersion(services, caller, plugin, source, async (tx, locked, built) => {
+  const plugin = requireOwnedPlugin(await findPlugin(services.pool, pluginId), author.caller);
+  return buildVersion(services, author, plugin, source, async (tx, locked, built) => {
     const current = await findDraft(tx, plugin.id);
     // A save that is repeated because its answer was lost has replaced that draft already.
     const isExpected = [replaces, built.sourceSha256].includes(current?.sourceSha256 ?? null);

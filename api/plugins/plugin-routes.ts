@@ -18,7 +18,7 @@ import { readUploadBytes, receiveUpload } from '../package/upload.ts';
 import type { Services } from '../services.ts';
 import { readNewestVersions } from './newest-versions.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
-import { newPlugin, pluginQuery, publishBody, uploadParts } from './plugin-input.ts';
+import { authorOf, newPlugin, pluginQuery, publishBody, uploadParts } from './plugin-input.ts';
 import { createPlugin } from './plugin-lifecycle.ts';
 import {
   pluginDetail,
@@ -122,7 +122,7 @@ export function pluginRoutes(
     app.post('/plugins/:id/versions', { ...fileListOptions, schema: shapes.publish }, async (request, reply) => {
       const { semVer, files } = request.body;
       const source = { kind: 'files', files } as const;
-      const published = await publishVersion(services, requireCaller(request), request.params.id, semVer, source);
+      const published = await publishVersion(services, authorOf(request), request.params.id, semVer, source);
       return answerCreated(request, reply, `${published.version.id}/files`).send(showPublished(published));
     });
 
@@ -142,7 +142,11 @@ export function pluginRoutes(
           await requireRoom(services.pool, caller.id, 'blobs', bytes);
           await reservation.reserve(folder, bytes);
         };
-        return await publishVersion(services, caller, request.params.id, semVer, { kind: 'zip', path, reserve });
+        return await publishVersion(services, authorOf(request), request.params.id, semVer, {
+          kind: 'zip',
+          path,
+          reserve,
+        });
       });
       return answerCreated(request, reply, `${published.version.id}/files`).send(showPublished(published));
     });

@@ -29,6 +29,13 @@ import { requireOwnedPlugin } from './plugin-access.ts';
 /** Maximum number of versions of one plugin. Each publish and yank compares their numbers. */
 const VERSIONS_MAX = 2_000;
 
+/** Who sends a package. */
+export interface Author {
+  readonly caller: Caller;
+  /** Signs in again: an upload and a build take minutes. @throws as `signInAgain` */
+  confirm(): Promise<void>;
+}
+
 /** A version or a draft that was just built. */
 export interface BuiltVersion {
   readonly version: Version;
@@ -40,18 +47,18 @@ export interface BuiltVersion {
  */
 export async function publishVersion(
   services: Services,
-  caller: Caller,
+  author: Author,
   pluginId: string,
   semVer: string,
   source: PackageSource,
 ): Promise<BuiltVersion> {
-  const plugin = requireOwnedPlugin(await findPlugin(services.pool, pluginId), caller);
+  const plugin = requireOwnedPlugin(await findPlugin(services.pool, pluginId), author.caller);
   const fault = validateSemVer(semVer);
   if (fault) throw invalidAt({ field: 'semVer', message: `The version number ${fault}.` });
   await requireRoom(services.pool, plugin.ownerId, 'versions', 1);
   // Checked early to save a build, and again under the lock, where the result counts.
   if (await versionExists(services.pool, plugin.id, semVer)) throw taken(semVer);
-  return buildVersion(services, caller, plugin, source, (tx, locked, built) => addVersion(tx, locked, semVer, built));
+  return buildVersion(services, author, plugin, source, (tx, locked, built) => addVersion(tx, locked, semVer, built));
 }
 
 /**
@@ -62,7 +69,7 @@ export async function publishVersion(
  */
 export async function buildVersion(
   services: Services,
-  caller: Caller,
+  { caller, confirm }: Author,
   { id: pluginId, slug, ownerId: accountId }: Plugin,
   source: PackageSource,
   record: (tx: ClientBase, plugin: Plugin, built: BuiltPackage) => Promise<Version>,
@@ -83,6 +90,7 @@ export async function buildVersion(
   const built = await buildOrRefuse(() => buildPackage(forAccount, staging, source, slug));
   await addBlobBytes(pool, accountId, built.sizeBytes);
   await staging.commit(built.files);
+  await confirm();
   const version = await inTransaction(pool, async (tx) =>
     record(tx, requireOwnedPlugin(await lockPlugin(tx, pluginId, 'exclusive'), caller), built),
   );

@@ -122,6 +122,24 @@ const findAccount = (db: Queryable, subject: string, issuer: string): Promise<Ac
 export const setOperator = async (db: Queryable, id: string, operator: boolean): Promise<void> =>
   void (await changeRows(db, 'UPDATE accounts SET operator = $2 WHERE id = $1', [id, operator]));
 
+/**
+ * Whether no revocation of all tokens and no suspension came since a sign-in. Waits for one that is under way, and holds up the next
+ * one until the transaction ends.
+ *
+ * @param tokensAfter what the sign-in read
+ */
+export const isStillSignedIn = (
+  tx: Queryable,
+  { id, tokensAfter }: Pick<Account, 'id' | 'tokensAfter'>,
+): Promise<boolean> =>
+  hasRow(
+    tx,
+    // Times are read to the millisecond.
+    `SELECT 1 FROM accounts WHERE id = $1 AND suspended_reason IS NULL
+        AND date_trunc('milliseconds', tokens_after) IS NOT DISTINCT FROM $2::timestamptz FOR SHARE`,
+    [id, tokensAfter],
+  );
+
 /** Locks the account's row until the transaction ends, so that concurrent writers cannot exceed one of its limits together. */
 export async function lockAccount(tx: ClientBase, id: string): Promise<void> {
   // NO KEY: rows that only refer to the account (sessions, plugins) can still be written.

@@ -1,13 +1,14 @@
 /** Services that an account allowed to act for it, and the tokens that they got. */
 import { createHash } from 'node:crypto';
 import type { Pool } from 'pg';
+import { Problem } from '../../sdk/contract/errors.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { notifyAccountChanged } from '../postgres/notifications.ts';
 import { orderedId } from '../postgres/ordered-id.ts';
 import { inTransaction } from '../postgres/pool.ts';
 import { changeRows, findRow, findValue, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
 import { recordAccountAction } from './account-actions.ts';
-import { lockAccount } from './accounts.ts';
+import { type Account, isStillSignedIn, lockAccount } from './accounts.ts';
 import { recordToken } from './issued-tokens.ts';
 
 interface DelegationFields {
@@ -36,15 +37,24 @@ export const pageDelegations = (db: Queryable, accountId: string, query: PageQue
     query,
   );
 
-/** @returns null: the account has `maxDelegations` delegations, or one for this service */
+/**
+ * @param by the sign-in that adds it
+ * @returns null: the account has `maxDelegations` delegations, or one for this service
+ * @throws Problem `unauthenticated`: it was revoked meanwhile
+ */
 export function addDelegation(
   pool: Pool,
-  { accountId, tokenId }: { readonly accountId: string; readonly tokenId: string | null },
+  { id: accountId, tokenId, tokensAfter }: Pick<Account, 'id' | 'tokensAfter'> & { readonly tokenId: string | null },
   { name, issuer, subject, scopes }: DelegationFields,
   maxDelegations: number,
 ): Promise<Delegation | null> {
   return inTransaction(pool, async (tx) => {
     await lockAccount(tx, accountId);
+    if (!(await isStillSignedIn(tx, { id: accountId, tokensAfter })))
+      throw new Problem(
+        'unauthenticated',
+        'All tokens of the account were revoked while the request ran. Sign in again.',
+      );
     const added = await findRow<Delegation>(
       tx,
       `INSERT INTO delegations (id, account_id, name, issuer, subject, scopes)

@@ -15,6 +15,7 @@ import {
   readPage,
 } from '../postgres/rows.ts';
 import { recordAccountAction } from './account-actions.ts';
+import { lockAccount } from './accounts.ts';
 import { recordAction } from './operator-actions.ts';
 
 /** Resolution of `lastUsedAt`: a token that is used all day costs a write every five minutes. Minutes. */
@@ -126,6 +127,8 @@ export function revokeToken(pool: Pool, accountId: string, id: string, operator:
  */
 export function revokeAllTokens(pool: Pool, accountId: string, operator: ByOperator | null): Promise<void> {
   return inTransaction(pool, async (tx) => {
+    // Before the rest: what is added meanwhile is removed with it, or waits and is refused.
+    await lockAccount(tx, accountId);
     await changeRows(tx, 'DELETE FROM tokens WHERE account_id = $1', [accountId]);
     await changeRows(tx, 'DELETE FROM sign_in_codes WHERE account_id = $1', [accountId]);
     const services = await listValues<string>(tx, 'DELETE FROM delegations WHERE account_id = $1 RETURNING name', [
@@ -135,7 +138,7 @@ export function revokeAllTokens(pool: Pool, accountId: string, operator: ByOpera
       const action = { action: 'delegation.remove', subject, detail: 'all tokens were revoked' };
       await recordAccountAction(tx, { accountId, ...action, tokenId: null, actor: null });
     }
-    await changeRows(tx, 'UPDATE accounts SET tokens_after = now() WHERE id = $1', [accountId]);
+    await changeRows(tx, 'UPDATE accounts SET tokens_after = clock_timestamp() WHERE id = $1', [accountId]);
     await notifyAccountChanged(tx, accountId);
     if (operator) await recordAction(tx, { action: 'revoke-token', ...operator, reason: 'all tokens' });
   });

@@ -20,6 +20,8 @@ declare module 'fastify' {
     caller: Caller | null;
     /** Watches the request's token: see `SignIn.watch`. */
     watchToken: ((onEnd: () => void) => () => void) | null;
+    /** See `signInAgain`. */
+    renewCaller: (() => Promise<void>) | null;
   }
 }
 
@@ -33,7 +35,7 @@ interface AnonymousLimiter {
 
 /**
  * Requires a valid token, or a request of the console with its cookie, for every route of a scope. Runs before the body
- * is read.
+ * is read, and again after it where the request is more than a read: its sender decides when a body ends.
  *
  * @param limiter counts requests whose token has not been valid in this process before
  * @param site null: no console has a cookie for this application
@@ -48,18 +50,33 @@ export function requireSignIn(
 ): void {
   scope.decorateRequest('caller', null);
   scope.decorateRequest('watchToken', null);
+  scope.decorateRequest('renewCaller', null);
   scope.addHook('onRequest', async (request, reply) => {
     const credential = readCredential(request, site);
     const isKnown = credential !== null && signIn.knows(credential);
     if (!isKnown) limiter.consume(request, reply);
     if (credential === null) throw createMissingProblem();
-    const caller = await signIn.signIn(credential);
-    request.caller = caller;
+    request.caller = await signIn.signIn(credential);
     request.watchToken = (onEnd) => signIn.watch(credential, onEnd);
+    request.renewCaller = async () => {
+      request.caller = await signIn.signIn(credential);
+      requireScope(request, request.caller, needed);
+    };
     if (!isKnown) limiter.refund(request, reply);
-    requireScope(request, caller, needed);
+    requireScope(request, request.caller, needed);
+  });
+  scope.addHook('preHandler', async (request) => {
+    if (!isRead(request)) await signInAgain(request);
   });
 }
+
+/**
+ * Signs the sender of a request in again before it changes something after a long wait: its token may be revoked, or its account
+ * suspended, since it began. Quick: see `SignIn`.
+ *
+ * @throws Problem, or what else `SignIn.signIn` throws
+ */
+export const signInAgain = async (request: FastifyRequest): Promise<void> => request.renewCaller?.();
 
 /** Signs in the sender of a request to a scope without `requireSignIn`. @throws Problem, or what else `SignIn.signIn` throws */
 export async function signInSender(

@@ -1,7 +1,7 @@
 /** Sign-ins of the console: a secret in a cookie, which stands for the token or the code that was exchanged for it. */
 import { createHash, randomBytes } from 'node:crypto';
 import type { Pool } from 'pg';
-import type { Account } from '../../db/accounts/accounts.ts';
+import { type Account, isStillSignedIn } from '../../db/accounts/accounts.ts';
 import {
   createSession,
   createSignInCode,
@@ -9,6 +9,7 @@ import {
   findSession,
   redeemSignInCode,
 } from '../../db/accounts/console-sessions.ts';
+import { inTransaction } from '../../db/postgres/pool.ts';
 import type { Queryable } from '../../db/postgres/rows.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { SignIn } from './sign-in.ts';
@@ -93,7 +94,11 @@ export function openConsoleSessions({ pool, tokens, signIn, lifetimeMs }: Parts)
       // Tokens of an issuer live for minutes, and the session stands for the sign-in there. One that Bulkhead signed ends it,
       // also where a service got it for an account of an issuer.
       return begin(keyId === null ? until : Math.min(until, expiresAt), (session) =>
-        createSession(pool, { ...session, accountId: account.id, tokenId, keyId }),
+        inTransaction(pool, async (tx) => {
+          if (!(await isStillSignedIn(tx, account)))
+            throw new InvalidTokenError('all tokens of the account were revoked');
+          await createSession(tx, { ...session, accountId: account.id, tokenId, keyId });
+        }),
       );
     },
     async redeem(code) {

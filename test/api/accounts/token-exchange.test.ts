@@ -159,7 +159,7 @@ t.test('a service acts for an account that allowed it', async (t) => {
   await t.test('no session of the console outlives the token, whoever signs the account in', async (t) => {
     const eve = await findOrCreateAccount(api.pool, 'eve', 'https://idp.example');
     const reading = { ...delegation, issuer: issuer.url, scopes: ['account:read'] };
-    await addDelegation(api.pool, { accountId: eve.id, tokenId: null }, reading, 10);
+    await addDelegation(api.pool, { ...eve, tokenId: null, tokensAfter: null }, reading, 10);
     const { access_token: token } = (await exchange({ audience: eve.id })).body;
     const answer = await api.app.inject({
       method: 'POST',

@@ -1,16 +1,28 @@
 /** Tokens are listed, named and revoked, accounts suspended, operators demoted: at once, in every process. */
+import { Readable } from 'node:stream';
 import t from 'tap';
-import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.ts';
+import { findOrCreateAccount, lockAccount, setOperator } from '../../../db/accounts/accounts.ts';
 import { addDelegation } from '../../../db/accounts/delegations.ts';
+import { revokeAllTokens } from '../../../db/accounts/issued-tokens.ts';
 import { listActions } from '../../../db/accounts/operator-actions.ts';
 import { type Listener, openListener } from '../../../db/postgres/listener.ts';
 import { subscribeToAccounts } from '../../../db/postgres/notifications.ts';
+import { inTransaction } from '../../../db/postgres/pool.ts';
 import { issueSignInLink } from '../../../service/identity/console-sessions.ts';
 import { SignIn } from '../../../service/identity/sign-in.ts';
 import { openVerifier } from '../../../service/identity/tokens.ts';
+import { untilLockIsAwaited } from '../../fixtures/lock-waits.ts';
 import { type Answer, type Client, startApiFixture } from '../api-fixture.ts';
+import { fileList, introspectsMinimal, MINIMAL } from '../package/packages.ts';
 
-const api = await startApiFixture(t, { introspect: () => Promise.reject(new Error('nothing is published')) });
+/** Runs while a package is built. */
+let duringBuild = (): Promise<unknown> => Promise.resolve();
+const api = await startApiFixture(t, {
+  introspect: async () => {
+    await duringBuild();
+    return introspectsMinimal();
+  },
+});
 await setOperator(api.pool, (await findOrCreateAccount(api.pool, 'olga')).id, true);
 const olga = await api.signIn('olga', 'laptop');
 
@@ -79,7 +91,7 @@ t.test('with all tokens, sign-in links and delegations end, which would give new
   const { id: accountId } = await findOrCreateAccount(api.pool, 'cara');
   await issueSignInLink(api.pool, accountId, 'http://localhost');
   const helpdesk = { name: 'Helpdesk', issuer: 'https://idp', subject: 's', scopes: ['sessions:write'] };
-  await addDelegation(api.pool, { accountId, tokenId: null }, helpdesk, 10);
+  await addDelegation(api.pool, { id: accountId, tokenId: null, tokensAfter: null }, helpdesk, 10);
   t.equal((await change(() => cara.delete('/me/tokens'))).status, 204);
   const links = await api.pool.query('SELECT 1 FROM sign_in_codes WHERE account_id = $1', [accountId]);
   t.equal(links.rows.length, 0);
@@ -90,6 +102,62 @@ t.test('with all tokens, sign-in links and delegations end, which would give new
     subject: 'Helpdesk',
     detail: 'all tokens were revoked',
   });
+});
+
+/** Sends a request whose body ends after `meanwhile`. */
+async function sendSlowly(client: Client, path: string, body: object, meanwhile: () => Promise<unknown>) {
+  const text = JSON.stringify(body);
+  const payload = async function* () {
+    yield text.slice(0, 1);
+    await meanwhile();
+    yield text.slice(1);
+  };
+  const headers = { 'content-type': 'application/json', 'content-length': String(text.length) };
+  return client.send({ method: 'POST', url: `/api${path}`, headers, payload: Readable.from(payload()) });
+}
+
+t.test('a request whose token is revoked before its body ends changes nothing', async (t) => {
+  const [thief, dan] = [await api.signIn('dan', 'stolen'), await api.signIn('dan', 'laptop')];
+  await thief.get('/me');
+  const revoke = () => change(() => dan.delete('/me/tokens'));
+  t.equal((await sendSlowly(thief, '/plugins', { slug: 'late', displayName: 'Late' }, revoke)).status, 401);
+  t.same((await (await api.signIn('dan', 'another')).get('/plugins')).body.items, []);
+});
+
+t.test(
+  'a service is added neither during nor after a revocation of all tokens that its request did not see',
+  async (t) => {
+    const { id, tokensAfter } = await findOrCreateAccount(api.pool, 'fay');
+    const service = { name: 'Mine', issuer: 'https://idp', subject: 's', scopes: ['sessions:write'] };
+    const add = () => addDelegation(api.pool, { id, tokensAfter, tokenId: null }, service, 10);
+    const adding = await inTransaction(api.pool, async (tx) => {
+      await lockAccount(tx, id);
+      const revoked = revokeAllTokens(api.pool, id, null);
+      await untilLockIsAwaited(api.pool);
+      const added = add();
+      added.catch(() => undefined);
+      await untilLockIsAwaited(api.pool, 2);
+      return { revoked, added };
+    });
+    await adding.revoked;
+    await t.rejects(adding.added, { code: 'unauthenticated' });
+    await t.rejects(add(), { code: 'unauthenticated' });
+    const current = await findOrCreateAccount(api.pool, 'fay');
+    t.match(await addDelegation(api.pool, { ...current, tokenId: null }, service, 10), { name: 'Mine' });
+  },
+);
+
+t.test('a package whose author is suspended while it is built is not published', async (t) => {
+  const gil = await api.signIn('gil', 'laptop');
+  const { id } = (await gil.post('/plugins', { slug: 'sudden', displayName: 'Sudden' })).body;
+  duringBuild = () => change(() => olga.post('/operator/accounts/gil/suspend', { reason: 'it sends spam' }));
+  t.teardown(() => {
+    duringBuild = () => Promise.resolve();
+  });
+  const published = await gil.post(`/plugins/${id}/versions`, { semVer: '1.0.0', files: fileList(MINIMAL) });
+  t.equal(published.body.code, 'account_suspended');
+  await change(() => olga.post('/operator/accounts/gil/resume'));
+  t.same((await gil.get(`/plugins/${id}`)).body.versions, []);
 });
 
 t.test('a user sees and changes their own tokens only', async (t) => {

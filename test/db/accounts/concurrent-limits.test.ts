@@ -24,7 +24,7 @@ const adds: Readonly<Record<string, (name: string) => Promise<unknown>>> = {
   'services that act for the account': (name) =>
     addDelegation(
       pool,
-      { accountId, tokenId: null },
+      { id: accountId, tokenId: null, tokensAfter: null },
       { name, issuer: 'https://idp.example', subject: name, scopes: ['account:read'] },
       MOST,
     ),
