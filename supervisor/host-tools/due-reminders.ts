@@ -136,8 +136,8 @@ async function deliverReminder(
   // Null: the session was deleted, and its reminders with it.
   const session = await services.sessions.get(accountId, sessionId).catch(skipNotFound);
   if (!session || nextAt === null) return;
-  // The position tells a reminder from a later one with the same id.
-  const messageId = `reminder-${digestOf([sessionId, reminder.position])}-${reminder.occurrence}`;
+  // A later reminder may have the same id, and after a restore from a backup the same position.
+  const messageId = `reminder-${digestOf([sessionId, reminder.position, reminder.createdAt])}-${reminder.occurrence}`;
   let following: Following;
   try {
     following = await services.recurrences.follow(accountId, reminder, nextAt, Date.now());

@@ -180,6 +180,23 @@ t.test('a reminder with the id of one that was deleted comes too', async (t) => 
   t.match(await transcript(fixture, session), [{ text: 'turn it on' }, { text: 'turn it off' }]);
 });
 
+t.test('a reminder comes whose position an earlier one had, as after a restore from a backup', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await startSession(fixture);
+  const reminders = remindersOf(fixture, session);
+  for (const text of ['turn it on', 'turn it off']) {
+    const { body } = await reminders('POST', '', { text, at: inMs(0), to: 'agent', trigger: 'user' });
+    await eventually(async () => (await reminders('GET', `/${body.id}`)).body.lastOutcome === 'delivered');
+    // A restore continues the numbers after the greatest that is left.
+    const { rows } = await fixture.pool.query('DELETE FROM reminders WHERE session_id = $1 RETURNING position', [
+      session,
+    ]);
+    const [{ position }] = rows;
+    await fixture.pool.query(`SELECT setval('reminders_position_seq', $1, false)`, [position]);
+  }
+  t.match(await transcript(fixture, session), [{ text: 'turn it on' }, { text: 'turn it off' }]);
+});
+
 t.test('a reminder that is replaced while it is judged does not come, and the new one does in its time', async (t) => {
   const fixture = shared.withNewAccount();
   const session = await startSession(fixture);
