@@ -3,9 +3,11 @@ import { randomBytes, randomUUIDv7 } from 'node:crypto';
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
 import { deleteChannel, findAddresses, insertChannel, replaceAddress } from '../../../db/channels/channels.ts';
-import { insertDeliveries, type NewDelivery } from '../../../db/channels/deliveries.ts';
-import { findWaitingChannelQueues, sweepDeliveries } from '../../../db/channels/delivery-queue.ts';
+import { insertDeliveries, insertReply, type NewDelivery } from '../../../db/channels/deliveries.ts';
+import { findWaitingChannelQueues, finishDelivery, sweepDeliveries } from '../../../db/channels/delivery-queue.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
+import { bindConversation } from '../../../db/sessions/conversations.ts';
+import { createSession } from '../../../db/sessions/sessions.ts';
 import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { testDatabase } from '../../runner/harness.ts';
 
@@ -78,6 +80,21 @@ t.test('the sweep deletes old finished deliveries, never pending ones', async (t
     left.rows.map(({ id }) => id),
     [fresh?.id, pending?.id],
   );
+});
+
+t.test('a reply that fails while its session is being deleted ends, without a notice', async (t) => {
+  const channel = await connect();
+  const given = { accountId: account.id, agentId: 'a', agentName: 'A', channelId: channel.id };
+  const { id: sessionId } = await createSession(pool, given);
+  await inTransaction(pool, (tx) => bindConversation(tx, { channelId: channel.id, key: 'k', sessionId }));
+  const { id: replyId, ...reply } = deliveryOf(channel.id, Buffer.from('{}'));
+  await insertReply(pool, { ...reply, id: replyId, conversationKey: 'k', traceparent: null });
+  await pool.query('UPDATE deliveries SET claimed_by = 1 WHERE id = $1', [replyId]);
+  await inTransaction(pool, async (tx) => {
+    await tx.query('DELETE FROM sessions WHERE id = $1', [sessionId]);
+    t.equal(await finishDelivery(pool, replyId, 1, 'dead'), true, 'it does not wait for the deletion');
+  });
+  t.match((await pool.query('SELECT state FROM deliveries WHERE id = $1', [replyId])).rows, [{ state: 'dead' }]);
 });
 
 t.test('channels without a pending delivery cost the look-up of waiting queues nothing', async (t) => {
