@@ -1,6 +1,8 @@
-/** Bodies that a test gives in pieces: `fetch` reads them as they come, `host.http.fetch` as a whole. */
+/** The bodies of scripted HTTP answers. Of one in pieces, `fetch` reads them as they come, `host.http.fetch` the whole. */
+import { httpAnswer } from '../../sdk/contract/payloads.ts';
 import type { StreamedAnswer } from '../../sdk/testing/testing.ts';
 import { HostCallRefusal } from '../../supervisor/children/child-errors.ts';
+import { readBodyText } from '../../supervisor/host/http/answer-body.ts';
 import type { BodyPart } from '../../supervisor/host/http/body-streams.ts';
 
 type Piece = string | Uint8Array;
@@ -8,17 +10,14 @@ type Piece = string | Uint8Array;
 export class ScriptedBodies {
   readonly #open = new Map<string, AsyncIterator<Piece>>();
 
-  /** Keeps the body of a streamed answer. @returns the answer as the service gives it */
+  /** Keeps the body of a streamed answer, or reads it whole. @throws what the test's body throws */
   async accept(answer: unknown, bodyId: string | null): Promise<unknown> {
     if (!isStreamed(answer)) return answer;
     const { body, ...head } = answer;
     const pieces = body[Symbol.asyncIterator]();
-    if (bodyId === null) {
-      const bodyBytes = await collect(pieces);
-      return { ...head, bodyBytes, bodyText: bodyBytes.toString() };
-    }
+    if (bodyId === null) return { ...head, bodyBytes: await collect(pieces) };
     this.#open.set(bodyId, pieces);
-    return { ...head, bodyBytes: new Uint8Array(), bodyText: '' };
+    return head;
   }
 
   has(bodyId: string): boolean {
@@ -45,6 +44,38 @@ export class ScriptedBodies {
     this.#open.delete(bodyId);
     await pieces?.return?.();
   }
+}
+
+const partialAnswer = httpAnswer.partial({ bodyText: true, bodyBytes: true });
+
+/** What a test says of an answer contradicts itself. */
+export class ContradictoryBody extends Error {
+  override readonly name = 'ContradictoryBody';
+}
+
+/**
+ * Makes `bodyText` and `bodyBytes` of each other, as the service reads one from the other. An empty one counts as omitted.
+ *
+ * @returns a malformed answer as it is
+ * @throws ContradictoryBody
+ */
+export function completeAnswer(answer: unknown): unknown {
+  const { data } = partialAnswer.safeParse(answer);
+  if (!data) return answer;
+  const { bodyText = '', bodyBytes: given = new Uint8Array() } = data;
+  // As Node and the service write them.
+  const headers = Object.fromEntries(Object.entries(data.headers).map(([name, value]) => [name.toLowerCase(), value]));
+  const bodyBytes = given.byteLength > 0 ? given : Buffer.from(bodyText);
+  const text = readBodyText(bodyBytes, headers);
+  if (bodyText !== '' && bodyText !== text) throw new ContradictoryBody(describeContradiction(given, text, headers));
+  return { ...data, headers, bodyBytes, bodyText: text };
+}
+
+function describeContradiction(given: Uint8Array, text: string, headers: Readonly<Record<string, string>>): string {
+  const type = headers['content-type'];
+  if (type !== undefined && text === '') return `bodyText is empty for the content-type ${type}: give bodyBytes`;
+  if (given.byteLength > 0) return 'bodyText is not the text of bodyBytes: give one of them';
+  return `bodyText cannot be written in the content-type ${type}: give bodyBytes`;
 }
 
 const isStreamed = (answer: unknown): answer is StreamedAnswer =>

@@ -23,7 +23,7 @@ import { readRequest } from '../../supervisor/host/http/request.ts';
 import { SecretHandles, type SecretSource, WEBHOOKS_USE } from '../../supervisor/host/secret-handles.ts';
 import { encodeStored, requireKey } from '../../supervisor/host/stored-values.ts';
 import { SecretMask } from '../../supervisor/records/secret-mask.ts';
-import { ScriptedBodies } from './scripted-bodies.ts';
+import { ContradictoryBody, completeAnswer, ScriptedBodies } from './scripted-bodies.ts';
 
 type Answer = (args: Readonly<Record<string, unknown>>) => unknown;
 /** Maximum number of host calls stored for the test. */
@@ -93,13 +93,13 @@ export class ScriptedHost {
     if (this.calls.length < CALLS_MAX) this.calls.push({ name, args });
     const answer = this.#answers.get(name);
     if (!answer) throw this.#blame(unscripted(name));
-    const result = await this.#bodies.accept(await runScripted(name, () => answer(args)), bodyId);
+    let result = await runScripted(name, async () => this.#bodies.accept(await answer(args), bodyId));
     try {
+      if (name === 'http.fetch') result = completeAnswer(result);
       const checked = checkResult(name, row, result);
       return bodyId !== null && this.#bodies.has(bodyId) ? { ...(checked as object), isOpen: true } : checked;
     } catch (error) {
-      const issue = row.result.safeParse(result, { error: describeFieldFault }).error?.issues[0];
-      const why = issue ? [issue.path.join('.'), issue.message].filter(Boolean).join(': ') : (error as Error).message;
+      const why = describeWrongResult(row, result, error as Error);
       throw this.#blame(`host.${name} is scripted with an answer that the service never gives: ${why}.`);
     }
   }
@@ -123,6 +123,12 @@ export class ScriptedHost {
     this.#mistake ??= new Error(message);
     return new HostCallRefusal('failed', message);
   }
+}
+
+function describeWrongResult(row: HostRow, result: unknown, error: Error): string {
+  if (error instanceof ContradictoryBody) return error.message;
+  const issue = row.result.safeParse(result, { error: describeFieldFault }).error?.issues[0];
+  return issue ? [issue.path.join('.'), issue.message].filter(Boolean).join(': ') : error.message;
 }
 
 function read<T>(work: () => T): T {

@@ -19,9 +19,16 @@ import type { HookName as ShortHookName, ToolResult, Trigger } from '../session/
 type Rows = typeof hostCalls;
 /** The arguments of a host call by name, such as `{ path, content }`. */
 export type HostArguments<Name extends HostCallName> = z.output<z.ZodObject<Rows[Name]['params']>>;
-export type HostAnswer<Name extends HostCallName> =
-  | z.input<Rows[Name]['result']>
-  | (Name extends 'http.fetch' ? StreamedAnswer : never);
+export type HostAnswer<Name extends HostCallName> = Name extends 'http.fetch'
+  ? WholeAnswer | StreamedAnswer
+  : z.input<Rows[Name]['result']>;
+/** An answer with its body as text or as bytes. The plugin gets both, as the service reads one from the other. */
+export interface WholeAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly bodyText?: string;
+  readonly bodyBytes?: Uint8Array;
+}
 /** An answer whose body arrives in pieces: `fetch` reads each when the plugin asks for it. */
 export interface StreamedAnswer {
   readonly status: number;

@@ -7,7 +7,7 @@ import { stop as stopEsbuild } from 'esbuild';
 import t, { type Test } from 'tap';
 import { openPlugin } from '../../pack/testing/testing.ts';
 import { surfaceExamples } from '../../sdk/generate/surface-examples.ts';
-import type { PluginOptions } from '../../sdk/testing/testing.ts';
+import type { HostAnswer, PluginOptions, WholeAnswer } from '../../sdk/testing/testing.ts';
 import { waitWithoutProcessor } from '../fixtures/late-hang.ts';
 import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
@@ -50,7 +50,7 @@ t.test('a plugin gets a handle of a secret with a use, which the recorded reques
      } };`,
     {
       secrets: { bearer: 't0ken' },
-      host: { http: { fetch: { status: 204, headers: {}, bodyText: '', bodyBytes: new Uint8Array() } } },
+      host: { http: { fetch: { status: 204, headers: {} } } },
     },
   );
   t.match(await plugin.tool('send'), { content: [{ text: '{"isHandle":true,"isGenuine":true}' }] });
@@ -59,8 +59,7 @@ t.test('a plugin gets a handle of a secret with a use, which the recorded reques
 });
 
 t.test('channel.send of the reference fails for a reply that the vendor refused', async (t) => {
-  const answer = { headers: {}, bodyText: '', bodyBytes: new Uint8Array() };
-  const fetch = ({ url }: { url: string }) => ({ ...answer, status: url.endsWith('/open') ? 201 : 503 });
+  const fetch = ({ url }: { url: string }) => ({ headers: {}, status: url.endsWith('/open') ? 201 : 503 });
   const plugin = await open(t, surfaceExamples['channel.send'], { host: { http: { fetch } } });
   const send = (conversationKey: string) => plugin.send({ conversationKey, text: 'Hello', attachments: [] });
   await send('open');
@@ -212,7 +211,7 @@ t.test('a plugin reaches only granted and scripted host calls', async (t) => {
       settings: { tone: 'warm' },
       host: {
         http: {
-          fetch: ({ url }) => ({ status: 200, headers: {}, bodyText: `at ${url}`, bodyBytes: new Uint8Array() }),
+          fetch: ({ url }) => ({ status: 200, headers: {}, bodyText: `at ${url}` }),
         },
       },
     },
@@ -245,7 +244,11 @@ t.test('a provider that streams, from a vendor that the test scripts', async (t)
         return { text: request.model === 'wrong' ? 'Other' : text, model: 'm', usage: { inputTokens: 1, outputTokens: 1 } };
       },
     };
-    tools.whole = { description: 'd', parameters: {}, handler: async () => (await host.http.fetch('https://api.example.com/answers')).bodyText };`,
+    tools.whole = { description: 'd', parameters: {}, handler: async () => {
+      const { bodyText, bodyBytes, headers } = await host.http.fetch('https://api.example.com/answers');
+      const response = await fetch('https://api.example.com/answers');
+      return JSON.stringify([bodyText, bodyBytes.length, await response.text(), headers['content-type']]);
+    } };`,
   );
   const seen: string[] = [];
   let arrived = Promise.withResolvers<void>();
@@ -259,8 +262,13 @@ t.test('a provider that streams, from a vendor that the test scripts', async (t)
       arrived = Promise.withResolvers();
     }
   }
-  const fetch = () => ({ status: 200, headers: { 'content-type': 'text/plain' }, body: answer() });
-  await using plugin = await openPlugin(folder, { host: { http: { fetch } } });
+  const stream = (): HostAnswer<'http.fetch'> => ({
+    status: 200,
+    headers: { 'content-type': 'text/plain' },
+    body: answer(),
+  });
+  let fetch = stream;
+  await using plugin = await openPlugin(folder, { host: { http: { fetch: () => fetch() } } });
   const ask = (model: string) => {
     const request = { model, messages: [{ role: 'user' as const, text: 'count' }] };
     const onDelta = ({ text = '' }): void => {
@@ -273,7 +281,28 @@ t.test('a provider that streams, from a vendor that the test scripts', async (t)
   t.same(seen, ['one ', 'two ', 'three']);
   isWaiting = false;
   await t.rejects(ask('wrong'), { name: 'PluginError', message: /text that it returned does not begin with/ });
-  t.match(await plugin.tool('whole'), { content: [{ text: 'one two three' }] });
+  const readWhole = async (type: string, body: Pick<WholeAnswer, 'bodyText' | 'bodyBytes'>): Promise<unknown> => {
+    fetch = () => ({ status: 200, headers: { 'Content-Type': type }, ...body });
+    const [part] = (await plugin.tool('whole')).content;
+    return JSON.parse(part?.type === 'text' ? part.text : '');
+  };
+  const latin = 'text/plain; charset=iso-8859-1';
+  const bytes = Uint8Array.of(0x67, 0xfc);
+  t.same(await readWhole('text/plain', { bodyText: 'gü' }), ['gü', 3, 'gü', 'text/plain']);
+  t.same(await readWhole('text/plain', { bodyText: 'gü', bodyBytes: new Uint8Array() }), ['gü', 3, 'gü', 'text/plain']);
+  t.same(await readWhole(latin, { bodyBytes: bytes }), ['gü', 2, 'g\ufffd', latin]);
+  t.same(await readWhole('image/png', { bodyBytes: Uint8Array.of(1) }), ['', 1, '\u0001', 'image/png']);
+  const never = 'host.http.fetch is scripted with an answer that the service never gives: bodyText ';
+  const wrong: readonly [string, Pick<WholeAnswer, 'bodyText' | 'bodyBytes'>, string][] = [
+    ['text/plain', { bodyText: 'a', bodyBytes: bytes }, 'is not the text of bodyBytes: give one of them.'],
+    ['image/png', { bodyText: 'a' }, 'is empty for the content-type image/png: give bodyBytes.'],
+    [latin, { bodyText: 'gü' }, `cannot be written in the content-type ${latin}: give bodyBytes.`],
+  ];
+  for (const [type, body, why] of wrong) await t.rejects(readWhole(type, body), { message: never + why });
+  fetch = () => ({ ...stream(), headers: { 'content-type': 'image/png' } });
+  t.match(await plugin.tool('whole'), { content: [{ text: '["",13,"one two three","image/png"]' }] });
+  fetch = stream;
+  t.match(await plugin.tool('whole'), { content: [{ text: '["one two three",13,"one two three","text/plain"]' }] });
 });
 
 t.test('a hook may return its context, changed in place or copied', async (t) => {

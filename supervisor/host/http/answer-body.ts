@@ -36,12 +36,18 @@ export interface AnswerBody {
  * @throws HostError when it is too large
  */
 export async function readBody(stream: Readable, headers: Headers, take: TakePart): Promise<AnswerBody> {
-  const type = headers['content-type'] ?? 'text/plain';
-  const isText = TEXT.test(type);
-  const maxBytes = isText ? BODY_MAX_BYTES / 2 : BODY_MAX_BYTES;
+  const maxBytes = TEXT.test(contentType(headers)) ? BODY_MAX_BYTES / 2 : BODY_MAX_BYTES;
   const bodyBytes = await collect(stream, maxBytes, take);
-  return { bodyBytes, bodyText: isText ? decodeText(bodyBytes, type) : '' };
+  return { bodyBytes, bodyText: readBodyText(bodyBytes, headers) };
 }
+
+/** Returns the text of a decoded body. Empty: its type is not one of text. */
+export function readBodyText(bodyBytes: Uint8Array, headers: Headers): string {
+  const type = contentType(headers);
+  return TEXT.test(type) ? decodeText(bodyBytes, type) : '';
+}
+
+const contentType = (headers: Headers): string => headers['content-type'] ?? 'text/plain';
 
 /** @param encoding the header `content-encoding`, which may name one @throws HostError when it is not supported */
 export function decodeBody(stream: Readable, encoding: string): Readable {
@@ -66,7 +72,7 @@ async function collect(stream: Readable, maxBytes: number, take: TakePart): Prom
   return Buffer.concat(parts);
 }
 
-function decodeText(bytes: Buffer, type: string): string {
+function decodeText(bytes: Uint8Array, type: string): string {
   const charset = CHARSET.exec(type)?.[1] ?? 'utf-8';
   try {
     return new TextDecoder(charset).decode(bytes);
