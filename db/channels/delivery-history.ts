@@ -155,7 +155,7 @@ export async function replayDeliveries(
        SELECT id, nextval(pg_get_serial_sequence('deliveries', 'position')) AS position FROM oldest
      ), replayed AS (
        UPDATE deliveries d SET state = 'pending', attempts = 0, interruptions = 0, next_attempt_at = now(), claimed_by = NULL,
-              finished_at = NULL, set_aside = false, position = b.position
+              finished_at = NULL, replayed_at = now(), set_aside = false, position = b.position
          FROM behind b WHERE d.id = b.id
         RETURNING d.channel_id, d.account_id
      ) ${notifyDeliveriesSql('SELECT channel_id, account_id FROM replayed')}`,

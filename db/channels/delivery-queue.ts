@@ -10,6 +10,7 @@ import { MAY_RUN_SQL } from '../installations/run-rule.ts';
 import { dueAtSql } from '../jobs/due-time.ts';
 import { type AttemptResult, countAttemptSql, countInterruptionSql } from '../jobs/interruptions.ts';
 import { withPendingSql } from '../jobs/pending.ts';
+import { MARK_RELEASED, queuedAtSql } from '../jobs/queued-time.ts';
 import { deleteOldRows } from '../postgres/old-rows.ts';
 import { type Fence, holdShardSql } from '../postgres/pool.ts';
 import { changeRows, findRow, listRows, listValues, type Queryable, SWEEP_BATCH, sweepRows } from '../postgres/rows.ts';
@@ -37,6 +38,8 @@ export interface ClaimedDelivery extends OwnedChannelQueue {
   readonly id: string;
   readonly routingId: string;
   readonly receivedAt: string;
+  /** See `queuedAtSql`. */
+  readonly queuedAt: string;
   readonly method: string;
   readonly query: string;
   /** As received, in order. */
@@ -112,6 +115,8 @@ const ORDERED_HEAD = `
 const ASIDE_HEAD = `
   head (id, due_at, next_key) AS MATERIALIZED (
     SELECT h.id, ${dueAtSql('h', '$5')}, $4::text FROM (${selectDueAside('$1', '$2')}) h)`;
+
+const RELEASED_AT = 'SELECT i.released_at FROM installations i WHERE i.id = d.installation_id';
 
 /** For a caller that does not know the longest wait: longer than any. Seconds. */
 const UNKNOWN_WAIT = 1e9;
@@ -196,7 +201,7 @@ export async function claimNextDelivery(
           AND EXISTS (SELECT 1 FROM channels c WHERE c.id = d.channel_id)
         RETURNING d.id, d.channel_id AS "channelId", d.direction, d.set_aside AS "setAside",
           d.installation_id AS "installationId", d.account_id AS "accountId", d.routing_id AS "routingId",
-          d.received_at AS "receivedAt", d.method, d.query, d.headers, d.body, d.attempts AS attempt, d.interruptions,
+          d.received_at AS "receivedAt", ${queuedAtSql('d', `(${RELEASED_AT})`)} AS "queuedAt", d.method, d.query, d.headers, d.body, d.attempts AS attempt, d.interruptions,
           d.traceparent,
           -- For EXISTS, PostgreSQL might read all deliveries.
           d.set_aside OR (
@@ -266,12 +271,15 @@ export async function postponeDelivery(
 export const releaseHeldDeliveries = (pool: Pool, installationId: string | null): Promise<string[]> =>
   listValues(
     pool,
-    `UPDATE deliveries d SET next_attempt_at = now() FROM installations i JOIN plugins p ON p.id = i.plugin_id
-       JOIN versions v ON v.id = i.current_version_id
-      WHERE i.id = d.installation_id AND ${MAY_RUN_SQL}
-        AND (v.registrations -> 'channel' ->> CASE d.direction WHEN 'in' THEN 'receive' ELSE 'send' END)::boolean
-        AND d.state = 'pending' AND d.next_attempt_at = 'infinity' AND ($1::text IS NULL OR d.installation_id = $1)
-      RETURNING d.channel_id`,
+    `WITH released AS (
+       UPDATE deliveries d SET next_attempt_at = now() FROM installations i JOIN plugins p ON p.id = i.plugin_id
+         JOIN versions v ON v.id = i.current_version_id
+        WHERE i.id = d.installation_id AND ${MAY_RUN_SQL}
+          AND (v.registrations -> 'channel' ->> CASE d.direction WHEN 'in' THEN 'receive' ELSE 'send' END)::boolean
+          AND d.state = 'pending' AND d.next_attempt_at = 'infinity' AND ($1::text IS NULL OR d.installation_id = $1)
+        RETURNING d.channel_id, d.installation_id),
+     ${MARK_RELEASED}
+     SELECT channel_id FROM released`,
     [installationId],
   );
 

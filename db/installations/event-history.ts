@@ -58,7 +58,8 @@ export async function replayEvent(
 ): Promise<RecordedEvent | null> {
   const accountId = await findValue<string>(
     tx,
-    `UPDATE events SET state = 'pending', attempts = 0, interruptions = 0, next_attempt_at = now(), finished_at = NULL, claimed_by = NULL
+    `UPDATE events SET state = 'pending', attempts = 0, interruptions = 0, next_attempt_at = now(), replayed_at = now(), finished_at = NULL,
+            claimed_by = NULL
       WHERE id = $1 AND installation_id = $2 AND state <> 'pending' RETURNING account_id`,
     [eventId, installationId],
   );

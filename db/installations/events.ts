@@ -7,6 +7,7 @@ import { isInShardsSql } from '../cluster/shards.ts';
 import { dueAtSql } from '../jobs/due-time.ts';
 import { type AttemptResult, countAttemptSql, countInterruptionSql } from '../jobs/interruptions.ts';
 import { withPendingSql } from '../jobs/pending.ts';
+import { MARK_RELEASED } from '../jobs/queued-time.ts';
 import type { Queues } from '../jobs/queues.ts';
 import { orderedId } from '../postgres/ordered-id.ts';
 import { type Fence, holdShardSql } from '../postgres/pool.ts';
@@ -231,10 +232,13 @@ export async function holdEvent(pool: Pool, eventId: string, epoch: number, reas
 export async function releaseHeldEvents(pool: Pool, queues: Queues, installationId: string | null): Promise<number> {
   const released = await listRows<QueuedEvent>(
     pool,
-    `UPDATE events e SET next_attempt_at = now() FROM installations i JOIN plugins p ON p.id = i.plugin_id
-      WHERE i.id = e.installation_id AND ${BLOCKED_REASON_SQL} IS NULL AND ${RECEIVES_EVENTS_SQL}
-        AND e.state = 'pending' AND e.next_attempt_at = 'infinity' AND ($1::text IS NULL OR e.installation_id = $1)
-      RETURNING e.id, e.installation_id AS "installationId", e.account_id AS "accountId"`,
+    `WITH released AS (
+       UPDATE events e SET next_attempt_at = now() FROM installations i JOIN plugins p ON p.id = i.plugin_id
+        WHERE i.id = e.installation_id AND ${BLOCKED_REASON_SQL} IS NULL AND ${RECEIVES_EVENTS_SQL}
+          AND e.state = 'pending' AND e.next_attempt_at = 'infinity' AND ($1::text IS NULL OR e.installation_id = $1)
+        RETURNING e.id, e.installation_id, e.account_id),
+     ${MARK_RELEASED}
+     SELECT id, installation_id AS "installationId", account_id AS "accountId" FROM released`,
     [installationId],
   );
   // One job delivers all events of an installation.

@@ -1,6 +1,6 @@
 -- Up Migration
--- Of the next migration, which runs in the same transaction: an attempt that waits for a dump must not hold locks on these tables.
-LOCK TABLE channels, deliveries IN ACCESS EXCLUSIVE MODE;
+-- Of migration 0094, which runs in the same transaction: an attempt that waits for a dump must not hold locks on these tables.
+LOCK TABLE deliveries, events, installations IN ACCESS EXCLUSIVE MODE;
 -- The media files of replies, which are deleted with their last holder: the session of a reply may be cleared while the reply waits.
 CREATE TABLE delivery_media (
   delivery_id text NOT NULL REFERENCES deliveries ON DELETE CASCADE,

@@ -5,6 +5,7 @@ import type { Gauge } from 'prom-client';
 import { isQueuedSql } from '../../db/channels/delivery-queue.ts';
 import { BLOCKED_REASON_SQL, RECEIVES_EVENTS_SQL } from '../../db/installations/run-rule.ts';
 import { withPendingSql } from '../../db/jobs/pending.ts';
+import { queuedAtSql } from '../../db/jobs/queued-time.ts';
 import { queues } from '../../db/jobs/queues.ts';
 import { listRows } from '../../db/postgres/rows.ts';
 import { within } from '../timing/within.ts';
@@ -39,15 +40,15 @@ const RECEIVES_SQL = `${RECEIVES_EVENTS_SQL} AND ${BLOCKED_REASON_SQL} IS NULL`;
 const SELECT_EVENTS = `(${withPendingSql('events', 'installation_id')}
   SELECT 'events', count(*)::int, ${AGE_SQL}, ${countDead('events', '')}
     FROM (SELECT e.at FROM wanted w
-            CROSS JOIN LATERAL (SELECT 1 FROM installations i JOIN plugins p ON p.id = i.plugin_id
+            CROSS JOIN LATERAL (SELECT i.released_at FROM installations i JOIN plugins p ON p.id = i.plugin_id
                                  WHERE i.id = w.id AND ${RECEIVES_SQL} LIMIT 1) receiver
-            CROSS JOIN LATERAL (SELECT e.occurred_at AS at FROM events e
+            CROSS JOIN LATERAL (SELECT ${queuedAtSql('e', 'receiver.released_at', 'occurred_at')} AS at FROM events e
                                  WHERE e.installation_id = w.id AND e.state = 'pending' LIMIT ${COUNT_MAX}) e
            LIMIT ${COUNT_MAX}) e)`;
 const selectDirection = (name: string, direction: string) => `
   SELECT '${name}', count(*)::int, ${AGE_SQL}, ${countDead('deliveries', `AND direction = ${direction}`)}
     FROM (SELECT d.at FROM receivers r
-            CROSS JOIN LATERAL (SELECT d.received_at AS at FROM deliveries d
+            CROSS JOIN LATERAL (SELECT ${queuedAtSql('d', 'r.released_at')} AS at FROM deliveries d
                                  WHERE ${isQueuedSql('d', 'r.id', direction, false)} LIMIT ${COUNT_MAX}) d
            -- Where the version has no handler for them, the first one is held, and the others wait behind it.
            WHERE NOT EXISTS (SELECT 1 FROM deliveries h
@@ -56,8 +57,8 @@ const selectDirection = (name: string, direction: string) => `
            LIMIT ${COUNT_MAX}) d`;
 const SELECT_DELIVERIES = `(${withPendingSql('deliveries', 'channel_id')},
   receivers AS MATERIALIZED (
-    SELECT w.id, receiver.installation_id FROM wanted w
-     CROSS JOIN LATERAL (SELECT c.installation_id FROM channels c JOIN installations i ON i.id = c.installation_id
+    SELECT w.id, receiver.installation_id, receiver.released_at FROM wanted w
+     CROSS JOIN LATERAL (SELECT c.installation_id, i.released_at FROM channels c JOIN installations i ON i.id = c.installation_id
                            JOIN plugins p ON p.id = i.plugin_id
                           WHERE c.id = w.id AND ${RECEIVES_SQL} LIMIT 1) receiver)
   ${selectDirection('webhooks', "'in'")} UNION ALL ${selectDirection('replies', "'out'")})`;
@@ -80,7 +81,11 @@ export const backlogMetrics = {
     help: `Waiting jobs, events and deliveries, by queue, without deliveries set aside and work whose installation may not run (paused, not configured, blocked, account suspended); at most ${COUNT_MAX} are counted.`,
     labels: ['queue'],
   },
-  bulkhead_queue_age_seconds: { type: 'gauge', help: 'Age of the oldest waiting one, by queue.', labels: ['queue'] },
+  bulkhead_queue_age_seconds: {
+    type: 'gauge',
+    help: 'Age of the oldest waiting one, by queue: since its arrival, its replay, or the time at which its installation could run again.',
+    labels: ['queue'],
+  },
   bulkhead_dead_letters: {
     type: 'gauge',
     help: `Dead letters kept for replay, by queue; at most ${COUNT_MAX} are counted.`,

@@ -154,7 +154,7 @@ async function attempt(
   if (verdict.kind === 'delivered') {
     await deps.faultPoint(formatStep(delivery, 'taken'));
     const outcome = await recordVerdict(deps, delivery, verdict);
-    if (delivery.direction === 'in') services.metrics.webhookDelivered(Date.now() - Date.parse(delivery.receivedAt));
+    if (delivery.direction === 'in') services.metrics.webhookDelivered(Date.now() - Date.parse(delivery.queuedAt));
     await deps.faultPoint(formatStep(delivery, 'finished'));
     return outcome;
   }

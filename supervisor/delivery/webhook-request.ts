@@ -4,7 +4,7 @@ import { withoutSessions } from '../../service/http/console-requests.ts';
 
 type ReceivedRequest = Omit<
   ClaimedDelivery,
-  'direction' | 'setAside' | 'installationId' | 'accountId' | 'interruptions' | 'traceparent' | 'hasNext'
+  'direction' | 'setAside' | 'installationId' | 'accountId' | 'interruptions' | 'traceparent' | 'hasNext' | 'queuedAt'
 >;
 
 /**

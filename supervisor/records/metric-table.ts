@@ -89,7 +89,7 @@ export const supervisorMetrics = {
   bulkhead_event_attempts_total: { type: 'counter', help: 'Attempts to deliver events.', labels: ['type', 'outcome'] },
   bulkhead_webhook_lag_seconds: {
     type: 'histogram',
-    help: 'Time from the arrival of a webhook request to its delivery.',
+    help: 'Time from the arrival of a webhook request, its replay, or the time at which its installation could run again, to its delivery.',
     labels: [],
     buckets: LAG_BUCKETS,
   },
