@@ -6,7 +6,7 @@ import { closest } from 'fastest-levenshtein';
 import { NAMESPACE } from '../../db/records/source-maps.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import type { BuildTime } from './build-time.ts';
-import { type CompileContext, compileFile, isRelative, quotePath, refuseImport } from './code-file.ts';
+import { type CompileContext, compileFile, isRelative, quotePath, refuseImport, type SourceMaps } from './code-file.ts';
 import { CANDIDATES_MAX, COMPARED_MAX, UndeclaredNames } from './undeclared-names.ts';
 
 /**
@@ -28,8 +28,14 @@ export type ModulePaths = Readonly<Record<string, string>>;
  *
  * @param globals of the realm
  * @param time of the build
+ * @param sourceMaps receives those of the compiled files
  */
-export function packageModules(files: ModulePaths, globals: ReadonlySet<string>, time: BuildTime): Plugin {
+export function packageModules(
+  files: ModulePaths,
+  globals: ReadonlySet<string>,
+  time: BuildTime,
+  sourceMaps: SourceMaps,
+): Plugin {
   return {
     name: 'package',
     setup(build) {
@@ -38,6 +44,7 @@ export function packageModules(files: ModulePaths, globals: ReadonlySet<string>,
       const context: CompileContext = {
         names,
         time,
+        sourceMaps,
         hasModule: (importer, path) => {
           const found = isRelative(path) ? findModule(files, targetOf(importer, path)) : undefined;
           return found !== undefined && isCode(found);

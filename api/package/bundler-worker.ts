@@ -3,13 +3,14 @@
  */
 
 import * as esbuild from 'esbuild';
-import { NAMESPACE } from '../../db/records/source-maps.ts';
+import { mapPosition, NAMESPACE } from '../../db/records/source-maps.ts';
 import type { ProblemLocation } from '../../sdk/contract/errors.ts';
 import { yieldThread } from '../../service/lifecycle/priority.ts';
 import { within } from '../../service/timing/within.ts';
 import { rewordBuildMessage } from './build-messages.ts';
 import { BuildTime } from './build-time.ts';
 import { type ModulePaths, packageModules } from './bundle-modules.ts';
+import type { SourceMaps } from './code-file.ts';
 import { listRealmGlobals } from './load-hints.ts';
 import { applyEdits, findSesEdits } from './ses-source.ts';
 import { moveColumns } from './source-map-columns.ts';
@@ -53,24 +54,26 @@ export async function build(task: BuildTask): Promise<BuildResult> {
 
 async function buildInTime(task: BuildTask): Promise<BuildResult> {
   const time = new BuildTime(task.timeMs);
+  const sourceMaps: SourceMaps = new Map();
   try {
-    const built = await within(runEsbuild(task, time), task.timeMs);
+    const built = await within(runEsbuild(task, time, sourceMaps), task.timeMs);
     if (built !== undefined) return finish(built, time);
   } catch (error) {
-    if (!time.isOver) return await describeFailure(error);
+    if (!time.isOver) return await describeFailure(error, sourceMaps);
   }
   await esbuild.stop();
   return { outcome: 'late' };
 }
 
-async function describeFailure(error: unknown): Promise<BuildResult> {
-  if (isBuildFailure(error)) return { outcome: 'refused', locations: error.errors.map(toLocation) };
+async function describeFailure(error: unknown, sourceMaps: SourceMaps): Promise<BuildResult> {
+  if (isBuildFailure(error))
+    return { outcome: 'refused', locations: error.errors.map((message) => toLocation(message, sourceMaps)) };
   // Stop the dead process explicitly, so that the next build starts a new one.
   await esbuild.stop();
   return { outcome: 'died' };
 }
 
-const runEsbuild = ({ entry, files, hasFetch = false }: BuildTask, time: BuildTime) =>
+const runEsbuild = ({ entry, files, hasFetch = false }: BuildTask, time: BuildTime, sourceMaps: SourceMaps) =>
   esbuild.build({
     entryPoints: [entry],
     bundle: true,
@@ -93,7 +96,7 @@ const runEsbuild = ({ entry, files, hasFetch = false }: BuildTask, time: BuildTi
     absWorkingDir: '/',
     logLevel: 'silent',
     logLimit: MESSAGES_MAX,
-    plugins: [packageModules(files, listRealmGlobals(hasFetch), time)],
+    plugins: [packageModules(files, listRealmGlobals(hasFetch), time, sourceMaps)],
   });
 
 function finish(built: Awaited<ReturnType<typeof runEsbuild>>, time: BuildTime): BuildResult {
@@ -115,14 +118,18 @@ function isBuildFailure(error: unknown): error is esbuild.BuildFailure {
   return error instanceof Error && 'errors' in error && Array.isArray(error.errors) && error.errors.length > 0;
 }
 
-function toLocation(message: esbuild.Message): ProblemLocation {
+function toLocation(message: esbuild.Message, sourceMaps: SourceMaps): ProblemLocation {
   const { location } = message;
   const text = rewordBuildMessage(message.text);
   if (!location) return { message: text };
   const path = location.file.startsWith(`${NAMESPACE}:`) ? location.file.slice(NAMESPACE.length + 1) : location.file;
   if (location.line === 0) return { path, message: text };
+  // The plugin's own places are in the source, and count characters.
+  if (location.lineText === '') return { path, line: location.line, column: location.column + 1, message: text };
   // esbuild counts columns in UTF-8 bytes from 0; editors count characters from 1.
-  const before = Buffer.from(location.lineText).subarray(0, location.column).toString('utf8').length;
-  const column = (location.lineText === '' ? location.column : before) + 1;
-  return { path, line: location.line, column, message: text };
+  const column = Buffer.from(location.lineText).subarray(0, location.column).toString('utf8').length;
+  const sourceMap = sourceMaps.get(path);
+  // The file did not compile, or needs no compilation, so esbuild read the source itself.
+  if (sourceMap === undefined) return { path, line: location.line, column: column + 1, message: text };
+  return { path, ...mapPosition(sourceMap, { line: location.line, column }), message: text };
 }

@@ -42,10 +42,13 @@ interface CodeFile {
 }
 /** From 1; absent: unknown. */
 type CodePlace = Pick<ProblemLocation, 'line' | 'column'>;
+/** The source map of each file that compiled, by its path: esbuild's messages about the bundle name places in the compiled code. */
+export type SourceMaps = Map<string, string>;
 /** Facts about the rest of the package that compiling a file needs. */
 export interface CompileContext {
   readonly names: UndeclaredNames;
   readonly time: BuildTime;
+  readonly sourceMaps: SourceMaps;
   /** Whether a relative path that a file imports is a code file of the package. */
   hasModule(importer: string, path: string): boolean;
 }
@@ -64,6 +67,7 @@ export async function compileFile(file: CodeFile, context: CompileContext): Prom
     if (errors.length > 0) return { errors: errors.slice(0, ERRORS_MAX) };
     return context.time.run(code, (): OnLoadResult => {
       compiled.collectNames(context.names);
+      context.sourceMaps.set(file.path, map);
       const url = `data:application/json;base64,${Buffer.from(map).toString('base64')}`;
       const absent = compiled.findAbsentImports(context);
       const contents = `${respellImportCalls(code, absent)}\n//# sourceMappingURL=${url}`;

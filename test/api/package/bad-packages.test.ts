@@ -28,7 +28,61 @@ interface Expected {
   /** Of all errors. */
   readonly count?: number;
 }
+/** Five lines that a compilation removes. */
+const TYPES_ABOVE = `interface Forecast {
+  city: string;
+}
+
+// A comment.
+`;
+/** What only the bundling finds, below those lines: code and the place of its fault. */
+const belowTypes: Record<string, [code: string, Expected, more?: Files]> = {
+  'a package': ["import _ from 'lodash';\n_();", { line: 6, column: 15, message: /lodash/ }],
+  'a package whose names have a line each': [
+    "import {\n  chunk,\n  flat,\n} from 'lodash';\nchunk(flat);",
+    { line: 9, column: 8, message: /lodash/ },
+  ],
+  'an import that is not there': ["import './libs';", { line: 6, column: 8, message: /not in the package/ }],
+  'an export * of a file that is not there': [
+    "export * from './libs';",
+    { line: 6, column: 15, message: /not in the package/ },
+  ],
+  'an import() of a file that is not there': [
+    "const read = async (): Promise<unknown> => import('./libs');\nread();",
+    { line: 6, column: 51, message: /not in the package/ },
+  ],
+  'an import of a text': ["/* é */ import './readme.md';", { line: 6, column: 16, message: /not a code file/ }],
+  'a default export that is not there': [
+    "import x from './lib.ts';\nx();",
+    { line: 6, column: 8, message: /has no default export/ },
+  ],
+  'an export that is not there': [
+    "import { y,\n  x } from './lib.ts';\nx(y);",
+    { line: 7, column: 3, message: /exports nothing with the name “x”/ },
+  ],
+  'an assignment to an import': [
+    "import { y } from './lib.ts';\nfunction change(z: number): void { y = z; }\nchange(1);",
+    { line: 7, column: 36, message: /Cannot assign to import “y”/ },
+  ],
+  'top-level await': ['const x: number = await 1;', { line: 6, column: 19, message: /^await is not allowed/ }],
+  'top-level await in vendor/': [
+    "import './vendor/a.js';",
+    { path: 'vendor/a.js', line: 3, column: 11, message: /^await is not allowed/ },
+    { 'vendor/a.js': '/* A licence */\n\nconst x = await 1;\nexport { x };' },
+  ],
+};
+
 const cases: Record<string, [Files, Expected]> = {
+  ...Object.fromEntries(
+    Object.entries(belowTypes).map(([name, [code, expected, more]]): [string, [Files, Expected]] => [
+      `${name}, below types and a comment`,
+      [
+        withIndex(`${TYPES_ABOVE}${code}`, { 'lib.ts': 'export const y = 1;', ...more }),
+        { path: 'index.ts', ...expected },
+      ],
+    ]),
+  ),
+
   'no file': [{}, { message: /empty/ }],
   'no readme': [{ 'index.ts': INDEX }, { path: 'readme.md', message: /missing/ }],
   'a readme in capitals': [
