@@ -21,6 +21,8 @@ interface LogFilter {
   readonly sessionId: string | undefined;
 }
 
+/** Sorts before the id of every line, so a stream after it begins with the first line. */
+export const BEFORE_FIRST_LINE = '00000000-0000-7000-8000-000000000000';
 /** Longest pause before the log stream is opened again, milliseconds. The service ends each stream after 15 minutes. */
 const PAUSE_MS = 1_000;
 

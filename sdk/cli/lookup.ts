@@ -29,6 +29,12 @@ export function requireVersion(plugin: PluginDetail, semVer: string): ListedVers
   throw new CommandError('not_found', `“${plugin.slug}” has no version ${semVer}. ${hint}`);
 }
 
+/** Finds the user's installation of a plugin. Null: not installed. */
+export async function findInstallation(rest: Rest, slug: string): Promise<Installation | null> {
+  const all = await rest.getAll<Installation>('/installations');
+  return all.find((installation) => installation.slug === slug) ?? null;
+}
+
 /**
  * @param slugOrId the plugin's slug or the installation's id
  * @param installOption what `install` needs for the command, such as `--draft`

@@ -45,6 +45,7 @@ export interface Plugin {
 }
 export interface PluginDetail extends Plugin {
   readonly versions: readonly Version[];
+  readonly draft: { readonly sourceSha256: string; readonly savedAt: string } | null;
   /** Older versions that did not fit into the answer. Absent: an older service does not list them. */
   readonly leftOutVersions?: readonly Pick<Version, 'id' | 'semVer' | 'status'>[];
 }

@@ -29,8 +29,9 @@ export class Rest {
     return this.#transport.json({ method: 'GET', path, signal: this.#signal });
   }
 
-  post<Answer>(path: string, body?: unknown): Promise<Answer> {
-    return this.#transport.json({ method: 'POST', path, body, signal: this.#signal });
+  /** @param repeatable whether the request is idempotent, so that it is sent again after its connection broke */
+  post<Answer>(path: string, body?: unknown, { repeatable = false } = {}): Promise<Answer> {
+    return this.#transport.json({ method: 'POST', path, body, repeatable, signal: this.#signal });
   }
 
   patch<Answer>(path: string, body: unknown): Promise<Answer> {

@@ -10,6 +10,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import CDP from 'chrome-remote-interface';
 import t, { type Test } from 'tap';
+import { SessionProxy } from '../../conform/runtime/session-proxy.ts';
 import { runCommandLine } from '../../sdk/cli/command-line.ts';
 import { startApiFixture } from '../api/api-fixture.ts';
 import { eventually } from '../runner/eventually.ts';
@@ -42,7 +43,12 @@ interface Running {
   interrupt(): void;
 }
 
-function start(test: Test, argv: readonly string[], folder = home): Running {
+function start(
+  test: Test,
+  argv: readonly string[],
+  folder = home,
+  more: Readonly<Record<string, string>> = {},
+): Running {
   const [stop, stdin, items] = [new AbortController(), new PassThrough(), [] as Item[]];
   const faults: string[] = [];
   test.teardown(() => stop.abort());
@@ -56,7 +62,7 @@ function start(test: Test, argv: readonly string[], folder = home): Running {
   };
   const code = runCommandLine([...argv, '--json'], {
     stdin,
-    env,
+    env: { ...env, ...more },
     folder,
     version: '0.0.0',
     signal: stop.signal,
@@ -174,6 +180,174 @@ t.test('dev: a watcher that fails ends it, and the installed version comes back'
   t.ok(late.stdin.isPaused(), 'the keyboard is not read any more, so the process ends');
 });
 
+/** Writes a package that says which draft it is when it is installed. */
+async function writePackage(slug: string, more = 0): Promise<string> {
+  const folder = join(home, slug);
+  await mkdir(folder, { recursive: true });
+  await writeFile(join(folder, 'readme.md'), readme);
+  await writeFile(join(folder, 'index.ts'), sayingSource(more));
+  return folder;
+}
+const sayingSource = (more: number): string =>
+  `${source(more)}events.pluginInstalled = () => { host.log('installed ' + ${more}); };\n`;
+const draftFiles = (more: number) => [
+  { path: 'index.ts', contentText: sayingSource(more) },
+  { path: 'readme.md', contentText: readme },
+];
+
+t.test('dev: misses no change and no log line of the first save', async (t) => {
+  const folder = await writePackage('early', 1);
+  const proxy = await SessionProxy.start(url);
+  t.teardown(() => proxy.close());
+  // The stream opens after the lines of the first start were written.
+  proxy.break('refuse', /^GET .*\/plugin-logs\/stream/, 6);
+  // The client has read the folder when it sends it.
+  const sent = proxy.break('refuse', /^POST .*\/draft$/);
+  const dev = start(t, ['dev'], folder, { BULKHEAD_URL: proxy.url });
+  await sent;
+  await writeFile(join(folder, 'index.ts'), sayingSource(2));
+  await dev.next(({ saved }) => saved === 'early');
+  await dev.next(({ saved }) => saved === 'early');
+  await eventually(() => dev.items.some(({ message }) => message === 'installed 1'));
+  dev.stdin.write('tool add {"a":1}\n');
+  t.match((await dev.next(({ played }) => played)).answer, { content: [{ text: '3' }] });
+  const lines = dev.items.flatMap(({ id }) => id ?? []);
+  dev.interrupt();
+  t.equal(await dev.code, 0);
+
+  const again = start(t, ['dev'], folder);
+  await again.next(({ saved }) => saved === 'early');
+  again.stdin.write('tool add {"a":1}\n');
+  await again.next(({ message }) => message === 'adding');
+  t.notOk(
+    again.items.some(({ id }) => lines.includes(id)),
+    'lines before it began are not printed',
+  );
+  again.interrupt();
+  await again.code;
+});
+
+t.test('dev: replaces a draft that was saved elsewhere only where the author types it', async (t) => {
+  const folder = await writePackage('shared', 1);
+  const { body: plugin } = await ann.post('/plugins', { slug: 'shared', displayName: 'Shared' });
+  const saveElsewhere = async (more: number): Promise<string> => {
+    const saved = await ann.post(`/plugins/${plugin.id}/draft`, { files: draftFiles(more) });
+    t.equal(saved.status, 200, JSON.stringify(saved.body));
+    return saved.body.sourceSha256;
+  };
+  const readDraft = async () => (await ann.get(`/plugins/${plugin.id}`)).body.draft.sourceSha256;
+  const refusal = { code: 'draft_changed', message: /saved elsewhere at .*type `replace`/ };
+  const inConsole = await saveElsewhere(10);
+
+  const dev = start(t, ['dev'], folder);
+  t.match(await dev.next(({ error }) => error), { error: refusal });
+  t.equal(await readDraft(), inConsole, 'the first save leaves it');
+  dev.stdin.write('replace\n');
+  await dev.next(({ saved }) => saved === 'shared');
+  const inFolder = await readDraft();
+  t.not(inFolder, inConsole);
+
+  const meanwhile = await saveElsewhere(20);
+  await writeFile(join(folder, 'index.ts'), sayingSource(2));
+  t.match(await dev.next(({ error }) => error), { error: refusal });
+  t.equal(await readDraft(), meanwhile, 'a later save leaves it, too');
+  await writeFile(join(folder, 'index.ts'), '{');
+  await dev.next(({ error }) => error?.code === 'invalid_package');
+  dev.stdin.write('replace\n');
+  await dev.next(({ error }) => error?.code === 'invalid_package');
+  await writeFile(join(folder, 'index.ts'), sayingSource(2));
+  await dev.next(({ saved }) => saved === 'shared');
+  dev.interrupt();
+  t.equal(await dev.code, 0);
+
+  await writeFile(join(folder, 'index.ts'), sayingSource(3));
+  const own = start(t, ['dev'], folder);
+  await own.next(({ saved }) => saved === 'shared');
+  t.notOk(
+    own.items.some(({ error }) => error),
+    'the draft of an earlier `dev` is replaced',
+  );
+  own.interrupt();
+  await own.code;
+
+  // Its code is not lost: it was published.
+  await saveElsewhere(30);
+  const published = await ann.post(`/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files: draftFiles(30) });
+  t.equal(published.status, 201, JSON.stringify(published.body));
+  const after = start(t, ['dev'], folder);
+  await after.next(({ saved }) => saved === 'shared');
+  t.notOk(after.items.some(({ error }) => error));
+  after.interrupt();
+  await after.code;
+
+  await saveElsewhere(3);
+  const elsewhere = start(t, ['dev'], folder, { HOME: await temporaryFolder(t) });
+  await elsewhere.next(({ saved }) => saved === 'shared');
+  t.notOk(
+    elsewhere.items.some(({ error }) => error),
+    'the same code is no other draft',
+  );
+  elsewhere.interrupt();
+  await elsewhere.code;
+});
+
+t.test('dev: saves again when the service accepts it, without a change', async (t) => {
+  const folder = await writePackage('patient', 1);
+  const proxy = await SessionProxy.start(url);
+  t.teardown(() => proxy.close());
+  // One save makes at most five attempts.
+  proxy.break('refuse', /^POST .*\/draft$/, 6);
+  const dev = start(t, ['dev'], folder, { BULKHEAD_URL: proxy.url });
+  t.match(await dev.next(({ error }) => error), { error: { code: 'unavailable' } });
+  await dev.next(({ saved }) => saved === 'patient');
+  t.equal(dev.items.filter(({ error }) => error).length, 1, 'it is reported once');
+  const lost = proxy.break('lose', /^POST .*\/draft$/);
+  await writeFile(join(folder, 'index.ts'), sayingSource(2));
+  await lost;
+  await dev.next(({ saved }) => saved === 'patient');
+  t.equal(dev.items.filter(({ error }) => error).length, 1, 'a save whose answer was lost is repeated');
+  dev.interrupt();
+  t.equal(await dev.code, 0);
+});
+
+t.test('dev: leaves a policy that was chosen while it ran, and what was uninstalled', async (t) => {
+  const folder = await writePackage('chosen', 1);
+  const { body: plugin } = await ann.post('/plugins', { slug: 'chosen', displayName: 'Chosen' });
+  const published = await ann.post(`/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files: draftFiles(0) });
+  const pin = { versionPolicy: 'Pinned', pinnedVersionId: published.body.id };
+  const { body: installation } = await ann.post('/installations', { slug: 'chosen', ...pin });
+  const path = `/installations/${installation.id}`;
+  const runDev = async (meanwhile: () => Promise<unknown>): Promise<string> => {
+    let output = '';
+    const stop = new AbortController();
+    t.teardown(() => stop.abort());
+    const write = (text: string): void => {
+      output += text;
+    };
+    const code = runCommandLine(['dev'], {
+      stdin: new PassThrough(),
+      env,
+      folder,
+      version: '0.0.0',
+      signal: stop.signal,
+      localTools: noTools,
+      stdout: { write },
+      stderr: { write },
+    });
+    await eventually(() => output.includes('Watching'));
+    await meanwhile();
+    stop.abort();
+    t.equal(await code, 0, output);
+    return output;
+  };
+  const changed = await runDev(() => ann.patch(path, { versionPolicy: 'Latest' }));
+  t.match(changed, 'chosen keeps the policy Latest, which was chosen while `dev` ran. chosen runs 1.0.0 (Latest).\n');
+  t.match((await ann.get(path)).body, { versionPolicy: 'Latest', currentSemVer: '1.0.0' });
+  const uninstalled = await runDev(() => ann.delete(path));
+  t.match(uninstalled, 'chosen was uninstalled while `dev` ran.\n');
+  t.notMatch(uninstalled, 'still runs the draft');
+});
+
 for (const asks of [false, true]) {
   const which = asks ? 'that asks for what a pending update asks for' : 'that asks for less than a pending update';
   t.test(`dev: after a draft ${which}, the update still waits for consent`, async (t) => {
@@ -242,7 +416,7 @@ t.test('dev and fire: say why the draft does not run, and what to do', async (t)
     error: {
       code: 'not_a_draft',
       message:
-        /“modest” runs 1\.3\.0 with the policy Latest\. To run your draft, use `bulkhead install modest --draft`/,
+        /“modest” runs 1\.4\.0 with the policy Latest\. To run your draft, use `bulkhead install modest --draft`/,
     },
   });
   const moved = start(t, ['install', slug, '--draft']);

@@ -2,11 +2,12 @@
 import type { Command } from '../command.ts';
 import { describeConditionAndStep } from '../condition-text.ts';
 import type { Context } from '../context.ts';
-import { Draft } from '../dev/draft.ts';
+import { Draft, type RestoreResult } from '../dev/draft.ts';
+import { DraftSaver } from '../dev/draft-saver.ts';
 import { type FolderWatch, watchFolder } from '../dev/folder-watcher.ts';
 import { openInspector } from '../dev/inspector.ts';
 import { runPlaygroundLine } from '../dev/playground.ts';
-import { formatFaults, toFailure } from '../failure.ts';
+import { toFailure } from '../failure.ts';
 import { followLines, formatLine } from '../log-lines.ts';
 import { Rest } from '../rest.ts';
 import type { Installation } from '../rest-types.ts';
@@ -33,14 +34,13 @@ export const dev: Command = {
   async run(context, args) {
     const port = args.wholeNumber('inspectPort', { from: 0, to: PORT_MAX, preset: DEFAULT_PORT });
     const draft = await Draft.open(context, args.positional[0], args.text('slug'));
-    const times: number[] = [];
-    await saveOnce(context, draft, times);
-    const { signal, output } = context;
+    const saver = new DraftSaver(context, draft);
+    const { signal } = context;
     let watch: FolderWatch | null = null;
     try {
-      watch = await watchFolder(draft.folder, () => saveOnce(context, draft, times));
-      output.printLine(output.paint.dim(`Watching ${draft.folder}. Type help for commands, Ctrl-C to exit.`));
-      const serving = serveDraft(context, draft, args.flag('inspect') ? port : null);
+      // Before the first save, so that no change during it is missed.
+      watch = await watchFolder(draft.folder, () => saver.save());
+      const serving = serveDraft(context, draft, watch, args.flag('inspect') ? port : null);
       await Promise.race([waitForAbort(signal), serving, watch.failed]);
     } catch (error) {
       // Ctrl-C is the normal end of the command.
@@ -50,7 +50,7 @@ export const dev: Command = {
       await draft.testSession.close();
       await restoreVersion(context, draft);
     }
-    return { slug: draft.slug, saves: times.length, medianMs: findMedian(times) };
+    return { slug: draft.slug, saves: saver.times.length, medianMs: findMedian(saver.times) };
   },
 };
 
@@ -62,15 +62,22 @@ async function restoreVersion(context: Context, draft: Draft): Promise<void> {
     // Ctrl-C has aborted the signal of the command's own requests.
     const rest = new Rest({ url, token, signal: AbortSignal.timeout(RESTORE_TIMEOUT_MS) });
     const restored = await draft.restore(rest, AbortSignal.timeout(RESTORE_START_MS));
-    if (restored) output.printLine(describeRestored(restored.installation, restored.isPrevious));
+    if (restored) output.printLine(describeRestored(draft.slug, restored));
   } catch (error) {
     const { message } = toFailure(error, await context.getUrl());
     output.printNote(`${draft.slug} still runs the draft: ${message} Run \`bulkhead install ${draft.slug}\`.`);
   }
 }
 
+function describeRestored(slug: string, { installation, outcome }: RestoreResult): string {
+  if (installation === null) return `${slug} was uninstalled while \`dev\` ran.`;
+  const state = describeInstallation(installation, outcome === 'previous');
+  if (outcome !== 'left') return state;
+  return `${slug} keeps the policy ${installation.versionPolicy}, which was chosen while \`dev\` ran. ${state}`;
+}
+
 /** @param isPrevious whether it runs the version that it ran before `dev` */
-function describeRestored(installation: Installation, isPrevious: boolean): string {
+function describeInstallation(installation: Installation, isPrevious: boolean): string {
   const { slug, currentSemVer, versionPolicy, pendingUpdate, condition } = installation;
   if (currentSemVer === null) {
     const hint =
@@ -85,26 +92,37 @@ function describeRestored(installation: Installation, isPrevious: boolean): stri
   return `${slug} runs ${version} (${versionPolicy}).${hint}`;
 }
 
-/** Follows the log, the debugger and the keyboard until one of them fails. */
-async function serveDraft(context: Context, draft: Draft, inspectPort: number | null): Promise<void> {
+/** Saves the draft, and follows the log, the debugger and the keyboard until one of them fails. */
+async function serveDraft(
+  context: Context,
+  draft: Draft,
+  watch: FolderWatch,
+  inspectPort: number | null,
+): Promise<void> {
   await Promise.all([
     printLog(context, draft),
     inspectPort === null ? null : openInspector(context, draft, inspectPort),
-    runTypedLines(context, draft),
+    runTypedLines(context, draft, watch),
     waitForAbort(context.signal),
   ]);
 }
 
+/** Prints the lines since the command began, also those of the draft's first start. */
 async function printLog(context: Context, draft: Draft): Promise<void> {
   const { output, signal } = context;
   const rest = await context.getRest();
   const filter = { installationId: await draft.waitForInstallation(signal), levels: [], sessionId: undefined };
-  for await (const line of followLines(rest, filter, { signal }))
+  for await (const line of followLines(rest, filter, { after: draft.startLine, signal }))
     output.printItem(line, formatLine(line, output.paint));
 }
 
-async function runTypedLines(context: Context, draft: Draft): Promise<void> {
-  for await (const line of context.readLines()) await runPlaygroundLine(context, draft, line);
+/** Saves the draft first: a line that was piped in is meant for it. */
+async function runTypedLines(context: Context, draft: Draft, watch: FolderWatch): Promise<void> {
+  const { output, signal } = context;
+  await watch.run();
+  if (signal.aborted) return;
+  output.printLine(output.paint.dim(`Watching ${draft.folder}. Type help for commands, Ctrl-C to exit.`));
+  for await (const line of context.readLines()) await runPlaygroundLine(context, draft, line, watch.run);
 }
 
 const waitForAbort = (signal: AbortSignal): Promise<void> =>
@@ -112,25 +130,6 @@ const waitForAbort = (signal: AbortSignal): Promise<void> =>
     if (signal.aborted) resolve();
     else signal.addEventListener('abort', () => resolve(), { once: true });
   });
-
-/** Saves the draft and prints the duration or the faults. Never rejects. */
-async function saveOnce(context: Context, draft: Draft, times: number[]): Promise<void> {
-  const { output } = context;
-  try {
-    const { warnings, skipped, savedMs, liveMs } = await draft.save();
-    times.push(liveMs);
-    for (const warning of warnings) output.printWarning(warning);
-    if (skipped.length > 0) output.printLine(output.paint.dim(`Skipped binary files: ${skipped.join(', ')}`));
-    const [live, saved, started] = [liveMs, savedMs, liveMs - savedMs].map(Math.round);
-    const line = `${output.paint.green('live')} ${draft.slug} in ${live} ms (built ${saved}, started ${started})`;
-    output.printItem({ saved: draft.slug, liveMs: live, savedMs: saved, warnings }, line);
-  } catch (error) {
-    if (context.signal.aborted) return;
-    const { code, message, errors } = toFailure(error, await context.getUrl());
-    const text = formatFaults({ message, errors }, output.paint).join('\n');
-    output.printItem({ error: { code, message, errors } }, text);
-  }
-}
 
 function findMedian(times: readonly number[]): number | null {
   const sorted = [...times].sort((a, b) => a - b);

@@ -6,11 +6,13 @@ import { hasCode } from '../../session/transport.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
 import type { FolderFile } from '../local-tools.ts';
-import { findPlugin } from '../lookup.ts';
+import { BEFORE_FIRST_LINE, readLastLines } from '../log-lines.ts';
+import { findInstallation, findPlugin } from '../lookup.ts';
 import { readPackageFolder } from '../package-folder.ts';
 import type { Rest } from '../rest.ts';
-import type { Installation } from '../rest-types.ts';
+import type { Installation, PluginDetail } from '../rest-types.ts';
 import { TestSession } from '../test-session.ts';
+import { SavedDraftFile } from './saved-draft-file.ts';
 
 /** Interval at which a version that starts slowly is looked up. Milliseconds. */
 const POLL_MS = 250;
@@ -25,10 +27,33 @@ interface SaveResult {
   readonly liveMs: number;
 }
 
-interface RestoreResult {
-  readonly installation: Installation;
-  /** Whether it runs the version that it ran before the draft. */
-  readonly isPrevious: boolean;
+interface PackageTexts {
+  readonly path: string;
+  readonly contentText: string;
+}
+interface SavedDraftAnswer {
+  readonly sourceSha256: string;
+  readonly warnings: readonly string[];
+}
+
+export interface RestoreResult {
+  /** Null: the user uninstalled it meanwhile. */
+  readonly installation: Installation | null;
+  /**
+   * `previous`: it runs the version that it ran before the draft. `other`: another one. `left`: the user has chosen another policy
+   * than Draft meanwhile, which stays.
+   */
+  readonly outcome: 'previous' | 'other' | 'left';
+}
+interface DraftOptions {
+  readonly folder: string;
+  readonly slug: string;
+  readonly rest: Rest;
+  readonly pluginId: string;
+  readonly testSession: TestSession;
+  readonly savedDraftFile: SavedDraftFile;
+  readonly lastSaved: string | null;
+  readonly startLine: string;
 }
 
 export class Draft {
@@ -36,19 +61,38 @@ export class Draft {
   readonly folder: string;
   readonly testSession: TestSession;
 
+  /** Id of the last log line before `dev` began. */
+  readonly startLine: string;
+
   readonly #rest: Rest;
   readonly #pluginId: string;
+  readonly #savedDraftFile: SavedDraftFile;
+  /** `sourceSha256` of the draft that this computer saved last. Null: none. */
+  #lastSaved: string | null;
   readonly #installed = Promise.withResolvers<string>();
+  #replacesAny = false;
   #installation: Installation | null = null;
   /** The installation before it followed the draft; null if it did already, or is new. */
   #replaced: Installation | null = null;
 
-  private constructor(folder: string, slug: string, rest: Rest, pluginId: string, testSession: TestSession) {
+  private constructor({
+    folder,
+    slug,
+    rest,
+    pluginId,
+    testSession,
+    savedDraftFile,
+    lastSaved,
+    startLine,
+  }: DraftOptions) {
     this.slug = slug;
     this.folder = folder;
     this.testSession = testSession;
+    this.startLine = startLine;
     this.#rest = rest;
     this.#pluginId = pluginId;
+    this.#savedDraftFile = savedDraftFile;
+    this.#lastSaved = lastSaved;
   }
 
   /** @throws CommandError if there is no package, BulkheadError if the slug is taken */
@@ -57,7 +101,17 @@ export class Draft {
     const rest = await context.getRest();
     const plugin =
       (await findPlugin(rest, slug)) ?? (await rest.post<{ id: string }>('/plugins', { slug, displayName: slug }));
-    return new Draft(folder, slug, rest, plugin.id, await TestSession.open(context));
+    const savedDraftFile = new SavedDraftFile(context.accounts.path, rest.url, plugin.id);
+    return new Draft({
+      folder,
+      slug,
+      rest,
+      pluginId: plugin.id,
+      testSession: await TestSession.open(context),
+      savedDraftFile,
+      lastSaved: await savedDraftFile.read(),
+      startLine: await findLastLine(rest, slug),
+    });
   }
 
   /** Null before the first save. */
@@ -73,14 +127,24 @@ export class Draft {
     return Promise.race([this.#installed.promise, aborted]);
   }
 
-  /** Saves the folder and waits until the draft runs. @throws BulkheadError with the location of each fault */
+  /** Lets the next save replace a draft that was saved elsewhere. */
+  allowReplacement(): void {
+    this.#replacesAny = true;
+  }
+
+  /**
+   * Saves the folder and waits until the draft runs.
+   *
+   * @throws BulkheadError with the location of each fault, CommandError `draft_changed` if the draft was saved elsewhere
+   */
   async save(): Promise<SaveResult> {
     const startedAt = performance.now();
     const { files, warnings } = await readPackageFolder(this.folder, undefined, this.slug);
     const { texts, skipped } = await readTexts(files);
-    const saved = await this.#rest.post<{ warnings: readonly string[] }>(`/plugins/${this.#pluginId}/draft`, {
-      files: texts,
-    });
+    const saved = await this.#saveTexts(texts);
+    this.#lastSaved = saved.sourceSha256;
+    this.#replacesAny = false;
+    await this.#savedDraftFile.write(saved.sourceSha256);
     const savedMs = performance.now() - startedAt;
     this.#installation ??= await this.#install();
     this.#installed.resolve(this.#installation.id);
@@ -88,17 +152,38 @@ export class Draft {
     return { warnings: [...warnings, ...saved.warnings], skipped, savedMs, liveMs: performance.now() - startedAt };
   }
 
+  async #saveTexts(files: readonly PackageTexts[]): Promise<SavedDraftAnswer> {
+    if (this.#replacesAny) return this.#postDraft({ files });
+    try {
+      return await this.#postDraft({ files, replaces: this.#lastSaved });
+    } catch (error) {
+      if (!hasCode(error, 'draft_changed')) throw error;
+    }
+    const { draft, versions } = await this.#rest.get<PluginDetail>(`/plugins/${this.#pluginId}`);
+    const isPublished = versions.some(
+      ({ status, sourceSha256 }) => status === 'published' && sourceSha256 === draft?.sourceSha256,
+    );
+    if (draft === null || isPublished) return this.#postDraft({ files, replaces: draft?.sourceSha256 ?? null });
+    const where = `The draft of ${this.slug} was saved elsewhere at ${draft.savedAt}, so this folder was not saved.`;
+    const advice =
+      'To replace that draft with this folder, type `replace`. To see it first, open the plugin in the console.';
+    throw new CommandError('draft_changed', `${where} ${advice}`);
+  }
+
+  /** Repeating a save is safe: the service accepts one that is the draft already. */
+  #postDraft(body: { files: readonly PackageTexts[]; replaces?: string | null }): Promise<SavedDraftAnswer> {
+    return this.#rest.post(`/plugins/${this.#pluginId}/draft`, body, { repeatable: true });
+  }
+
   /** Finds, moves or creates an installation that follows the draft. */
   async #install(): Promise<Installation> {
-    const all = await this.#rest.getAll<Installation>('/installations');
-    const known = all.find(({ slug }) => slug === this.slug);
-    const installation = await this.#followDraft(known);
+    const installation = await this.#followDraft(await findInstallation(this.#rest, this.slug));
     if (installation.status !== 'needs_configuration') return installation;
     const reason = installation.statusReason ?? 'A setting or secret is missing.';
     throw new CommandError('not_running', `${reason} Run \`bulkhead configure ${this.slug}\`, then save again.`);
   }
 
-  async #followDraft(known: Installation | undefined): Promise<Installation> {
+  async #followDraft(known: Installation | null): Promise<Installation> {
     if (known?.versionPolicy === 'Draft') return known;
     const versionPolicy = 'Draft';
     if (known) {
@@ -109,7 +194,7 @@ export class Draft {
   }
 
   /**
-   * Moves the installation back to the version and the policy that it had before.
+   * Moves the installation back to the version and the policy that it had before, unless its user has changed it meanwhile.
    *
    * @param rest a client that an interrupted command may still use
    * @param signal ends the wait for the version to start
@@ -118,14 +203,36 @@ export class Draft {
   async restore(rest: Rest, signal: AbortSignal): Promise<RestoreResult | null> {
     if (!this.#replaced) return null;
     const { id, versionPolicy, pinnedVersionId, currentVersionId } = this.#replaced;
+    const current = await readInstallation(rest, id);
+    if (current?.versionPolicy !== 'Draft') return { installation: current, outcome: 'left' };
     // First the version: offered from the draft, the version of the policy would be compared with what the draft may access.
     const pinned = await pinAcceptedVersion(rest, this.#replaced, signal);
     const isPrevious = (now: Installation) => now.currentVersionId === currentVersionId;
     // While the version has not started, the policy stays Pinned: a change of the policy would end its update.
-    if (pinned && !isPrevious(pinned)) return { installation: pinned, isPrevious: false };
+    if (pinned && !isPrevious(pinned)) return { installation: pinned, outcome: 'other' };
     const pin = pinnedVersionId === null ? {} : { pinnedVersionId };
     const installation = await rest.patch<Installation>(`/installations/${id}`, { versionPolicy, ...pin });
-    return { installation, isPrevious: isPrevious(installation) };
+    return { installation, outcome: isPrevious(installation) ? 'previous' : 'other' };
+  }
+}
+
+/** Returns the id of the newest log line of a plugin that is installed already. */
+async function findLastLine(rest: Rest, slug: string): Promise<string> {
+  const installation = await findInstallation(rest, slug);
+  if (!installation) return BEFORE_FIRST_LINE;
+  const filter = { installationId: installation.id, levels: [], sessionId: undefined };
+  const [last] = await readLastLines(rest, filter, 1);
+  return last?.id ?? BEFORE_FIRST_LINE;
+}
+
+/** Returns null if it was uninstalled. */
+async function readInstallation(rest: Rest, id: string): Promise<Installation | null> {
+  try {
+    const installation = await rest.get<Installation>(`/installations/${id}`);
+    return installation.status === 'uninstalling' ? null : installation;
+  } catch (error) {
+    if (hasCode(error, 'not_found')) return null;
+    throw error;
   }
 }
 
@@ -159,7 +266,7 @@ async function pinAcceptedVersion(
 }
 
 async function readTexts(files: readonly FolderFile[]) {
-  const texts: { path: string; contentText: string }[] = [];
+  const texts: PackageTexts[] = [];
   const skipped: string[] = [];
   for (const { path, at } of files) {
     const contentText = decodeText(await readFile(at));

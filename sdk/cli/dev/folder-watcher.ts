@@ -16,6 +16,8 @@ const LIMITS: Readonly<Record<string, string>> = {
 };
 
 export interface FolderWatch {
+  /** Calls `onChange` now, or once more after the running call. Resolves when no call is left. */
+  run(): Promise<void>;
   /** Rejects with a CommandError when the watcher fails, because it may then miss changes. */
   readonly failed: Promise<never>;
   /** Stops the watcher, and waits for a running `onChange`. */
@@ -25,48 +27,54 @@ export interface FolderWatch {
 /**
  * Calls `onChange` after every change in the folder, one call at a time. Resolves when the watcher is ready.
  *
+ * @param onChange never rejects; returns the pause before it is called again without a change, milliseconds, or null
  * @throws CommandError when the folder cannot be watched
  */
-export async function watchFolder(folder: string, onChange: () => Promise<void>): Promise<FolderWatch> {
+export async function watchFolder(folder: string, onChange: () => Promise<number | null>): Promise<FolderWatch> {
   const { watch } = await import('chokidar');
   let timer: NodeJS.Timeout | null = null;
   let running: Promise<void> | null = null;
-  let again = false;
-  const run = (): void => {
-    timer = null;
-    if (running) {
-      again = true;
-      return;
+  let isWanted = false;
+  let isStopped = false;
+  const schedule = (ms: number): void => {
+    if (timer) clearTimeout(timer);
+    timer = setTimeout(run, ms);
+  };
+  const runWanted = async (): Promise<void> => {
+    while (isWanted && !isStopped) {
+      isWanted = false;
+      const retryMs = await onChange();
+      if (retryMs !== null && !isWanted && timer === null && !isStopped) schedule(retryMs);
     }
-    running = onChange().finally(() => {
-      running = null;
-      if (again) {
-        again = false;
-        run();
-      }
-    });
+    running = null;
+  };
+  const run = (): Promise<void> => {
+    if (timer) clearTimeout(timer);
+    timer = null;
+    isWanted = true;
+    running ??= runWanted();
+    return running;
   };
   const watcher = watch(folder, {
     ignoreInitial: true,
     ignored: (path) => relative(folder, path).split(sep).some(isToolFolder),
   });
   watcher.on('all', () => {
-    if (timer) clearTimeout(timer);
-    timer = setTimeout(run, DEBOUNCE_MS);
+    if (!isStopped) schedule(DEBOUNCE_MS);
   });
   const { promise: failed, reject } = Promise.withResolvers<never>();
   failed.catch(() => undefined);
   // Never removed: an `error` event without a listener ends the process.
   watcher.on('error', (error) => reject(createWatchError(folder, error)));
   const stop = async (): Promise<void> => {
+    isStopped = true;
     if (timer) clearTimeout(timer);
-    again = false;
     await watcher.close();
     await running;
   };
   try {
     await Promise.race([new Promise<void>((resolve) => watcher.once('ready', resolve)), failed]);
-    return { failed, stop };
+    return { failed, run, stop };
   } catch (error) {
     await stop();
     throw error;

@@ -11,6 +11,7 @@ const HELP = [
   'hook <name> [json]      run a hook of all your plugins, such as systemPrompt',
   'fire <event> [json]     send the draft an event, such as sessionStarted',
   'command <name> [text]   run a command of the draft',
+  'replace                 save the folder over a draft that was saved elsewhere',
   'help                    show this list; Ctrl-C exits',
 ].join('\n');
 
@@ -18,10 +19,20 @@ interface ChainAnswer {
   readonly trace: readonly TraceLink[];
 }
 
-/** Runs one line and prints its result or error. Never rejects. */
-export async function runPlaygroundLine(context: Context, draft: Draft, line: string): Promise<void> {
+/** Runs one line and prints its result or error. Never rejects. @param save saves the folder and prints the outcome */
+export async function runPlaygroundLine(
+  context: Context,
+  draft: Draft,
+  line: string,
+  save: () => Promise<void>,
+): Promise<void> {
   const [, action = '', name = '', rest = ''] = /^\s*(\S+)\s*(\S*)\s*(.*)$/s.exec(line) ?? [];
   if (action === '') return;
+  if (action === 'replace') {
+    draft.allowReplacement();
+    await save();
+    return;
+  }
   const { output } = context;
   try {
     const answer = await runAction(draft, action, name, rest);

@@ -1,0 +1,57 @@
+/** Saves the draft and prints what came of it. */
+import type { Context } from '../context.ts';
+import { formatFaults, toFailure } from '../failure.ts';
+import type { Draft } from './draft.ts';
+
+/** Pause before a save that found the service away or busy is repeated: a service restarts within seconds. Milliseconds. */
+const RETRY_MS = 2_000;
+
+export class DraftSaver {
+  /** How long each save took until the draft was live, milliseconds. */
+  readonly times: number[] = [];
+  readonly #context: Context;
+  readonly #draft: Draft;
+  /** The printed failure of the last save; null if it succeeded. */
+  #lastFailure: string | null = null;
+
+  constructor(context: Context, draft: Draft) {
+    this.#context = context;
+    this.#draft = draft;
+  }
+
+  /**
+   * Saves the draft and prints the duration or the faults. Never rejects.
+   *
+   * @returns the pause before the same save may succeed, milliseconds; null: after a change only
+   */
+  async save(): Promise<number | null> {
+    const { output, signal } = this.#context;
+    const { slug } = this.#draft;
+    try {
+      const { warnings, skipped, savedMs, liveMs } = await this.#draft.save();
+      this.#lastFailure = null;
+      this.times.push(liveMs);
+      for (const warning of warnings) output.printWarning(warning);
+      if (skipped.length > 0) output.printLine(output.paint.dim(`Skipped binary files: ${skipped.join(', ')}`));
+      const [live, saved, started] = [liveMs, savedMs, liveMs - savedMs].map(Math.round);
+      const line = `${output.paint.green('live')} ${slug} in ${live} ms (built ${saved}, started ${started})`;
+      output.printItem({ saved: slug, liveMs: live, savedMs: saved, warnings }, line);
+      return null;
+    } catch (error) {
+      return signal.aborted ? null : this.#printFailure(error);
+    }
+  }
+
+  async #printFailure(error: unknown): Promise<number | null> {
+    const { output } = this.#context;
+    const { code, message, errors, exit } = toFailure(error, await this.#context.getUrl());
+    const isPassing = exit === 'unavailable';
+    const lines = formatFaults({ message, errors }, output.paint);
+    if (isPassing) lines.push(output.paint.dim(`${this.#draft.slug} is saved as soon as the service accepts it.`));
+    const text = lines.join('\n');
+    // Each attempt while the service is away fails alike.
+    if (!isPassing || text !== this.#lastFailure) output.printItem({ error: { code, message, errors } }, text);
+    this.#lastFailure = text;
+    return isPassing ? RETRY_MS : null;
+  }
+}

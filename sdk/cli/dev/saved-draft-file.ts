@@ -1,0 +1,35 @@
+/**
+ * Remembers which draft of a plugin this computer saved last, in a file of the user's configuration folder. Another draft was
+ * saved elsewhere, and may be the only copy of its code.
+ */
+import { createHash } from 'node:crypto';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+
+export class SavedDraftFile {
+  readonly #path: string;
+
+  /**
+   * @param beside a file of the configuration folder
+   * @param url address of the service
+   */
+  constructor(beside: string, url: string, pluginId: string) {
+    // A file for each plugin: commands that run at the same time do not overwrite each other's entries.
+    const name = createHash('sha256').update(`${url}\n${pluginId}`).digest('hex');
+    this.#path = join(dirname(beside), 'drafts', name);
+  }
+
+  /** Returns `sourceSha256` of the draft. Null: this computer has saved none, or cannot read the file. */
+  async read(): Promise<string | null> {
+    const text = await readFile(this.#path, 'utf8').catch(() => '');
+    return text.trim() || null;
+  }
+
+  /** Does nothing if the file cannot be written: the next `dev` then refuses to replace the draft until the user allows it. */
+  async write(sourceSha256: string): Promise<void> {
+    try {
+      await mkdir(dirname(this.#path), { recursive: true, mode: 0o700 });
+      await writeFile(this.#path, `${sourceSha256}\n`, { mode: 0o600 });
+    } catch {}
+  }
+}
