@@ -18,6 +18,8 @@ import type { ScriptedHost } from './scripted-host.ts';
 
 /** Maximum number of log lines stored for the test. */
 const LINES_MAX = 10_000;
+/** Handlers that the service calls for a session. */
+const IN_SESSION: readonly Target['kind'][] = ['hook', 'tools', 'commands'];
 
 export interface ProcessOptions {
   readonly built: LocalBuild;
@@ -31,8 +33,8 @@ export class PluginProcess {
   readonly #child: Child;
   readonly #host: ScriptedHost;
   readonly #source: Source;
-  /** Running handlers by invocation id: the source of log lines. */
-  readonly #running = new Map<string, string>();
+  /** Running handlers by invocation id: the sources of log lines and host calls. */
+  readonly #running = new Map<string, Target>();
 
   private constructor(spare: Spare, { host, built, slug }: ProcessOptions) {
     this.#host = host;
@@ -86,7 +88,7 @@ export class PluginProcess {
   ): Promise<LinkResult> {
     const [invocationId, deadlineAt] = [randomUUID(), Date.now() + budgetMs];
     const source = formatSource(target);
-    this.#running.set(invocationId, source);
+    this.#running.set(invocationId, target);
     const frame = { invocationId, deadlineAt: new Date(deadlineAt).toISOString() };
     const options = { invocationId, deadlineAt, onDelta, signal };
     try {
@@ -123,14 +125,21 @@ export class PluginProcess {
     const pauses = row?.pausesBudget === true && invocationId !== null;
     const resumeDeadline = pauses ? this.#child.pauseDeadline(invocationId) : null;
     try {
-      return await this.#host.answer(call);
+      const kind = this.#findTarget(invocationId)?.kind;
+      return await this.#host.answer(call, kind !== undefined && IN_SESSION.includes(kind));
     } finally {
       resumeDeadline?.();
     }
   }
 
+  /** Undefined: the plugin acts outside of handlers, or after the answer. */
+  #findTarget(invocationId: string | null): Target | undefined {
+    return invocationId === null ? undefined : this.#running.get(invocationId);
+  }
+
   #addPluginLine({ level, message, data, invocationId }: ChildLogLine): void {
-    const source = (invocationId === null ? undefined : this.#running.get(invocationId)) ?? 'background';
+    const target = this.#findTarget(invocationId);
+    const source = target ? formatSource(target) : 'background';
     const shown = data === undefined ? {} : { data: mapTexts(data, (text) => this.#show(text)) };
     this.#addLine({ level, message: this.#show(message), source, ...shown });
   }

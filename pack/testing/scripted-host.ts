@@ -16,7 +16,7 @@ import type { HostCall } from '../../supervisor/children/child.ts';
 import { HostCallRefusal } from '../../supervisor/children/child-errors.ts';
 import { type FindFile, readAsset, readAssetText } from '../../supervisor/host/assets.ts';
 import { admitSecrets, checkArguments, checkResult } from '../../supervisor/host/call-checks.ts';
-import type { HostArgs } from '../../supervisor/host/host-call.ts';
+import { type HostArgs, requireScopeSession } from '../../supervisor/host/host-call.ts';
 import { answerBodyCall, isBodyCall, readOpening } from '../../supervisor/host/http/body-calls.ts';
 import { readTarget } from '../../supervisor/host/http/reach.ts';
 import { readRequest } from '../../supervisor/host/http/request.ts';
@@ -80,8 +80,11 @@ export class ScriptedHost {
     return mistake;
   }
 
-  /** @throws HostCallRefusal with a text that the plugin may read */
-  async answer(call: HostCall): Promise<unknown> {
+  /**
+   * @param isInSession whether the handler that makes the call runs for a session
+   * @throws HostCallRefusal with a text that the plugin may read
+   */
+  async answer(call: HostCall, isInSession: boolean): Promise<unknown> {
     if (isBodyCall(call)) return answerBodyCall(this.#bodies, call);
     const { request, bodyId } = readOpening(call);
     const { member, args: given } = request;
@@ -91,6 +94,8 @@ export class ScriptedHost {
     const named = read(() => admitSecrets(name, row, this.mask, checkArguments(name, row, given)));
     const args = name === 'http.fetch' ? await this.#fillRequest(named as HostArgs<'http.fetch'>) : named;
     if (this.calls.length < CALLS_MAX) this.calls.push({ name, args });
+    if (row.capability === 'session')
+      await runScripted(name, () => requireScopeSession({ session: isInSession ? {} : null }));
     const answer = this.#answers.get(name);
     if (!answer) throw this.#blame(unscripted(name));
     let result = await runScripted(name, async () => this.#bodies.accept(await answer(args), bodyId));
@@ -139,7 +144,7 @@ function read<T>(work: () => T): T {
   }
 }
 
-/** An error thrown by a scripted call is the call's failure, which the plugin may catch. */
+/** An error thrown by a scripted call, or by a check of the service, is the call's failure, which the plugin may catch. */
 async function runScripted(name: string, work: () => unknown): Promise<unknown> {
   try {
     return await work();

@@ -507,6 +507,7 @@ const call = {
 const read = { ...call, readable: true } as const;
 /** Time of one call of a language model. */
 const MODEL_TIMEOUT_MS = 120 * SECOND;
+const IN_SESSION = 'Works only in a hook, tool or command, before its handler answers.';
 /** A hook on the message may wait for a model, which does not count towards its budget. */
 const JUDGED_MESSAGE_TIMEOUT_MS = call.timeoutMs + limits.chainBudgetMs + MODEL_TIMEOUT_MS;
 const path = z.string().min(1).max(4096);
@@ -556,14 +557,14 @@ export const hostCalls = {
   'session.get': {
     ...read,
     capability: 'session',
-    doc: 'Returns the session that the handler runs for.',
+    doc: `Returns the session that the handler runs for. ${IN_SESSION}`,
     params: {},
     result: z.object({ id: p.id, agentId: p.id, channelId: p.id.nullable(), createdAt: p.timestamp }),
   },
   'session.messages': {
     ...read,
     capability: 'session',
-    doc: 'Returns the newest messages of the session, oldest first. Fewer than the limit if they have 4 MiB together, or less with much data.',
+    doc: `Returns the newest messages of the session, oldest first. Fewer than the limit if they have 4 MiB together, or less with much data. ${IN_SESSION}`,
     maxBytes: 4 * MIB,
     params: { limit: z.number().int().min(1).max(1000).optional() },
     result: z.array(p.transcriptMessage),
@@ -573,7 +574,7 @@ export const hostCalls = {
     secrets: 'masked',
     capability: 'session',
     timeoutMs: JUDGED_MESSAGE_TIMEOUT_MS,
-    doc: 'Adds a message to the session as the plugin. `middleware.outboundMessage` of the other plugins runs first.',
+    doc: `Adds a message to the session as the plugin. \`middleware.outboundMessage\` of the other plugins runs first. ${IN_SESSION}`,
     params: { text: p.text.min(1) },
     result: z.object({ id: p.id }),
   },
@@ -581,7 +582,7 @@ export const hostCalls = {
     ...call,
     secrets: 'masked',
     capability: 'session',
-    doc: 'Adds a notice to the transcript. Models do not see it.',
+    doc: `Adds a notice to the transcript. Models do not see it. ${IN_SESSION}`,
     params: { text: p.text.min(1) },
     result: z.object({ id: p.id }),
   },

@@ -64,7 +64,7 @@ export function requireStorable(text: string, what: string): string {
 }
 
 /** Returns the scope's session. @throws HostError outside a handler that has one */
-export function requireScopeSession(scope: HostScope): Session {
-  if (scope.session) return scope.session;
+export function requireScopeSession<T>({ session }: { readonly session: T | null }): T {
+  if (session) return session;
   throw new HostError('host.session works only in a handler that runs for a session, before it answers');
 }

@@ -17,7 +17,7 @@ t.teardown(() => stopEsbuild());
 const HEAD = `---
 name: Kit
 description: For tests
-capabilities: [host.llm, host.storage, "host.http:api.example.com", "host.workspace:read"]
+capabilities: [host.llm, host.session, host.storage, "host.http:api.example.com", "host.workspace:read"]
 settings: { tone: { default: dry, enum: [dry, warm] } }
 secrets: { key: {}, bearer: { use: [http:api.example.com, webhooks] } }
 ---
@@ -332,7 +332,12 @@ t.test('hooks, events and webhooks follow the rules of the service', async (t) =
      middleware.notifyDeliver = (ctx) => ctx.cancel(ctx.trigger);
      events.pluginUpdated = (event) => host.log.warn(event.type + ' ' + event.attempt + ' ' + event.data.toSemVer);
      channel.receive = (request) => ({ messages: [{ conversationKey: request.channelId, from: request.headers['x-from'], text: request.bodyText + request.bodyBytes.length }] });
-     channel.handshake = (request) => request.query === 'ask' ? { status: 200, body: 'yes' } : undefined;`,
+     channel.handshake = (request) => request.query === 'ask' ? { status: 200, body: 'yes' } : undefined;
+     const findSession = () => host.session.get().then(({ id }) => id, ({ message }) => message);
+     commands.where = { description: 'd', handler: findSession };
+     events.sessionDeleted = async () => host.log(await findSession());
+     channel.send = async () => host.log(await findSession());`,
+    { host: { session: { get: { id: 's1', agentId: 'a1', channelId: null, createdAt: '2026-01-05T09:00:00Z' } } } },
   );
   const callInbound = (text: string) => plugin.hook('middleware.inboundMessage', { message: { text } });
   t.match(await callInbound('hi'), {
@@ -358,6 +363,12 @@ t.test('hooks, events and webhooks follow the rules of the service', async (t) =
     source: 'middleware.inboundMessage',
   });
   t.match(plugin.logs.at(-1), { level: 'warn', message: 'pluginUpdated 3 2.0.0', source: 'events.pluginUpdated' });
+  t.equal(await plugin.command('where'), 's1');
+  await plugin.event('sessionDeleted');
+  const outside = 'host.session.get: host.session works only in a handler that runs for a session, before it answers';
+  t.match(plugin.logs.at(-1), { message: outside, source: 'events.sessionDeleted' });
+  await plugin.send({ conversationKey: 'c', text: 'x', attachments: [] });
+  t.match(plugin.logs.at(-1), { message: outside, source: 'channel.send' });
   const received = await plugin.receive({ body: 'grün', headers: { 'X-From': 'vendor' } });
   t.same(received, { messages: [{ conversationKey: 'channel-1', from: 'vendor', text: 'grün5' }] });
   t.same(await plugin.handshake({ query: 'ask' }), { status: 200, body: 'yes' });
