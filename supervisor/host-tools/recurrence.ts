@@ -97,8 +97,12 @@ export const refuseRepeat = (message: string) => refuse('repeat', message);
 export const refuse = (field: string, message: string) =>
   new Problem('bad_request', `${field} ${message}.`, { errors: [{ field, message }] });
 
+/** Repeats after a number of hours, whatever the clock of the zone shows. */
+const isElapsed = (rule: string): boolean => /(^|;)FREQ=HOURLY(;|$)/.test(rule) && !/(^|;)BY/.test(rule);
+
 function buildRule(rule: string, startsAt: string, zone: string): RRuleTemporal {
-  const dtstart = Temporal.Instant.from(startsAt).toZonedDateTimeISO(zone);
+  // The library steps through hours of the clock, and would skip the second pass of the hour that a clock repeats in autumn.
+  const dtstart = Temporal.Instant.from(startsAt).toZonedDateTimeISO(isElapsed(rule) ? 'UTC' : zone);
   return new RRuleTemporal({ rruleString: `RRULE:${rule}`, dtstart, maxIterations: STEPS_MAX });
 }
 

@@ -460,6 +460,31 @@ t.test('hostile rules and zones are refused at once', async (t) => {
     '2026-03-30T00:30:00.000Z',
     'half past two does not exist on the 29th',
   );
+  const autumn = '2026-10-24T22:30:00Z';
+  const twice = [
+    '2026-10-24T23:30:00.000Z',
+    '2026-10-25T00:30:00.000Z',
+    '2026-10-25T01:30:00.000Z',
+    '2026-10-25T02:30:00.000Z',
+  ];
+  for (const rule of ['FREQ=HOURLY', 'UNTIL=20261025T023000Z;FREQ=HOURLY', 'FREQ=HOURLY;COUNT=9']) {
+    let dueAt = autumn;
+    for (const next of twice) {
+      t.equal(await following(rule, autumn, dueAt, dueAt), next, `${rule}: the clock shows half past two twice`);
+      dueAt = next;
+    }
+  }
+  const untilAt = '2026-10-25T02:30:00.000Z';
+  t.equal(await following('FREQ=HOURLY;UNTIL=20261025T023000Z', autumn, untilAt, untilAt), null);
+  t.equal(
+    await following('FREQ=HOURLY;INTERVAL=3', autumn, '2026-10-25T01:30:00Z', '2026-10-25T01:30:00Z'),
+    '2026-10-25T04:30:00.000Z',
+  );
+  t.equal(
+    await following('FREQ=HOURLY;BYHOUR=3', autumn, '2026-10-25T02:30:00Z', '2026-10-25T02:30:00Z'),
+    '2026-10-26T02:30:00.000Z',
+    'at three on the clock of the wall',
+  );
   t.equal(
     await following('FREQ=DAILY;UNTIL=20260328T080000Z', nine, '2026-03-28T08:00:00Z', '2026-03-28T08:00:01Z'),
     null,
