@@ -10,13 +10,15 @@ export async function readDroppedFiles(transfer: DataTransfer): Promise<File[]> 
   // The browser clears the entries after the first await.
   const entries = [...transfer.items].flatMap((item) => item.webkitGetAsEntry() ?? []);
   const found: File[] = [];
+  const [first] = entries;
   // One dropped folder is the package, whatever its name.
-  if (entries.length === 1 && entries[0]) await walk(entries[0], found);
-  else await walkAll(entries, found);
+  if (entries.length === 1 && first) await walk(first, first.fullPath, found);
+  else await walkAll(entries, '', found);
   return found;
 }
 
-async function walk(entry: FileSystemEntry, found: File[]): Promise<void> {
+/** @param top the full path of the package's folder */
+async function walk(entry: FileSystemEntry, top: string, found: File[]): Promise<void> {
   if (found.length >= FILES_MAX) return;
   if (entry.isFile) {
     const file = await new Promise<Located>((resolve, reject) => (entry as FileSystemFileEntry).file(resolve, reject));
@@ -28,11 +30,12 @@ async function walk(entry: FileSystemEntry, found: File[]): Promise<void> {
   for (;;) {
     const some = await new Promise<FileSystemEntry[]>((resolve, reject) => reader.readEntries(resolve, reject));
     if (some.length === 0) return;
-    await walkAll(some, found);
+    await walkAll(some, top, found);
   }
 }
 
 /** Leaves out folders such as node_modules, which could have more files than are read. */
-async function walkAll(entries: readonly FileSystemEntry[], found: File[]): Promise<void> {
-  for (const entry of entries) if (entry.isFile || !isToolFolder(entry.name)) await walk(entry, found);
+async function walkAll(entries: readonly FileSystemEntry[], top: string, found: File[]): Promise<void> {
+  const isPart = ({ isFile, fullPath }: FileSystemEntry) => isFile || !isToolFolder(fullPath.slice(top.length + 1));
+  for (const entry of entries) if (isPart(entry)) await walk(entry, top, found);
 }

@@ -17,7 +17,7 @@ interface PackageFolder {
   readonly slug: string;
   /** Sorted by path. */
   readonly files: readonly FolderFile[];
-  /** One sentence for each symbolic link that is left out. */
+  /** One sentence for each symbolic link and folder that is left out. */
   readonly warnings: readonly string[];
 }
 
@@ -39,10 +39,13 @@ export async function readPackageFolder(from: string, path: string | undefined, 
     const message = `${folder} has no readme.md and no index.ts. Pass the folder of a package, or run \`bulkhead init\`.`;
     throw new CommandError('no_package', message);
   }
-  const links: string[] = [];
-  const files = await listFiles(folder, '', links);
+  const leftOut: LeftOut = { links: [], folders: [] };
+  const files = await listFiles(folder, '', leftOut);
   files.sort((a, b) => (a.path < b.path ? -1 : 1));
-  const warnings = links.sort().map((link) => `${link} is left out: it is a symbolic link. Replace it with a copy.`);
+  const warnings = [
+    ...leftOut.folders.sort().map((path) => `${path}/ is left out: it has the name of a tool’s folder. ${RENAME}`),
+    ...leftOut.links.sort().map((path) => `${path} is left out: it is a symbolic link. Replace it with a copy.`),
+  ];
   return { folder, slug: slug ?? (await readSlug(folder)), files, warnings };
 }
 
@@ -52,17 +55,30 @@ async function isPackage(folder: string): Promise<boolean> {
   return names.includes('readme.md') || names.includes('index.ts');
 }
 
-/** @param links receives the paths of symbolic links, which are not followed */
-async function listFiles(folder: string, below: string, links: string[]): Promise<FolderFile[]> {
+const RENAME = 'If it belongs to the package, rename it.';
+/** Names of folders that no author expects in a package. */
+const UNEXPECTED = /^(?:\.|__MACOSX$)/;
+
+interface LeftOut {
+  /** Symbolic links, which are not followed. */
+  readonly links: string[];
+  readonly folders: string[];
+}
+
+/** @param leftOut receives paths of which the author is warned */
+async function listFiles(folder: string, below: string, leftOut: LeftOut): Promise<FolderFile[]> {
   const found: FolderFile[] = [];
   for (const entry of await readdir(join(folder, below), { withFileTypes: true })) {
     const path = below === '' ? entry.name : `${below}/${entry.name}`;
     // Also a link to such a folder, as some package managers make node_modules.
-    if (isToolFolder(entry.name)) continue;
-    if (entry.isDirectory()) found.push(...(await listFiles(folder, path, links)));
+    if (isToolFolder(path)) {
+      if (entry.isDirectory() && path !== 'node_modules' && !UNEXPECTED.test(entry.name)) leftOut.folders.push(path);
+      continue;
+    }
+    if (entry.isDirectory()) found.push(...(await listFiles(folder, path, leftOut)));
     if (isToolFile(path)) continue;
     if (entry.isFile()) found.push({ path, at: join(folder, path) });
-    if (entry.isSymbolicLink()) links.push(path);
+    if (entry.isSymbolicLink()) leftOut.links.push(path);
   }
   return found;
 }

@@ -49,26 +49,34 @@ function segmentFault(segment: string): string | null {
   return null;
 }
 
-/** Folders and files of the author's own tools. */
-const TOOL_FOLDERS: ReadonlySet<string> = new Set(['node_modules', 'dist', 'coverage', '__MACOSX']);
+/** Folders and files of the author's own tools. Deeper than at the top, `dist` and `coverage` may be a skill or a library. */
+const TOOL_FOLDERS: ReadonlySet<string> = new Set(['node_modules', '__MACOSX']);
+const TOOL_FOLDERS_AT_TOP: ReadonlySet<string> = new Set(['dist', 'coverage']);
 const TOOL_FILES =
   /^(package(-lock)?\.json|npm-shrinkwrap\.json|yarn\.lock|pnpm-lock\.yaml|bun\.lockb?|deno\.(json|lock)|tsconfig.*\.json|Thumbs\.db)$|\.d\.ts$|\.test\.[cm]?[jt]s$|\.tgz$|\.zip$/;
 
-/** Whether a folder in an author's folder is not part of the package. */
-export const isToolFolder = (name: string): boolean => name.startsWith('.') || TOOL_FOLDERS.has(name);
+/** Whether a folder in an author's folder is not part of the package. @param path in the author's folder */
+export function isToolFolder(path: string): boolean {
+  const names = path.split('/');
+  return (
+    TOOL_FOLDERS_AT_TOP.has(names[0] ?? '') || names.some((name) => name.startsWith('.') || TOOL_FOLDERS.has(name))
+  );
+}
+
+/** Folders whose files agents and code read as they are. */
+const CONTENT_FOLDERS: ReadonlySet<string> = new Set(['assets', 'skills']);
 
 /**
  * Whether a file in an author's folder is not part of the package: hidden files, which may hold secrets (`.env`), and the
  * files and folders of the author's tools.
  *
- * @param path in the folder
+ * @param path in the author's folder
  */
 export function isToolFile(path: string): boolean {
   const folders = path.split('/');
   const name = folders.pop() ?? '';
-  if (name.startsWith('.') || folders.some(isToolFolder)) return true;
-  // A package.json in assets/ is an asset.
-  return folders[0] !== 'assets' && TOOL_FILES.test(name);
+  if (name.startsWith('.') || isToolFolder(folders.join('/'))) return true;
+  return !CONTENT_FOLDERS.has(folders[0] ?? '') && TOOL_FILES.test(name);
 }
 
 /** A path of a package, or a folder that a zip names. */

@@ -52,6 +52,13 @@ t.test('hidden files, such as .env with secrets, and files of tools are left out
   t.same(await listPaths(...dropped), own.toSorted(), 'the files of a folder, dropped together');
 });
 
+t.test('dist and coverage are folders of tools at the top only', async (t) => {
+  const skill = makeFolder('/plugin/skills/coverage', [makeFile('/plugin/skills/coverage/SKILL.md')]);
+  const own = [makeFile('/plugin/index.ts'), makeFolder('/plugin/skills', [skill])];
+  const built = makeFolder('/plugin/coverage', [makeFile('/plugin/coverage/report.html')]);
+  t.same(await listPaths(makeFolder('/plugin', [...own, built])), ['index.ts', 'skills/coverage/SKILL.md']);
+});
+
 t.test('a folder that is dropped beside files of tools is the package', async (t) => {
   const folder = makeFolder('/plugin', [makeFile('/plugin/index.ts'), makeFile('/plugin/.env')]);
   t.same(await listPaths(makeFile('/.DS_Store'), folder, makeFile('/Thumbs.db')), ['index.ts']);

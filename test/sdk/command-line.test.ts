@@ -95,7 +95,38 @@ t.test('skills of a folder become a package, over nothing that is there', async 
   t.match(await bulkhead(['import-skills', 'nowhere'], { folder }), { code: 1, stderr: /is not a folder/ });
 });
 
-t.test('files of the author’s tools are left out, except below assets/', async (t) => {
+t.test('dist and coverage are folders of tools at the top only, and left out with a warning', async (t) => {
+  const folder = await temporaryFolder(t);
+  for (const name of ['coverage', 'dist']) {
+    const skill = join(folder, 'skills', name);
+    await mkdir(skill, { recursive: true });
+    await writeFile(join(skill, 'SKILL.md'), `---\nname: ${name}\ndescription: Says ${name}\n---\nSay it.\n`);
+    await writeFile(join(skill, 'package.json'), '{}');
+  }
+  const mine = join(folder, 'mine');
+  await bulkhead(['import-skills', 'skills', 'mine'], { folder });
+  for (const path of ['dist', 'coverage', 'node_modules', '.git', 'skills/dist/node_modules']) {
+    await mkdir(join(mine, path));
+    await writeFile(join(mine, path, 'lib.js'), 'export const x = 1;');
+  }
+  const checked = JSON.parse((await bulkhead(['check', '--json'], { folder: mine, localTools })).stdout);
+  t.match(checked, {
+    discovered: { skills: [{ name: 'coverage' }, { name: 'dist' }] },
+    warnings: ['coverage', 'dist', 'skills/dist/node_modules'].map(
+      (path) => `${path}/ is left out: it has the name of a tool’s folder. If it belongs to the package, rename it.`,
+    ),
+    files: ['index.ts', 'readme.md', 'skills/coverage/SKILL.md', 'skills/coverage/package.json'],
+  });
+  for (const from of ['./dist/lib.js', './lib.test']) {
+    await writeFile(join(mine, 'index.ts'), `import { x } from '${from}';\nx;`);
+    t.match(await bulkhead(['check'], { folder: mine, localTools }), {
+      code: 3,
+      stderr: /^error index\.ts:1:19: “\.\/\S+” is not in the package\. .* leave it out as a file of your tools/m,
+    });
+  }
+});
+
+t.test('files of the author’s tools are left out, except below assets/ and skills/', async (t) => {
   const folder = await temporaryFolder(t);
   await bulkhead(['init', '--slug', 'tooled'], { folder });
   for (const path of ['assets', 'assets/data', 'assets-old']) {

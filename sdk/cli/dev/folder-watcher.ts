@@ -57,7 +57,7 @@ export async function watchFolder(folder: string, onChange: () => Promise<number
   };
   const watcher = watch(folder, {
     ignoreInitial: true,
-    ignored: (path) => relative(folder, path).split(sep).some(isToolFolder),
+    ignored: (path) => isToolFolder(relative(folder, path).replaceAll(sep, '/')),
   });
   watcher.on('all', () => {
     if (!isStopped) schedule(DEBOUNCE_MS);
