@@ -275,7 +275,7 @@ export class Conversation {
     const from = summary === null ? 0 : findFirstUncovered(knownByIndex, prompt.messages.slice(1));
     const sent = [...open.results].map(([callId, text]) => [`${turn.id} ${callId}`, text] as const);
     // The transcript comes last: it has results for longer than the service has their calls.
-    const results = new Map([...sent, ...readJudgedResults(prompt.messages)]);
+    const results = new Map([...sent, ...(await readJudgedResults(prompt.messages, isOwn))]);
     await this.#addMissingResults(results, knownByIndex, from, request);
     const { refusals } = open;
     for (const one of refusals) one.at ??= messages.length;
@@ -375,8 +375,6 @@ export class Conversation {
   #createOwnCheck(tools: readonly RequestTool[]): OwnCheck {
     return async (called) => {
       const { name } = called;
-      // Tools of plugins and of the host have `__` in their names, and others may have.
-      if (!name.includes('__')) return true;
       const judgedName = formatToolName(called);
       const offered = this.#offered;
       const same = tools.filter((tool) => formatToolName(tool) === judgedName);
@@ -385,6 +383,8 @@ export class Conversation {
         if (isOwn) this.#areOwn.set(judgedName, true);
         return isOwn;
       }
+      // Tools of plugins and of the host have `__` in their names, and others may have.
+      if (!name.includes('__')) return true;
       const known = this.#areOwn.get(judgedName);
       if (known !== undefined) return known;
       const isOwn = !(await this.session.tools()).some((tool) => tool.name === name);
@@ -946,14 +946,24 @@ async function judgeUncalled(
 }
 
 /** The results of a prompt, by turn and call. Null: the service called the tool, so the framework has that text. */
-const readJudgedResults = (messages: Prompt['messages']) =>
-  messages.flatMap(({ role, text, data }) =>
-    role === 'tool' && data ? [[`${data.turnId} ${data.callId}`, isSentByAdapter(data) ? text : null] as const] : [],
-  );
+async function readJudgedResults(messages: Prompt['messages'], isOwn: OwnCheck): Promise<[string, string | null][]> {
+  const results: [string, string | null][] = [];
+  for (const { role, text, data } of messages)
+    if (role === 'tool' && data)
+      results.push([`${data.turnId} ${data.callId}`, (await isSentByAdapter(data, isOwn)) ? text : null]);
+  return results;
+}
 
 /** Whether the adapter sent the result, or the text in place of one. A call that plugins refused has no mark of the runtime. */
-const isSentByAdapter = ({ performedBy, callId }: Readonly<Record<string, unknown>>): boolean =>
-  performedBy === 'runtime' || isUncalledId(callId);
+async function isSentByAdapter(
+  { performedBy, callId, tool }: Readonly<Record<string, unknown>>,
+  isOwn: OwnCheck,
+): Promise<boolean> {
+  if (performedBy !== 'runtime') return isUncalledId(callId);
+  const name = String(tool);
+  // `turn.call` sent the result of a tool that the session offers. It has no `__`: plugins' tools are not the runtime's.
+  return name.includes('__') || (await isOwn({ name }));
+}
 
 /** The first message that a summary does not cover: of a turn that it covers in part, the user's. */
 function findFirstUncovered(

@@ -21,7 +21,9 @@ const NAME = { type: 'string', description: 'Its name, as listed.' };
 
 export async function listOfferedTools(session: Session): Promise<OfferedTool[]> {
   const conversation = openConversation(session);
-  const [tools, skills, commands] = await Promise.all([session.tools(), session.skills(), session.commands()]);
+  const [listed, skills, commands] = await Promise.all([session.tools(), session.skills(), session.commands()]);
+  // Tools without a function may be the framework's own, which the app gives to the model itself.
+  const tools = listed.filter(({ name, performedBy }) => performedBy !== 'runtime' || session.canPerform(name));
   conversation.addOffered(tools);
   const offered = tools.map(
     ({ name, description, parameters }): OfferedTool => ({

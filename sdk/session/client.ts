@@ -315,6 +315,11 @@ export class Session {
     this.#ownTools.add(tools);
   }
 
+  /** Whether `turn.call` has a function for this tool of yours. */
+  canPerform(name: string): boolean {
+    return this.#ownTools.has(name);
+  }
+
   async tools({ signal }: Cancellable = {}): Promise<readonly Tool[]> {
     return (await this.#get<Page<Tool>>('/tools', signal)).items;
   }

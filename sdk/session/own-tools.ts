@@ -20,6 +20,11 @@ export class OwnTools {
     for (const tool of tools) this.#tools.set(tool.name, tool);
   }
 
+  /** Whether this process can perform a tool. */
+  has(name: string): boolean {
+    return this.#tools.get(name)?.run !== undefined;
+  }
+
   /** Makes a call that may be asked for twice at once: the tool runs once. */
   runOnce(key: string, work: () => Promise<ToolResult>): Promise<ToolResult> {
     const known = this.#running.get(key);

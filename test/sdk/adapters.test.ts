@@ -820,6 +820,60 @@ for (const { name, framework, ways } of listWays(true))
 for (const { name, framework, ways } of listWays(false))
   for (const isStreamed of ways)
     t.test(
+      `${name}${isStreamed ? ', streamed' : ''}: the session's tools that the runtime performs run once`,
+      async (t) => {
+        const heated: unknown[] = [];
+        const heat = (args: unknown): string => {
+          heated.push(args);
+          return `code 4711 at ${(args as { degrees: number }).degrees}`;
+        };
+        const tools = [
+          { name: 'oven', description: 'Heats', parameters: OVEN, run: heat },
+          { name: 'timer', description: 'Waits' },
+        ];
+        const session = await connect({ url, token: await fixture.issuer.issue('baker') }).start({
+          agentId: 'a',
+          tools,
+        });
+        const model = await startModelServer(t);
+        for (const [degrees, result] of [
+          [200, 'code [code] at 210'],
+          [300, 'too hot'],
+        ] as const) {
+          model.answers = [callThenSay('oven', { degrees }, `c${degrees}`, 'Done.')];
+          t.equal(await run(framework, isStreamed, { session, modelUrl: model.url, text: `${degrees}` }), null);
+          t.match(JSON.stringify(model.asked.at(-1)?.body.messages), result, 'the model reads the judged result');
+        }
+        t.same(heated, [{ degrees: 210 }], 'with the judged arguments; a refused call does not run');
+        const offered = model.asked
+          .at(-1)
+          ?.body.tools.map(({ function: { name } }: { function: { name: string } }) => name);
+        t.same(offered, ['oven'], 'a tool without a function cannot run here');
+        t.match((await session.turns()).items, [{ state: 'ended' }, { state: 'ended' }]);
+      },
+    );
+
+// Results of the OpenAI Agents SDK have no pictures in requests of this form.
+for (const { name, framework, ways } of listWays(true))
+  for (const isStreamed of ways)
+    if (name !== 'openai-agents')
+      t.test(`${name}${isStreamed ? ', streamed' : ''}: the model sees a picture of the runtime's tool`, async (t) => {
+        const data = Buffer.from('a picture').toString('base64');
+        const photo = { content: [{ type: 'image' as const, data, mimeType: 'image/png' }], isError: false };
+        const client = connect({ url, token: await fixture.issuer.issue('plain') });
+        const tools = [{ name: 'photo', description: 'Shows the oven', run: async () => photo }];
+        const session = await client.start({ agentId: 'a', tools });
+        const model = await startModelServer(t);
+        model.answers = [callThenSay('photo', {}, 'c1', 'Brown.')];
+        t.equal(await run(framework, isStreamed, { session, modelUrl: model.url }), null);
+        const seen = JSON.stringify(model.asked.at(-1)?.body.messages);
+        t.match(seen, data);
+        t.notMatch(seen, 'mimeType', 'not the text of the transcript');
+      });
+
+for (const { name, framework, ways } of listWays(false))
+  for (const isStreamed of ways)
+    t.test(
       `${name}${isStreamed ? ', streamed' : ''}: a model that numbers the calls of each answer from zero`,
       async (t) => {
         const token = await fixture.issuer.issue('baker');

@@ -119,6 +119,8 @@ export declare class Session {
     }, { signal }?: Cancellable): Promise<readonly Tool[]>;
     /** Gives `turn.call` the functions of tools, without a request: after `client.open(id)` of a session that lists them. */
     performTools(tools: readonly OwnTool[]): void;
+    /** Whether `turn.call` has a function for this tool of yours. */
+    canPerform(name: string): boolean;
     tools({ signal }?: Cancellable): Promise<readonly Tool[]>;
     /**
      * Calls a tool. A tool that fails returns a result with `isError` for the model to read. The handler sees the `callId`.

@@ -7,6 +7,8 @@ export declare const describeTools: (tools: readonly OwnTool[]) => Pick<OwnTool,
 export declare class OwnTools {
     #private;
     add(tools: readonly OwnTool[]): void;
+    /** Whether this process can perform a tool. */
+    has(name: string): boolean;
     /** Makes a call that may be asked for twice at once: the tool runs once. */
     runOnce(key: string, work: () => Promise<ToolResult>): Promise<ToolResult>;
     /** Performs a judged call. An error of the tool is a result that the model can read. @throws Error without a function */
