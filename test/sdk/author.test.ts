@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { stop as stopEsbuild } from 'esbuild';
 import ssh2 from 'ssh2';
 import t from 'tap';
+import { SessionProxy } from '../../conform/runtime/session-proxy.ts';
 import { insertChannel } from '../../db/channels/channels.ts';
 import { insertDeliveries } from '../../db/channels/deliveries.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
@@ -148,6 +149,41 @@ t.test('publish, install and call', async (t) => {
   t.match(answer(await typed(['status', '--json'])).installations, [{ versionPolicy: 'Latest' }], 'no draft');
   const called = await author.bulkhead(['call', 'word-count__count', '{"text":"five words in this sentence"}']);
   t.match(called, { code: 0, stdout: /5 words/ }, called.stderr);
+});
+
+t.test('publish --list says what was published when the listing fails, and lists it when it is repeated', async (t) => {
+  const proxy = await SessionProxy.start(url);
+  t.teardown(() => proxy.close());
+  const options = { in: 'listed-later', env: { BULKHEAD_URL: proxy.url, BULKHEAD_TOKEN: token } };
+  t.equal((await typed(['init', 'listed-later', '--template', 'tool'])).code, 0);
+  // One listing makes at most five attempts.
+  const refuseListing = () => proxy.break('refuse', /^POST .*\/listing$/, 5);
+  refuseListing();
+  const failed = await typed(['publish', '--list'], options);
+  t.match(failed, { code: 5, stdout: /\npublished listed-later 1\.0\.0\n$/ });
+  t.match(
+    failed.stderr,
+    /^error 1\.0\.0 is published, but not listed: .* To list it, run `bulkhead list listed-later`\.\n$/,
+  );
+  refuseListing();
+  const asJson = await typed(['publish', '--list', '--version', '1.0.1', '--json'], options);
+  t.match(answer(asJson), { error: { code: 'unavailable' }, visibility: 'private', version: { semVer: '1.0.1' } });
+
+  const planned = await typed(['publish', '--list', '--dry-run'], options);
+  t.match(planned, {
+    code: 0,
+    stdout: 'Nothing changed since 1.0.1, so it is not published again.\nlisted-later would be put into the catalog.\n',
+  });
+  const repeated = await typed(['publish', '--list'], options);
+  t.match(repeated, {
+    code: 0,
+    stdout:
+      /since 1\.0\.1, so it is not published again\.\nAll users can install it with: bulkhead install listed-later\n$/,
+  });
+  t.match(await typed(['publish', '--list'], options), {
+    code: 1,
+    stderr: /Nothing changed since 1\.0\.1\. To publish/,
+  });
 });
 
 t.test('deliveries: why one waits, try it now, give it up, replay it', async (t) => {

@@ -1,8 +1,9 @@
 /** `bulkhead publish`: checks the package, proposes a version number and publishes it. */
 import { describeCapability } from '../../contract/capabilities.ts';
 import { findLatestVersion } from '../../contract/version-numbers.ts';
-import type { Command } from '../command.ts';
-import { CommandError } from '../failure.ts';
+import type { Command, ParsedArgs } from '../command.ts';
+import type { Context } from '../context.ts';
+import { CommandError, toFailure } from '../failure.ts';
 import type { CheckedPackage } from '../local-tools.ts';
 import { findPlugin } from '../lookup.ts';
 import { listRequested, type Proposal, proposeVersion } from '../next-version.ts';
@@ -37,7 +38,14 @@ export const publish: Command = {
     const rest = await context.getRest();
     const found = await context.localTools.check(files, slug);
     const plugin = await findPlugin(rest, slug);
-    const proposal = propose(plugin, found, args.text('version'));
+    const wanted = args.text('version');
+    const unchanged = wanted === undefined ? findUnchanged(plugin, found) : null;
+    if (plugin && unchanged) {
+      if (args.flag('list') && plugin.visibility !== 'listed') return listUnchanged(context, args, plugin, unchanged);
+      const advice = 'To publish it again, pass a number with `--version`.';
+      throw new CommandError('unchanged', `Nothing changed since ${unchanged.semVer}. ${advice}`);
+    }
+    const proposal = propose(plugin, found, wanted);
     output.printLine(`${slug} ${proposal.semVer}: ${proposal.because}`);
     for (const warning of found.warnings) output.printWarning(warning);
     if (args.flag('dryRun')) {
@@ -45,7 +53,7 @@ export const publish: Command = {
       output.printLine(`Nothing was published. The package has ${paths.join(', ')} (${found.sizeBytes} bytes).`);
       return { dryRun: true, slug, ...proposal, files: paths, ...found, warnings: [...warnings, ...found.warnings] };
     }
-    if (args.text('version') === undefined && context.canAsk) {
+    if (wanted === undefined && context.canAsk) {
       await askToConfirm(context, args, `Publish ${proposal.semVer}?`, 'Nothing was published.');
     }
     const target = plugin ?? (await createPlugin(rest, slug, found));
@@ -54,51 +62,82 @@ export const publish: Command = {
       { pluginId: target.id, semVer: proposal.semVer, files, zip: args.flag('zip') },
       (fraction) => output.showProgress('Uploading', fraction),
     );
-    const visibility = args.flag('list') ? await listPlugin(rest, target.id) : target.visibility;
-    const requested = listRequested(plugin?.versions ?? [], version);
+    printPublished(output, slug, version, listRequested(plugin?.versions ?? [], version));
+    const visibility = args.flag('list') ? await listPublished(rest, target, version) : target.visibility;
     const others = [...(plugin?.versions ?? []), ...(plugin?.leftOutVersions ?? [])];
-    const latestSemVer = findLatestVersion([...others, version])?.semVer ?? version.semVer;
-    printPublished(output, slug, version, { requested, visibility, latestSemVer });
+    printNextSteps(output, version, { slug, visibility, latest: findLatestVersion([...others, version]) });
     return { slug: target.slug, pluginId: target.id, visibility, version };
   },
 };
 
 function propose(plugin: PluginDetail | null, found: CheckedPackage, wanted: string | undefined): Proposal {
   const versions = plugin?.versions ?? [];
-  const previous = findLatestVersion(versions);
   const next = { capabilities: found.capabilities, discovered: found.discovered as unknown as Discovered };
-  const proposal = proposeVersion(versions, previous, next);
-  if (wanted !== undefined) return { ...proposal, semVer: wanted };
-  if (previous?.sourceSha256 !== found.sourceSha256) return proposal;
-  const message = `Nothing changed since ${previous.semVer}. To publish it again, pass a number with \`--version\`.`;
-  throw new CommandError('unchanged', message);
+  const proposal = proposeVersion(versions, findLatestVersion(versions), next);
+  return wanted === undefined ? proposal : { ...proposal, semVer: wanted };
+}
+
+/** Returns the latest version if it has the same files. */
+function findUnchanged(plugin: PluginDetail | null, found: CheckedPackage): Version | null {
+  const latest = findLatestVersion(plugin?.versions ?? []);
+  return latest?.sourceSha256 === found.sourceSha256 ? latest : null;
+}
+
+/** Lists what is published already, as after a publish whose listing failed. */
+async function listUnchanged(context: Context, args: ParsedArgs, plugin: PluginDetail, version: Version) {
+  const { output } = context;
+  const { slug, id: pluginId } = plugin;
+  output.printLine(`Nothing changed since ${version.semVer}, so it is not published again.`);
+  if (args.flag('dryRun')) {
+    output.printLine(`${slug} would be put into the catalog.`);
+    return { dryRun: true, slug, pluginId, visibility: plugin.visibility, version };
+  }
+  if (context.canAsk)
+    await askToConfirm(context, args, `Put ${slug} into the catalog for all users?`, 'Nothing was changed.');
+  const visibility = await listPlugin(await context.getRest(), pluginId);
+  printNextSteps(output, version, { slug, visibility, latest: version });
+  return { slug, pluginId, visibility, version };
+}
+
+/** @throws CommandError that says how to list the version, which is published */
+async function listPublished(rest: Rest, plugin: Plugin, version: Version): Promise<Plugin['visibility']> {
+  const { slug, id, visibility } = plugin;
+  try {
+    return await listPlugin(rest, id);
+  } catch (error) {
+    const { code, message, exit } = toFailure(error, rest.url);
+    const advice = `To list it, run \`bulkhead list ${slug}\`.`;
+    throw new CommandError(code, `${version.semVer} is published, but not listed: ${message} ${advice}`, {
+      exit,
+      result: { slug, pluginId: id, visibility, version },
+    });
+  }
 }
 
 const createPlugin = (rest: Rest, slug: string, { name, description }: CheckedPackage): Promise<Plugin> =>
   rest.post<Plugin>('/plugins', { slug, displayName: name, description });
 
 const listPlugin = async (rest: Rest, pluginId: string): Promise<Plugin['visibility']> =>
-  (await rest.post<Plugin>(`/plugins/${pluginId}/listing`)).visibility;
+  (await rest.post<Plugin>(`/plugins/${pluginId}/listing`, undefined, { repeatable: true })).visibility;
 
-interface PublishedFacts {
-  readonly requested: readonly string[];
-  readonly visibility: Plugin['visibility'];
-  /** The version that `install` chooses. */
-  readonly latestSemVer: string;
-}
-
-function printPublished(
-  output: Output,
-  slug: string,
-  version: Version,
-  { requested, visibility, latestSemVer }: PublishedFacts,
-): void {
+function printPublished(output: Output, slug: string, version: Version, requested: readonly string[]): void {
   output.printLine(`${output.paint.green('published')} ${slug} ${version.semVer}`);
   if (requested.length > 0) output.printLine('Users must accept the update first, because it asks for more access:');
   for (const line of formatReach(requested.map(describeCapability), output.paint)) output.printLine(line);
-  const isLatest = latestSemVer === version.semVer;
-  if (!isLatest) output.printLine(`Users keep getting ${latestSemVer}, unless they pin ${version.semVer}.`);
-  const command = `bulkhead install ${slug}${isLatest ? '' : ` --pin ${version.semVer}`}`;
+}
+
+interface NextSteps {
+  readonly slug: string;
+  readonly visibility: Plugin['visibility'];
+  /** The version that `install` chooses. */
+  readonly latest: Pick<Version, 'semVer'> | null;
+}
+
+/** Prints who can install a version, and how. */
+function printNextSteps(output: Output, { semVer }: Version, { slug, visibility, latest }: NextSteps): void {
+  const isLatest = latest === null || latest.semVer === semVer;
+  if (!isLatest) output.printLine(`Users keep getting ${latest.semVer}, unless they pin ${semVer}.`);
+  const command = `bulkhead install ${slug}${isLatest ? '' : ` --pin ${semVer}`}`;
   if (visibility === 'listed') {
     output.printLine(`All users can install it with: ${command}`);
     return;
