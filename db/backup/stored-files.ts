@@ -14,7 +14,7 @@ import {
 } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
-import { ignoreMissing, makeFolder } from '../files/data-dir.ts';
+import { ignoreMissing, makeFolder, WORKSPACE_STAGING } from '../files/data-dir.ts';
 import { BackupError, FOLDERS } from './format.ts';
 
 /** Exists during a restore and after an interrupted one. Contains the text that the restore commits with its rows. */
@@ -26,7 +26,8 @@ export type LeaveOut = (path: string, reason: string) => void;
 /** False for the folder of all workspaces. */
 const isInWorkspace = (path: string): boolean => path.startsWith('workspaces/');
 /** Key and blob stores write a file under such a name first. In a workspace, the name is an agent's. */
-const isBeingWritten = (path: string): boolean => path.endsWith('.new') && !isInWorkspace(path);
+const isBeingWritten = (path: string): boolean =>
+  isInWorkspace(path) ? path.startsWith(`${WORKSPACE_STAGING}/`) : path.endsWith('.new');
 
 /**
  * Lists regular files as paths relative to `DATA_DIR`, separated by `/`. Skips links and devices, which plugins and agents

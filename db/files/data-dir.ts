@@ -9,6 +9,12 @@ const COMMAND_WAIT_MS = 60_000;
 const OWNER_WRITE_MS = 500;
 const POLL_MS = 50;
 
+/**
+ * Folder in `DATA_DIR` of files of workspaces that are being written: below `workspaces`, so that a rename from it works when a file system
+ * is mounted there. The id of an account does not begin with a dot.
+ */
+export const WORKSPACE_STAGING = 'workspaces/.staging';
+
 /** A `service` holds the lock while it runs; a `command` holds it briefly, so others wait for it. */
 export type Purpose = 'service' | 'command';
 

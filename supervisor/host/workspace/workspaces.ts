@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, open, readdir, rename, rm, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { makeFolder } from '../../../db/files/data-dir.ts';
+import { makeFolder, WORKSPACE_STAGING } from '../../../db/files/data-dir.ts';
 import { KeyedLocks } from '../../../db/timing/keyed-locks.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
 import { TokenBuckets } from '../../../service/timing/token-bucket.ts';
@@ -25,9 +25,10 @@ const LIST_RATE = { burst: 10 * LIST_FILES, perSecond: LIST_FILES };
 /** How long a measured size is reused. Bulkhead's own writes are added to it; those of agents are seen at the next measurement. Milliseconds. */
 const USAGE_REUSED_MS = 10_000;
 /**
- * Older temporary files were left by a killed process, because a write ends within its row's time limit. Milliseconds.
+ * Older temporary files were left by a killed process. A write takes seconds, but another machine may be writing the file to a shared file
+ * system, and the clocks of the machines and of the file server differ. Milliseconds.
  */
-const LEFT_OVER_MS = 60_000;
+const LEFT_OVER_MS = 60 * 60_000;
 const SWEEP_EVERY_MS = 5 * 60_000;
 const ACCOUNT_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/;
 
@@ -57,7 +58,7 @@ export class Workspaces {
   #sweptAt = 0;
 
   /**
-   * @param dataDir `DATA_DIR`: temporary files are on the same file system, where plugins cannot see them
+   * @param dataDir `DATA_DIR`, which contains the workspaces
    * @param record called with the size of a workspace after each change
    * @param listRate in names
    */
@@ -69,7 +70,7 @@ export class Workspaces {
     now?: () => number,
   ) {
     this.#root = join(dataDir, 'workspaces');
-    this.#staging = join(dataDir, 'workspace-staging');
+    this.#staging = join(dataDir, WORKSPACE_STAGING);
     this.#quota = quota;
     this.#record = record;
     this.#listRates = new TokenBuckets(listRate, now);

@@ -37,9 +37,21 @@ const read = async ({ path, leaveOut }: DataDir, file: string): Promise<string |
   return source && (await buffer(source)).toString();
 };
 
-t.test('all regular files are listed, except unfinished ones of the stores of keys and blobs', async (t) => {
-  const kept = ['blobs/ab/cd', 'keys/secrets/one.key', 'workspaces/a/b/c.txt', 'workspaces/a/draft.new'];
-  const dataDir = await createDataDir(t, [...kept, 'keys/secrets/two.new', 'blobs/cluster.7.new', 'postgres.json']);
+t.test('all regular files are listed, except unfinished ones of keys, blobs and workspaces', async (t) => {
+  const kept = [
+    'blobs/ab/cd',
+    'keys/secrets/one.key',
+    'workspaces/a/.staging/one',
+    'workspaces/a/b/c.txt',
+    'workspaces/a/draft.new',
+  ];
+  const dataDir = await createDataDir(t, [
+    ...kept,
+    'keys/secrets/two.new',
+    'blobs/cluster.7.new',
+    'postgres.json',
+    'workspaces/.staging/one',
+  ]);
   await symlink('/etc/passwd', join(dataDir.path, 'workspaces/a/link'));
   t.same(await list(dataDir), kept);
   t.same(dataDir.leftOut, []);

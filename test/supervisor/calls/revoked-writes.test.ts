@@ -2,6 +2,7 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { WORKSPACE_STAGING } from '../../../db/files/data-dir.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { openFiles } from '../../runner/open-ends.ts';
 import { asCommand, runCommand, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
@@ -96,7 +97,7 @@ for (const [name, what] of Object.entries(ends))
     t.ok(answers.every((answer) => answer === 'done' || REFUSED.test(answer)));
     // At rest: the turns that were waiting have seen that they are not wanted.
     await eventually(async () => (await openFiles()) <= before);
-    t.same(await namesIn(join(fixture.dataDir, 'workspace-staging')), [], 'nothing half written');
+    t.same(await namesIn(join(fixture.dataDir, WORKSPACE_STAGING)), [], 'nothing half written');
     // One may have been given its name at that very moment.
     const found = await written();
     t.ok(found <= 1 + done + 1, `${found} folders for ${done} files and the first`);

@@ -1,13 +1,15 @@
 /** `host.workspace`: reaches only files of the account, for all contents and concurrent changes. */
 import { execFileSync } from 'node:child_process';
-import { readdirSync, readlinkSync, writeFileSync } from 'node:fs';
-import { link, mkdir, readdir, readFile, stat, symlink, utimes, writeFile } from 'node:fs/promises';
+import { readdirSync, readlinkSync, statSync, writeFileSync } from 'node:fs';
+import { link, mkdir, mkdtemp, readdir, readFile, stat, symlink, utimes, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import t from 'tap';
+import { WORKSPACE_STAGING } from '../../../db/files/data-dir.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
 import { defaultQuota, Workspaces } from '../../../supervisor/host/workspace/workspaces.ts';
-import { type Teardown, temporaryFolder } from '../../runner/harness.ts';
+import { removeWithTest, type Teardown, temporaryFolder } from '../../runner/harness.ts';
 import { openFiles } from '../../runner/open-ends.ts';
 import { asCommand, runCommand, startSupervisorFixture } from '../supervisor-fixture.ts';
 
@@ -45,8 +47,30 @@ t.test('files are written, listed, read and removed, with their directories', as
   t.same(await workspaces.list('account-2', undefined), [], 'another account has its own');
   await t.rejects(read('notes/2026/a.txt'), /no such file/);
   await t.rejects(workspaces.list(ACCOUNT, 'nowhere'), /no such file/);
-  t.same(await readdir(join(dataDir, 'workspace-staging')), []);
+  t.same(await readdir(join(dataDir, WORKSPACE_STAGING)), []);
 });
+
+/** A folder on another file system than the tests' own folders, like one that is mounted. */
+const elsewhere = ['/dev/shm', '/var/tmp'].find((folder) => {
+  const found = statSync(folder, { throwIfNoEntry: false });
+  return found !== undefined && found.dev !== statSync(tmpdir()).dev;
+});
+
+t.test(
+  'workspaces may be on a file system of their own, which machines share',
+  { skip: elsewhere === undefined && 'all temporary folders are on one file system' },
+  async (t) => {
+    const mounted = removeWithTest(t, await mkdtemp(join(elsewhere ?? '', 'bulkhead-test-')));
+    const dataDirs = await Promise.all([temporaryFolder(t), temporaryFolder(t)]);
+    for (const dataDir of dataDirs) await symlink(mounted, join(dataDir, 'workspaces'));
+    const [one, other] = dataDirs.map((dataDir) => new Workspaces(dataDir, defaultQuota));
+    await one?.write(ACCOUNT, 'notes/a.txt', Buffer.from('one'), never);
+    await other?.write(ACCOUNT, 'notes/a.txt', Buffer.from('other'), never);
+    t.equal(Buffer.from((await one?.read(ACCOUNT, 'notes/a.txt', MIB, never)) ?? '').toString(), 'other');
+    t.same((await readdir(mounted)).sort(), ['.staging', ACCOUNT]);
+    t.same(await readdir(join(mounted, '.staging')), []);
+  },
+);
 
 t.test('no path leads out', async (t) => {
   const { workspaces, write, read, root, outside } = await open(t);
@@ -226,12 +250,14 @@ t.test('an aborted write leaves nothing, and files of a killed process are swept
   await t.rejects(workspaces.write(ACCOUNT, 'deep/er/file', Buffer.from('x'), late), {
     message: /while it was written/,
   });
-  t.same([await readdir(root), await readdir(join(dataDir, 'workspace-staging'))], [[], []]);
+  t.same([await readdir(root), await readdir(join(dataDir, WORKSPACE_STAGING))], [[], []]);
   t.equal(await openFiles(), before);
-  const left = join(dataDir, 'workspace-staging', 'left');
+  const left = join(dataDir, WORKSPACE_STAGING, 'left');
   await writeFile(left, 'x');
-  t.equal(await workspaces.sweep(), 0, 'a young one may be in use');
-  const old = new Date(Date.now() - 120_000);
+  const minutesAgo = new Date(Date.now() - 10 * 60_000);
+  await utimes(left, minutesAgo, minutesAgo);
+  t.equal(await workspaces.sweep(), 0, 'another machine, whose clock is late, may be writing it');
+  const old = new Date(Date.now() - 61 * 60_000);
   await utimes(left, old, old);
   t.equal(await workspaces.sweep(), 1);
   await write('kept', 'x');
