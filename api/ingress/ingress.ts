@@ -4,13 +4,11 @@
  * commit, without waiting for a plugin.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Address } from '../../db/channels/channels.ts';
 import type { NewDelivery } from '../../db/channels/deliveries.ts';
 import type { HandshakeReply } from '../../db/channels/handshakes.ts';
 import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import { orderedId } from '../../db/postgres/ordered-id.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { KIB } from '../../sdk/contract/limits.ts';
 import { HANDSHAKE_HEADERS } from '../../sdk/contract/payloads.ts';
 import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
 import { discardBody } from '../../service/http/body-reader.ts';
@@ -23,6 +21,7 @@ import { waitToBegin } from '../../service/timing/loop-turns.ts';
 import type { TokenBucket, TokenBuckets } from '../../service/timing/token-bucket.ts';
 import type { Addresses } from './address-cache.ts';
 import type { DeliveryQuota } from './delivery-quota.ts';
+import { isHandshake } from './handshake-selection.ts';
 import type { IncomingBodies } from './incoming-bodies.ts';
 import type { Intake } from './intake.ts';
 import { endToEndHeaders, measureRequest } from './webhook-request.ts';
@@ -30,11 +29,6 @@ import { endToEndHeaders, measureRequest } from './webhook-request.ts';
 const PREFIX = '/webhook/';
 const PATH = /^\/webhook\/plugin\/([^/?]*)\/?(?:\?(.*))?$/s;
 const RETRY_AFTER_S = 5;
-/**
- * A larger body is not a handshake: vendors send a challenge of some hundred bytes. Large bodies are stored one at a time, so none
- * may wait for a plugin.
- */
-const HANDSHAKE_MAX_BYTES = 64 * KIB;
 
 interface IngressDeps {
   readonly addresses: Pick<Addresses, 'find' | 'findCachedAccount'>;
@@ -145,22 +139,6 @@ function takeToken(bucket: TokenBucket, where: string): void {
 }
 
 const unknown = () => new Problem('not_found', 'No channel has this webhook address.');
-
-/** Whether the plugin must answer: every GET and OPTIONS, and a POST with the header or `type` that it declares. Not if the body is large. */
-function isHandshake({ handshake }: Address, { method, headers, body }: NewDelivery): boolean {
-  if (handshake === null || body.byteLength > HANDSHAKE_MAX_BYTES) return false;
-  if (method === 'GET' || method === 'OPTIONS') return true;
-  if (method !== 'POST') return false;
-  const { header, jsonType } = handshake;
-  if (header !== undefined && headers.some(([name]) => name.toLowerCase() === header.toLowerCase())) return true;
-  if (jsonType === undefined || !body.includes(jsonType)) return false;
-  try {
-    const parsed: unknown = JSON.parse(body.toString('utf8'));
-    return typeof parsed === 'object' && parsed !== null && (parsed as { type?: unknown }).type === jsonType;
-  } catch {
-    return false;
-  }
-}
 
 function toProblem(deps: IngressDeps, error: unknown): Problem {
   if (error instanceof Problem) return error;

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { closest } from 'fastest-levenshtein';
+import { HANDSHAKE_MAX_BYTES, isHandshake } from '../../api/ingress/handshake-selection.ts';
 import type { FolderFile } from '../../sdk/cli/local-tools.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { completeFields } from '../../sdk/contract/example-fields.ts';
@@ -156,13 +157,19 @@ export class RunningPlugin implements OpenPlugin {
 
   async receive(request: VendorRequest): Promise<Received> {
     return (
-      this.#checked('channel.receive', await this.#channel('receive', { request: vendorRequest(request) })) ??
+      this.#checked('channel.receive', await this.#channel('receive', { request: toRequest(toDelivery(request)) })) ??
       NO_MESSAGES
     );
   }
 
   async handshake(request: VendorRequest): Promise<Handshake | undefined> {
-    const given = await this.#channel('handshake', { request: vendorRequest(request) });
+    const delivery = toDelivery(request);
+    const { handshake, handshakeOn } = this.#opened.built.registrations.channel;
+    if (handshake && !isHandshake({ handshake: handshakeOn ?? {} }, delivery)) {
+      this.#process.addSystemLine('warn', NO_HANDSHAKE);
+      return undefined;
+    }
+    const given = await this.#channel('handshake', { request: toRequest(delivery) });
     const answer = this.#checked('channel.handshake', given);
     if (!answer?.headers) return answer;
     const { sent, note } = splitHandshakeHeaders(answer.headers);
@@ -241,6 +248,9 @@ export class RunningPlugin implements OpenPlugin {
   }
 }
 
+const NO_HANDSHAKE =
+  'channel.handshake: not called: the service queues this request for channel.receive. Handshakes are GET and OPTIONS, and POST ' +
+  `if channel.handshakeOn selects it, with a body of at most ${HANDSHAKE_MAX_BYTES} bytes.`;
 const NO_MESSAGES = { messages: [] };
 const NO_REPLY = { conversationKey: 'conversation-1', text: '', attachments: [] };
 
@@ -266,10 +276,10 @@ function foldHook(hook: HookName, context: Fields, answer: LinkResult) {
   };
 }
 
-function vendorRequest(request: VendorRequest): Fields {
+function toDelivery(request: VendorRequest) {
   const { method = 'POST', headers = {}, body = '', query = '' } = request;
   const { channelId = 'channel-1', routingId = 'routing-1', deliveryId = randomUUID(), attempt = 1 } = request;
-  return toRequest({
+  return {
     id: deliveryId,
     attempt,
     channelId,
@@ -278,8 +288,8 @@ function vendorRequest(request: VendorRequest): Fields {
     method,
     query,
     headers: Object.entries(headers),
-    body: typeof body === 'string' ? Buffer.from(body) : body,
-  });
+    body: Buffer.from(body),
+  };
 }
 
 /** Finds a hook, with or without `middleware.`. @throws Error that suggests the nearest name */

@@ -127,7 +127,7 @@ t.test('handles of secrets, storage, logs and handshakes have the limits of the 
   await plugin.tool('late');
   await eventually(async () => plugin.logs.some(({ message }) => message.startsWith('uncaught')));
   t.match(plugin.logs.at(-1)?.message, /^uncaught: Error: too late\n +at eval \(index\.ts:19:33\)$/);
-  t.same(await plugin.handshake({}), { status: 200, headers: { 'x-hook-secret': 'a' } });
+  t.same(await plugin.handshake({ method: 'GET' }), { status: 200, headers: { 'x-hook-secret': 'a' } });
   t.match(plugin.logs.at(-1), { level: 'warn', source: 'system', message: /^channel\.handshake: not sent: x-other\./ });
   await t.rejects(plugin.command('typo'), {
     message: 'commands.typo: it returned no text: text: is required and must be text',
@@ -333,6 +333,7 @@ t.test('hooks, events and webhooks follow the rules of the service', async (t) =
      events.pluginUpdated = (event) => host.log.warn(event.type + ' ' + event.attempt + ' ' + event.data.toSemVer);
      channel.receive = (request) => ({ messages: [{ conversationKey: request.channelId, from: request.headers['x-from'], text: request.bodyText + request.bodyBytes.length }] });
      channel.handshake = (request) => request.query === 'ask' ? { status: 200, body: 'yes' } : undefined;
+     channel.handshakeOn = { jsonType: 'url_verification', header: 'x-hook' };
      const findSession = () => host.session.get().then(({ id }) => id, ({ message }) => message);
      commands.where = { description: 'd', handler: findSession };
      events.sessionDeleted = async () => host.log(await findSession());
@@ -371,8 +372,19 @@ t.test('hooks, events and webhooks follow the rules of the service', async (t) =
   t.match(plugin.logs.at(-1), { message: outside, source: 'channel.send' });
   const received = await plugin.receive({ body: 'grün', headers: { 'X-From': 'vendor' } });
   t.same(received, { messages: [{ conversationKey: 'channel-1', from: 'vendor', text: 'grün5' }] });
-  t.same(await plugin.handshake({ query: 'ask' }), { status: 200, body: 'yes' });
-  t.equal(await plugin.handshake({}), undefined);
+  t.same(await plugin.handshake({ method: 'GET', query: 'ask' }), { status: 200, body: 'yes' });
+  t.equal(await plugin.handshake({ method: 'GET' }), undefined);
+  const body = '{"type": "url_verification"}';
+  t.same(await plugin.handshake({ query: 'ask', body }), { status: 200, body: 'yes' });
+  t.same(await plugin.handshake({ query: 'ask', headers: { 'X-Hook': 'a' } }), { status: 200, body: 'yes' });
+  t.notMatch(plugin.logs.at(-1), { source: 'system' });
+  for (const request of [{}, { method: 'PUT', body }, { body: '{"type": "event"}' }, { body: body.padEnd(65_537) }]) {
+    const before = plugin.logs.length;
+    t.equal(await plugin.handshake({ query: 'ask', ...request }), undefined);
+    t.match(plugin.logs.slice(before), [
+      { level: 'warn', source: 'system', message: /not called: the service queues/ },
+    ]);
+  }
 });
 
 t.test('a hanging plugin is killed with an error', async (t) => {

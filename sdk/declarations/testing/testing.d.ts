@@ -142,7 +142,10 @@ export interface OpenPlugin extends AsyncDisposable {
     }): Promise<void>;
     /** Delivers a webhook request to `channel.receive`. */
     receive(request: VendorRequest): Promise<Received>;
-    /** Runs `channel.handshake`. Undefined means that the service would queue the request. */
+    /**
+     * Runs `channel.handshake` if the service would: for GET and OPTIONS, and for a POST that `channel.handshakeOn` selects. Undefined
+     * means that the service would queue the request. If the request is no handshake, `logs` says so.
+     */
     handshake(request: VendorRequest): Promise<Handshake | undefined>;
     /** Passes an agent's reply to `channel.send`. */
     send(message: z.input<typeof p.channelReply>): Promise<void>;
