@@ -29,7 +29,7 @@ import { SignIn } from '../service/identity/sign-in.ts';
 import type { TokenVerifier } from '../service/identity/tokens.ts';
 import { tuneGc } from '../service/lifecycle/garbage-collection.ts';
 import { RELEASE } from '../service/settings/release.ts';
-import { openRetryingWriter } from '../service/timing/retrying-writer.ts';
+import { openRetryingWriter, type RetryingWriter } from '../service/timing/retrying-writer.ts';
 import { within } from '../service/timing/within.ts';
 import { runHook } from './calls/hook-runner.ts';
 import { createHostCallRouter } from './calls/host-call-router.ts';
@@ -176,6 +176,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   const faultPoint = options.faultPoint ?? (() => undefined);
   const queues = await startQueues({ pool, listener, role: 'worker', onError, faultPoint });
   const hookCounts = new HookCounts(pool, onError);
+  const writes = openRetryingWriter(onError);
   let jobs: Jobs | null = null;
   const ownership = new Ownership({
     pool,
@@ -191,6 +192,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     listener,
     queues,
     hookCounts,
+    writes,
     onError,
   });
   await ownership.follow();
@@ -210,7 +212,6 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     upgrade: (request, socket, head) => app.server.emit('upgrade', request, socket, head),
     onError,
   });
-  const writes = openRetryingWriter(onError);
   const sessions = new SessionCache(pool, () => listener.isConnected());
   const signIn = new SignIn(pool, withConsoleSessions(pool, options.verifier));
   await signIn.follow(listener);
@@ -302,11 +303,15 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 
 interface Assembly extends Pick<Supervisor, 'ownership' | 'listener' | 'queues'> {
   readonly hookCounts: HookCounts;
+  readonly writes: RetryingWriter;
   onError(error: Error): void;
 }
 
 /** Creates the fleet and the sinks it writes to. The fleet and the plugins cache refer to each other: the fleet starts the plugins that the cache has read. */
-function assembleFleet(options: SupervisorOptions, { ownership, listener, queues, hookCounts, onError }: Assembly) {
+function assembleFleet(
+  options: SupervisorOptions,
+  { ownership, listener, queues, hookCounts, writes, onError }: Assembly,
+) {
   const { pool, blobs, keys, sandbox } = options;
   const rollups = new Rollups(pool, { onError, ...(options.rollupsMs ? { flushMs: options.rollupsMs } : {}) });
   const gauges: Gauges = {
@@ -358,6 +363,7 @@ function assembleFleet(options: SupervisorOptions, { ownership, listener, queues
     ...shared,
     hostCallRouter,
     ownership,
+    writes,
     start: starter(sandbox.jail, options),
     outputBytesPerSecond: options.childBounds?.outputBytesPerSecond ?? limits.outputBytesPerSecond,
     childrenMax: options.childrenMax,

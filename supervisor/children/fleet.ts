@@ -12,6 +12,8 @@ import { isActive, mayUpdate } from '../../db/installations/run-rule.ts';
 import { beginRollback } from '../../db/installations/updates.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import { asService } from '../../db/postgres/shares.ts';
+import { KeyedLocks } from '../../db/timing/keyed-locks.ts';
+import type { RetryingWriter } from '../../service/timing/retrying-writer.ts';
 import type { LinkResult } from '../calls/chain.ts';
 import type { PluginCall, PluginInvoker } from '../calls/plugin-call.ts';
 import type { Ownership } from '../cluster/ownership.ts';
@@ -44,6 +46,7 @@ export interface FleetOptions
   readonly ownership: Pick<Ownership, 'holds' | 'fence' | 'pool'>;
   readonly metrics: Metrics;
   readonly queues: Queues;
+  readonly writes: RetryingWriter;
   start(handlers: ChildHandlers): Child;
   /** Starts a child that can be inspected; absent if inspection is disabled. */
   startInspectable?: ((handlers: ChildHandlers) => Child) | undefined;
@@ -96,6 +99,8 @@ export class Fleet implements PluginInvoker {
   readonly #cpuTimer: NodeJS.Timeout;
   readonly #deps: RunnerDeps;
   readonly #startQueue: StartQueue;
+  /** One at a time of an installation, so that an older one that is repeated does not replace a newer one. */
+  readonly #statusWrites = new KeyedLocks();
   #saver: NodeJS.Timeout | null = null;
   #saving: Promise<void> = Promise.resolve();
   #closed = false;
@@ -470,7 +475,8 @@ export class Fleet implements PluginInvoker {
   async #recordFailed({ plugin, installationId }: InstallationRunner, reason: string | null): Promise<void> {
     const text = reason === null ? 'It runs again' : `It failed too often and is stopped: ${reason}`;
     this.#options.logs.system(plugin, reason === null ? 'info' : 'error', text);
-    await markFailed(this.#options.ownership.pool(plugin.accountId), installationId, reason);
+    const pool = this.#options.ownership.pool(plugin.accountId);
+    await this.#writeStatus(installationId, () => markFailed(pool, installationId, reason));
   }
 
   async #rollBack(
@@ -479,9 +485,14 @@ export class Fleet implements PluginInvoker {
   ): Promise<void> {
     const text = `it ended ${ROLLBACK_EXITS} times soon after the update: ${reason}`;
     const update = { installationId, versionId };
-    const writes = this.#options.ownership.pool(plugin.accountId);
-    if (await beginRollback(writes, this.#options.queues, update, { reason: text, cause }))
+    const pool = this.#options.ownership.pool(plugin.accountId);
+    const begin = () => beginRollback(pool, this.#options.queues, update, { reason: text, cause });
+    if (await this.#writeStatus(installationId, begin))
       this.#options.logs.system(plugin, 'error', `${plugin.semVer} returns to the previous version: ${text}`);
+  }
+
+  #writeStatus<T>(installationId: string, write: () => Promise<T>): Promise<T> {
+    return this.#statusWrites.run(installationId, () => this.#options.writes.write(write));
   }
 
   #scheduleSave(runner: InstallationRunner): void {

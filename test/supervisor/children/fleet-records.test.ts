@@ -4,6 +4,7 @@
  */
 import type { Pool } from 'pg';
 import t, { type Test } from 'tap';
+import { openRetryingWriter } from '../../../service/timing/retrying-writer.ts';
 import type { Child, ChildHandlers } from '../../../supervisor/children/child.ts';
 import { Fleet, type FleetOptions } from '../../../supervisor/children/fleet.ts';
 import { SecretMasks } from '../../../supervisor/records/secret-mask.ts';
@@ -11,6 +12,10 @@ import { eventually } from '../../runner/eventually.ts';
 import { FakeChild, installed } from './fake-child.ts';
 
 const NO_CHANNEL = { receive: false, send: false, handshake: false, handshakeOn: null };
+
+const HOUR_MS = 3_600_000;
+/** Ends after which an installation counts as failed. */
+const FAILED_AFTER = 5;
 
 const CALL = {
   target: { kind: 'tools', name: 'run' },
@@ -20,19 +25,28 @@ const CALL = {
   context: {},
 } as const;
 
-/** @param query answers statements with their first parameter */
-function makeFleet(t: Test, query: (sql: string, json: string) => Promise<unknown>, refusal: string | null = null) {
+/**
+ * @param query answers statements with their first two parameters
+ * @param now the monotonic clock
+ */
+function makeFleet(
+  t: Test,
+  query: (sql: string, first: string, second: string) => Promise<unknown>,
+  refusal: string | null = null,
+  now = () => 0,
+) {
   const children: FakeChild[] = [];
   const masks = new SecretMasks();
   const nothing = (): void => undefined;
   const client = {
-    query: (sql: string, values: readonly string[] = []) => query(sql, values[0] ?? ''),
+    query: (sql: string, values: readonly string[] = []) => query(sql, values[0] ?? '', values[1] ?? ''),
     release: nothing,
   };
   const pool = { ...client, connect: async () => client } as unknown as Pool;
   const options = {
     pool,
     ownership: { holds: () => true, fence: () => ({ shard: 0, epoch: 1 }), pool: () => pool },
+    writes: openRetryingWriter(nothing),
     findRefusal: () => refusal,
     start: (handlers: ChildHandlers) => {
       const child = new FakeChild();
@@ -45,17 +59,20 @@ function makeFleet(t: Test, query: (sql: string, json: string) => Promise<unknow
     // Every child that has no call is idle for long enough.
     idleStopMs: -60_000,
     outputBytesPerSecond: 1,
-    now: () => 0,
+    now,
     onServing: nothing,
     onError: nothing,
-    logs: { system: nothing },
+    logs: { system: nothing, sometimes: nothing },
     metrics: { childStarted: nothing, childEnded: nothing, childRestarted: nothing, sampled: nothing },
     masks,
     blobs: { read: async () => Buffer.from('') },
     hostCallRouter: { maskSecrets: nothing, listMembers: () => [] },
   } as unknown as FleetOptions;
   const fleet = new Fleet(options);
-  t.teardown(() => fleet.close(0));
+  t.teardown(async () => {
+    options.writes.stop();
+    await fleet.close(0);
+  });
   return { fleet, children, masks };
 }
 
@@ -106,6 +123,30 @@ t.test('a refusal that the database did not take is recorded by the next call', 
   await fleet.invoke(installed('v1'), CALL);
   await new Promise(setImmediate);
   t.same(recorded, ['i1']);
+});
+
+t.test('what happens to an installation while the database is away is recorded afterwards, in order', async (t) => {
+  const recorded: string[] = [];
+  let isAway = true;
+  let now = 0;
+  const away = () => Promise.reject(Object.assign(new Error('it shuts down'), { code: '57P01' }));
+  const query = async (sql: string, _installationId: string, status: string) => {
+    if (isAway) return away();
+    if (sql.startsWith('SELECT plugin_id')) recorded.push('rollback');
+    if (sql.startsWith('UPDATE installations SET status')) recorded.push(status);
+    return { rows: [] };
+  };
+  const { fleet, children } = makeFleet(t, query, null, () => now);
+  const plugin = installed('v1', { rollbackUntil: new Date(Date.now() + HOUR_MS).toISOString() });
+  for (let start = 1; start <= FAILED_AFTER; start += 1) {
+    t.equal(await fleet.wake(plugin), null);
+    await children.at(-1)?.end();
+  }
+  now += HOUR_MS;
+  t.equal(await fleet.wake(plugin), null);
+  isAway = false;
+  await eventually(async () => recorded.length >= 5);
+  t.same(recorded, ['rollback', 'rollback', 'rollback', 'failed', 'ready']);
 });
 
 /** The row of `installed('v1')`. */
