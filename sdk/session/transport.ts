@@ -45,6 +45,8 @@ const LONGEST_PAUSE_MS = 5_000;
 const RETRYABLE_STATUSES = new Set([429, 503]);
 /** The service lost the connection to the supervisor that ran the call. */
 const OUTCOME_UNKNOWN = 'outcome_unknown' satisfies ProblemCode;
+/** A proxy before the service sends these when it lost its connection to the service, or waited too long, and without a code of ours. */
+const GATEWAY_STATUSES = new Set([502, 504]);
 const NO_ROUTE_DETAIL: typeof NO_ROUTE = 'No route has this address.';
 const NO_ROUTE_START = NO_ROUTE_DETAIL.slice(0, -1);
 
@@ -172,8 +174,10 @@ export class Transport {
       call.signal?.throwIfAborted();
       return { error: toConnectionError(call, error) };
     }
-    const problem = new BulkheadError(response.status, this.#explain(call, await readProblem(response)));
-    if (problem.code === OUTCOME_UNKNOWN) return { error: toConnectionError(call, problem) };
+    const body = await readProblem(response);
+    const problem = new BulkheadError(response.status, this.#explain(call, body));
+    const isOfProxy = GATEWAY_STATUSES.has(response.status) && typeof body.code !== 'string';
+    if (isOfProxy || problem.code === OUTCOME_UNKNOWN) return { error: toConnectionError(call, problem) };
     if (!RETRYABLE_STATUSES.has(response.status)) throw problem;
     const seconds = Number(response.headers.get('retry-after'));
     return { error: problem, retryAfterMs: seconds > 0 ? seconds * 1000 : undefined };

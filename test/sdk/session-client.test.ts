@@ -267,7 +267,13 @@ t.test('calls that may have run are retried only if they are idempotent', async 
   const tool = await scripted(t, () => 'break');
   await t.rejects(tool.client.open('s').callTool('x__y', {}), ConnectionLostError);
   t.equal(tool.asked(), 1);
-  for (const answer of ['break', [502, '{"code":"outcome_unknown"}']] as const) {
+  const html = { 'content-type': 'text/html' };
+  const ofProxy = [
+    [502, '<html><h1>502 Bad Gateway</h1></html>', html],
+    [504, '', html],
+    [504, '{"message":"Endpoint request timed out"}'],
+  ] as const;
+  for (const answer of ['break', [502, '{"code":"outcome_unknown"}'], ...ofProxy] as const) {
     const named = await scripted(t, () => (answer === 'break' ? answer : [...answer]));
     await t.rejects(named.client.open('s').callTool('x__y', {}, { callId: 'c1' }), ConnectionLostError);
     t.equal(named.asked(), 1, 'the id of a call does not make it idempotent');
@@ -283,6 +289,18 @@ t.test('calls that may have run are retried only if they are idempotent', async 
   );
   t.match(await hook.client.open('s').hook('systemPrompt', { systemPrompt: 'a', model: 'm' }), { action: 'continue' });
   t.equal(hook.asked(), 3);
+  for (const answer of ofProxy) {
+    const list = await scripted(
+      t,
+      () => [...answer],
+      () => [200, '{"items":[],"nextCursor":null}'],
+    );
+    t.match(await list.client.list(), { items: [] });
+    t.equal(list.asked(), 2);
+  }
+  const failed = await scripted(t, () => [502, '{"code":"plugin_failed","detail":"It failed."}']);
+  await t.rejects(failed.client.list(), { status: 502, code: 'plugin_failed' });
+  t.equal(failed.asked(), 1, 'a problem of the service is not one of a proxy');
 });
 
 t.test('a call that takes longer than the HTTP library waits for a response is answered', async (t) => {
