@@ -3,6 +3,7 @@ import type { Pool } from 'pg';
 import { limits } from '../../sdk/contract/limits.ts';
 import { inLockedTransaction, inTransaction, type Transaction, type WritingPool } from '../postgres/pool.ts';
 import { findValue, listValues } from '../postgres/rows.ts';
+import { findStorageExcess, measureEntry, type StorageEntry, type StorageExcess } from './storage-limits.ts';
 
 /** @returns JSON text, or null */
 export const readStorageValue = (pool: Pool, installationId: string, key: string): Promise<string | null> =>
@@ -20,22 +21,21 @@ export const readStorageValue = (pool: Pool, installationId: string, key: string
 export function writeStorageValue(
   pool: WritingPool,
   installationId: string,
-  entry: { readonly key: string; readonly value: string },
+  entry: StorageEntry,
   maxBytes: number,
   signal?: AbortSignal,
-): Promise<'bytes' | 'keys' | null> {
-  const size = Buffer.byteLength(entry.key) + Buffer.byteLength(entry.value);
+): Promise<StorageExcess> {
+  const size = measureEntry(entry);
   if (size > maxBytes) return Promise.resolve('bytes');
-  const write = async (tx: Transaction): Promise<'bytes' | 'keys' | null> => {
+  const write = async (tx: Transaction): Promise<StorageExcess> => {
     const found = await tx.query<{ bytes: number; keys: number; isNew: boolean }>(
       `SELECT coalesce(sum(size_bytes) FILTER (WHERE key <> $2), 0)::float8 AS bytes, count(*)::int AS keys,
               coalesce(bool_and(key <> $2), true) AS "isNew"
          FROM installation_storage WHERE installation_id = $1`,
       [installationId, entry.key],
     );
-    const { bytes, keys, isNew } = found.rows[0] ?? { bytes: 0, keys: 0, isNew: true };
-    if (bytes + size > maxBytes) return 'bytes';
-    if (isNew && keys >= limits.storageKeys) return 'keys';
+    const excess = findStorageExcess(found.rows[0] ?? { bytes: 0, keys: 0, isNew: true }, size, maxBytes);
+    if (excess !== null) return excess;
     await tx.query(
       `INSERT INTO installation_storage (installation_id, key, value, size_bytes)
        SELECT $1, $2, $3, $4 WHERE EXISTS (SELECT 1 FROM installations WHERE id = $1)

@@ -21,9 +21,9 @@ import { answerBodyCall, isBodyCall, readOpening } from '../../supervisor/host/h
 import { readTarget } from '../../supervisor/host/http/reach.ts';
 import { readRequest } from '../../supervisor/host/http/request.ts';
 import { SecretHandles, type SecretSource, WEBHOOKS_USE } from '../../supervisor/host/secret-handles.ts';
-import { encodeStored, requireKey } from '../../supervisor/host/stored-values.ts';
 import { SecretMask } from '../../supervisor/records/secret-mask.ts';
 import { ContradictoryBody, completeAnswer, ScriptedBodies } from './scripted-bodies.ts';
+import { ScriptedStorage } from './scripted-storage.ts';
 
 type Answer = (args: Readonly<Record<string, unknown>>) => unknown;
 /** Maximum number of host calls stored for the test. */
@@ -169,8 +169,7 @@ function formatValue(value: unknown): string {
 
 /** Secrets come from the options; stored values are kept while the plugin is open. */
 function defaults(handles: SecretHandles, source: SecretSource): [string, Answer][] {
-  /** In JSON, as the service stores them. */
-  const stored = new Map<string, string>();
+  const storage = new ScriptedStorage();
   return [
     [
       'secrets.get',
@@ -187,10 +186,10 @@ function defaults(handles: SecretHandles, source: SecretSource): [string, Answer
         return verifySignature(scheme, { headers, bodyBytes }, secret, options);
       },
     ],
-    ['storage.get', ({ key }) => JSON.parse(stored.get(requireKey(String(key))) ?? 'null')],
-    ['storage.set', ({ key, value }) => void stored.set(requireKey(String(key)), encodeStored(value))],
-    ['storage.delete', ({ key }) => void stored.delete(requireKey(String(key)))],
-    ['storage.list', ({ prefix = '' }) => [...stored.keys()].filter((key) => key.startsWith(String(prefix))).sort()],
+    ['storage.get', ({ key }) => storage.get(String(key))],
+    ['storage.set', ({ key, value }) => storage.set(String(key), value)],
+    ['storage.delete', ({ key }) => storage.delete(String(key))],
+    ['storage.list', ({ prefix = '' }) => storage.list(String(prefix))],
   ];
 }
 

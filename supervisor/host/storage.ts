@@ -6,10 +6,9 @@ import {
   readStorageValue,
   writeStorageValue,
 } from '../../db/installations/plugin-storage.ts';
-import { limits } from '../../sdk/contract/limits.ts';
 import { COSTLY_BYTES } from '../../service/timing/loop-turns.ts';
-import { HostError, type HostHandlers } from './host-call.ts';
-import { encodeStored, requireKey } from './stored-values.ts';
+import type { HostHandlers } from './host-call.ts';
+import { encodeStored, requireKey, requireListable, requireSpace } from './stored-values.ts';
 
 type Calls = 'storage.get' | 'storage.set' | 'storage.delete' | 'storage.list';
 
@@ -23,18 +22,13 @@ export const storageCalls = (pool: Pool, maxBytes: number): Pick<HostHandlers, C
   'storage.set': async ({ plugin, signal, writes }, { key, value }) => {
     const stored = { key: requireKey(key), value: encodeStored(value) };
     const excess = await writeStorageValue(writes, plugin.installationId, stored, maxBytes, signal);
-    if (excess === 'bytes')
-      throw new HostError(`storage is full: an installation keeps ${maxBytes} bytes of keys and values`);
-    if (excess === 'keys') throw new HostError(`storage is full: an installation keeps ${limits.storageKeys} keys`);
+    requireSpace(excess, maxBytes);
     return undefined;
   },
   'storage.delete': async ({ plugin, signal, writes }, { key }) => {
     await deleteStorageValue(writes, plugin.installationId, requireKey(key), signal);
     return undefined;
   },
-  'storage.list': async ({ plugin }, { prefix }) => {
-    const keys = await listStorageKeys(pool, plugin.installationId, requireKey(prefix ?? ''));
-    if (!keys) throw new HostError(`there are more than ${limits.storageListKeys} keys: list a longer prefix`);
-    return keys;
-  },
+  'storage.list': async ({ plugin }, { prefix }) =>
+    requireListable(await listStorageKeys(pool, plugin.installationId, requireKey(prefix ?? ''))),
 });

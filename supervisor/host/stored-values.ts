@@ -1,4 +1,6 @@
 /** The keys and values of `host.storage`, as they are stored. */
+import type { StorageExcess } from '../../db/installations/storage-limits.ts';
+import { limits } from '../../sdk/contract/limits.ts';
 import { hostCalls } from '../../sdk/contract/protocol.ts';
 import { HostError, requireStorable } from './host-call.ts';
 
@@ -12,4 +14,17 @@ export function encodeStored(value: unknown): string {
   const json = JSON.stringify(value);
   if (Buffer.byteLength(json) <= VALUE_BYTES) return json;
   throw new HostError(`a value has at most ${VALUE_BYTES} bytes of JSON; divide it over several keys`);
+}
+
+/** @param maxBytes of the installation's keys and values @throws HostError when the storage is full */
+export function requireSpace(excess: StorageExcess, maxBytes: number): void {
+  if (excess === null) return;
+  const most = excess === 'bytes' ? `${maxBytes} bytes of keys and values` : `${limits.storageKeys} keys`;
+  throw new HostError(`storage is full: an installation keeps ${most}`);
+}
+
+/** @param keys null: there are more than `limits.storageListKeys` @throws HostError then */
+export function requireListable(keys: string[] | null): string[] {
+  if (keys) return keys;
+  throw new HostError(`there are more than ${limits.storageListKeys} keys: list a longer prefix`);
 }

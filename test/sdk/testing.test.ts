@@ -5,7 +5,9 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { stop as stopEsbuild } from 'esbuild';
 import t, { type Test } from 'tap';
+import { ScriptedStorage } from '../../pack/testing/scripted-storage.ts';
 import { openPlugin } from '../../pack/testing/testing.ts';
+import { limits } from '../../sdk/contract/limits.ts';
 import { surfaceExamples } from '../../sdk/generate/surface-examples.ts';
 import type { HostAnswer, PluginOptions, WholeAnswer } from '../../sdk/testing/testing.ts';
 import { waitWithoutProcessor } from '../fixtures/late-hang.ts';
@@ -82,6 +84,11 @@ t.test('handles of secrets, storage, logs and handshakes have the limits of the 
          await failing(host.http.fetch('https://api.example.com/', { headers: { host: 'x' } })),
          await failing(host.storage.set('a', 'x'.repeat(3_000_000))),
          await failing(host.storage.set('a', key)),
+         await failing(host.storage.set('b', 'x'.repeat(600_000))),
+         await failing(host.storage.set('b', 'x'.repeat(700_000))),
+         await failing(host.storage.set('c', 'x'.repeat(600_000))),
+         await failing(host.storage.delete('b')),
+         await failing(host.storage.set('c', 'x'.repeat(600_000))),
          await failing(host.storage.set('a', { n: 10n })),
          await failing(host.http.fetch('https://api.example.com/', { method: 'POST', body: { a: 1 } })),
        ]);
@@ -120,13 +127,18 @@ t.test('handles of secrets, storage, logs and handshakes have the limits of the 
     'failed host.http.fetch: the header host is set by the host and cannot be sent',
     'failed host.storage.set: a value has at most 1048576 bytes of JSON; divide it over several keys',
     storedSecret,
+    'done',
+    'done',
+    'failed host.storage.set: storage is full: an installation keeps 1048576 bytes of keys and values',
+    'done',
+    'done',
     'failed host.storage.set: the arguments cannot be sent: Do not know how to serialize a BigInt',
     'failed host.http.fetch: init.body: must be text or bytes',
   ]);
   t.match(plugin.logs[0], { message: 'the key is [secret key]', data: { key: '[secret key]' } });
   await plugin.tool('late');
   await eventually(async () => plugin.logs.some(({ message }) => message.startsWith('uncaught')));
-  t.match(plugin.logs.at(-1)?.message, /^uncaught: Error: too late\n +at eval \(index\.ts:19:33\)$/);
+  t.match(plugin.logs.at(-1)?.message, /^uncaught: Error: too late\n +at eval \(index\.ts:24:33\)$/);
   t.same(await plugin.handshake({ method: 'GET' }), { status: 200, headers: { 'x-hook-secret': 'a' } });
   t.match(plugin.logs.at(-1), { level: 'warn', source: 'system', message: /^channel\.handshake: not sent: x-other\./ });
   await t.rejects(plugin.command('typo'), {
@@ -156,6 +168,17 @@ t.test('handles of secrets, storage, logs and handshakes have the limits of the 
   const onDelta = ({ text = '' }): void => void shown.push(text);
   t.match(await plugin.chat('acme', request, { onDelta }), { text: '[secret key]' });
   t.equal(shown.join(''), '[secret key]');
+});
+
+t.test('the storage has as many keys as in the service', async (t) => {
+  const storage = new ScriptedStorage();
+  for (let at = 0; at < limits.storageKeys; at += 1) storage.set(`k${at}`, at);
+  t.throws(() => storage.set('more', 1), { message: 'storage is full: an installation keeps 20000 keys' });
+  storage.set('k0', 'changed');
+  t.throws(() => storage.list(''), { message: 'there are more than 10000 keys: list a longer prefix' });
+  t.same(storage.list('k1999'), ['k1999', ...Array.from({ length: 10 }, (_, digit) => `k1999${digit}`)]);
+  storage.delete('k1');
+  storage.set('more', 1);
 });
 
 t.test('a plugin reads the assets of its package', async (t) => {
