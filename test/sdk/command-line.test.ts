@@ -1,6 +1,6 @@
 /** `bulkhead` itself: templates, numbers, help, completion, and how it answers programs. */
 import { execFile } from 'node:child_process';
-import { mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { stop as stopEsbuild } from 'esbuild';
@@ -50,6 +50,22 @@ t.test('init writes over nothing', async (t) => {
     stderr: /(index\.ts|readme\.md) already exists/,
   });
   t.equal(await readFile(join(folder, 'index.ts'), 'utf8'), '// mine');
+});
+
+t.test('init writes nothing beside a file whose name differs by letter case', async (t) => {
+  for (const [own, template, path] of [
+    ['README.md', 'tool', 'readme.md'],
+    ['Skills', 'skill-pack', 'skills/release-notes/SKILL.md'],
+  ] as const) {
+    const folder = await temporaryFolder(t);
+    if (own === 'Skills') await mkdir(join(folder, own));
+    else await writeFile(join(folder, own), '# Mine');
+    t.match(await bulkhead(['init', '--template', template], { folder }), {
+      code: 1,
+      stderr: `${join(folder, own)} already exists, and a package cannot have it beside ${path}. Pass another folder,`,
+    });
+    t.same(await readdir(folder), [own]);
+  }
 });
 
 t.test('init says what it changes in a package.json', async (t) => {

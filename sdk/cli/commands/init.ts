@@ -1,6 +1,6 @@
 /** `bulkhead init`: writes a new package from a template. */
-import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
-import { basename, dirname, join, relative, resolve } from 'node:path';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { basename, dirname, join, posix, relative, resolve } from 'node:path';
 import type { Command, ParsedArgs } from '../command.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
@@ -82,9 +82,28 @@ const DEFAULT_TEMPLATE = templates.find(({ name }) => name === 'tool') as Templa
 async function refuseOverwriting(folder: string, paths: readonly string[]): Promise<void> {
   for (const path of paths) {
     if (path === 'package.json' || path === '.gitignore') continue;
-    if (!(await stat(join(folder, path)).catch(() => null))) continue;
-    throw new CommandError('exists', `${join(folder, path)} already exists. Pass another folder, or move the file.`);
+    const found = await findIgnoringCase(folder, path);
+    if (found === null) continue;
+    const beside = found === path ? '' : `, and a package cannot have it beside ${path}`;
+    throw new CommandError(
+      'exists',
+      `${join(folder, found)} already exists${beside}. Pass another folder, or move the file.`,
+    );
   }
+}
+
+/** @returns the path, or the part of it that is spelled in other letter case; null if the folder has neither */
+async function findIgnoringCase(folder: string, path: string): Promise<string | null> {
+  let found = '';
+  for (const wanted of path.split('/')) {
+    const names: string[] = await readdir(join(folder, found)).catch(() => []);
+    // A file system that distinguishes case may have several spellings.
+    const name = names.includes(wanted) ? wanted : names.find((each) => each.toLowerCase() === wanted.toLowerCase());
+    if (name === undefined) return null;
+    found = posix.join(found, name);
+    if (name !== wanted) return found;
+  }
+  return found;
 }
 
 /** Sets the slug in a package.json that exists. @returns the change as a sentence; null if the file is new or stays as it is */
