@@ -2,7 +2,7 @@
 import type { Pool } from 'pg';
 import { readIdTime } from '../../db/postgres/ordered-id.ts';
 import { JsonText, type RowEvent, type RowTail, type TailBatch } from '../../db/postgres/row-tail.ts';
-import { findNewestLogId, type LogFilter, readLogs } from '../../db/records/logs.ts';
+import { findNewestLogId, type LogFilter, listLogIds, readLogs } from '../../db/records/logs.ts';
 
 /**
  * Two supervisors may write lines of one installation at the same time, and the older line may be committed later. So
@@ -13,8 +13,6 @@ const OVERLAP_MS = 5_000;
 const LINES_AT_ONCE = 100;
 /** Maximum number of recent lines remembered. A faster log is read without the search for late lines. */
 const REMEMBERED_MAX = 2_000;
-/** Maximum difference between a line's time and the time in its id. Milliseconds. */
-const CLOCK_SLACK_MS = 60_000;
 /** Sorts before every id. */
 const FIRST = '00000000-0000-7000-8000-000000000000';
 const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/;
@@ -23,9 +21,9 @@ export class LogTail implements RowTail {
   readonly #pool: Pool;
   readonly #filter: LogFilter;
   /** Lines up to this id are skipped. */
-  readonly #start: string;
-  /** Lines that were looked at recently. */
-  readonly #recent = new Set<string>();
+  #floor: string;
+  /** Lines after the floor that are skipped: those that were looked at, and those that the client has. */
+  readonly #recent: Set<string>;
   /** The greatest id that was looked at. */
   #position: string;
   /**
@@ -34,17 +32,28 @@ export class LogTail implements RowTail {
    */
   #sent: string;
 
-  private constructor(pool: Pool, filter: LogFilter, start: string) {
+  private constructor(
+    pool: Pool,
+    filter: LogFilter,
+    start: { readonly after: string; readonly floor: string; readonly recent: readonly string[] },
+  ) {
     this.#pool = pool;
     this.#filter = filter;
-    this.#start = start;
-    this.#position = start;
-    this.#sent = start;
+    this.#floor = start.floor;
+    this.#recent = new Set(start.recent);
+    this.#position = start.after;
+    this.#sent = start.after;
   }
 
-  /** @param after the last line the client has; null: start with the next new line */
-  static async open(pool: Pool, filter: LogFilter, after: string | null): Promise<LogTail> {
-    return new LogTail(pool, filter, after ?? (await findNewestLogId(pool, filter.installationId)) ?? FIRST);
+  /** @param given the last line the client has; null: start with the next new line */
+  static async open(pool: Pool, filter: LogFilter, given: string | null): Promise<LogTail> {
+    const { installationId } = filter;
+    const after = given ?? (await findNewestLogId(pool, installationId)) ?? FIRST;
+    const now = idAt(Date.now());
+    if (after <= now) return new LogTail(pool, filter, { after, floor: after, recent: [] });
+    // A supervisor that was started after its clock stepped back writes lines with smaller ids.
+    const recent = await listLogIds(pool, { installationId, after: now, upTo: after }, REMEMBERED_MAX + 1);
+    return new LogTail(pool, filter, { after, floor: recent.length > REMEMBERED_MAX ? after : now, recent });
   }
 
   get position(): string {
@@ -53,13 +62,8 @@ export class LogTail implements RowTail {
 
   /** Each event has the id to resume from: its line's, or the greatest id sent before it. */
   async read(): Promise<TailBatch> {
-    const floor = this.#floor();
-    for (const id of this.#recent) if (id <= floor) this.#recent.delete(id);
-    const position = {
-      after: floor,
-      without: [...this.#recent],
-      since: Math.max(0, readIdTime(floor) - CLOCK_SLACK_MS),
-    };
+    this.#raiseFloor();
+    const position = { after: this.#floor, without: [...this.#recent], since: readIdTime(this.#floor) };
     const { lines, bytes, hasMore } = await readLogs(this.#pool, this.#filter, position, LINES_AT_ONCE);
     const events: RowEvent[] = [];
     for (const { isWanted, bytesSoFar: _, data, ...line } of lines) {
@@ -72,10 +76,12 @@ export class LogTail implements RowTail {
     return { events, bytes, hasMore };
   }
 
-  #floor(): string {
-    if (this.#recent.size > REMEMBERED_MAX) return this.#position;
-    const earlier = idAt(Math.max(0, readIdTime(this.#position) - OVERLAP_MS));
-    return earlier > this.#start ? earlier : this.#start;
+  #raiseFloor(): void {
+    const reached = Math.min(readIdTime(this.#position), Date.now());
+    const floor = this.#recent.size > REMEMBERED_MAX ? this.#position : idAt(Math.max(0, reached - OVERLAP_MS));
+    if (floor <= this.#floor) return;
+    this.#floor = floor;
+    for (const id of this.#recent) if (id <= floor) this.#recent.delete(id);
   }
 }
 

@@ -5,7 +5,15 @@ import type { LogLevel } from '../../sdk/contract/protocol.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { subscribeTo } from '../postgres/notifications.ts';
 import { TAIL_BATCH_BYTES } from '../postgres/row-tail.ts';
-import { countBytes, findValue, listRows, type PageQuery, readFilteredPage, weighJsonSql } from '../postgres/rows.ts';
+import {
+  countBytes,
+  findValue,
+  listRows,
+  listValues,
+  type PageQuery,
+  readFilteredPage,
+  weighJsonSql,
+} from '../postgres/rows.ts';
 import {
   createPartitions,
   GIVEN_TIME,
@@ -31,6 +39,8 @@ const selectColumns = (message: string, data: string): string =>
   `id, at, level, ${message}, ${data}, installation_id AS "installationId", session_id AS "sessionId", source,
   invocation_id AS "invocationId", version_id AS "versionId", semver AS "semVer", truncated`;
 const COLUMNS = selectColumns('message', 'data');
+/** Maximum difference between a line's time and the time in its id, while no clock steps. Milliseconds. */
+const CLOCK_SLACK_MS = 60_000;
 /** Lines that one read of a stream looks through for those that its filter wants. */
 const WINDOW = 1_000;
 
@@ -104,7 +114,10 @@ interface LogPosition {
   readonly after: string;
   /** Skip these lines, which were read already. */
   readonly without: readonly string[];
-  /** Skip older lines, so that old partitions are not read. Milliseconds since 1970. */
+  /**
+   * Skip older lines, so that old partitions are not read, but none of the last `CLOCK_SLACK_MS`: their ids may be from before the
+   * clocks stepped back. Milliseconds since 1970.
+   */
   readonly since: number;
 }
 
@@ -146,13 +159,13 @@ export async function readLogs(
          SELECT *, CASE WHEN is_wanted THEN stored_bytes ELSE 0 END AS bytes FROM (
           SELECT *, ($3::text[] IS NULL OR level = ANY ($3)) AND ($4::text IS NULL OR session_id IS NOT DISTINCT FROM $4) AS is_wanted
             FROM plugin_logs
-           WHERE installation_id = $1 AND at > now() - interval '${RETENTION_HOURS} hours' AND at > $2
+           WHERE installation_id = $1 AND at > now() - interval '${RETENTION_HOURS} hours' AND at > least($2, now() - interval '${CLOCK_SLACK_MS} ms')
              AND id > $5 AND id <> ALL ($6::text[])
            ORDER BY id LIMIT $7) AS scanned) AS sized) AS counted
       WHERE wanted <= $8 AND bytes_so_far - bytes < ${TAIL_BATCH_BYTES} ORDER BY id`,
     [
       installationId,
-      new Date(position.since),
+      new Date(Math.max(0, position.since - CLOCK_SLACK_MS)),
       levels.length > 0 ? levels : null,
       sessionId ?? null,
       position.after,
@@ -172,6 +185,18 @@ export const findNewestLogId = (pool: Pool, installationId: string): Promise<str
     `SELECT id FROM plugin_logs WHERE installation_id = $1 AND at > now() - interval '${RETENTION_HOURS} hours'
       ORDER BY id DESC LIMIT 1`,
     [installationId],
+  );
+
+/** Lists the oldest ids after one up to another. */
+export const listLogIds = (
+  pool: Pool,
+  { installationId, after, upTo }: { readonly installationId: string; readonly after: string; readonly upTo: string },
+  limit: number,
+): Promise<string[]> =>
+  listValues(
+    pool,
+    'SELECT id FROM plugin_logs WHERE installation_id = $1 AND id > $2 AND id <= $3 ORDER BY id LIMIT $4',
+    [installationId, after, upTo, limit],
   );
 
 /** The notification carries the installation. */

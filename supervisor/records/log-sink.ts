@@ -1,7 +1,7 @@
 /** Log lines of plugins and of the host about them: rate-limited per installation, truncated, written in batches. */
 import type { Pool } from 'pg';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
-import { orderedId } from '../../db/postgres/ordered-id.ts';
+import { orderedId, readIdTime } from '../../db/postgres/ordered-id.ts';
 import { mapTexts, replaceUnstorable } from '../../db/postgres/storable-json.ts';
 import { insertLogs, type LogLine } from '../../db/records/logs.ts';
 import { limits, MIB } from '../../sdk/contract/limits.ts';
@@ -223,13 +223,14 @@ export class LogSink {
     // Masked before it is cut, so that no part of a secret is left.
     const message = cutText(mask.maskText(replaceUnstorable(line.message), isCut), this.#caps.messageBytes);
     const data = cutData(line.data, mask, this.#caps.dataBytes, isCut);
-    const now = this.#now();
+    const id = orderedId(this.#now());
     const added: MappedLine = {
       code: findLineCode(origin.plugin),
       accountId: origin.plugin.accountId,
       line: {
-        id: orderedId(now),
-        at: new Date(now).toISOString(),
+        id,
+        // Not the clock: if it steps back, ids do not, and readers search lines by both.
+        at: new Date(readIdTime(id)).toISOString(),
         level: line.level,
         message: message.text,
         data: data.text,

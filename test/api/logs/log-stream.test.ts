@@ -8,7 +8,7 @@ import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.
 import { changeOperator, changeSuspension } from '../../../db/accounts/moderation.ts';
 import { openKeyFiles } from '../../../db/files/key-files.ts';
 import { revokeKeys } from '../../../db/files/recorded-keys.ts';
-import { orderedId } from '../../../db/postgres/ordered-id.ts';
+import { createIdAt, orderedId } from '../../../db/postgres/ordered-id.ts';
 import { insertLogs, type LogLine, maintainLogs } from '../../../db/records/logs.ts';
 import { readLastLines } from '../../../sdk/cli/log-lines.ts';
 import { Rest } from '../../../sdk/cli/rest.ts';
@@ -305,6 +305,25 @@ t.test('after a step back of the wall clock, a stream sends heartbeats and ends 
     clocks.wallMs = -3_600_000;
   }
   t.match(text, /: heartbeat/);
+});
+
+t.test('lines arrive after a step back of the clocks, also those of a supervisor that was started since', async (t) => {
+  const step = 3_600_000;
+  const ahead = (message: string, ms: number) =>
+    line(message, { id: createIdAt(Date.now() + step + ms), at: new Date(Date.now() + step + ms).toISOString() });
+  await write(line('before'), ahead('before the step', 0));
+  const follower = await follow();
+  await write(ahead('after the step', 1));
+  t.equal(await follower.next(), 'after the step');
+  await write(line('after a restart'));
+  t.equal(await follower.next(), 'after a restart');
+  await write(ahead('of another supervisor', 2), line('last'));
+  t.same([await follower.next(), await follower.next()].sort(), ['last', 'of another supervisor']);
+  await follower.close();
+  const resumed = await follow('', { 'last-event-id': follower.lastId });
+  await write(line('resumed'));
+  t.equal(await resumed.next(), 'resumed');
+  await resumed.close();
 });
 
 t.test('the command line finds the newest lines behind many that its filter leaves out', async (t) => {

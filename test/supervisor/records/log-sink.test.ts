@@ -44,6 +44,21 @@ t.test('over the cap a minute lines are dropped and counted in one line', async 
   ]);
 });
 
+t.test('after a step back of the clock, the times of lines go on like their ids', async (t) => {
+  const { pool } = await testDatabase(t);
+  await maintainLogs(pool);
+  let now = Date.now();
+  const sink = new LogSink(pool, { now: () => now, onError });
+  t.teardown(() => sink.close());
+  sink.write(origin, { level: 'info', message: 'before' });
+  now -= 1_800_000;
+  sink.write(origin, { level: 'info', message: 'after' });
+  await sink.flush();
+  const [after, before] = await all(pool);
+  t.match([after?.message, before?.message], ['after', 'before']);
+  t.equal(after?.at, before?.at);
+});
+
 t.test('long messages and data are cut, at whole characters', async (t) => {
   const { pool } = await testDatabase(t);
   await maintainLogs(pool);
