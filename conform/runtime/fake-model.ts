@@ -46,6 +46,7 @@ interface Script {
 const MARK = /\bcase-\d+\b/g;
 const MODEL = 'kit';
 const CREATED_S = 1_700_000_000;
+const MODEL_ENTRY = { id: MODEL, object: 'model', created: CREATED_S, owned_by: MODEL };
 
 export class FakeModel {
   readonly url: string;
@@ -92,11 +93,17 @@ export class FakeModel {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk);
     const text = Buffer.concat(chunks).toString('utf8');
-    const body = JSON.parse(text);
-    if (!request.url?.endsWith('/chat/completions')) {
-      sendError(response, 404, 'This model has POST /v1/chat/completions only.');
+    const [path = ''] = (request.url ?? '').split('?');
+    if (request.method === 'GET' && path.endsWith('/models')) {
+      // Some clients look for their model when they start.
+      sendJson(response, 200, { object: 'list', data: [MODEL_ENTRY] });
       return;
     }
+    if (request.method !== 'POST' || !path.endsWith('/chat/completions')) {
+      sendError(response, 404, 'This model has POST /v1/chat/completions and GET /v1/models only.');
+      return;
+    }
+    const body = JSON.parse(text);
     const asked: ModelRequest = {
       isStreamed: body.stream === true,
       // As it was meant: characters outside ASCII may be escaped in the bytes.
@@ -142,10 +149,13 @@ const createError = (message: string) => ({
   error: { message, type: 'invalid_request_error', param: null, code: null },
 });
 
-function sendError(response: ServerResponse, status: number, message: string): void {
+function sendJson(response: ServerResponse, status: number, body: object): void {
   response.writeHead(status, { 'content-type': 'application/json' });
-  response.end(JSON.stringify(createError(message)));
+  response.end(JSON.stringify(body));
 }
+
+const sendError = (response: ServerResponse, status: number, message: string): void =>
+  sendJson(response, status, createError(message));
 
 /** Frameworks tell messages apart by the id of their answer. */
 const createHead = (object: string) => ({ id: `chatcmpl-${randomUUID()}`, object, created: CREATED_S, model: MODEL });
@@ -175,8 +185,7 @@ async function sendWhole(response: ServerResponse, answer: ModelAnswer): Promise
     ...(calls.length === 0 ? {} : { tool_calls: calls.map(toToolCall) }),
   };
   const choice = { index: 0, message, finish_reason: calls.length === 0 ? 'stop' : 'tool_calls' };
-  response.writeHead(200, { 'content-type': 'application/json' });
-  response.end(JSON.stringify({ ...createHead('chat.completion'), choices: [choice], usage: USAGE }));
+  sendJson(response, 200, { ...createHead('chat.completion'), choices: [choice], usage: USAGE });
 }
 
 async function sendStream(response: ServerResponse, answer: ModelAnswer): Promise<void> {

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { checkRuntime, type ScenarioResult } from '../../conform/runtime/check-runtime.ts';
+import { FakeModel } from '../../conform/runtime/fake-model.ts';
 import { runtimeChapters } from '../../conform/runtime/runtime-chapters.ts';
 import { time } from '../../conform/runtime/scenarios/time-scenarios.ts';
 import { openPool } from '../../db/postgres/pool.ts';
@@ -88,6 +89,22 @@ for (const [program = '', only] of PROGRAMS)
     t.ok(results.length > 0);
     for (const { chapter, scenario, verdict, seen } of results)
       t.not(verdict, 'broken', `${chapter}: ${scenario}`, { seen });
+t.test('the model of the kit answers requests of every kind', async (t) => {
+  const model = await FakeModel.start();
+  t.teardown(() => model.close());
+  const listed = await fetch(`${model.url}/models?limit=1`);
+  t.match(await listed.json(), { object: 'list', data: [{ id: 'kit', object: 'model' }] });
+  for (const [path, method] of [
+    ['embeddings', 'POST'],
+    ['chat/completions', 'GET'],
+    ['models/kit', 'GET'],
+  ] as const) {
+    const refused = await fetch(`${model.url}/${path}`, { method });
+    t.equal(refused.status, 404, `${method} ${path}`);
+    t.match(await refused.json(), { error: { message: /POST \/v1\/chat\/completions and GET \/v1\/models only/ } });
+  }
+});
+
     if (only === undefined)
       t.ok(results.filter(({ verdict }) => verdict === 'held').length >= SCENARIOS_MIN, 'few are skipped');
   });
