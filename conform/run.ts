@@ -15,6 +15,7 @@ interface PublishedPlugin {
   readonly slug: string;
   readonly versionId: string;
 }
+export type InstalledDraft = Omit<InstalledPlugin, 'versionId'>;
 export interface InstalledPlugin extends PublishedPlugin {
   readonly installationId: string;
 }
@@ -85,6 +86,15 @@ export class Run {
   async install(name: string, content: Package, body: object = {}): Promise<InstalledPlugin> {
     const plugin = await this.publish(name, content);
     const made = await this.own.need(this.own.post('/installations', { slug: plugin.slug, ...body }), 201);
+    return { ...plugin, installationId: made.id };
+  }
+
+  /** Creates a plugin and installs its draft. `close` can delete such a plugin, because it has no published version. */
+  async installDraft(name: string, content: Package, body: object = {}): Promise<InstalledDraft> {
+    const plugin = await this.createPlugin(name);
+    await this.own.need(this.own.post(`/plugins/${plugin.id}/draft`, { files: fileList(content) }));
+    const installation = { slug: plugin.slug, versionPolicy: 'Draft', ...body };
+    const made = await this.own.need(this.own.post('/installations', installation), 201);
     return { ...plugin, installationId: made.id };
   }
 

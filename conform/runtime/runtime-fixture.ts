@@ -1,7 +1,7 @@
 /** Everything that a check of a runtime has running: the plugins, the model, the proxy, and the runtime itself. */
 
 import type { LogWatch } from '../log-watch.ts';
-import type { InstalledPlugin, Run } from '../run.ts';
+import type { InstalledDraft, Run } from '../run.ts';
 import { FakeModel } from './fake-model.ts';
 import { failingGuard, type Guard, judge, pieceGuard, wholeGuard } from './judges.ts';
 import { RuntimeProcess } from './runtime-process.ts';
@@ -39,13 +39,13 @@ export class RuntimeFixture {
   #runtime: RuntimeProcess | null = null;
   readonly #started: RuntimeProcess[] = [];
   /** The installation that judges the agent's texts now. */
-  #guard: InstalledPlugin | null = null;
+  #guard: InstalledDraft | null = null;
   /** The log of that installation. Null: no plugin judges now, or the one that does fails on purpose. */
   #guardWatch: LogWatch | null = null;
 
   private constructor(
     run: Run,
-    parts: { model: FakeModel; proxy: SessionProxy; judge: InstalledPlugin; watch: LogWatch },
+    parts: { model: FakeModel; proxy: SessionProxy; judge: InstalledDraft; watch: LogWatch },
     options: FixtureOptions,
   ) {
     this.run = run;
@@ -58,7 +58,7 @@ export class RuntimeFixture {
   }
 
   static async open(run: Run, options: FixtureOptions): Promise<RuntimeFixture> {
-    const installed = await run.install('judge', judge);
+    const installed = await run.installDraft('judge', judge);
     const watch = await run.watch(installed.installationId);
     // Last, because open servers keep the process alive where an installation is refused.
     const model = await FakeModel.start();
@@ -129,11 +129,11 @@ export class RuntimeFixture {
     this.proxy.close();
   }
 
-  async #install(guard: Guard): Promise<InstalledPlugin | null> {
+  async #install(guard: Guard): Promise<InstalledDraft | null> {
     if (guard === 'none') return null;
     const packages = { whole: wholeGuard, pieces: pieceGuard, failing: failingGuard };
     // Required: while a guard did not run, texts would reach the user unjudged, and the runtime would get the blame.
-    return this.run.install(`${guard}-guard`, packages[guard], { required: true });
+    return this.run.installDraft(`${guard}-guard`, packages[guard], { required: true });
   }
 
   /** Waits until the service runs another set of plugins for messages of agents. */

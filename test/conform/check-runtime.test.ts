@@ -61,9 +61,15 @@ async function conformRuntime(program: string, options: readonly string[] = [], 
     .catch((error: { code: number; stdout: string }) => error);
 }
 
-async function playScenarios(program: string, only?: string): Promise<ScenarioResult[]> {
-  const { stdout } = await conformRuntime(program, ['--json', ...(only === undefined ? [] : ['--only', only])]);
+async function playScenarios(program: string, only?: string, token?: string): Promise<ScenarioResult[]> {
+  const options = ['--json', ...(only === undefined ? [] : ['--only', only])];
+  const { stdout } = await conformRuntime(program, options, token);
   return JSON.parse(stdout).scenarios;
+}
+
+async function countPlugins(token: string): Promise<number> {
+  const response = await fetch(`${service.url}/api/plugins`, { headers: { authorization: `Bearer ${token}` } });
+  return ((await response.json()) as { items: unknown[] }).items.length;
 }
 
 const PROGRAMS = amount({
@@ -83,12 +89,6 @@ t.test('there are scenarios for each situation', async (t) => {
   t.equal(new Set(sentences).size, sentences.length, 'each is named once');
 });
 
-for (const [program = '', only] of PROGRAMS)
-  t.test(`${program}: every scenario holds`, async (t) => {
-    const results = await playScenarios(program, only);
-    t.ok(results.length > 0);
-    for (const { chapter, scenario, verdict, seen } of results)
-      t.not(verdict, 'broken', `${chapter}: ${scenario}`, { seen });
 t.test('the model of the kit answers requests of every kind', async (t) => {
   const model = await FakeModel.start();
   t.teardown(() => model.close());
@@ -105,6 +105,14 @@ t.test('the model of the kit answers requests of every kind', async (t) => {
   }
 });
 
+for (const [program = '', only] of PROGRAMS)
+  t.test(`${program}: every scenario holds`, async (t) => {
+    const token = await makeToken();
+    const results = await playScenarios(program, only, token);
+    t.ok(results.length > 0);
+    t.equal(await countPlugins(token), 0, 'it deletes its plugins');
+    for (const { chapter, scenario, verdict, seen } of results)
+      t.not(verdict, 'broken', `${chapter}: ${scenario}`, { seen });
     if (only === undefined)
       t.ok(results.filter(({ verdict }) => verdict === 'held').length >= SCENARIOS_MIN, 'few are skipped');
   });
