@@ -20,6 +20,7 @@ import { splitHandshakeHeaders } from '../../supervisor/delivery/handshake-heade
 import { toRequest } from '../../supervisor/delivery/webhook-request.ts';
 import { defaultTrigger } from '../../supervisor/sessions/default-trigger.ts';
 import { belowFrontmatter, fillPrompt } from '../../supervisor/sessions/prompt-texts.ts';
+import { findSummaryFault } from '../../supervisor/sessions/summary-faults.ts';
 import { failedTool, readToolResult } from '../../supervisor/sessions/tool-results.ts';
 import type { BorrowedSandbox } from '../local-sandbox.ts';
 import { PluginProcess, type ProcessOptions } from './plugin-process.ts';
@@ -265,8 +266,11 @@ function foldHook(hook: HookName, context: Fields, answer: LinkResult) {
   const link = { installationId: 'installation-1', slug: 'plugin', displayName: 'Plugin', required: false };
   const { state, fault } = foldLink(hook, startChain(context), link, answer, 0);
   const { cancelled, trace } = state;
+  const { summary } = state.context;
+  // A plugin that returns nothing leaves the summary to the built-in summarizer.
+  const summaryFault = typeof summary === 'string' ? findSummaryFault(trace[0], summary) : null;
   return {
-    fault,
+    fault: summaryFault === null ? fault : `${hook} ${summaryFault}`,
     result: {
       action: cancelled ? 'cancel' : 'continue',
       context: state.context,

@@ -11,6 +11,7 @@ import { recordCancel } from '../calls/hook-runner.ts';
 import { findHookLink, listHookLinks } from '../children/account-plugins-cache.ts';
 import { runSessionHook } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
+import { findSummaryFault } from './summary-faults.ts';
 
 /** Messages of a transcript that a summarizer gets if the runtime sends none. */
 const MESSAGES_MAX = 10_000;
@@ -85,7 +86,7 @@ async function judgeSummary(
   { context: { summary }, trace: [step] }: ChainState,
 ): Promise<JudgedSummary> {
   const unjudged = typeof summary === 'string' ? summary : '';
-  const fault = summaryFault(step, unjudged);
+  const fault = findSummaryFault(step, unjudged);
   if (fault !== null) return { fault };
   const message = { id: randomUUIDv7(), from: 'summary', text: unjudged, attachments: [] };
   const options = { noticeId, excludedInstallationId: step?.installationId };
@@ -94,7 +95,7 @@ async function judgeSummary(
   if (cancelled?.cause === 'failure') return { stopped: cancelled };
   if (cancelled) return { fault: `returned a summary that ${cancelled.by.displayName} cancelled` };
   const { text } = context.message as typeof message;
-  return summaryFault(step, text) === null
+  return findSummaryFault(step, text) === null
     ? { summary: text }
     : { fault: 'returned a summary that other plugins made too short or too long' };
 }
@@ -123,12 +124,3 @@ const cancelCompaction = (trace: Compaction['trace'], { reason, by }: Cancel): C
   notice: null,
   trace,
 });
-
-function summaryFault(step: TraceStep | undefined, summary: string): string | null {
-  if (step?.outcome === 'skipped_timeout') return 'took too long';
-  if (step?.outcome === 'skipped_unavailable') return 'is not running';
-  if (step?.outcome === 'skipped_error') return 'failed';
-  if (summary.trim() === '') return 'returned a blank summary';
-  if (summary.length > limits.summaryMaxChars) return `returned more than ${limits.summaryMaxChars} characters`;
-  return null;
-}

@@ -356,6 +356,7 @@ t.test('hooks, events and webhooks follow the rules of the service', async (t) =
      events.pluginUpdated = (event) => host.log.warn(event.type + ' ' + event.attempt + ' ' + event.data.toSemVer);
      channel.receive = (request) => ({ messages: [{ conversationKey: request.channelId, from: request.headers['x-from'], text: request.bodyText + request.bodyBytes.length }] });
      channel.handshake = (request) => request.query === 'ask' ? { status: 200, body: 'yes' } : undefined;
+     compaction.summarize = ({ focus }) => focus === 'nothing' ? undefined : focus === 'long' ? 'x'.repeat(65_537) : focus;
      channel.handshakeOn = { jsonType: 'url_verification', header: 'x-hook' };
      const findSession = () => host.session.get().then(({ id }) => id, ({ message }) => message);
      commands.where = { description: 'd', handler: findSession };
@@ -379,6 +380,12 @@ t.test('hooks, events and webhooks follow the rules of the service', async (t) =
   t.match(await plugin.hook('todoDelete'), { action: 'cancel', reason: 'Only a person may do this.' });
   t.match(await plugin.hook('todoDelete', {}, { trigger: 'user' }), { action: 'continue' });
   t.match(await plugin.hook('notifyDeliver'), { reason: 'schedule' });
+  const summarize = (focus: string) => plugin.hook('compaction.summarize', { focus });
+  t.match(await summarize('short'), { changed: true, context: { summary: 'short' } });
+  t.match(await summarize('nothing'), { changed: false });
+  const message = 'its answer: compaction.summarize returned ';
+  await t.rejects(summarize(' \n'), { name: 'PluginError', message: `${message}a blank summary` });
+  await t.rejects(summarize('long'), { name: 'PluginError', message: `${message}more than 65536 characters` });
   await plugin.event('pluginUpdated', { toSemVer: '2.0.0' }, { attempt: 3 });
   t.match(plugin.logs[0], {
     level: 'info',
