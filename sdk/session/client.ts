@@ -135,11 +135,12 @@ export class SessionClient {
       const listed = new Set<string>();
       try {
         for await (const { sessionId, message } of this.#listWaiting(filter, signal)) {
-          listed.add(message.id);
+          listed.add(toKey(sessionId, message));
           yield { session: this.open(sessionId), message };
         }
         for await (const { sessionId, message } of readMessages(body, this.#silenceMs, signal))
-          if (isWaiting(message) && !listed.has(message.id)) yield { session: this.open(sessionId), message };
+          if (isWaiting(message) && !listed.has(toKey(sessionId, message)))
+            yield { session: this.open(sessionId), message };
       } finally {
         // Fails if `readMessages` has read the stream, and then it has closed it already.
         await body?.cancel().catch(() => undefined);
@@ -437,6 +438,9 @@ async function* readMessages(
     signal?.throwIfAborted();
   }
 }
+
+/** Sessions may have messages with the same id. */
+const toKey = (sessionId: string, { id }: TranscriptMessage): string => `${sessionId} ${id}`;
 
 /** Whether a message needs a turn: no turn has added it, and no plugin has cancelled it. */
 const isWaiting = ({ role, data, judgement }: TranscriptMessage): boolean =>

@@ -419,6 +419,22 @@ t.test('a stream that sends nothing is opened again after its last event', async
   await Promise.all(closed);
 });
 
+t.test('an inbox yields a message whose id one of another session has', async (t) => {
+  const sessions = [await client.start({ agentId: 'same-ids' }), await client.start({ agentId: 'same-ids' })];
+  const message = { id: 'one', role: 'user' as const, text: 'hello' };
+  await sessions[0]?.append([message]);
+  const seen: string[] = [];
+  for await (const { session } of client.inbox({ agentId: 'same-ids' })) {
+    if (seen.push(session.id) === sessions.length) break;
+    // After the list was read: this one comes with the stream.
+    await sessions[1]?.append([message]);
+  }
+  t.same(
+    seen,
+    sessions.map(({ id }) => id),
+  );
+});
+
 t.test('an inbox whose stream sends nothing opens another', async (t) => {
   const { client, closed } = await startSilentStreams(t);
   const texts: string[] = [];
