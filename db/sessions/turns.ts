@@ -114,11 +114,12 @@ const holdTurnSql = (session: string, lock = ''): string => `WITH s AS (${sessio
 export const HOLD_TURN = holdTurnSql('SELECT $1::text AS id');
 /**
  * The same for a statement that adds rows to the turn. It waits for a transaction that deletes or clears the session, and then
- * finds no turn. Otherwise, the added row would violate a foreign key, or stay in the cleared session.
+ * finds no turn. Otherwise, the added row would violate a foreign key, or stay in the cleared session. The lock of the turn
+ * excludes other steps: two that shared it would deadlock when both renew the lease.
  */
 export const HOLD_TURN_FOR_ROWS = holdTurnSql(
   'SELECT id FROM sessions WHERE id = $1 FOR KEY SHARE',
-  'FOR SHARE OF turns',
+  'FOR NO KEY UPDATE OF turns',
 );
 
 /**
