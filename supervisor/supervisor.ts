@@ -330,7 +330,7 @@ function assembleFleet(
   const masks = new SecretMasks();
   const caps = options.logCaps ?? defaultLogCaps;
   const logs = new LogSink(pool, { caps, masks, onError, onLines, onLine, stacks });
-  const audit = new AuditSink(pool, masks, { onError });
+  const audit = new AuditSink(pool, masks, { onError, onEntries: metrics.auditEntries });
   const invocations = new Invocations();
   const otherPlugins: PluginPort = {
     loadPlugins: (accountId) => pluginsCache.get(accountId),

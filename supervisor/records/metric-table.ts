@@ -105,6 +105,11 @@ export const supervisorMetrics = {
     labels: ['fate'],
   },
   bulkhead_log_queue_lines: { type: 'gauge', help: 'Log lines waiting to be written.', labels: [] },
+  bulkhead_audit_entries_total: {
+    type: 'counter',
+    help: 'Audit entries by result: written, or dropped without memory or by the database.',
+    labels: ['fate'],
+  },
   bulkhead_audit_queue_entries: { type: 'gauge', help: 'Audit entries waiting to be written.', labels: [] },
   bulkhead_rollups_dropped: {
     type: 'gauge',

@@ -33,6 +33,7 @@ export interface Metrics {
   /** Resident memory of a running child, bytes, and processor time since the last sample, milliseconds. */
   sampled(plugin: CountedPlugin, sample: { readonly residentBytes: number; readonly processorMs: number }): void;
   logLines(written: number, dropped: number): void;
+  auditEntries(written: number, dropped: number): void;
   /** One line of a plugin, written or over the limit. */
   lineTaken(installation: CountedInstallation, isKept: boolean): void;
   eventAttempted(type: string, outcome: string): void;
@@ -115,6 +116,10 @@ export function createMetrics({ pool, gauges, rollups, slugs = limits.metricSlug
     logLines: (written, dropped) => {
       if (written) all.bulkhead_log_lines_total.inc({ fate: 'written' }, written);
       if (dropped) all.bulkhead_log_lines_total.inc({ fate: 'dropped' }, dropped);
+    },
+    auditEntries: (written, dropped) => {
+      if (written) all.bulkhead_audit_entries_total.inc({ fate: 'written' }, written);
+      if (dropped) all.bulkhead_audit_entries_total.inc({ fate: 'dropped' }, dropped);
     },
     deliveryDied: (queue) => all.bulkhead_deliveries_dead_total.inc({ queue }),
     readyChecked: (checks) => setReady(all.bulkhead_ready, checks),
