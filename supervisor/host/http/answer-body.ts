@@ -1,6 +1,7 @@
 /** Decodes the body of a response, and reads it with a limit on the decoded size. */
 import { pipeline, type Readable, type Transform } from 'node:stream';
 import { createGunzip, createInflate } from 'node:zlib';
+import { KIB } from '../../../sdk/contract/limits.ts';
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
 import { HostError } from '../host-call.ts';
 import type { Coding, Headers } from './headers.ts';
@@ -14,11 +15,19 @@ const BODY_MAX_BYTES = hostCalls['http.fetch'].maxBytes - 2 * ANSWER_HEADERS_BYT
 const TEXT = /^(text\/|application\/([\w.-]+\+)?(json|xml|javascript|yaml|x-www-form-urlencoded|x-ndjson)\b)|charset=/i;
 const CHARSET = /charset="?([\w.:-]+)"?/i;
 
+/**
+ * Bytes of a body that a stream holds before it reads no further. Each part is an object of more than 100 bytes, and a server may send
+ * parts of one byte: with the default of 64 KiB, a stream would hold 7.5 MiB of them.
+ */
+export const UNREAD_BYTES = 4 * KIB;
+/** With an option that the types of zlib require, at its default: they do not have `highWaterMark`, which all streams take. */
+const DECODER = { chunkSize: 16 * KIB, highWaterMark: UNREAD_BYTES };
+
 /** Without `br`: its decoder keeps a window of 16 MiB for each open body, of which gzip's has 32 KiB. */
 const decoders: Readonly<Record<Coding, () => Transform>> = {
-  gzip: createGunzip,
-  'x-gzip': createGunzip,
-  deflate: createInflate,
+  gzip: () => createGunzip(DECODER),
+  'x-gzip': () => createGunzip(DECODER),
+  deflate: () => createInflate(DECODER),
 };
 
 /** Counts a decoded part of a body. The next part is read when the promise has resolved. */

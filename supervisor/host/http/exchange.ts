@@ -3,7 +3,7 @@ import { constants } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import type { Client } from 'undici';
 import { HostError } from '../host-call.ts';
-import { ANSWER_HEADERS_BYTES, decodeBody } from './answer-body.ts';
+import { ANSWER_HEADERS_BYTES, decodeBody, UNREAD_BYTES } from './answer-body.ts';
 import { type Headers, readHeaders } from './headers.ts';
 import { pinned, type Resolution, resolveTarget } from './resolution.ts';
 
@@ -24,6 +24,8 @@ const CIPHERS = [
   'ECDHE+AES',
   '!aNULL',
 ].join(':');
+/** Interim responses (status 1xx) before the answer, which the library reads without a limit. Servers send one or two. */
+const INTERIM_MAX = 16;
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 
 export interface HttpRequest {
@@ -90,7 +92,14 @@ export async function send(request: HttpRequest, exchange: Exchange, signal: Abo
 async function sendRequest(client: Client, request: HttpRequest, signal: AbortSignal): Promise<Opened | Redirect> {
   const { url, method, headers, body } = request;
   const path = `${url.pathname}${url.search}`;
-  const response = await client.request({ path, method, headers, body, signal });
+  let interim = 0;
+  const onInfo = (): void => {
+    interim += 1;
+    // Ends the request and its connection.
+    if (interim > INTERIM_MAX)
+      throw new HostError(`${url.hostname} sent more than ${INTERIM_MAX} interim responses (status 1xx)`);
+  };
+  const response = await client.request({ path, method, headers, body, signal, onInfo, highWaterMark: UNREAD_BYTES });
   const shown = readHeaders(response.headers);
   const status = response.statusCode;
   if (REDIRECTS.has(status) && shown.location !== undefined) {

@@ -1,7 +1,9 @@
 /** Attacks of a plugin, a DNS server and a web server on `host.http.fetch`, and their results. */
+import { randomBytes } from 'node:crypto';
 import { createServer as createSecureServer } from 'node:https';
 import { createServer } from 'node:net';
 import { networkInterfaces } from 'node:os';
+import type { Readable, Transform } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
 import { constants, gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
@@ -9,10 +11,12 @@ import { z } from 'zod';
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
 import { HostCallRefusal } from '../../../supervisor/children/child-errors.ts';
 import { ArrivingBytes } from '../../../supervisor/host/http/arriving-bytes.ts';
+import { type Opened, send } from '../../../supervisor/host/http/exchange.ts';
 import { ResultTurns } from '../../../supervisor/host/result-turns.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { whyMissing } from '../../runner/programs.ts';
 import { bundleOf, callTool, testChild, testJail, toolOf } from '../children/jailed-child.ts';
+import { startDns } from './dns-server.ts';
 import { listenOn, makeCertificate, type Plugin, pluginWith, serve, type Target } from './http-target.ts';
 
 const PUBLIC = '8.8.8.8';
@@ -238,6 +242,27 @@ t.test('invalid HTTP responses and headers are rejected', async (t) => {
   t.equal(bodyText, 'ok');
   t.same(Object.keys(headers).sort(), ['constructor', 'content-length']);
   t.equal(Object.getPrototypeOf(headers), Object.prototype);
+  await isIdle(server);
+});
+
+t.test('a server that sends interim responses without end is refused after a few', async (t) => {
+  const interim = 'HTTP/1.1 103 Early Hints\r\nlink: </style.css>\r\n\r\n';
+  let count = 16;
+  const server = await listenOn(
+    t,
+    createServer((socket) => {
+      socket.on('error', () => undefined);
+      socket.once('data', () => socket.write(`${interim.repeat(count)}HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok`));
+    }),
+  );
+  const plugin = await reaching(t, server);
+  const fetch = () => plugin.fetch(`http://api.test:${server.port}/`);
+  t.match(await fetch(), { status: 200, bodyText: 'ok' });
+  count += 1;
+  await t.rejects(fetch(), {
+    name: 'HostError',
+    message: 'api.test sent more than 16 interim responses (status 1xx)',
+  });
   await isIdle(server);
 });
 
@@ -560,6 +585,37 @@ t.test('an endless body waits for its reader, and ends at the limit', async (t) 
   // The buffers of the sockets hold more than the limit.
   t.ok(written < 32 * MIB, `${written} bytes`);
 });
+
+for (const coding of ['identity', 'gzip'])
+  t.test(`of a body in parts of one byte, few wait for the reader: ${coding}`, async (t) => {
+    const body = coding === 'gzip' ? gzipSync(randomBytes(100_000)) : randomBytes(100_000);
+    const parts = [...body].map((byte) => `1\r\n${String.fromCharCode(byte)}\r\n`).join('');
+    const head = `HTTP/1.1 200 OK\r\ncontent-encoding: ${coding}\r\ntransfer-encoding: chunked\r\n\r\n`;
+    const server = await listenOn(
+      t,
+      createServer((socket) => {
+        socket.on('error', () => undefined);
+        socket.once('data', () => socket.write(head + parts, 'latin1'));
+      }),
+    );
+    const dns = await startDns(t);
+    dns.set('api.test', ['127.0.0.1']);
+    const exchange = { allowPrivate: new Set([`api.test:${server.port}`]), dnsServers: [dns.address] };
+    const request = {
+      url: new URL(`http://api.test:${server.port}/`),
+      method: 'GET',
+      headers: {},
+      body: null,
+    } as const;
+    const opened = (await send(request, exchange, new AbortController().signal)) as Opened;
+    const stream = opened.body as Readable | Transform;
+    const isFull = () => stream.readableLength >= stream.readableHighWaterMark;
+    await eventually(async () => isFull() && ('writable' in stream ? stream.writableNeedDrain : true));
+    t.ok(stream.readableLength <= 8 * 1024, `${stream.readableLength} bytes wait`);
+    if ('writable' in stream) t.ok(stream.writableLength <= 8 * 1024, `${stream.writableLength} bytes to decode wait`);
+    await opened.close();
+    await isIdle(server);
+  });
 
 t.test('a body that dribbles, and one that stops, end at their times', async (t) => {
   const server = await serve(t, (request, response) => {
