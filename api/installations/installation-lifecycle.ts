@@ -5,7 +5,7 @@ import { requireRoom } from '../../db/accounts/usage.ts';
 import { findPluginBySlug, lockPlugin, type Plugin } from '../../db/catalog/plugins.ts';
 import { findVersion, type Version } from '../../db/catalog/versions.ts';
 import { retireInstallationAddresses } from '../../db/channels/channels.ts';
-import { deleteSecret, saveSecret } from '../../db/files/secrets.ts';
+import { deleteSecret, lockSecrets, saveSecret } from '../../db/files/secrets.ts';
 import { DRAFT_SEM_VER } from '../../db/installations/account-plugins.ts';
 import {
   type ConfigurationInput,
@@ -133,6 +133,7 @@ export async function configure(
     const shown = mergeManifests(manifest, installation.targetManifest);
     checkConfiguration(shown, installation, input);
     const secrets = Object.entries(input.secrets ?? {});
+    if (secrets.length > 1) await lockSecrets(tx, installationId);
     for (const [name, value] of secrets) {
       if (value === null) await deleteSecret(tx, installationId, name);
       else await saveSecret(tx, services.keys, installationId, name, value, listSecretCapabilities(shown, name));

@@ -4,7 +4,7 @@ import { hash } from 'node:crypto';
 import type { Pool } from 'pg';
 import type { BlobName } from '../files/staging.ts';
 import { inLockedTransaction, type Transaction, takeNamedLock, type WritingPool } from '../postgres/pool.ts';
-import { changeRows, findRow, listRows, listValues, type Queryable } from '../postgres/rows.ts';
+import { findRow, listRows, listValues, type Queryable } from '../postgres/rows.ts';
 
 export interface Media {
   readonly id: string;
@@ -94,8 +94,12 @@ export const holdMedia = (
   );
 
 /** The session holds nothing any more: its transcript was cleared. */
-export const releaseMediaOfSession = (tx: Queryable, sessionId: string): Promise<number> =>
-  changeRows(tx, 'DELETE FROM session_media WHERE session_id = $1', [sessionId]);
+export async function releaseMediaOfSession(tx: Queryable, sessionId: string): Promise<void> {
+  // The files are locked before the rows of their holders, as by `holdMedia`.
+  const ofSession = 'SELECT media_id FROM session_media WHERE session_id = $1';
+  await tx.query(`SELECT 1 FROM media WHERE id IN (${ofSession}) ORDER BY id FOR UPDATE`, [sessionId]);
+  await tx.query('DELETE FROM session_media WHERE session_id = $1', [sessionId]);
+}
 
 export const findMedia = (pool: Pool, accountId: string, id: string): Promise<Media | null> =>
   findRow(pool, `SELECT ${COLUMNS} FROM media WHERE id = $1 AND account_id = $2`, [id, accountId]);

@@ -125,6 +125,10 @@ export const allowTargetSecrets = (tx: Queryable, installationId: string): Promi
     [installationId],
   );
 
+/** Locks the secrets of an installation in the order of a rotation of the key, which locks many at once. */
+export const lockSecrets = (tx: Queryable, installationId: string): Promise<unknown> =>
+  tx.query('SELECT 1 FROM installation_secrets WHERE installation_id = $1 ORDER BY name FOR UPDATE', [installationId]);
+
 export async function deleteSecret(tx: Queryable, installationId: string, name: string): Promise<void> {
   await tx.query('DELETE FROM installation_secrets WHERE installation_id = $1 AND name = $2', [installationId, name]);
 }

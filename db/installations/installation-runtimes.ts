@@ -40,6 +40,8 @@ export async function saveRuntimes(pool: Pool, runtimes: readonly OwnedRuntime[]
          "startedAt" timestamptz, "rssBytes" bigint, inspected boolean, epoch int)
        JOIN installations i ON i.id = r."installationId" AND i.status <> 'uninstalling'
        JOIN shards s ON s.id = account_shard(i.account_id) AND s.epoch = r.epoch
+      -- Others lock several installations or states in this order, too.
+      ORDER BY i.id
         FOR KEY SHARE OF i
      ON CONFLICT (installation_id) DO UPDATE
        SET state = excluded.state, restarts = excluded.restarts, last_exit = excluded.last_exit,
@@ -52,9 +54,12 @@ export async function saveRuntimes(pool: Pool, runtimes: readonly OwnedRuntime[]
 /** Marks the children of supervisors that are gone as stopped. */
 export async function resetRuntimes(pool: Pool): Promise<void> {
   await pool.query(
-    `UPDATE installation_runtime SET state = 'stopped', started_at = NULL, rss_bytes = NULL, inspected = false,
+    `WITH left_over AS MATERIALIZED (
+       SELECT installation_id AS id FROM installation_runtime
+        WHERE state <> 'stopped' AND (lease IS NULL OR NOT ${isEpochHeldSql('lease')}) ORDER BY installation_id FOR UPDATE)
+     UPDATE installation_runtime SET state = 'stopped', started_at = NULL, rss_bytes = NULL, inspected = false,
             updated_at = now()
-      WHERE state <> 'stopped' AND (lease IS NULL OR NOT ${isEpochHeldSql('lease')})`,
+       FROM left_over WHERE installation_id = left_over.id`,
   );
 }
 

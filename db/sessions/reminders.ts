@@ -150,9 +150,11 @@ export const advanceReminder = async (
 ): Promise<boolean> =>
   (await changeRows(
     tx,
-    `UPDATE reminders r SET next_at = $5, due_at = $5, remaining = $6, last_outcome = $7, last_at = now(),
+    // The session is locked before its reminder, as by its deletion: the caller may add a message to it.
+    `WITH session AS MATERIALIZED (SELECT 1 FROM sessions WHERE id = $1 FOR KEY SHARE)
+     UPDATE reminders r SET next_at = $5, due_at = $5, remaining = $6, last_outcome = $7, last_at = now(),
             occurrence = occurrence + 1, attempts = 0
-      WHERE ${IS_TIME} AND ${IS_ACTIVE}`,
+       FROM session WHERE ${IS_TIME} AND ${IS_ACTIVE}`,
     [sessionId, id, position, occurrence, nextAt, remaining, outcome],
   )) > 0;
 

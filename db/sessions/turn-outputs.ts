@@ -144,8 +144,11 @@ interface JudgedPiece {
   readonly guards: string;
 }
 
-const PASS_PIECE = planOnce(`WITH judged AS (
-    UPDATE turn_pieces SET judged_text = $5, judgement = $6, is_shown = true
+// The output is locked before its piece, as by the steps and the removal of its turn.
+const PASS_PIECE = planOnce(`WITH output AS MATERIALIZED (
+    SELECT 1 FROM turn_outputs WHERE session_id = $1 AND turn_id = $2 AND id = $3 FOR NO KEY UPDATE),
+  judged AS (
+    UPDATE turn_pieces SET judged_text = $5, judgement = $6, is_shown = true FROM output
      WHERE session_id = $1 AND turn_id = $2 AND output_id = $3 AND piece = $4 AND judgement IS NULL RETURNING 1)
   UPDATE turn_outputs SET shown = shown + $7, judged_growth = judged_growth + $9, tail = right(tail || $5, ${BEFORE_MAX_CHARS}),
          guards = CASE WHEN $4 = 0 THEN $8 ELSE guards END

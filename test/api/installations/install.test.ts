@@ -1,10 +1,12 @@
 /** Installing, configuring and uninstalling. */
 import t from 'tap';
 import { saveUsageLimits } from '../../../db/accounts/usage.ts';
+import { rotateKey } from '../../../db/files/key-rotation.ts';
 import { loadInstalledPlugin, loadUpdateTarget } from '../../../db/installations/account-plugins.ts';
 import { beginRollback, beginUpdate, completeUpdate, failUpdate } from '../../../db/installations/updates.ts';
 import { subscribeToInstallations } from '../../../db/postgres/notifications.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
+import { during } from '../../fixtures/lock-waits.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL, readmeWith } from '../package/packages.ts';
 
@@ -308,6 +310,22 @@ t.test('null deletes a value, and an update requires the values it needs', async
   );
   t.same(stale.body.secretNames, []);
   t.equal((await configure({ settings: { units: null } })).status, 400, 'and is then unknown');
+  t.equal((await ann.delete(path)).status, 204);
+});
+
+t.test('several secrets are replaced during a rotation of the key', async (t) => {
+  const { slug } = await published(CONFIGURED);
+  const { body } = await ann.post('/installations', { slug });
+  const path = `/installations/${body.id}`;
+  await ann.post(`${path}/configure`, { secrets: { apiKey: 'k', other: 'o' } });
+  const [rotated, configured] = await during(
+    api.pool,
+    (tx) => tx.query(`SELECT 1 FROM installation_secrets WHERE name = 'apiKey' FOR UPDATE`),
+    () => rotateKey(api.pool, api.services.keys, () => undefined),
+    () => ann.post(`${path}/configure`, { secrets: { other: 'p', apiKey: 'l' } }),
+  );
+  t.match(rotated, { keyId: api.services.keys.newest });
+  t.match(configured, { status: 200 });
   t.equal((await ann.delete(path)).status, 204);
 });
 

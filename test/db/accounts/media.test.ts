@@ -1,9 +1,11 @@
 /** Those that take a media file, release it or delete its holders at the same moment neither lose a file nor deadlock. */
 import t from 'tap';
-import { findMedia, holdMedia, releaseMedia, saveMedia } from '../../../db/accounts/media.ts';
+import { findMedia, holdMedia, releaseMedia, releaseMediaOfSession, saveMedia } from '../../../db/accounts/media.ts';
 import { removeInstallation } from '../../../db/installations/installation-removal.ts';
 import { startQueues } from '../../../db/jobs/queues.ts';
-import { createSession } from '../../../db/sessions/sessions.ts';
+import { inTransaction } from '../../../db/postgres/pool.ts';
+import { deleteWithSessions } from '../../../db/sessions/session-removal.ts';
+import { clearSession, createSession } from '../../../db/sessions/sessions.ts';
 import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { during } from '../../fixtures/lock-waits.ts';
 import { testDatabase } from '../../runner/harness.ts';
@@ -90,4 +92,46 @@ t.test('a session takes a file of its own while it is being deleted', async (t) 
     () => holdMedia(pool, { accountId, sessionId }, [id]),
   );
   t.equal(await findMedia(pool, accountId, id), null, 'the file is gone with its last holder');
+});
+
+t.test('a session takes a file of its own while it is being cleared', async (t) => {
+  const sessionId = await startSession();
+  const id = await save('cleared', { sessionId });
+  await during(
+    pool,
+    (tx) => tx.query('SELECT 1 FROM media WHERE id = $1 FOR UPDATE', [id]),
+    () => holdMedia(pool, { accountId, sessionId }, [id]),
+    () =>
+      inTransaction(pool, async (tx) => {
+        await clearSession(tx, sessionId);
+        await releaseMediaOfSession(tx, sessionId);
+      }),
+  );
+  t.equal(await findMedia(pool, accountId, id), null, 'the file is gone with its last holder');
+});
+
+t.test('a session takes files of sessions that are being deleted', async (t) => {
+  const [saving, taking] = [await startSession(), await startSession()];
+  // The sessions are deleted in the order of their ids, and release their files in another order than that of the ids.
+  const [first = '', second = ''] = [await startSession(), await startSession()].sort();
+  const ids = [await save('one', { sessionId: saving }), await save('two', { sessionId: saving })].sort();
+  const [lower = '', upper = ''] = ids;
+  const hold = 'INSERT INTO session_media (session_id, media_id) VALUES ($1, $2)';
+  await pool.query(hold, [first, upper]);
+  await pool.query(hold, [second, lower]);
+  await pool.query('DELETE FROM session_media WHERE session_id = $1', [saving]);
+  const leaving = {
+    accountId,
+    lock: async () => true,
+    listSessions: async () => [first, second],
+    delete: async () => undefined,
+  };
+  await during(
+    pool,
+    (tx) => tx.query('SELECT 1 FROM media WHERE id = $1 FOR UPDATE', [lower]),
+    () => holdMedia(pool, { accountId, sessionId: taking }, ids),
+    () => deleteWithSessions(pool, queues, leaving),
+  );
+  for (const id of ids) t.match(await findMedia(pool, accountId, id), { id });
+  t.equal((await pool.query('SELECT 1 FROM sessions WHERE id = ANY ($1)', [[first, second]])).rowCount, 0);
 });

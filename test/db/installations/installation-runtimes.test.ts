@@ -1,9 +1,10 @@
 /** Saving the states and sums of installations while some are removed. */
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
-import { type OwnedRuntime, saveRuntimes } from '../../../db/installations/installation-runtimes.ts';
+import { type OwnedRuntime, resetRuntimes, saveRuntimes } from '../../../db/installations/installation-runtimes.ts';
 import { addCallSums, addUsageSums } from '../../../db/records/rollups.ts';
 import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
+import { during } from '../../fixtures/lock-waits.ts';
 import { claimAccount } from '../../fixtures/shard-owner.ts';
 import { testDatabase } from '../../runner/harness.ts';
 
@@ -27,6 +28,51 @@ const USE = {
   memoryMax: 1,
 };
 
+const runtimeOf = (installationId: string, epoch: number): OwnedRuntime => ({
+  installationId,
+  state: 'running',
+  restarts: 0,
+  lastExit: null,
+  startedAt: null,
+  rssBytes: null,
+  inspected: false,
+  epoch,
+});
+
+t.test('states are saved while others lock several installations or states', async (t) => {
+  const { pool } = await testDatabase(t);
+  const account = await findOrCreateAccount(pool, 'ann');
+  const { epoch } = await claimAccount(pool, account.id);
+  // In another order than that of their ids.
+  for (const id of ['b', 'a']) {
+    await insertBareInstallation(pool, { accountId: account.id, pluginId: id, installationId: id });
+    await pool.query(`INSERT INTO installation_runtime (installation_id, state, restarts) VALUES ($1, 'running', 0)`, [
+      id,
+    ]);
+  }
+  const lock = 'SELECT 1 FROM installations ORDER BY id FOR UPDATE';
+  const save = () =>
+    saveRuntimes(
+      pool,
+      ['b', 'a'].map((id) => runtimeOf(id, epoch)),
+    );
+  await during(
+    pool,
+    (tx) => tx.query(`SELECT 1 FROM installations WHERE id = 'a' FOR UPDATE`),
+    () => pool.query(lock),
+    save,
+  );
+  await pool.query('UPDATE installation_runtime SET lease = NULL');
+  await during(
+    pool,
+    (tx) => tx.query(`SELECT 1 FROM installation_runtime WHERE installation_id = 'a' FOR UPDATE`),
+    save,
+    () => resetRuntimes(pool),
+  );
+  const { rows } = await pool.query('SELECT state FROM installation_runtime');
+  t.same(rows, [{ state: 'running' }, { state: 'running' }]);
+});
+
 t.test('states, calls and resource use of other installations do not wait for a removal', async (t) => {
   const { pool } = await testDatabase(t);
   const account = await findOrCreateAccount(pool, 'ann');
@@ -34,18 +80,7 @@ t.test('states, calls and resource use of other installations do not wait for a 
     await insertBareInstallation(pool, { accountId: account.id, pluginId: id, installationId: id });
   }
   const { epoch } = await claimAccount(pool, account.id);
-  const runtimes = ['deleted', 'kept'].map(
-    (installationId): OwnedRuntime => ({
-      installationId,
-      state: 'running',
-      restarts: 0,
-      lastExit: null,
-      startedAt: null,
-      rssBytes: null,
-      inspected: false,
-      epoch,
-    }),
-  );
+  const runtimes = ['deleted', 'kept'].map((id) => runtimeOf(id, epoch));
   await pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = 'deleted'`);
   const minute = new Date(0).toISOString();
   const remover = await pool.connect();

@@ -1,9 +1,11 @@
-/** Steps of turns that meet the clear or the deletion of their session are refused, and leave no rows. */
+/** Steps of turns and reminders meet the clear or the deletion of their session: they leave no rows, and do not deadlock. */
 import type { PoolClient } from 'pg';
 import t from 'tap';
-import { clearSession } from '../../../db/sessions/sessions.ts';
+import { inTransaction } from '../../../db/postgres/pool.ts';
+import { advanceReminder, insertReminder } from '../../../db/sessions/reminders.ts';
+import { appendMessages, clearSession } from '../../../db/sessions/sessions.ts';
 import { claimTurnCall } from '../../../db/sessions/tool-calls.ts';
-import { addPiece } from '../../../db/sessions/turn-outputs.ts';
+import { addPiece, passPiece } from '../../../db/sessions/turn-outputs.ts';
 import { during } from '../../fixtures/lock-waits.ts';
 import { testDatabase } from '../../runner/harness.ts';
 import { openTurn } from './open-turn.ts';
@@ -36,3 +38,48 @@ for (const [removed, remove] of Object.entries(removals))
       for (const table of ['tool_calls', 'turn_outputs', 'turn_pieces'])
         t.equal((await pool.query(`SELECT 1 FROM ${table}`)).rowCount, 0, table);
     });
+
+t.test('a piece is judged while its session is cleared', async (t) => {
+  const { sessionId } = await openTurn(pool);
+  await pool.query(`UPDATE turns SET state = 'open' WHERE session_id = $1`, [sessionId]);
+  const key = { sessionId, turnId: 't', outputId: 'o' };
+  await addPiece(pool, key, 'r', { piece: 0, text: 'hello', mode: 'pieces' });
+  const judgement = { hook: 'outboundMessage', outcome: 'unchanged' as const, reason: null, by: [], asked: 1 };
+  await during(
+    pool,
+    (tx) => tx.query('SELECT 1 FROM turn_pieces WHERE session_id = $1 FOR UPDATE', [sessionId]),
+    () => passPiece(pool, key, { piece: 0, text: 'hello', growth: 0, judgement, guards: '' }),
+    () => inTransaction(pool, (tx) => clearSession(tx, sessionId)),
+  );
+  t.equal((await pool.query('SELECT 1 FROM turn_outputs')).rowCount, 0);
+});
+
+t.test('a reminder comes while its session is deleted', async (t) => {
+  const { sessionId } = await openTurn(pool);
+  const fields = {
+    text: 'x',
+    to: 'agent',
+    zone: 'UTC',
+    repeat: null,
+    startsAt: new Date(0).toISOString(),
+    remaining: 1,
+  };
+  const added = { digest: '', maxReminders: 1 };
+  const reminder = await insertReminder(pool, { sessionId, reminderId: 'x' }, fields, added);
+  t.ok(reminder);
+  if (!reminder) return;
+  const deliver = () =>
+    inTransaction(pool, async (tx) => {
+      const isDue = await advanceReminder(tx, reminder, { nextAt: null, remaining: 0, outcome: 'delivered' });
+      if (isDue) await appendMessages(tx, sessionId, [{ role: 'user', text: 'x' }]);
+      return isDue;
+    });
+  const [isDelivered] = await during(
+    pool,
+    (tx) => tx.query('SELECT 1 FROM reminders WHERE session_id = $1 FOR UPDATE', [sessionId]),
+    deliver,
+    () => pool.query('DELETE FROM sessions WHERE id = $1', [sessionId]),
+  );
+  t.equal(isDelivered, true);
+  t.equal(await deliver(), false);
+});
