@@ -31,6 +31,7 @@ import { AnonymousRateLimiter } from './rate-limits.ts';
 import { traceRequests } from './request-trace.ts';
 import { refuseLongQuery, refuseUnknownFields } from './unknown-fields.ts';
 import { answerUnknownRoutes } from './unknown-routes.ts';
+import { limitUnreadAnswers } from './unread-answers.ts';
 
 /** The longest path parameter; a longer one is answered with 404. Characters. */
 const PARAM_MAX_CHARS = 500;
@@ -146,6 +147,7 @@ export function serveAccounts(
   scope.addHook('preHandler', (request, _, done) => asAccount(requireCaller(request).id, done));
   markCursors(scope);
   delayCostlyAnswers(scope);
+  limitUnreadAnswers(scope);
 }
 
 /** Answers 404 for an id that the database cannot store, such as one with U+0000. */

@@ -42,6 +42,16 @@ export class ByteBudget {
     this.#used.add(accountId, bytes);
   }
 
+  /** Counts bytes that are there already, whatever the limits. */
+  add(accountId: string, bytes: number): void {
+    this.#used.add(accountId, bytes);
+  }
+
+  /** Passes an account that holds nothing, also where others fill the process. @throws Problem as `reserve` does */
+  requireRoom(accountId: string): void {
+    if (this.#used.get(accountId) > 0) this.reserve(accountId, 0);
+  }
+
   release(accountId: string, bytes: number): void {
     this.#used.subtract(accountId, bytes);
   }
