@@ -72,7 +72,7 @@ export async function askEndpoint(question: Question): Promise<ModelAnswer> {
     onError: () => undefined,
   });
   try {
-    return await collect(stream, provider.name, received);
+    return await collect(stream, question, received);
   } catch (error) {
     if (received.characters > 0 || (signal.aborted && isAsked))
       question.onBrokenOff(estimateUsage(request, received.characters));
@@ -84,7 +84,11 @@ export async function askEndpoint(question: Question): Promise<ModelAnswer> {
 
 type Parts = ReturnType<typeof streamText>['stream'];
 
-async function collect(stream: Parts, name: string, heard: { characters: number }): Promise<ModelAnswer> {
+async function collect(
+  stream: Parts,
+  { provider: { name }, request }: Question,
+  heard: { characters: number },
+): Promise<ModelAnswer> {
   let text = '';
   for await (const part of stream) {
     if (part.type === 'text-delta') text += part.text;
@@ -97,12 +101,20 @@ async function collect(stream: Parts, name: string, heard: { characters: number 
     if (part.type !== 'finish') continue;
     if (part.rawFinishReason === undefined) break;
     const { inputTokens, outputTokens } = part.totalUsage;
-    return { text, usage: { inputTokens: count(inputTokens), outputTokens: count(outputTokens) } };
+    const estimate = estimateUsage(request, heard.characters);
+    const usage = {
+      inputTokens: count(inputTokens) || estimate.inputTokens,
+      outputTokens: count(outputTokens) || estimate.outputTokens,
+    };
+    return { text, usage };
   }
   throw new HostError(`${name} broke off before its answer was complete`);
 }
 
-/** For the estimate of an interrupted answer: without it, a plugin could read answers for free by ending each call early. */
+/**
+ * Characters that count as one token where the endpoint reports none: of an interrupted answer, which a plugin could otherwise read
+ * for free by ending each call early, and of endpoints that report no usage.
+ */
 const CHARACTERS_PER_TOKEN = 4;
 function estimateUsage({ system = '', messages }: CompletionRequest, heard: number): ModelAnswer['usage'] {
   const inputCharacters = messages.reduce((sum, { text }) => sum + text.length, system.length);
@@ -110,8 +122,10 @@ function estimateUsage({ system = '', messages }: CompletionRequest, heard: numb
   return { inputTokens: tokens(inputCharacters), outputTokens: tokens(heard) };
 }
 
-/** Endpoints may report wrong numbers: make them whole and not negative. */
-const count = (tokens: number | undefined): number => Math.max(0, Math.trunc(tokens ?? 0) || 0);
+/** Far more than any model reads or writes for one answer. */
+const TOKENS_MAX = 1_000_000_000;
+/** Endpoints may report wrong numbers: make them whole, not negative, and small enough to be summed. */
+const count = (tokens: number | undefined): number => Math.min(TOKENS_MAX, Math.max(0, Math.trunc(tokens ?? 0) || 0));
 
 function createModel({ provider, modelId, fetch }: Question): LanguageModel {
   const { name, baseUrl, apiKey, kind, structuredOutputs } = provider;

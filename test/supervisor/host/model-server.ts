@@ -61,15 +61,15 @@ export const openAiDelta = (text: string): string => data(chunk({ content: text 
 /** One piece of what a model reasons before its answer. */
 export const openAiReasoning = (text: string): string => data(chunk({ reasoning_content: text }));
 
-/** A whole OpenAI-compatible answer, as the bytes of its stream. */
-export function openAiEvents(texts: readonly string[]): Buffer {
-  const usage = { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18 };
+const USAGE = { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18 };
+/** A whole OpenAI-compatible answer, as the bytes of its stream. @param usage null: it reports none */
+export function openAiEvents(texts: readonly string[], usage: object | null = USAGE): Buffer {
   return Buffer.from(
     [
       openAiStart,
       ...texts.map(openAiDelta),
       data(chunk({}, 'stop')),
-      data({ ...chunk({}), choices: [], usage }),
+      usage === null ? '' : data({ ...chunk({}), choices: [], usage }),
       'data: [DONE]\n\n',
     ].join(''),
   );

@@ -1,9 +1,18 @@
 /** The use of the operator's models by plugins: summed by installation, model and day, and bounded a day. */
+import type { ServerResponse } from 'node:http';
 import t from 'tap';
 import { readUsage, sweepUsage, USAGE_DAYS } from '../../../db/accounts/model-usage.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { asCommand, runCommand, startSupervisorFixture } from '../supervisor-fixture.ts';
-import { openAi, openAiDelta, openAiReasoning, refuse, startModelServer, stream } from './model-server.ts';
+import {
+  openAi,
+  openAiDelta,
+  openAiEvents,
+  openAiReasoning,
+  refuse,
+  startModelServer,
+  stream,
+} from './model-server.ts';
 
 const CAP = 40;
 const price = { inputPerMillion: 1_000_000, outputPerMillion: 2_000_000 };
@@ -68,6 +77,29 @@ t.test('a limit per day: the refusal says when to retry, and another installatio
   t.equal(await runCommand(fixture, 'other'), 'hi');
   await fixture.pool.query(`UPDATE model_usage_days SET day = day - 1`);
   t.equal(await runCommand(fixture, 'asker'), 'hi', 'the next day it may ask again');
+});
+
+t.test('an answer whose endpoint reports no usage, or a wrong one, is not free', async (t) => {
+  const fixture = unlimited.withNewAccount();
+  const { installationId } = await fixture.install({ ...asker, slug: 'unmetered' });
+  const answerWith = (usage: object | null) => (response: ServerResponse) =>
+    void stream(response).end(openAiEvents(['x'.repeat(400)], usage));
+  const sums: number[][] = [];
+  for (const usage of [
+    null,
+    { prompt_tokens: 0, completion_tokens: 0 },
+    { prompt_tokens: 1e300, completion_tokens: 1 },
+  ]) {
+    server.answers = [answerWith(usage)];
+    await runCommand(fixture, 'unmetered', { model: 'free' });
+    const { total } = await readUsage(fixture.pool, installationId);
+    sums.push([total.inputTokens, total.outputTokens]);
+  }
+  t.same(sums, [
+    [2, 100],
+    [4, 200],
+    [1_000_000_004, 201],
+  ]);
 });
 
 t.test('an answer that breaks off is not free, one that never came is', async (t) => {
