@@ -13,6 +13,7 @@ import { isStorable } from '../../db/postgres/storable-json.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { formatFullName } from '../../sdk/contract/full-names.ts';
+import { isCostly } from '../../service/http/costly-answers.ts';
 import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { listResourcesOf, readSkillFile, SKILL_TEXT, type Skill, type SkillResource } from '../sessions/skill-files.ts';
@@ -44,6 +45,8 @@ export function offerResources({ server, services, session, wrap }: ServerParts)
   const readOne = async ({ params: { uri } }: ReadResourceRequest, { signal }: HandlerExtra) => {
     const reading = { name: 'read_resource', arguments: { uri }, signal };
     const content = await readJudged(services, session, reading, (args) => read(services, session, readUri(args)));
+    // The library writes the answer as soon as it has it.
+    if (isCostly(content)) await waitForLoopTurn(session.accountId);
     return { contents: [{ uri, ...content }] };
   };
   server.setRequestHandler(ReadResourceRequestSchema, wrap(readOne));
@@ -98,6 +101,7 @@ async function read(services: SessionServices, session: Session, uri: string): P
       'too_large',
       `The file is larger than ${MEDIA_MAX_BYTES} bytes. Get it with GET /media/${mediaId}.`,
     );
+  await waitForLoopTurn(session.accountId);
   return { mimeType: found.mediaType, blob: (await services.blobs.read(found.sha256)).toString('base64') };
 }
 

@@ -12,6 +12,7 @@ import { endWithToken, requireCaller } from '../../service/http/authentication.t
 import { onceClosed } from '../../service/http/closed-responses.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { noContent } from '../../service/http/schemas.ts';
+import { countUnread } from '../../service/http/unread-answers.ts';
 import { RELEASE } from '../../service/settings/release.ts';
 import { startSession } from '../sessions/lifecycle.ts';
 import {
@@ -105,7 +106,7 @@ export function mcpRoutes(services: SessionServices, consoleUrl: string, questio
       const isNewWork = request.method === 'GET' || messages.some(isRpcRequest);
       const connection =
         named === undefined ? await connections.begin(session) : connections.find(named, session, isNewWork);
-      if (!connection) return reply.code(404).send(GONE);
+      if (!connection) return answerGone(reply);
       const { transport } = connection;
       if (request.method === 'POST') onceClosed(reply.raw, connections.beginRequest(connection));
       try {
@@ -137,6 +138,8 @@ export function mcpRoutes(services: SessionServices, consoleUrl: string, questio
           const connections = await openConnections();
           // A start writes to the database, so requests of an open connection use the connection's session.
           const sessionId = connections.findSessionId(readConnectionId(request), accountId, ACCOUNT_SESSION.key);
+          // Only a message can open a connection, and a token that may only read starts no session.
+          if (sessionId === undefined && method !== 'POST') return answerGone(reply);
           const session =
             sessionId === undefined
               ? (await startSession(services, accountId, ACCOUNT_SESSION)).session
@@ -147,6 +150,8 @@ export function mcpRoutes(services: SessionServices, consoleUrl: string, questio
     }
   };
 }
+
+const answerGone = (reply: FastifyReply): FastifyReply => reply.code(404).send(GONE);
 
 /** The protocol's answer to invalid messages. */
 function createRefusal(message: string) {
@@ -210,12 +215,28 @@ function send(request: FastifyRequest, reply: FastifyReply, connection: Connecti
   for (const [name, value] of answer.headers) if (name !== 'content-length') reply.header(name, value);
   if (answer.body === null) return reply.send();
   connection.streams += 1;
-  const body = Readable.fromWeb(answer.body as ReadableStream);
-  if (request.method === 'GET' && answer.ok) body.unshift(STREAM_OPENED);
+  const isStream = request.method === 'GET';
+  const body = Readable.fromWeb((isStream ? answer.body : countBytes(request, reply, answer.body)) as ReadableStream);
+  if (isStream && answer.ok) body.unshift(STREAM_OPENED);
   endWithToken(request, reply, () => body.destroy());
   body.once('close', () => {
     connection.streams -= 1;
     connection.lastUsedAt = Date.now();
   });
   return reply.header('x-accel-buffering', 'no').send(body);
+}
+
+/** The library writes an answer into its stream at once, so all of it waits there until the client reads. */
+function countBytes(request: FastifyRequest, reply: FastifyReply, body: globalThis.ReadableStream<Uint8Array>) {
+  const counted = new TransformStream<Uint8Array, Uint8Array>(
+    {
+      transform(chunk, output) {
+        countUnread(request, reply, chunk.byteLength);
+        output.enqueue(chunk);
+      },
+    },
+    undefined,
+    { highWaterMark: Number.POSITIVE_INFINITY },
+  );
+  return body.pipeThrough(counted);
 }

@@ -76,6 +76,19 @@ t.test('the clients of the account’s address share one session', async (t) => 
   t.same((await bob.client.listTools()).tools, [], 'each account has its own');
 });
 
+t.test('only a message starts the session of the account’s address', async (t) => {
+  const own = fixture.withNewAccount();
+  const token = await issueRecordedToken(own.pool, own.issuer, {
+    subject: own.account,
+    name: 'reader',
+    scopes: ['sessions:read'],
+  });
+  const headers = { authorization: `Bearer ${token}`, accept: 'text/event-stream' };
+  const { status } = await fetch(`http://127.0.0.1:${port}/mcp`, { headers });
+  t.equal(status, 404);
+  t.same((await own.call('GET', '/sessions')).body.items, []);
+});
+
 t.test('a tool of the host that is turned off ends in open connections, too', async (t) => {
   const { body } = await fixture.call('POST', '/sessions', { agentId: 'a', hostTools: ['todo'] });
   const { client } = await connect(t, body.id);
