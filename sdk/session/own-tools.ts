@@ -60,7 +60,12 @@ function toResult(returned: unknown): ToolResult {
   if (JSON.stringify(returned) === undefined) return { content: [], isError: false };
   if (typeof returned === 'string') return { content: [{ type: 'text', text: returned }], isError: false };
   const { content, isError = false } = (returned ?? {}) as Partial<ToolResult>;
-  return Array.isArray(content)
+  // Other values may have a list with this name, such as a page of a site.
+  return Array.isArray(content) && content.every(isPart)
     ? { content, isError }
     : { content: [{ type: 'json', json: returned as Json }], isError: false };
 }
+
+const PART_TYPES: ReadonlySet<unknown> = new Set<ToolResult['content'][number]['type']>(['text', 'image', 'json']);
+
+const isPart = (part: unknown): boolean => PART_TYPES.has((part as { type?: unknown } | null)?.type);

@@ -15,7 +15,7 @@ import type {
 import { failedResult, type OwnTools } from './own-tools.ts';
 import { toQueryString } from './query-string.ts';
 import { toStorable, toStorableJson } from './storable-text.ts';
-import { type Cancellable, hasCode, type Transport } from './transport.ts';
+import { BulkheadError, type Cancellable, type Transport } from './transport.ts';
 
 interface OutputOptions extends Cancellable {
   /** Your own id of the output and of its message. Default: made of the turn's id and the text. */
@@ -64,7 +64,7 @@ export class Turn {
 
   /**
    * Calls a tool, also one of yours, once. An error that a model can correct is a result with `isError`, and so is a result of your
-   * tool that is too long. Aborting the signal aborts the call.
+   * tool that the service cannot take, such as one that is too long. Aborting the signal aborts the call.
    *
    * @param callId your own id; a call with the same id returns the same result for 24 hours
    * @param options.keepRunning the tool continues when this process ends; a call with the same id returns its result
@@ -189,7 +189,10 @@ function requireText(method: 'output' | 'piece' | 'end', text: unknown): void {
   throw new TypeError(`turn.${method} takes the text as its first argument: turn.${method}('…')`);
 }
 
-/** Sends the result of a call. One that is too long becomes a failed result, which the model can read. */
+/** Why the service may refuse a result of a tool: it is too long, nested too deep, or a part of it lacks a field. */
+const REFUSED_RESULT: ReadonlySet<string> = new Set(['too_large', 'bad_request']);
+
+/** Sends the result of a call. One that the service cannot take becomes a failed result, which the model can read. */
 export async function sendResult(
   turn: Turn,
   callId: string,
@@ -199,7 +202,7 @@ export async function sendResult(
   try {
     return await turn.answerCall(callId, result, options);
   } catch (error) {
-    if (!hasCode(error, 'too_large')) throw error;
+    if (!(error instanceof BulkheadError && REFUSED_RESULT.has(error.code))) throw error;
     return turn.answerCall(callId, failedResult(error.message), options);
   }
 }

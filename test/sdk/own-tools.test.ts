@@ -15,6 +15,8 @@ t.test('a text, a JSON value, a tool result and nothing', async (t) => {
   t.same(await perform(null), { content: [{ type: 'json', json: null }], isError: false });
   const failed = { content: [{ type: 'text', text: 'cold' }], isError: true };
   t.same(await perform(failed), failed);
+  for (const json of [{ content: [{ id: 1 }], title: 'page' }, { content: ['a', null] }, { content: 'a' }])
+    t.same(await perform(json), { content: [{ type: 'json', json }], isError: false });
   for (const nothing of [undefined, () => 'warm']) t.same(await perform(nothing), { content: [], isError: false });
 });
 

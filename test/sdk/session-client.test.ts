@@ -85,7 +85,7 @@ t.test('what happens to the sessions of one agent, beside messages', async (t) =
   await t.rejects(client.added({ sessionId: 'nothing' }).next(), { code: 'not_found' });
 });
 
-t.test('texts that cannot be stored, and results that are too long, reach the service in another form', async (t) => {
+t.test('texts that cannot be stored, and results that the service cannot take, reach it in another form', async (t) => {
   const odd = {
     content: [
       { type: 'text' as const, text: 'cut \ud83d' },
@@ -97,6 +97,8 @@ t.test('texts that cannot be stored, and results that are too long, reach the se
     tools: [
       { name: 'odd', run: async () => ({ ...odd, isError: false }) },
       { name: 'long', run: async () => 'x'.repeat(300_000) },
+      { name: 'deep', run: async () => JSON.parse(`${'['.repeat(150)}1${']'.repeat(150)}`) },
+      { name: 'half', run: async () => ({ content: [{ type: 'text' }] }) },
     ],
   });
   const turn = await session.openTurn({ text: 'Hi', trigger: 'user' });
@@ -108,6 +110,8 @@ t.test('texts that cannot be stored, and results that are too long, reach the se
     isError: false,
   });
   t.match(await turn.call('c2', 'long'), { isError: true, content: [{ text: /has more than 262144 bytes/ }] });
+  t.match(await turn.call('c3', 'deep'), { isError: true, content: [{ text: /deeper than 100 levels/ }] });
+  t.match(await turn.call('c4', 'half'), { isError: true, content: [{ text: /text/ }] });
   t.match(await turn.output('nul \0'), { show: 'nul \ufffd' });
   const shown: string[] = [];
   const pieces = async function* () {

@@ -21,7 +21,7 @@ export declare class Turn {
     prompt({ signal, ...request }?: PromptRequest & Cancellable): Promise<Prompt>;
     /**
      * Calls a tool, also one of yours, once. An error that a model can correct is a result with `isError`, and so is a result of your
-     * tool that is too long. Aborting the signal aborts the call.
+     * tool that the service cannot take, such as one that is too long. Aborting the signal aborts the call.
      *
      * @param callId your own id; a call with the same id returns the same result for 24 hours
      * @param options.keepRunning the tool continues when this process ends; a call with the same id returns its result
@@ -76,6 +76,6 @@ export declare class Turn {
         readonly reply?: boolean;
     }): Promise<TurnRecord>;
 }
-/** Sends the result of a call. One that is too long becomes a failed result, which the model can read. */
+/** Sends the result of a call. One that the service cannot take becomes a failed result, which the model can read. */
 export declare function sendResult(turn: Turn, callId: string, result: ToolResult, options: Cancellable): Promise<ToolResult>;
 export {};
