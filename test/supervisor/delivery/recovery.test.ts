@@ -21,7 +21,7 @@ t.test('comparisons of rows and queues do not overlap, and one follows for what 
   const listWaiting = async () => {
     const { rows } = await pool.query<{ pid: number; begun: string }>(
       `SELECT pid, query_start::text AS begun FROM pg_stat_activity
-        WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'UPDATE installation_runtime%'`,
+        WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%UPDATE installation_runtime SET%'`,
     );
     return rows;
   };
