@@ -14,4 +14,7 @@ export const queuedAtSql = (
 
 /** Common table that follows the common table `released`, which has the `installation_id` of each entry that was held. */
 export const MARK_RELEASED = `marked AS (
-  UPDATE installations SET released_at = now() WHERE id IN (SELECT installation_id FROM released))`;
+  UPDATE installations i SET released_at = now()
+    -- One that is locked is left out: the end of an update locks it before its events, and this statement after them.
+    FROM (SELECT id FROM installations WHERE id IN (SELECT installation_id FROM released) FOR NO KEY UPDATE SKIP LOCKED) AS free
+   WHERE i.id = free.id)`;

@@ -81,3 +81,11 @@ t.test('what was held, and what waited behind it, counts from the release', asyn
   t.equal(await claimQueuedAt(), 0);
   t.same(await releaseHeldDeliveries(pool, 'i'), []);
 });
+
+t.test('a release does not wait for a transaction that has locked the installation', async (t) => {
+  await insertOld('pending', ['infinity', 'now']);
+  await inTransaction(pool, async (tx) => {
+    await tx.query(`SELECT FROM installations WHERE id = 'i' FOR UPDATE`);
+    t.equal(await releaseHeldEvents(pool, queues, 'i'), 1);
+  });
+});
