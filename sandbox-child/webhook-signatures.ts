@@ -16,6 +16,8 @@ export type Scheme = 'Standard' | 'Stripe' | 'GitHub' | 'Slack';
 const TOLERANCE_SECONDS = 300;
 /** Maximum number of signatures checked in one header. Vendors send more than one only while they rotate a secret. */
 const SIGNATURES_MAX = 16;
+/** Maximum number of parts of one header that are read: its signatures, with a timestamp and signatures of other versions. */
+const PARTS_MAX = 64;
 
 const encoder = new TextEncoder();
 
@@ -36,13 +38,13 @@ const verifyStandard: Check = async (request, secret, options) => {
   const timestamp = readHeader(request, `${prefix}-timestamp`);
   const sent = readHeader(request, `${prefix}-signature`);
   if (id === null || sent === null || !isFresh(timestamp, options)) return false;
-  const signatures = listTagged(sent.split(' '), 'v1,').map(decodeBase64);
+  const signatures = listTagged(sent.split(' ', PARTS_MAX), 'v1,').map(decodeBase64);
   return isSignedBy(key, `${id}.${timestamp}.`, request, signatures);
 };
 
 const verifyStripe: Check = async (request, secret, options) => {
   const key = encoder.encode(requireSecret(secret));
-  const parts = readHeader(request, 'stripe-signature')?.split(',') ?? [];
+  const parts = readHeader(request, 'stripe-signature')?.split(',', PARTS_MAX) ?? [];
   const timestamp = listTagged(parts, 't=')[0] ?? null;
   if (!isFresh(timestamp, options)) return false;
   return isSignedBy(key, `${timestamp}.`, request, listTagged(parts, 'v1=').map(decodeHex));

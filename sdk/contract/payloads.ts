@@ -4,6 +4,7 @@ import { boundedList } from './bounded-list.ts';
 import { boundedRecord } from './bounded-record.ts';
 import { allowNull, refuse } from './field-faults.ts';
 import { isRecord } from './is-record.ts';
+import { KIB } from './limits.ts';
 
 /** An opaque id, made by Bulkhead or by the agent runtime. */
 export const id = z.string().min(1).max(200);
@@ -53,6 +54,8 @@ const SETTINGS_MAX = 1_000;
 export const settings = boundedRecord(z.string(), SETTINGS_MAX);
 /** Node reads no more of one message. */
 export const HEADERS_MAX = 2_000;
+/** Characters of one header. A request of a plugin has 32 KiB of headers at most, and Node reads 16 KiB of a webhook's. */
+export const HEADER_MAX_CHARS = 32 * KIB;
 
 /** The longest text of one transcript message or prompt, in characters. */
 export const TEXT_MAX_CHARS = 262_144;
@@ -284,7 +287,7 @@ export const agentFields = z.object({
 export const signatureScheme = z.enum(['Standard', 'Stripe', 'GitHub', 'Slack']);
 export const httpInit = z.object({
   method: z.enum(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']).optional(),
-  headers: boundedRecord(z.string(), HEADERS_MAX).optional(),
+  headers: boundedRecord(z.string().max(HEADER_MAX_CHARS), HEADERS_MAX).optional(),
   body: z.union([z.string(), bytes]).optional(),
   timeoutMs: z.number().int().min(1).max(30_000).optional(),
   redirect: z.enum(['follow', 'error']).optional(),

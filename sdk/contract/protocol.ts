@@ -529,7 +529,7 @@ export const hostCalls = {
     doc: 'Verifies a signature with a secret of which the plugin has a handle. `webhooks.verify…` call it.',
     params: {
       scheme: p.signatureScheme,
-      headers: boundedRecord(z.string(), p.HEADERS_MAX),
+      headers: boundedRecord(z.string().max(p.HEADER_MAX_CHARS), p.HEADERS_MAX),
       bodyBytes: p.bytes,
       handle: z.string().min(1).max(500),
       options: z.object({ toleranceSeconds: z.number().optional() }).optional(),

@@ -70,6 +70,54 @@ function countIssues(issues: readonly z.core.$ZodIssue[]): number {
   );
 }
 
+/** Texts of host calls that may fill a frame. The host counts their bytes before it reads them, or never reads them. */
+const AS_LONG_AS_A_FRAME = [
+  'http.fetch.init.body',
+  'http.fetch.init.headers.<name>',
+  'secrets.verify.headers.<name>',
+  'ssh.run.options.env.*',
+  'ssh.run.options.env.<name>',
+  'workspace.write.content',
+];
+
+interface JsonSchema {
+  readonly type?: string;
+  readonly maxLength?: number;
+  readonly pattern?: string;
+  readonly enum?: readonly unknown[];
+  readonly properties?: Readonly<Record<string, JsonSchema>>;
+  readonly propertyNames?: JsonSchema;
+  readonly additionalProperties?: JsonSchema | boolean;
+  readonly items?: JsonSchema;
+  readonly anyOf?: readonly JsonSchema[];
+}
+
+/** The places of strings without a maximum length. */
+function findUnbounded(schema: JsonSchema, place: string): string[] {
+  const { additionalProperties: values, propertyNames, items, properties = {}, anyOf = [] } = schema;
+  const below: [string, JsonSchema | undefined][] = [
+    ...Object.entries(properties).map(([name, member]): [string, JsonSchema] => [`${place}.${name}`, member]),
+    [`${place}.*`, typeof values === 'object' ? values : undefined],
+    [`${place}.<name>`, propertyNames],
+    [`${place}[]`, items],
+    ...anyOf.map((option): [string, JsonSchema] => [place, option]),
+  ];
+  const isBounded =
+    schema.maxLength !== undefined || schema.enum !== undefined || /\{\d,\d+\}\$$/.test(schema.pattern ?? '');
+  return [
+    ...(schema.type === 'string' && !isBounded ? [place] : []),
+    ...below.flatMap(([at, member]) => (member ? findUnbounded(member, at) : [])),
+  ];
+}
+
+t.test('texts that a plugin gives to the host have a length, except those that are counted first', (t) => {
+  const unbounded = Object.entries(hostCalls).flatMap(([call, { params }]) =>
+    findUnbounded(z.toJSONSchema(z.object(params), { unrepresentable: 'any', io: 'input' }) as JsonSchema, call),
+  );
+  t.same(unbounded.sort(), AS_LONG_AS_A_FRAME);
+  t.end();
+});
+
 t.test('a bounded record accepts and reads what a record of zod does, up to its number of entries', async (t) => {
   const row = z.object({ a: z.string().default('none') });
   const [bounded, plain] = [boundedRecord(row, 3), z.record(z.string(), row)];

@@ -16,6 +16,8 @@ export declare const jsonObject: z.ZodCustom<Record<string, z.JSONType>, Record<
 export declare const settings: z.ZodRecord<z.ZodString, z.ZodString>;
 /** Node reads no more of one message. */
 export declare const HEADERS_MAX = 2000;
+/** Characters of one header. A request of a plugin has 32 KiB of headers at most, and Node reads 16 KiB of a webhook's. */
+export declare const HEADER_MAX_CHARS: number;
 /** The longest text of one transcript message or prompt, in characters. */
 export declare const TEXT_MAX_CHARS = 262144;
 /** The longest reason of a cancelled operation, in characters. The transcript shows it. */

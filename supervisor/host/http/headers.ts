@@ -11,6 +11,8 @@ export type Coding = (typeof CODINGS)[number];
 /** Maximum size of request headers, names and values together. Bytes. */
 const HEADERS_MAX_BYTES = 32 * 1024;
 const HEADERS_MAX = 100;
+/** Codings of `accept-encoding` that are read; libraries ask for four. */
+const ACCEPTED_MAX = 32;
 
 /** Hop-by-hop headers and those that frame the message; only the host sets them. */
 const HOP_BY_HOP = ['connection', 'keep-alive', 'te', 'trailer', 'transfer-encoding', 'upgrade', 'http2-settings'];
@@ -33,24 +35,28 @@ const DEFAULTS: Headers = { 'user-agent': 'bulkhead-plugin', 'accept-encoding': 
 /** Returns the headers of a request by lower-case name. @throws HostError naming the first that is not allowed */
 export function requestHeaders(given: Headers): Headers {
   const headers: Record<string, string> = { ...DEFAULTS };
-  let bytes = 0;
-  for (const [name, value] of Object.entries(given)) {
+  const entries = Object.entries(given);
+  // Before anything reads them: names and values may fill a frame.
+  const bytes = entries.reduce((sum, [name, value]) => sum + name.length + value.length, 0);
+  if (bytes > HEADERS_MAX_BYTES) throw tooLarge();
+  for (const [name, value] of entries) {
     checkHeader(name, value);
-    bytes += name.length + value.length;
     const lower = name.toLowerCase();
     headers[lower] = lower === 'accept-encoding' ? keepUnderstood(value) : value;
   }
-  if (bytes > HEADERS_MAX_BYTES || Object.keys(headers).length > HEADERS_MAX)
-    throw new HostError(`the headers are too many or too long: ${HEADERS_MAX} and ${HEADERS_MAX_BYTES} bytes at most`);
+  if (Object.keys(headers).length > HEADERS_MAX) throw tooLarge();
   return headers;
 }
+
+const tooLarge = (): HostError =>
+  new HostError(`the headers are too many or too long: ${HEADERS_MAX} and ${HEADERS_MAX_BYTES} bytes at most`);
 
 const ACCEPTED: ReadonlySet<string> = new Set([...CODINGS, 'identity']);
 
 /** Removes the codings that the host does not decode: libraries ask for `br` by themselves, and its answer would be refused. */
 const keepUnderstood = (codings: string): string =>
   codings
-    .split(',')
+    .split(',', ACCEPTED_MAX)
     .filter((coding) => ACCEPTED.has(coding.split(';', 1)[0]?.trim().toLowerCase() ?? ''))
     .join(',')
     .trim() || 'identity';

@@ -27,15 +27,20 @@ export function formatCommandLine({ command, cwd, env, inputBytes }: RemoteComma
   for (const [name] of variables)
     if (!ENV_NAME.test(name))
       throw new HostError('env: a name is letters, digits and _, and does not start with a digit');
+  // Before they are quoted: values may fill a frame.
+  const variableChars = variables.reduce((sum, [name, value]) => sum + name.length + value.length, 0);
+  if (variableChars > LINE_MAX_BYTES) throw tooLong();
   const assignments = variables.map(([name, value]) => ` ${name}=${quote(value)}`).join('');
   const program = `${assignments && `env${assignments} `}sh -c ${quote(command)}`;
   const withInput = inputBytes > 0 ? `head -c ${inputBytes} | ${program}` : `${program} </dev/null`;
   const line = cwd ? `cd -- ${quote(toExplicitPath(cwd))} && ${withInput}` : withInput;
   if (line.includes('\0')) throw new HostError('a command, its folder and its variables must not contain U+0000');
-  if (Buffer.byteLength(line) > LINE_MAX_BYTES)
-    throw new HostError(`command, cwd and env together are longer than ${LINE_MAX_BYTES} bytes once quoted`);
+  if (Buffer.byteLength(line) > LINE_MAX_BYTES) throw tooLong();
   return line;
 }
+
+const tooLong = (): HostError =>
+  new HostError(`command, cwd and env together are longer than ${LINE_MAX_BYTES} bytes once quoted`);
 
 /** Prefixes a relative path with `./`: `cd` would take `-` for the previous folder, and look other names up in CDPATH. */
 const toExplicitPath = (cwd: string): string => (cwd.startsWith('/') ? cwd : `./${cwd}`);

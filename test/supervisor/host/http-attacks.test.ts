@@ -361,6 +361,7 @@ t.test('headers that steer the connection or break out of it are refused', async
   const broken = [{ 'x-a': 'b\r\nhost: evil' }, { 'x-a\r\nhost': 'x' }, { 'x a': 'x' }, { 'x-a': '☃' }, { '': 'x' }];
   for (const headers of broken) await t.rejects(send(headers), { message: /is not a header that can be sent/ });
   await t.rejects(send({ 'x-a': 'x'.repeat(40_000) }), { message: /too many or too long/ });
+  await t.rejects(send({ 'x-a': '☃'.repeat(40_000) }), { message: /too many or too long/ }, 'before they are read');
   t.equal(server.connections(), 0);
 });
 

@@ -76,6 +76,11 @@ t.test('fetch asks for no content-encoding that it does not decode', async (t) =
   t.equal(await asks(), 'gzip, deflate');
   t.equal(await asks({ 'Accept-Encoding': 'br, GZIP;q=0.5, deflate, zstd, *' }), 'GZIP;q=0.5, deflate');
   t.equal(await asks({ 'accept-encoding': 'br' }), 'identity');
+  t.equal(
+    await asks({ 'accept-encoding': `${'br,'.repeat(31)}gzip,deflate` }),
+    'gzip',
+    'of many, the first 32 are read',
+  );
 });
 
 t.test('fetch follows redirects, sends credentials to the first host only, and turns a POST into a GET', async (t) => {

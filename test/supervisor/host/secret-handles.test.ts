@@ -3,6 +3,7 @@ import { createHmac, randomBytes } from 'node:crypto';
 import { open, readFile } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import t from 'tap';
+import { verifySignature } from '../../../sandbox-child/webhook-signatures.ts';
 import { SecretHandles } from '../../../supervisor/host/secret-handles.ts';
 import { SecretMask } from '../../../supervisor/records/secret-mask.ts';
 import { openAddress } from '../../examples/address.ts';
@@ -187,6 +188,38 @@ t.test('the memory of the child holds the handle, and never the value', async (t
   }
   t.match(found, { handle: true, known: true }, 'the search finds what is there');
   t.match(found, { value: false, signing: false });
+});
+
+t.test('of a header with many signatures, the first 64 parts are read', async (t) => {
+  const bodyBytes = Buffer.from('{}');
+  const seconds = String(Math.floor(Date.now() / 1000));
+  const sign = (text: string) => createHmac('sha256', 'a key').update(text).update(bodyBytes);
+  const ask = async (parts: number) => [
+    await verifySignature(
+      'Stripe',
+      {
+        headers: {
+          'stripe-signature': `t=${seconds},${'v0=0,'.repeat(parts)}v1=${sign(`${seconds}.`).digest('hex')}`,
+        },
+        bodyBytes,
+      },
+      'a key',
+    ),
+    await verifySignature(
+      'Standard',
+      {
+        headers: {
+          'webhook-id': 'm1',
+          'webhook-timestamp': seconds,
+          'webhook-signature': `${'v0,0 '.repeat(parts + 1)}v1,${sign(`m1.${seconds}.`).digest('base64')}`,
+        },
+        bodyBytes,
+      },
+      Buffer.from('a key').toString('base64'),
+    ),
+  ];
+  t.same(await ask(62), [true, true]);
+  t.same(await ask(63), [false, false]);
 });
 
 const CHUNK_BYTES = 4 * 1024 * 1024;

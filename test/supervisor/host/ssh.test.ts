@@ -3,6 +3,7 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
+import { formatCommandLine } from '../../../supervisor/host/ssh/command-line.ts';
 import type { SupervisorOptions } from '../../../supervisor/supervisor.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
@@ -45,6 +46,16 @@ async function bench(
   };
   return { fixture, sshd, runner, session, run };
 }
+
+t.test('variables that are too long are refused before they are quoted', (t) => {
+  const format = (value: string) => () =>
+    formatCommandLine({ command: 'ls', cwd: null, env: { X: value }, inputBytes: 0 });
+  t.throws(format(`${'x'.repeat(200_000)}\0`), {
+    message: /^command, cwd and env together are longer than 200000 bytes/,
+  });
+  t.throws(format("'".repeat(60_000)), { message: /longer than 200000 bytes once quoted/ });
+  t.end();
+});
 
 t.test('a command', { skip: noSshd }, async (t) => {
   const { run, sshd, fixture, session } = await bench(t);
