@@ -3,6 +3,7 @@ import { findAgentRecord } from '../../db/accounts/agents.ts';
 import { countBytes, isCutShort } from '../../db/postgres/rows.ts';
 import { markRead } from '../../db/sessions/fresh-messages.ts';
 import {
+  findMessage,
   type JudgedMessage,
   type MessageRow,
   type Session,
@@ -70,7 +71,9 @@ export async function buildPrompt(
   };
   const [answer, conversation, tools, plugins] = await Promise.all([
     judgePrompt(),
-    readConversation(services, session, turn, request, early),
+    readConversation(services, session, turn, request, early).then((found) =>
+      includeTurnMessage(services, session, turn, found),
+    ),
     listSessionTools(services, session),
     services.pluginsCache.get(session.accountId),
   ]);
@@ -102,10 +105,12 @@ async function readBasePrompt({ pool }: SessionServices, session: Session, turn:
 
 interface Conversation extends Pick<PromptAnswer, 'messages' | 'isTruncated' | 'notice'> {
   readonly verdict: Verdict;
+  /** Number of messages at the start that are a summary: 0 or 1. */
+  readonly summaries: number;
   /** Ids of those that wait for their turns, and that no model has read yet. */
   readonly fresh: readonly string[];
 }
-const NO_MESSAGES = { messages: [], isTruncated: false, notice: null, fresh: [] };
+const NO_MESSAGES = { messages: [], summaries: 0, isTruncated: false, notice: null, fresh: [] };
 
 async function readConversation(
   services: SessionServices,
@@ -125,6 +130,24 @@ async function readConversation(
     if (isShort(current)) return describeConversation(current);
     return compact(services, session, turn, current, keep);
   });
+}
+
+/**
+ * Adds the message of the turn, if a summary replaces it or newer messages left no room for it: a model answers that message, and
+ * models reject a prompt without one.
+ */
+async function includeTurnMessage(
+  { pool }: SessionServices,
+  session: Session,
+  turn: TurnRow,
+  conversation: Conversation,
+): Promise<Conversation> {
+  const { messages, verdict, summaries } = conversation;
+  if (verdict.action === 'cancel' || messages.some(({ id }) => id === turn.id)) return conversation;
+  const row = await findMessage(pool, session.id, turn.id);
+  // The session was cleared meanwhile.
+  if (!row) return conversation;
+  return { ...conversation, messages: messages.toSpliced(summaries, 0, toMessage(row)) };
 }
 
 export interface ConversationRows {
@@ -186,7 +209,8 @@ function describeConversation(
   if (stopped) return { verdict: describeCancelled(stopped), ...NO_MESSAGES };
   const head = summary ? [toSummaryMessage(summary)] : [];
   const fresh = rows.filter(({ freshGuards }) => freshGuards !== null).map(({ id }) => id);
-  return { verdict: CONTINUE, messages: [...head, ...rows.map(toMessage)], isTruncated, notice, fresh };
+  const messages = [...head, ...rows.map(toMessage)];
+  return { verdict: CONTINUE, messages, summaries: head.length, isTruncated, notice, fresh };
 }
 
 const toSummaryMessage = ({ upTo, text, at }: SummaryRow): JudgedMessage => ({
@@ -220,7 +244,8 @@ async function compact(
     found = made.after;
     if (found.stopped) return describeConversation(found);
   }
-  const cut = findCut(found.rows, keep);
+  // The model has not read the results of its last calls.
+  const cut = findCut(found.rows, found.rows.at(-1)?.role === 'tool' ? Math.max(keep, 1) : keep);
   if (found.isTruncated) return describeConversation({ ...found, rows: found.rows.slice(cut) });
   if (cut === 0) return describeConversation(found);
   const made = await summarize(services, session, turn, found, found.rows.slice(0, cut));

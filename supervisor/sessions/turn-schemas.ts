@@ -88,7 +88,9 @@ export const promptFields = {
     .min(0)
     .max(COMPACT_AFTER_MAX)
     .default(KEEP_DEFAULT)
-    .describe('Number of recent messages that a summary does not replace.'),
+    .describe(
+      'Number of recent messages that a summary does not replace. The results of the last calls are never replaced: the model has not read them.',
+    ),
 };
 export const promptBody = jsonBody({
   ...promptFields,
@@ -243,7 +245,9 @@ export const promptResource = z
     model: z.string(),
     messages: z
       .array(messageResource)
-      .describe('Oldest first, without notices and vetoed messages. A summary is a message with the role system.'),
+      .describe(
+        'Oldest first, without notices and vetoed messages. A summary is a message with the role system. If it replaces the message of the turn, that message follows it.',
+      ),
     isTruncated: z.boolean().describe('Whether older messages are left out without a summary.'),
     notice: z.string().nullable().describe('Reason why a plugin’s summary is not used.'),
     tools: z.array(toolResource),

@@ -1122,6 +1122,61 @@ async function startLongConversation(messages: number) {
 
 const SUMMARY_HEAD = 'Summary of the conversation so far:\n';
 
+t.test(
+  'a prompt has the message of its turn and what its model has not read, whatever a summary replaces',
+  async (t) => {
+    const fixture = shared.withNewAccount();
+    await fixture.install({
+      slug: `short-${fixture.account}`,
+      code: `compaction.summarize = (ctx) => ctx.messages.map(({ text }) => text).join('+');`,
+    });
+    await fixture.install({ slug: `calc-${fixture.account}`, code: ADDER });
+    const session = await fixture.session();
+    const turn = asRuntime(fixture, session, 'r1');
+    const add = async (from: number, to: number) => {
+      for (let a = from; a <= to; a += 1) {
+        const call = { name: `calc-${fixture.account}__add`, arguments: { a } };
+        t.equal((await turn('POST', `/t1/calls/c${a}`, call)).status, 200);
+      }
+    };
+    const read = async (query: string) => {
+      const { messages } = (await turn('GET', `/t1/prompt?${query}`)).body;
+      return messages.map(({ role, text }: { role: string; text: string }) => `${role}: ${text}`);
+    };
+    const summary = `system: ${SUMMARY_HEAD}`;
+    await turn('POST', '', { id: 't1', text: 'Which?', trigger: 'user' });
+    await add(1, 3);
+    await turn('POST', '/t1/output', { id: 'o1', text: 'Now the rest.' });
+    await add(4, 8);
+    const rest = ['assistant: Now the rest.', ...[5, 6, 7, 8, 9].map((sum) => `tool: ${sum}`)];
+    t.same(await read('compactAfter=6'), [`${summary}Which?+2+3+4`, 'user: Which?', ...rest]);
+    t.same(await read('compactAfter=1&keep=0'), [`${summary}Which?+2+3+4`, 'user: Which?', ...rest]);
+    await turn('POST', '/t1/output', { id: 'o2', text: 'All.' });
+    const [head, ...others] = await read('compactAfter=1&keep=0');
+    t.match(head, /Now the rest\.\+5\+6\+7\+8\+9\+All\.$/);
+    t.same(others, ['user: Which?']);
+    t.match(
+      (await turn('POST', '', { id: 't2', text: 'Thanks.', trigger: 'user', prompt: true })).body.prompt.messages,
+      [{ role: 'system' }, { id: 't2' }],
+    );
+  },
+);
+
+t.test('a prompt has the message of its turn although newer messages left no room for it', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'Which?', trigger: 'user' });
+  await fixture.pool.query(
+    `INSERT INTO session_messages (session_id, account_id, id, role, text)
+     SELECT id, account_id, 'm' || n, 'tool', 'm' || n FROM sessions, generate_series(1, 1100) n WHERE id = $1`,
+    [session],
+  );
+  const { messages, isTruncated } = (await turn('GET', '/t1/prompt')).body;
+  t.match(messages.slice(0, 2), [{ id: 't1', role: 'user', text: 'Which?' }, { id: 'm101' }]);
+  t.match({ length: messages.length, isTruncated }, { length: 1_001, isTruncated: true });
+});
+
 t.test('messages that are too old for a prompt are summarized before its own', async (t) => {
   const { readPrompt, readSummarized } = await startLongConversation(1_100);
   t.match(await readPrompt(), {
