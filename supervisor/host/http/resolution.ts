@@ -9,6 +9,8 @@ import { isPublicAddress, normalizeAddress } from './addresses.ts';
 /** Time limit of one DNS query, milliseconds, and number of attempts. */
 const DNS_TIMEOUT_MS = 3_000;
 const DNS_TRIES = 2;
+/** Addresses of one name. Large services have 20; a DNS answer over TCP may hold 4,000, whose checks block the event loop for 35 ms. */
+const ADDRESSES_MAX = 64;
 /** The ports to which the fetch standard sends no request ("bad port"): a server there may take the request for its own protocol. */
 const BAD_PORTS: ReadonlySet<number> = new Set([
   ...[0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109],
@@ -42,7 +44,7 @@ export async function resolveTarget(url: URL, resolution: Resolution, signal: Ab
 /**
  * Resolves a host, whatever the protocol.
  *
- * @throws HostError when it has no address, or, without the operator's permission, one that is private or this machine's
+ * @throws HostError when it has no address or too many, or, without the operator's permission, one that is private or this machine's
  */
 export async function resolveHost(
   { host, port }: { readonly host: string; readonly port: string },
@@ -54,6 +56,8 @@ export async function resolveHost(
   // The system's look-up, which reads the hosts file, only for targets that the operator allowed: it blocks a thread.
   const addresses = found.length === 0 && isNamed ? await askSystem(host) : found;
   if (addresses.length === 0) throw new HostError(`${host} has no address`);
+  if (addresses.length > ADDRESSES_MAX)
+    throw new HostError(`${host} has more than ${ADDRESSES_MAX} addresses; requests to it are not possible`);
   if (!isNamed && !addresses.every(isPublicAddress))
     throw new HostError(`${host} has an address that is not public; requests to it are not allowed`);
   // A public address of this machine leads to services that trust it, past the firewall in front of it.

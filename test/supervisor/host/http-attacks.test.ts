@@ -111,6 +111,17 @@ for (const answers of notPublic)
     t.equal(inside.connections(), 0);
   });
 
+t.test('a name with very many addresses is refused before they are checked', async (t) => {
+  const plugin = await pluginWith(t, ['many.test']);
+  const addresses = Array.from({ length: 64 }, (_, n) => (n % 2 === 0 ? `10.0.0.${n}` : `fd00::${n}`));
+  plugin.dns.set('many.test', addresses, [...addresses, '10.0.1.1']);
+  await t.rejects(plugin.fetch('http://many.test/'), { message: /an address that is not public/ });
+  await t.rejects(plugin.fetch('http://many.test/'), {
+    name: 'HostError',
+    message: 'many.test has more than 64 addresses; requests to it are not possible',
+  });
+});
+
 t.test('a private target counts by name and port together', async (t) => {
   const [named, other] = [await serve(t, (_, response) => response.end()), await serve(t, (_, r) => r.end())];
   const plugin = await reaching(t, named, ['*.test']);
