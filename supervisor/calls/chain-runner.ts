@@ -127,7 +127,7 @@ function notRunnable(plugin: InstalledPlugin): LinkResult {
 }
 
 /** Why a plugin that may not run is not called. */
-function describeIdle({ status, blockedReason }: InstalledPlugin): string {
+export function describeIdle({ status, blockedReason }: InstalledPlugin): string {
   if (blockedReason !== null) return blockedReason;
   return status === 'paused' ? 'the installation is paused' : 'a setting or secret that it requires is missing';
 }

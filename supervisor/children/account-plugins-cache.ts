@@ -30,6 +30,8 @@ export interface AccountPlugins {
   readonly byHook: ReadonlyMap<string, readonly InstalledPlugin[]>;
   /** Plugins that register the hook but are left out, because they are paused or lack configuration. */
   readonly idleByHook: ReadonlyMap<string, readonly InstalledPlugin[]>;
+  /** Plugins that may not run: blocked, paused, or without configuration. */
+  readonly idle: readonly InstalledPlugin[];
   /** Plugins that only lack configuration. */
   readonly unconfigured: readonly InstalledPlugin[];
   /** By `<slug>__<tool>`. */
@@ -203,10 +205,12 @@ export function indexAccountPlugins(all: readonly InstalledPlugin[]): AccountPlu
   const unconfigured = all.filter(
     ({ status, blockedReason }) => status === 'needs_configuration' && blockedReason === null,
   );
-  const links = all.filter(isLink);
-  const idle = all.filter((plugin) => !isLink(plugin));
-  const hooks = { byHook: byHook(links), idleByHook: byHook(idle) };
-  return { plugins, ...hooks, unconfigured, tools: indexTools(plugins) };
+  const idle = all.filter((plugin) => !mayRun(plugin));
+  const hooks = {
+    byHook: byHook(all.filter(isLink)),
+    idleByHook: byHook(all.filter((plugin) => !isLink(plugin))),
+  };
+  return { plugins, ...hooks, idle, unconfigured, tools: indexTools(plugins) };
 }
 
 /** The account's plugins as if those that only lack configuration had it. */

@@ -1,11 +1,12 @@
 /** The tools of a session: those of the account's plugins, the host's own, and its runtime's. Lists, finds and calls them. */
 import { randomUUIDv7 } from 'node:crypto';
-import { closest } from 'fastest-levenshtein';
 import { listRuntimeTools, type RuntimeTool } from '../../db/sessions/runtime-tools.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { formatFullName, TOOL_NAME_MAX_CHARS } from '../../sdk/contract/full-names.ts';
+import { formatFullName, hostToolGroups, TOOL_NAME_MAX_CHARS } from '../../sdk/contract/full-names.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
+import { findNearName } from '../../service/text/near-name.ts';
+import { describeIdle } from '../calls/chain-runner.ts';
 import { callSurface, readOrLog, toProblem } from '../calls/surface-call.ts';
 import type { AccountPlugins, ToolRef } from '../children/account-plugins-cache.ts';
 import { findHostTool, listHostTools } from '../host-tools/catalog.ts';
@@ -18,6 +19,13 @@ import type { ToolItem } from './turn-schemas.ts';
 
 /** Each name that a wrong one is compared with takes a microsecond of the event loop; an account may have 12,800 tools. */
 const COMPARED_NAMES_MAX = 1_000;
+/**
+ * A model follows every suggestion, so only a misspelt name gets one: one edit for each three characters, as in messages of
+ * the Rust compiler, and at most three, as for a misspelt field of a request.
+ */
+const CHARS_PER_EDIT = 3;
+const EDITS_MAX = 3;
+const SEPARATOR = formatFullName({ slug: '' }, '');
 
 export type FoundTool =
   | { readonly kind: 'plugin'; readonly tool: ToolRef }
@@ -73,7 +81,7 @@ export function listOfferedTools(accountPlugins: AccountPlugins, session: Sessio
  * Finds a tool of a session by its full name.
  *
  * @param suggestsOwn whether the caller can list the tools that the runtime performs itself
- * @throws Problem `not_found` that suggests the nearest name
+ * @throws Problem `not_found` that names a tool whose name is nearly the same, or says why a plugin offers none
  */
 export async function findTool(
   services: SessionServices,
@@ -87,22 +95,38 @@ export async function findTool(
   if (known) return { kind: 'plugin', tool: known };
   const own = await listOwnTools(services, session);
   if (own.some((tool) => tool.name === name)) return { kind: 'runtime', tool: { name } };
-  const { tools } = await services.pluginsCache.getNewest(session.accountId);
-  const found = tools.get(name);
+  const accountPlugins = await services.pluginsCache.getNewest(session.accountId);
+  const found = accountPlugins.tools.get(name);
   if (found) return { kind: 'plugin', tool: found };
   const others = [...(suggestsOwn ? own : []), ...listHostTools(session)].map((tool) => tool.name);
-  const nearest = findNearestName(name, [...others, ...tools.keys()]);
-  const hint = nearest === null ? '' : ` Did you mean ${nearest}?`;
+  const hint = suggestTool(name, accountPlugins, others);
   throw new Problem('not_found', `No tool has this name.${hint}`);
 }
 
-/** Compares a wrong name first with those of the plugin that it names. Null: there are no names. */
-function findNearestName(wrong: string, names: readonly string[]): string | null {
+/** @param others names of tools that are no plugin's @returns '' or a sentence after a space */
+function suggestTool(wrong: string, { plugins, idle, tools }: AccountPlugins, others: readonly string[]): string {
   const wanted = wrong.slice(0, TOOL_NAME_MAX_CHARS);
-  const [slug = ''] = wanted.split('__');
-  const ofPlugin = names.filter((name) => name.startsWith(`${slug}__`));
-  const compared = [...ofPlugin, ...names].slice(0, COMPARED_NAMES_MAX);
-  return compared.length > 0 ? closest(wanted, compared) : null;
+  const slug = wanted.split(SEPARATOR, 1)[0] ?? '';
+  const stopped = idle.find((plugin) => plugin.slug === slug);
+  if (stopped) return ` The plugin ${stopped.slug} does not run: ${describeIdle(stopped)}.`;
+  const near = findNearTool(wanted, [...others, ...tools.keys()]);
+  if (near !== null) return ` Did you mean ${near}?`;
+  const known: readonly string[] = [...hostToolGroups, ...plugins.map((plugin) => plugin.slug)];
+  return slug === '' || slug === wanted || known.includes(slug)
+    ? ''
+    : ` No plugin with the slug “${slug}” is installed.`;
+}
+
+/** Compares a wrong name with those of the plugin that it names, otherwise with all. Null: none is that near. */
+function findNearTool(wanted: string, names: readonly string[]): string | null {
+  // A model that leaves out the slug means the tool of this name.
+  const whole = names.find((name) => name.endsWith(`${SEPARATOR}${wanted}`));
+  if (whole !== undefined) return whole;
+  const prefix = `${wanted.split(SEPARATOR, 1)[0]}${SEPARATOR}`;
+  const ofPlugin = names.filter((name) => name.startsWith(prefix));
+  const [compared, chars] = ofPlugin.length > 0 ? [ofPlugin, wanted.length - prefix.length] : [names, wanted.length];
+  const edits = Math.min(EDITS_MAX, Math.max(1, Math.floor(chars / CHARS_PER_EDIT)));
+  return findNearName(wanted, compared.slice(0, COMPARED_NAMES_MAX), edits);
 }
 
 /** Whether a call that a crash interrupted may be made again: it has its effect once. A runtime's was not handed over yet. */

@@ -21,7 +21,7 @@ for (let plugin = 0; plugin < PLUGINS; plugin += 1) {
     tools.set(`${slug}__${name}`, { plugin: installed, tool: name });
   }
 }
-const get = async () => ({ tools });
+const get = async () => ({ tools, plugins: [], idle: [] });
 const services = { pluginsCache: { get, getNewest: get } } as unknown as SessionServices;
 const session = { accountId: 'ann', hostTools: [], hasTools: false } as unknown as Session;
 
@@ -36,7 +36,7 @@ t.test('a wrong name costs as much as the comparison of some of its beginning wi
   const names = [...tools.keys()].slice(0, 1_000);
   const wanted = 'c'.repeat(10_000);
   const refuse = () => findTool(services, session, wanted).catch((error: Error) => error.message);
-  t.match(await refuse(), /No tool has this name. Did you mean plugin-/);
+  t.equal(await refuse(), 'No tool has this name.');
   const compare = () => closest(wanted.slice(0, 64), names);
   const expected = (await measure(compare)) + (await measure(compare));
   const took = await measure(refuse);

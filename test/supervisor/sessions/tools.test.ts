@@ -124,6 +124,33 @@ t.test('tools are listed by slug and name, and called', async (t) => {
   t.match(rows[0], { message: 'rolled', data: { sides: 6, call: 'c1' }, source: 'tools.roll', session_id: session });
 });
 
+t.test('a wrong name gets the name of a tool that is nearly the same, or the reason why there is none', async (t) => {
+  const fixture = shared.withNewAccount();
+  const made = await fixture.install({ slug: 'cubes', code: dice });
+  const tools = [{ name: 'delete_all', parameters: { type: 'object' } }];
+  const session = (await fixture.call('POST', '/sessions', { agentId: 'a', hostTools: ['todo'], tools })).body.id;
+  const refuse = async (name: string) => {
+    const { status, body } = await fixture.call('POST', `/sessions/${session}/tools/${name}`, {});
+    t.equal(status, 404, name);
+    return body.detail;
+  };
+  const meant = (name: string) => `No tool has this name. Did you mean ${name}?`;
+  t.equal(await refuse('cubes__rol'), meant('cubes__roll'));
+  t.equal(await refuse('cubse__roll'), meant('cubes__roll'));
+  t.equal(await refuse('roll'), meant('cubes__roll'), 'without the slug');
+  t.equal(await refuse('delete_al'), meant('delete_all'));
+  t.equal(await refuse('todo__creat'), meant('todo__create'));
+  t.equal(await refuse('todo__remove'), 'No tool has this name.');
+  t.equal(await refuse('cubes__rig'), 'No tool has this name.', 'half of the name differs');
+  t.equal(await refuse('search'), 'No tool has this name.');
+  t.equal(await refuse('cards__deal'), 'No tool has this name. No plugin with the slug “cards” is installed.');
+  const stopped = (why: string) => `No tool has this name. The plugin cubes does not run: ${why}.`;
+  await fixture.change(made, `status = 'paused'`);
+  t.equal(await refuse('cubes__roll'), stopped('the installation is paused'));
+  await fixture.change(made, `status = 'needs_configuration'`);
+  t.equal(await refuse('cubes__roll'), stopped('a setting or secret that it requires is missing'));
+});
+
 t.test('arguments that do not fit never reach the handler', async (t) => {
   const fixture = shared.withNewAccount();
   const made = await fixture.install({ slug: 'dice-2', code: dice });
