@@ -5,13 +5,14 @@ import { JsonText, type RowEvent, type RowTail, type TailBatch } from '../../db/
 import { findNewestLogId, type LogFilter, listLogIds, readLogs } from '../../db/records/logs.ts';
 
 /**
- * Two supervisors may write lines of one installation at the same time, and the older line may be committed later. So
- * lines with smaller ids are still searched for this long. Milliseconds.
+ * A line may be committed after lines with greater ids: by another supervisor at the same time, or after the account moved to a
+ * supervisor whose clock is behind. So lines of this time are still searched for: clocks may differ by a minute, and a commit
+ * takes seconds. Milliseconds.
  */
-const OVERLAP_MS = 5_000;
+const OVERLAP_MS = 65_000;
 /** Lines of one read, fewer if they are large. */
 const LINES_AT_ONCE = 100;
-/** Maximum number of recent lines remembered. A faster log is read without the search for late lines. */
+/** Maximum number of recent lines remembered. In a faster log, late lines with smaller ids than these are not searched for. */
 const REMEMBERED_MAX = 2_000;
 /** Sorts before every id. */
 const FIRST = '00000000-0000-7000-8000-000000000000';
@@ -49,11 +50,11 @@ export class LogTail implements RowTail {
   static async open(pool: Pool, filter: LogFilter, given: string | null): Promise<LogTail> {
     const { installationId } = filter;
     const after = given ?? (await findNewestLogId(pool, installationId)) ?? FIRST;
-    const now = idAt(Date.now());
-    if (after <= now) return new LogTail(pool, filter, { after, floor: after, recent: [] });
-    // A supervisor that was started after its clock stepped back writes lines with smaller ids.
-    const recent = await listLogIds(pool, { installationId, after: now, upTo: after }, REMEMBERED_MAX + 1);
-    return new LogTail(pool, filter, { after, floor: recent.length > REMEMBERED_MAX ? after : now, recent });
+    const floor = findFloor(after);
+    if (floor === after) return new LogTail(pool, filter, { after, floor, recent: [] });
+    // The client may have these lines. Others with smaller ids than `after` may still be committed.
+    const recent = await listLogIds(pool, { installationId, after: floor, upTo: after }, REMEMBERED_MAX);
+    return new LogTail(pool, filter, { after, floor, recent });
   }
 
   get position(): string {
@@ -77,15 +78,24 @@ export class LogTail implements RowTail {
   }
 
   #raiseFloor(): void {
-    const reached = Math.min(readIdTime(this.#position), Date.now());
-    const floor = this.#recent.size > REMEMBERED_MAX ? this.#position : idAt(Math.max(0, reached - OVERLAP_MS));
-    if (floor <= this.#floor) return;
+    const floor = findFloor(this.#position);
+    if (floor > this.#floor) this.#skipUpTo(floor);
+    if (this.#recent.size >= REMEMBERED_MAX) this.#skipUpTo([...this.#recent].sort().at(-REMEMBERED_MAX / 2) ?? floor);
+  }
+
+  #skipUpTo(floor: string): void {
     this.#floor = floor;
     for (const id of this.#recent) if (id <= floor) this.#recent.delete(id);
   }
 }
 
 export const isLogId = (text: string): boolean => ID.test(text);
+
+/** The id up to which no more lines are expected, at most this position. */
+function findFloor(position: string): string {
+  const floor = idAt(Date.now() - OVERLAP_MS);
+  return position < floor ? position : floor;
+}
 
 /** The smallest id of a millisecond, so that it is the same at each read. */
 function idAt(time: number): string {

@@ -187,7 +187,7 @@ export const findNewestLogId = (pool: Pool, installationId: string): Promise<str
     [installationId],
   );
 
-/** Lists the oldest ids after one up to another. */
+/** Lists the greatest ids after one up to another. */
 export const listLogIds = (
   pool: Pool,
   { installationId, after, upTo }: { readonly installationId: string; readonly after: string; readonly upTo: string },
@@ -195,7 +195,7 @@ export const listLogIds = (
 ): Promise<string[]> =>
   listValues(
     pool,
-    'SELECT id FROM plugin_logs WHERE installation_id = $1 AND id > $2 AND id <= $3 ORDER BY id LIMIT $4',
+    'SELECT id FROM plugin_logs WHERE installation_id = $1 AND id > $2 AND id <= $3 ORDER BY id DESC LIMIT $4',
     [installationId, after, upTo, limit],
   );
 

@@ -10,8 +10,8 @@ import { testDatabase } from '../../runner/harness.ts';
 
 const LINES = 20_000;
 const EVERY_MS = 10;
-/** Lines that one read looks through, those of the 5 s until the position, which may be committed late, and those at the borders. */
-const READ_MAX = 1_000 + 5_000 / EVERY_MS + 5;
+/** Lines that one read looks through, those that the tail remembers because others may be committed before them, and those at the borders. */
+const READ_MAX = 1_000 + 2_000 + 5;
 const LIMIT = 100;
 const BEGINNING = '00000000-0000-7000-8000-000000000000';
 
@@ -73,12 +73,52 @@ t.test('many lines that the filter wants come in order, each once', async (t) =>
 t.test('a client does not resume behind lines that its filter left out', async (t) => {
   const ofLate = { installationId: 'late' };
   const tail = await LogTail.open(pool, { installationId: 'late', levels: ['error'] }, BEGINNING);
-  await insertLogs(pool, [line(2, ofLate)]);
+  await insertLogs(pool, [line(LINES, ofLate)]);
   t.same((await tail.read()).events, []);
-  const committedLate = line(1, { ...ofLate, level: 'error' });
+  const committedLate = line(LINES - 1, { ...ofLate, level: 'error' });
   await insertLogs(pool, [committedLate]);
   const [event] = (await tail.read()).events;
   t.equal(event?.id, committedLate.id);
+});
+
+t.test('lines of a supervisor whose clock is behind that of the one before are sent', async (t) => {
+  const installationId = 'moved';
+  const add = (message: string, aheadMs: number) => {
+    const time = Date.now() + aheadMs;
+    const more = { installationId, message, at: new Date(time).toISOString() };
+    return insertLogs(pool, [createLogLine({ id: createIdAt(time), ...more })]);
+  };
+  const read = async (tail: LogTail) => (await tail.read()).events.map(readMessage);
+  await add('before', 30_000);
+  const tail = await LogTail.open(pool, { installationId }, null);
+  await add('behind', -25_000);
+  t.same(await read(tail), ['behind']);
+  await add('ahead', 30_000);
+  t.same(await read(tail), ['ahead']);
+  await add('behind again', -25_000);
+  const { events } = await tail.read();
+  t.same(events.map(readMessage), ['behind again']);
+  const resumed = await LogTail.open(pool, { installationId }, events[0]?.id ?? null);
+  t.same(await read(resumed), []);
+  await add('behind after a new connection', -25_000);
+  t.same(await read(resumed), ['behind after a new connection']);
+  t.same(await read(tail), ['behind after a new connection']);
+});
+
+t.test('late lines of a log that is too fast to remember its lines are found behind the newest 1,000', async (t) => {
+  const installationId = 'fast';
+  const add = (message: string, ...ages: number[]) =>
+    insertLogs(
+      pool,
+      ages.map((ms) =>
+        createLogLine({ id: createIdAt(startedAt + LINES * EVERY_MS - ms), installationId, message, at }),
+      ),
+    );
+  await add('first', ...Array.from({ length: 3_000 }, (_, n) => n * 10));
+  const tail = await LogTail.open(pool, { installationId }, null);
+  await add('late', 9_985);
+  await add('too late', 9_995);
+  t.same((await tail.read()).events.map(readMessage), ['late']);
 });
 
 t.test('large lines are read a few at a time, each once and in order', async (t) => {
