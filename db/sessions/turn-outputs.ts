@@ -227,6 +227,22 @@ export const findLastOutput = (db: Queryable, { sessionId, turnId }: TurnKey): P
     [sessionId, turnId],
   );
 
+/** Gives an output that is not complete another id. */
+export async function renameOutput(
+  db: Queryable,
+  { sessionId, turnId, outputId }: OutputKey,
+  newId: string,
+): Promise<void> {
+  await changeRows(
+    db,
+    `WITH renamed AS (
+       UPDATE turn_outputs SET id = $4 WHERE session_id = $1 AND turn_id = $2 AND id = $3 AND state = 'open' RETURNING 1)
+     UPDATE turn_pieces SET output_id = $4
+      WHERE session_id = $1 AND turn_id = $2 AND output_id = $3 AND EXISTS (SELECT 1 FROM renamed)`,
+    [sessionId, turnId, outputId, newId],
+  );
+}
+
 export interface PieceRow {
   readonly text: string;
   readonly isShown: boolean;

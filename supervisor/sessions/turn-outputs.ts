@@ -3,6 +3,7 @@
  * model writes them; the whole is judged at its end all the same, for plugins that were installed meanwhile. While all
  * plugins that judge messages do so piece by piece, each piece may be shown when it is judged.
  */
+import { randomUUID } from 'node:crypto';
 import type { Pool } from 'pg';
 import type { z } from 'zod';
 import { requireRoom } from '../../db/accounts/usage.ts';
@@ -22,6 +23,7 @@ import {
   type PieceRow,
   passOutput,
   passPiece,
+  renameOutput,
   vetoOutput,
 } from '../../db/sessions/turn-outputs.ts';
 import type { Judgement } from '../../db/sessions/turns.ts';
@@ -55,6 +57,8 @@ const HOOK = 'middleware.outboundMessage';
 /** Characters of a digest that make the default id of an output. */
 const DIGEST_CHARS = 22;
 
+const deriveOutputId = (turnId: string, suffix: string): string => `${turnId}:${suffix}`;
+
 interface WholeOutput extends Omit<OutputRequest, 'piece' | 'done' | 'isShown'> {
   readonly isShown?: boolean;
   /** Adds the judged text to the transcript. False: the runtime may not continue the turn. */
@@ -71,7 +75,7 @@ export function sendWholeOutput(
 ): Promise<OutputAnswer> {
   const shown = isShown ? text : '';
   const digest = digestOf([text, attachments]);
-  const step = toOutputStep(turn, id ?? `${turn.key.turnId}:${digest.slice(0, DIGEST_CHARS)}`);
+  const step = toOutputStep(turn, id ?? deriveOutputId(turn.key.turnId, digest.slice(0, DIGEST_CHARS)));
   const { key, runtime } = step;
   return withLock(services, key, async () => {
     services.untouchedTurns.take(key, runtime);
@@ -125,7 +129,7 @@ async function requireJudgedRoom({ pool }: SessionServices, { session }: OutputS
 /** @throws Problem as `sendWholeOutput`, and `bad_request` for a piece that is not the next one */
 export function sendPiece(services: SessionServices, turn: TurnStep, request: OutputPiece): Promise<OutputAnswer> {
   const { id, piece, text, attachments, done } = request;
-  const step = toOutputStep(turn, id ?? `${turn.key.turnId}:streamed`);
+  const step = toOutputStep(turn, id ?? deriveOutputId(turn.key.turnId, 'streamed'));
   const { session, key, runtime } = step;
   const digest = digestOf([piece, text, attachments]);
   return withLock(services, key, async () => {
@@ -301,17 +305,34 @@ export async function finishOutputs(services: SessionServices, turn: TurnStep, t
 }
 
 /** Null: its last piece came meanwhile. */
-async function finishOutput(services: SessionServices, step: OutputStep, target: string): Promise<OutputAnswer | null> {
+async function finishOutput(
+  services: SessionServices,
+  named: OutputStep,
+  target: string,
+): Promise<OutputAnswer | null> {
   const { pool } = services;
-  const output = await findOutput(pool, step.key);
+  const output = await findOutput(pool, named.key);
   if (output?.state !== 'open') return null;
-  await requireHeldTurn(pool, step.key, step.runtime);
+  await requireHeldTurn(pool, named.key, named.runtime);
+  const step = await freeId(pool, named);
   const { pieces, isStreamed, isHeld } = output;
   const joined = await joinPieces(pool, step.key, pieces);
   const rest = { attachments: [], target, digest: '' };
   if (!isStreamed || isHeld || !joined.isJudged) return judgeOutput(services, step, { ...joined, ...rest });
   const last = { ...rest, piece: pieces, text: '', done: true };
   return judgePiece(services, step, { ...last, ...completeWith(joined) });
+}
+
+/**
+ * Gives an output another id, if a message of the transcript has got its id since the first piece: another turn may use the same id.
+ * Otherwise no request could complete the output, nor end its turn.
+ */
+async function freeId(pool: Pool, step: OutputStep): Promise<OutputStep> {
+  const { key } = step;
+  if (!(await hasMessage(pool, key.sessionId, key.outputId))) return step;
+  const renamed = toOutputStep(step, deriveOutputId(key.turnId, randomUUID()));
+  await renameOutput(pool, key, renamed.key.outputId);
+  return renamed;
 }
 
 interface CompleteOutput extends Omit<WholeOutput, 'id' | 'isShown' | 'isNew'> {

@@ -122,6 +122,33 @@ t.test('the end of a turn adds the text of an open output before the last text',
   );
 });
 
+t.test('a turn ends although another message got the id of an output whose last piece did not come', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  const reused = { status: 409, body: { code: 'id_reused' } };
+  const begin = async (id: string, output: string) => {
+    await turn('POST', '', { id, text: id, trigger: 'user' });
+    const piece = { id: output, piece: 0, text: `of ${id}` };
+    t.equal((await turn('POST', `/${id}/output`, piece)).status, 200);
+  };
+  await begin('t1', 'o');
+  await begin('t2', 'o');
+  t.match((await turn('POST', '/t2/output', { id: 'o', piece: 1, text: '.', done: true })).body, { state: 'passed' });
+  t.match(await turn('POST', '/t1/output', { id: 'o', piece: 1, text: '.', done: true }), reused);
+  const ended = await turn('POST', '/t1/end', { text: 'bye' });
+  t.match(ended, { status: 200, body: { state: 'ended' } });
+  t.same((await turn('POST', '/t1/end', { text: 'bye' })).body, ended.body);
+  await begin('t3', 'x');
+  await fixture.call('POST', `/sessions/${session}/messages`, { messages: [{ id: 'x', role: 'user', text: 'x' }] });
+  t.match(await turn('POST', '/t3/end', {}), { status: 200, body: { state: 'ended', replyId: /^t3:/ } });
+  t.match((await turn('GET', '/t3')).body.outputs, [{ id: /^t3:/, state: 'passed', text: 'of t3' }]);
+  t.same(
+    (await transcript(fixture, session)).map(({ text }) => text),
+    ['t1', 't2', 'of t2.', 'of t1.', 'bye', 't3', 'x', 'of t3'],
+  );
+});
+
 t.test('a last text is not added while a required guard cannot judge an open output', async (t) => {
   const fixture = shared.withNewAccount();
   const slug = `strict-${fixture.account}`;
