@@ -42,6 +42,7 @@ import {
   BulkheadError,
   type Cancellable,
   ConnectionLostError,
+  isOutage,
   SESSION_API_HINT,
   Transport,
   type TransportOptions,
@@ -102,7 +103,7 @@ export class SessionClient {
 
   /**
    * Yields what is added to the account's transcripts until the signal aborts. Reconnects after the last position, so
-   * nothing is missed or repeated.
+   * nothing is missed or repeated, however long the service is away.
    *
    * @param after the `position` to continue from; without it, starts with the next message
    */
@@ -122,30 +123,44 @@ export class SessionClient {
   /**
    * Yields the messages of channels, reminders, mail and `append` that wait for an answer, oldest first, and then new ones until
    * the signal aborts. Open a turn with the id of each, one after another. After a restart, messages whose turns were not ended
-   * come again.
+   * come again. Reconnects, however long the service is away.
    */
   async *inbox({ signal, ...filter }: EventFilter & Cancellable = {}): AsyncGenerator<{
     readonly session: Session;
     readonly message: TranscriptMessage;
   }> {
-    for (;;) {
-      const stream = { method: 'GET' as const, path: `/sessions/stream${toQueryString({ ...filter })}`, signal };
-      // Opens the stream before it reads the list, so that no message falls between them.
-      const { body } = await this.#transport.open(stream);
-      const listed = new Set<string>();
+    for (let wasOpen = false; ; ) {
       try {
-        for await (const { sessionId, message } of this.#listWaiting(filter, signal)) {
-          listed.add(toKey(sessionId, message));
-          yield { session: this.open(sessionId), message };
-        }
-        for await (const { sessionId, message } of readMessages(body, this.#silenceMs, signal))
-          if (isWaiting(message) && !listed.has(toKey(sessionId, message)))
-            yield { session: this.open(sessionId), message };
-      } finally {
-        // Fails if `readMessages` has read the stream, and then it has closed it already.
-        await body?.cancel().catch(() => undefined);
+        const stream = { method: 'GET' as const, path: `/sessions/stream${toQueryString({ ...filter })}`, signal };
+        // Opens the stream before it reads the list, so that no message falls between them.
+        const { body } = await this.#transport.open(stream);
+        wasOpen = true;
+        yield* this.#readInbox(body, filter, signal);
+      } catch (error) {
+        if (!wasOpen || !isOutage(error)) throw error;
       }
       await pause(STREAM_PAUSE_MS * Math.random(), signal);
+    }
+  }
+
+  /** Yields the messages that wait, and then those of the stream until it ends. */
+  async *#readInbox(
+    body: ReadableStream<Uint8Array> | null,
+    filter: EventFilter,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<{ readonly session: Session; readonly message: TranscriptMessage }> {
+    const listed = new Set<string>();
+    try {
+      for await (const { sessionId, message } of this.#listWaiting(filter, signal)) {
+        listed.add(toKey(sessionId, message));
+        yield { session: this.open(sessionId), message };
+      }
+      for await (const { sessionId, message } of readMessages(body, this.#silenceMs, signal))
+        if (isWaiting(message) && !listed.has(toKey(sessionId, message)))
+          yield { session: this.open(sessionId), message };
+    } finally {
+      // Fails if `readMessages` has read the stream, and then it has closed it already.
+      await body?.cancel().catch(() => undefined);
     }
   }
 
@@ -162,12 +177,15 @@ export class SessionClient {
     signal: AbortSignal | undefined,
   ): AsyncGenerator<Event> {
     const path = `/sessions/stream${toQueryString(query)}`;
+    let wasOpen = false;
     const open = async (lastId: string | undefined) => {
       const headers: Record<string, string> = lastId === undefined ? {} : { 'last-event-id': lastId };
-      return (await this.#transport.open({ method: 'GET', path, headers, signal })).body;
+      const { body } = await this.#transport.open({ method: 'GET', path, headers, signal });
+      wasOpen = true;
+      return body;
     };
-    // The transport has retried already.
-    const isRetryable = () => false;
+    // A wrong address shows at the start, where the transport has retried already.
+    const isRetryable = (error: unknown) => wasOpen && isOutage(error);
     for await (const { id, type, data } of followEvents({
       open,
       after,

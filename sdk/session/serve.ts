@@ -1,11 +1,11 @@
 /** Answers messages that come to an account's sessions: of channels, of due reminders, and mail of other agents. */
 
-import type { Added, TranscriptMessage, Trigger, TurnRecord } from './api-types.ts';
+import type { Added, SessionRecord, TranscriptMessage, Trigger, TurnRecord } from './api-types.ts';
 import { connect, type Session, type SessionClient } from './client.ts';
 import { triggersByKind } from './message-kinds.ts';
 import { readPages } from './pages.ts';
 import { pause } from './pause.ts';
-import { BulkheadError, hasCode, isRouteMissing } from './transport.ts';
+import { BulkheadError, hasCode, isOutage, isRouteMissing } from './transport.ts';
 import type { Turn } from './turn.ts';
 
 /** A message to answer. `id` is the id of its turn, too. */
@@ -56,21 +56,26 @@ const LEASE_SECONDS = 120;
 /** How often a lease is renewed before it would expire. */
 const RENEWALS = 3;
 /**
- * How often a step is tried again while another process holds its turn, or a required plugin does not run: the pause doubles up to
- * the maximum. Milliseconds.
+ * How often a step is tried again while another process holds its turn, a required plugin does not run, or the service is away: the
+ * pause doubles up to the maximum. Milliseconds.
  */
 const RETRY_PAUSE_MIN_MS = 500;
 const RETRY_PAUSE_MAX_MS = 10_000;
 
-/** `held`: another process answers the message. `stopped`: a required plugin does not run, so this process tries again later. */
+/**
+ * `held`: another process answers the message. `stopped`: a required plugin does not run, or the service was away, so this process tries
+ * again later.
+ */
 type Outcome = 'over' | 'held' | 'stopped';
 
 /**
  * Answers messages until the signal aborts: those of one session in their order, sessions at the same time. Of several
  * processes, the one that holds a message's turn answers it, and the others wait with the session's next messages; if it
- * stops, another one continues when the lease has expired. While a required plugin does not run, its messages wait.
+ * stops, another one continues when the lease has expired. While a required plugin does not run, its messages wait, and while the
+ * service is away, all do.
  *
- * @throws the first error of an agent, without `onError`; BulkheadError if the stream of messages is refused
+ * @throws the first error of an agent, without `onError`; BulkheadError if the stream of messages is refused; the error of `fetch` if
+ * the service cannot be reached at the start
  */
 export async function serve(agent: ServedAgent, options: ServeOptions): Promise<void> {
   await new Service(agent, options).run();
@@ -159,10 +164,14 @@ class Service {
   async #hasChannel(sessionId: string): Promise<boolean> {
     const known = this.#isOfChannel.get(sessionId);
     if (known !== undefined) return known;
-    // A session may be deleted in the meantime.
-    const record = await this.#client.open(sessionId).look({ signal: this.#signal }).catch(ignoreMissing);
+    const record = await this.#lookUpSession(this.#client.open(sessionId));
     this.#isOfChannel.set(sessionId, record !== null && record.channelId !== null);
     return record !== null && record.channelId !== null;
+  }
+
+  /** Null: the session was deleted in the meantime. */
+  #lookUpSession(session: Session): Promise<SessionRecord | null> {
+    return this.#untilBack(() => session.look({ signal: this.#signal }).catch(ignoreMissing));
   }
 
   #enqueue(session: Session, message: ServedMessage, position?: string): void {
@@ -210,8 +219,7 @@ class Service {
       if (code === 'turn_held') return 'held';
       if (code === 'turn_ended') return 'over';
       // The session was deleted. The agent may miss something else.
-      if (code === 'not_found' && (await session.look({ signal: this.#signal }).catch(ignoreMissing)) === null)
-        return 'over';
+      if (code === 'not_found' && (await this.#lookUpSession(session)) === null) return 'over';
       if (!this.#options.onError) throw error;
       this.#options.onError(error, message);
       return 'over';
@@ -226,10 +234,11 @@ class Service {
   async #runAgent(session: Session, message: ServedMessage): Promise<Outcome> {
     const signal = this.#signal;
     const turn = session.turn(message.id);
-    const known = await turn.look({ signal }).catch(ignoreMissing);
+    const known = await this.#untilBack(() => turn.look({ signal }).catch(ignoreMissing));
     if (known !== null && !UNANSWERED.has(known.turn.state)) return 'over';
     // Before the agent begins: of several processes, only the one that holds the turn asks its model.
-    const held = await this.#holdTurn(session, message, signal).catch(ignoreClearedMessage);
+    const hold = () => this.#holdTurn(session, message, signal).catch(ignoreClearedMessage);
+    const held = await this.#untilBack(hold);
     if (held?.state === 'judging') return 'stopped';
     if (held?.state !== 'open' || !held.message) return 'over';
     const judged = withJudged(message, held.message);
@@ -243,16 +252,28 @@ class Service {
     try {
       text = await this.#askAgent(session, message);
     } catch (error) {
-      const canRepeat = isVeto(error) && error.isFinal === false && (await hasNoEffect(turn, signal));
-      if (canRepeat) return 'stopped';
+      const isStopped = isOutage(error) || (isVeto(error) && error.isFinal === false);
+      if (isStopped && (await this.#untilBack(() => hasNoEffect(turn, signal)))) return 'stopped';
       // A text that a plugin stopped is no error of the agent: the turn ends without it, as below.
       if (!isVeto(error) || error.isFinal === false) throw error;
     }
-    if ((await turn.look({ signal })).turn.state !== 'open') return 'over';
+    if ((await this.#untilBack(() => turn.look({ signal }))).turn.state !== 'open') return 'over';
     const isEnded = await this.#endTurn(turn, text === '' ? undefined : text);
     // A plugin stopped the text: the turn ends without one.
     if (!isEnded) await this.#endTurn(turn, undefined);
     return 'over';
+  }
+
+  /** Repeats an idempotent step while the service is away: no answer of it is lost. */
+  async #untilBack<T>(step: () => Promise<T>): Promise<T> {
+    for (let ms = RETRY_PAUSE_MIN_MS; ; ms = Math.min(2 * ms, RETRY_PAUSE_MAX_MS)) {
+      try {
+        return await step();
+      } catch (error) {
+        if (!isOutage(error)) throw error;
+      }
+      await pause(ms, this.#signal);
+    }
   }
 
   /**
@@ -262,7 +283,7 @@ class Service {
    */
   async #endTurn(turn: Turn, text: string | undefined): Promise<boolean> {
     for (let ms = RETRY_PAUSE_MIN_MS; ; ms = Math.min(2 * ms, RETRY_PAUSE_MAX_MS)) {
-      const { state, action, isFinal } = await turn.end(text, { signal: this.#signal });
+      const { state, action, isFinal } = await this.#untilBack(() => turn.end(text, { signal: this.#signal }));
       if (state !== 'open') return true;
       if (action === 'continue' || isFinal) return false;
       await pause(ms, this.#signal);

@@ -89,6 +89,18 @@ export class ConnectionLostError extends Error {
   override readonly name = 'ConnectionLostError';
 }
 
+/** Errors of calls that did not reach the service, or whose response broke off. */
+const connectionErrors = new WeakSet<object>();
+
+/**
+ * Whether a call failed because the service is away or overloaded, so that it may succeed later. False where the call may have taken
+ * effect and is not idempotent.
+ */
+export function isOutage(error: unknown): boolean {
+  if (error instanceof BulkheadError && RETRYABLE_STATUSES.has(error.status)) return true;
+  return typeof error === 'object' && error !== null && connectionErrors.has(error);
+}
+
 interface ProblemLike {
   readonly title?: string;
   readonly detail?: string;
@@ -215,7 +227,10 @@ export class Transport {
 }
 
 function toConnectionError({ method, path, repeatable = method === 'GET' }: Call, error: unknown): unknown {
-  if (repeatable || NOT_CONNECTED.has(readErrorCode(error))) return error;
+  if (repeatable || NOT_CONNECTED.has(readErrorCode(error))) {
+    if (typeof error === 'object' && error !== null) connectionErrors.add(error);
+    return error;
+  }
   return new ConnectionLostError(`The connection broke during ${method} ${path}. The call may have taken effect.`, {
     cause: error,
   });
@@ -227,9 +242,16 @@ function readErrorCode(error: unknown): string {
   return String(code ?? cause?.code ?? '');
 }
 
+/** The form of a problem over MCP. */
+interface RpcRefusal {
+  readonly error?: { readonly message?: string; readonly data?: ProblemLike };
+}
+
 async function readProblem(response: Response): Promise<ProblemLike> {
   try {
-    return (await response.json()) as ProblemLike;
+    const body = (await response.json()) as ProblemLike & RpcRefusal;
+    const { message: detail, data } = body.error ?? {};
+    return detail === undefined ? body : { ...data, detail };
   } catch {
     return {};
   }

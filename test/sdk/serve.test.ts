@@ -122,6 +122,61 @@ t.test('every channel’s message is answered once, in order, and the reply is s
   for (const { served } of services) t.equal(await served, undefined, 'it ends with its signal');
 });
 
+t.test('an outage that is longer than the client retries ends neither the service nor a message', async (t) => {
+  const desk = await openDesk();
+  const token = await desk.fixture.issuer.issue(desk.fixture.account);
+  // Requests to these addresses fail, so often.
+  const outage = { path: /^/, left: 0 };
+  const failNext = (path: RegExp): void => void Object.assign(outage, { path, left: 2 });
+  const cut = new AbortController();
+  const away: typeof fetch = async (input, init) => {
+    const { pathname } = new URL(String(input));
+    if (outage.left > 0 && outage.path.test(pathname)) {
+      outage.left -= 1;
+      throw new TypeError('fetch failed');
+    }
+    const ends = pathname.endsWith('/stream') && !cut.signal.aborted ? [cut.signal] : [];
+    return fetch(input, { ...init, signal: AbortSignal.any([...ends, ...(init?.signal ? [init.signal] : [])]) });
+  };
+  const client = connect({ url, token, runtime: 'patient', retryForMs: 0, fetch: away });
+  const errors: unknown[] = [];
+  const asked: string[] = [];
+  const agent: ServedAgent = async ({ text }, { session }) => {
+    asked.push(text);
+    if (text === 'at the end') failNext(/\/end$/);
+    if (text === 'in the agent' && asked.filter((one) => one === text).length === 1) {
+      failNext(/\/tools$/);
+      await session.tools();
+    }
+    return `${text}!`;
+  };
+  const service = start(agent, { channels: true, client, onError: (error) => void errors.push(error) });
+  await untilServed(desk);
+  const isSent = (text: string) => eventually(async () => (await desk.sent()).includes(text));
+  failNext(/\/turns$/);
+  await desk.deliver('at the opening');
+  await isSent('at the opening!');
+  await desk.deliver('at the end');
+  await isSent('at the end!');
+  await desk.deliver('in the agent');
+  await isSent('in the agent!');
+  failNext(/\/sessions\/(?!stream$)[^/]+$/);
+  await desk.deliver('other: at the look-up');
+  await isSent('other: at the look-up!');
+  failNext(/\/stream$/);
+  cut.abort();
+  await desk.deliver('between two streams');
+  await isSent('between two streams!');
+  t.same(errors, []);
+  t.equal(outage.left, 0, 'each outage took place');
+  t.same(
+    asked.filter((text) => !text.startsWith('hello')),
+    ['at the opening', 'at the end', 'in the agent', 'in the agent', 'other: at the look-up', 'between two streams'],
+  );
+  service.stop();
+  t.equal(await service.served, undefined);
+});
+
 t.test('while one process answers a message, the others wait with the next ones of its session', async (t) => {
   const desk = await openDesk();
   const asked: string[] = [];

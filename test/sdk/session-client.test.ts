@@ -44,7 +44,7 @@ await fixture.install({
 const HEADERS_TIMEOUT_MS = 1_000;
 const TOOL = `tools.late = { description: 'Late', parameters: {}, handler: () => 'x' };`;
 
-/** A server that sends the given responses in order, and repeats the last one. */
+/** A server that sends the given responses in order, and repeats the last one. Its `client` tries for some seconds, `hasty` once. */
 async function scripted(
   test: Teardown,
   ...answers: ((at: number) => [number, string?, Record<string, string>?] | 'break')[]
@@ -60,7 +60,12 @@ async function scripted(
   await new Promise((resolve) => server.once('listening', resolve));
   test.teardown(() => new Promise<unknown>((resolve) => server.close(resolve)));
   const { port } = server.address() as AddressInfo;
-  return { asked: () => at, client: connect({ url: `http://127.0.0.1:${port}/`, token: 'x', retryForMs: 5_000 }) };
+  const options = { url: `http://127.0.0.1:${port}/`, token: 'x' };
+  return {
+    asked: () => at,
+    client: connect({ ...options, retryForMs: 5_000 }),
+    hasty: connect({ ...options, retryForMs: 0 }),
+  };
 }
 
 t.test('what happens to the sessions of one agent, beside messages', async (t) => {
@@ -445,6 +450,51 @@ t.test('an inbox whose stream sends nothing opens another', async (t) => {
   for await (const { message } of client.inbox()) if (texts.push(message.text) === 2) break;
   t.same(texts, ['message 1', 'message 2']);
   await Promise.all(closed);
+});
+
+t.test('streams that were open are opened again, however long the service is away', async (t) => {
+  // The pauses before a stream is opened again have a random length.
+  const realRandom = Math.random;
+  Math.random = () => 0;
+  t.teardown(() => {
+    Math.random = realRandom;
+  });
+  const message = { id: 'm', role: 'user', text: 'hello' };
+  const stream = (id: string) => (): [number, string, Record<string, string>] => [
+    200,
+    `id: ${id}\nevent: message\ndata: ${JSON.stringify({ sessionId: id, message })}\n\n`,
+    { 'content-type': 'text/event-stream' },
+  ];
+  const failures = [
+    () => 'break',
+    () => [502, '<html></html>'],
+    () => [503, '{"code":"unavailable"}'],
+    () => [429, '{"code":"rate_limited"}'],
+  ] as const;
+  const away = Array.from({ length: 3 }, () => failures).flat() as (() => [number, string] | 'break')[];
+  const refuse = (): [number, string] => [403, '{"code":"forbidden"}'];
+
+  const followed = await scripted(t, stream('1'), ...away, stream('2'), ...away, refuse);
+  const positions: string[] = [];
+  const follow = async (): Promise<void> => {
+    for await (const { position } of followed.hasty.added()) positions.push(position);
+  };
+  await t.rejects(follow(), { code: 'forbidden' }, 'a stream that is refused is not asked for again');
+  t.same(positions, ['1', '2']);
+
+  const list = (): [number, string] => [
+    200,
+    JSON.stringify({ items: [{ sessionId: '3', message }], nextCursor: null }),
+  ];
+  const filled = await scripted(t, stream('1'), ...away, stream('2'), list);
+  const seen: string[] = [];
+  for await (const { session } of filled.hasty.inbox()) if (seen.push(session.id) === 2) break;
+  t.same(seen, ['3', '2'], 'the list and then the stream, when the service is back');
+
+  const absent = await scripted(t, () => 'break');
+  await t.rejects(absent.hasty.added().next(), { message: 'fetch failed' }, 'a wrong address shows at the start');
+  await t.rejects(absent.hasty.inbox().next(), { message: 'fetch failed' });
+  t.equal(absent.asked(), 2);
 });
 
 async function takeUntil(text: string, stream: AsyncGenerator<Added>): Promise<Added[]> {

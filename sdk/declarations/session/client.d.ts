@@ -27,7 +27,7 @@ export declare class SessionClient {
     }): Promise<Page<TurnRecord>>;
     /**
      * Yields what is added to the account's transcripts until the signal aborts. Reconnects after the last position, so
-     * nothing is missed or repeated.
+     * nothing is missed or repeated, however long the service is away.
      *
      * @param after the `position` to continue from; without it, starts with the next message
      */
@@ -41,7 +41,7 @@ export declare class SessionClient {
     /**
      * Yields the messages of channels, reminders, mail and `append` that wait for an answer, oldest first, and then new ones until
      * the signal aborts. Open a turn with the id of each, one after another. After a restart, messages whose turns were not ended
-     * come again.
+     * come again. Reconnects, however long the service is away.
      */
     inbox({ signal, ...filter }?: EventFilter & Cancellable): AsyncGenerator<{
         readonly session: Session;

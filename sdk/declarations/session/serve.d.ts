@@ -44,8 +44,10 @@ export interface ServeOptions {
 /**
  * Answers messages until the signal aborts: those of one session in their order, sessions at the same time. Of several
  * processes, the one that holds a message's turn answers it, and the others wait with the session's next messages; if it
- * stops, another one continues when the lease has expired. While a required plugin does not run, its messages wait.
+ * stops, another one continues when the lease has expired. While a required plugin does not run, its messages wait, and while the
+ * service is away, all do.
  *
- * @throws the first error of an agent, without `onError`; BulkheadError if the stream of messages is refused
+ * @throws the first error of an agent, without `onError`; BulkheadError if the stream of messages is refused; the error of `fetch` if
+ * the service cannot be reached at the start
  */
 export declare function serve(agent: ServedAgent, options: ServeOptions): Promise<void>;

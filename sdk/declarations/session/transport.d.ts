@@ -52,6 +52,11 @@ export declare const hasCode: (error: unknown, code: string) => error is Bulkhea
 export declare class ConnectionLostError extends Error {
     readonly name = "ConnectionLostError";
 }
+/**
+ * Whether a call failed because the service is away or overloaded, so that it may succeed later. False where the call may have taken
+ * effect and is not idempotent.
+ */
+export declare function isOutage(error: unknown): boolean;
 interface ProblemLike {
     readonly title?: string;
     readonly detail?: string;
