@@ -102,7 +102,12 @@ function requireSameAgent(session: Session, { agentId, channelId }: NewSession):
   );
 }
 
-/** @throws Problem `cancelled`, `quota_exceeded`, `not_found` */
+/**
+ * Clears a session. If it is interrupted, some of many messages may be deleted while the session is unchanged otherwise: the next
+ * clear continues.
+ *
+ * @throws Problem `cancelled`, `quota_exceeded`, `not_found`
+ */
 export async function clearTranscript(
   services: SessionServices,
   session: Session,
