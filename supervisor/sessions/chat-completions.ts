@@ -82,7 +82,11 @@ export function toProviderRequest(request: ChatRequest): ProviderRequest {
   const readArguments = openArgumentsReader();
   const schema = format?.type === 'json_schema' ? format.json_schema?.schema : undefined;
   return {
-    messages: request.messages.map((message) => toProviderMessage(message, readArguments)),
+    messages: request.messages.map((message, index) =>
+      toProviderMessage(message, (text, call) =>
+        readArguments(text, `messages.${index}.tool_calls.${call}.function.arguments`),
+      ),
+    ),
     ...(typeof maxTokens === 'number' ? { maxTokens } : {}),
     ...(typeof temperature === 'number' ? { temperature } : {}),
     ...(schema === undefined ? {} : { schema }),
@@ -100,7 +104,7 @@ export function toProviderRequest(request: ChatRequest): ProviderRequest {
 
 function toProviderMessage(
   { role, content, tool_calls, tool_call_id }: ChatMessage,
-  readArguments: ReturnType<typeof openArgumentsReader>,
+  readArguments: (text: string, call: number) => ProviderCall['arguments'],
 ): ProviderRequest['messages'][number] {
   const parts = typeof content === 'string' ? [{ type: 'text', text: content }] : (content ?? []);
   const unknown = parts.find(({ type }) => type !== 'text' && type !== 'image_url');
@@ -117,10 +121,10 @@ function toProviderMessage(
     ...(images.length > 0 ? { images } : {}),
     ...(tool_calls && tool_calls.length > 0
       ? {
-          toolCalls: tool_calls.map(({ id, function: called }) => ({
+          toolCalls: tool_calls.map(({ id, function: called }, call) => ({
             id,
             name: called.name,
-            arguments: readArguments(called.arguments),
+            arguments: readArguments(called.arguments, call),
           })),
         }
       : {}),
@@ -133,19 +137,21 @@ function toProviderMessage(
  *
  * @returns a function that throws Problem `bad_request` or `too_large`
  */
-function openArgumentsReader(): (text: string) => ProviderCall['arguments'] {
+function openArgumentsReader(): (text: string, field: string) => ProviderCall['arguments'] {
   let valuesMax = ARGUMENTS_VALUES_MAX;
-  return (text) => {
+  return (text, field) => {
+    // Some models write this for a tool without parameters.
+    if (text === '') return {};
     const bytes = Buffer.from(text);
     try {
       valuesMax -= checkCost(bytes, 0, bytes.byteLength, { levelsMax: ARGUMENTS_LEVELS_MAX, valuesMax }).values;
       return JSON.parse(text);
     } catch (error) {
-      const [code, fault] =
+      const [code, message] =
         error instanceof JsonError
           ? ([error.fault === 'too_many_values' ? 'too_large' : 'bad_request', error.message] as const)
           : (['bad_request', 'is not JSON'] as const);
-      throw new Problem(code, `messages: the text of a tool call’s arguments ${fault}.`);
+      throw new Problem(code, `${field}: the text ${message}.`, { errors: [{ field, message }] });
     }
   };
 }
