@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { Problem, type ProblemLocation } from '../../sdk/contract/errors.ts';
 import { describeFieldFault, locateFault } from '../../sdk/contract/field-faults.ts';
+import { KIB } from '../../sdk/contract/limits.ts';
 import { toolResult } from '../../sdk/contract/payloads.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
 
@@ -34,9 +35,14 @@ export function readToolResult(name: string, answer: unknown, maxBytes: number):
   return checked.data;
 }
 
-/** A result as one text. */
-export const formatContent = ({ content }: ToolResult): string =>
-  content.map((part) => (part.type === 'text' ? part.text : JSON.stringify(part))).join('\n');
+/** A result as one text, with the type and size of each picture instead of its bytes. */
+export const formatContent = ({ content }: ToolResult): string => content.map(formatPart).join('\n');
+
+function formatPart(part: ToolResult['content'][number]): string {
+  if (part.type === 'text') return part.text;
+  if (part.type === 'json') return JSON.stringify(part.json);
+  return `[${part.mimeType}, ${Math.ceil(Buffer.byteLength(part.data, 'base64') / KIB)} KB]`;
+}
 
 /** Only an object with `content` is a list of parts. */
 const hasContent = (answer: unknown): boolean =>

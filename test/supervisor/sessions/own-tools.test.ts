@@ -97,6 +97,21 @@ t.test('a call is judged, handed to the runtime, and its result judged', async (
   t.match(await turn('POST', '/t1/calls/c4/result', result), { status: 409, body: { code: 'turn_ended' } });
 });
 
+t.test('a prompt has the JSON of a result, and of a picture its type and size', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = (await fixture.call('POST', '/sessions', { agentId: 'a', tools: [LIST_FILES] })).body.id;
+  const turn = (method: 'GET' | 'POST', path: string, body?: unknown): Promise<Reply> =>
+    fixture.call(method, `/sessions/${session}/turns${path}`, body);
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  await turn('POST', '/t1/calls/c1', { name: 'list-files' });
+  const picture = { type: 'image', data: Buffer.alloc(150_000).toString('base64'), mimeType: 'image/png' };
+  const content = [{ type: 'text', text: 'Two:' }, picture, { type: 'json', json: { a: 1 } }];
+  t.same((await turn('POST', '/t1/calls/c1/result', { content })).body, { content, isError: false });
+  const message = { role: 'tool', text: 'Two:\n[image/png, 147 KB]\n{"a":1}', data: { callId: 'c1' } };
+  t.match((await turn('GET', '/t1/prompt')).body.messages, [{ id: 't1' }, message]);
+  t.same((await turn('GET', '/t1/calls/c1')).body.result, { content, isError: false }, 'the call has the picture');
+});
+
 t.test('a call that the runtime performs ends when it is aborted', async (t) => {
   const fixture = shared.withNewAccount();
   const session = await fixture.session();
