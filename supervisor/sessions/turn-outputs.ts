@@ -51,13 +51,15 @@ import {
   type TurnStep,
   type Verdict,
 } from './turn-answers.ts';
-import type { OutputAnswer, OutputRequest } from './turn-schemas.ts';
+import { type OutputAnswer, type OutputRequest, STEP_ID_MAX_CHARS } from './turn-schemas.ts';
 
 const HOOK = 'middleware.outboundMessage';
 /** Characters of a digest that make the default id of an output. */
 const DIGEST_CHARS = 22;
 
-const deriveOutputId = (turnId: string, suffix: string): string => `${turnId}:${suffix}`;
+/** The id of an output to which the runtime gave none. A turn has the id of its message, which may leave no room for more. */
+const deriveOutputId = (turnId: string, suffix: string): string =>
+  `${turnId.length > STEP_ID_MAX_CHARS ? digestOf(turnId) : turnId}:${suffix}`;
 
 interface WholeOutput extends Omit<OutputRequest, 'piece' | 'done' | 'isShown'> {
   readonly isShown?: boolean;

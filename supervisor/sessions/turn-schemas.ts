@@ -15,7 +15,7 @@ import {
 import { anyJson, anyObject, jsonBody, storedId, storedText, timestamp } from '../../service/http/schemas.ts';
 
 /** Ids of messages are made of the ids of turns and outputs, and have at most 200 characters. */
-const STEP_ID_MAX_CHARS = 150;
+export const STEP_ID_MAX_CHARS = 150;
 const FROM_MAX_CHARS = 500;
 const TARGET_MAX_CHARS = 500;
 const MODEL_MAX_CHARS = 200;
@@ -99,9 +99,8 @@ export const promptBody = jsonBody({
 });
 export type PromptRequest = z.output<typeof promptBody>;
 
-const stepId = storedText(STEP_ID_MAX_CHARS).min(1, 'must not be empty');
 export const newTurn = jsonBody({
-  id: stepId.describe(
+  id: storedId.describe(
     'The runtime’s own id of the turn and of its message. A repeated request with the same id returns the same turn.',
   ),
   from: z.string().min(1).max(FROM_MAX_CHARS).default('user').describe('The name of the sender that plugins see.'),
@@ -312,8 +311,9 @@ const target = z
 /** A message of the agent has a text. Without this check, its files would be lost. */
 const TEXT_WITH_FILES = { path: ['text'], error: 'must not be empty, because the attachments are files of a text' };
 
+const outputId = storedText(STEP_ID_MAX_CHARS).min(1, 'must not be empty');
 export const outputBody = jsonBody({
-  id: stepId
+  id: outputId
     .optional()
     .describe('The runtime’s own id of the output and of its message. Default: made of the turn’s id and the text.'),
   text: storedText(TEXT_MAX_CHARS),
@@ -348,7 +348,7 @@ export const endBody = jsonBody({
     .min(1, 'must not be empty: leave it out to end the turn without a text')
     .optional()
     .describe('The agent’s last text, if it was not sent as an output.'),
-  outputId: stepId.optional().describe('The id of that text. Default: made of the turn’s id and the text.'),
+  outputId: outputId.optional().describe('The id of that text. Default: made of the turn’s id and the text.'),
   reply: z
     .boolean()
     .default(true)

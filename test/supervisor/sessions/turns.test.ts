@@ -1353,6 +1353,25 @@ t.test('turns that are not over are listed by the account’s messages that arri
   t.same((await shared.withNewAccount().call('GET', '/sessions/turns')).body.items, []);
 });
 
+t.test('a message with an id of any length is answered in a turn', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  const id = 'm'.repeat(200);
+  await fixture.call('POST', `/sessions/${session}/messages`, { messages: [{ id, role: 'user', text: 'hi' }] });
+  t.match((await fixture.call('GET', '/sessions/unanswered')).body.items, [{ message: { id } }]);
+  t.match((await turn('POST', '', { id, trigger: 'user' })).body, { state: 'open', message: { text: 'hi' } });
+  t.match((await turn('POST', `/${id}/output`, { text: 'whole' })).body, { state: 'passed' });
+  t.match((await turn('POST', `/${id}/output`, { text: 'pieces', piece: 0 })).body, { state: 'open' });
+  t.match((await turn('POST', `/${id}/end`, { text: 'last' })).body, { state: 'ended' });
+  const { items } = (await fixture.call('GET', `/sessions/${session}/messages`)).body;
+  t.same(
+    items.map(({ text }: { text: string }) => text),
+    ['hi', 'whole', 'pieces', 'last'],
+  );
+  t.ok(items.every((item: { id: string }) => item.id.length <= 200));
+});
+
 t.test('a message that was added unjudged is judged when its turn opens', async (t) => {
   const fixture = shared.withNewAccount();
   await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
