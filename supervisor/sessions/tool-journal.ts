@@ -242,6 +242,11 @@ export async function answerOwnCall(
   return lockResult(services, { ...turn, callId }, async () => {
     const call = await requireCall(services, { ...turn, callId });
     if (call.answer && call.resultDigest === resultDigest) return readResult(call.answer);
+    if (call.answer && call.resultDigest === null)
+      throw new Problem(
+        'id_reused',
+        'The call ended without a result of the runtime: it was aborted or cancelled, or the service performed it. Drop the result: GET …/calls/{callId} returns the one that the call has.',
+      );
     if (call.answer) throw createReusedProblem('a call that was answered');
     if (!call.handed)
       throw new Problem('not_found', `No call with this id waits for its runtime. First ${HOW_TO_CALL}.`);
