@@ -13,6 +13,7 @@ import { discardBody } from './body-reader.ts';
 export const LOCATIONS_MAX = 50;
 const UNAVAILABLE_RETRY_AFTER_S = 5;
 const BUSY_RETRY_AFTER_S = 1;
+const JSON_TYPE = 'application/json';
 
 /** Framework errors by code. Other codes are mapped by their HTTP status. */
 const FRAMEWORK: Readonly<Record<string, [ProblemCode, string]>> = {
@@ -110,10 +111,20 @@ function fromDatabase(error: unknown): Problem | null {
 const createInternalProblem = () =>
   new Problem('internal', 'Internal error. Give the requestId to the operator of this service.');
 
-/** Fastify's error handler. */
-export function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+/**
+ * Fastify's error handler.
+ *
+ * @param toOwnForm for the handler of a route whose clients do not read problems: returns JSON; null: the problem is sent
+ */
+export function answerError(
+  error: unknown,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  toOwnForm?: (problem: ProblemBody) => object | null,
+): FastifyReply {
   const problem = toProblem(error);
-  const { type, body } = formatProblem(problem, request);
+  const own = toOwnForm?.(problemBody(problem, request.id)) ?? null;
+  const { type, body } = own === null ? formatProblem(problem, request) : { type: JSON_TYPE, body: own };
   return prepareAnswer(problem, error, request, reply).type(type).send(body);
 }
 
@@ -121,7 +132,7 @@ function formatProblem(problem: Problem, request: FastifyRequest): { readonly ty
   const body = problemBody(problem, request.id);
   const { errorForm } = request.server;
   if (errorForm === null || !request.url.startsWith(errorForm.below)) return { type: PROBLEM_TYPE, body };
-  return { type: 'application/json', body: errorForm.toBody(body) };
+  return { type: JSON_TYPE, body: errorForm.toBody(body) };
 }
 
 /**

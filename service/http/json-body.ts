@@ -85,7 +85,11 @@ export function readJsonBodies(
     // The check of the value and the call with it take as long as the parsing.
     if (isCostly) await waitForLoopTurn(`use ${sender}`);
     if ('value' in result) return result.value;
-    if (result.fault === 'unstorable') throw createBadRequest('body', [{ field: result.field, message: UNSTORABLE }]);
+    if (result.fault === 'unstorable') {
+      // The form of the refusal may need the body, such as the id of a message of JSON-RPC.
+      request.body = result.refused;
+      throw createBadRequest('body', [{ field: result.field, message: UNSTORABLE }]);
+    }
     if (result.fault !== 'not_utf8') throw new Problem(result.fault, result.detail);
     throw config.refuseNonText?.() ?? new Problem('bad_request', 'The body is not valid JSON: it is not UTF-8.');
   });

@@ -28,7 +28,7 @@ interface ParseTask {
 type ParseResult =
   | { readonly value: unknown }
   | { readonly fault: 'not_utf8' }
-  | { readonly fault: 'unstorable'; readonly field: string }
+  | { readonly fault: 'unstorable'; readonly field: string; readonly refused: unknown }
   | { readonly fault: ProblemCode; readonly detail: string };
 
 export class JsonParser {
@@ -64,7 +64,7 @@ export function parseJson({ body, maxBytes, anyNames, anyTexts }: ParseTask): Pa
     const parse = anyNames ? JSON.parse : parseWithoutPrototypes;
     const { value, isSuspect } = readJson(bytes, 0, bytes.byteLength, bounds, parse);
     const field = !anyTexts && isSuspect ? findUnstorable(value) : null;
-    return field === null ? { value } : { fault: 'unstorable', field };
+    return field === null ? { value } : { fault: 'unstorable', field, refused: value };
   } catch (error) {
     if (!(error instanceof JsonError)) throw error;
     if (error.fault === 'not_utf8') return { fault: 'not_utf8' };

@@ -7,9 +7,10 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import type { Session } from '../../db/sessions/sessions.ts';
-import { Problem } from '../../sdk/contract/errors.ts';
+import { Problem, problems } from '../../sdk/contract/errors.ts';
 import { endWithToken, requireCaller } from '../../service/http/authentication.ts';
 import { onceClosed } from '../../service/http/closed-responses.ts';
+import { answerError } from '../../service/http/errors.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { noContent } from '../../service/http/schemas.ts';
 import { countUnread } from '../../service/http/unread-answers.ts';
@@ -51,16 +52,17 @@ const BATCH_MAX = 4;
 const MESSAGE_VALUES_MAX = 1_000;
 /** A comment. Node sends the head of a response with its first bytes, which could be the library's keepalive after 15 s. */
 const STREAM_OPENED = Buffer.from(': opened\n\n');
-const BATCH_TOO_LONG = createRefusal(
-  `A batch has at most ${BATCH_MAX} messages. Send each message in a request of its own.`,
-);
-const MESSAGE_TOO_LARGE = createRefusal(
-  `A message has at most ${MESSAGE_VALUES_MAX} properties and list entries. Only those inside a property of params.arguments are not counted.`,
-);
+const BATCH_TOO_LONG = `A batch has at most ${BATCH_MAX} messages. Send each message in a request of its own.`;
+const MESSAGE_TOO_LARGE = `A message has at most ${MESSAGE_VALUES_MAX} properties and list entries. Only those inside a property of params.arguments are not counted.`;
+/** Error codes of JSON-RPC. */
+const PARSE_ERROR = -32_700;
+const INVALID_REQUEST = -32_600;
+const INVALID_PARAMS = -32_602;
 
 const rpcMessage = z.unknown().meta({ description: 'JSON-RPC messages of the Model Context Protocol.' });
 const rpcError = { content: { 'application/json': { schema: rpcMessage } } };
 const refusals = { 400: rpcError, 404: rpcError, 406: rpcError };
+const tooLarge = { 413: rpcError };
 const response = {
   200: { content: { 'application/json': { schema: rpcMessage }, 'text/event-stream': { schema: z.string() } } },
   202: noContent,
@@ -68,8 +70,8 @@ const response = {
 };
 const methods = {
   GET: { summary: 'Opens the stream of a connection, in place of the one before', response },
-  POST: { summary: 'Sends messages to the MCP server', body: rpcMessage, response },
-  DELETE: { summary: 'Ends a connection', response: { 200: noContent, ...refusals } },
+  POST: { summary: 'Sends messages to the MCP server', body: rpcMessage, response: { ...response, ...tooLarge } },
+  DELETE: { summary: 'Ends a connection', response: { 200: noContent, ...refusals, ...tooLarge } },
 } as const;
 
 /** @param questionMs how long a client's user has to answer a question */
@@ -98,8 +100,8 @@ export function mcpRoutes(services: SessionServices, consoleUrl: string, questio
     };
     const serve = async (request: FastifyRequest, reply: FastifyReply, session: Session): Promise<FastifyReply> => {
       const messages: unknown[] = [request.body].flat();
-      if (messages.length > BATCH_MAX) return reply.code(400).send(BATCH_TOO_LONG);
-      if (messages.some(hasManyValues)) return reply.code(400).send(MESSAGE_TOO_LARGE);
+      if (messages.length > BATCH_MAX) return reply.code(400).send(createRefusal(request, BATCH_TOO_LONG));
+      if (messages.some(hasManyValues)) return reply.code(400).send(createRefusal(request, MESSAGE_TOO_LARGE));
       requireAnswerer(request);
       const connections = await openConnections();
       const named = readConnectionId(request);
@@ -123,6 +125,7 @@ export function mcpRoutes(services: SessionServices, consoleUrl: string, questio
         url: '/sessions/:sessionId/mcp',
         bodyLimit: CALL_BODY_MAX_BYTES,
         exposeHeadRoute: false,
+        errorHandler: answerRpcError,
         schema: { ...schema, details: DETAILS, params: sessionParams },
         handler: async (request, reply) =>
           serve(request, reply, await requireSession(services, requireCaller(request), request.params)),
@@ -132,6 +135,7 @@ export function mcpRoutes(services: SessionServices, consoleUrl: string, questio
         url: '/mcp',
         bodyLimit: CALL_BODY_MAX_BYTES,
         exposeHeadRoute: false,
+        errorHandler: answerRpcError,
         schema: { ...schema, details: ACCOUNT_DETAILS },
         handler: async (request, reply) => {
           const { id: accountId } = requireCaller(request);
@@ -153,9 +157,21 @@ export function mcpRoutes(services: SessionServices, consoleUrl: string, questio
 
 const answerGone = (reply: FastifyReply): FastifyReply => reply.code(404).send(GONE);
 
-/** The protocol's answer to invalid messages. */
-function createRefusal(message: string) {
-  return { jsonrpc: '2.0', error: { code: -32_600, message }, id: null };
+/** The protocol's answer to invalid messages. It names the request where there is one. */
+function createRefusal({ body }: FastifyRequest, message: string, code = INVALID_REQUEST, data?: object) {
+  const id = readProperty(body, 'method') === undefined ? undefined : readProperty(body, 'id');
+  const known = typeof id === 'string' || typeof id === 'number' ? id : null;
+  return { jsonrpc: '2.0', error: { code, message, ...(data ? { data } : {}) }, id: known };
+}
+
+/** Answers what a client sent wrong in the protocol's form. A body that cannot be parsed has no id. */
+function answerRpcError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  return answerError(error, request, reply, ({ status, detail, code, requestId, errors }) => {
+    const data = { code, requestId, ...(errors ? { errors } : {}) };
+    if (code === 'too_large') return createRefusal(request, detail, INVALID_REQUEST, data);
+    if (status !== problems.bad_request.status) return null;
+    return createRefusal(request, detail, request.body === undefined ? PARSE_ERROR : INVALID_PARAMS, data);
+  });
 }
 
 const isRpcRequest = (message: unknown): boolean =>

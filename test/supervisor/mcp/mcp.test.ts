@@ -16,6 +16,7 @@ import t, { type Test } from 'tap';
 import { saveSecret } from '../../../db/files/secrets.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
 import { readEvents } from '../../../sdk/session/event-stream.ts';
+import { Transport } from '../../../sdk/session/transport.ts';
 import { issueRecordedToken } from '../../../service/identity/recorded-tokens.ts';
 import { untilLockIsAwaited } from '../../fixtures/lock-waits.ts';
 import { eventually } from '../../runner/eventually.ts';
@@ -418,7 +419,7 @@ t.test('a message with more values than the protocol needs is refused before the
   for (const [name, message] of Object.entries(tooLarge)) {
     const refused = await send(message);
     t.equal(refused.statusCode, 400, name);
-    t.match(refused.json(), { jsonrpc: '2.0', error, id: null }, name);
+    t.match(refused.json(), { jsonrpc: '2.0', error, id: name === 'result' ? null : 1 }, name);
   }
   const pinged = await send({ method: 'ping', params: { ...many(900), _meta: many(50) } });
   t.match(pinged.statusCode, 200);
@@ -999,6 +1000,44 @@ t.test('errors are sentences, and repeat no code', async (t) => {
   t.same(await send('resources/read', {}), invalid('params.uri is required and must be text.'));
   t.same(await send('prompts/get', { name: 'kit__none' }), invalid('No prompt has this name.'));
   t.same(await send('resources/read', { uri: 'skill://x/y' }), { code: -32_002, message: 'No skill has this name.' });
+});
+
+t.test('wrong arguments are answered as errors of the protocol, with the id where the body is parsed', async (t) => {
+  const path = `/sessions/${session}/mcp`;
+  const connection = await initialize(path, 'ann');
+  const authorization = `Bearer ${await fixture.issuer.issue('ann')}`;
+  const send = async (text: string, query = '') => {
+    const answer = await fetch(`http://127.0.0.1:${port}${path}${query}`, {
+      method: 'POST',
+      body: `{"jsonrpc":"2.0","id":"c7","method":"tools/call","params":{"name":"kit__add","arguments":{"a":${text}}}}`,
+      headers: {
+        authorization,
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        'mcp-session-id': connection,
+      },
+    });
+    t.match(answer.headers.get('content-type'), /^application\/json/);
+    return { status: answer.status, body: await answer.json() };
+  };
+  const refusal = (status: number, id: string | null, code: number, message: RegExp) => ({
+    status,
+    body: { jsonrpc: '2.0', id, error: { code, message, data: { requestId: /^.{36}$/ } } },
+  });
+  t.match(await send('"a\\u0000"'), refusal(400, 'c7', -32_602, /^params\.arguments\.a: must not contain U\+0000/));
+  t.match(await send('1', '?x=1'), refusal(400, 'c7', -32_602, /^query x: is not known/));
+  t.match(await send('12345678901234567890'), refusal(400, null, -32_700, /12345678901234567890.*Send it as a string/));
+  t.match(await send(`${'['.repeat(105)}${']'.repeat(105)}`), refusal(400, null, -32_700, /nests deeper.*flatter/));
+  t.match(await send('oops'), refusal(400, null, -32_700, /not valid JSON/));
+  t.match(await send(`"${'x'.repeat(MIB)}"`), refusal(413, null, -32_600, /larger than 1048576 bytes/));
+  // The command `bulkhead mcp` shows its client the same text.
+  const transport = new Transport({ url: `http://127.0.0.1:${port}`, token: await fixture.issuer.issue('ann') });
+  const message = { jsonrpc: '2.0', id: 1, method: 'ping', params: { text: 'a\0' } };
+  await t.rejects(transport.open({ method: 'POST', path, body: message }), {
+    name: 'BulkheadError',
+    code: 'bad_request',
+    message: /^params\.text: must not contain U\+0000/,
+  });
 });
 
 t.test('no tool of the runtime is suggested to a client that cannot list it', async (t) => {
