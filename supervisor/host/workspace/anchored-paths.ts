@@ -76,21 +76,23 @@ export async function inDirectory<T>(
  * Walks from a root along the names and runs work with all directories of the way, so that it can prune them. They stay open meanwhile.
  *
  * @param make creates missing directories durably
+ * @param work gets the number of created ones, too
  */
 export async function onTrail<T>(
   root: FileHandle,
   names: readonly string[],
   make: boolean,
-  work: (trail: readonly FileHandle[]) => Promise<T>,
+  work: (trail: readonly FileHandle[], made: number) => Promise<T>,
 ): Promise<T> {
   const trail = [root];
+  let made = 0;
   try {
     for (const name of names) {
       const above = trail.at(-1) as FileHandle;
-      if (make) await makeDirectory(above, name);
+      if (make && (await makeDirectory(above, name))) made += 1;
       trail.push(await openDirectory(above, name));
     }
-    return await work(trail);
+    return await work(trail, made);
   } catch (error) {
     if (make) await prune(trail, names);
     throw error;
@@ -99,27 +101,32 @@ export async function onTrail<T>(
   }
 }
 
-async function makeDirectory(above: FileHandle, name: string): Promise<void> {
+/** @returns false: it exists */
+async function makeDirectory(above: FileHandle, name: string): Promise<boolean> {
   try {
     await mkdir(pathIn(above, name), { mode: 0o700 });
   } catch (error) {
-    if (readCode(error) === 'EEXIST') return;
+    if (readCode(error) === 'EEXIST') return false;
     throw error;
   }
   await above.sync();
+  return true;
 }
 
-/** Removes the empty directories at the end of a trail. `names`: those of the trail. */
-export async function prune(trail: readonly FileHandle[], names: readonly string[]): Promise<void> {
+/** Removes the empty directories at the end of a trail. `names`: those of the trail. @returns the number of removed ones */
+export async function prune(trail: readonly FileHandle[], names: readonly string[]): Promise<number> {
+  let removed = 0;
   for (let depth = trail.length - 1; depth > 0; depth -= 1) {
     const [above, name] = [trail[depth - 1], names[depth - 1]];
-    if (!above || name === undefined) return;
+    if (!above || name === undefined) break;
     const isGone = await rmdir(pathIn(above, name)).then(
       () => true,
       () => false,
     );
-    if (!isGone) return;
+    if (!isGone) break;
+    removed += 1;
   }
+  return removed;
 }
 
 /** The code of a system error. */

@@ -20,10 +20,15 @@ const READS_AT_ONCE = 4;
 const LIST_FILES = 5_000;
 /** Maximum number of names that one list looks at. */
 const LIST_ENTRIES = 2 * LIST_FILES;
-/** Names that the lists of one account look at, also those that fail. A file takes 20 microseconds of processor time, a directory 50. */
-const LIST_RATE = { burst: 10 * LIST_FILES, perSecond: LIST_FILES };
+/**
+ * Names that the lists of one account look at, also those that fail, and the measurements of its workspace. A file takes 20 microseconds of
+ * processor time, a directory 50.
+ */
+const NAME_RATE = { burst: 10 * LIST_FILES, perSecond: LIST_FILES };
 /** How long a measured size is reused. Bulkhead's own writes are added to it; those of agents are seen at the next measurement. Milliseconds. */
 const USAGE_REUSED_MS = 10_000;
+/** The same of a full workspace, in which an agent or operator may have made room. Measuring 10,000 files takes 0.3 s. Milliseconds. */
+const FULL_REUSED_MS = 2_000;
 /**
  * Older temporary files were left by a killed process. A write takes seconds, but another machine may be writing the file to a shared file
  * system, and the clocks of the machines and of the file server differ. Milliseconds.
@@ -39,7 +44,7 @@ export interface WorkspaceQuota {
 }
 export const defaultQuota: WorkspaceQuota = { bytes: limits.workspaceBytes, files: limits.workspaceFiles };
 interface Known extends Usage {
-  readonly at: number;
+  readonly measuredAt: number;
 }
 
 export class Workspaces {
@@ -54,26 +59,29 @@ export class Workspaces {
   readonly #lists = new KeyedLocks();
   readonly #reads = new KeyedLocks();
   #readCount = 0;
-  readonly #listRates: TokenBuckets;
+  readonly #nameRates: TokenBuckets;
+  readonly #now: () => number;
   #sweptAt = 0;
 
   /**
    * @param dataDir `DATA_DIR`, which contains the workspaces
    * @param record called with the size of a workspace after each change
-   * @param listRate in names
+   * @param nameRate in names
+   * @param now milliseconds of a monotonic clock
    */
   constructor(
     dataDir: string,
     quota: WorkspaceQuota,
     record: (accountId: string, bytes: number) => Promise<void> = async () => undefined,
-    listRate = LIST_RATE,
-    now?: () => number,
+    nameRate = NAME_RATE,
+    now: () => number = () => performance.now(),
   ) {
     this.#root = join(dataDir, 'workspaces');
     this.#staging = join(dataDir, WORKSPACE_STAGING);
     this.#quota = quota;
     this.#record = record;
-    this.#listRates = new TokenBuckets(listRate, now);
+    this.#nameRates = new TokenBuckets(nameRate, now);
+    this.#now = now;
   }
 
   /** Lists the files below a directory or of the whole workspace. @throws HostError */
@@ -81,7 +89,7 @@ export class Workspaces {
     const names = path === undefined || path === '.' ? [] : splitPath(path);
     return this.#lists.run(accountId, async () => {
       signal?.throwIfAborted();
-      const rate = this.#listRates.get(accountId);
+      const rate = this.#nameRates.get(accountId);
       await rate.waitOutDebt(signal);
       return this.#in(accountId, names, async (directory) => {
         const prefix = names.map((name) => `${name}/`).join('');
@@ -125,9 +133,9 @@ export class Workspaces {
     return this.#changes.run(accountId, async () => {
       signal.throwIfAborted();
       if (Date.now() - this.#sweptAt > SWEEP_EVERY_MS) await this.sweep();
-      await this.#requireRoom(accountId, bytes.byteLength, directories.length + 1);
-      await this.#along(accountId, directories, true, async (trail) => {
-        await this.#replace(accountId, trail.at(-1) as FileHandle, name, bytes, trail.length, signal);
+      await this.#requireRoom(accountId, bytes.byteLength, directories.length + 1, signal);
+      await this.#along(accountId, directories, true, async (trail, made) => {
+        await this.#replace(accountId, trail.at(-1) as FileHandle, name, bytes, made, signal);
       });
       await this.#recordUsage(accountId);
     });
@@ -143,9 +151,8 @@ export class Workspaces {
         const found = await lstat(pathIn(directory, name));
         if (found.isDirectory()) throw new HostError('it is a directory: remove its files');
         await unlink(pathIn(directory, name));
-        await prune(trail, directories);
-        // Leaves the removed directories counted; if the workspace then seems full, it is measured again.
-        this.#add(accountId, -found.size, -1);
+        const pruned = await prune(trail, directories);
+        this.#add(accountId, found.isFile() ? -found.size : 0, -1 - pruned);
       });
       await this.#recordUsage(accountId);
     });
@@ -170,7 +177,7 @@ export class Workspaces {
     directory: FileHandle,
     name: string,
     bytes: Uint8Array,
-    entries: number,
+    madeDirectories: number,
     signal: AbortSignal,
   ): Promise<void> {
     const before = await lstat(pathIn(directory, name)).catch(() => null);
@@ -192,8 +199,7 @@ export class Workspaces {
       await rm(waiting, { force: true });
     }
     await directory.sync();
-    // Counts too much if some directories existed; if it then seems full, the workspace is measured again.
-    this.#add(accountId, bytes.byteLength - (before?.size ?? 0), before ? 0 : entries);
+    this.#add(accountId, bytes.byteLength - (before?.size ?? 0), madeDirectories + (before ? 0 : 1));
   }
 
   #add(accountId: string, bytes: number, entries: number): void {
@@ -202,12 +208,14 @@ export class Workspaces {
   }
 
   /** @throws HostError when the workspace would exceed its quota. The replaced file's size is not subtracted. */
-  async #requireRoom(accountId: string, bytes: number, entries: number): Promise<void> {
+  async #requireRoom(accountId: string, bytes: number, entries: number, signal: AbortSignal): Promise<void> {
     const quota = this.#quota;
     let used = this.#usage.get(accountId);
     const hasRoom = () =>
       used !== undefined && used.bytes + bytes <= quota.bytes && used.entries + entries <= quota.files;
-    if (used === undefined || Date.now() - used.at > USAGE_REUSED_MS || !hasRoom()) {
+    const reusedMs = hasRoom() ? USAGE_REUSED_MS : FULL_REUSED_MS;
+    if (used === undefined || this.#now() - used.measuredAt > reusedMs) {
+      await this.#nameRates.get(accountId).waitOutDebt(signal);
       used = await this.#measure(accountId);
     }
     if (!hasRoom())
@@ -217,9 +225,10 @@ export class Workspaces {
   }
 
   async #measure(accountId: string): Promise<Known> {
-    const { files } = this.#quota;
-    const measured = await this.#in(accountId, [], (root) => measureTree(root, files));
-    const used = { ...measured, at: Date.now() };
+    const rate = this.#nameRates.get(accountId);
+    const bounds = { entries: this.#quota.files, onEntry: () => void rate.overdraw(1) };
+    const measured = await this.#in(accountId, [], (root) => measureTree(root, bounds));
+    const used = { ...measured, measuredAt: this.#now() };
     this.#usage.set(accountId, used);
     return used;
   }
@@ -239,7 +248,7 @@ export class Workspaces {
     accountId: string,
     names: readonly string[],
     make: boolean,
-    work: (trail: readonly FileHandle[]) => Promise<T>,
+    work: (trail: readonly FileHandle[], made: number) => Promise<T>,
   ): Promise<T> {
     return this.#inRoot(accountId, (root) => onTrail(root, names, make, work));
   }
