@@ -101,7 +101,7 @@ export type PromptRequest = z.output<typeof promptBody>;
 
 export const newTurn = jsonBody({
   id: storedId.describe(
-    'The runtime’s own id of the turn and of its message. A repeated request with the same id returns the same turn.',
+    'The runtime’s own id of the turn and of its message, unique in the session. A repeated request with the same id returns the same turn.',
   ),
   from: z.string().min(1).max(FROM_MAX_CHARS).default('user').describe('The name of the sender that plugins see.'),
   text: storedText(TEXT_MAX_CHARS)
@@ -315,7 +315,9 @@ const outputId = storedText(STEP_ID_MAX_CHARS).min(1, 'must not be empty');
 export const outputBody = jsonBody({
   id: outputId
     .optional()
-    .describe('The runtime’s own id of the output and of its message. Default: made of the turn’s id and the text.'),
+    .describe(
+      'The runtime’s own id of the output and of its message, unique in the session. Default: made of the turn’s id and the text.',
+    ),
   text: storedText(TEXT_MAX_CHARS),
   piece: z
     .int()
@@ -348,7 +350,9 @@ export const endBody = jsonBody({
     .min(1, 'must not be empty: leave it out to end the turn without a text')
     .optional()
     .describe('The agent’s last text, if it was not sent as an output.'),
-  outputId: outputId.optional().describe('The id of that text. Default: made of the turn’s id and the text.'),
+  outputId: outputId
+    .optional()
+    .describe('The id of that text, unique in the session. Default: made of the turn’s id and the text.'),
   reply: z
     .boolean()
     .default(true)
