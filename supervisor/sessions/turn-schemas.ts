@@ -66,7 +66,11 @@ export const messageResource = z
     role,
     text: z.string(),
     at: timestamp,
-    data: anyObject.optional(),
+    data: anyObject
+      .optional()
+      .describe(
+        'More about the message. Of a result of a tool: turnId, callId, tool, arguments and isError. Of a message of a user: from and attachments. `kind` is summary, reminder, agent_message, or the kind of a notice.',
+      ),
     judgement: judgement.optional().describe('The judgement of the plugins. Absent: no hook judged the message.'),
   })
   .meta({

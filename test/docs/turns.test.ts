@@ -61,13 +61,40 @@ t.test(
   { skip: (await hasProgram('python3')) ? false : 'no Python' },
   async (t) => {
     const before = new Set(Object.keys(await readTranscripts()));
-    const [program = ''] = blocksOf('python');
+    const [, program = ''] = blocksOf('python');
     t.equal((await run('python3', ['-c', program], { env })).stdout, 'It is 42. Bye.\n');
     const added = Object.entries(await readTranscripts()).filter(([session]) => !before.has(session));
     t.same(
       added.map(([, lines]) => lines),
       [['user: How many loaves are 12 and 30?', 'tool: 42', 'assistant: It is 42. Bye.']],
     );
+  },
+);
+
+t.test(
+  'the function in Python makes the messages of a model’s request',
+  { skip: (await hasProgram('python3')) ? false : 'no Python' },
+  async (t) => {
+    const session = (await fixture.call('POST', '/sessions', { agentId: 'baker' })).body.id;
+    const turns = `/sessions/${session}/turns`;
+    const old = { id: 'old', role: 'tool', text: 'It rains.' };
+    await fixture.call('POST', `/sessions/${session}/messages`, { messages: [old] });
+    await fixture.call('POST', turns, { id: 't1', text: 'How many loaves?', trigger: 'user' });
+    await fixture.call('POST', `${turns}/t1/output`, { id: 't1:o1', text: 'Let me count.' });
+    const add = { name: 'sums__add', arguments: { a: 12, b: 30 } };
+    t.equal((await fixture.call('POST', `${turns}/t1/calls/c1`, add)).status, 200);
+    const { messages } = (await fixture.call('GET', `${turns}/t1/prompt`)).body;
+    const [convert = ''] = blocksOf('python');
+    const program = `${convert}\nimport sys\nprint(json.dumps(to_openai(json.loads(sys.argv[1]))))`;
+    const { stdout } = await run('python3', ['-c', program, JSON.stringify(messages)]);
+    const called = { name: 'sums__add', arguments: '{"a": 12, "b": 30}' };
+    t.same(JSON.parse(stdout), [
+      { role: 'system', content: 'It rains.' },
+      { role: 'user', content: 'How many loaves?' },
+      { role: 'assistant', content: 'Let me count. Bye.' },
+      { role: 'assistant', content: null, tool_calls: [{ id: 'c1', type: 'function', function: called }] },
+      { role: 'tool', tool_call_id: 'c1', content: '42' },
+    ]);
   },
 );
 
