@@ -66,7 +66,7 @@ const shapes = {
   start: {
     summary: 'Starts a session',
     details:
-      'Plugins that registered `sessionStarted` receive the event. If a session with this `key` exists, the response is that session with 200, so that a runtime finds it again after a restart. `hostTools` and `tools` then replace its tools, each if it is given; `strict` can only be switched on. The other fields stay unchanged.',
+      'Plugins that registered `sessionStarted` receive the event. If a session with this `key` exists, the response is that session with 200, so that a runtime finds it again after a restart. `hostTools` and `tools` then replace its tools, each if it is given; `strict` can only be switched on. `agentName` stays unchanged. Another `agentId` or `channelId` is refused with 409 `id_reused`.',
     problems: ['not_found', 'id_reused', 'quota_exceeded'],
     body: newSession,
     response: { 200: sessionResource, 201: sessionResource },
