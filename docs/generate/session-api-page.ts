@@ -151,8 +151,8 @@ export async function sessionApiPage(): Promise<string> {
     '',
     'An agent runtime calls it with the bearer token of the account: `http://localhost:4010` unless the operator chose another address.',
     'Bodies are JSON, uncompressed. A `date-time` is a text such as `2026-01-05T09:00:00Z`. Unknown fields and query parameters are refused',
-    'with the nearest name. Lists answer `{items, nextCursor}`; a',
-    'cursor continues only the list that answered it. Every error is',
+    'with the nearest name. A later release may add fields to responses: ignore those that you do not know.',
+    'Lists answer `{items, nextCursor}`; a cursor continues only the list that answered it. Every error is',
     '`application/problem+json` with a `code`; [Quotas](quotas.md) shows one.',
     '',
     ...tags.flatMap(({ name, description }) => [

@@ -72,7 +72,7 @@ const zodToJsonConfig = {
   unrepresentable: 'any' as const,
   override: ({ zodSchema, jsonSchema }: { zodSchema: z.core.$ZodType; jsonSchema: z.core.JSONSchema.BaseSchema }) => {
     if (zodSchema instanceof z.ZodUndefined) jsonSchema.type = 'null';
-    // Zod itself drops unknown fields. But `refuseUnknownFields` refuses them in requests, and responses have none.
+    // Zod itself drops unknown fields, but `refuseUnknownFields` refuses them. `openResponses` then opens responses.
     if (zodSchema instanceof z.ZodObject && zodSchema.def.catchall === undefined)
       jsonSchema.additionalProperties = false;
     delete jsonSchema.tsType;
@@ -138,7 +138,9 @@ async function buildDocument(routes: readonly RouteOptions[], options: DocumentO
       const document: OpenApiDocument = addComponents(made as never) as never;
       for (const operation of Object.values(document.paths).flatMap((path) => Object.values(path)))
         if (operation.requestBody && optionalBodies.has(operation.operationId)) operation.requestBody.required = false;
-      return { ...document, components: { ...document.components, schemas: reachableSchemas(document) } } as never;
+      openResponses(document);
+      const schemas = reachableSchemas(document.paths, document);
+      return { ...document, components: { ...document.components, schemas } } as never;
     },
   });
   for (const { method, url, schema = {} } of routes) app.route({ method, url, schema, handler: () => undefined });
@@ -211,8 +213,21 @@ const narrowProblem = (codes: readonly ProblemCode[]): JsonSchema => ({
   ],
 });
 
-/** Keeps only the schemas that routes refer to: zod's registry contains those of the whole process. */
-function reachableSchemas({ paths, components: { schemas } }: OpenApiDocument): Record<string, JsonSchema> {
+/** A later release may add fields to responses, and clients generated from the document must accept them. */
+function openResponses(document: OpenApiDocument): void {
+  const operations = Object.values(document.paths).flatMap((path) => Object.values(path));
+  const responses = operations.map((operation) => operation.responses);
+  // Requests refer to other schemas, whose names end with `Input`.
+  for (const part of [responses, reachableSchemas(responses, document)]) allowMoreFields(part);
+}
+
+function allowMoreFields(part: object): void {
+  if ('additionalProperties' in part && part.additionalProperties === false) delete part.additionalProperties;
+  for (const inner of Object.values(part)) if (typeof inner === 'object' && inner !== null) allowMoreFields(inner);
+}
+
+/** Lists the schemas that a part refers to. The document has those of the whole process, because zod's registry has. */
+function reachableSchemas(from: object, { components: { schemas } }: OpenApiDocument): Record<string, JsonSchema> {
   const reached: Record<string, JsonSchema> = {};
   const visit = (part: unknown): void => {
     for (const [, name = ''] of JSON.stringify(part).matchAll(/"#\/components\/schemas\/([^"]+)"/g)) {
@@ -222,6 +237,6 @@ function reachableSchemas({ paths, components: { schemas } }: OpenApiDocument): 
       visit(schema);
     }
   };
-  visit(paths);
+  visit(from);
   return reached;
 }

@@ -92,6 +92,30 @@ t.test('answers are declared with their bodies, refusals with codes that their s
   }
 });
 
+t.test('responses may get further fields, and requests have only those that are declared', async (t) => {
+  const { schemas } = document.components;
+  const collect = (part: unknown, found = new Set<string>()): Set<string> => {
+    for (const [, name = ''] of JSON.stringify(part ?? null).matchAll(/"#\/components\/schemas\/([^"]+)"/g)) {
+      if (found.has(name)) continue;
+      found.add(name);
+      collect(schemas[name], found);
+    }
+    return found;
+  };
+  const responses = operations.map(({ operation }) => operation.responses);
+  const requests = operations.map(({ operation }) => operation.requestBody ?? {});
+  const answered = collect(responses);
+  t.notMatch(JSON.stringify(responses), /"additionalProperties":false/);
+  for (const name of answered) t.notMatch(JSON.stringify(schemas[name]), /"additionalProperties":false/, name);
+  t.match(JSON.stringify(requests), /"additionalProperties":false/);
+  const asked = collect(requests);
+  t.same(
+    [...asked].filter((name) => answered.has(name)),
+    [],
+    'no schema is of both',
+  );
+});
+
 t.test('the response check of all API tests detects undeclared responses', async (t) => {
   const { faultOf } = checkAnswers(document);
   const answer = { method: 'GET', url: '/api/me?x=1', status: 200, contentType: 'application/json; charset=utf-8' };
