@@ -30,8 +30,6 @@ const PAGE_MAX_JSON_BYTES = 2 * MIB;
 const PAGE_READ_BYTES = 4 * MIB;
 /** Limits of the pages in memory. Each is held three times: as texts, as JSON and as bytes to send. */
 const PAGES_IN_FLIGHT = { processBytes: 32 * MIB, accountBytes: 4 * PAGE_MAX_JSON_BYTES };
-/** A response without progress for this time is destroyed, because it holds its bytes. Shorter than the server's timeout. Milliseconds. */
-const STALLED_MS = 60_000;
 /** Size of an entry of the list without its path and text. Bytes of JSON. */
 const ENTRY_JSON_BYTES = 150;
 /** Stands for the id of the saved draft, which changes with every save. */
@@ -105,16 +103,14 @@ function estimatePageBytes({ files }: FileRange): number {
 /** Reads pages of files, a bounded number at once. */
 export class VersionFilePages {
   readonly #blobs: Pick<Blobs, 'read'>;
-  readonly #stalledMs: number;
-  readonly #budget = new ByteBudget(PAGES_IN_FLIGHT, 'files');
+  readonly #budget = new ByteBudget(PAGES_IN_FLIGHT, 'files in flight');
 
-  constructor(blobs: Pick<Blobs, 'read'>, stalledMs = STALLED_MS) {
+  constructor(blobs: Pick<Blobs, 'read'>) {
     this.#blobs = blobs;
-    this.#stalledMs = stalledMs;
   }
 
   /**
-   * Counts the page as in flight until the response is closed. Destroys the response when its client stops reading.
+   * Counts the page as in flight until the response is closed.
    *
    * @throws Problem `rate_limited` or `unavailable` where too many pages are in flight
    */
@@ -132,7 +128,6 @@ export class VersionFilePages {
     } finally {
       // Not earlier: the files are read to the end even if the client has disconnected.
       onceClosed(response, () => reserve(0));
-      response.setTimeout(this.#stalledMs, () => response.destroy());
     }
   }
 }

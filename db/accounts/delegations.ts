@@ -53,7 +53,7 @@ export function addDelegation(
     if (!(await isStillSignedIn(tx, { id: accountId, tokensAfter })))
       throw new Problem(
         'unauthenticated',
-        'All tokens of the account were revoked while the request ran. Sign in again.',
+        'All tokens of the account were revoked, or it was suspended, while the request ran. Sign in again.',
       );
     const added = await findRow<Delegation>(
       tx,

@@ -17,8 +17,8 @@ export class ByteBudget {
   readonly #contents: string;
   readonly #used = new AmountsByKey();
 
-  /** @param contents a noun for error texts, such as requests */
-  constructor(limits: ByteLimits, contents = 'requests') {
+  /** @param contents what the bytes are, for error texts */
+  constructor(limits: ByteLimits, contents = 'requests in flight') {
     this.#limits = limits;
     this.#contents = contents;
   }
@@ -32,11 +32,11 @@ export class ByteBudget {
     const { processBytes, accountBytes } = this.#limits;
     const held = this.#used.get(accountId);
     if (held + bytes > accountBytes) {
-      const detail = `This account already has ${accountBytes / MIB} MiB of ${this.#contents} in flight. Retry after ${RETRY_AFTER_S} s.`;
+      const detail = `This account already has ${accountBytes / MIB} MiB of ${this.#contents}. Retry after ${RETRY_AFTER_S} s.`;
       throw new Problem('rate_limited', detail, { retryAfter: RETRY_AFTER_S });
     }
     if (!mayTakeBytes(held, processBytes - this.#used.total, bytes)) {
-      const detail = `The service is close to its ${processBytes / MIB} MiB of ${this.#contents} in flight. Retry after ${RETRY_AFTER_S} s.`;
+      const detail = `The service is close to its ${processBytes / MIB} MiB of ${this.#contents}. Retry after ${RETRY_AFTER_S} s.`;
       throw new Problem('unavailable', detail, { retryAfter: RETRY_AFTER_S });
     }
     this.#used.add(accountId, bytes);

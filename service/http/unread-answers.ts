@@ -1,7 +1,7 @@
 /** Bounds what answers hold in memory until their clients have read them. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { MIB, SECOND } from '../../sdk/contract/limits.ts';
-import { requireCaller } from './authentication.ts';
+import { isRead, requireCaller } from './authentication.ts';
 import { ByteBudget, type ByteLimits } from './byte-budget.ts';
 import { onceClosed } from './closed-responses.ts';
 
@@ -23,30 +23,38 @@ declare module 'fastify' {
 
 /**
  * Counts the answers of a scope's signed-in requests from the time they are written until their clients have read them. An account
- * that leaves too much unread gets no further answers: its requests are refused before they do anything.
+ * that leaves too much unread is refused: its requests before they do anything, and answers that only read.
  */
 export function limitUnreadAnswers(scope: FastifyInstance, limits = UNREAD, stalledMs = STALLED_MS): void {
-  const budget = new ByteBudget(limits, 'unread answers');
+  const budget = new ByteBudget(limits, 'answers that its clients have not read');
   scope.decorateRequest('unreadBytes', 0);
   scope.decorateRequest('countUnread', null);
   scope.addHook('onRequest', async (request) => {
     const { id } = requireCaller(request);
     budget.requireRoom(id);
     request.countUnread = ({ raw }, bytes) => {
-      if (request.unreadBytes === 0) onceClosed(raw, () => budget.release(id, request.unreadBytes));
+      // Its client has left: the answer is dropped.
+      if (raw.closed) return;
+      if (isRead(request)) budget.reserve(id, bytes);
+      // What the request asked for is done, so its answer is not refused any more.
+      else budget.add(id, bytes);
       request.unreadBytes += bytes;
-      // Not refused any more: what the request asked for is done.
-      budget.add(id, bytes);
+      if (request.unreadBytes === bytes) onceClosed(raw, () => budget.release(id, request.unreadBytes));
     };
   });
   scope.addHook('onSend', async (request, reply, payload) => {
     const bytes = typeof payload === 'string' || Buffer.isBuffer(payload) ? Buffer.byteLength(payload) : 0;
-    if (bytes <= SMALL_BYTES) return;
-    countUnread(request, reply, bytes);
-    reply.raw.setTimeout(stalledMs, () => reply.raw.destroy());
+    if (bytes > SMALL_BYTES) countUnread(request, reply, bytes);
+    // A stream without a length may rest for as long as it likes.
+    if (bytes > SMALL_BYTES || reply.hasHeader('content-length'))
+      reply.raw.setTimeout(stalledMs, () => reply.raw.destroy());
   });
 }
 
-/** Counts bytes of an answer that waits in memory, such as in a stream, until its response is closed. */
+/**
+ * Counts bytes of an answer that waits in memory, such as in a stream, until its response is closed.
+ *
+ * @throws Problem where the account leaves too much unread, if the request only reads
+ */
 export const countUnread = (request: FastifyRequest, reply: FastifyReply, bytes: number): void =>
   request.countUnread?.(reply, bytes);

@@ -96,7 +96,7 @@ export function openConsoleSessions({ pool, tokens, signIn, lifetimeMs }: Parts)
       return begin(keyId === null ? until : Math.min(until, expiresAt), (session) =>
         inTransaction(pool, async (tx) => {
           if (!(await isStillSignedIn(tx, account)))
-            throw new InvalidTokenError('all tokens of the account were revoked');
+            throw new InvalidTokenError('all tokens of the account were revoked, or it was suspended');
           await createSession(tx, { ...session, accountId: account.id, tokenId, keyId });
         }),
       );

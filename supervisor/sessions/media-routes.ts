@@ -59,9 +59,8 @@ export function mediaRoutes(services: SessionServices): FastifyPluginAsyncZod {
     app.get('/media/:mediaId', { schema: shapes.bytes }, async (request, reply) => {
       const found = await findMedia(pool, requireCaller(request).id, request.params.mediaId);
       if (!found) throw new Problem('not_found', 'No media file has this id.');
-      return asDownload(reply, { name: found.name ?? found.id, mediaType: found.mediaType })
-        .header('content-length', found.sizeBytes)
-        .send(blobs.stream(found.sha256));
+      const bytes = await blobs.read(found.sha256);
+      return asDownload(reply, { name: found.name ?? found.id, mediaType: found.mediaType }).send(bytes);
     });
   };
 }

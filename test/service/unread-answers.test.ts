@@ -1,6 +1,7 @@
 /** An account that leaves answers unread gets no more of them, others do, and what it read frees its share. */
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { type AddressInfo, connect, type Socket } from 'node:net';
+import { text } from 'node:stream/consumers';
 import fastify from 'fastify';
 import t, { type Test } from 'tap';
 import { MIB } from '../../sdk/contract/limits.ts';
@@ -9,6 +10,8 @@ import { countUnread, limitUnreadAnswers } from '../../service/http/unread-answe
 
 /** More than the buffers of both sockets hold. */
 const LARGE = 'x'.repeat(16 * MIB);
+/** One large answer, not two. */
+const LIMITS = { processBytes: 256 * MIB, accountBytes: 24 * MIB };
 
 async function serve(t: Test, stalledMs = 60_000) {
   const app = fastify();
@@ -22,51 +25,83 @@ async function serve(t: Test, stalledMs = 60_000) {
   });
   app.decorate('errorForm', null);
   app.setErrorHandler(answerError);
-  limitUnreadAnswers(app, { processBytes: 64 * MIB, accountBytes: 8 * MIB }, stalledMs);
-  const written = Promise.withResolvers<void>();
-  app.addHook('onSend', async ({ url }) => {
-    if (url !== '/small') written.resolve();
-  });
+  limitUnreadAnswers(app, LIMITS, stalledMs);
+  const answers = new EventEmitter();
+  app.addHook('onSend', async () => void setImmediate(() => answers.emit('sent')));
+  const gate = Promise.withResolvers<void>();
   app.get('/large', async () => LARGE);
   app.get('/small', async () => 'x');
-  app.get('/stream', async (request, reply) => {
-    countUnread(request, reply, LARGE.length);
+  app.get('/abandoned', async (_request, { raw }) => {
+    await once(raw, 'close');
+    return LARGE;
+  });
+  app.post('/changes', async (request, reply) => {
+    for (let count = 0; count < 3; count += 1) countUnread(request, reply, LARGE.length);
+    answers.emit('counted');
+    await gate.promise;
     return 'x';
   });
   await app.listen({ port: 0, host: '127.0.0.1' });
   const { port } = app.server.address() as AddressInfo;
-  const get = async (path: string, account: string): Promise<number> => {
-    const response = await fetch(`http://127.0.0.1:${port}${path}`, { headers: { account } });
+  const ask = async (path: string, account: string, method = 'GET'): Promise<number> => {
+    const response = await fetch(`http://127.0.0.1:${port}${path}`, { method, headers: { account } });
     await response.arrayBuffer();
     return response.status;
   };
-  /** @returns the connection as the server sees it */
-  const leaveUnread = async (account: string): Promise<Socket> => {
+  /** Sends requests at once on a connection, and reads nothing before all are answered. */
+  const leaveUnread = async (account: string, paths: readonly string[]): Promise<{ client: Socket; peer: Socket }> => {
     const connected = once(app.server, 'connection');
     const client = connect(port, '127.0.0.1').pause();
     t.teardown(() => client.destroy());
-    client.on('error', () => undefined).write(`GET /large HTTP/1.1\r\nhost: x\r\naccount: ${account}\r\n\r\n`);
-    await written.promise;
-    return (await connected)[0];
+    const requests = paths.map((path, index) => {
+      const end = index === paths.length - 1 ? 'connection: close\r\n' : '';
+      return `GET ${path} HTTP/1.1\r\nhost: x\r\naccount: ${account}\r\n${end}\r\n`;
+    });
+    client.on('error', () => undefined).write(requests.join(''));
+    for (const _ of paths) await once(answers, 'sent');
+    const [peer] = await connected;
+    return { client, peer };
   };
-  return { get, leaveUnread };
+  return { port, answers, gate, ask, leaveUnread };
 }
 
-t.test('what an account leaves unread is its own share', async (t) => {
-  const { get, leaveUnread } = await serve(t);
-  await leaveUnread('ann');
-  t.equal(await get('/small', 'ann'), 429);
-  for (const path of ['/large', '/small']) t.equal(await get(path, 'ben'), 200);
+t.test('of answers that are asked for at once, those beyond the share of the account are refused', async (t) => {
+  const { ask, leaveUnread } = await serve(t);
+  const { client } = await leaveUnread('ann', ['/large', '/large', '/large']);
+  t.equal(await ask('/large', 'ann'), 429);
+  t.equal(await ask('/large', 'ben'), 200, 'others have their own');
+  const statuses = (await text(client)).match(/HTTP\/1.1 \d+/g);
+  t.same(statuses, ['HTTP/1.1 200', 'HTTP/1.1 429', 'HTTP/1.1 429']);
+  t.equal(await ask('/large', 'ann'), 200, 'what was read frees its share');
+});
+
+t.test('an answer whose client left before does not count', async (t) => {
+  const { answers, ask, port } = await serve(t);
+  for (let count = 0; count < 3; count += 1) {
+    const client = connect(port, '127.0.0.1', () => client.destroySoon());
+    client.write('GET /abandoned HTTP/1.1\r\nhost: x\r\naccount: ann\r\n\r\n');
+    await once(answers, 'sent');
+  }
+  t.equal(await ask('/large', 'ann'), 200);
 });
 
 t.test('a response whose client stops reading is destroyed and frees its bytes', async (t) => {
-  const { get, leaveUnread } = await serve(t, 100);
-  await once(await leaveUnread('ann'), 'close');
-  t.equal(await get('/small', 'ann'), 200);
+  const { ask, leaveUnread } = await serve(t, 100);
+  const { peer } = await leaveUnread('ann', ['/large']);
+  if (!peer.closed) await once(peer, 'close');
+  t.equal(await ask('/large', 'ann'), 200);
 });
 
-t.test('what waits in a stream counts, and what was read does not', async (t) => {
-  const { get } = await serve(t);
-  for (const path of ['/stream', '/large', '/stream']) t.equal(await get(path, 'ann'), 200);
-  t.equal(await get('/small', 'ann'), 200);
-});
+t.test(
+  'the answer of a request that changed something is sent, and further requests are refused until it is read',
+  async (t) => {
+    const { answers, ask, gate } = await serve(t);
+    const changing = ask('/changes', 'ann', 'POST');
+    await once(answers, 'counted');
+    t.equal(await ask('/small', 'ann'), 429);
+    t.equal(await ask('/large', 'ben'), 200);
+    gate.resolve();
+    t.equal(await changing, 200);
+    t.equal(await ask('/large', 'ann'), 200);
+  },
+);

@@ -1,10 +1,7 @@
 /** Lists of a version's files: pages of bounded size, a bounded number at once, and nothing is read for a HEAD request. */
-import { once } from 'node:events';
-import { type AddressInfo, connect } from 'node:net';
 import t from 'tap';
-import { requireFiles, VersionFilePages } from '../../../api/plugins/version-files.ts';
+import { requireFiles } from '../../../api/plugins/version-files.ts';
 import { KIB, MIB } from '../../../sdk/contract/limits.ts';
-import { createServer } from '../../../service/http/node-http.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, introspectsMinimal, MINIMAL } from '../package/packages.ts';
 
@@ -203,32 +200,4 @@ t.test('an account reads a bounded number of large pages at once, and others rea
 t.test('ordinary text takes up its own size', async (t) => {
   const ordinary = await publish(ann, 'ordinary', 1, 'A line of text.\n'.repeat((350 * KIB) / 16));
   t.same((await readAtOnce(ordinary, 20)).statuses, Array(20).fill(200));
-});
-
-t.test('a response whose client stops reading is destroyed and frees its bytes', async (t) => {
-  const { sha256 } = await publish(ann, 'stalled', 1, 'x'.repeat(MIB));
-  const pages = new VersionFilePages(api.services.blobs, 100);
-  const range = { versionId: 'v', files: [{ path: 'x', sha256, sizeBytes: MIB }], limit: 1 };
-  const stalled = Promise.withResolvers<void>();
-  const server = createServer(async (request, response) => {
-    // Before the reads: on a busy machine, one of them may take longer than a client may pause.
-    if (request.url === '/stalls') response.once('close', stalled.resolve);
-    try {
-      for (let count = 0; count < 7; count += 1) await pages.read('ann', response, range);
-    } catch {
-      response.statusCode = 429;
-    }
-    // More than the buffers of both sockets hold.
-    response.end('x'.repeat(request.url === '/stalls' ? 16 * MIB : 1));
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  const client = connect(port, '127.0.0.1').pause();
-  t.teardown(() => {
-    client.destroy();
-    server.close().closeAllConnections();
-  });
-  client.on('error', () => undefined).write('GET /stalls HTTP/1.1\r\nhost: x\r\n\r\n');
-  await stalled.promise;
-  t.equal((await fetch(`http://127.0.0.1:${port}/reads`)).status, 200);
 });
