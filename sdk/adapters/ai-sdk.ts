@@ -55,7 +55,9 @@ export function bulkhead(session: Session, options: AdapterOptions = {}): Langua
         systemPrompt: system.join('\n\n'),
         model: model.modelId,
         messages: params.prompt.filter(({ role }) => role !== 'system'),
-        tools: (params.tools ?? []).flatMap((tool) => (tool.type === 'function' ? [tool] : [])),
+        tools: (params.tools ?? []).flatMap((tool) =>
+          tool.type === 'function' ? [{ ...tool, schema: tool.inputSchema }] : [],
+        ),
         signal: params.abortSignal,
       };
       const prepare = async (): Promise<JudgedRequest> => {

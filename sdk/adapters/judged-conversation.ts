@@ -76,6 +76,8 @@ interface Refusals {
 /** A tool that the model may call. */
 interface RequestTool extends ToolName {
   readonly description?: string | undefined;
+  /** The schema of its arguments: the object that the app gave the framework. */
+  readonly schema?: unknown;
 }
 
 /** Whether a tool is the framework's own. */
@@ -207,6 +209,10 @@ export class Conversation {
   #opening: Promise<unknown> = Promise.resolve();
   /** Keys of the session's tools that the framework got. Null: it got none from `bulkheadTools`. */
   #offered: Set<string> | null = null;
+  /** Names of the session's tools that this runtime performs and that the framework got, by their schemas. */
+  readonly #runtimeSchemas = new WeakMap<object, string>();
+  /** The same names: a request may lack the tools. */
+  readonly #runtimeNames = new Set<string>();
   /** By their ids. */
   readonly #openTurns = new Map<string, OpenTurn>();
   /** Ids of turns in which a request to the model is prepared. */
@@ -366,27 +372,40 @@ export class Conversation {
   /** Adds tools of the session that the framework gets. Earlier ones may still be in use. */
   addOffered(tools: readonly RequestTool[]): void {
     this.#offered = new Set([...(this.#offered ?? []), ...tools.map(keyOf)]);
+    for (const { name, schema } of tools) {
+      if (!isRuntimeName(name)) continue;
+      this.#runtimeNames.add(name);
+      if (isObject(schema)) this.#runtimeSchemas.set(schema, name);
+    }
+  }
+
+  /**
+   * Whether a tool of a request is the session's. Of a tool that this runtime performs, the app may have another one with the same
+   * name, description and arguments, whose calls would run unjudged, so only the schema of `bulkheadTools` itself identifies it.
+   */
+  #isOffered(tool: RequestTool): boolean {
+    const { name, schema } = tool;
+    if (!isRuntimeName(name)) return this.#offered?.has(keyOf(tool)) === true;
+    return isObject(schema) && this.#runtimeSchemas.get(schema) === name;
   }
 
   /**
    * Returns a check whether a tool is the framework's own, such as one of another MCP server that has the name of a plugin's
-   * tool: where the framework has tools of the session, the descriptions distinguish those of a request.
+   * tool: where the framework has tools of the session, `#isOffered` distinguishes those of a request.
    */
   #createOwnCheck(tools: readonly RequestTool[]): OwnCheck {
     return async (called) => {
       const { name } = called;
       const judgedName = formatToolName(called);
-      const offered = this.#offered;
       const same = tools.filter((tool) => formatToolName(tool) === judgedName);
-      if (same.length > 0 && offered !== null) {
-        const isOwn = !same.every((tool) => offered.has(keyOf(tool)));
+      if (same.length > 0 && this.#offered !== null) {
+        const isOwn = !same.every((tool) => this.#isOffered(tool));
         if (isOwn) this.#areOwn.set(judgedName, true);
         return isOwn;
       }
-      // Tools of plugins and of the host have `__` in their names, and others may have.
-      if (!name.includes('__')) return true;
       const known = this.#areOwn.get(judgedName);
       if (known !== undefined) return known;
+      if (isRuntimeName(name)) return !this.#runtimeNames.has(judgedName);
       const isOwn = !(await this.session.tools()).some((tool) => tool.name === name);
       this.#areOwn.set(judgedName, isOwn);
       return isOwn;
@@ -837,7 +856,12 @@ function chooseCallId({ callIds }: OpenTurn, callId: string): string {
   return id;
 }
 
-/** Identifies a tool of the session among those of a framework. */
+/** Whether a tool may be the runtime's: those of plugins and of the host have `__` in their names, and the framework's own may have. */
+const isRuntimeName = (name: string): boolean => !name.includes('__');
+
+const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null;
+
+/** Identifies a plugin's tool among those of a framework. */
 const keyOf = ({ name, description = '' }: RequestTool): string => JSON.stringify([name, description]);
 
 /** Has the plugins judge a call of the framework's own tool. Returns the call as it passed, or why it is refused. */
@@ -961,8 +985,8 @@ async function isSentByAdapter(
 ): Promise<boolean> {
   if (performedBy !== 'runtime') return isUncalledId(callId);
   const name = String(tool);
-  // `turn.call` sent the result of a tool that the session offers. It has no `__`: plugins' tools are not the runtime's.
-  return name.includes('__') || (await isOwn({ name }));
+  // `turn.call` sent the result of a tool that the session offers.
+  return !isRuntimeName(name) || (await isOwn({ name }));
 }
 
 /** The first message that a summary does not cover: of a turn that it covers in part, the user's. */

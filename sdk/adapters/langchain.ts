@@ -160,8 +160,9 @@ class JudgedChatModel extends BaseChatModel {
 
 /** Reads a tool of LangChain, or one in the form of OpenAI, which nests its fields. */
 function readTool(tool: BindToolsInput) {
-  const { name = '', description = '' }: Readonly<Record<string, unknown>> = 'function' in tool ? tool.function : tool;
-  return { name: String(name), description: String(description) };
+  const fields: Readonly<Record<string, unknown>> = 'function' in tool ? tool.function : tool;
+  const { name = '', description = '', parameters, schema = parameters } = fields;
+  return { name: String(name), description: String(description), schema };
 }
 
 /** A tool of a plugin. Its arguments are checked by the service, whose sentences say what a model must correct. */

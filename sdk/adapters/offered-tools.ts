@@ -9,35 +9,41 @@ interface CallOptions {
   readonly callId?: string | undefined;
   readonly signal?: AbortSignal | undefined;
 }
+export type ObjectSchema = { readonly type: 'object' } & Readonly<Record<string, unknown>>;
 export interface OfferedTool {
   readonly name: string;
   readonly description: string;
-  readonly parameters: { readonly type: 'object' } & Readonly<Record<string, unknown>>;
+  /** The framework must get this very object: the adapter recognizes the tool by it. */
+  readonly parameters: ObjectSchema;
   /** Calls the tool. An error that a model can correct is a result with `isError`. Aborting rejects with the signal's reason. */
   call(input: unknown, options: CallOptions): Promise<ToolResult>;
 }
 
 const NAME = { type: 'string', description: 'Its name, as listed.' };
 
-export async function listOfferedTools(session: Session): Promise<OfferedTool[]> {
+/** @param completeSchema adds what the framework requires in the schema of a tool */
+export async function listOfferedTools(
+  session: Session,
+  completeSchema = (schema: ObjectSchema): ObjectSchema => schema,
+): Promise<OfferedTool[]> {
   const conversation = openConversation(session);
   const [listed, skills, commands] = await Promise.all([session.tools(), session.skills(), session.commands()]);
   // Tools without a function may be the framework's own, which the app gives to the model itself.
   const tools = listed.filter(({ name, performedBy }) => performedBy !== 'runtime' || session.canPerform(name));
-  conversation.addOffered(tools);
   const offered = tools.map(
     ({ name, description, parameters }): OfferedTool => ({
       name,
       description,
-      parameters: { ...parameters, type: 'object' },
+      parameters: completeSchema({ ...parameters, type: 'object' }),
       call: (input, options) => conversation.callTool(name, input, options),
     }),
   );
+  conversation.addOffered(offered.map(({ parameters, ...tool }) => ({ ...tool, schema: parameters })));
   if (skills.length > 0)
     offered.push({
       name: 'read_skill',
       description: `Reads a skill: instructions for a kind of task. Read it before you do such a task.\n${listOffers(skills)}`,
-      parameters: { type: 'object', properties: { name: NAME }, required: ['name'] },
+      parameters: completeSchema({ type: 'object', properties: { name: NAME }, required: ['name'] }),
       call: (input, { signal }) =>
         readText(async () => (await session.readSkill(readField(input, 'name'), { signal })).text, signal),
     });
@@ -45,11 +51,11 @@ export async function listOfferedTools(session: Session): Promise<OfferedTool[]>
     offered.push({
       name: 'run_command',
       description: `Runs a command and returns its text.\n${listOffers(commands)}`,
-      parameters: {
+      parameters: completeSchema({
         type: 'object',
         properties: { name: NAME, input: { type: 'string', description: 'The text after the name of the command.' } },
         required: ['name'],
-      },
+      }),
       call: (input, { signal }) =>
         readText(() => session.runCommand(readField(input, 'name'), readField(input, 'input'), { signal }), signal),
     });

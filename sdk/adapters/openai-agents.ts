@@ -29,7 +29,7 @@ import {
 import { formatAddress, type MessageFile, readAddress } from './message-files.ts';
 import { refuseReplacingOptions } from './message-options.ts';
 import { hasSameArguments, parseArguments, printArguments } from './model-calls.ts';
-import { listOfferedTools } from './offered-tools.ts';
+import { listOfferedTools, type ObjectSchema } from './offered-tools.ts';
 import { refuseProviderState } from './provider-state.ts';
 
 type Filter = NonNullable<RunConfig['callModelInputFilter']>;
@@ -138,12 +138,12 @@ function requireProviderSearch({ name, tools }: AgentOfRun): void {
 
 /** Returns the session's tools as Agents SDK tools. Call it again when the tools of the session change. */
 export async function bulkheadTools(session: Session): Promise<Tool[]> {
-  return (await listOfferedTools(session)).map(({ name, description, parameters, call }) => {
+  return (await listOfferedTools(session, completeSchema)).map(({ name, description, parameters, call }) => {
     const offered = tool({
       name,
       description,
       strict: false,
-      parameters: { properties: {}, required: [], ...parameters, type: 'object', additionalProperties: true } as never,
+      parameters: parameters as never,
       execute: async (input, _context, details) => {
         const result = await call(input, { callId: details?.toolCall?.callId, signal: details?.signal });
         return result.content.some(({ type }) => type === 'image') ? toOutputs(result) : formatOutcome(result);
@@ -153,6 +153,14 @@ export async function bulkheadTools(session: Session): Promise<Tool[]> {
     return Object.assign(offered, { name });
   });
 }
+
+/** Adds the fields that the framework requires in a schema of a tool that is not strict. */
+const completeSchema = (schema: ObjectSchema): ObjectSchema => ({
+  properties: {},
+  required: [],
+  ...schema,
+  additionalProperties: true,
+});
 
 /** The framework has no failed results: the text says that the tool failed. */
 const formatOutcome = (result: ToolResult): string =>
@@ -313,7 +321,7 @@ class JudgedModel implements Model {
         systemPrompt: [request.systemInstructions ?? '', ...own].filter((part) => part !== '').join('\n\n'),
         model: this.name,
         messages: items.filter((item) => !isSystem(item)),
-        tools: tools.flatMap((tool) => (tool.type === 'function' ? [tool] : [])),
+        tools: tools.flatMap((tool) => (tool.type === 'function' ? [{ ...tool, schema: tool.parameters }] : [])),
         signal: request.signal,
       },
       format,

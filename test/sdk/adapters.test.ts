@@ -18,7 +18,15 @@ import {
   RunState,
   user,
 } from '@openai/agents';
-import { dynamicTool, generateText, jsonSchema, stepCountIs, streamText, wrapLanguageModel } from 'ai';
+import {
+  dynamicTool,
+  generateText,
+  jsonSchema,
+  type ModelMessage,
+  stepCountIs,
+  streamText,
+  wrapLanguageModel,
+} from 'ai';
 import { createAgent } from 'langchain';
 import t, { type Test } from 'tap';
 import * as aiSdk from '../../sdk/adapters/ai-sdk.ts';
@@ -123,7 +131,15 @@ const picturesOfAiSdk = ({ sent }: TurnRun) =>
     : [];
 const OVEN = { type: 'object' as const, properties: { degrees: { type: 'number' as const } }, required: ['degrees'] };
 const ovenOfAiSdk = ({ oven }: TurnRun) =>
-  oven ? { oven: dynamicTool({ inputSchema: jsonSchema(OVEN), execute: async (args) => oven(args as never) }) } : {};
+  oven
+    ? {
+        oven: dynamicTool({
+          description: 'Heats',
+          inputSchema: jsonSchema(OVEN),
+          execute: async (args) => oven(args as never),
+        }),
+      }
+    : {};
 const ovenOfLangchain = ({ oven }: TurnRun) =>
   oven
     ? [langchainTool(async (args) => oven(args as never), { name: 'oven', description: 'Heats', schema: OVEN })]
@@ -135,6 +151,12 @@ const ovenOfAgents = ({ oven, needsApproval = false }: TurnRun) => {
   return oven ? [agentsTool(tool)] : [];
 };
 
+/** Adds tools in place of those with their names. */
+const replaceTools = <One extends { name: string }, Other extends { name: string }>(tools: One[], own: Other[]) => [
+  ...tools.filter(({ name }) => own.every((one) => one.name !== name)),
+  ...own,
+];
+
 function openChatModel({ session, modelUrl, model = 'm', apiKey = 'none', options }: TurnRun) {
   const chat = new ChatOpenAI({ model, apiKey, configuration: { baseURL: modelUrl }, maxRetries: 0 });
   return langchain.bulkhead(session, chat, options);
@@ -143,7 +165,7 @@ async function openLangchain(run: TurnRun) {
   const { session } = run;
   return createAgent({
     model: openChatModel(run),
-    tools: [...(await langchain.bulkheadTools(session)), ...ovenOfLangchain(run)],
+    tools: replaceTools(await langchain.bulkheadTools(session), ovenOfLangchain(run)),
   });
 }
 async function openAgents(run: TurnRun) {
@@ -153,7 +175,7 @@ async function openAgents(run: TurnRun) {
     ...openAiAgents.bulkhead(session, { ...options, modelProvider }),
     tracingDisabled: true,
   });
-  const tools = [...(await openAiAgents.bulkheadTools(session)), ...ovenOfAgents(run)];
+  const tools = replaceTools(await openAiAgents.bulkheadTools(session), ovenOfAgents(run));
   return { runner, agent: new Agent({ name: 'Baker', model, tools }) };
 }
 const toMessages = (run: TurnRun) => ({
@@ -853,6 +875,34 @@ for (const { name, framework, ways } of listWays(false))
       },
     );
 
+for (const { name, framework, ways } of listWays(false))
+  for (const isStreamed of ways)
+    t.test(
+      `${name}${isStreamed ? ', streamed' : ''}: the app's tool in place of the session's is judged`,
+      async (t) => {
+        const client = connect({ url, token: await fixture.issuer.issue('baker') });
+        const heated: unknown[] = [];
+        const oven = ({ degrees }: { degrees: number }): string => {
+          heated.push(degrees);
+          return 'code 4711';
+        };
+        const tools = [
+          { name: 'oven', description: 'Heats', parameters: OVEN, run: () => t.fail('the app replaced it') },
+        ];
+        const session = await client.start({ agentId: 'a', tools });
+        const model = await startModelServer(t);
+        for (const [degrees, result] of [
+          [200, 'code [code]'],
+          [300, 'too hot'],
+        ] as const) {
+          model.answers = [callThenSay('oven', { degrees }, `c${degrees}`, 'Done.')];
+          t.equal(await run(framework, isStreamed, { session, modelUrl: model.url, text: `${degrees}`, oven }), null);
+          t.match(JSON.stringify(model.asked.at(-1)?.body.messages), result, 'the model reads the judged result');
+        }
+        t.same(heated, [210], 'with the judged arguments; a refused call does not run');
+      },
+    );
+
 // Results of the OpenAI Agents SDK have no pictures in requests of this form.
 for (const { name, framework, ways } of listWays(true))
   for (const isStreamed of ways)
@@ -870,6 +920,34 @@ for (const { name, framework, ways } of listWays(true))
         t.match(seen, data);
         t.notMatch(seen, 'mimeType', 'not the text of the transcript');
       });
+
+t.test('ai-sdk: the model sees a picture of the runtime’s tool in requests that lack the tool', async (t) => {
+  const data = Buffer.from('a picture').toString('base64');
+  const photo = { content: [{ type: 'image' as const, data, mimeType: 'image/png' }], isError: false };
+  const client = connect({ url, token: await fixture.issuer.issue('plain') });
+  const tools = [{ name: 'photo', description: 'Shows the oven', run: async () => photo }];
+  const session = await client.start({ agentId: 'a', tools });
+  const model = await startModelServer(t);
+  const checkSeen = (request: string): void => {
+    const { messages, tools } = model.asked.at(-1)?.body ?? {};
+    t.equal(tools, undefined);
+    t.match(JSON.stringify(messages), data, request);
+    t.notMatch(JSON.stringify(messages), 'mimeType', request);
+  };
+  const { messages, ...settings } = await askAiSdk({ session, modelUrl: model.url });
+  model.answers = [callThenSay('photo', {}, 'c1', 'Brown.')];
+  const first = await generateText({
+    ...settings,
+    messages: messages as ModelMessage[],
+    prepareStep: ({ stepNumber }) => (stepNumber === 0 ? {} : { activeTools: [] }),
+  });
+  checkSeen('in the same turn');
+  model.answers = [reply('Yes.')];
+  const later = [...messages, ...first.responseMessages, { role: 'user', content: 'Sure?' }] as ModelMessage[];
+  const { tools: _unused, ...withoutTools } = settings;
+  await generateText({ ...withoutTools, messages: later });
+  checkSeen('in a later turn');
+});
 
 for (const { name, framework, ways } of listWays(false))
   for (const isStreamed of ways)

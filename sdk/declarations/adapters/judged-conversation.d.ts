@@ -59,6 +59,8 @@ interface ToolText extends ToolName {
 /** A tool that the model may call. */
 interface RequestTool extends ToolName {
     readonly description?: string | undefined;
+    /** The schema of its arguments: the object that the app gave the framework. */
+    readonly schema?: unknown;
 }
 interface ModelRequest<Message> {
     readonly systemPrompt: string;

@@ -5,14 +5,17 @@ interface CallOptions {
     readonly callId?: string | undefined;
     readonly signal?: AbortSignal | undefined;
 }
+export type ObjectSchema = {
+    readonly type: 'object';
+} & Readonly<Record<string, unknown>>;
 export interface OfferedTool {
     readonly name: string;
     readonly description: string;
-    readonly parameters: {
-        readonly type: 'object';
-    } & Readonly<Record<string, unknown>>;
+    /** The framework must get this very object: the adapter recognizes the tool by it. */
+    readonly parameters: ObjectSchema;
     /** Calls the tool. An error that a model can correct is a result with `isError`. Aborting rejects with the signal's reason. */
     call(input: unknown, options: CallOptions): Promise<ToolResult>;
 }
-export declare function listOfferedTools(session: Session): Promise<OfferedTool[]>;
+/** @param completeSchema adds what the framework requires in the schema of a tool */
+export declare function listOfferedTools(session: Session, completeSchema?: (schema: ObjectSchema) => ObjectSchema): Promise<OfferedTool[]>;
 export {};
