@@ -133,7 +133,8 @@ export async function configure(
     const shown = mergeManifests(manifest, installation.targetManifest);
     checkConfiguration(shown, installation, input);
     const secrets = Object.entries(input.secrets ?? {});
-    if (secrets.length > 1) await lockSecrets(tx, installationId);
+    // All of them: `saveSettings` may delete others.
+    await lockSecrets(tx, installationId);
     for (const [name, value] of secrets) {
       if (value === null) await deleteSecret(tx, installationId, name);
       else await saveSecret(tx, services.keys, installationId, name, value, listSecretCapabilities(shown, name));

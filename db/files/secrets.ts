@@ -2,7 +2,7 @@
 
 import { randomBytes } from 'node:crypto';
 import { throwQuotaProblem } from '../accounts/usage.ts';
-import { changeRows, findRow, listRows, listValues, type Queryable } from '../postgres/rows.ts';
+import { findRow, listRows, listValues, type Queryable } from '../postgres/rows.ts';
 import { KEY_BYTES, openBox, sealBox } from './cipher.ts';
 import { createKeyId, type KeyStore, openKeyFiles } from './key-files.ts';
 
@@ -113,10 +113,14 @@ export async function saveSecret(
 export const ALLOWED_SQL = `coalesce(s.capabilities, ARRAY(
   SELECT g FROM unnest(i.granted_capabilities) g WHERE split_part(g, ':', 1) = 'secrets.' || s.name))`;
 
+/** Locks the secrets of an installation in the order of a rotation of the key, which locks many at once. */
+export const lockSecrets = (tx: Queryable, installationId: string): Promise<unknown> =>
+  tx.query('SELECT 1 FROM installation_secrets WHERE installation_id = $1 ORDER BY name FOR UPDATE', [installationId]);
+
 /** Allows what the version of an update that its user consented to declares, for the values that there are. */
-export const allowTargetSecrets = (tx: Queryable, installationId: string): Promise<number> =>
-  changeRows(
-    tx,
+export async function allowTargetSecrets(tx: Queryable, installationId: string): Promise<void> {
+  await lockSecrets(tx, installationId);
+  await tx.query(
     `UPDATE installation_secrets s
         SET capabilities = ARRAY(SELECT DISTINCT c FROM unnest(${ALLOWED_SQL} || v.capabilities) c
                                   WHERE split_part(c, ':', 1) = 'secrets.' || s.name)
@@ -124,10 +128,7 @@ export const allowTargetSecrets = (tx: Queryable, installationId: string): Promi
       WHERE i.id = $1 AND i.rollback_reason IS NULL AND s.installation_id = i.id`,
     [installationId],
   );
-
-/** Locks the secrets of an installation in the order of a rotation of the key, which locks many at once. */
-export const lockSecrets = (tx: Queryable, installationId: string): Promise<unknown> =>
-  tx.query('SELECT 1 FROM installation_secrets WHERE installation_id = $1 ORDER BY name FOR UPDATE', [installationId]);
+}
 
 export async function deleteSecret(tx: Queryable, installationId: string, name: string): Promise<void> {
   await tx.query('DELETE FROM installation_secrets WHERE installation_id = $1 AND name = $2', [installationId, name]);

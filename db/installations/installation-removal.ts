@@ -3,6 +3,7 @@ import type { Pool } from 'pg';
 import { listAgentSessions, lockAgents } from '../accounts/agents.ts';
 import { lockMedia, releaseMediaOfInstallation } from '../accounts/media.ts';
 import { sweepDeletedPlugins } from '../catalog/plugins.ts';
+import { lockSecrets } from '../files/secrets.ts';
 import type { Queues } from '../jobs/queues.ts';
 import { readingPool, type Transaction, type WritingPool } from '../postgres/pool.ts';
 import { findValue, hasRow } from '../postgres/rows.ts';
@@ -36,6 +37,7 @@ export async function removeInstallation(pool: WritingPool, queues: Queues, inst
     },
     async delete(tx) {
       await releaseMediaOfInstallation(tx, installationId);
+      await lockSecrets(tx, installationId);
       // With its channels and agents.
       await tx.query('DELETE FROM installations WHERE id = $1', [installationId]);
       await sweepDeletedPlugins(tx);

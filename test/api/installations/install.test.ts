@@ -2,7 +2,10 @@
 import t from 'tap';
 import { saveUsageLimits } from '../../../db/accounts/usage.ts';
 import { rotateKey } from '../../../db/files/key-rotation.ts';
+import { saveSecret } from '../../../db/files/secrets.ts';
 import { loadInstalledPlugin, loadUpdateTarget } from '../../../db/installations/account-plugins.ts';
+import { STORED_MAX } from '../../../db/installations/configuration.ts';
+import { removeInstallation } from '../../../db/installations/installation-removal.ts';
 import { beginRollback, beginUpdate, completeUpdate, failUpdate } from '../../../db/installations/updates.ts';
 import { subscribeToInstallations } from '../../../db/postgres/notifications.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
@@ -327,6 +330,69 @@ t.test('several secrets are replaced during a rotation of the key', async (t) =>
   t.match(rotated, { keyId: api.services.keys.newest });
   t.match(configured, { status: 200 });
   t.equal((await ann.delete(path)).status, 204);
+});
+
+t.test(
+  'one secret is replaced, and those that no version declares are deleted, during a rotation of the key',
+  async (t) => {
+    const { slug } = await published(CONFIGURED);
+    const { body } = await ann.post('/installations', { slug });
+    const path = `/installations/${body.id}`;
+    await ann.post(`${path}/configure`, { secrets: { apiKey: 'k', other: 'o' } });
+    const undeclared = ['a', ...Array.from({ length: STORED_MAX }, (_, index) => `z${index}`)];
+    await inTransaction(api.pool, async (tx) => {
+      for (const name of undeclared) await saveSecret(tx, api.services.keys, body.id, name, 'x');
+    });
+    const [rotated, configured] = await during(
+      api.pool,
+      (tx) => tx.query(`SELECT 1 FROM installation_secrets WHERE name = 'a' FOR UPDATE`),
+      () => rotateKey(api.pool, api.services.keys, () => undefined),
+      () => ann.post(`${path}/configure`, { secrets: { other: 'p' } }),
+    );
+    t.match(rotated, { keyId: api.services.keys.newest });
+    t.match(configured, { status: 200, body: { secretNames: ['apiKey', 'other'] } });
+    t.equal((await ann.delete(path)).status, 204);
+  },
+);
+
+t.test('an update ends during a rotation of the key', async (t) => {
+  const { id, made, path } = await installPinned(CONFIGURED);
+  // Stored in another order than that of their names.
+  const secrets = { other: 'o', apiKey: 'k' };
+  t.match((await ann.post(`${path}/configure`, { settings: { city: 'Bern' }, secrets })).body, { status: 'ready' });
+  const { body: version } = await ann.post(`/plugins/${id}/versions`, { semVer: '1.1.0', files: fileList(CONFIGURED) });
+  await begin(made.id, version.id);
+  const [rotated, updated] = await during(
+    api.pool,
+    (tx) =>
+      tx.query(`SELECT 1 FROM installation_secrets WHERE installation_id = $1 AND name = 'apiKey' FOR UPDATE`, [
+        made.id,
+      ]),
+    () => rotateKey(api.pool, api.services.keys, () => undefined),
+    () => completeUpdate(api.pool, api.services.queues, { installationId: made.id, versionId: version.id }),
+  );
+  t.match(rotated, { keyId: api.services.keys.newest });
+  t.match(updated, { installationId: made.id });
+  t.equal((await ann.delete(path)).status, 204);
+});
+
+t.test('an installation is removed during a rotation of the key', async (t) => {
+  const { slug } = await published(CONFIGURED);
+  const { body } = await ann.post('/installations', { slug });
+  // Stored in another order than that of their names.
+  await ann.post(`/installations/${body.id}/configure`, { secrets: { other: 'o', apiKey: 'k' } });
+  t.equal((await ann.delete(`/installations/${body.id}`)).status, 204);
+  const [rotated] = await during(
+    api.pool,
+    (tx) =>
+      tx.query(`SELECT 1 FROM installation_secrets WHERE installation_id = $1 AND name = 'apiKey' FOR UPDATE`, [
+        body.id,
+      ]),
+    () => rotateKey(api.pool, api.services.keys, () => undefined),
+    () => removeInstallation(api.pool, api.services.queues, body.id),
+  );
+  t.match(rotated, { keyId: api.services.keys.newest });
+  t.same((await api.pool.query('SELECT 1 FROM installations WHERE id = $1', [body.id])).rows, []);
 });
 
 t.test('of many stored values, those that no version in use declares are deleted; what is kept counts', async (t) => {
