@@ -15,7 +15,7 @@ export interface RuntimeCheck {
   /** Address of the session API. */
   readonly sessions: string;
   readonly token: string;
-  /** Plays the scenarios whose sentence or chapter contains the text. */
+  /** Plays the scenarios whose line in the results, `chapter: sentence`, contains the text. */
   readonly only: string | undefined;
   /** The environment of the runtime, besides what the kit sets. */
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -77,7 +77,7 @@ function selectScenarios(only: string | undefined): Planned[] {
     scenarios.map((scenario) => ({ chapter: title, guard, scenario })),
   );
   if (only === undefined) return all;
-  return all.filter(({ chapter, scenario }) => chapter.includes(only) || scenario.sentence.includes(only));
+  return all.filter(({ chapter, scenario }) => `${chapter}: ${scenario.sentence}`.includes(only));
 }
 
 async function playGroup(

@@ -143,6 +143,13 @@ for (const [program = ''] of amount({ quick: [['plain']], soak: PROGRAMS }))
       t.match({ verdict, seen }, { verdict: 'skipped', seen: /clock of this service cannot be set/ });
   });
 
+t.test('a runtime may repeat a message by itself that a required plugin could not judge', async (t) => {
+  // The beginning of two lines of the results.
+  const results = await playScenarios('plain repeats', 'A required plugin that does not run: A');
+  t.equal(results.length, 2);
+  for (const { verdict, scenario, seen } of results) t.equal(verdict, 'held', scenario, { seen });
+});
+
 /** A fault of a runtime, and a scenario that finds it. */
 const FAULTS = [
   ['forgets-outputs', 'A text that a plugin stops is not shown'],

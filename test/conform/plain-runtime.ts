@@ -1,6 +1,6 @@
 /**
  * A runtime without a framework, over turns. Its arguments make it do one thing wrong: the check of runtimes must find each.
- * `streamed` makes it stream.
+ * `streamed` makes it stream, and `repeats` lets it repeat a message by itself that a required plugin could not judge.
  */
 import type { Prompt, Turn, TurnOutput } from '../../sdk/session/session.ts';
 import { answerMessages, type Exchange, isStreamed, model, readOptions, SYSTEM } from './runtime-protocol.ts';
@@ -133,4 +133,6 @@ async function* readStream(response: Response): AsyncGenerator<Answer> {
 
 const toStorable = (text: string): string => text.toWellFormed().replaceAll('\0', '\ufffd');
 
-await answerMessages(answer);
+const repeat = (exchange: Exchange): Promise<void> => answer(exchange).catch(() => answer(exchange));
+
+await answerMessages(has('repeats') ? repeat : answer);

@@ -9,7 +9,7 @@ export const conformRuntime: Command = {
   name: 'conform-runtime',
   summary: 'Check an agent runtime: start it with a model of the kit and play scenarios',
   args: [{ name: '<command...>', doc: 'starts the runtime; write -- before it' }],
-  options: [{ flags: '--only <text>', doc: 'play the scenarios whose sentence or chapter contains the text' }],
+  options: [{ flags: '--only <text>', doc: 'play the scenarios whose line, “chapter: sentence”, contains the text' }],
   examples: ['conform-runtime -- node agent.mjs', 'conform-runtime --only "Calls of tools" -- python agent.py'],
   async run(context, args) {
     const rest = await context.getRest();
