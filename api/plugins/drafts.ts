@@ -19,8 +19,9 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { moveToVersion } from '../installations/version-rollout.ts';
 import type { PackageSource } from '../package/reader.ts';
 import type { Services } from '../services.ts';
+import type { Author } from './author.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
-import { type Author, type BuiltVersion, buildVersion } from './publishing.ts';
+import { type BuiltVersion, buildVersion } from './publishing.ts';
 
 interface DraftSave {
   readonly pluginId: string;

@@ -1,23 +1,15 @@
 /** Validates requests about plugins: parameters, queries and bodies. */
-import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { boundedList } from '../../sdk/contract/bounded-list.ts';
 import { label } from '../../sdk/contract/manifest.ts';
-import { requireCaller, signInAgain } from '../../service/http/authentication.ts';
 import { storedText } from '../../service/http/schemas.ts';
 import { FILES_MAX } from '../package/package-files.ts';
-import type { Author } from './publishing.ts';
 
 /** A slug is part of tool names, which models keep short. Characters. */
 const SLUG_MAX_CHARS = 64;
 const DISPLAY_NAME_MAX_CHARS = 100;
 const DESCRIPTION_MAX_CHARS = 1000;
 const DEPRECATION_MAX_CHARS = 1000;
-
-export const authorOf = (request: FastifyRequest): Author => ({
-  caller: requireCaller(request),
-  confirm: () => signInAgain(request),
-});
 
 export const versionParams = z.object({ id: z.string(), versionId: z.string() });
 

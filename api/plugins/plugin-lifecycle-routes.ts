@@ -7,8 +7,9 @@ import { groupRoutes } from '../../service/http/route-schema.ts';
 import { idParams, noContent } from '../../service/http/schemas.ts';
 import { fileListOptions } from '../package/file-list.ts';
 import type { Services } from '../services.ts';
+import { readAuthor } from './author.ts';
 import { saveDraft } from './drafts.ts';
-import { authorOf, changedPlugin, delistBody, draftBody, versionParams } from './plugin-input.ts';
+import { changedPlugin, delistBody, draftBody, versionParams } from './plugin-input.ts';
 import { changeNames, delistPlugin, listPlugin, removePlugin, yankVersion } from './plugin-lifecycle.ts';
 import { pluginResource, savedDraft, showDraft, showPlugin, showVersion, versionResource } from './plugin-resource.ts';
 
@@ -63,7 +64,7 @@ export function pluginLifecycleRoutes(services: Services): FastifyPluginAsyncZod
     app.post('/plugins/:id/draft', { ...fileListOptions, schema: shapes.draft }, async (request) => {
       const { files, replaces } = request.body;
       const save = { pluginId: request.params.id, source: { kind: 'files', files }, replaces } as const;
-      const { version, warnings } = await saveDraft(services, authorOf(request), save);
+      const { version, warnings } = await saveDraft(services, readAuthor(request), save);
       return { ...showDraft(version), warnings: [...warnings] };
     });
 

@@ -16,9 +16,10 @@ import { fileListOptions } from '../package/file-list.ts';
 import type { StagingSpace } from '../package/staging-space.ts';
 import { readUploadBytes, receiveUpload } from '../package/upload.ts';
 import type { Services } from '../services.ts';
+import { readAuthor } from './author.ts';
 import { readNewestVersions } from './newest-versions.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
-import { authorOf, newPlugin, pluginQuery, publishBody, uploadParts } from './plugin-input.ts';
+import { newPlugin, pluginQuery, publishBody, uploadParts } from './plugin-input.ts';
 import { createPlugin } from './plugin-lifecycle.ts';
 import {
   pluginDetail,
@@ -122,7 +123,7 @@ export function pluginRoutes(
     app.post('/plugins/:id/versions', { ...fileListOptions, schema: shapes.publish }, async (request, reply) => {
       const { semVer, files } = request.body;
       const source = { kind: 'files', files } as const;
-      const published = await publishVersion(services, authorOf(request), request.params.id, semVer, source);
+      const published = await publishVersion(services, readAuthor(request), request.params.id, semVer, source);
       return answerCreated(request, reply, `${published.version.id}/files`).send(showPublished(published));
     });
 
@@ -142,7 +143,7 @@ export function pluginRoutes(
           await requireRoom(services.pool, caller.id, 'blobs', bytes);
           await reservation.reserve(folder, bytes);
         };
-        return await publishVersion(services, authorOf(request), request.params.id, semVer, {
+        return await publishVersion(services, readAuthor(request), request.params.id, semVer, {
           kind: 'zip',
           path,
           reserve,

@@ -24,17 +24,11 @@ import { type BuildServices, buildPackage, type StagedBuild } from '../package/b
 import { invalidAt } from '../package/invalid-package.ts';
 import type { PackageSource } from '../package/reader.ts';
 import type { Services } from '../services.ts';
+import type { Author } from './author.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
 
 /** Maximum number of versions of one plugin. Each publish and yank compares their numbers. */
 const VERSIONS_MAX = 2_000;
-
-/** Who sends a package. */
-export interface Author {
-  readonly caller: Caller;
-  /** Signs in again: an upload and a build take minutes. @throws as `signInAgain` */
-  confirm(): Promise<void>;
-}
 
 /** A version or a draft that was just built. */
 export interface BuiltVersion {
@@ -69,7 +63,7 @@ export async function publishVersion(
  */
 export async function buildVersion(
   services: Services,
-  { caller, confirm }: Author,
+  { caller, signInAgain }: Author,
   { id: pluginId, slug, ownerId: accountId }: Plugin,
   source: PackageSource,
   record: (tx: ClientBase, plugin: Plugin, built: BuiltPackage) => Promise<Version>,
@@ -90,7 +84,7 @@ export async function buildVersion(
   const built = await buildOrRefuse(() => buildPackage(forAccount, staging, source, slug));
   await addBlobBytes(pool, accountId, built.sizeBytes);
   await staging.commit(built.files);
-  await confirm();
+  await signInAgain();
   const version = await inTransaction(pool, async (tx) =>
     record(tx, requireOwnedPlugin(await lockPlugin(tx, pluginId, 'exclusive'), caller), built),
   );
