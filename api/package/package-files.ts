@@ -1,5 +1,4 @@
 /** Reads and hashes the files of an uploaded package in a staging directory. */
-import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { StagedFile } from '../../db/files/staging.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
@@ -26,13 +25,6 @@ export interface Package {
   readonly files: readonly PackageFile[];
   readonly sourceSha256: string;
   readonly sizeBytes: number;
-}
-
-/** The hash of a tree: SHA-256 over `path NUL hex(sha256(bytes)) LF` of all files, sorted by path bytes. */
-export function hashFileTree(files: readonly { readonly path: string; readonly sha256: string }[]): string {
-  const hash = createHash('sha256');
-  for (const file of files) hash.update(`${file.path}\0${file.sha256}\n`);
-  return hash.digest('hex');
 }
 
 /**

@@ -1,4 +1,4 @@
-/** Sorts the paths of a package, and finds conflicts between them. */
+/** Finds conflicts between the paths of a package. */
 import { DistinctPaths, type PackagePath } from '../../sdk/contract/package-paths.ts';
 import { LoopSlices } from '../../service/timing/loop-turns.ts';
 
@@ -36,11 +36,4 @@ export function findWrapperFolder(paths: readonly string[]): string {
   if (first === undefined || end < 0) return '';
   const wrapper = first.slice(0, end + 1);
   return paths.every((path) => path.startsWith(wrapper)) ? wrapper : '';
-}
-
-/** Sorts files by the UTF-8 bytes of their paths; the source hash depends on this order. */
-export function sortByPathBytes<File extends { readonly path: string }>(files: readonly File[]): File[] {
-  // Encoding in each comparison would encode each path more than ten times.
-  const encoded = files.map((file) => ({ file, bytes: Buffer.from(file.path) }));
-  return encoded.sort((a, b) => Buffer.compare(a.bytes, b.bytes)).map(({ file }) => file);
 }

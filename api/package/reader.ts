@@ -1,12 +1,13 @@
 /** Reads a package from a zip or a list of text files. Both give the same Package and hash. */
 import type { Staging } from '../../db/files/staging.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { hashFileTree, sortByPathBytes } from '../../sdk/contract/file-tree.ts';
 import { validatePath } from '../../sdk/contract/package-paths.ts';
 import { LoopSlices, waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import { requireFileCount } from './file-list.ts';
 import { invalidAt, invalidPackage } from './invalid-package.ts';
-import { escapePath, hashFileTree, type Package, type PackageFile } from './package-files.ts';
-import { findClash, isSystemFile, sortByPathBytes } from './paths.ts';
+import { escapePath, type Package, type PackageFile } from './package-files.ts';
+import { findClash, isSystemFile } from './paths.ts';
 import { readZip, type ZipSource } from './zip-reader.ts';
 
 /** A file in the body of a file-list publish. */

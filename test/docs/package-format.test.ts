@@ -4,8 +4,7 @@ import { createHash } from 'node:crypto';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import t from 'tap';
-import { hashFileTree } from '../../api/package/package-files.ts';
-import { sortByPathBytes } from '../../api/package/paths.ts';
+import { hashFileTree, sortByPathBytes } from '../../sdk/contract/file-tree.ts';
 import { root } from '../house/source-files.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 
