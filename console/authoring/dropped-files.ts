@@ -1,5 +1,5 @@
 /** Reads the files of a drop event, including those in folders. */
-import { isToolFolder } from '../../sdk/contract/package-paths.ts';
+import { isToolFile, isToolFolder } from '../../sdk/contract/package-paths.ts';
 
 /** One more than a package may have, so that the service refuses the package instead of receiving a part of it. */
 const FILES_MAX = 10_001;
@@ -10,11 +10,16 @@ export async function readDroppedFiles(transfer: DataTransfer): Promise<File[]> 
   // The browser clears the entries after the first await.
   const entries = [...transfer.items].flatMap((item) => item.webkitGetAsEntry() ?? []);
   const found: File[] = [];
-  const [first] = entries;
-  // One dropped folder is the package, whatever its name.
-  if (entries.length === 1 && first) await walk(first, first.fullPath, found);
+  const folder = findPackageFolder(entries);
+  if (folder) await walk(folder, folder.fullPath, found);
   else await walkAll(entries, '', found);
   return found;
+}
+
+/** Returns the only dropped folder, whatever its name, unless a file beside it may belong to the package. */
+function findPackageFolder(entries: readonly FileSystemEntry[]): FileSystemEntry | undefined {
+  const [folder, ...others] = entries.filter(({ isFile, name }) => !isFile || !isToolFile(name));
+  return folder?.isFile || others.length > 0 ? undefined : folder;
 }
 
 /** @param top the full path of the package's folder */

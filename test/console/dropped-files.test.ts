@@ -62,6 +62,9 @@ t.test('dist and coverage are folders of tools at the top only', async (t) => {
 t.test('a folder that is dropped beside files of tools is the package', async (t) => {
   const folder = makeFolder('/plugin', [makeFile('/plugin/index.ts'), makeFile('/plugin/.env')]);
   t.same(await listPaths(makeFile('/.DS_Store'), folder, makeFile('/Thumbs.db')), ['index.ts']);
+  const built = Array.from({ length: 10_001 }, (_, index) => makeFile(`/plugin/dist/${index}.js`));
+  const withBuilt = makeFolder('/plugin', [makeFolder('/plugin/dist', built), makeFile('/plugin/index.ts')]);
+  t.same(await listPaths(makeFile('/.DS_Store'), withBuilt), ['index.ts'], 'without the files of its dist');
 });
 
 t.test('a dropped folder is the package, whatever its name', async (t) => {
