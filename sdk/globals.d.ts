@@ -986,8 +986,8 @@ declare namespace Bulkhead {
   /** `host.session` */
   interface HostSession {
     /**
-     * Returns the session that the handler runs for. Works only in a hook, tool or command, before its handler
-     * answers.
+     * Returns the session that the handler runs for. Works only in a hook, tool or command that runs for a session,
+     * before its handler answers.
      * Needs `host.session` or `host.session:read`. Timeout: 10 s.
      */
     get(): Promise<{
@@ -998,21 +998,22 @@ declare namespace Bulkhead {
     }>;
     /**
      * Returns the newest messages of the session, oldest first. Fewer than the limit if they have 4 MiB together, or
-     * less with much data. Works only in a hook, tool or command, before its handler answers.
+     * less with much data. Works only in a hook, tool or command that runs for a session, before its handler
+     * answers.
      * Needs `host.session` or `host.session:read`. Timeout: 10 s.
      */
     messages(limit?: number): Promise<TranscriptMessage[]>;
     /**
      * Adds a message to the session as the plugin. `middleware.outboundMessage` of the other plugins runs first.
-     * Works only in a hook, tool or command, before its handler answers.
+     * Works only in a hook, tool or command that runs for a session, before its handler answers.
      * Needs `host.session`. Timeout: 145 s.
      */
     post(text: string): Promise<{
       id: string;
     }>;
     /**
-     * Adds a notice to the transcript. Models do not see it. Works only in a hook, tool or command, before its
-     * handler answers.
+     * Adds a notice to the transcript. Models do not see it. Works only in a hook, tool or command that runs for a
+     * session, before its handler answers.
      * Needs `host.session`. Timeout: 10 s.
      */
     notice(text: string): Promise<{

@@ -5,7 +5,7 @@ import { mapFrames } from '../../db/records/source-maps.ts';
 import { type HostCallName, hostCalls, type Registrations, type Target } from '../../sdk/contract/protocol.ts';
 import type { LogLine } from '../../sdk/testing/testing.ts';
 import type { LinkResult } from '../../supervisor/calls/chain.ts';
-import { formatSource } from '../../supervisor/calls/plugin-call.ts';
+import { canHaveSession, formatSource } from '../../supervisor/calls/plugin-call.ts';
 import { fromOutcome, maskError, maskResult } from '../../supervisor/children/call-results.ts';
 import { type Child, type ChildLogLine, type HostCall, startChild } from '../../supervisor/children/child.ts';
 import type { InvokeOptions } from '../../supervisor/children/child-calls.ts';
@@ -18,8 +18,6 @@ import type { ScriptedHost } from './scripted-host.ts';
 
 /** Maximum number of log lines stored for the test. */
 const LINES_MAX = 10_000;
-/** Handlers that the service calls for a session. */
-const IN_SESSION: readonly Target['kind'][] = ['hook', 'tools', 'commands'];
 
 export interface ProcessOptions {
   readonly built: LocalBuild;
@@ -126,7 +124,7 @@ export class PluginProcess {
     const resumeDeadline = pauses ? this.#child.pauseDeadline(invocationId) : null;
     try {
       const kind = this.#findTarget(invocationId)?.kind;
-      return await this.#host.answer(call, kind !== undefined && IN_SESSION.includes(kind));
+      return await this.#host.answer(call, kind !== undefined && canHaveSession(kind));
     } finally {
       resumeDeadline?.();
     }

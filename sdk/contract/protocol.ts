@@ -507,7 +507,7 @@ const call = {
 const read = { ...call, readable: true } as const;
 /** Time of one call of a language model. */
 const MODEL_TIMEOUT_MS = 120 * SECOND;
-const IN_SESSION = 'Works only in a hook, tool or command, before its handler answers.';
+const IN_SESSION = 'Works only in a hook, tool or command that runs for a session, before its handler answers.';
 /** A hook on the message may wait for a model, which does not count towards its budget. */
 const JUDGED_MESSAGE_TIMEOUT_MS = call.timeoutMs + limits.chainBudgetMs + MODEL_TIMEOUT_MS;
 const path = z.string().min(1).max(4096);

@@ -1,7 +1,7 @@
 /** One call of a plugin's handler. */
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
-import type { ArgumentFault, Target } from '../../sdk/contract/protocol.ts';
+import { type ArgumentFault, surfaces, type Target } from '../../sdk/contract/protocol.ts';
 import type { DeltaReader } from '../children/answer-deltas.ts';
 import type { LinkResult } from './chain.ts';
 
@@ -27,6 +27,10 @@ export interface PluginInvoker {
   /** Never rejects: a plugin that cannot be called gives the result `unavailable`. */
   invoke(plugin: InstalledPlugin, call: PluginCall): Promise<LinkResult>;
 }
+
+/** Whether handlers of a kind may run for a session: their contexts have one. Providers do not learn for whom they run. */
+export const canHaveSession = (kind: Target['kind']): boolean =>
+  kind === 'hook' || (kind !== 'event' && kind !== 'channel' && 'session' in surfaces[kind].params.shape);
 
 /** Formats the handler's name as authors write it and log lines show it. */
 export function formatSource(target: Target): string {

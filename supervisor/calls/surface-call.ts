@@ -7,7 +7,7 @@ import { surfaces } from '../../sdk/contract/protocol.ts';
 import type { AccountPluginsCache } from '../children/account-plugins-cache.ts';
 import type { LinkResult } from './chain.ts';
 import type { ChainDeps } from './chain-runner.ts';
-import { pickStack } from './plugin-call.ts';
+import { canHaveSession, pickStack } from './plugin-call.ts';
 import type { SurfaceRequest } from './plugin-port.ts';
 import { checkSurfaceAnswer } from './surface-answers.ts';
 
@@ -33,7 +33,7 @@ export async function callSurface(services: SurfaceServices, request: SurfaceReq
   const started = performance.now();
   const deadlineAt = Date.now() + surfaces[kind].budgetMs;
   const invocationId = request.invocationId ?? randomUUIDv7();
-  const scoped = 'session' in surfaces[kind].params.shape ? session : null;
+  const scoped = canHaveSession(kind) ? session : null;
   const called = await services.invoker.invoke(plugin, {
     target: { kind, name },
     invocationId,
@@ -91,7 +91,7 @@ function logFailure(
   }
 }
 
-/** The session's fields in a context. Providers get none: they do not learn for whom they run. */
+/** The session's fields in a context. */
 const buildSessionFields = (session: Session) => ({
   session: { id: session.id, channelId: session.channelId },
   agent: { id: session.agentId, name: session.agentName },

@@ -1291,7 +1291,7 @@ export declare const hostCalls: {
         readonly pausesBudget: false;
         readonly readable: true;
         readonly capability: 'session';
-        readonly doc: "Returns the session that the handler runs for. Works only in a hook, tool or command, before its handler answers.";
+        readonly doc: "Returns the session that the handler runs for. Works only in a hook, tool or command that runs for a session, before its handler answers.";
         readonly params: {};
         readonly result: z.ZodObject<{
             id: z.ZodString;
@@ -1308,7 +1308,7 @@ export declare const hostCalls: {
         readonly pausesBudget: false;
         readonly readable: true;
         readonly capability: 'session';
-        readonly doc: "Returns the newest messages of the session, oldest first. Fewer than the limit if they have 4 MiB together, or less with much data. Works only in a hook, tool or command, before its handler answers.";
+        readonly doc: "Returns the newest messages of the session, oldest first. Fewer than the limit if they have 4 MiB together, or less with much data. Works only in a hook, tool or command that runs for a session, before its handler answers.";
         readonly maxBytes: number;
         readonly params: {
             readonly limit: z.ZodOptional<z.ZodNumber>;
@@ -1336,7 +1336,7 @@ export declare const hostCalls: {
         readonly secrets: 'masked';
         readonly capability: 'session';
         readonly timeoutMs: number;
-        readonly doc: "Adds a message to the session as the plugin. `middleware.outboundMessage` of the other plugins runs first. Works only in a hook, tool or command, before its handler answers.";
+        readonly doc: "Adds a message to the session as the plugin. `middleware.outboundMessage` of the other plugins runs first. Works only in a hook, tool or command that runs for a session, before its handler answers.";
         readonly params: {
             readonly text: z.ZodString;
         };
@@ -1353,7 +1353,7 @@ export declare const hostCalls: {
         readonly pausesBudget: false;
         readonly secrets: 'masked';
         readonly capability: 'session';
-        readonly doc: "Adds a notice to the transcript. Models do not see it. Works only in a hook, tool or command, before its handler answers.";
+        readonly doc: "Adds a notice to the transcript. Models do not see it. Works only in a hook, tool or command that runs for a session, before its handler answers.";
         readonly params: {
             readonly text: z.ZodString;
         };
