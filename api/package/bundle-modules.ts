@@ -5,7 +5,7 @@ import type { Loader, OnLoadResult, OnResolveArgs, OnResolveResult, PartialMessa
 import { closest } from 'fastest-levenshtein';
 import { NAMESPACE } from '../../db/records/source-maps.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
-import { isToolFile } from '../../sdk/contract/package-paths.ts';
+import { isToolFile, isToolFolder } from '../../sdk/contract/package-paths.ts';
 import type { BuildTime } from './build-time.ts';
 import { type CompileContext, compileFile, isRelative, quotePath, refuseImport, type SourceMaps } from './code-file.ts';
 import { CANDIDATES_MAX, COMPARED_MAX, UndeclaredNames } from './undeclared-names.ts';
@@ -90,17 +90,22 @@ function resolve(files: ModulePaths, hints: NearestFiles, args: OnResolveArgs): 
   if (target.startsWith('..')) return refusal(refuseImport(path, 'leaves the package'));
   const found = findModule(files, target);
   if (found === undefined) {
-    const reason = isLeftOut(target) ? LEFT_OUT : hints.suggest(importer, target);
+    const reason = isLeftOut(target) ? describeLeftOut(target) : hints.suggest(importer, target);
     return refusal(`${quotePath(path)} is not in the package.${reason}`);
   }
   if (!isCode(found)) return refusal(refuseImport(path, 'is not a code file'));
   return { path: found, namespace: NAMESPACE };
 }
 
-const LEFT_OUT =
-  ' The command line and the console leave it out as a file of your tools: rename it, or move it to another folder';
-/** Whether the path of an import, maybe without its extension, is that of a file of the author's tools. */
-const isLeftOut = (target: string): boolean => isToolFile(target) || isToolFile(`${target}.ts`);
+/** Whether the path of an import, maybe without its extension, is that of a file or a folder of the author's tools. */
+const isLeftOut = (target: string): boolean => isToolFile(target) || isToolFile(`${target}.ts`) || isToolFolder(target);
+
+/** @returns a sentence after a space */
+function describeLeftOut(target: string): string {
+  const folder = target.split('/').slice(0, -1).join('/');
+  const advice = isToolFolder(folder) ? `rename the folder ${quotePath(folder)}` : 'rename it';
+  return ` The command line and the console leave it out as part of your tools: ${advice}`;
+}
 
 const targetOf = (importer: string, path: string): string => posix.join(posix.dirname(importer), path);
 

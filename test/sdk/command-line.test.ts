@@ -133,11 +133,15 @@ t.test('dist and coverage are folders of tools at the top only, and left out wit
     ),
     files: ['index.ts', 'readme.md', 'skills/coverage/SKILL.md', 'skills/coverage/package.json'],
   });
-  for (const from of ['./dist/lib.js', './lib.test']) {
+  for (const [from, advice] of [
+    ['./dist/lib.js', 'rename the folder “dist”'],
+    ['./dist', 'rename it'],
+    ['./lib.test', 'rename it'],
+  ] as const) {
     await writeFile(join(mine, 'index.ts'), `import { x } from '${from}';\nx;`);
     t.match(await bulkhead(['check'], { folder: mine, localTools }), {
       code: 3,
-      stderr: /^error index\.ts:1:19: “\.\/\S+” is not in the package\. .* leave it out as a file of your tools/m,
+      stderr: `error index.ts:1:19: “${from}” is not in the package. The command line and the console leave it out as part of your tools: ${advice}\n`,
     });
   }
 });
