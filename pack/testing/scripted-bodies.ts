@@ -48,38 +48,44 @@ export class ScriptedBodies {
 
 const partialAnswer = httpAnswer.partial({ bodyText: true, bodyBytes: true });
 
-/** What a test says of an answer contradicts itself. */
-export class ContradictoryBody extends Error {
-  override readonly name = 'ContradictoryBody';
+/** The answer's `bodyText` and `bodyBytes` differ, or its `body` has no pieces. */
+export class WrongBody extends Error {
+  override readonly name = 'WrongBody';
 }
 
 /**
  * Makes `bodyText` and `bodyBytes` of each other, as the service reads one from the other. An empty one counts as omitted.
  *
  * @returns a malformed answer as it is
- * @throws ContradictoryBody
+ * @throws WrongBody
  */
 export function completeAnswer(answer: unknown): unknown {
   const { data } = partialAnswer.safeParse(answer);
   if (!data) return answer;
+  if (hasBody(answer))
+    throw new WrongBody('body has no pieces: give an async iterable of texts or bytes, or bodyText or bodyBytes');
   const { bodyText = '', bodyBytes: given = new Uint8Array() } = data;
   // As Node and the service write them.
   const headers = Object.fromEntries(Object.entries(data.headers).map(([name, value]) => [name.toLowerCase(), value]));
   const bodyBytes = given.byteLength > 0 ? given : Buffer.from(bodyText);
   const text = readBodyText(bodyBytes, headers);
-  if (bodyText !== '' && bodyText !== text) throw new ContradictoryBody(describeContradiction(given, text, headers));
+  if (bodyText !== '' && bodyText !== text) throw new WrongBody(describeDifference(given, text, headers));
   return { ...data, headers, bodyBytes, bodyText: text };
 }
 
-function describeContradiction(given: Uint8Array, text: string, headers: Readonly<Record<string, string>>): string {
-  const type = headers['content-type'];
-  if (type !== undefined && text === '') return `bodyText is empty for the content-type ${type}: give bodyBytes`;
+function describeDifference(given: Uint8Array, text: string, headers: Readonly<Record<string, string>>): string {
+  const type = headers['content-type'] ?? 'text/plain';
+  if (text === '') return `bodyText is empty for the content-type ${type}: give bodyBytes`;
   if (given.byteLength > 0) return 'bodyText is not the text of bodyBytes: give one of them';
   return `bodyText cannot be written in the content-type ${type}: give bodyBytes`;
 }
 
+const hasBody = (answer: unknown): answer is { readonly body: unknown } =>
+  typeof answer === 'object' && answer !== null && 'body' in answer && answer.body !== undefined;
+
+/** A test in JavaScript may give other bodies. */
 const isStreamed = (answer: unknown): answer is StreamedAnswer =>
-  typeof answer === 'object' && answer !== null && 'body' in answer;
+  hasBody(answer) && typeof answer.body === 'object' && answer.body !== null && Symbol.asyncIterator in answer.body;
 
 async function collect(pieces: AsyncIterator<Piece>): Promise<Buffer> {
   const parts: Buffer[] = [];

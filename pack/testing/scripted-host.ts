@@ -22,7 +22,7 @@ import { readTarget } from '../../supervisor/host/http/reach.ts';
 import { readRequest } from '../../supervisor/host/http/request.ts';
 import { SecretHandles, type SecretSource, WEBHOOKS_USE } from '../../supervisor/host/secret-handles.ts';
 import { SecretMask } from '../../supervisor/records/secret-mask.ts';
-import { ContradictoryBody, completeAnswer, ScriptedBodies } from './scripted-bodies.ts';
+import { completeAnswer, ScriptedBodies, WrongBody } from './scripted-bodies.ts';
 import { ScriptedStorage } from './scripted-storage.ts';
 
 type Answer = (args: Readonly<Record<string, unknown>>) => unknown;
@@ -131,7 +131,7 @@ export class ScriptedHost {
 }
 
 function describeWrongResult(row: HostRow, result: unknown, error: Error): string {
-  if (error instanceof ContradictoryBody) return error.message;
+  if (error instanceof WrongBody) return error.message;
   const issue = row.result.safeParse(result, { error: describeFieldFault }).error?.issues[0];
   return issue ? [issue.path.join('.'), issue.message].filter(Boolean).join(': ') : error.message;
 }

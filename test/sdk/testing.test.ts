@@ -322,6 +322,15 @@ t.test('a provider that streams, from a vendor that the test scripts', async (t)
     [latin, { bodyText: 'gü' }, `cannot be written in the content-type ${latin}: give bodyBytes.`],
   ];
   for (const [type, body, why] of wrong) await t.rejects(readWhole(type, body), { message: never + why });
+  fetch = () => ({ status: 200, headers: {}, bodyText: '\ufeffa,b' });
+  await t.rejects(plugin.tool('whole'), {
+    message: `${never}cannot be written in the content-type text/plain: give bodyBytes.`,
+  });
+  fetch = () => ({ status: 200, headers: {}, body: 'text' as never });
+  await t.rejects(plugin.tool('whole'), {
+    message:
+      'host.http.fetch is scripted with an answer that the service never gives: body has no pieces: give an async iterable of texts or bytes, or bodyText or bodyBytes.',
+  });
   fetch = () => ({ ...stream(), headers: { 'content-type': 'image/png' } });
   t.match(await plugin.tool('whole'), { content: [{ text: '["",13,"one two three","image/png"]' }] });
   fetch = stream;
