@@ -68,7 +68,8 @@ export async function summarizeTranscript(
     await recordCancel(services, { hook: HOOK }, session.id, cancel);
     return cancelCompaction(trace, cancel);
   }
-  const notice = `The built-in summarizer is used: ${link.displayName} ${fault}.`;
+  // In a turn, all messages stay. Elsewhere, the caller summarizes them itself.
+  const notice = `No plugin summarized the conversation: ${link.displayName} ${fault}.`;
   const data = { kind: 'compaction_fallback', installationId: link.installationId, plugin: link.slug };
   await appendNotice(services.pool, session.id, { text: notice, data });
   services.logs.system(link, 'warn', notice, { sessionId: session.id });

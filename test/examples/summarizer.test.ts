@@ -61,7 +61,7 @@ t.test('leaves it to the built-in summarizer when the model refuses or says noth
   server.answers = [refuse(400, 'no credit')];
   t.match(await compact([createMessage('hello')]), { source: 'builtin', notice: /Summarizer failed/ });
   const { rows } = await service.pool.query("SELECT text FROM session_messages WHERE role = 'notice'");
-  t.match(rows.at(-1).text, /The built-in summarizer is used: Summarizer failed/);
+  t.match(rows.at(-1).text, /No plugin summarized the conversation: Summarizer failed/);
   await service.configure(installationId, { model: 'main/gone' });
   t.match(await compact([createMessage('hello')]), { source: 'builtin' });
 });
