@@ -13,7 +13,7 @@ export const TIME_MAX_MS = Date.parse('9999-12-31T23:59:59.999Z');
 const TIME_MIN_MS = Date.parse('0001-01-01T00:00:00.000Z');
 /** A time in ISO 8601 with an offset. In UTC its year has four digits, too: others cannot be written in an answer. */
 export const timestamp = z.iso
-  .datetime({ offset: true })
+  .datetime({ offset: true, abort: true })
   .refine(isNameable, 'must be a time between the years 1 and 9999, in UTC');
 
 function isNameable(text: string): boolean {

@@ -1,7 +1,7 @@
-/** Refuses body fields and query parameters that a route does not declare, and names the nearest declared one. */
+/** Refuses body fields and query parameters that a route does not declare, and names the nearest declared one. Refuses parameters that are given twice. */
 import { closest, distance } from 'fastest-levenshtein';
 import type { FastifyRequest } from 'fastify';
-import type { z } from 'zod';
+import { z } from 'zod';
 import { Problem, type ProblemLocation } from '../../sdk/contract/errors.ts';
 import { createBadRequest, LOCATIONS_MAX } from './errors.ts';
 
@@ -40,7 +40,10 @@ export function refuseUnknownFields({ routeOptions, query, body }: FastifyReques
   const { schema } = routeOptions;
   // A route without a schema, or outside the document, answers something else.
   if (schema === undefined || schema.hide) return;
-  const parameters = findUnknownFields(schema.querystring as Schema | undefined, query);
+  const parameters = [
+    ...findUnknownFields(schema.querystring as Schema | undefined, query),
+    ...findRepeated(schema.querystring as Schema | undefined, query),
+  ];
   if (parameters.length > 0) throw createBadRequest('query', parameters);
   const fields = findUnknownFields(schema.body as Schema | undefined, body);
   if (fields.length > 0) throw createBadRequest('body', fields);
@@ -70,6 +73,18 @@ function findUnknownFields(
   const search: Search = { path: [...path], found: [] };
   searchValue(schema, value, search);
   return search.found;
+}
+
+/** Lists parameters of a query that are given several times and may be given once: their values come as a list. */
+function findRepeated(schema: Schema | undefined, query: unknown): readonly ProblemLocation[] {
+  const def = (schema as z.core.$ZodTypes | undefined)?._zod.def;
+  if (def?.type !== 'object') return [];
+  return Object.entries(query ?? {}).flatMap(([field, values]) => {
+    const parameter = Object.hasOwn(def.shape, field) ? def.shape[field] : undefined;
+    if (parameter === undefined || !Array.isArray(values)) return [];
+    const isOnce = !z.core.safeParse(parameter, values).success && z.core.safeParse(parameter, values[0]).success;
+    return isOnce ? [{ field, message: 'must be given once' }] : [];
+  });
 }
 
 const isFull = ({ found }: Search): boolean => found.length >= LOCATIONS_MAX;

@@ -185,6 +185,7 @@ t.test('unknown fields and parameters are refused with the nearest name', async 
   const queries: [string, RegExp][] = [
     [`/plugin-logs?installationId=${installation.id}&levels[]=warn`, /levels\[\]: is not known; did you mean “levels”/],
     [`/plugin-logs?installationId=${installation.id}&level=warn`, /did you mean “levels”/],
+    ['/plugins?limit=1&limit=2', /^query limit: must be given once$/],
     [`/plugins/${plugin.id}?includefiles=true`, /did you mean “includeFiles”/],
     ['/marketplace?search=x', /known: limit, cursor, q/],
     [`/marketplace/mine?x=1`, /query x: is not known; leave it out/],

@@ -52,6 +52,9 @@ t.test('the hooks run for whoever changes a to-do, and say who that is', async (
       status: 400,
       body: { detail: 'dueAt: must be a time between the years 1 and 9999, in UTC' },
     });
+  const { errors } = (await todos('PATCH', '/a', { dueAt: 'tomorrow', trigger: 'agent' })).body;
+  t.match(errors, [{ field: 'dueAt', message: /^must be a time in ISO 8601/ }]);
+  t.equal(errors.length, 1);
   t.match(await todos('PATCH', '/a', { title: 'refuse update', trigger: 'agent' }), { body: { code: 'cancelled' } });
   t.match(
     await todos('PATCH', '/a', { title: 'shift', trigger: 'agent' }),
