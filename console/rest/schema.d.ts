@@ -7932,7 +7932,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description no_channel: The installation has no channel; too_many: The account has its maximum of these */
+            /** @description no_channel: No channel is connected; too_many: The account has its maximum of these */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -8606,7 +8606,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description delivery_state: The delivery is in another state; no_channel: The installation has no channel */
+            /** @description delivery_state: The delivery is in another state; no_channel: No channel is connected */
             409: {
                 headers: {
                     [name: string]: unknown;

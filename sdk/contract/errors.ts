@@ -27,7 +27,7 @@ export const problems = {
   inspector_open: { status: 409, title: 'The inspector is already open' },
   not_running: { status: 409, title: 'The installation is not running' },
   delivery_state: { status: 409, title: 'The delivery is in another state' },
-  no_channel: { status: 409, title: 'The installation has no channel' },
+  no_channel: { status: 409, title: 'No channel is connected' },
   cancelled: { status: 409, title: 'A plugin cancelled the operation' },
   id_reused: { status: 409, title: 'The id belongs to another request' },
   turn_held: { status: 409, title: 'Another runtime holds the turn' },

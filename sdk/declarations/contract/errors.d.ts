@@ -110,7 +110,7 @@ export declare const problems: {
     };
     readonly no_channel: {
         readonly status: 409;
-        readonly title: 'The installation has no channel';
+        readonly title: 'No channel is connected';
     };
     readonly cancelled: {
         readonly status: 409;
