@@ -35,6 +35,8 @@ const FULL_REUSED_MS = 2_000;
  */
 const LEFT_OVER_MS = 60 * 60_000;
 const SWEEP_EVERY_MS = 5 * 60_000;
+/** Folder in `DATA_DIR` of the temporary files of earlier releases. */
+const EARLIER_STAGING = 'workspace-staging';
 const ACCOUNT_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/;
 
 export interface WorkspaceQuota {
@@ -50,6 +52,7 @@ interface Known extends Usage {
 export class Workspaces {
   readonly #root: string;
   readonly #staging: string;
+  readonly #earlierStaging: string;
   readonly #quota: WorkspaceQuota;
   readonly #record: (accountId: string, bytes: number) => Promise<void>;
   readonly #usage = new Map<string, Known>();
@@ -78,6 +81,7 @@ export class Workspaces {
   ) {
     this.#root = join(dataDir, 'workspaces');
     this.#staging = join(dataDir, WORKSPACE_STAGING);
+    this.#earlierStaging = join(dataDir, EARLIER_STAGING);
     this.#quota = quota;
     this.#record = record;
     this.#nameRates = new TokenBuckets(nameRate, now);
@@ -162,8 +166,7 @@ export class Workspaces {
   async sweep(now = Date.now()): Promise<number> {
     this.#sweptAt = now;
     let removed = 0;
-    for (const name of await readdir(this.#staging).catch(() => [])) {
-      const path = join(this.#staging, name);
+    for (const path of [...(await listPaths(this.#staging)), ...(await listPaths(this.#earlierStaging))]) {
       const found = await stat(path).catch(() => null);
       if (!found || found.mtimeMs >= now - LEFT_OVER_MS) continue;
       await rm(path, { force: true });
@@ -272,6 +275,12 @@ export class Workspaces {
 function splitFilePath(path: string): { directories: string[]; name: string } {
   const names = splitPath(path);
   return { directories: names.slice(0, -1), name: names.at(-1) as string };
+}
+
+/** None, if there is no such directory. */
+async function listPaths(directory: string): Promise<string[]> {
+  const names = await readdir(directory).catch(() => []);
+  return names.map((name) => join(directory, name));
 }
 
 /** A file may grow while it is read. */

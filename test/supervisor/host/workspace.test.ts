@@ -293,6 +293,13 @@ t.test('an aborted write leaves nothing, and files of a killed process are swept
   const old = new Date(Date.now() - 61 * 60_000);
   await utimes(left, old, old);
   t.equal(await workspaces.sweep(), 1);
+  const ofEarlierRelease = join(dataDir, 'workspace-staging', 'left');
+  await mkdir(join(dataDir, 'workspace-staging'));
+  await writeFile(ofEarlierRelease, 'x');
+  t.equal(await workspaces.sweep(), 0, 'an earlier release may be writing it');
+  await utimes(ofEarlierRelease, old, old);
+  t.equal(await workspaces.sweep(), 1);
+  t.same(await readdir(join(dataDir, 'workspace-staging')), []);
   await write('kept', 'x');
   t.equal((await stat(join(root, 'kept'))).mode & 0o777, 0o600);
 });
