@@ -135,7 +135,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     row: 'A blank result falls back to the built-in summarizer and posts a transcript notice.',
-    file: 'supervisor/sessions/compaction.ts',
+    file: 'supervisor/sessions/summary-faults.ts',
     from: "summary.trim() === ''",
     to: "summary === ''",
   },
