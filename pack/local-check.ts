@@ -25,7 +25,7 @@ export async function checkFolder(files: readonly FolderFile[], slug: string): P
   } catch (error) {
     if (error instanceof RangeError) throw new CommandError('invalid_package', NESTED);
     if (!(error instanceof Problem)) throw error;
-    const note = introspector.hasFailed && !isPluginNode() ? OTHER_NODE : '';
+    const note = introspector.hasLoadFailed && !isPluginNode() ? OTHER_NODE : '';
     const errors = (error.errors ?? []).map((each) => ({ ...each, message: `${each.message}${note}` }));
     throw new CommandError(error.code, `${error.message}${note}`, { exit: 'invalidPackage', errors });
   } finally {

@@ -10,7 +10,7 @@ export interface Introspector {
   /** @param hasFetch whether the package declares hosts */
   introspect(bundle: string, sourceName: string, hasFetch?: boolean): Promise<Introspection>;
   /** Whether a bundle did not load. */
-  readonly hasFailed: boolean;
+  readonly hasLoadFailed: boolean;
   end(): Promise<void>;
 }
 
@@ -23,10 +23,10 @@ export function startIntrospector(directory: string): Introspector {
   const starting = start(directory);
   // The caller of `introspect` gets this error.
   starting.catch(() => undefined);
-  let hasFailed = false;
+  let hasLoadFailed = false;
   return {
-    get hasFailed() {
-      return hasFailed;
+    get hasLoadFailed() {
+      return hasLoadFailed;
     },
     async introspect(bundle, sourceName, hasFetch = false) {
       try {
@@ -42,7 +42,7 @@ export function startIntrospector(directory: string): Introspector {
         } as Introspection;
       } catch (error) {
         if (!(error instanceof ChildError)) throw error;
-        hasFailed = true;
+        hasLoadFailed = true;
         return { ok: false, message: error.message, ...(error.pluginStack ? { stack: error.pluginStack } : {}) };
       }
     },

@@ -89,7 +89,7 @@ t.test('there are scenarios for each situation', async (t) => {
   t.equal(new Set(sentences).size, sentences.length, 'each is named once');
 });
 
-t.test('the model of the kit answers requests of every kind', async (t) => {
+t.test('the model of the kit lists its model and refuses requests that it does not know', async (t) => {
   const model = await FakeModel.start();
   t.teardown(() => model.close());
   const listed = await fetch(`${model.url}/models?limit=1`);
