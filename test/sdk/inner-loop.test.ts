@@ -236,7 +236,7 @@ t.test('dev: replaces a draft that was saved elsewhere only where the author typ
     return saved.body.sourceSha256;
   };
   const readDraft = async () => (await ann.get(`/plugins/${plugin.id}`)).body.draft.sourceSha256;
-  const refusal = { code: 'draft_changed', message: /saved elsewhere at .*type `replace`/ };
+  const refusal = { code: 'draft_changed', message: /saved at .*, is not the one that `dev` saved.*type `replace`/ };
   const inConsole = await saveElsewhere(10);
 
   const dev = start(t, ['dev'], folder);
@@ -255,12 +255,24 @@ t.test('dev: replaces a draft that was saved elsewhere only where the author typ
   await dev.next(({ error }) => error?.code === 'invalid_package');
   dev.stdin.write('replace\n');
   await dev.next(({ error }) => error?.code === 'invalid_package');
+  const later = await saveElsewhere(25);
   await writeFile(join(folder, 'index.ts'), sayingSource(2));
+  t.match(await dev.next(({ error }) => error), { error: refusal });
+  t.equal(await readDraft(), later, 'a draft that was saved after `replace` is left, too');
+  dev.stdin.write('replace\n');
+  await dev.next(({ saved }) => saved === 'shared');
+  dev.stdin.write('replace\n');
+  await dev.next(({ saved }) => saved === 'shared');
+  const last = await saveElsewhere(28);
+  await writeFile(join(folder, 'index.ts'), sayingSource(3));
+  t.match(await dev.next(({ error }) => error), { error: refusal });
+  t.equal(await readDraft(), last, '`replace` without a refusal allows nothing later');
+  dev.stdin.write('replace\n');
   await dev.next(({ saved }) => saved === 'shared');
   dev.interrupt();
   t.equal(await dev.code, 0);
 
-  await writeFile(join(folder, 'index.ts'), sayingSource(3));
+  await writeFile(join(folder, 'index.ts'), sayingSource(4));
   const own = start(t, ['dev'], folder);
   await own.next(({ saved }) => saved === 'shared');
   t.notOk(
@@ -280,7 +292,7 @@ t.test('dev: replaces a draft that was saved elsewhere only where the author typ
   after.interrupt();
   await after.code;
 
-  await saveElsewhere(3);
+  await saveElsewhere(4);
   const elsewhere = start(t, ['dev'], folder, { HOME: await temporaryFolder(t) });
   await elsewhere.next(({ saved }) => saved === 'shared');
   t.notOk(
@@ -289,6 +301,39 @@ t.test('dev: replaces a draft that was saved elsewhere only where the author typ
   );
   elsewhere.interrupt();
   await elsewhere.code;
+});
+
+t.test('dev: replaces its own draft whose answer it missed', async (t) => {
+  const folder = await writePackage('own', 1);
+  const edit = (more: number) => writeFile(join(folder, 'index.ts'), sayingSource(more));
+  const proxy = await SessionProxy.start(url);
+  t.teardown(() => proxy.close());
+  const dev = start(t, ['dev'], folder, { BULKHEAD_URL: proxy.url });
+  await dev.next(({ saved }) => saved === 'own');
+
+  // The service saves the draft, and is then away for longer than one save is repeated.
+  proxy.break('lose', /^POST .*\/draft$/);
+  proxy.break('refuse', /^POST .*\/draft$/, 5);
+  await edit(2);
+  t.match(await dev.next(({ error }) => error), { error: { code: 'unavailable' } });
+  await edit(3);
+  await dev.next(({ saved }) => saved === 'own');
+
+  proxy.break('lose', /^POST .*\/draft$/);
+  const repeated = proxy.break('refuse', /^POST .*\/draft$/, 5);
+  await edit(4);
+  await repeated;
+  dev.interrupt();
+  t.equal(await dev.code, 0);
+  await edit(5);
+  const again = start(t, ['dev'], folder, { BULKHEAD_URL: proxy.url });
+  await again.next(({ saved }) => saved === 'own');
+  t.notOk(
+    [...dev.items, ...again.items].some(({ error }) => error?.code === 'draft_changed'),
+    'no save is refused',
+  );
+  again.interrupt();
+  await again.code;
 });
 
 t.test('dev: saves again when the service accepts it, without a change', async (t) => {

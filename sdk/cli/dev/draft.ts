@@ -1,5 +1,7 @@
 /** Saves a package folder as the author's draft, and installs the draft for its author. */
+import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
+import { hashFileTree, sortByPathBytes } from '../../contract/file-tree.ts';
 import { decodeText } from '../../contract/text-bytes.ts';
 import { pause } from '../../session/pause.ts';
 import { hasCode } from '../../session/transport.ts';
@@ -16,6 +18,11 @@ import { SavedDraftFile } from './saved-draft-file.ts';
 
 /** Interval at which a version that starts slowly is looked up. Milliseconds. */
 const POLL_MS = 250;
+/**
+ * Most drafts that are remembered as sent since the last save that succeeded. A lost answer takes one of them, and each save with faults
+ * after it another one; an author who makes 100 such saves is asked to type `replace`.
+ */
+const SENT_MAX = 100;
 
 interface SaveResult {
   readonly warnings: readonly string[];
@@ -52,7 +59,7 @@ interface DraftOptions {
   readonly pluginId: string;
   readonly testSession: TestSession;
   readonly savedDraftFile: SavedDraftFile;
-  readonly lastSaved: string | null;
+  readonly replaceable: readonly string[];
   readonly startLine: string;
 }
 
@@ -67,10 +74,14 @@ export class Draft {
   readonly #rest: Rest;
   readonly #pluginId: string;
   readonly #savedDraftFile: SavedDraftFile;
-  /** `sourceSha256` of the draft that this computer saved last. Null: none. */
-  #lastSaved: string | null;
+  /**
+   * `sourceSha256` of the drafts that a save may replace: the one that this computer saved last, then those that it sent since, whose
+   * answers it may have missed.
+   */
+  #replaceable: readonly string[];
+  /** `sourceSha256` of the draft that the last save was refused for. Null: none. */
+  #refused: string | null = null;
   readonly #installed = Promise.withResolvers<string>();
-  #replacesAny = false;
   #installation: Installation | null = null;
   /** The installation before it followed the draft; null if it did already, or is new. */
   #replaced: Installation | null = null;
@@ -82,7 +93,7 @@ export class Draft {
     pluginId,
     testSession,
     savedDraftFile,
-    lastSaved,
+    replaceable,
     startLine,
   }: DraftOptions) {
     this.slug = slug;
@@ -92,7 +103,7 @@ export class Draft {
     this.#rest = rest;
     this.#pluginId = pluginId;
     this.#savedDraftFile = savedDraftFile;
-    this.#lastSaved = lastSaved;
+    this.#replaceable = replaceable;
   }
 
   /** @throws CommandError if there is no package, BulkheadError if the slug is taken */
@@ -109,7 +120,7 @@ export class Draft {
       pluginId: plugin.id,
       testSession: await TestSession.open(context),
       savedDraftFile,
-      lastSaved: await savedDraftFile.read(),
+      replaceable: await savedDraftFile.read(),
       startLine: await findLastLine(rest, slug),
     });
   }
@@ -127,24 +138,23 @@ export class Draft {
     return Promise.race([this.#installed.promise, aborted]);
   }
 
-  /** Lets the next save replace a draft that was saved elsewhere. */
+  /** Lets the next saves replace the draft that the last one was refused for, and no later one. */
   allowReplacement(): void {
-    this.#replacesAny = true;
+    if (this.#refused !== null) this.#replaceable = [this.#refused];
   }
 
   /**
    * Saves the folder and waits until the draft runs.
    *
-   * @throws BulkheadError with the location of each fault, CommandError `draft_changed` if the draft was saved elsewhere
+   * @throws BulkheadError with the location of each fault, CommandError `draft_changed` if the draft may not be replaced
    */
   async save(): Promise<SaveResult> {
     const startedAt = performance.now();
     const { files, warnings } = await readPackageFolder(this.folder, undefined, this.slug);
     const { texts, skipped } = await readTexts(files);
     const saved = await this.#saveTexts(texts);
-    this.#lastSaved = saved.sourceSha256;
-    this.#replacesAny = false;
-    await this.#savedDraftFile.write(saved.sourceSha256);
+    this.#refused = null;
+    await this.#setReplaceable([saved.sourceSha256]);
     const savedMs = performance.now() - startedAt;
     this.#installation ??= await this.#install();
     this.#installed.resolve(this.#installation.id);
@@ -153,9 +163,12 @@ export class Draft {
   }
 
   async #saveTexts(files: readonly PackageTexts[]): Promise<SavedDraftAnswer> {
-    if (this.#replacesAny) return this.#postDraft({ files });
+    const [replaces = null, ...sent] = this.#replaceable;
+    // Before the request: its answer may be lost, or the command may end before it.
+    const hashes = [...new Set([...sent, hashTexts(files)])].slice(-SENT_MAX);
+    await this.#setReplaceable(replaces === null ? hashes : [replaces, ...hashes]);
     try {
-      return await this.#postDraft({ files, replaces: this.#lastSaved });
+      return await this.#postDraft(files, replaces);
     } catch (error) {
       if (!hasCode(error, 'draft_changed')) throw error;
     }
@@ -163,16 +176,27 @@ export class Draft {
     const isPublished = versions.some(
       ({ status, sourceSha256 }) => status === 'published' && sourceSha256 === draft?.sourceSha256,
     );
-    if (draft === null || isPublished) return this.#postDraft({ files, replaces: draft?.sourceSha256 ?? null });
-    const where = `The draft of ${this.slug} was saved elsewhere at ${draft.savedAt}, so this folder was not saved.`;
+    if (draft === null || isPublished || this.#replaceable.includes(draft.sourceSha256))
+      return this.#postDraft(files, draft?.sourceSha256 ?? null);
+    this.#refused = draft.sourceSha256;
+    const where = `The draft of ${this.slug}, saved at ${draft.savedAt}, is not the one that \`dev\` saved last on this computer. This folder was not saved.`;
     const advice =
       'To replace that draft with this folder, type `replace`. To see it first, open the plugin in the console.';
     throw new CommandError('draft_changed', `${where} ${advice}`);
   }
 
-  /** Repeating a save is safe: the service accepts one that is the draft already. */
-  #postDraft(body: { files: readonly PackageTexts[]; replaces?: string | null }): Promise<SavedDraftAnswer> {
-    return this.#rest.post(`/plugins/${this.#pluginId}/draft`, body, { repeatable: true });
+  /**
+   * Repeating a save is safe: the service accepts one that is the draft already.
+   *
+   * @param replaces `sourceSha256` of the current draft; null: there is none
+   */
+  #postDraft(files: readonly PackageTexts[], replaces: string | null): Promise<SavedDraftAnswer> {
+    return this.#rest.post(`/plugins/${this.#pluginId}/draft`, { files, replaces }, { repeatable: true });
+  }
+
+  async #setReplaceable(hashes: readonly string[]): Promise<void> {
+    this.#replaceable = hashes;
+    await this.#savedDraftFile.write(hashes);
   }
 
   /** Finds, moves or creates an installation that follows the draft. */
@@ -263,6 +287,15 @@ async function pinAcceptedVersion(
     if (hasCode(error, 'invalid_pin')) return null;
     throw error;
   }
+}
+
+/** Returns the hash that the service computes for a draft of these files. */
+function hashTexts(texts: readonly PackageTexts[]): string {
+  const files = texts.map(({ path, contentText }) => ({
+    path,
+    sha256: createHash('sha256').update(contentText).digest('hex'),
+  }));
+  return hashFileTree(sortByPathBytes(files));
 }
 
 async function readTexts(files: readonly FolderFile[]) {

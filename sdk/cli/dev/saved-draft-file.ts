@@ -1,6 +1,6 @@
 /**
- * Remembers which draft of a plugin this computer saved last, in a file of the user's configuration folder. Another draft was
- * saved elsewhere, and may be the only copy of its code.
+ * Remembers which drafts of a plugin `dev` may replace, in a file of the user's configuration folder. Any other draft may be the
+ * only copy of its code.
  */
 import { createHash } from 'node:crypto';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
@@ -19,17 +19,17 @@ export class SavedDraftFile {
     this.#path = join(dirname(beside), 'drafts', name);
   }
 
-  /** Returns `sourceSha256` of the draft. Null: this computer has saved none, or cannot read the file. */
-  async read(): Promise<string | null> {
+  /** Returns `sourceSha256` of each draft. Empty: this computer has saved none, or cannot read the file. */
+  async read(): Promise<string[]> {
     const text = await readFile(this.#path, 'utf8').catch(() => '');
-    return text.trim() || null;
+    return text.split('\n').filter((line) => line !== '');
   }
 
   /** Does nothing if the file cannot be written: the next `dev` then refuses to replace the draft until the user allows it. */
-  async write(sourceSha256: string): Promise<void> {
+  async write(hashes: readonly string[]): Promise<void> {
     try {
       await mkdir(dirname(this.#path), { recursive: true, mode: 0o700 });
-      await writeFile(this.#path, `${sourceSha256}\n`, { mode: 0o600 });
+      await writeFile(this.#path, `${hashes.join('\n')}\n`, { mode: 0o600 });
     } catch {}
   }
 }
