@@ -1,6 +1,6 @@
 /** Maps every error of a command to a code, a message and an exit code. */
 import { formatLocation, type ProblemLocation } from '../contract/errors.ts';
-import { BulkheadError, ConnectionLostError } from '../session/transport.ts';
+import { BulkheadError, ConnectionLostError, isOutage } from '../session/transport.ts';
 import type { Paint } from './output.ts';
 
 /** `bulkhead --help` and docs/cli.md list these. */
@@ -86,8 +86,10 @@ const HINTS: Readonly<Record<string, string>> = {
 export function toFailure(error: unknown, url: string): Failure {
   if (error instanceof CommandError) return error;
   if (error instanceof BulkheadError) {
-    const { code, requestId, errors } = error;
-    return { code, message: describeProblem(error, url), exit: EXITS[code] ?? 'failed', errors, requestId };
+    const { message, requestId, errors } = error;
+    // A proxy before the service answers without a code of ours while the service restarts.
+    const code = isOutage(error) && error.code === 'internal' ? 'unavailable' : error.code;
+    return { code, message: describeProblem(code, message, url), exit: EXITS[code] ?? 'failed', errors, requestId };
   }
   if (error instanceof ConnectionLostError) {
     const message = `${error.message} Run \`bulkhead status\` before you try again.`;
@@ -110,7 +112,7 @@ export function formatFaults({ message, errors }: Pick<Failure, 'message' | 'err
   return texts.map((text) => `${paint.red('error')} ${text}`);
 }
 
-function describeProblem({ code, message }: BulkheadError, url: string): string {
+function describeProblem(code: string, message: string, url: string): string {
   if (code === 'unauthenticated') return `Your token for ${url} is not valid or has expired. Run \`bulkhead login\`.`;
   const hint = Object.hasOwn(HINTS, code) ? HINTS[code] : undefined;
   return hint === undefined ? message : `${message.replace(/(?<![.!?])$/, '.')} ${hint}`;

@@ -1,6 +1,8 @@
 /** The author's inner loop from the command line: a save is live, its log and its errors are seen, everything can be tried. */
+import { once } from 'node:events';
 import fs from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
+import { createServer, request as sendRequest } from 'node:http';
 import { syncBuiltinESMExports } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -352,6 +354,52 @@ t.test('dev: saves again when the service accepts it, without a change', async (
   await lost;
   await dev.next(({ saved }) => saved === 'patient');
   t.equal(dev.items.filter(({ error }) => error).length, 1, 'a save whose answer was lost is repeated');
+  dev.interrupt();
+  t.equal(await dev.code, 0);
+});
+
+t.test('dev: saves again behind a proxy that answers 502 while the service restarts', async (t) => {
+  const folder = await writePackage('behind', 1);
+  let refused = /^GET /;
+  let times = Number.POSITIVE_INFINITY;
+  const gateway = createServer((request, response) => {
+    const { method, url: path = '/', headers } = request;
+    if (times > 0 && refused.test(`${method} ${path}`)) {
+      times -= 1;
+      request.resume();
+      response.writeHead(502, { 'content-type': 'text/html' });
+      response.end('<html><head><title>502 Bad Gateway</title></head></html>');
+      return;
+    }
+    const forwarded = sendRequest(`${url}${path}`, { method, headers }, (answer) => {
+      response.writeHead(answer.statusCode ?? 0, answer.headers);
+      answer.pipe(response);
+    });
+    forwarded.on('error', () => response.destroy());
+    response.on('close', () => forwarded.destroy());
+    request.pipe(forwarded);
+  });
+  await once(gateway.listen(0, '127.0.0.1'), 'listening');
+  t.teardown(() => {
+    gateway.closeAllConnections();
+    gateway.close();
+  });
+  const more = { BULKHEAD_URL: `http://127.0.0.1:${(gateway.address() as AddressInfo).port}` };
+  const advice = /^The service responded with status 502\. Try again/;
+
+  const status = start(t, ['status'], folder, more);
+  t.equal(await status.code, 5);
+  t.match(JSON.parse(status.output()), { error: { code: 'unavailable', message: advice } });
+
+  times = 0;
+  const dev = start(t, ['dev'], folder, more);
+  await dev.next(({ saved }) => saved === 'behind');
+  // One save makes at most five attempts.
+  refused = /^POST .*\/draft$/;
+  times = 6;
+  await writeFile(join(folder, 'index.ts'), sayingSource(2));
+  t.match(await dev.next(({ error }) => error), { error: { code: 'unavailable', message: advice } });
+  await dev.next(({ saved }) => saved === 'behind');
   dev.interrupt();
   t.equal(await dev.code, 0);
 });
