@@ -1,7 +1,7 @@
 /** The author's inner loop from the command line: a save is live, its log and its errors are seen, everything can be tried. */
 import { once } from 'node:events';
 import fs from 'node:fs';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, rmdir, writeFile } from 'node:fs/promises';
 import { createServer, request as sendRequest } from 'node:http';
 import { syncBuiltinESMExports } from 'node:module';
 import type { AddressInfo } from 'node:net';
@@ -402,6 +402,49 @@ t.test('dev: saves again behind a proxy that answers 502 while the service resta
   await dev.next(({ saved }) => saved === 'behind');
   dev.interrupt();
   t.equal(await dev.code, 0);
+});
+
+t.test('dev: prints a warning when a save brings it, not at every save', async (t) => {
+  const folder = await writePackage('warned', 1);
+  const [stop, output] = [new AbortController(), [] as string[]];
+  t.teardown(() => stop.abort());
+  const write = (text: string) => output.push(text);
+  const code = runCommandLine(['dev'], {
+    stdin: new PassThrough(),
+    env,
+    folder,
+    version: '0.0.0',
+    signal: stop.signal,
+    localTools: noTools,
+    stdout: { write },
+    stderr: { write },
+  });
+  const count = (wanted: RegExp): number => output.filter((text) => wanted.test(text)).length;
+  const saveAnd = async (change: () => Promise<unknown>): Promise<void> => {
+    const before = count(/^live /);
+    await change();
+    await eventually(async () => count(/^live /) > before);
+  };
+  const edit = (more: number) => () => writeFile(join(folder, 'index.ts'), sayingSource(more));
+  await eventually(async () => count(/^Watching/) > 0);
+  await saveAnd(async () => {
+    await mkdir(join(folder, 'coverage'));
+    await edit(2)();
+  });
+  await saveAnd(edit(3));
+  t.equal(count(/^warning coverage\/ is left out/), 1);
+  await saveAnd(async () => {
+    await rmdir(join(folder, 'coverage'));
+    await edit(4)();
+  });
+  await saveAnd(async () => {
+    await mkdir(join(folder, 'coverage'));
+    await edit(5)();
+  });
+  // A warning that comes back is printed again.
+  t.equal(count(/^warning coverage\/ is left out/), 2);
+  stop.abort();
+  t.equal(await code, 0, output.join(''));
 });
 
 t.test('dev: leaves a policy that was chosen while it ran, and what was uninstalled', async (t) => {

@@ -1,4 +1,4 @@
-/** Saves the draft and prints what came of it. */
+/** Saves the draft and prints the result. */
 import type { Context } from '../context.ts';
 import { formatFaults, toFailure } from '../failure.ts';
 import type { Draft } from './draft.ts';
@@ -13,6 +13,8 @@ export class DraftSaver {
   readonly #draft: Draft;
   /** The printed failure of the last save; null if it succeeded. */
   #lastFailure: string | null = null;
+  /** Warnings of the last save that succeeded. */
+  #lastWarnings: readonly string[] = [];
 
   constructor(context: Context, draft: Draft) {
     this.#context = context;
@@ -31,7 +33,8 @@ export class DraftSaver {
       const { warnings, skipped, savedMs, liveMs } = await this.#draft.save();
       this.#lastFailure = null;
       this.times.push(liveMs);
-      for (const warning of warnings) output.printWarning(warning);
+      for (const warning of warnings) if (!this.#lastWarnings.includes(warning)) output.printWarning(warning);
+      this.#lastWarnings = warnings;
       if (skipped.length > 0) output.printLine(output.paint.dim(`Skipped binary files: ${skipped.join(', ')}`));
       const [live, saved, started] = [liveMs, savedMs, liveMs - savedMs].map(Math.round);
       const line = `${output.paint.green('live')} ${slug} in ${live} ms (built ${saved}, started ${started})`;
@@ -45,13 +48,13 @@ export class DraftSaver {
   async #printFailure(error: unknown): Promise<number | null> {
     const { output } = this.#context;
     const { code, message, errors, exit } = toFailure(error, await this.#context.getUrl());
-    const isPassing = exit === 'unavailable';
+    const isTransient = exit === 'unavailable';
     const lines = formatFaults({ message, errors }, output.paint);
-    if (isPassing) lines.push(output.paint.dim(`${this.#draft.slug} is saved as soon as the service accepts it.`));
+    if (isTransient) lines.push(output.paint.dim(`${this.#draft.slug} is saved as soon as the service accepts it.`));
     const text = lines.join('\n');
     // Each attempt while the service is away fails alike.
-    if (!isPassing || text !== this.#lastFailure) output.printItem({ error: { code, message, errors } }, text);
+    if (!isTransient || text !== this.#lastFailure) output.printItem({ error: { code, message, errors } }, text);
     this.#lastFailure = text;
-    return isPassing ? RETRY_MS : null;
+    return isTransient ? RETRY_MS : null;
   }
 }
