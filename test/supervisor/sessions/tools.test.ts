@@ -124,7 +124,7 @@ t.test('tools are listed by slug and name, and called', async (t) => {
   t.match(rows[0], { message: 'rolled', data: { sides: 6, call: 'c1' }, source: 'tools.roll', session_id: session });
 });
 
-t.test('a wrong name gets the name of a tool that is nearly the same, or the reason why there is none', async (t) => {
+t.test('a wrong name gets the name of a tool that is nearly the same, or the reason why no tool has it', async (t) => {
   const fixture = shared.withNewAccount();
   const made = await fixture.install({ slug: 'cubes', code: dice });
   const tools = [{ name: 'delete_all', parameters: { type: 'object' } }];
