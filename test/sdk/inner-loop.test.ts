@@ -447,7 +447,7 @@ t.test('dev: prints a warning when a save brings it, not at every save', async (
   t.equal(await code, 0, output.join(''));
 });
 
-t.test('dev: leaves a policy that was chosen while it ran, and what was uninstalled', async (t) => {
+t.test('dev: keeps a policy that was chosen while it ran, and an uninstallation', async (t) => {
   const folder = await writePackage('chosen', 1);
   const { body: plugin } = await ann.post('/plugins', { slug: 'chosen', displayName: 'Chosen' });
   const published = await ann.post(`/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files: draftFiles(0) });
