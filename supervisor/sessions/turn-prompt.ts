@@ -236,16 +236,14 @@ async function compact(
   let found = current;
   for (let round = 0; found.isTruncated && round < OLDER_SUMMARIES_MAX; round++) {
     const oldest = await listOldestModelMessages(services.pool, session, MESSAGES_MAX);
-    // Without the last one, so that the results of tools after it stay with what led to them, unless it is the only one.
-    const cut = findCut(oldest, 1) || findCut(oldest, 0);
+    const cut = findOldestCut(oldest, found.rows, keep);
     if (cut === 0) break;
     const made = await summarize(services, session, turn, found, oldest.slice(0, cut));
     if ('conversation' in made) return made.conversation;
     found = made.after;
     if (found.stopped) return describeConversation(found);
   }
-  // The model has not read the results of its last calls.
-  const cut = findCut(found.rows, found.rows.at(-1)?.role === 'tool' ? Math.max(keep, 1) : keep);
+  const cut = findFirstKept(found.rows, keep);
   if (found.isTruncated) return describeConversation({ ...found, rows: found.rows.slice(cut) });
   if (cut === 0) return describeConversation(found);
   const made = await summarize(services, session, turn, found, found.rows.slice(0, cut));
@@ -279,6 +277,33 @@ async function summarize(
   await services.faultPoint('turn.summarized');
   // What the summary was made of may have been cancelled or cleared meanwhile: then it was not added.
   return { after: await readJudgedRows(services, session, turn) };
+}
+
+/**
+ * How many of the oldest messages a summary replaces.
+ *
+ * @param rows the newest messages, of which the last `keep` stay
+ */
+function findOldestCut(oldest: readonly MessageRow[], rows: readonly MessageRow[], keep: number): number {
+  const first = rows[findFirstKept(rows, keep)];
+  if (first?.role === 'tool') return 0;
+  const end = first ? oldest.findIndex(({ position }) => BigInt(position) >= BigInt(first.position)) : -1;
+  if (end !== -1) return findCut(oldest, oldest.length - end);
+  // Without the last one, so that the results of tools after it stay with what led to them, unless it is the only one.
+  return findCut(oldest, 1) || findCut(oldest, 0);
+}
+
+/**
+ * The index of the first message that stays. Results whose call is not in the rows are summarized, because models reject them, unless
+ * all rows are results: the model has not read those of its last calls.
+ */
+function findFirstKept(rows: readonly MessageRow[], keep: number): number {
+  const cut = findCut(rows, rows.at(-1)?.role === 'tool' ? Math.max(keep, 1) : keep);
+  if (rows[cut]?.role !== 'tool') return cut;
+  return Math.max(
+    0,
+    rows.findIndex(({ role }) => role !== 'tool'),
+  );
 }
 
 /**

@@ -1124,27 +1124,29 @@ t.test('a summary replaces what it covers, once', async (t) => {
 });
 
 /** Opens a turn of a session with the messages m1, m2 and so on, whose summarizer logs the first and the last message of each request. */
-async function startLongConversation(messages: number) {
+async function startLongConversation(messages: number, keep = 1) {
   const fixture = shared.withNewAccount();
   await fixture.install({
     slug: `short-${fixture.account}`,
     code: `let made = 0;
       compaction.summarize = ({ messages }) => {
-        host.log('summarized', { texts: [messages[0].text, messages[1].text, messages.at(-1).text] });
+        host.log('summarized', { texts: [messages[0].text, messages[1]?.text ?? null, messages.at(-1).text] });
         return 'summary ' + ++made;
       };`,
   });
   const session = await fixture.session();
-  await fixture.pool.query(
-    `INSERT INTO session_messages (session_id, account_id, id, role, text)
-     SELECT id, account_id, 'm' || n, 'user', 'm' || n FROM sessions, generate_series(1, $2) n WHERE id = $1`,
-    [session, messages],
-  );
+  const add = (role: string, name: string, count: number) =>
+    fixture.pool.query(
+      `INSERT INTO session_messages (session_id, account_id, id, role, text)
+       SELECT id, account_id, $3 || n, $2, $3 || n FROM sessions, generate_series(1, $4) n WHERE id = $1 ORDER BY n`,
+      [session, role, name, count],
+    );
+  await add('user', 'm', messages);
   const turn = asRuntime(fixture, session, 'r1');
   await turn('POST', '', { id: 't1', text: 'e', trigger: 'user' });
-  const readPrompt = async () => (await turn('GET', '/t1/prompt?compactAfter=4&keep=1')).body;
+  const readPrompt = async () => (await turn('GET', `/t1/prompt?compactAfter=4&keep=${keep}`)).body;
   const readSummarized = async () => (await fixture.readLog('summarized')).map(({ texts }) => texts);
-  return { readPrompt, readSummarized };
+  return { add, readPrompt, readSummarized };
 }
 
 const SUMMARY_HEAD = 'Summary of the conversation so far:\n';
@@ -1215,6 +1217,48 @@ t.test('messages that are too old for a prompt are summarized before its own', a
     [`${SUMMARY_HEAD}summary 1`, 'm1000', 'm1100'],
   ]);
 });
+
+t.test('the last messages of a long conversation stay, as many as are asked for', async (t) => {
+  const { readPrompt, readSummarized } = await startLongConversation(1_001, 20);
+  const { messages, isTruncated } = await readPrompt();
+  const kept = Array.from({ length: 19 }, (_, index) => `m${983 + index}`);
+  t.same(
+    messages.map(({ text }: { text: string }) => text),
+    [`${SUMMARY_HEAD}summary 1`, ...kept, 'e'],
+  );
+  t.equal(isTruncated, false);
+  t.same(await readSummarized(), [['m1', 'm2', 'm982']]);
+});
+
+t.test('results that the model has not read stay, also if their call is too old for the prompt', async (t) => {
+  const { add, readPrompt, readSummarized } = await startLongConversation(0);
+  await add('assistant', 'calls', 1);
+  await add('tool', 'result', 1_001);
+  const { messages, isTruncated } = await readPrompt();
+  const texts = messages.map(({ text }: { text: string }) => text);
+  t.same([texts.length, ...texts.slice(0, 2), texts.at(-1)], [1_001, 'e', 'result2', 'result1001']);
+  t.equal(isTruncated, true);
+  t.same(await readSummarized(), []);
+});
+
+t.test(
+  'results whose call is too old for the prompt are summarized with it, once the model has read them',
+  async (t) => {
+    const { add, readPrompt, readSummarized } = await startLongConversation(0, 20);
+    await add('assistant', 'calls', 1);
+    await add('tool', 'result', 1_100);
+    await add('assistant', 'answer', 1);
+    t.match(await readPrompt(), {
+      messages: [{ text: `${SUMMARY_HEAD}summary 3` }, { text: 'e' }, { text: 'answer1' }],
+      isTruncated: false,
+    });
+    t.same(await readSummarized(), [
+      ['e', null, 'e'],
+      [`${SUMMARY_HEAD}summary 1`, 'calls1', 'result999'],
+      [`${SUMMARY_HEAD}summary 2`, 'result1000', 'result1100'],
+    ]);
+  },
+);
 
 t.test('a prompt whose summary lacks older messages says so, and the next one summarizes them', async (t) => {
   const { readPrompt, readSummarized } = await startLongConversation(4_500);
