@@ -269,6 +269,8 @@ export class Conversation {
     request: PendingRequest<Message>,
   ): Promise<PreparedRequest<Message>> {
     const { messages, format, isOwn, signal } = request;
+    const failed = this.#openTurns.get(turn.id)?.answer;
+    if (failed?.hasFailed) await failed.abandon();
     if (this.#openTurns.get(turn.id)?.mayHaveLeftOutputs ?? digest === '') await endLeftOutputs(turn, signal);
     const open = this.#holdOpenTurn(turn);
     open.mayHaveLeftOutputs = false;
@@ -298,7 +300,7 @@ export class Conversation {
       else if (own.text !== null) judged.push(await this.#applyJudgement(message, own, own.text, request));
     }
     judged.push(...refusedAt(messages.length));
-    open.answer = new JudgedAnswer({
+    const answer: JudgedAnswer = new JudgedAnswer({
       turn,
       outbound: prompt.outbound,
       target: request.options.target,
@@ -317,15 +319,17 @@ export class Conversation {
       onEnd: () => this.#endTurn(turn),
       // The next message ends this turn, which then takes no output.
       onAbandon: (work) => {
-        open.waiting.clear();
+        // A failed answer may end when a later one waits for results.
+        if (open.answer === answer) open.waiting.clear();
         open.mayHaveLeftOutputs ||= prompt.outbound === 'pieces';
         this.#opening = Promise.all([this.#opening, work]);
       },
     });
+    open.answer = answer;
     return {
       systemPrompt: [prompt.systemPrompt, summary ?? ''].filter((part) => part !== '').join('\n\n'),
       messages: judged,
-      answer: open.answer,
+      answer,
     };
   }
 
@@ -766,7 +770,7 @@ export class Conversation {
     if (this.#hasCallOf(turnId, resultIds)) return false;
     if (this.#preparing.has(turnId)) return true;
     const open = this.#openTurns.get(turnId);
-    if (!open?.answer || open.answer.isAborted) return false;
+    if (!open?.answer || open.answer.isAborted || open.answer.hasFailed) return false;
     return open.answer.isRunning || open.waiting.size > 0;
   }
 

@@ -1169,6 +1169,45 @@ for (const [name, framework, answer] of [
     t.same(await readTranscript(session), ['user: hello', 'assistant: Wholemeal ', 'assistant: Wholemeal is best.']);
   });
 
+t.test('ai-sdk: the same message can be asked again as soon as the app reads an error', async (t) => {
+  const left = Promise.withResolvers<void>();
+  const parts = [
+    { type: 'text-start', id: '1' },
+    { type: 'text-delta', id: '1', delta: 'Wholemeal ' },
+    { type: 'error', error: 'overloaded' },
+  ];
+  const model = {
+    ...AI_SDK_MODEL,
+    doGenerate: async () => ({
+      content: [{ type: 'text', text: 'Wholemeal is best.' }],
+      finishReason: { unified: 'stop' },
+      usage: {},
+      warnings: [],
+    }),
+    doStream: async () => ({
+      stream: new ReadableStream({
+        start(controller) {
+          for (const part of parts) controller.enqueue(part);
+        },
+        cancel: () => left.resolve(),
+      }),
+    }),
+  };
+  const session = await open('plain');
+  const judged = wrapLanguageModel({ model: model as never, middleware: aiSdk.bulkhead(session) });
+  const prompt = [{ role: 'user' as const, content: [{ type: 'text' as const, text: 'hello' }] }];
+  const reader = (await judged.doStream({ prompt })).stream.getReader();
+  while ((await reader.read()).value?.type !== 'error');
+  // The failed stream has no end yet.
+  await judged.doGenerate({ prompt });
+  await reader.cancel();
+  await left.promise;
+  const turns = (await session.turns()).items;
+  t.match(turns, [{ state: 'ended' }]);
+  t.equal(turns.length, 1, 'the message is not judged again');
+  t.same(await readTranscript(session), ['user: hello', 'assistant: Wholemeal ', 'assistant: Wholemeal is best.']);
+});
+
 t.test('ai-sdk: the provider’s data about a judged text is left out, and a text without an end is kept', async (t) => {
   const providerMetadata = { local: { logprobs: 'loafs' } };
   const parts = [
