@@ -47,9 +47,9 @@ export class ByteBudget {
     this.#used.add(accountId, bytes);
   }
 
-  /** Passes an account that holds nothing, also where others fill the process. @throws Problem as `reserve` does */
-  requireRoom(accountId: string): void {
-    if (this.#used.get(accountId) > 0) this.reserve(accountId, 0);
+  /** Whether an account has reserved bytes. */
+  isUsedBy(accountId: string): boolean {
+    return this.#used.get(accountId) > 0;
   }
 
   release(accountId: string, bytes: number): void {

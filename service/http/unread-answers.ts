@@ -1,7 +1,7 @@
 /** Bounds what answers hold in memory until their clients have read them. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { MIB, SECOND } from '../../sdk/contract/limits.ts';
-import { isRead, requireCaller } from './authentication.ts';
+import { requireCaller } from './authentication.ts';
 import { ByteBudget, type ByteLimits } from './byte-budget.ts';
 import { onceClosed } from './closed-responses.ts';
 
@@ -23,7 +23,7 @@ declare module 'fastify' {
 
 /**
  * Counts the answers of a scope's signed-in requests from the time they are written until their clients have read them. An account
- * that leaves too much unread is refused: its requests before they do anything, and answers that only read.
+ * that leaves too much unread is refused: its requests before they do anything, and the answers of its GET requests.
  */
 export function limitUnreadAnswers(scope: FastifyInstance, limits = UNREAD, stalledMs = STALLED_MS): void {
   const budget = new ByteBudget(limits, 'answers that its clients have not read');
@@ -31,12 +31,13 @@ export function limitUnreadAnswers(scope: FastifyInstance, limits = UNREAD, stal
   scope.decorateRequest('countUnread', null);
   scope.addHook('onRequest', async (request) => {
     const { id } = requireCaller(request);
-    budget.requireRoom(id);
+    if (budget.isUsedBy(id)) budget.reserve(id, 0);
     request.countUnread = ({ raw }, bytes) => {
       // Its client has left: the answer is dropped.
       if (raw.closed) return;
-      if (isRead(request)) budget.reserve(id, bytes);
-      // What the request asked for is done, so its answer is not refused any more.
+      // What another request asked for is done, so its answer is not refused. An account that holds nothing gets its answer also
+      // where others fill the process.
+      if (request.method === 'GET' && budget.isUsedBy(id)) budget.reserve(id, bytes);
       else budget.add(id, bytes);
       request.unreadBytes += bytes;
       if (request.unreadBytes === bytes) onceClosed(raw, () => budget.release(id, request.unreadBytes));
@@ -45,7 +46,7 @@ export function limitUnreadAnswers(scope: FastifyInstance, limits = UNREAD, stal
   scope.addHook('onSend', async (request, reply, payload) => {
     const bytes = typeof payload === 'string' || Buffer.isBuffer(payload) ? Buffer.byteLength(payload) : 0;
     if (bytes > SMALL_BYTES) countUnread(request, reply, bytes);
-    // A stream without a length may rest for as long as it likes.
+    // An event stream may be idle for long.
     if (bytes > SMALL_BYTES || reply.hasHeader('content-length'))
       reply.raw.setTimeout(stalledMs, () => reply.raw.destroy());
   });
@@ -54,7 +55,7 @@ export function limitUnreadAnswers(scope: FastifyInstance, limits = UNREAD, stal
 /**
  * Counts bytes of an answer that waits in memory, such as in a stream, until its response is closed.
  *
- * @throws Problem where the account leaves too much unread, if the request only reads
+ * @throws Problem where the account leaves too much unread, for GET requests
  */
 export const countUnread = (request: FastifyRequest, reply: FastifyReply, bytes: number): void =>
   request.countUnread?.(reply, bytes);

@@ -7,11 +7,12 @@ import t, { type Test } from 'tap';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { answerError } from '../../service/http/errors.ts';
 import { countUnread, limitUnreadAnswers } from '../../service/http/unread-answers.ts';
+import { RepeatedErrors } from '../../service/telemetry/repeated-errors.ts';
 
 /** More than the buffers of both sockets hold. */
 const LARGE = 'x'.repeat(16 * MIB);
 /** One large answer, not two. */
-const LIMITS = { processBytes: 256 * MIB, accountBytes: 24 * MIB };
+const LIMITS = { processBytes: 36 * MIB, accountBytes: 24 * MIB };
 
 async function serve(t: Test, stalledMs = 60_000) {
   const app = fastify();
@@ -23,6 +24,9 @@ async function serve(t: Test, stalledMs = 60_000) {
   app.addHook('onRequest', async (request) => {
     Object.assign(request, { caller: { id: request.headers.account } });
   });
+  const outages = new RepeatedErrors({ report: () => undefined });
+  app.addHook('onClose', () => outages.close());
+  app.decorate('outages', outages);
   app.decorate('errorForm', null);
   app.setErrorHandler(answerError);
   limitUnreadAnswers(app, LIMITS, stalledMs);
@@ -75,6 +79,13 @@ t.test('of answers that are asked for at once, those beyond the share of the acc
   t.equal(await ask('/large', 'ann'), 200, 'what was read frees its share');
 });
 
+t.test('an account that holds nothing gets an answer also where others fill the process', async (t) => {
+  const { ask, leaveUnread } = await serve(t);
+  for (const account of ['ann', 'ben', 'cleo']) await leaveUnread(account, ['/large']);
+  t.equal(await ask('/large', 'dora'), 200);
+  t.equal(await ask('/large', 'ann'), 503);
+});
+
 t.test('an answer whose client left before does not count', async (t) => {
   const { answers, ask, port } = await serve(t);
   for (let count = 0; count < 3; count += 1) {
@@ -86,7 +97,7 @@ t.test('an answer whose client left before does not count', async (t) => {
 });
 
 t.test('a response whose client stops reading is destroyed and frees its bytes', async (t) => {
-  const { ask, leaveUnread } = await serve(t, 100);
+  const { ask, leaveUnread } = await serve(t, 1_000);
   const { peer } = await leaveUnread('ann', ['/large']);
   if (!peer.closed) await once(peer, 'close');
   t.equal(await ask('/large', 'ann'), 200);
