@@ -20,11 +20,13 @@ import type { ToolItem } from './turn-schemas.ts';
 /** Each name that a wrong one is compared with takes a microsecond of the event loop; an account may have 12,800 tools. */
 const COMPARED_NAMES_MAX = 1_000;
 /**
- * A model follows every suggestion, so only a misspelt name gets one: one edit for each three characters, as in messages of
- * the Rust compiler, and at most three, as for a misspelt field of a request.
+ * A model follows every suggestion, so only a misspelt name gets one: one edit for each five characters, so that `get` never
+ * becomes `set`, and at most three, as for a misspelt field of a request.
  */
-const CHARS_PER_EDIT = 3;
+const CHARS_PER_EDIT = 5;
 const EDITS_MAX = 3;
+/** Full names that are listed for a name without a slug. More would fill the prompt of the model. */
+const LISTED_NAMES_MAX = 3;
 const SEPARATOR = formatFullName({ slug: '' }, '');
 
 export type FoundTool =
@@ -81,7 +83,7 @@ export function listOfferedTools(accountPlugins: AccountPlugins, session: Sessio
  * Finds a tool of a session by its full name.
  *
  * @param suggestsOwn whether the caller can list the tools that the runtime performs itself
- * @throws Problem `not_found` that names a tool whose name is nearly the same, or says why a plugin offers none
+ * @throws Problem `not_found` that names the tools with nearly the same name, or says why a plugin offers none
  */
 export async function findTool(
   services: SessionServices,
@@ -109,7 +111,11 @@ function suggestTool(wrong: string, { plugins, idle, tools }: AccountPlugins, ot
   const slug = wanted.split(SEPARATOR, 1)[0] ?? '';
   const stopped = idle.find((plugin) => plugin.slug === slug);
   if (stopped) return ` The plugin ${stopped.slug} does not run: ${describeIdle(stopped)}.`;
-  const near = findNearTool(wanted, [...others, ...tools.keys()]);
+  const names = [...others, ...tools.keys()];
+  // A model that leaves out the slug means the tool of this name.
+  const whole = names.filter((name) => name.endsWith(`${SEPARATOR}${wanted}`));
+  if (whole.length > 1) return ` ${listFullNames(whole)}`;
+  const near = whole[0] ?? findNearTool(wanted, names);
   if (near !== null) return ` Did you mean ${near}?`;
   const known: readonly string[] = [...hostToolGroups, ...plugins.map((plugin) => plugin.slug)];
   return slug === '' || slug === wanted || known.includes(slug)
@@ -117,15 +123,18 @@ function suggestTool(wrong: string, { plugins, idle, tools }: AccountPlugins, ot
     : ` No plugin with the slug “${slug}” is installed.`;
 }
 
+function listFullNames(names: readonly string[]): string {
+  const more = names.length - LISTED_NAMES_MAX;
+  const end = more > 0 ? ` and ${more} more` : '';
+  return `Several tools end with it, so use the full name: ${names.slice(0, LISTED_NAMES_MAX).join(', ')}${end}.`;
+}
+
 /** Compares a wrong name with those of the plugin that it names, otherwise with all. Null: none is that near. */
 function findNearTool(wanted: string, names: readonly string[]): string | null {
-  // A model that leaves out the slug means the tool of this name.
-  const whole = names.find((name) => name.endsWith(`${SEPARATOR}${wanted}`));
-  if (whole !== undefined) return whole;
   const prefix = `${wanted.split(SEPARATOR, 1)[0]}${SEPARATOR}`;
   const ofPlugin = names.filter((name) => name.startsWith(prefix));
   const [compared, chars] = ofPlugin.length > 0 ? [ofPlugin, wanted.length - prefix.length] : [names, wanted.length];
-  const edits = Math.min(EDITS_MAX, Math.max(1, Math.floor(chars / CHARS_PER_EDIT)));
+  const edits = Math.min(EDITS_MAX, Math.floor(chars / CHARS_PER_EDIT));
   return findNearName(wanted, compared.slice(0, COMPARED_NAMES_MAX), edits);
 }
 

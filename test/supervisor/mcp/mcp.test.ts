@@ -157,7 +157,7 @@ t.test('tools are listed with their schemas and called', async (t) => {
     isError: true,
     content: [{ text: 'arguments.a must be number.' }],
   });
-  await t.rejects(client.callTool({ name: 'kit__ad' }), { code: -32_602, message: /Did you mean kit__add/ });
+  await t.rejects(client.callTool({ name: 'kits__add' }), { code: -32_602, message: /Did you mean kit__add/ });
 });
 
 t.test('the own text of a plugin that does not load reaches no model', async (t) => {

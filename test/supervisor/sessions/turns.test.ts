@@ -256,7 +256,7 @@ t.test('a whole turn; every repeated step returns the same and judges nothing tw
   t.match(failed.body, { isError: true, content: [{ text: /unlucky/ }] });
   const wrong = await twice('POST', '/t1/calls/c3', { name: `adder-${fixture.account}__add`, arguments: { a: 'x' } });
   t.match(wrong.body, { isError: true, content: [{ text: /arguments\.a.*must be number/ }] });
-  const unknown = await twice('POST', '/t1/calls/c4', { name: `adder-${fixture.account}__ad` });
+  const unknown = await twice('POST', '/t1/calls/c4', { name: `adder-${fixture.account}s__add` });
   t.match(unknown.body, { isError: true, content: [{ text: /Did you mean adder-.*__add/ }] });
   const said = await twice('POST', '/t1/output', { id: 'o1', text: 'oh darn', target: 'bob' });
   t.match(said.body, {
