@@ -170,7 +170,9 @@ function answerRpcError(error: unknown, request: FastifyRequest, reply: FastifyR
     const data = { code, requestId, ...(errors ? { errors } : {}) };
     if (code === 'too_large') return createRefusal(request, detail, INVALID_REQUEST, data);
     if (status !== problems.bad_request.status) return null;
-    return createRefusal(request, detail, request.body === undefined ? PARSE_ERROR : INVALID_PARAMS, data);
+    // Requests of the other methods have no body.
+    const isUnparsed = request.method === 'POST' && request.body === undefined;
+    return createRefusal(request, detail, isUnparsed ? PARSE_ERROR : INVALID_PARAMS, data);
   });
 }
 

@@ -1006,13 +1006,14 @@ t.test('wrong arguments are answered as errors of the protocol, with the id wher
   const path = `/sessions/${session}/mcp`;
   const connection = await initialize(path, 'ann');
   const authorization = `Bearer ${await fixture.issuer.issue('ann')}`;
-  const send = async (text: string, query = '') => {
+  const send = async (text: string | null, query = '', method = 'POST') => {
+    const body = `{"jsonrpc":"2.0","id":"c7","method":"tools/call","params":{"name":"kit__add","arguments":{"a":${text}}}}`;
     const answer = await fetch(`http://127.0.0.1:${port}${path}${query}`, {
-      method: 'POST',
-      body: `{"jsonrpc":"2.0","id":"c7","method":"tools/call","params":{"name":"kit__add","arguments":{"a":${text}}}}`,
+      method,
+      body: text === null ? null : body,
       headers: {
         authorization,
-        'content-type': 'application/json',
+        ...(text === null ? {} : { 'content-type': 'application/json' }),
         accept: 'application/json, text/event-stream',
         'mcp-session-id': connection,
       },
@@ -1024,6 +1025,8 @@ t.test('wrong arguments are answered as errors of the protocol, with the id wher
     status,
     body: { jsonrpc: '2.0', id, error: { code, message, data: { requestId: /^.{36}$/ } } },
   });
+  for (const method of ['GET', 'DELETE'])
+    t.match(await send(null, '?x=1', method), refusal(400, null, -32_602, /^query x: is not known/), method);
   t.match(await send('"a\\u0000"'), refusal(400, 'c7', -32_602, /^params\.arguments\.a: must not contain U\+0000/));
   t.match(await send('1', '?x=1'), refusal(400, 'c7', -32_602, /^query x: is not known/));
   t.match(await send('12345678901234567890'), refusal(400, null, -32_700, /12345678901234567890.*Send it as a string/));
