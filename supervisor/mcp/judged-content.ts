@@ -30,6 +30,7 @@ interface Reading {
  * Reads between `middleware.toolCall` and `middleware.toolResult`.
  *
  * @param read gets the arguments that passed
+ * @returns one content, or each part of what a plugin made of it
  * @throws Problem as `read` does, and McpError where a plugin cancels
  */
 export async function readJudged(
@@ -37,7 +38,7 @@ export async function readJudged(
   session: Session,
   reading: Reading,
   read: (args: unknown) => Promise<Content>,
-): Promise<Content> {
+): Promise<readonly Content[]> {
   const links = listHookLinks(await services.pluginsCache.current(session.accountId), 'middleware.toolResult');
   const maxBytes = links.length === 0 ? Number.POSITIVE_INFINITY : JUDGED_MAX_BYTES;
   let found: Content | undefined;
@@ -55,12 +56,15 @@ export async function readJudged(
   };
   const { problem, result } = await callBetweenHooks(services, session, { callId: randomUUIDv7(), ...reading }, run);
   if (problem) throw problem;
-  if (found && result === shown) return found;
-  const [part] = result.content;
-  if (result.content.length === 1 && part?.type === 'image') return { mimeType: part.mimeType, blob: part.data };
-  const text = formatContent(result);
-  if (result.isError) throw new McpError(ErrorCode.InvalidRequest, text);
-  return { mimeType: 'text/plain', text };
+  if (found && result === shown) return [found];
+  if (result.isError) throw new McpError(ErrorCode.InvalidRequest, formatContent(result));
+  return result.content.map(toContent);
+}
+
+function toContent(part: ToolResult['content'][number]): Content {
+  if (part.type === 'text') return { mimeType: 'text/plain', text: part.text };
+  if (part.type === 'json') return { mimeType: 'application/json', text: JSON.stringify(part.json) };
+  return { mimeType: part.mimeType, blob: part.data };
 }
 
 /**

@@ -6,13 +6,14 @@ import {
   type GetPromptResult,
   ListPromptsRequestSchema,
   McpError,
+  type PromptMessage,
 } from '@modelcontextprotocol/sdk/types.js';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { formatFullName } from '../../sdk/contract/full-names.ts';
 import { TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { addUnconfigured } from '../children/account-plugins-cache.ts';
 import { listCommands, runCommand } from '../sessions/commands.ts';
-import { readJudged } from './judged-content.ts';
+import { type Content, readJudged } from './judged-content.ts';
 import type { ServerParts } from './server-parts.ts';
 import { canElicit, describeCall, type HandlerExtra } from './setup-questions.ts';
 
@@ -25,6 +26,15 @@ function readInput(args: unknown, name: string): string {
   if (typeof input === 'string' && input.length <= TEXT_MAX_CHARS && (given?.name ?? name) === name) return input;
   throw new Problem('plugin_failed', `A plugin changed the arguments of ${name} to what no prompt takes.`);
 }
+
+/** A command answers with text. Only a plugin that changes the answer adds pictures. */
+const toMessage = (part: Content): PromptMessage => ({
+  role: 'user',
+  content:
+    'text' in part
+      ? { type: 'text', text: part.text }
+      : { type: 'image', data: part.blob, mimeType: part.mimeType ?? 'application/octet-stream' },
+});
 
 export function offerPrompts({ server, services, session, questions, wrap }: ServerParts): void {
   const { pluginsCache } = services;
@@ -56,11 +66,10 @@ export function offerPrompts({ server, services, session, questions, wrap }: Ser
     const { signal } = extra;
     // As the tool that adapters offer for commands.
     const reading = { name: 'run_command', arguments: { name: params.name, input }, signal };
-    const read = await readJudged(services, session, reading, async (args) => ({
+    const parts = await readJudged(services, session, reading, async (args) => ({
       text: await runCommand(services, session, command, readInput(args, params.name), signal),
     }));
-    const text = 'text' in read ? read.text : read.blob;
-    return { description: command.description, messages: [{ role: 'user', content: { type: 'text', text } }] };
+    return { description: command.description, messages: parts.map(toMessage) };
   };
   server.setRequestHandler(GetPromptRequestSchema, wrap(getPrompt));
 }

@@ -44,10 +44,10 @@ export function offerResources({ server, services, session, wrap }: ServerParts)
   }));
   const readOne = async ({ params: { uri } }: ReadResourceRequest, { signal }: HandlerExtra) => {
     const reading = { name: 'read_resource', arguments: { uri }, signal };
-    const content = await readJudged(services, session, reading, (args) => read(services, session, readUri(args)));
+    const parts = await readJudged(services, session, reading, (args) => read(services, session, readUri(args)));
     // The library writes the answer as soon as it has it.
-    if (isCostly(content)) await waitForLoopTurn(session.accountId);
-    return { contents: [{ uri, ...content }] };
+    if (isCostly(parts)) await waitForLoopTurn(session.accountId);
+    return { contents: parts.map((part) => ({ uri, ...part })) };
   };
   server.setRequestHandler(ReadResourceRequestSchema, wrap(readOne));
 }

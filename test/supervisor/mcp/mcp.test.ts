@@ -229,6 +229,11 @@ t.test('prompts and resources are judged like calls of tools', async (t) => {
       middleware.toolResult = ({ result, cancel }) => {
         const text = JSON.stringify(result);
         if (text.includes('SECRET')) cancel('no secrets');
+        if (text.includes('drawn')) return { result: { ...result, content: [
+          { type: 'text', text: 'Its labels are hidden.' },
+          { type: 'image', mimeType: 'image/png', data: 'AAEC' },
+          { type: 'json', json: { labels: 2 } },
+        ] } };
         if (text.includes('stale')) return { result: { ...result, content: [{ type: 'text', text: 'good' }] } };
       };`,
   });
@@ -252,6 +257,25 @@ t.test('prompts and resources are judged like calls of tools', async (t) => {
   };
   await t.rejects(read(await keep('SECRET', 'text/plain')), { message: /no secrets/ });
   t.match(await read(await keep('stale', 'text/plain')), { mimeType: 'text/plain', text: 'good' });
+  const uri = await keep('drawn', 'text/plain');
+  t.same(
+    (await client.readResource({ uri })).contents,
+    [
+      { uri, mimeType: 'text/plain', text: 'Its labels are hidden.' },
+      { uri, mimeType: 'image/png', blob: 'AAEC' },
+      { uri, mimeType: 'application/json', text: '{"labels":2}' },
+    ],
+    'each part that a plugin returns, with the bytes of a picture',
+  );
+  const { messages: drawn } = await client.getPrompt({ name: `${slug}__say`, arguments: { input: 'drawn' } });
+  t.same(
+    drawn.map(({ content }) => content),
+    [
+      { type: 'text', text: 'Its labels are hidden.' },
+      { type: 'image', mimeType: 'image/png', data: 'AAEC' },
+      { type: 'text', text: '{"labels":2}' },
+    ],
+  );
   const file = await keep('%PDF-1.4 fine', 'application/pdf');
   t.match(await read(file), { blob: Buffer.from('%PDF-1.4 fine').toString('base64') }, 'a file that is let pass');
 });
