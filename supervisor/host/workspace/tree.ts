@@ -42,14 +42,11 @@ export async function listTree(directory: FileHandle, prefix: string, bounds: Li
   return complete ? files.sort((a, b) => (a.path < b.path ? -1 : 1)) : null;
 }
 
-/** Measures a workspace. Stops at the bound. */
-export async function measureTree(root: FileHandle, bounds: Pick<ListBounds, 'entries' | 'onEntry'>): Promise<Usage> {
+/** Measures a workspace. Stops at `maxEntries`. */
+export async function measureTree(root: FileHandle, maxEntries: number): Promise<Usage> {
   let [bytes, entries] = [0, 0];
   await walk(root, '', 0, {
-    entry: () => {
-      bounds.onEntry();
-      return ++entries <= bounds.entries;
-    },
+    entry: () => ++entries <= maxEntries,
     file: (_path, { size }) => {
       bytes += size;
       return true;

@@ -21,8 +21,8 @@ const LIST_FILES = 5_000;
 /** Maximum number of names that one list looks at. */
 const LIST_ENTRIES = 2 * LIST_FILES;
 /**
- * Names that the lists of one account look at, also those that fail, and the measurements of its workspace. A file takes 20 microseconds of
- * processor time, a directory 50.
+ * Names that the lists of one account look at, also those that fail. A file takes 20 microseconds of processor time, a directory 50.
+ * The measurements of its workspace look at as many a second, without the burst.
  */
 const NAME_RATE = { burst: 10 * LIST_FILES, perSecond: LIST_FILES };
 /** How long a measured size is reused. Bulkhead's own writes are added to it; those of agents are seen at the next measurement. Milliseconds. */
@@ -34,6 +34,7 @@ const FULL_REUSED_MS = 2_000;
  * system, and the clocks of the machines and of the file server differ. Milliseconds.
  */
 const LEFT_OVER_MS = 60 * 60_000;
+const SECOND_MS = 1_000;
 const SWEEP_EVERY_MS = 5 * 60_000;
 /** Folder in `DATA_DIR` of the temporary files of earlier releases. */
 const EARLIER_STAGING = 'workspace-staging';
@@ -63,6 +64,7 @@ export class Workspaces {
   readonly #reads = new KeyedLocks();
   #readCount = 0;
   readonly #nameRates: TokenBuckets;
+  readonly #namesPerSecond: number;
   readonly #now: () => number;
   #sweptAt = 0;
 
@@ -85,6 +87,7 @@ export class Workspaces {
     this.#quota = quota;
     this.#record = record;
     this.#nameRates = new TokenBuckets(nameRate, now);
+    this.#namesPerSecond = nameRate.perSecond;
     this.#now = now;
   }
 
@@ -137,7 +140,7 @@ export class Workspaces {
     return this.#changes.run(accountId, async () => {
       signal.throwIfAborted();
       if (Date.now() - this.#sweptAt > SWEEP_EVERY_MS) await this.sweep();
-      await this.#requireRoom(accountId, bytes.byteLength, directories.length + 1, signal);
+      await this.#requireRoom(accountId, bytes.byteLength, directories.length + 1);
       await this.#along(accountId, directories, true, async (trail, made) => {
         await this.#replace(accountId, trail.at(-1) as FileHandle, name, bytes, made, signal);
       });
@@ -211,26 +214,27 @@ export class Workspaces {
   }
 
   /** @throws HostError when the workspace would exceed its quota. The replaced file's size is not subtracted. */
-  async #requireRoom(accountId: string, bytes: number, entries: number, signal: AbortSignal): Promise<void> {
+  async #requireRoom(accountId: string, bytes: number, entries: number): Promise<void> {
     const quota = this.#quota;
     let used = this.#usage.get(accountId);
     const hasRoom = () =>
       used !== undefined && used.bytes + bytes <= quota.bytes && used.entries + entries <= quota.files;
     const reusedMs = hasRoom() ? USAGE_REUSED_MS : FULL_REUSED_MS;
-    if (used === undefined || this.#now() - used.measuredAt > reusedMs) {
-      await this.#nameRates.get(accountId).waitOutDebt(signal);
+    if (used === undefined || this.#now() - used.measuredAt > Math.max(reusedMs, this.#spreadMs(used)))
       used = await this.#measure(accountId);
-    }
     if (!hasRoom())
       throw new HostError(
         `the workspace is full: it holds ${quota.bytes} bytes in ${quota.files} files and directories`,
       );
   }
 
+  /** A large workspace is measured less often: a write that waited for the rate instead would pass the deadline of its call. Milliseconds. */
+  #spreadMs({ entries }: Usage): number {
+    return (entries / this.#namesPerSecond) * SECOND_MS;
+  }
+
   async #measure(accountId: string): Promise<Known> {
-    const rate = this.#nameRates.get(accountId);
-    const bounds = { entries: this.#quota.files, onEntry: () => void rate.overdraw(1) };
-    const measured = await this.#in(accountId, [], (root) => measureTree(root, bounds));
+    const measured = await this.#in(accountId, [], (root) => measureTree(root, this.#quota.files));
     const used = { ...measured, measuredAt: this.#now() };
     this.#usage.set(accountId, used);
     return used;

@@ -168,38 +168,45 @@ t.test('quotas hold, also for writes at once', async (t) => {
   t.equal((await workspaces.list(ACCOUNT, undefined)).length, 4);
 });
 
-t.test('a full workspace is measured again after two seconds, and its names count like those of lists', async (t) => {
-  const clock = { now: 0 };
-  const dataDir = await temporaryFolder(t);
-  const rate = { burst: 12, perSecond: 0.1 };
-  const workspaces = new Workspaces(dataDir, { bytes: 1_000, files: 7 }, undefined, rate, () => clock.now);
-  const write = (path: string, signal = never) => workspaces.write(ACCOUNT, path, Buffer.from('x'), signal);
-  for (const name of ['1', '2', '3', '4', '5']) await write(`a/${name}`);
-  await workspaces.remove(ACCOUNT, 'a/5');
-  await write('b/5');
-  await t.rejects(write('c/6'), /workspace is full/);
-  await workspaces.remove(ACCOUNT, 'b/5');
-  await write('c/6');
-  await t.rejects(write('7/8'), /workspace is full/, 'writes and removals are counted, with their directories');
+t.test(
+  'a full workspace is measured again after two seconds, a large one less often, and no write waits',
+  async (t) => {
+    const clock = { now: 0 };
+    const dataDir = await temporaryFolder(t);
+    const rate = { burst: 1, perSecond: 0.5 };
+    const workspaces = new Workspaces(dataDir, { bytes: 1_000, files: 7 }, undefined, rate, () => clock.now);
+    const write = (path: string) => workspaces.write(ACCOUNT, path, Buffer.from('x'), never);
+    for (const name of ['1', '2', '3', '4', '5']) await write(`a/${name}`);
+    await workspaces.remove(ACCOUNT, 'a/5');
+    await write('b/5');
+    await t.rejects(write('c/6'), /workspace is full/);
+    await workspaces.remove(ACCOUNT, 'b/5');
+    await write('c/6');
+    await t.rejects(write('7/8'), /workspace is full/, 'writes and removals are counted, with their directories');
 
-  await rm(join(dataDir, 'workspaces', ACCOUNT, 'a'), { recursive: true });
-  clock.now += 2_000;
-  await t.rejects(write('7/8'), /workspace is full/, 'it was measured two seconds ago');
-  clock.now += 1;
-  await write('7/8');
-  for (let file = 0; file < 7; file += 1) writeFileSync(join(dataDir, 'workspaces', ACCOUNT, `f${file}`), '');
-  clock.now += 10_001;
-  await t.rejects(write('9'), /workspace is full/);
-  clock.now += 2_001;
-  await t.rejects(write('9'), /workspace is full/);
-  clock.now += 2_001;
-  const call = new AbortController();
-  const waiting = write('9', call.signal);
-  call.abort();
-  await t.rejects(waiting, { name: 'AbortError' }, 'the names of measurements have used up the rate');
-  clock.now += 600_000;
-  await t.rejects(write('9'), /workspace is full/);
-});
+    const root = join(dataDir, 'workspaces', ACCOUNT);
+    // It holds 7 names, which take 14 s at this rate.
+    await rm(join(root, 'a'), { recursive: true });
+    clock.now += 14_000;
+    await t.rejects(write('7/8'), /workspace is full/, 'not measured, nor is the call kept waiting');
+    clock.now += 1;
+    await write('7/8');
+    for (let file = 0; file < 7; file += 1) writeFileSync(join(root, `f${file}`), '');
+    clock.now += 10_001;
+    await t.rejects(write('9'), /workspace is full/, 'with room, it is measured after ten seconds');
+    clock.now += 16_001;
+    await t.rejects(write('9'), /workspace is full/);
+
+    const small = new Workspaces(dataDir, { bytes: 1_000, files: 7 }, undefined, undefined, () => clock.now);
+    const writeSmall = () => small.write(ACCOUNT, '9', Buffer.from('x'), never);
+    await t.rejects(writeSmall(), /workspace is full/);
+    await rm(root, { recursive: true });
+    clock.now += 2_000;
+    await t.rejects(writeSmall(), /workspace is full/, 'it was measured two seconds ago');
+    clock.now += 1;
+    await writeSmall();
+  },
+);
 
 /** Descriptors of one folder, or of it and everything below. Reads all in one turn of the loop, so that none is closed and another opened meanwhile. */
 const countOpen = (folder: string, withTree = false): number =>
