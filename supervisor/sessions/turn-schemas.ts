@@ -93,7 +93,7 @@ export const promptFields = {
     .max(COMPACT_AFTER_MAX)
     .default(KEEP_DEFAULT)
     .describe(
-      'Number of recent messages that a summary does not replace. The results of the last calls are never replaced: the model has not read them.',
+      'Number of recent messages that a summary does not replace. Results of tools after the last message of another kind always stay, because the model may not have read them.',
     ),
 };
 export const promptBody = jsonBody({
