@@ -316,7 +316,7 @@ async function finishOutput(
   const output = await findOutput(pool, named.key);
   if (output?.state !== 'open') return null;
   await requireHeldTurn(pool, named.key, named.runtime);
-  const step = await freeId(pool, named);
+  const step = await renameIfIdIsTaken(pool, named);
   const { pieces, isStreamed, isHeld } = output;
   const joined = await joinPieces(pool, step.key, pieces);
   const rest = { attachments: [], target, digest: '' };
@@ -329,7 +329,7 @@ async function finishOutput(
  * Gives an output another id, if a message of the transcript has got its id since the first piece: another turn may use the same id.
  * Otherwise no request could complete the output, nor end its turn.
  */
-async function freeId(pool: Pool, step: OutputStep): Promise<OutputStep> {
+async function renameIfIdIsTaken(pool: Pool, step: OutputStep): Promise<OutputStep> {
   const { key } = step;
   if (!(await hasMessage(pool, key.sessionId, key.outputId))) return step;
   const renamed = toOutputStep(step, deriveOutputId(key.turnId, randomUUID()));
