@@ -40,6 +40,7 @@ import { pause } from './pause.ts';
 import { toQueryString } from './query-string.ts';
 import {
   BulkheadError,
+  type Call,
   type Cancellable,
   ConnectionLostError,
   isOutage,
@@ -83,9 +84,13 @@ export class SessionClient {
     return session;
   }
 
-  /** Returns an existing session by its id, without a request. */
-  open(id: string): Session {
-    return new Session(this.#transport, id, null);
+  /**
+   * Returns an existing session by its id, without a request.
+   *
+   * @param options.onCall gets every call of the session, its turns and its services before it is sent
+   */
+  open(id: string, { onCall }: { readonly onCall?: (call: Call) => void } = {}): Session {
+    return new Session(onCall ? this.#transport.withObserver(onCall) : this.#transport, id, null);
   }
 
   /** Lists the sessions of the account. */

@@ -5,7 +5,7 @@ import { connect, type Session, type SessionClient } from './client.ts';
 import { triggersByKind } from './message-kinds.ts';
 import { readPages } from './pages.ts';
 import { pause } from './pause.ts';
-import { BulkheadError, hasCode, isOutage, isRouteMissing } from './transport.ts';
+import { BulkheadError, type Call, hasCode, isOutage, isRouteMissing } from './transport.ts';
 import type { Turn } from './turn.ts';
 
 /** A message to answer. `id` is the id of its turn, too. */
@@ -91,6 +91,10 @@ class Service {
   readonly #running = new Map<string, Promise<void>>();
   readonly #isOfChannel = new Map<string, boolean>();
   readonly #positions = new Positions();
+  /** The sessions whose agent sent a call that may change something outside its message's turn. Each is of one message. */
+  readonly #changed = new WeakSet<Session>();
+  /** The sessions whose agent sent a call of a tool in its message's turn. */
+  readonly #calledTool = new WeakSet<Session>();
   /** The error of an agent. */
   #failure: unknown = null;
 
@@ -139,7 +143,7 @@ class Service {
       // The text of a message that is not judged yet comes when its turn is opened.
       const text = message?.text ?? '';
       const arrived: TranscriptMessage = { id, role: 'user', text, at: openedAt };
-      this.#enqueue(this.#client.open(sessionId), { id, text, trigger, message: arrived });
+      this.#enqueue(sessionId, { id, text, trigger, message: arrived });
     }
   }
 
@@ -148,7 +152,7 @@ class Service {
     if (type !== 'message' || message.role !== 'user' || message.data?.turnId !== undefined) return;
     const trigger = triggersByKind[String(message.data?.kind)] ?? 'channel';
     if (!this.#isWanted(trigger) || (trigger === 'channel' && !(await this.#hasChannel(sessionId)))) return;
-    this.#enqueue(this.#client.open(sessionId), { id: message.id, text: message.text, trigger, message }, position);
+    this.#enqueue(sessionId, { id: message.id, text: message.text, trigger, message }, position);
   }
 
   #isWanted(trigger: Trigger): boolean {
@@ -171,17 +175,28 @@ class Service {
 
   /** Null: the session was deleted in the meantime. */
   #lookUpSession(session: Session): Promise<SessionRecord | null> {
-    return this.#untilBack(() => session.look({ signal: this.#signal }).catch(ignoreMissing));
+    return this.#retryDuringOutage(() => session.look({ signal: this.#signal }).catch(ignoreMissing));
   }
 
-  #enqueue(session: Session, message: ServedMessage, position?: string): void {
+  #enqueue(sessionId: string, message: ServedMessage, position?: string): void {
     if (position !== undefined) this.#positions.add(position);
-    const before = this.#running.get(session.id) ?? Promise.resolve();
-    const work = before.then(() => this.#answer(session, message, position));
-    this.#running.set(session.id, work);
+    const before = this.#running.get(sessionId) ?? Promise.resolve();
+    const work = before.then(() => this.#answer(this.#openSession(sessionId, message), message, position));
+    this.#running.set(sessionId, work);
     void work.then(() => {
-      if (this.#running.get(session.id) === work) this.#running.delete(session.id);
+      if (this.#running.get(sessionId) === work) this.#running.delete(sessionId);
     });
+  }
+
+  #openSession(sessionId: string, message: ServedMessage): Session {
+    const inTurn = `/turns/${encodeURIComponent(message.id)}/`;
+    const onCall = ({ method, path }: Call): void => {
+      if (method === 'GET' || HARMLESS.test(path)) return;
+      if (!path.includes(inTurn)) this.#changed.add(session);
+      else if (path.includes(`${inTurn}calls/`)) this.#calledTool.add(session);
+    };
+    const session = this.#client.open(sessionId, { onCall });
+    return session;
   }
 
   /** Never rejects. */
@@ -234,11 +249,11 @@ class Service {
   async #runAgent(session: Session, message: ServedMessage): Promise<Outcome> {
     const signal = this.#signal;
     const turn = session.turn(message.id);
-    const known = await this.#untilBack(() => turn.look({ signal }).catch(ignoreMissing));
+    const known = await this.#retryDuringOutage(() => turn.look({ signal }).catch(ignoreMissing));
     if (known !== null && !UNANSWERED.has(known.turn.state)) return 'over';
     // Before the agent begins: of several processes, only the one that holds the turn asks its model.
     const hold = () => this.#holdTurn(session, message, signal).catch(ignoreClearedMessage);
-    const held = await this.#untilBack(hold);
+    const held = await this.#retryDuringOutage(hold);
     if (held?.state === 'judging') return 'stopped';
     if (held?.state !== 'open' || !held.message) return 'over';
     const judged = withJudged(message, held.message);
@@ -252,12 +267,15 @@ class Service {
     try {
       text = await this.#askAgent(session, message);
     } catch (error) {
-      const isStopped = isOutage(error) || (isVeto(error) && error.isFinal === false);
-      if (isStopped && (await this.#untilBack(() => hasNoEffect(turn, signal)))) return 'stopped';
+      // The problem of a tool whose plugin does not run looks like an outage, and the turn does not list the call.
+      const isAway = isOutage(error) && !this.#calledTool.has(session);
+      const isStopped = isAway || (isVeto(error) && error.isFinal === false);
+      const mayRepeat = isStopped && !this.#changed.has(session);
+      if (mayRepeat && (await this.#retryDuringOutage(() => hasNoEffect(turn, signal)))) return 'stopped';
       // A text that a plugin stopped is no error of the agent: the turn ends without it, as below.
       if (!isVeto(error) || error.isFinal === false) throw error;
     }
-    if ((await this.#untilBack(() => turn.look({ signal }))).turn.state !== 'open') return 'over';
+    if ((await this.#retryDuringOutage(() => turn.look({ signal }))).turn.state !== 'open') return 'over';
     const isEnded = await this.#endTurn(turn, text === '' ? undefined : text);
     // A plugin stopped the text: the turn ends without one.
     if (!isEnded) await this.#endTurn(turn, undefined);
@@ -265,7 +283,7 @@ class Service {
   }
 
   /** Repeats an idempotent step while the service is away: no answer of it is lost. */
-  async #untilBack<T>(step: () => Promise<T>): Promise<T> {
+  async #retryDuringOutage<T>(step: () => Promise<T>): Promise<T> {
     for (let ms = RETRY_PAUSE_MIN_MS; ; ms = Math.min(2 * ms, RETRY_PAUSE_MAX_MS)) {
       try {
         return await step();
@@ -283,7 +301,7 @@ class Service {
    */
   async #endTurn(turn: Turn, text: string | undefined): Promise<boolean> {
     for (let ms = RETRY_PAUSE_MIN_MS; ; ms = Math.min(2 * ms, RETRY_PAUSE_MAX_MS)) {
-      const { state, action, isFinal } = await this.#untilBack(() => turn.end(text, { signal: this.#signal }));
+      const { state, action, isFinal } = await this.#retryDuringOutage(() => turn.end(text, { signal: this.#signal }));
       if (state !== 'open') return true;
       if (action === 'continue' || isFinal) return false;
       await pause(ms, this.#signal);
@@ -346,7 +364,7 @@ class Service {
 const isVeto = (error: unknown): error is Error & { readonly isFinal?: unknown } =>
   error instanceof Error && error.name === 'VetoError';
 
-/** Whether the agent neither showed a text nor called a tool, so that it may begin again. */
+/** Whether the turn has neither a text of the agent nor a call of a tool. */
 async function hasNoEffect(turn: Turn, signal: AbortSignal): Promise<boolean> {
   const { calls, outputs } = await turn.look({ signal });
   return calls.length === 0 && outputs.every(({ state, pieces }) => state !== 'passed' && pieces === 0);
@@ -384,6 +402,11 @@ class Positions {
 /** Problems after which a turn is not renewed. */
 const LOST: ReadonlySet<string> = new Set(['turn_held', 'turn_ended', 'not_found']);
 const UNANSWERED: ReadonlySet<TurnRecord['state']> = new Set(['judging', 'open']);
+/**
+ * Calls of a session that an agent may repeat: they send nothing and run no tool. Adapters open turns under the same ids when they begin
+ * again.
+ */
+const HARMLESS = /^\/sessions\/[^/]+\/(hooks\/[^/]+|compaction|media|tools|turns|turns\/[^/]+\/prompt)$/;
 
 function ignoreMissing(error: unknown): null {
   if (error instanceof BulkheadError && error.status === 404) return null;

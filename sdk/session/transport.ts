@@ -116,20 +116,28 @@ export class Transport {
   readonly #base: string;
   readonly #runtime: string;
   readonly #noRouteHint: string;
+  readonly #onCall: ((call: Call) => void) | undefined;
 
   /**
    * @param noRouteHint what to do if the service has no route for a call
+   * @param onCall gets every call before it is sent, once for all attempts
    * @throws Error if the address is not absolute. In a page it may be relative.
    */
-  constructor(options: TransportOptions, noRouteHint = '') {
+  constructor(options: TransportOptions, noRouteHint = '', onCall?: (call: Call) => void) {
     if (!ABSOLUTE.test(options.url) && !('location' in globalThis))
       throw new Error(
         `The address “${options.url}” does not begin with http:// or https://. Give one such as http://localhost:4010.`,
       );
     this.#noRouteHint = noRouteHint;
+    this.#onCall = onCall;
     this.#options = options;
     this.#runtime = options.runtime ?? crypto.randomUUID();
     this.#base = options.url.replace(/\/+$/, '');
+  }
+
+  /** Returns a transport of the same runtime whose calls `onCall` gets. */
+  withObserver(onCall: (call: Call) => void): Transport {
+    return new Transport({ ...this.#options, runtime: this.#runtime }, this.#noRouteHint, onCall);
   }
 
   /**
@@ -159,6 +167,7 @@ export class Transport {
 
   /** @param read of a successful response; if it rejects, the connection broke */
   async #send<T>(call: Call, read: (response: Response) => T | Promise<T>): Promise<T> {
+    this.#onCall?.(call);
     let deadline: number | null = null;
     for (let backoff = FIRST_PAUSE_MS; ; backoff = Math.min(LONGEST_PAUSE_MS, backoff * 2)) {
       const attempt = await this.#attempt(call, read);

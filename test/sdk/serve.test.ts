@@ -7,6 +7,7 @@ import t from 'tap';
 import { bulkhead, VetoError } from '../../sdk/adapters/ai-sdk.ts';
 import * as openAiAgents from '../../sdk/adapters/openai-agents.ts';
 import { connect, type ServedAgent, type ServeOptions, type Session, serve } from '../../sdk/session/session.ts';
+import { registerHooks } from '../fixtures/registrations.ts';
 import { eventually } from '../runner/eventually.ts';
 import { connect as connectChannel, deliver } from '../supervisor/delivery/channels.ts';
 import { startModelServer } from '../supervisor/host/model-server.ts';
@@ -175,6 +176,97 @@ t.test('an outage that is longer than the client retries ends neither the servic
   );
   service.stop();
   t.equal(await service.served, undefined);
+});
+
+/** What an agent does before the service goes away, and whether it may begin again. */
+const BEFORE_OUTAGE: Readonly<Record<string, { do: (session: Session) => Promise<unknown>; isRepeated: boolean }>> = {
+  reply: { do: (session) => session.reply('Looking…'), isRepeated: false },
+  append: { do: (session) => session.append([{ role: 'assistant', text: 'Looking…' }]), isRepeated: false },
+  'to-do': { do: ({ services }) => services.createTodo({ title: 'look' }, { trigger: 'agent' }), isRepeated: false },
+  'other turn': {
+    do: async (session) => (await session.openTurn({ text: 'look', trigger: 'tool' })).output('Looking…'),
+    isRepeated: false,
+  },
+  'only its preparations': {
+    do: async (session) => {
+      await session.offerTools({ tools: [] });
+      await session.hook('systemPrompt', { systemPrompt: 'Be brief.' });
+    },
+    isRepeated: true,
+  },
+};
+for (const [title, { do: act, isRepeated }] of Object.entries(BEFORE_OUTAGE))
+  t.test(`an agent that meets an outage after ${title} ${isRepeated ? 'begins again' : 'is reported'}`, async (t) => {
+    const desk = await openDesk();
+    let isAway = false;
+    const client = connect({
+      url,
+      token: await desk.fixture.issuer.issue(desk.fixture.account),
+      retryForMs: 0,
+      fetch: (input, init) => {
+        const isLost = isAway && new URL(String(input)).pathname.endsWith('/skills');
+        return isLost ? Promise.reject(new TypeError('fetch failed')) : fetch(input, init);
+      },
+    });
+    const errors: unknown[] = [];
+    let asked = 0;
+    const agent: ServedAgent = async ({ text }, { session }) => {
+      if (text !== 'look') return `${text}!`;
+      asked += 1;
+      isAway = asked === 1;
+      await act(session);
+      await session.skills();
+      return 'looked';
+    };
+    const onError = (error: unknown) => void errors.push(error);
+    const { stop, served } = start(agent, { channels: true, client, onError });
+    await untilServed(desk);
+    await desk.deliver('look', 'next');
+    await eventually(async () => (await desk.sent()).includes('next!'));
+    t.equal(asked, isRepeated ? 2 : 1);
+    t.strictSame(errors.map(String), isRepeated ? [] : ['TypeError: fetch failed']);
+    t.equal((await desk.sent()).includes('looked'), isRepeated);
+    stop();
+    t.equal(await served, undefined);
+  });
+
+t.test('an agent whose call of a plugin fails because only that plugin does not run is reported', async (t) => {
+  const desk = await openDesk();
+  const slug = `weather-${desk.fixture.account}`;
+  const described = { description: 'Fails.', parameters: {} };
+  await desk.fixture.install({
+    slug,
+    code: 'throw new Error("not today");',
+    registrations: { ...registerHooks(), tools: { forecast: described }, commands: { forecast: described } },
+  });
+  const client = connect({ url, token: await desk.fixture.issuer.issue(desk.fixture.account), retryForMs: 0 });
+  const name = `${slug}__forecast`;
+  const calls: Readonly<Record<string, (session: Session, id: string) => Promise<unknown>>> = {
+    'tool of the session': (session) => session.callTool(name, {}),
+    'tool of the turn': (session, id) => session.turn(id).call('call_0', name),
+    command: (session) => session.runCommand(name),
+  };
+  const asked: string[] = [];
+  const reported: object[] = [];
+  const agent: ServedAgent = async ({ id, text }, { session }) => {
+    const call = calls[text];
+    if (!call) return `${text}!`;
+    asked.push(text);
+    return String(await call(session, id));
+  };
+  const onError = (error: unknown, { text }: { text: string }) => void reported.push({ text, error });
+  const { stop, served } = start(agent, { channels: true, client, onError });
+  await untilServed(desk);
+  await desk.deliver(...Object.keys(calls), 'next');
+  await eventually(async () => (await desk.sent()).includes('next!'));
+  t.same(asked, Object.keys(calls), 'each is asked once');
+  t.match(
+    reported,
+    asked.map((text) => ({ text, error: { status: 503, code: 'unavailable' } })),
+  );
+  t.equal(reported.length, asked.length);
+  stop();
+  t.equal(await served, undefined);
 });
 
 t.test('while one process answers a message, the others wait with the next ones of its session', async (t) => {

@@ -1,7 +1,7 @@
 /** The client of the session API for agent runtimes. It retries idempotent calls and needs nothing but `fetch`. */
 import type { Added, Command, Completion, CompletionRequest, EventFilter, HookAnswer, HookContext, HookCoverage, HookLink, HookName, HostToolGroup, MediaFile, NewMessage, NewSession, NewTurn, OwnTool, Page, Provider, SessionEvent, SessionRecord, Skill, SkillText, Summary, Tool, ToolResult, TranscriptMessage, Trigger, TurnRecord } from './api-types.js';
 import { HostServices } from './host-services.js';
-import { type Cancellable, Transport, type TransportOptions } from './transport.js';
+import { type Call, type Cancellable, Transport, type TransportOptions } from './transport.js';
 import { Turn } from './turn.js';
 interface Paged extends Cancellable {
     readonly limit?: number;
@@ -14,8 +14,14 @@ export declare class SessionClient {
     constructor(transport: Transport, silenceMs?: number);
     /** Starts a session, or opens the one with this `key`. Plugins receive `sessionStarted` of a new one. */
     start({ tools, ...fields }: NewSession, { signal }?: Cancellable): Promise<Session>;
-    /** Returns an existing session by its id, without a request. */
-    open(id: string): Session;
+    /**
+     * Returns an existing session by its id, without a request.
+     *
+     * @param options.onCall gets every call of the session, its turns and its services before it is sent
+     */
+    open(id: string, { onCall }?: {
+        readonly onCall?: (call: Call) => void;
+    }): Session;
     /** Lists the sessions of the account. */
     list({ signal, ...query }?: Paged): Promise<Page<SessionRecord>>;
     /**

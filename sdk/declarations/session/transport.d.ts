@@ -68,9 +68,12 @@ export declare class Transport {
     #private;
     /**
      * @param noRouteHint what to do if the service has no route for a call
+     * @param onCall gets every call before it is sent, once for all attempts
      * @throws Error if the address is not absolute. In a page it may be relative.
      */
-    constructor(options: TransportOptions, noRouteHint?: string);
+    constructor(options: TransportOptions, noRouteHint?: string, onCall?: (call: Call) => void);
+    /** Returns a transport of the same runtime whose calls `onCall` gets. */
+    withObserver(onCall: (call: Call) => void): Transport;
     /**
      * Returns the JSON of a successful response; null for 204.
      *
