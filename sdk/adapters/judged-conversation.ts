@@ -920,17 +920,21 @@ async function endLeftOutputs(turn: Turn, signal: AbortSignal | undefined): Prom
   for (let looks = 1; ; looks += 1) {
     const { outputs } = await turn.look({ signal });
     const left = outputs.filter(({ state, pieces }) => state === 'open' && pieces > 0);
-    try {
-      for (const { id, pieces } of left) {
-        const ended = await turn.piece('', { id, piece: pieces, done: true, signal });
-        if (ended.action === 'cancel' && !ended.isFinal) throw new VetoError(ended.cancelledBy, ended.reason, false);
-      }
-      return;
-    } catch (error) {
-      // A piece that was on its way when its answer was aborted came after the look.
-      if (!hasCode(error, 'id_reused') || looks === LEFT_OUTPUT_LOOKS_MAX) throw error;
+    let isRefused = false;
+    for (const { id, pieces } of left) {
+      const ended = await turn.piece('', { id, piece: pieces, done: true, signal }).catch(ignoreReusedId);
+      if (ended === null) isRefused = true;
+      else if (ended.action === 'cancel' && !ended.isFinal) throw new VetoError(ended.cancelledBy, ended.reason, false);
     }
+    // A piece that was on its way when its answer was aborted came after the look. If instead another message has got the id of the
+    // output, only the end of the turn can complete it.
+    if (!isRefused || looks === LEFT_OUTPUT_LOOKS_MAX) return;
   }
+}
+
+function ignoreReusedId(error: unknown): null {
+  if (hasCode(error, 'id_reused')) return null;
+  throw error;
 }
 
 /** Returns a result after the plugins' changes. Null: another process ended the turn. */

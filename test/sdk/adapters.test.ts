@@ -758,6 +758,32 @@ t.test('a piece that arrives while a text that broke off is ended belongs to tha
   t.same(await readTranscript(session), ['user: hello', 'assistant: Two loaves. Late. ', 'assistant: Three loaves.']);
 });
 
+t.test('a text that broke off and lost its id to another message does not keep its turn from ending', async (t) => {
+  const [framework] = Object.values(frameworks);
+  if (framework === undefined) throw new Error('there is no framework');
+  await fixture.install({ account: 'lost-id', slug: 'lost-id', code: SENTENCES });
+  const server = await startModelServer(t);
+  const breakOff = (response: ServerResponse) =>
+    void stream(response).write(openAiStart + openAiDelta('Two loafs. '), () => response.destroy());
+  server.answers = [breakOff, openAi('Three loafs.')];
+  const session = await open('lost-id');
+  const ask = () =>
+    collect(framework, { session, modelUrl: server.url, messages: [{ role: 'user', content: 'hello' }] });
+  t.ok((await ask()).error);
+  const [left] = (await session.turns()).items;
+  const [output] = (await session.turn(left?.id ?? '').look()).outputs;
+  t.match(output, { state: 'open', pieces: 1 });
+  await session.append([{ id: output?.id ?? '', role: 'assistant', text: 'Other.' }]);
+  t.equal((await ask()).error, null);
+  t.match((await session.turns()).items, [{ id: left?.id, state: 'ended' }]);
+  t.same((await readTranscript(session)).sort(), [
+    'assistant: Other.',
+    'assistant: Three loaves.',
+    'assistant: Two loaves. ',
+    'user: hello',
+  ]);
+});
+
 await fixture.install({
   account: 'baker',
   slug: 'oven-guard',
