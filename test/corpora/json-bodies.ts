@@ -94,8 +94,9 @@ export async function tryCase(one: JsonCase, endpoints: readonly Endpoint[]): Pr
 function findReason({ status, body }: Answer): string | null {
   if (status < 400) return null;
   const text = 'must not contain U+0000 or lone surrogates';
-  if (body.errors?.some(({ message }: { message: string }) => message === text)) return `A text ${text}.`;
-  const { detail } = body;
+  // MCP has a form of its own.
+  const { detail, errors } = body.error ? { ...body.error.data, detail: body.error.message } : body;
+  if (errors?.some(({ message }: { message: string }) => message === text)) return `A text ${text}.`;
   if (!/^The body (is not valid JSON|nests|holds|has a property)/.test(detail)) return null;
   return detail.replace(/: line .*/, '.').replace(/(holds the number) \S+,/, '$1 …,');
 }
