@@ -89,7 +89,7 @@ const faults: readonly [string, RegExp, (copy: ReleaseCopy) => Promise<() => Pro
 ];
 
 /** Each starts three processes. */
-const FAULTS = amount({ quick: 2, soak: faults.length });
+const FAULTS = amount({ quick: 1, soak: faults.length });
 
 /** Sends the signal and waits for the outcome. @returns its line */
 async function replace(service: ServiceFixture): Promise<string> {

@@ -433,8 +433,10 @@ t.test('an inbox yields a message whose id one of another session has', async (t
   const message = { id: 'one', role: 'user' as const, text: 'hello' };
   await sessions[0]?.append([message]);
   const seen: string[] = [];
-  for await (const { session } of client.inbox({ agentId: 'same-ids' })) {
+  for await (const { session, message: found } of client.inbox({ agentId: 'same-ids' })) {
     if (seen.push(session.id) === sessions.length) break;
+    // It would come again with the list of a new stream.
+    await (await session.openTurn({ id: found.id, trigger: 'user' })).end();
     // After the list was read: this one comes with the stream.
     await sessions[1]?.append([message]);
   }

@@ -19,8 +19,8 @@ import {
   startSupervisorFixture,
 } from '../supervisor-fixture.ts';
 
-/** Each way of ending a session six times. */
-const ROUNDS = amount({ quick: 18, soak: 1_000 });
+/** Each way of ending a session three times. */
+const ROUNDS = amount({ quick: 9, soak: 1_000 });
 const capabilities = ['host.agents'];
 const code = asCommand('return host.agents[args.call](...args.given);');
 const EARS = `
