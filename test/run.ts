@@ -15,7 +15,7 @@ import { prepareRun } from './runner/prepare-run.ts';
 import { readProcessorTime } from './runner/processor-time.ts';
 import { completeSearchPath } from './runner/programs.ts';
 import { checks, type Outcome, runCheck, runFile, runTogether } from './runner/run-file.ts';
-import { findRoom, groupFiles, inOrder, type Job } from './runner/schedule.ts';
+import { findRoom, groupFiles, inOrder, type Job, SOAK_ONLY } from './runner/schedule.ts';
 import { SEED_VARIABLE, SOAK_VARIABLE } from './runner/soak.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
@@ -86,10 +86,12 @@ function listFiles(path: string): string[] {
     : [path];
 }
 
-/** All test files; in a soak run those that have a long version. */
+/** All test files but those of soak runs; in a soak run these, and those that have a long version. */
 function findFiles(): string[] {
-  const all = listFiles('test');
-  return options.soak ? all.filter((file) => HAS_LONG_VERSION.test(readFileSync(resolve(ROOT, file), 'utf8'))) : all;
+  const isLong = (file: string): boolean => HAS_LONG_VERSION.test(readFileSync(resolve(ROOT, file), 'utf8'));
+  return listFiles('test').filter((file) =>
+    options.soak ? SOAK_ONLY.includes(file) || isLong(file) : !SOAK_ONLY.includes(file),
+  );
 }
 
 /** One block a file, so that files running side by side do not mix their lines. */

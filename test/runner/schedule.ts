@@ -48,6 +48,21 @@ const LONGEST_IN_SOAK: readonly string[] = [
 ];
 
 /**
+ * Files that only a soak run has, and a run that names them: storms, which kill processes for minutes, and large or many packages
+ * that say little more than the small ones of other files. The whole quick run has to stay below 15 minutes.
+ */
+export const SOAK_ONLY: readonly string[] = [
+  'test/storm/service.test.ts',
+  'test/storm/supervisor.test.ts',
+  'test/storm/two-apis.test.ts',
+  'test/deploy/debian-packages.test.ts',
+  'test/api/package/hard-code.test.ts',
+  'test/api/package/large-code.test.ts',
+  'test/api/package/many-files.test.ts',
+  'test/corpora/zips.test.ts',
+];
+
+/**
  * Files that run at the end with only each other beside them. A plugin that just used up a core starts again with what the
  * others leave, which on a busy machine takes longer than a hook's budget; a debugger's answers come late there too. Both
  * wait most of the time, for deadlines.
@@ -167,6 +182,7 @@ export const NAMED: readonly string[] = [
   ...LONGEST_IN_SOAK,
   ...ALONE,
   ...ALONE_IN_SOAK,
+  ...SOAK_ONLY,
   ...TOGETHER.flat(),
 ];
 /**
