@@ -44,13 +44,14 @@ export const pageDelegations = (db: Queryable, accountId: string, query: PageQue
  */
 export function addDelegation(
   pool: Pool,
-  { id: accountId, tokenId, tokensAfter }: Pick<Account, 'id' | 'tokensAfter'> & { readonly tokenId: string | null },
+  by: Pick<Account, 'id' | 'tokensAfter'> & { readonly tokenId: string | null },
   { name, issuer, subject, scopes }: DelegationFields,
   maxDelegations: number,
 ): Promise<Delegation | null> {
+  const { id: accountId, tokenId } = by;
   return inTransaction(pool, async (tx) => {
     await lockAccount(tx, accountId);
-    if (!(await isStillSignedIn(tx, { id: accountId, tokensAfter })))
+    if (!(await isStillSignedIn(tx, by)))
       throw new Problem(
         'unauthenticated',
         'All tokens of the account were revoked, or it was suspended, while the request ran. Sign in again.',

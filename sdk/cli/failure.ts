@@ -87,7 +87,7 @@ export function toFailure(error: unknown, url: string): Failure {
   if (error instanceof CommandError) return error;
   if (error instanceof BulkheadError) {
     const { message, requestId, errors } = error;
-    // A proxy before the service answers without a code of ours while the service restarts.
+    // While the service restarts, a proxy before it answers, without a code of Bulkhead.
     const code = isOutage(error) && error.code === 'internal' ? 'unavailable' : error.code;
     return { code, message: describeProblem(code, message, url), exit: EXITS[code] ?? 'failed', errors, requestId };
   }

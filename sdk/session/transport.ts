@@ -45,7 +45,7 @@ const LONGEST_PAUSE_MS = 5_000;
 const RETRYABLE_STATUSES = new Set([429, 503]);
 /** The service lost the connection to the supervisor that ran the call. */
 const OUTCOME_UNKNOWN = 'outcome_unknown' satisfies ProblemCode;
-/** A proxy before the service sends these when it lost its connection to the service, or waited too long, and without a code of ours. */
+/** A proxy before the service sends these, without a code of Bulkhead, when it lost its connection to the service or waited too long. */
 const GATEWAY_STATUSES = new Set([502, 504]);
 const NO_ROUTE_DETAIL: typeof NO_ROUTE = 'No route has this address.';
 const NO_ROUTE_START = NO_ROUTE_DETAIL.slice(0, -1);

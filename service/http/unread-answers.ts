@@ -1,21 +1,19 @@
 /** Bounds what answers hold in memory until their clients have read them. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { MIB, SECOND } from '../../sdk/contract/limits.ts';
+import { KIB, MIB, SECOND } from '../../sdk/contract/limits.ts';
 import { requireCaller } from './authentication.ts';
 import { ByteBudget, type ByteLimits } from './byte-budget.ts';
 import { onceClosed } from './closed-responses.ts';
 
 /** An account may leave eight of the largest answers unread, pages of 4 MiB. */
 const UNREAD: ByteLimits = { processBytes: 128 * MIB, accountBytes: 32 * MIB };
-/** Answers below this are not counted: a connection has at most a few hundred of them. Bytes. */
-const SMALL_BYTES = 16 * 1024;
+/** Answers up to this size are not counted: a connection has at most 64 requests without an answer. Bytes. */
+const SMALL_BYTES = 16 * KIB;
 /** A response without progress for this time is destroyed, because it holds its bytes. Milliseconds. */
 const STALLED_MS = 60 * SECOND;
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Bytes of the answer that count as unread. */
-    unreadBytes: number;
     /** See `countUnread`. */
     countUnread: ((reply: FastifyReply, bytes: number) => void) | null;
   }
@@ -27,20 +25,20 @@ declare module 'fastify' {
  */
 export function limitUnreadAnswers(scope: FastifyInstance, limits = UNREAD, stalledMs = STALLED_MS): void {
   const budget = new ByteBudget(limits, 'answers that its clients have not read');
-  scope.decorateRequest('unreadBytes', 0);
   scope.decorateRequest('countUnread', null);
   scope.addHook('onRequest', async (request) => {
     const { id } = requireCaller(request);
     if (budget.isUsedBy(id)) budget.reserve(id, 0);
+    let unread = 0;
     request.countUnread = ({ raw }, bytes) => {
-      // Its client has left: the answer is dropped.
-      if (raw.closed) return;
+      // Where its client has left, the answer is dropped.
+      if (raw.closed || bytes === 0) return;
       // What another request asked for is done, so its answer is not refused. An account that holds nothing gets its answer also
       // where others fill the process.
       if (request.method === 'GET' && budget.isUsedBy(id)) budget.reserve(id, bytes);
       else budget.add(id, bytes);
-      request.unreadBytes += bytes;
-      if (request.unreadBytes === bytes) onceClosed(raw, () => budget.release(id, request.unreadBytes));
+      if (unread === 0) onceClosed(raw, () => budget.release(id, unread));
+      unread += bytes;
     };
   });
   scope.addHook('onSend', async (request, reply, payload) => {

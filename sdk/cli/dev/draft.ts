@@ -188,7 +188,7 @@ export class Draft {
   /**
    * Repeating a save is safe: the service accepts one that is the draft already.
    *
-   * @param replaces `sourceSha256` of the current draft; null: there is none
+   * @param replaces `sourceSha256` of the current draft; null: the plugin has no draft
    */
   #postDraft(files: readonly PackageTexts[], replaces: string | null): Promise<SavedDraftAnswer> {
     return this.#rest.post(`/plugins/${this.#pluginId}/draft`, { files, replaces }, { repeatable: true });
