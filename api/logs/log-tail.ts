@@ -1,6 +1,5 @@
 /** Reads an installation's log forwards, each line once, including lines committed out of order. */
 import type { Pool } from 'pg';
-import { readIdTime } from '../../db/postgres/ordered-id.ts';
 import { JsonText, type RowEvent, type RowTail, type TailBatch } from '../../db/postgres/row-tail.ts';
 import { findNewestLogId, type LogFilter, listLogIds, readLogs } from '../../db/records/logs.ts';
 
@@ -64,7 +63,7 @@ export class LogTail implements RowTail {
   /** Each event has the id to resume from: its line's, or the greatest id sent before it. */
   async read(): Promise<TailBatch> {
     this.#raiseFloor();
-    const position = { after: this.#floor, without: [...this.#recent], since: readIdTime(this.#floor) };
+    const position = { after: this.#floor, without: [...this.#recent] };
     const { lines, bytes, hasMore } = await readLogs(this.#pool, this.#filter, position, LINES_AT_ONCE);
     const events: RowEvent[] = [];
     for (const { isWanted, bytesSoFar: _, data, ...line } of lines) {

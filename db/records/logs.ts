@@ -4,6 +4,7 @@ import type { Pool } from 'pg';
 import type { LogLevel } from '../../sdk/contract/protocol.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { subscribeTo } from '../postgres/notifications.ts';
+import { readIdTime } from '../postgres/ordered-id.ts';
 import { TAIL_BATCH_BYTES } from '../postgres/row-tail.ts';
 import {
   countBytes,
@@ -110,15 +111,13 @@ export const pageLogs = (pool: Pool, query: LogFilter & PageQuery): Promise<Page
 
 /** Where to continue reading forwards. */
 interface LogPosition {
-  /** Read lines with a greater id. */
+  /**
+   * Read lines with a greater id. Lines older than it are skipped, so that old partitions are not read, but none of the last
+   * `CLOCK_SLACK_MS`: their ids may be from before the clocks stepped back.
+   */
   readonly after: string;
   /** Skip these lines, which were read already. */
   readonly without: readonly string[];
-  /**
-   * Skip older lines, so that old partitions are not read, but none of the last `CLOCK_SLACK_MS`: their ids may be from before the
-   * clocks stepped back. Milliseconds since 1970.
-   */
-  readonly since: number;
 }
 
 /** A line that a read has looked at. The others have neither message nor data. */
@@ -165,7 +164,7 @@ export async function readLogs(
       WHERE wanted <= $8 AND bytes_so_far - bytes < ${TAIL_BATCH_BYTES} ORDER BY id`,
     [
       installationId,
-      new Date(Math.max(0, position.since - CLOCK_SLACK_MS)),
+      new Date(Math.max(0, readIdTime(position.after) - CLOCK_SLACK_MS)),
       levels.length > 0 ? levels : null,
       sessionId ?? null,
       position.after,

@@ -111,28 +111,37 @@ function fromDatabase(error: unknown): Problem | null {
 const createInternalProblem = () =>
   new Problem('internal', 'Internal error. Give the requestId to the operator of this service.');
 
+/** Returns JSON; null: the problem is sent. */
+type OwnForm = (problem: ProblemBody) => object | null;
+
 /**
  * Fastify's error handler.
  *
- * @param toOwnForm for the handler of a route whose clients do not read problems: returns JSON; null: the problem is sent
+ * @param toOwnForm for the handler of a route whose clients do not read problems. Default: the form that the application has below an address
  */
 export function answerError(
   error: unknown,
   request: FastifyRequest,
   reply: FastifyReply,
-  toOwnForm?: (problem: ProblemBody) => object | null,
+  toOwnForm?: OwnForm,
 ): FastifyReply {
   const problem = toProblem(error);
-  const own = toOwnForm?.(problemBody(problem, request.id)) ?? null;
-  const { type, body } = own === null ? formatProblem(problem, request) : { type: JSON_TYPE, body: own };
+  const { type, body } = formatProblem(problem, request, toOwnForm);
   return prepareAnswer(problem, error, request, reply).type(type).send(body);
 }
 
-function formatProblem(problem: Problem, request: FastifyRequest): { readonly type: string; readonly body: object } {
+function formatProblem(
+  problem: Problem,
+  request: FastifyRequest,
+  toOwnForm = findOwnForm(request),
+): { readonly type: string; readonly body: object } {
   const body = problemBody(problem, request.id);
-  const { errorForm } = request.server;
-  if (errorForm === null || !request.url.startsWith(errorForm.below)) return { type: PROBLEM_TYPE, body };
-  return { type: JSON_TYPE, body: errorForm.toBody(body) };
+  const own = toOwnForm?.(body) ?? null;
+  return own === null ? { type: PROBLEM_TYPE, body } : { type: JSON_TYPE, body: own };
+}
+
+function findOwnForm({ server: { errorForm }, url }: FastifyRequest): OwnForm | undefined {
+  return errorForm !== null && url.startsWith(errorForm.below) ? (problem) => errorForm.toBody(problem) : undefined;
 }
 
 /**

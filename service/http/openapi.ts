@@ -136,9 +136,10 @@ async function buildDocument(routes: readonly RouteOptions[], options: DocumentO
     },
     transformObject: (made) => {
       const document: OpenApiDocument = addComponents(made as never) as never;
-      for (const operation of Object.values(document.paths).flatMap((path) => Object.values(path)))
+      const operations = Object.values(document.paths).flatMap((path) => Object.values(path));
+      for (const operation of operations)
         if (operation.requestBody && optionalBodies.has(operation.operationId)) operation.requestBody.required = false;
-      openResponses(document);
+      openResponses(operations, document);
       const schemas = reachableSchemas(document.paths, document);
       return { ...document, components: { ...document.components, schemas } } as never;
     },
@@ -214,8 +215,7 @@ const narrowProblem = (codes: readonly ProblemCode[]): JsonSchema => ({
 });
 
 /** A later release may add fields to responses, and clients generated from the document must accept them. */
-function openResponses(document: OpenApiDocument): void {
-  const operations = Object.values(document.paths).flatMap((path) => Object.values(path));
+function openResponses(operations: readonly Operation[], document: OpenApiDocument): void {
   const responses = operations.map((operation) => operation.responses);
   // Requests refer to other schemas, whose names end with `Input`.
   for (const part of [responses, reachableSchemas(responses, document)]) allowMoreFields(part);

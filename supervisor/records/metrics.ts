@@ -113,14 +113,8 @@ export function createMetrics({ pool, gauges, rollups, slugs = limits.metricSlug
       if (processorMs > 0) rollups.used(plugin, 'processorMs', processorMs);
     },
     chainRan: (hook, ms) => all.bulkhead_turn_hook_seconds.observe({ hook }, ms / 1000),
-    logLines: (written, dropped) => {
-      if (written) all.bulkhead_log_lines_total.inc({ fate: 'written' }, written);
-      if (dropped) all.bulkhead_log_lines_total.inc({ fate: 'dropped' }, dropped);
-    },
-    auditEntries: (written, dropped) => {
-      if (written) all.bulkhead_audit_entries_total.inc({ fate: 'written' }, written);
-      if (dropped) all.bulkhead_audit_entries_total.inc({ fate: 'dropped' }, dropped);
-    },
+    logLines: countFates(all.bulkhead_log_lines_total),
+    auditEntries: countFates(all.bulkhead_audit_entries_total),
     deliveryDied: (queue) => all.bulkhead_deliveries_dead_total.inc({ queue }),
     readyChecked: (checks) => setReady(all.bulkhead_ready, checks),
     eventAttempted: (type, outcome) => all.bulkhead_event_attempts_total.inc({ type, outcome }),
@@ -139,6 +133,14 @@ export function createMetrics({ pool, gauges, rollups, slugs = limits.metricSlug
     },
   };
 }
+
+/** Counts what was written and what was dropped. */
+const countFates =
+  (entries: { inc(labels: { readonly fate: string }, value: number): void }) =>
+  (written: number, dropped: number): void => {
+    if (written) entries.inc({ fate: 'written' }, written);
+    if (dropped) entries.inc({ fate: 'dropped' }, dropped);
+  };
 
 function createReaders(pool: Pool, gauges: Gauges, rollups: Rollups, labels: SlugLabels) {
   return {

@@ -115,7 +115,7 @@ function suggestTool(wrong: string, { plugins, idle, tools }: AccountPlugins, ot
   // A model that leaves out the slug means the tool of this name.
   const whole = names.filter((name) => name.endsWith(`${SEPARATOR}${wanted}`));
   if (whole.length > 1) return ` ${listFullNames(whole)}`;
-  const near = whole[0] ?? findNearTool(wanted, names);
+  const near = whole[0] ?? findNearTool(wanted, slug, names);
   if (near !== null) return ` Did you mean ${near}?`;
   const known: readonly string[] = [...hostToolGroups, ...plugins.map((plugin) => plugin.slug)];
   return slug === '' || slug === wanted || known.includes(slug)
@@ -130,8 +130,8 @@ function listFullNames(names: readonly string[]): string {
 }
 
 /** Compares a wrong name with those of the plugin that it names, otherwise with all. Null: none is that near. */
-function findNearTool(wanted: string, names: readonly string[]): string | null {
-  const prefix = `${wanted.split(SEPARATOR, 1)[0]}${SEPARATOR}`;
+function findNearTool(wanted: string, slug: string, names: readonly string[]): string | null {
+  const prefix = `${slug}${SEPARATOR}`;
   const ofPlugin = names.filter((name) => name.startsWith(prefix));
   const [compared, chars] = ofPlugin.length > 0 ? [ofPlugin, wanted.length - prefix.length] : [names, wanted.length];
   const edits = Math.min(EDITS_MAX, Math.floor(chars / CHARS_PER_EDIT));
