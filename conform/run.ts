@@ -84,18 +84,19 @@ export class Run {
   }
 
   async install(name: string, content: Package, body: object = {}): Promise<InstalledPlugin> {
-    const plugin = await this.publish(name, content);
-    const made = await this.own.need(this.own.post('/installations', { slug: plugin.slug, ...body }), 201);
-    return { ...plugin, installationId: made.id };
+    return this.#install(await this.publish(name, content), body);
   }
 
   /** Creates a plugin and installs its draft. `close` can delete such a plugin, because it has no published version. */
   async installDraft(name: string, content: Package, body: object = {}): Promise<InstalledDraft> {
     const plugin = await this.createPlugin(name);
     await this.own.need(this.own.post(`/plugins/${plugin.id}/draft`, { files: fileList(content) }));
-    const installation = { slug: plugin.slug, versionPolicy: 'Draft', ...body };
-    const made = await this.own.need(this.own.post('/installations', installation), 201);
-    return { ...plugin, installationId: made.id };
+    return this.#install(plugin, { versionPolicy: 'Draft', ...body });
+  }
+
+  async #install<Plugin extends { readonly slug: string }>(plugin: Plugin, body: object) {
+    const made = await this.own.need(this.own.post('/installations', { slug: plugin.slug, ...body }), 201);
+    return { ...plugin, installationId: made.id as string };
   }
 
   /** A listed plugin of the own account that only answers prompts. Rows do not change it. */

@@ -209,10 +209,9 @@ async function sendStream(response: ServerResponse, answer: ModelAnswer): Promis
   }
   if (answer.isFailed) {
     send(createError(FAILURE));
-    response.end('data: [DONE]\n\n');
-    return;
+  } else {
+    sendDelta({}, calls.length === 0 ? 'stop' : 'tool_calls');
+    send({ ...head, choices: [], usage: USAGE });
   }
-  sendDelta({}, calls.length === 0 ? 'stop' : 'tool_calls');
-  send({ ...head, choices: [], usage: USAGE });
   response.end('data: [DONE]\n\n');
 }

@@ -360,7 +360,7 @@ async function* judgeParts(reader: PartReader, { answer, params }: JudgedRequest
         continue;
       }
       if (part.type === 'text-end') yield* endText(part.id);
-      if (part.type === 'error') answer.markFailed();
+      if (part.type === 'error') answer.hasFailed = true;
       if (part.type === 'finish') {
         // After an error, providers leave their texts without an end.
         for (const id of texts.keys()) yield* endText(id);

@@ -37,7 +37,8 @@ export class JudgedAnswer {
   readonly #callIds = new Map<string, string>();
   #hasCalls = false;
   #isOver = false;
-  #hasFailed = false;
+  /** Whether the model reported an error. The app may ask again before it has read the answer to its end. */
+  hasFailed = false;
   /** Whether a plugin changed a text: it was installed after the turn's prompt was read. */
   #isChanged = false;
   readonly #onAbort = (): void => void this.abandon();
@@ -58,15 +59,6 @@ export class JudgedAnswer {
 
   get isAborted(): boolean {
     return this.#options.signal?.aborted === true;
-  }
-
-  /** Whether the model reported an error. The app may ask again before it has read the answer to its end. */
-  get hasFailed(): boolean {
-    return this.#hasFailed;
-  }
-
-  markFailed(): void {
-    this.#hasFailed = true;
   }
 
   /** Runs a step of the answer. If it fails, abandons the answer, so that the same message can be answered again. */

@@ -267,13 +267,13 @@ class Service {
     try {
       text = await this.#askAgent(session, message);
     } catch (error) {
+      const isPostponed = isVeto(error) && error.isFinal === false;
       // The problem of a tool whose plugin does not run looks like an outage, and the turn does not list the call.
       const isAway = isOutage(error) && !this.#calledTool.has(session);
-      const isStopped = isAway || (isVeto(error) && error.isFinal === false);
-      const mayRepeat = isStopped && !this.#changed.has(session);
+      const mayRepeat = (isPostponed || isAway) && !this.#changed.has(session);
       if (mayRepeat && (await this.#retryDuringOutage(() => hasNoEffect(turn, signal)))) return 'stopped';
       // A text that a plugin stopped is no error of the agent: the turn ends without it, as below.
-      if (!isVeto(error) || error.isFinal === false) throw error;
+      if (!isVeto(error) || isPostponed) throw error;
     }
     if ((await this.#retryDuringOutage(() => turn.look({ signal }))).turn.state !== 'open') return 'over';
     const isEnded = await this.#endTurn(turn, text === '' ? undefined : text);

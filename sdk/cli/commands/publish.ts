@@ -6,7 +6,7 @@ import type { Context } from '../context.ts';
 import { CommandError, toFailure } from '../failure.ts';
 import type { CheckedPackage } from '../local-tools.ts';
 import { findPlugin } from '../lookup.ts';
-import { listRequested, type Proposal, proposeVersion } from '../next-version.ts';
+import { listRequested, proposeVersion } from '../next-version.ts';
 import type { Output } from '../output.ts';
 import { findSlugFault, readPackageFolder } from '../package-folder.ts';
 import { uploadVersion } from '../package-upload.ts';
@@ -39,13 +39,16 @@ export const publish: Command = {
     const found = await context.localTools.check(files, slug);
     const plugin = await findPlugin(rest, slug);
     const wanted = args.text('version');
-    const unchanged = wanted === undefined ? findUnchanged(plugin, found) : null;
-    if (plugin && unchanged) {
-      if (args.flag('list') && plugin.visibility !== 'listed') return listUnchanged(context, args, plugin, unchanged);
+    const versions = plugin?.versions ?? [];
+    const latest = findLatestVersion(versions);
+    if (plugin && latest && wanted === undefined && latest.sourceSha256 === found.sourceSha256) {
+      if (args.flag('list') && plugin.visibility !== 'listed') return listUnchanged(context, args, plugin, latest);
       const advice = 'To publish it again, pass a number with `--version`.';
-      throw new CommandError('unchanged', `Nothing changed since ${unchanged.semVer}. ${advice}`);
+      throw new CommandError('unchanged', `Nothing changed since ${latest.semVer}. ${advice}`);
     }
-    const proposal = propose(plugin, found, wanted);
+    const next = { capabilities: found.capabilities, discovered: found.discovered as unknown as Discovered };
+    const proposed = proposeVersion(versions, latest, next);
+    const proposal = wanted === undefined ? proposed : { ...proposed, semVer: wanted };
     output.printLine(`${slug} ${proposal.semVer}: ${proposal.because}`);
     for (const warning of found.warnings) output.printWarning(warning);
     if (args.flag('dryRun')) {
@@ -62,26 +65,13 @@ export const publish: Command = {
       { pluginId: target.id, semVer: proposal.semVer, files, zip: args.flag('zip') },
       (fraction) => output.showProgress('Uploading', fraction),
     );
-    printPublished(output, slug, version, listRequested(plugin?.versions ?? [], version));
+    printPublished(output, slug, version, listRequested(versions, version));
     const visibility = args.flag('list') ? await listPublished(rest, target, version) : target.visibility;
-    const others = [...(plugin?.versions ?? []), ...(plugin?.leftOutVersions ?? [])];
+    const others = [...versions, ...(plugin?.leftOutVersions ?? [])];
     printNextSteps(output, version, { slug, visibility, latest: findLatestVersion([...others, version]) });
     return { slug: target.slug, pluginId: target.id, visibility, version };
   },
 };
-
-function propose(plugin: PluginDetail | null, found: CheckedPackage, wanted: string | undefined): Proposal {
-  const versions = plugin?.versions ?? [];
-  const next = { capabilities: found.capabilities, discovered: found.discovered as unknown as Discovered };
-  const proposal = proposeVersion(versions, findLatestVersion(versions), next);
-  return wanted === undefined ? proposal : { ...proposal, semVer: wanted };
-}
-
-/** Returns the latest version if it has the same files. */
-function findUnchanged(plugin: PluginDetail | null, found: CheckedPackage): Version | null {
-  const latest = findLatestVersion(plugin?.versions ?? []);
-  return latest?.sourceSha256 === found.sourceSha256 ? latest : null;
-}
 
 /** Lists what is published already, as after a publish whose listing failed. */
 async function listUnchanged(context: Context, args: ParsedArgs, plugin: PluginDetail, version: Version) {

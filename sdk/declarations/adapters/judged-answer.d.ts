@@ -21,15 +21,14 @@ interface AnswerOptions {
 }
 export declare class JudgedAnswer {
     #private;
+    /** Whether the model reported an error. The app may ask again before it has read the answer to its end. */
+    hasFailed: boolean;
     constructor(options: AnswerOptions);
     /** Whether text may leave as the model writes it, because no plugin judges messages. */
     get isFree(): boolean;
     /** Whether the model may still answer, or its answer is judged. */
     get isRunning(): boolean;
     get isAborted(): boolean;
-    /** Whether the model reported an error. The app may ask again before it has read the answer to its end. */
-    get hasFailed(): boolean;
-    markFailed(): void;
     /** Runs a step of the answer. If it fails, abandons the answer, so that the same message can be answered again. */
     attempt<T>(work: () => PromiseLike<T>): Promise<T>;
     /** Judges a whole text. @throws VetoError */
