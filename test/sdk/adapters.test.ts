@@ -724,14 +724,22 @@ for (const [name, framework] of Object.entries(frameworks))
     ]);
   });
 
-t.test('a piece that arrives while a text that broke off is ended belongs to that text', async (t) => {
+/** Opens a session whose model breaks off its first answer after a sentence. Each `ask` asks it the same. */
+async function startBrokenOff(t: Test, account: string, fetch?: typeof globalThis.fetch) {
   const [framework] = Object.values(frameworks);
   if (framework === undefined) throw new Error('there is no framework');
-  await fixture.install({ account: 'late-piece', slug: 'late-piece', code: SENTENCES });
+  await fixture.install({ account, slug: account, code: SENTENCES });
   const server = await startModelServer(t);
   const breakOff = (response: ServerResponse) =>
     void stream(response).write(openAiStart + openAiDelta('Two loafs. '), () => response.destroy());
   server.answers = [breakOff, openAi('Three loafs.')];
+  const session = await open(account, fetch);
+  const ask = () =>
+    collect(framework, { session, modelUrl: server.url, messages: [{ role: 'user', content: 'hello' }] });
+  return { session, ask };
+}
+
+t.test('a piece that arrives while a text that broke off is ended belongs to that text', async (t) => {
   let late: ((path: string, init?: RequestInit) => Promise<unknown>) | null = null;
   const fetchAndAdd: typeof fetch = async (input, init) => {
     const response = await fetch(input, init);
@@ -742,9 +750,7 @@ t.test('a piece that arrives while a text that broke off is ended belongs to tha
     await add(String(input), { ...init, body: JSON.stringify({ ...looked.outputs[0], text: 'Late. ', piece: 1 }) });
     return response;
   };
-  const session = await open('late-piece', fetchAndAdd);
-  const ask = () =>
-    collect(framework, { session, modelUrl: server.url, messages: [{ role: 'user', content: 'hello' }] });
+  const { session, ask } = await startBrokenOff(t, 'late-piece', fetchAndAdd);
   t.ok((await ask()).error);
   late = async (path, init) => {
     const { id, text, piece } = JSON.parse(String(init?.body));
@@ -759,16 +765,7 @@ t.test('a piece that arrives while a text that broke off is ended belongs to tha
 });
 
 t.test('a text that broke off and lost its id to another message does not keep its turn from ending', async (t) => {
-  const [framework] = Object.values(frameworks);
-  if (framework === undefined) throw new Error('there is no framework');
-  await fixture.install({ account: 'lost-id', slug: 'lost-id', code: SENTENCES });
-  const server = await startModelServer(t);
-  const breakOff = (response: ServerResponse) =>
-    void stream(response).write(openAiStart + openAiDelta('Two loafs. '), () => response.destroy());
-  server.answers = [breakOff, openAi('Three loafs.')];
-  const session = await open('lost-id');
-  const ask = () =>
-    collect(framework, { session, modelUrl: server.url, messages: [{ role: 'user', content: 'hello' }] });
+  const { session, ask } = await startBrokenOff(t, 'lost-id');
   t.ok((await ask()).error);
   const [left] = (await session.turns()).items;
   const [output] = (await session.turn(left?.id ?? '').look()).outputs;

@@ -404,11 +404,12 @@ t.test('dev: saves again behind a proxy that answers 502 while the service resta
   t.equal(await dev.code, 0);
 });
 
-t.test('dev: prints a warning when a save brings it, not at every save', async (t) => {
-  const folder = await writePackage('warned', 1);
-  const [stop, output] = [new AbortController(), [] as string[]];
-  t.teardown(() => stop.abort());
-  const write = (text: string) => output.push(text);
+/** Runs `dev` as an author sees it, without `--json`. */
+function startPlain(test: Test, folder: string) {
+  const stop = new AbortController();
+  test.teardown(() => stop.abort());
+  const output: string[] = [];
+  const write = (text: string): void => void output.push(text);
   const code = runCommandLine(['dev'], {
     stdin: new PassThrough(),
     env,
@@ -419,6 +420,12 @@ t.test('dev: prints a warning when a save brings it, not at every save', async (
     stdout: { write },
     stderr: { write },
   });
+  return { output, code, interrupt: () => stop.abort() };
+}
+
+t.test('dev: prints a warning when a save brings it, not at every save', async (t) => {
+  const folder = await writePackage('warned', 1);
+  const { output, code, interrupt } = startPlain(t, folder);
   const count = (wanted: RegExp): number => output.filter((text) => wanted.test(text)).length;
   const saveAnd = async (change: () => Promise<unknown>): Promise<void> => {
     const before = count(/^live /);
@@ -443,7 +450,7 @@ t.test('dev: prints a warning when a save brings it, not at every save', async (
   });
   // A warning that comes back is printed again.
   t.equal(count(/^warning coverage\/ is left out/), 2);
-  stop.abort();
+  interrupt();
   t.equal(await code, 0, output.join(''));
 });
 
@@ -455,27 +462,12 @@ t.test('dev: keeps a policy that was chosen while it ran, and an uninstallation'
   const { body: installation } = await ann.post('/installations', { slug: 'chosen', ...pin });
   const path = `/installations/${installation.id}`;
   const runDev = async (meanwhile: () => Promise<unknown>): Promise<string> => {
-    let output = '';
-    const stop = new AbortController();
-    t.teardown(() => stop.abort());
-    const write = (text: string): void => {
-      output += text;
-    };
-    const code = runCommandLine(['dev'], {
-      stdin: new PassThrough(),
-      env,
-      folder,
-      version: '0.0.0',
-      signal: stop.signal,
-      localTools: noTools,
-      stdout: { write },
-      stderr: { write },
-    });
-    await eventually(() => output.includes('Watching'));
+    const { output, code, interrupt } = startPlain(t, folder);
+    await eventually(() => output.join('').includes('Watching'));
     await meanwhile();
-    stop.abort();
-    t.equal(await code, 0, output);
-    return output;
+    interrupt();
+    t.equal(await code, 0, output.join(''));
+    return output.join('');
   };
   const changed = await runDev(() => ann.patch(path, { versionPolicy: 'Latest' }));
   t.match(changed, 'chosen keeps the policy Latest, which was chosen while `dev` ran. chosen runs 1.0.0 (Latest).\n');

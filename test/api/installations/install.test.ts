@@ -316,16 +316,26 @@ t.test('null deletes a value, and an update requires the values it needs', async
   t.equal((await ann.delete(path)).status, 204);
 });
 
+/** Does the work while a rotation of the key waits for this secret of the installation. */
+const duringRotation = <Result>(installationId: string, name: string, work: () => Promise<Result>) =>
+  during(
+    api.pool,
+    (tx) =>
+      tx.query('SELECT 1 FROM installation_secrets WHERE installation_id = $1 AND name = $2 FOR UPDATE', [
+        installationId,
+        name,
+      ]),
+    () => rotateKey(api.pool, api.services.keys, () => undefined),
+    work,
+  );
+
 t.test('several secrets are replaced during a rotation of the key', async (t) => {
   const { slug } = await published(CONFIGURED);
   const { body } = await ann.post('/installations', { slug });
   const path = `/installations/${body.id}`;
   await ann.post(`${path}/configure`, { secrets: { apiKey: 'k', other: 'o' } });
-  const [rotated, configured] = await during(
-    api.pool,
-    (tx) => tx.query(`SELECT 1 FROM installation_secrets WHERE name = 'apiKey' FOR UPDATE`),
-    () => rotateKey(api.pool, api.services.keys, () => undefined),
-    () => ann.post(`${path}/configure`, { secrets: { other: 'p', apiKey: 'l' } }),
+  const [rotated, configured] = await duringRotation(body.id, 'apiKey', () =>
+    ann.post(`${path}/configure`, { secrets: { other: 'p', apiKey: 'l' } }),
   );
   t.match(rotated, { keyId: api.services.keys.newest });
   t.match(configured, { status: 200 });
@@ -343,11 +353,8 @@ t.test(
     await inTransaction(api.pool, async (tx) => {
       for (const name of undeclared) await saveSecret(tx, api.services.keys, body.id, name, 'x');
     });
-    const [rotated, configured] = await during(
-      api.pool,
-      (tx) => tx.query(`SELECT 1 FROM installation_secrets WHERE name = 'a' FOR UPDATE`),
-      () => rotateKey(api.pool, api.services.keys, () => undefined),
-      () => ann.post(`${path}/configure`, { secrets: { other: 'p' } }),
+    const [rotated, configured] = await duringRotation(body.id, 'a', () =>
+      ann.post(`${path}/configure`, { secrets: { other: 'p' } }),
     );
     t.match(rotated, { keyId: api.services.keys.newest });
     t.match(configured, { status: 200, body: { secretNames: ['apiKey', 'other'] } });
@@ -362,14 +369,8 @@ t.test('an update ends during a rotation of the key', async (t) => {
   t.match((await ann.post(`${path}/configure`, { settings: { city: 'Bern' }, secrets })).body, { status: 'ready' });
   const { body: version } = await ann.post(`/plugins/${id}/versions`, { semVer: '1.1.0', files: fileList(CONFIGURED) });
   await begin(made.id, version.id);
-  const [rotated, updated] = await during(
-    api.pool,
-    (tx) =>
-      tx.query(`SELECT 1 FROM installation_secrets WHERE installation_id = $1 AND name = 'apiKey' FOR UPDATE`, [
-        made.id,
-      ]),
-    () => rotateKey(api.pool, api.services.keys, () => undefined),
-    () => completeUpdate(api.pool, api.services.queues, { installationId: made.id, versionId: version.id }),
+  const [rotated, updated] = await duringRotation(made.id, 'apiKey', () =>
+    completeUpdate(api.pool, api.services.queues, { installationId: made.id, versionId: version.id }),
   );
   t.match(rotated, { keyId: api.services.keys.newest });
   t.match(updated, { installationId: made.id });
@@ -382,14 +383,8 @@ t.test('an installation is removed during a rotation of the key', async (t) => {
   // Stored in another order than that of their names.
   await ann.post(`/installations/${body.id}/configure`, { secrets: { other: 'o', apiKey: 'k' } });
   t.equal((await ann.delete(`/installations/${body.id}`)).status, 204);
-  const [rotated] = await during(
-    api.pool,
-    (tx) =>
-      tx.query(`SELECT 1 FROM installation_secrets WHERE installation_id = $1 AND name = 'apiKey' FOR UPDATE`, [
-        body.id,
-      ]),
-    () => rotateKey(api.pool, api.services.keys, () => undefined),
-    () => removeInstallation(api.pool, api.services.queues, body.id),
+  const [rotated] = await duringRotation(body.id, 'apiKey', () =>
+    removeInstallation(api.pool, api.services.queues, body.id),
   );
   t.match(rotated, { keyId: api.services.keys.newest });
   t.same((await api.pool.query('SELECT 1 FROM installations WHERE id = $1', [body.id])).rows, []);

@@ -4,7 +4,7 @@ import { claimNextDelivery, findWaitingChannelQueues } from '../../../db/channel
 import { claimNextEvent, EVENT_WAIT_MAX_S, requeueStrandedEvents } from '../../../db/installations/events.ts';
 import { requeueUpdates } from '../../../db/installations/updates.ts';
 import { startQueues } from '../../../db/jobs/queues.ts';
-import { insertBareChannel, insertBareInstallation } from '../../fixtures/bare-installation.ts';
+import { insertOwnedChannel } from '../../fixtures/bare-installation.ts';
 import { testDatabase } from '../../runner/harness.ts';
 
 const FENCE = { shard: 0, epoch: 1 };
@@ -14,10 +14,7 @@ const QUEUE = { channelId: 'c', direction: 'in', setAside: false } as const;
 const { pool } = await testDatabase(t);
 const queues = await startQueues({ pool, role: 'producer', onError: () => undefined });
 t.teardown(() => queues.stop());
-await pool.query(`INSERT INTO accounts (id, name) VALUES ('a', 'a')`);
-await pool.query('UPDATE shards SET epoch = 1 WHERE id = 0');
-await insertBareInstallation(pool, { accountId: 'a' });
-await insertBareChannel(pool);
+await insertOwnedChannel(pool);
 
 interface Waiting {
   /** PostgreSQL's text of a time. */

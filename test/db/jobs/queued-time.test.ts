@@ -7,17 +7,14 @@ import { releaseHeldEvents } from '../../../db/installations/events.ts';
 import { startQueues } from '../../../db/jobs/queues.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { readBacklogs } from '../../../service/telemetry/backlogs.ts';
-import { insertBareChannel, insertBareInstallation } from '../../fixtures/bare-installation.ts';
+import { insertOwnedChannel } from '../../fixtures/bare-installation.ts';
 import { testDatabase } from '../../runner/harness.ts';
 
 const HOUR_S = 3_600;
 const { pool } = await testDatabase(t);
 const queues = await startQueues({ pool, role: 'producer', onError: () => undefined });
 t.teardown(() => queues.stop());
-await pool.query(`INSERT INTO accounts (id, name) VALUES ('a', 'a')`);
-await pool.query('UPDATE shards SET epoch = 1 WHERE id = 0');
-await insertBareInstallation(pool, { accountId: 'a' });
-await insertBareChannel(pool);
+await insertOwnedChannel(pool);
 await pool.query(
   `INSERT INTO versions (id, plugin_id, semver, status, source_sha256, bundle_sha256, size_bytes, manifest, readme,
      capabilities, added_capabilities, discovered, registrations)

@@ -4,16 +4,13 @@ import { findWaitingChannelQueues } from '../../../db/channels/delivery-queue.ts
 import { HeadSearch } from '../../../db/channels/head-search.ts';
 import { ChannelScheduler } from '../../../supervisor/delivery/channel-scheduler.ts';
 import { deliverHead } from '../../../supervisor/delivery/webhook-delivery.ts';
-import { insertBareChannel, insertBareInstallation } from '../../fixtures/bare-installation.ts';
+import { insertOwnedChannel } from '../../fixtures/bare-installation.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { testDatabase } from '../../runner/harness.ts';
 
 const MINUTE_MS = 60_000;
 const { pool } = await testDatabase(t);
-await pool.query(`INSERT INTO accounts (id, name) VALUES ('a', 'a')`);
-await pool.query('UPDATE shards SET epoch = 1 WHERE id = 0');
-await insertBareInstallation(pool, { accountId: 'a' });
-await insertBareChannel(pool);
+await insertOwnedChannel(pool);
 await pool.query(
   `INSERT INTO deliveries (id, channel_id, installation_id, account_id, routing_id, method, query, headers, body,
      received_at, direction, set_aside, conversation_key, attempts, next_attempt_at, last_error)
