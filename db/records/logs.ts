@@ -140,6 +140,17 @@ const WANTED_COLUMNS = selectColumns(
 );
 
 /**
+ * Keeps a read of lines after an id out of the older partitions. The ids of the last `CLOCK_SLACK_MS` may be from before the
+ * clocks stepped back.
+ *
+ * @param earliest parameter with the result of `earliestAfter`
+ */
+const isRecentSql = (earliest: string): string =>
+  `at > now() - interval '${RETENTION_HOURS} hours' AND at > least(${earliest}, now() - interval '${CLOCK_SLACK_MS} ms')`;
+
+const earliestAfter = (id: string): Date => new Date(Math.max(0, readIdTime(id) - CLOCK_SLACK_MS));
+
+/**
  * Oldest first, with the lines that the filter leaves out, so that the next read does not look at them again. Ends early where
  * the wanted lines are large.
  */
@@ -158,13 +169,12 @@ export async function readLogs(
          SELECT *, CASE WHEN is_wanted THEN stored_bytes ELSE 0 END AS bytes FROM (
           SELECT *, ($3::text[] IS NULL OR level = ANY ($3)) AND ($4::text IS NULL OR session_id IS NOT DISTINCT FROM $4) AS is_wanted
             FROM plugin_logs
-           WHERE installation_id = $1 AND at > now() - interval '${RETENTION_HOURS} hours' AND at > least($2, now() - interval '${CLOCK_SLACK_MS} ms')
-             AND id > $5 AND id <> ALL ($6::text[])
+           WHERE installation_id = $1 AND ${isRecentSql('$2')} AND id > $5 AND id <> ALL ($6::text[])
            ORDER BY id LIMIT $7) AS scanned) AS sized) AS counted
       WHERE wanted <= $8 AND bytes_so_far - bytes < ${TAIL_BATCH_BYTES} ORDER BY id`,
     [
       installationId,
-      new Date(Math.max(0, readIdTime(position.after) - CLOCK_SLACK_MS)),
+      earliestAfter(position.after),
       levels.length > 0 ? levels : null,
       sessionId ?? null,
       position.after,
@@ -194,8 +204,9 @@ export const listLogIds = (
 ): Promise<string[]> =>
   listValues(
     pool,
-    'SELECT id FROM plugin_logs WHERE installation_id = $1 AND id > $2 AND id <= $3 ORDER BY id DESC LIMIT $4',
-    [installationId, after, upTo, limit],
+    `SELECT id FROM plugin_logs WHERE installation_id = $1 AND ${isRecentSql('$5')} AND id > $2 AND id <= $3
+      ORDER BY id DESC LIMIT $4`,
+    [installationId, after, upTo, limit, earliestAfter(after)],
   );
 
 /** The notification carries the installation. */
