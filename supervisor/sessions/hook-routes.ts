@@ -1,6 +1,5 @@
 /** `/sessions/{id}/hooks` and `…/compaction`: a step of an agent's turn passes through the account's plugins. */
 
-import { closest } from 'fastest-levenshtein';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { countJudged, listHookCounts } from '../../db/sessions/coverage.ts';
@@ -20,8 +19,6 @@ import { CALL_BODY_MAX_BYTES, requireSession, type SessionServices, sessionParam
 const PREFIX = 'middleware.';
 /** Metrics and traces count all hooks as one route. */
 const HOOK_PATH = '/sessions/:sessionId/hooks/:hook';
-/** The longest part of a misspelt name that is compared with the known ones. */
-const COMPARED_MAX_CHARS = 100;
 
 const names = (Object.keys(hooks) as HookName[])
   .filter((name) => name.startsWith(PREFIX))
@@ -206,12 +203,11 @@ export function hookRoutes(services: SessionServices): FastifyPluginAsyncZod {
       );
     }
 
-    app.post(HOOK_PATH, { schema: { hide: true, params: z.object({ hook: z.string() }) } }, async (request) => {
-      const nearest = closest(
-        request.params.hook.slice(0, COMPARED_MAX_CHARS),
-        names.map(({ short }) => short),
+    app.post(HOOK_PATH, { schema: { hide: true } }, async () => {
+      throw new Problem(
+        'not_found',
+        `No hook has this name. The hooks are ${names.map(({ short }) => short).join(', ')}.`,
       );
-      throw new Problem('not_found', `No hook has this name. Did you mean ${nearest}?`);
     });
 
     app.post(

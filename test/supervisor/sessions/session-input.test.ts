@@ -291,3 +291,9 @@ t.test('a field that may be null says so where it is missing or of another type'
     { field: 'context.todo.title', message: 'must be text, not null' },
   ]);
 });
+
+t.test('an unknown hook is answered with the names of all', async (t) => {
+  const { status, body } = await fixture.call('POST', `/sessions/${await fixture.session()}/hooks/todoCraete`, {});
+  t.equal(status, 404);
+  t.match(body.detail, /^No hook has this name\. The hooks are systemPrompt, .*todoCreate.*sessionClear\.$/);
+});
