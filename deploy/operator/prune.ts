@@ -1,10 +1,14 @@
 /** Operator command that removes old finished rows and unused blobs. */
 
+import type { Pool } from 'pg';
 import { recordAction } from '../../db/accounts/operator-actions.ts';
+import { findClusterMismatch } from '../../db/cluster/cluster-record.ts';
 import { sweepBlobs } from '../../db/files/unused-blobs.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { changeRows, findValue } from '../../db/postgres/rows.ts';
+import type { SharedSettings } from '../../service/settings/settings.ts';
 import { openConfiguredBlobs } from '../../service/storage/blob-stores.ts';
+import { describeMember } from '../../service/storage/membership.ts';
 import { type CommandContext, type OperatorCommand, readNumber } from './command.ts';
 
 const DAYS = 30;
@@ -33,9 +37,10 @@ export const prune: OperatorCommand = {
       states: args.options.dead === true ? ['delivered', 'skipped', 'dead'] : ['delivered', 'skipped'],
     };
     const isTrial = args.options['dry-run'] === true;
+    const { pool } = await (isTrial ? context.database() : context.migratedDatabase());
+    await requireOwnBlobs(pool, context.settings);
     const deliveries = await (isTrial ? countOld : removeOld)(context, 'deliveries', of);
     const events = await (isTrial ? countOld : removeOld)(context, 'events', of);
-    const { pool } = await (isTrial ? context.database() : context.migratedDatabase());
     const store = await openConfiguredBlobs(pool, context.settings);
     const blobs = await sweepBlobs(pool, store, undefined, isTrial);
     if (!isTrial) {
@@ -51,6 +56,12 @@ export const prune: OperatorCommand = {
     };
   },
 };
+
+/** The database says which blobs are used, so all blobs of another database would be removed. */
+async function requireOwnBlobs(pool: Pool, settings: SharedSettings): Promise<void> {
+  const mismatch = await findClusterMismatch(pool, await describeMember(pool, settings));
+  if (mismatch !== null) throw new Error(`${mismatch} Nothing was removed.`);
+}
 
 interface Old {
   readonly days: number;
@@ -70,7 +81,8 @@ async function removeOld(context: CommandContext, table: Table, { states, days }
   for (let removed = 0; ; ) {
     const deleted = await changeRows(
       pool,
-      `DELETE FROM ${table} WHERE id IN (SELECT id FROM ${table} WHERE ${OLD} LIMIT ${BATCH})`,
+      // Twice: a dead letter that is replayed while this statement waits for its row is read again, and stays.
+      `DELETE FROM ${table} WHERE id IN (SELECT id FROM ${table} WHERE ${OLD} LIMIT ${BATCH}) AND ${OLD}`,
       [states, days],
     );
     removed += deleted;

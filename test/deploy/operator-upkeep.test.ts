@@ -2,10 +2,15 @@
 import { randomUUID } from 'node:crypto';
 import { utimesSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Pool } from 'pg';
 import t, { type Test } from 'tap';
+import { recordMember } from '../../db/cluster/cluster-record.ts';
 import { openBlobs } from '../../db/files/blobs.ts';
+import { parseSettings, sharedSettings } from '../../service/settings/settings.ts';
+import { describeMember } from '../../service/storage/membership.ts';
 import { insertBareInstallation } from '../fixtures/bare-installation.ts';
 import { claimAccount } from '../fixtures/shard-owner.ts';
+import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { operator } from './operator-command.ts';
 
@@ -144,25 +149,72 @@ t.test('waiting names what holds each queue', async (t) => {
   t.match(await readHeld(), / Later .* the operator blocked this plugin: spam /);
 });
 
+/** As the first start of a service does. */
+const recordCluster = async (pool: Pool, env: Readonly<Record<string, string>>) =>
+  recordMember(pool, await describeMember(pool, parseSettings(sharedSettings, env)));
+
+/** Stores a blob that no row names, and that is a day old. */
+async function putUnusedBlob(dataDir: string) {
+  const blobs = await openBlobs(dataDir);
+  const { sha256 } = await blobs.put(Buffer.from(randomUUID()));
+  const dayAgo = Date.now() / 1000 - 86_400;
+  utimesSync(join(dataDir, 'blobs', sha256.slice(0, 2), sha256.slice(2)), dayAgo, dayAgo);
+  return { has: () => blobs.has(sha256) };
+}
+
 t.test('prune', async (t) => {
-  const { env, insertDelivery, insertEvent, idsOf, runOperator } = await prepareQueues(t);
+  const { env, pool, insertDelivery, insertEvent, idsOf, runOperator } = await prepareQueues(t);
+  await recordCluster(pool, env);
   await insertDelivery('old', 'delivered', 31);
   await insertDelivery('new', 'delivered', 29);
   await insertDelivery('dead', 'dead', 31);
   await insertEvent('old', 'delivered', 31);
   await insertEvent('skipped', 'skipped', 31);
   await insertEvent('new', 'delivered', 1);
-  const blobs = await openBlobs(env.DATA_DIR);
-  const { sha256 } = await blobs.put(Buffer.from(randomUUID()));
-  const dayAgo = Date.now() / 1000 - 86_400;
-  utimesSync(join(env.DATA_DIR, 'blobs', sha256.slice(0, 2), sha256.slice(2)), dayAgo, dayAgo);
+  const blob = await putUnusedBlob(env.DATA_DIR);
   t.match(await runOperator('prune', '--dry-run'), { dryRun: true, deliveries: 1, events: 2, blobs: 1 });
-  t.ok(await blobs.has(sha256));
+  t.ok(await blob.has());
   t.same(await idsOf('deliveries', 'delivered'), ['new', 'old']);
   t.match(await runOperator('prune'), { dryRun: false, days: 30, deliveries: 1, events: 2, blobs: 1 });
-  t.notOk(await blobs.has(sha256));
+  t.notOk(await blob.has());
   t.same(await idsOf('deliveries', 'delivered'), ['new']);
   t.same(await idsOf('deliveries', 'dead'), ['dead'], 'dead letters stay');
   t.match(await runOperator('prune', '--dead', '--days', '7'), { deliveries: 2, events: 0, blobs: 0 });
   t.same(await idsOf('events', 'delivered'), ['new']);
+});
+
+t.test('prune removes nothing where DATA_DIR is not that of the database', async (t) => {
+  const production = await prepareQueues(t);
+  await recordCluster(production.pool, production.env);
+  const blob = await putUnusedBlob(production.env.DATA_DIR);
+  const trial = await prepareQueues(t);
+  await trial.insertDelivery('old', 'delivered', 31);
+  const { DATA_DIR } = production.env;
+  const mixed = { ...trial.env, DATA_DIR };
+  const refuse = async (sentence: RegExp) => {
+    for (const words of [['prune'], ['prune', '--dry-run']])
+      t.match(await operator(mixed, ...words), { code: 1, stdout: '', stderr: sentence }, words.join(' '));
+  };
+  await refuse(
+    /^DATA_DIR \S+ holds packages, but this database is empty: set DATABASE_URL .* Nothing was removed\.\n$/,
+  );
+  await recordCluster(trial.pool, trial.env);
+  await refuse(/^DATA_DIR \S+ holds the packages of another cluster .* of one cluster\. Nothing was removed\.\n$/);
+  t.ok(await blob.has());
+  t.same(await trial.idsOf('deliveries', 'delivered'), ['old']);
+});
+
+t.test('prune spares a dead letter that is replayed at the same moment', async (t) => {
+  const { pool, insertDelivery, idsOf, runOperator } = await prepareQueues(t);
+  await insertDelivery('replayed', 'dead', 31);
+  await insertDelivery('old', 'dead', 31);
+  const replaying = await pool.connect();
+  await replaying.query(`BEGIN; UPDATE deliveries SET state = 'pending', finished_at = NULL WHERE id = 'replayed'`);
+  const pruning = runOperator('prune', '--dead');
+  const isWaiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+  await eventually(async () => (await pool.query(isWaiting)).rowCount === 1);
+  await replaying.query('COMMIT');
+  replaying.release();
+  t.match(await pruning, { deliveries: 1 });
+  t.same(await idsOf('deliveries', 'pending'), ['replayed']);
 });
