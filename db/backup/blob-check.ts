@@ -54,7 +54,7 @@ export async function listBlobFiles(db: Queryable): Promise<string[] | null> {
   return (await findBlobStore(db)) === 'files' ? listUsed(db) : null;
 }
 
-async function findBlobStore(db: Queryable): Promise<string> {
+export async function findBlobStore(db: Queryable): Promise<string> {
   // Without a row, no release has started that can keep blobs elsewhere.
   return (await findValue<string>(db, 'SELECT blob_store FROM cluster')) ?? 'files';
 }

@@ -7,7 +7,7 @@ import { isMissingObject, isPermissionDenied } from '../postgres/database-errors
 import { withConnection } from '../postgres/dedicated-connection.ts';
 import { findValue } from '../postgres/rows.ts';
 import { type NewEntry, writeArchive } from './archive-writer.ts';
-import { type BlobCheck, checkBlobFiles, listBlobFiles } from './blob-check.ts';
+import { type BlobCheck, checkBlobFiles, findBlobStore, listBlobFiles } from './blob-check.ts';
 import {
   BackupError,
   createByteCounter,
@@ -29,10 +29,14 @@ export interface BackupSummary {
   readonly at: string;
   readonly rows: number;
   readonly files: number;
-  /** Keys among them. They are not sealed. */
+  /** Those with files among them. */
+  readonly workspaces: number;
+  /** Keys among the files. They are not sealed. */
   readonly keyFiles: number;
   /** Its tables have keys that are sealed under the key of the cluster. */
   readonly hasSealedKeys: boolean;
+  /** `files`, `database` or `s3://bucket/folder`. */
+  readonly blobStore: string;
   /** Uncompressed. */
   readonly bytes: number;
   /** What it lacks. Null: the blobs are not files, or none is lost. */
@@ -67,6 +71,7 @@ export async function writeBackup(
     const files = await createFileEntries(dataDir, written.files, onProgress);
     // In the snapshot: a blob that is published later may be missing.
     const blobFiles = await readIfMigrated(client, () => listBlobFiles(client));
+    const blobStore = (await readIfMigrated(client, () => findBlobStore(client))) ?? 'files';
     const fingerprint = await readIfMigrated(client, () => findValue(client, 'SELECT key_fingerprint FROM cluster'));
     const getManifest = (): Manifest => ({ format: FORMAT, at, migrations, ...written });
     const rest = endSnapshotBefore(client, [...files, createManifestEntry(client, getManifest)]);
@@ -74,6 +79,7 @@ export async function writeBackup(
     return {
       ...summarize(getManifest()),
       hasSealedKeys: fingerprint !== null,
+      blobStore,
       lostBlobs: findLostBlobs(blobFiles, written.files),
     };
   }).catch((error: Error) => {
@@ -116,11 +122,13 @@ function endSnapshotBefore(client: Client, entries: readonly NewEntry[]): NewEnt
   }));
 }
 
-function summarize({ at, tables, files }: Manifest): Omit<BackupSummary, 'lostBlobs' | 'hasSealedKeys'> {
+function summarize({ at, tables, files }: Manifest): Omit<BackupSummary, 'lostBlobs' | 'hasSealedKeys' | 'blobStore'> {
   const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0);
   const bytes = sum([...tables, ...files].map((part) => part.bytes));
-  const keyFiles = files.filter(({ path }) => path.startsWith('keys/')).length;
-  return { at, rows: sum(tables.map(({ rows }) => rows)), files: files.length, keyFiles, bytes };
+  const paths = files.map(({ path }) => path.split('/'));
+  const keyFiles = paths.filter(([folder]) => folder === 'keys').length;
+  const workspaces = new Set(paths.flatMap(([folder, name]) => (folder === 'workspaces' ? [name] : []))).size;
+  return { at, rows: sum(tables.map(({ rows }) => rows)), files: files.length, workspaces, keyFiles, bytes };
 }
 
 function createTableEntry(client: Client, table: Table, done: StoredTable[], onProgress: Progress): NewEntry {

@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Pool } from 'pg';
-import type { BlobPlace } from '../files/blob-mark.ts';
+import { type BlobPlace, openBlobFolder } from '../files/blob-mark.ts';
 import type { KeyStore } from '../files/key-files.ts';
 import {
   acceptKeys,
@@ -70,9 +70,24 @@ const inClusterLock = (pool: Pool, work: (tx: Queryable) => Promise<void>): Prom
   inLockedTransaction(pool, CLUSTER_LOCK, work);
 
 /** Says why `requireCluster` refuses this process. Null: it does not. */
-export async function findClusterMismatch(pool: Pool, member: Member): Promise<string | null> {
+export const findClusterMismatch = (pool: Pool, member: Member): Promise<string | null> =>
+  describeMismatch(() => compareWithCluster(pool, member));
+
+/**
+ * Says what `DATA_DIR` lacks of the keys and blobs that this cluster keeps as files. Needs neither the cluster key nor the bucket.
+ * Null: it lacks none.
+ */
+export const findDataDirMismatch = (pool: Pool, places: Omit<KeyPlaces, 'keys'>): Promise<string | null> =>
+  describeMismatch(async () => {
+    const row = await readClusterRow(pool);
+    const mismatch = row?.keyFingerprint ? null : await findKeyMismatch(pool, { ...places, keys: places.keyFiles });
+    if (mismatch !== null) throw new ClusterMismatchError(`${mismatch}.`);
+    if (row === null || row.blobStore === 'files') await requireBlobs(pool, row, openBlobFolder(places.dataDir));
+  });
+
+async function describeMismatch(compare: () => Promise<void>): Promise<string | null> {
   try {
-    await compareWithCluster(pool, member);
+    await compare();
     return null;
   } catch (error) {
     if (!(error instanceof ClusterMismatchError)) throw error;

@@ -1,5 +1,6 @@
 /** Operator commands that write, check and restore backups. */
 import { resolve } from 'node:path';
+import type { Pool } from 'pg';
 import { openArchive } from '../../db/backup/archive-reader.ts';
 import {
   type BlobCheck,
@@ -12,7 +13,10 @@ import { checkBackup } from '../../db/backup/check.ts';
 import { type BackupSummary, writeBackup } from '../../db/backup/create.ts';
 import { BackupError, formatBytes, type Manifest } from '../../db/backup/format.ts';
 import { beginRestore, restoreBackup } from '../../db/backup/restore.ts';
+import { findDataDirMismatch } from '../../db/cluster/cluster-record.ts';
 import { DataDirInUseError, makeDataDir } from '../../db/files/data-dir.ts';
+import { openKeyFiles } from '../../db/files/key-files.ts';
+import { isMissingObject } from '../../db/postgres/database-errors.ts';
 import { findEmbedded, hasEmbedded, startEmbedded } from '../../db/postgres/embedded.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import type { SharedSettings } from '../../service/settings/settings.ts';
@@ -28,7 +32,8 @@ export const backup: OperatorCommand = {
   async run({ subjects: [file = ''], options }, context) {
     const { settings, database, printProgress } = context;
     const path = resolve(file);
-    const { url } = await database();
+    const { url, pool } = await database();
+    await requireWholeDataDir(pool, settings);
     const done = await writeBackup(url, settings.DATA_DIR, path, printProgress);
     const checked = options.check === true ? await checkUntilInterrupted(context, path) : null;
     const verified =
@@ -36,12 +41,12 @@ export const backup: OperatorCommand = {
         ? ''
         : ` A test restore succeeded and decrypted ${checked.secrets} secrets, and ${checked.blobs} blobs were read.`;
     const what = `${done.rows} rows and ${done.files} files (${formatBytes(done.bytes)})`;
-    const bucket = settings.BLOBS.startsWith('s3:')
-      ? ` It does not hold the blobs: they are in ${settings.BLOBS}, which must keep deleted objects for as long as you keep this file.`
+    const bucket = done.blobStore.startsWith('s3:')
+      ? ` It does not hold the blobs: they are in ${done.blobStore}, which must keep deleted objects for as long as you keep this file.`
       : '';
     const lost = done.lostBlobs === null ? '' : ` Warning: ${describeLost(done.lostBlobs)}, and back up again.`;
     return {
-      sentence: `${path} holds ${what} of ${done.at}, with the keys to its secrets${describeSealing(done)}.${bucket}${lost}${verified}`,
+      sentence: `${path} holds ${what} of ${done.at}, with ${describeWorkspaces(done)} and ${describeKeys(done)}.${bucket}${lost}${verified}`,
       fields: { path, ...done, checked },
     };
   },
@@ -82,10 +87,25 @@ export const restore: OperatorCommand = {
   },
 };
 
+/** @throws BackupError if the backup would lack keys or blobs, and so could not be used */
+async function requireWholeDataDir(pool: Pool, { DATA_DIR, OIDC_ISSUER }: SharedSettings): Promise<void> {
+  const places = { dataDir: DATA_DIR, keyFiles: openKeyFiles(DATA_DIR), signsTokens: OIDC_ISSUER === undefined };
+  const mismatch = await findDataDirMismatch(pool, places).catch((error: unknown) => {
+    // A backup before an upgrade: the tables are those of an older release.
+    if (isMissingObject(error)) return null;
+    throw error;
+  });
+  if (mismatch !== null) throw new BackupError(`${mismatch} Nothing was written.`);
+}
+
+/** A count of none shows that no workspaces are mounted where the command runs. */
+const describeWorkspaces = ({ workspaces }: BackupSummary): string =>
+  workspaces === 0 ? 'no workspaces' : `${workspaces} workspace${workspaces === 1 ? '' : 's'}`;
+
 /** After a first start with a cluster key, DATA_DIR/keys is still there. */
-function describeSealing({ hasSealedKeys, keyFiles }: BackupSummary): string {
-  if (!hasSealedKeys) return '';
-  const sealed = ', sealed under the key of the cluster';
+function describeKeys({ hasSealedKeys, keyFiles }: BackupSummary): string {
+  if (!hasSealedKeys) return keyFiles === 0 ? 'no keys' : 'the keys to its secrets';
+  const sealed = 'the keys to its secrets, sealed under the key of the cluster';
   return keyFiles === 0
     ? sealed
     : `${sealed}. Warning: it also has the unsealed keys of DATA_DIR/keys, which need no cluster key. Check it, then delete that folder and this file, and back up again`;

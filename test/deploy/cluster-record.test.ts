@@ -239,7 +239,7 @@ t.test('blobs move to a bucket and on to the database, which needs no folder of 
   const inDatabase = { ...env, DATA_DIR, BLOBS: 'database' };
   t.match(await operator(inDatabase, 'backup', join(DATA_DIR, 'database.backup'), '--check'), {
     code: 0,
-    stdout: /with the keys to its secrets\. A test restore .* and \d+ blobs were read\.\n$/,
+    stdout: / and the keys to its secrets\. A test restore .* and \d+ blobs were read\.\n$/,
   });
   for (const folder of ['blobs', 'blob-cache']) await rm(join(DATA_DIR, folder), { recursive: true });
   const again = await startApiAlone(t, { DATABASE_URL, DATA_DIR, BLOBS: 'database' });
@@ -270,7 +270,7 @@ t.test('with the key of the cluster a second machine needs the database only', a
   await rm(join(DATA_DIR, 'keys'), { recursive: true });
   t.match(await operator({ ...shared, DATA_DIR }, 'backup', join(backups, 'sealed')), {
     code: 0,
-    stdout: /with the keys to its secrets, sealed under the key of the cluster\.\n$/,
+    stdout: / and the keys to its secrets, sealed under the key of the cluster\.\n$/,
   });
   const second = await startApiAlone(t, { ...shared, DATA_DIR: join(await temporaryFolder(t), 'data') });
   const elsewhere: Pick<ServiceFixture, 'call'> = {
@@ -321,7 +321,7 @@ t.test('with the key of the cluster a second machine needs the database only', a
 t.test('a backup with key files is checked also by a process that has a cluster key', async (t) => {
   const file = join(await temporaryFolder(t), 'file.backup');
   const withKey = { ...env, CLUSTER_KEY: randomBytes(32).toString('base64') };
-  t.match(await operator(withKey, 'backup', file), { code: 0, stdout: /with the keys to its secrets\.\n$/ });
+  t.match(await operator(withKey, 'backup', file), { code: 0, stdout: / and the keys to its secrets\.\n$/ });
   t.match(await operator(withKey, 'check-backup', file), {
     code: 0,
     stdout: /files and 1 secrets, which could be decrypted/,

@@ -6,7 +6,10 @@ import { join } from 'node:path';
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
 import { writeBackup } from '../../../db/backup/create.ts';
+import { openBlobFolder } from '../../../db/files/blob-mark.ts';
 import { openBlobs } from '../../../db/files/blobs.ts';
+import { openKeyFiles } from '../../../db/files/key-files.ts';
+import { openSecretKeys } from '../../../db/files/secrets.ts';
 import { migrate } from '../../../db/postgres/migrate.ts';
 import { operator } from '../../deploy/operator-command.ts';
 import { emptyDatabase, type Teardown, temporaryFolder, testDatabase } from '../../runner/harness.ts';
@@ -17,7 +20,10 @@ async function createCluster(test: Teardown) {
   const dataDir = await temporaryFolder(test);
   const blobs = await openBlobs(dataDir);
   const { id: accountId } = await findOrCreateAccount(pool, 'ann');
-  await pool.query(`INSERT INTO cluster (id, release, blob_store) VALUES ('one', '1.0.0', 'files')`);
+  await pool.query(
+    `INSERT INTO cluster (id, release, blob_store, blobs_marked) VALUES ('one', '1.0.0', 'files', true)`,
+  );
+  await openBlobFolder(dataDir).writeMark('one');
   const put = (text: string) => blobs.put(Buffer.from(text));
   const [{ sha256: name }, other] = [await put('hello'), await put('world')];
   for (const [id, sha256] of [
@@ -30,7 +36,13 @@ async function createCluster(test: Teardown) {
     );
   await put('unused');
   const entry = join('blobs', name.slice(0, 2), name.slice(2));
-  return { env: { DATABASE_URL: url, DATA_DIR: dataDir }, name, entry, file: join(dataDir, entry) };
+  return { env: { DATABASE_URL: url, DATA_DIR: dataDir }, pool, name, entry, file: join(dataDir, entry) };
+}
+
+/** Writes a file of an account's workspace. */
+async function writeWorkspaceFile(dataDir: string, account: string, name: string): Promise<void> {
+  await mkdir(join(dataDir, 'workspaces', account), { recursive: true });
+  await writeFile(join(dataDir, 'workspaces', account, name), 'rye');
 }
 
 /** Restores a backup into an empty folder and database. */
@@ -68,6 +80,47 @@ t.test('a complete backup is good, and says how many blobs it has', async (t) =>
   });
 });
 
+t.test('a backup says how many workspaces it has, and whether it has keys', async (t) => {
+  const { env } = await createCluster(t);
+  const folder = await temporaryFolder(t);
+  const bare = await operator(env, 'backup', join(folder, 'bare'));
+  t.match(bare, { code: 0, stdout: /, with no workspaces and no keys\.\n$/ }, bare.stderr);
+  for (const [account, name] of [
+    ['a', 'one'],
+    ['a', 'two'],
+    ['b', 'one'],
+  ] as const)
+    await writeWorkspaceFile(env.DATA_DIR, account, name);
+  await openSecretKeys(env.DATA_DIR, openKeyFiles(env.DATA_DIR));
+  const whole = await operator(env, 'backup', join(folder, 'whole'));
+  t.match(whole, { code: 0, stdout: /, with 2 workspaces and the keys to its secrets\.\n$/ }, whole.stderr);
+});
+
+t.test('a backup that would lack the keys or all blobs of its database is not written', async (t) => {
+  const { env, pool } = await createCluster(t);
+  const folder = await temporaryFolder(t);
+  const refuse = async (DATA_DIR: string, stderr: RegExp) =>
+    t.match(await operator({ ...env, DATA_DIR }, 'backup', join(folder, 'one')), { code: 1, stdout: '', stderr });
+  await refuse(
+    await temporaryFolder(t),
+    /^DATA_DIR \S+ has no packages, but this database had such a place: set DATA_DIR .* Nothing was written\.\n$/,
+  );
+  const { env: other } = await createCluster(t);
+  await openBlobFolder(other.DATA_DIR).writeMark('two');
+  await refuse(other.DATA_DIR, /^DATA_DIR \S+ holds the packages of another cluster \(two, not one\): /);
+  await pool.query(`INSERT INTO recorded_keys (id, purpose, fingerprint) VALUES ('k1', 'secrets', 'f1')`);
+  await refuse(
+    env.DATA_DIR,
+    /^DATA_DIR \S+ lacks keys that this database uses \(k1\): set DATA_DIR .* Nothing was written\.\n$/,
+  );
+  t.same(await readdir(folder), []);
+  await t.test('but needs no cluster key where the keys are rows', async (t) => {
+    await pool.query(`UPDATE cluster SET key_fingerprint = 'abc'`);
+    const backup = await operator(env, 'backup', join(folder, 'one'));
+    t.match(backup, { code: 0, stdout: / and the keys to its secrets, sealed under the key / }, backup.stderr);
+  });
+});
+
 t.test('a backup holds a blob in use that a killed sweep left aside', async (t) => {
   const { env, name, file } = await createCluster(t);
   await rename(file, join(env.DATA_DIR, 'condemned', name));
@@ -86,9 +139,8 @@ t.test('a database of a release that had no table of its blobs is backed up whol
 
 /** Backs up, and calls `during` when a table is copied, and again when a file is. */
 async function backUpWith(env: { DATABASE_URL: string; DATA_DIR: string }, path: string, during: () => void) {
-  const note = join(env.DATA_DIR, 'workspaces', 'note');
-  await mkdir(join(env.DATA_DIR, 'workspaces'));
-  await writeFile(note, 'rye');
+  const note = join(env.DATA_DIR, 'workspaces', 'a', 'note');
+  await writeWorkspaceFile(env.DATA_DIR, 'a', 'note');
   return writeBackup(env.DATABASE_URL, env.DATA_DIR, path, (line) => {
     // The file that an agent replaces is reported when its turn comes.
     if (line.startsWith('media: ')) {
