@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import fastifyStatic from '@fastify/static';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply } from 'fastify';
 
 /** The output of `console/build-console.ts`. */
 const DIST = fileURLToPath(new URL('../../console/dist', import.meta.url));
@@ -19,13 +19,16 @@ export const isConsoleBuilt = (): boolean => existsSync(join(DIST, 'index.html')
 export async function consoleFiles(app: FastifyInstance, listConnectOrigins: () => readonly string[]): Promise<void> {
   await app.register(fastifyStatic, { root: join(DIST, 'assets'), prefix: '/assets/', ...HASHED_FILES });
   app.get('/icon.svg', { schema: { hide: true } }, (_request, reply) => reply.sendFile('icon.svg', DIST));
-  const page = (request: FastifyRequest, reply: FastifyReply) => {
-    if (NO_PAGES.test(request.url) || !request.headers.accept?.includes('text/html')) return reply.callNotFound();
+  const sendPage = (reply: FastifyReply) => {
     reply.headers({ 'content-security-policy': contentPolicy(listConnectOrigins()), 'cache-control': 'no-cache' });
     return reply.sendFile('index.html', DIST, { cacheControl: false });
   };
-  app.get('/', page);
-  app.get('/*', page);
+  app.get('/', (_request, reply) => sendPage(reply));
+  app.get('/*', (request, reply) =>
+    NO_PAGES.test(request.url) || !request.headers.accept?.includes('text/html')
+      ? reply.callNotFound()
+      : sendPage(reply),
+  );
 }
 
 /** Allows no inline script and no other host's. The component library needs inline styles. */

@@ -6,6 +6,13 @@ import { followDraft, followUpdates, pauseAndUninstall, publishAndDelist } from 
 export const endpoints: Chapter = {
   title: 'Specification: endpoints',
   rows: [
+    row('The address of the console answers clients that are no browser.', async ({ addresses }) => {
+      for (const headers of [{}, { accept: 'application/json' }]) {
+        const answer = await fetch(new URL('./', addresses.rest), { headers });
+        ensure(answer.status === 200, `the address answered ${answer.status}: ${await answer.text()}`);
+        expect(answer.headers.get('content-type'), /^text\/html/, 'the content type');
+      }
+    }),
     row('POST /plugins: 201 with the plugin, including its id.', async (run) => {
       const { created } = await publishAndDelist(run);
       expect(created, { status: 201, body: { id: isText, displayName: /./ } });

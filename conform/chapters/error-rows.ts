@@ -33,6 +33,10 @@ export const errors: Chapter = {
     row('Also for 404: an unknown address.', async ({ own }) =>
       expectProblem(await own.get('/nothing/here'), 404, 'not_found'),
     ),
+    row('Also for 404: an address with a slash at its end, on both ports.', async ({ own }) => {
+      expectProblem(await own.get('/me/'), 404, 'not_found');
+      expectProblem(await own.session('GET', '/docs/'), 404, 'not_found');
+    }),
     row('Also for 405: a method that an address does not take.', async ({ own }) =>
       expectProblem(await own.delete('/plugins'), 405, 'method_not_allowed'),
     ),

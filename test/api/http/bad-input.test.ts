@@ -238,6 +238,10 @@ t.test('times that no timestamp can name', async (t) => {
 t.test('addresses and methods that are not there', async (t) => {
   isProblem(t, await ann.get('/nothing'), 404, 'not_found', 'unknown');
   isProblem(t, await ann.send({ method: 'GET', url: '/elsewhere' }), 404, 'not_found', 'outside');
+  const slashed = await ann.get('/me/');
+  isProblem(t, slashed, 404, 'not_found', 'a slash at the end');
+  t.equal(slashed.body.detail, 'No route has this address. Use /api/me, without the slash at its end.');
+  isProblem(t, await ann.post('/me/', {}), 404, 'not_found', 'a slash at the end, with another method');
   const wrong = await ann.delete('/plugins');
   isProblem(t, wrong, 405, 'method_not_allowed', 'method');
   t.equal(wrong.headers.allow, 'GET, HEAD, POST');

@@ -4,8 +4,10 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { consoleFiles } from '../../../api/site/console-files.ts';
 import { saveUsageLimits } from '../../../db/accounts/usage.ts';
 import { KIB } from '../../../sdk/contract/limits.ts';
+import { createApplication } from '../../../service/http/application.ts';
 import { processTree } from '../../deploy/process-tree.ts';
 import { killProcess } from '../../runner/harness.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
@@ -279,6 +281,23 @@ t.test('the landing page describes the service', async (t) => {
   t.match(answer.headers['content-type'], 'text/html');
   t.match(answer.body, /Bulkhead is running/);
   t.ok(answer.headers['content-security-policy'], 'with helmet’s headers');
+});
+
+t.test('the address of the console answers clients that are no browser', async (t) => {
+  const app = createApplication({ bodyMaxBytes: 1, server: {}, onResponse: () => undefined });
+  await consoleFiles(app, () => []);
+  t.teardown(() => app.close());
+  const url = await app.listen({ port: 0, host: '127.0.0.1' });
+  const headers = { connection: 'close' };
+  for (const accept of [{}, { accept: 'application/json' }, { accept: 'text/html' }]) {
+    const answer = await fetch(url, { headers: { ...headers, ...accept } });
+    t.equal(answer.status, 200, JSON.stringify(accept));
+    t.match(answer.headers.get('content-type'), /^text\/html/);
+    t.match(await answer.text(), /<div id="root">/);
+  }
+  t.equal((await fetch(url, { method: 'HEAD', headers })).status, 200);
+  const unknown = await fetch(`${url}/nowhere`, { headers });
+  t.match([unknown.status, await unknown.json()], [404, { code: 'not_found' }], 'another address is no page for them');
 });
 
 t.test('a full quota refuses a publish before anything is stored, and a yank makes room', async (t) => {

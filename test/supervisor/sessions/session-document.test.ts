@@ -126,6 +126,8 @@ t.test('the page needs no token and loads nothing', async (t) => {
 t.test('framework errors are problems with a request id', async (t) => {
   const cases: [string, string, number, string][] = [
     ['GET', '/nowhere', 404, 'not_found'],
+    ['GET', '/', 404, 'not_found'],
+    ['GET', '/docs/', 404, 'not_found'],
     ['PUT', '/sessions', 405, 'method_not_allowed'],
     ['GET', '/sessions', 401, 'unauthenticated'],
     ['GET', '/sessions/%zz', 400, 'bad_request'],
