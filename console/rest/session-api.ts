@@ -1,4 +1,5 @@
 /** A client of the session API. */
+import { waitForOwnSession } from '../sign-in/session-state.ts';
 import { readBody, readProblem, rest } from './client.ts';
 import { fetchAsConsole } from './user-fetch.ts';
 
@@ -27,15 +28,16 @@ export async function callSessions<Answer>(
     address = null;
     throw error;
   });
-  const send = () =>
-    fetchAsConsole(
-      new Request(`${base}${path}`, {
-        method,
-        credentials: 'include',
-        signal,
-        ...(body === undefined ? {} : { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
-      }),
-    );
+  const send = async () => {
+    const request = new Request(`${base}${path}`, {
+      method,
+      credentials: 'include',
+      signal,
+      ...(body === undefined ? {} : { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
+    });
+    await waitForOwnSession(request.signal);
+    return fetchAsConsole(request);
+  };
   let response = await send();
   if (response.status === UNAUTHENTICATED) {
     // The REST interface knows whether the session has ended, and waits for the next one.

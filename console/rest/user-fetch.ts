@@ -1,5 +1,11 @@
 /** Sends requests with the console's cookie. Without a session they wait for the next sign-in instead of failing. */
-import { countSignIns, recordAcceptance, recordRefusal, waitForSignIn } from '../sign-in/session-state.ts';
+import {
+  countSignIns,
+  recordAcceptance,
+  recordRefusal,
+  waitForOwnSession,
+  waitForSignIn,
+} from '../sign-in/session-state.ts';
 import { UnreachableError } from './problem.ts';
 
 const UNAUTHENTICATED = 401;
@@ -37,6 +43,7 @@ export async function sendAsUser<Answer extends { readonly status: number }>(
   signal: AbortSignal,
 ): Promise<Answer> {
   for (;;) {
+    await waitForOwnSession(signal);
     const signIns = countSignIns();
     const answer = await send();
     if (answer.status !== UNAUTHENTICATED) {

@@ -60,7 +60,7 @@ export function AppFrame() {
   return (
     <>
       <SignedIn />
-      {session === 'ended' ? <SignInDialog /> : null}
+      {session === 'ended' || session === 'replaced' ? <SignInDialog isReplaced={session === 'replaced'} /> : null}
     </>
   );
 }

@@ -1,7 +1,10 @@
 /** Whether this browser is signed in, as far as the page knows. The cookie itself cannot be read here. */
 
-/** `none`: no account is signed in. `ended`: the session ended while its user was on a page, which stays as it is. */
-type SessionState = 'unknown' | 'active' | 'ended' | 'none';
+/**
+ * `none`: no account is signed in. `ended`: the session ended while its user was on a page, which stays as it is. `replaced`: this
+ * browser was signed in to another account than that of the page, whose requests wait: they would be sent as the other account.
+ */
+type SessionState = 'unknown' | 'active' | 'ended' | 'replaced' | 'none';
 
 let state: SessionState = 'unknown';
 /** Number of sign-ins. The answer to a request that was sent before the latest one says nothing about the current session. */
@@ -30,7 +33,9 @@ export function recordAcceptance(): void {
 
 /** The service refused a request. @param signInsThen sign-ins when it was sent */
 export function recordRefusal(signInsThen: number): void {
-  if (signInsThen === signIns) change(state === 'active' || state === 'ended' ? 'ended' : 'none');
+  // The end of the other account's session does not bring back that of the page.
+  if (signInsThen !== signIns || state === 'replaced') return;
+  change(state === 'active' || state === 'ended' ? 'ended' : 'none');
 }
 
 export function recordSignIn(): void {
@@ -38,8 +43,18 @@ export function recordSignIn(): void {
   change('active');
 }
 
+/** Another account than that of the page signed in. */
+export function recordReplacement(): void {
+  if (state === 'active' || state === 'ended') change('replaced');
+}
+
 /** The user signed out on this page, which then shows nothing of the account. */
 export const recordSignOut = (): void => change('none');
+
+/** Waits while another account than that of the page is signed in. @throws when the signal is aborted */
+export async function waitForOwnSession(signal: AbortSignal): Promise<void> {
+  if (state === 'replaced') await waitForSignIn(signal);
+}
 
 /** Waits until somebody is signed in. @throws when the signal is aborted */
 export function waitForSignIn(signal: AbortSignal): Promise<void> {

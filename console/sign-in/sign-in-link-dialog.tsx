@@ -8,6 +8,7 @@ import { useState } from 'react';
 import { useAction } from '../rest/use-action.ts';
 import { ActionForm } from '../shell/action-form.tsx';
 import { Dialog } from '../shell/dialog.tsx';
+import { readSessionState } from './session-state.ts';
 import { openSignInLink, type WaitingLink } from './sign-in-link.ts';
 import { signIn } from './sign-in-requests.ts';
 
@@ -27,8 +28,9 @@ interface QuestionProps {
 function Question({ link: { code, current }, onClose }: QuestionProps) {
   const action = useAction(async () => {
     await signIn({ code });
+    onClose();
     // The page may not know yet whose it is, so it cannot compare the accounts.
-    location.reload();
+    if (readSessionState() !== 'replaced') location.reload();
   });
   return (
     <Dialog title="Sign in with this link?" opened onClose={onClose}>

@@ -5,6 +5,7 @@ import { useRouter } from '@tanstack/react-router';
 import { useEffect, useState } from 'react';
 import { readBody, rest } from '../rest/client.ts';
 import { getErrorMessage, Problem } from '../rest/problem.ts';
+import { fetchAsConsole } from '../rest/user-fetch.ts';
 import { ActionForm } from '../shell/action-form.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { loadChunk } from '../shell/load-chunk.ts';
@@ -24,7 +25,7 @@ interface SignInOptionsProps {
 export function SignInOptions({ isOverPage }: SignInOptionsProps) {
   const facts = useQuery({
     queryKey: ['sign-in'],
-    queryFn: () => readBody(rest.GET('/sign-in')),
+    queryFn: () => readBody(rest.GET('/sign-in', { fetch: fetchAsConsole })),
     staleTime: Number.POSITIVE_INFINITY,
   });
   if (facts.error) return <ErrorAlert error={facts.error} reset={() => void facts.refetch()} />;

@@ -4,7 +4,7 @@ import { Problem } from '../rest/problem.ts';
 import { queryClient } from '../rest/query-client.ts';
 import type { components } from '../rest/schema.d.ts';
 import { fetchAsConsole } from '../rest/user-fetch.ts';
-import { countSignIns, recordRefusal, recordSignIn, recordSignOut } from './session-state.ts';
+import { countSignIns, recordRefusal, recordReplacement, recordSignIn, recordSignOut } from './session-state.ts';
 
 type Account = components['schemas']['Account'];
 /** The credential that is exchanged for the cookie. */
@@ -31,11 +31,14 @@ export async function signIn(proof: Proof): Promise<void> {
 let signedOutId: string | null = null;
 const readAccountId = (): string | null => queryClient.getQueryData<Account>(['me'])?.id ?? signedOutId;
 
-/** Requests that waited must not be sent as another account: then the page reloads. */
+/** Requests of the page must not be sent as another account: then the page reloads. */
 function continueAs(accountId: string): void {
   const known = readAccountId();
-  if (known !== null && known !== accountId) location.reload();
-  else recordSignIn();
+  if (known !== null && known !== accountId) {
+    // On a page with typed text, the browser asks first, and the user may stay.
+    recordReplacement();
+    location.reload();
+  } else recordSignIn();
 }
 
 /** @param everywhere ends the sessions of all browsers */

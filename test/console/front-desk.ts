@@ -10,12 +10,12 @@ export const TRICKS = '\u202Egnp.exe \u001b[31mred\u001b[0m <script>alert(1)</sc
 
 const FRONT_DESK = { slug: 'front-desk', displayName: 'Front desk' };
 
-const README = (capabilities: string, name: string, secret: string) => `---
+const README = (capabilities: string, name: string, secret: string, tones: string) => `---
 name: ${JSON.stringify(name)}
 description: Answers what comes in and keeps a log of it
 capabilities: [${capabilities}]
 settings:
-  tone: { label: Tone, default: plain, enum: [plain, warm], required: false }
+  tone: { label: Tone, default: plain, enum: [${tones}], required: false }
   sign: { label: Signature, description: Put under every answer }
 secrets: { key: { label: API key, required: true }${secret} }
 ---
@@ -59,15 +59,23 @@ interface PackageVariant {
   readonly bell?: string;
   /** A secret in addition, as YAML after a comma. */
   readonly secret?: string;
+  /** The options of its setting, as YAML. Its default is plain. */
+  readonly tones?: string;
   /** Code at the end of `index.ts`. */
   readonly more?: string;
 }
 
 export const packageFiles = (
   capabilities = 'host.storage',
-  { name = FRONT_DESK.displayName, bell = 'Rings the bell', more = '', secret = '' }: PackageVariant = {},
+  {
+    name = FRONT_DESK.displayName,
+    bell = 'Rings the bell',
+    more = '',
+    secret = '',
+    tones = 'plain, warm',
+  }: PackageVariant = {},
 ) => [
-  { path: 'readme.md', contentText: README(capabilities, name, secret) },
+  { path: 'readme.md', contentText: README(capabilities, name, secret, tones) },
   { path: 'index.ts', contentText: INDEX(bell) + more },
 ];
 
@@ -109,7 +117,7 @@ export async function failInstallation(service: ServiceFixture, id: string, reas
 }
 
 /** The account's one installation, as soon as it is as wished. */
-export const installationThat = (service: ServiceFixture, isWished: (of: Answer['body']) => boolean) =>
+export const installationThat = (service: Pick<ServiceFixture, 'call'>, isWished: (of: Answer['body']) => boolean) =>
   eventually<Answer['body']>(async () => {
     const { body } = await service.call('GET', '/api/installations');
     return body.items.find(isWished) ?? false;

@@ -8,9 +8,11 @@ import { findOrCreateAccount } from '../../db/accounts/accounts.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import { issueSignInLink } from '../../service/identity/console-sessions.ts';
 import type { ServiceFixture } from '../deploy/service-fixture.ts';
-import { openConsole, openSignedIn, signIn } from './browser.ts';
-import { pressInDialog } from './console-fixture.ts';
+import { eventually } from '../runner/eventually.ts';
+import { openConsole, openSignedIn, openTab, signIn } from './browser.ts';
+import { press, pressInDialog } from './console-fixture.ts';
 import { makeDraft, openEditor, readDraftFile, write } from './editor-actions.ts';
+import { installationThat, publishFrontDesk } from './front-desk.ts';
 import { inspect } from './pictures.ts';
 
 const INDEX = { path: 'index.ts', contentText: 'middleware.systemPrompt = (ctx) => ctx.systemPrompt;\n' };
@@ -203,6 +205,47 @@ export async function runSessionCases(t: Test, service: ServiceFixture, browser:
     await pressInDialog(tab, 'Cancel');
     t.ok(await tab.getByRole('button', { name: 'ann', exact: true }).isVisible(), 'a refused link ends no session');
     t.same(complaints, []);
+    await own.close();
+  });
+
+  await t.test('a page that is kept when another account signs in sends nothing as that account', async (t) => {
+    await publishFrontDesk(service, 'host.storage', { slug: 'kept-desk', displayName: 'Kept desk' });
+    const ann = await service.asUser('ann');
+    const { context: own, page: tab, complaints } = await openSignedIn(browser, ann, '/catalog/kept-desk');
+    await press(tab, 'Install');
+    const install = tab.getByRole('dialog', { name: 'Install Kept desk' });
+    await install.getByLabel('API key').first().click();
+    await tab.keyboard.type('secret-of-ann');
+    await install.getByLabel('I allow this plugin').check();
+
+    // The test's tabs answer the browser's question about the typed text with “stay”.
+    const question = tab.waitForEvent('dialog');
+    const other = await openTab(own, `${service.url}/plugins`);
+    await other.page.goto(await makeLink(service, 'local'));
+    await pressInDialog(other.page, 'Sign in');
+    t.equal((await question).type(), 'beforeunload');
+    const signInAgain = tab.getByRole('dialog', { name: 'Another account is signed in' });
+    await signInAgain.getByText('This page is of the account ann.').waitFor();
+    const token = signInAgain.getByLabel('Token').first();
+    await token.waitFor();
+    await inspect(t, tab, 'session-replaced');
+    const sent: string[] = [];
+    tab.on('request', (request) => sent.push(`${request.method()} ${new URL(request.url()).pathname}`));
+    await install.getByRole('button', { name: 'Install' }).dispatchEvent('click');
+    await token.fill(ann.token);
+    t.same(
+      sent.filter((request) => !request.includes('/assets/')),
+      [],
+      'nothing is sent until the account of the page is signed in again',
+    );
+    await tab.keyboard.press('Enter');
+    await tab.getByRole('tab', { name: 'Overview' }).waitFor();
+    const installed = await installationThat(ann, ({ slug }) => slug === 'kept-desk');
+    await eventually(async () => (await ann.call('GET', `/api/installations/${installed.id}`)).body.secretNames[0]);
+    const { body } = await service.call('GET', '/api/installations');
+    t.notOk(body.items.some(({ slug }: { slug: string }) => slug === 'kept-desk'));
+    t.same(complaints, ['a dialog: '], 'the browser’s question only');
+    t.same(other.complaints, []);
     await own.close();
   });
 
