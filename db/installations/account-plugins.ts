@@ -93,15 +93,18 @@ const selectSql = (versionId: string, granted: string, more = ''): string => `
 const SELECT_WITHOUT_OFFERS = selectSql('i.current_version_id', 'i.granted_capabilities');
 const SELECT = selectSql('i.current_version_id', 'i.granted_capabilities', `, ${OFFER}`);
 /**
- * The grants that an update of `i` to the version `v` gives. They include handles of secrets that the version does not declare:
- * without those, a later version could read a value that the user gives after seeing only the handle.
+ * The capabilities of `base`, with those handles of secrets in `others` of whose secret `base` has none. A remembered handle gives
+ * nothing by itself; without it, a later version could read a value that the user gives after seeing only the handle.
  */
-export const TARGET_GRANTS_SQL = `CASE WHEN i.rollback_reason IS NULL
-  THEN v.capabilities || ARRAY(
-    SELECT g FROM unnest(i.granted_capabilities) g
-     WHERE g LIKE 'secrets.%:%'
-       AND NOT EXISTS (SELECT 1 FROM unnest(v.capabilities) w WHERE split_part(w, ':', 1) = split_part(g, ':', 1)))
-  ELSE coalesce(i.previous_grants, v.capabilities) END`;
+export const rememberHandlesSql = (base: string, others: string): string => `(${base} || ARRAY(
+  SELECT o FROM unnest(${others}) o
+   WHERE o LIKE 'secrets.%:%'
+     AND NOT EXISTS (SELECT 1 FROM unnest(${base}) b
+                      WHERE b LIKE 'secrets.%:%' AND split_part(b, ':', 1) = split_part(o, ':', 1))))`;
+/** The grants that an update of `i` to the version `v` gives, with the handles of versions before it. */
+export const TARGET_GRANTS_SQL = `(SELECT ${rememberHandlesSql('t.grants', 'i.granted_capabilities')}
+  FROM (SELECT CASE WHEN i.rollback_reason IS NULL THEN v.capabilities
+                    ELSE coalesce(i.previous_grants, v.capabilities) END AS grants) t)`;
 /** The version that an update moves to, with the grants that it will have. */
 const TARGET = ['i.target_version_id', TARGET_GRANTS_SQL] as const;
 const SELECT_TARGET_WITHOUT_OFFER = selectSql(...TARGET);

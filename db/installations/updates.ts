@@ -22,6 +22,7 @@ import {
   type InstalledPlugin,
   loadInstalledPlugin,
   loadUpdateState,
+  rememberHandlesSql,
   TARGET_GRANTS_SQL,
 } from './account-plugins.ts';
 import { mergePendingUpdates, recordEvent } from './events.ts';
@@ -56,9 +57,12 @@ export async function beginUpdates(
   versionId: string,
 ): Promise<void> {
   await tx.query(
-    `UPDATE installations SET target_version_id = $2, target_since = clock_timestamp(), rollback_reason = NULL,
-            ${NOT_FAILED_SQL}, pending_version_id = NULL, updated_at = clock_timestamp()
-      WHERE id = ANY ($1)`,
+    // The handles of the version are remembered now: the next version may replace it before it runs.
+    `UPDATE installations i
+        SET target_version_id = v.id, target_since = clock_timestamp(), rollback_reason = NULL, ${NOT_FAILED_SQL},
+            granted_capabilities = ${rememberHandlesSql('i.granted_capabilities', 'v.capabilities')},
+            pending_version_id = NULL, updated_at = clock_timestamp()
+       FROM versions v WHERE v.id = $2 AND i.id = ANY ($1)`,
     [installations.map(({ id }) => id), versionId],
   );
   const jobs = installations.map(({ id, accountId }) => ({

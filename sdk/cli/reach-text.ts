@@ -1,6 +1,16 @@
 /** Formats what a plugin may access, one line for each capability. */
+import { describeCapability } from '../contract/capabilities.ts';
 import type { Paint } from './output.ts';
-import type { Reach } from './rest-types.ts';
+import type { Reach, SecretField } from './rest-types.ts';
 
 export const formatReach = (reach: readonly Pick<Reach, 'sentence' | 'risk'>[], paint: Paint): string[] =>
   reach.map(({ sentence, risk }) => `  ${sentence}${risk === 'high' ? ` ${paint.red('(high risk)')}` : ''}`);
+
+/** Formats what a plugin does with the values of secrets, one line for each use. */
+export const formatSecretUses = (secrets: readonly SecretField[], paint: Paint): string[] =>
+  formatReach(
+    secrets
+      .flatMap(({ name, use }) => (use ? use.map((one) => `secrets.${name}:${one}`) : [`secrets.${name}`]))
+      .map(describeCapability),
+    paint,
+  );

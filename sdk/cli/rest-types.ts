@@ -56,6 +56,11 @@ export interface Reach {
   /** Whether the capability is a hook that can cancel its operation. */
   readonly cancels: boolean;
 }
+export interface SecretField {
+  readonly name: string;
+  /** The uses of its handle. Null: the plugin reads the value. */
+  readonly use: readonly string[] | null;
+}
 export interface Installation {
   readonly id: string;
   readonly slug: string;
@@ -76,6 +81,7 @@ export interface Installation {
   readonly reach: readonly Reach[];
   readonly channels: readonly { readonly name: string }[];
   readonly secretNames: readonly string[];
+  readonly configuration: { readonly secrets: readonly SecretField[] };
   readonly pendingUpdate: {
     readonly versionId: string;
     readonly semVer: string;
@@ -85,6 +91,11 @@ export interface Installation {
   } | null;
   readonly updateUnderWay: { readonly semVer: string | null; readonly waitsFor: string | null } | null;
   readonly failedUpdate: { readonly semVer: string | null; readonly reason: string } | null;
+}
+/** The part of an update's changes that `accept` reads. */
+export interface UpdateChanges {
+  /** Those that the update needs and that have no value. */
+  readonly fields: { readonly secrets: readonly SecretField[] };
 }
 export interface Agent {
   readonly name: string;

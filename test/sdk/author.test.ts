@@ -322,7 +322,9 @@ t.test('configure names what is missing and requires a plugin, accept shows the 
   const set = await typed(['configure', 'inbox', '--secret', 'webhookSecret=s', '--secret', 'apiToken'], {
     env,
   });
-  t.match(set, { code: 0, stdout: 'inbox: required, ready\n' }, set.stderr);
+  t.match(set, { code: 0, stdout: /\ninbox: required, ready\n$/ }, set.stderr);
+  for (const name of ['webhookSecret', 'apiToken'])
+    t.match(set.stdout, new RegExp(`^What inbox does with what you enter:\n[^]*secret “${name}”`), 'the use is shown');
   t.match(answer(await typed(['configure', 'inbox', '--no-required', '--json'])), { slug: 'inbox', required: false });
   t.match(await typed(['configure', 'inbox', '--required']), { code: 0, stdout: 'inbox: required, ready\n' });
   t.match(await typed(['pause', 'inbox']), { stdout: /messages and turns now continue without its checks/ });
@@ -354,10 +356,11 @@ t.test('accept shows an update that requests more access, and accepts it', async
       '  Lists the models your agents can use.\n' +
       '  Runs commands on your SSH hosts. (high risk)\n' +
       'word-count 1.1.0 needs key, which you have not set.\n' +
+      '  Reads the value of the secret “key”.\n' +
       'word-count runs 1.0.0 until 1.1.0 has started. Set key, so that 1.1.0 can start.\n',
     accepted.stderr,
   );
-  t.match(await typed(['configure', 'word-count', '--secret', 'key=k']), { code: 0, stdout: 'word-count: ready' });
+  t.match(await typed(['configure', 'word-count', '--secret', 'key=k']), { code: 0, stdout: /\nword-count: ready/ });
   await eventually(async () => / 1\.1\.0 /.test((await typed(['status'])).stdout));
 });
 

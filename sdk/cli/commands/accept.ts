@@ -3,8 +3,8 @@
 import type { Command } from '../command.ts';
 import { CommandError } from '../failure.ts';
 import { requireInstallation } from '../lookup.ts';
-import { formatReach } from '../reach-text.ts';
-import type { Installation } from '../rest-types.ts';
+import { formatReach, formatSecretUses } from '../reach-text.ts';
+import type { Installation, UpdateChanges } from '../rest-types.ts';
 import { askToConfirm } from '../terminal-prompts.ts';
 import { describeUpdate } from '../update-text.ts';
 
@@ -22,7 +22,11 @@ export const accept: Command = {
     if (added.length > 0) output.printLine(`${slug} ${semVer} asks for more access:`);
     const requested = reach.filter(({ capability }) => added.includes(capability));
     for (const line of formatReach(requested, output.paint)) output.printLine(line);
-    if (missing.length > 0) output.printLine(`${slug} ${semVer} needs ${missing.join(', ')}, which you have not set.`);
+    if (missing.length > 0) {
+      output.printLine(`${slug} ${semVer} needs ${missing.join(', ')}, which you have not set.`);
+      const { fields } = await rest.get<UpdateChanges>(`/installations/${id}/update-changes`);
+      for (const line of formatSecretUses(fields.secrets, output.paint)) output.printLine(line);
+    }
     if (added.length + missing.length === 0) {
       output.printLine(`${slug} ${semVer} drops a hook of a plugin that you require.`);
     }

@@ -4,6 +4,7 @@ import { describeCondition } from '../condition-text.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
 import { requireInstallation } from '../lookup.ts';
+import { formatSecretUses } from '../reach-text.ts';
 import type { Installation } from '../rest-types.ts';
 import { askForSecret } from '../terminal-prompts.ts';
 
@@ -36,6 +37,7 @@ export const configure: Command = {
       ...args.list('unset').map((name) => [name, null] as const),
     ]);
     const secrets: Record<string, string | null> = {};
+    printSecretUses(context, installation, args.list('secret'));
     for (const text of args.list('secret')) {
       const [name, value] = text.includes('=') ? parsePair(text) : [text, await readSecret(context, text)];
       secrets[name] = value;
@@ -56,6 +58,17 @@ export const configure: Command = {
     return updated;
   },
 };
+
+/** Shows what the plugin does with the values that its user is about to give. @param given as `name` or `name=value` */
+function printSecretUses({ output }: Context, { slug, configuration }: Installation, given: readonly string[]): void {
+  const names = given.map((text) => text.split('=', 1)[0]);
+  const lines = formatSecretUses(
+    configuration.secrets.filter(({ name }) => names.includes(name)),
+    output.paint,
+  );
+  if (lines.length > 0) output.printLine(`What ${slug} does with what you enter:`);
+  for (const line of lines) output.printLine(line);
+}
 
 function parsePair(text: string): [string, string] {
   const at = text.indexOf('=');

@@ -100,6 +100,21 @@ t.test('a user who saw that a plugin has a handle is asked before a version read
   t.match(await installation.get(), { currentSemVer: '1.0.1', pendingUpdate: { added: ['secrets.key'] } });
 });
 
+t.test('a handle that its user accepted is remembered, also if that version never runs', async (t) => {
+  const plugin = await listed(declaring('', 'host.http:api.example.com'));
+  const installation = await installs(ben, plugin.slug);
+  const required = 'secrets: { key: { required: true, use: [http:api.example.com] } }';
+  const versionId = await plugin.publish('2.0.0', declaring(required, 'host.http:api.example.com'));
+  t.match((await installation.get()).pendingUpdate, { added: [], missing: ['key'] });
+  const accepted = await ben.post(`${installation.path}/accept-update`, { versionId });
+  t.match(accepted.body, { currentSemVer: '1.0.0', updateUnderWay: { versionId } }, 'it waits for the key');
+  await plugin.publish('2.0.1', declaring(READ, 'host.http:api.example.com'));
+  t.match(await installation.get(), { updateUnderWay: { versionId }, pendingUpdate: { added: ['secrets.key'] } });
+  t.match(await ann.post(`/plugins/${plugin.id}/versions/${versionId}/yank`), { status: 200 });
+  const left = { currentSemVer: '1.0.0', updateUnderWay: null, pendingUpdate: { added: ['secrets.key'] } };
+  t.match(await installation.get(), left, 'also after a yank');
+});
+
 t.test('a value is given for the use that the form shows: that of the version of the update under way', async (t) => {
   const plugin = await listed(declaring(READ));
   const installation = await installs(ben, plugin.slug);

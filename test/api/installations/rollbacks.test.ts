@@ -3,7 +3,7 @@ import t from 'tap';
 import { beginRollback } from '../../../db/installations/updates.ts';
 import { untilLockIsAwaited } from '../../fixtures/lock-waits.ts';
 import { startApiFixture } from '../api-fixture.ts';
-import { fileList, INDEX, MINIMAL } from '../package/packages.ts';
+import { fileList, INDEX, MINIMAL, readmeWith } from '../package/packages.ts';
 
 const api = await startApiFixture(t, { limits: { installationsPerAccount: 100 } });
 const ann = await api.user('ann');
@@ -71,6 +71,18 @@ t.test('an upgrade that needs less is rolled back to the access that the previou
     grantedCapabilities: HOOK_AND_EVENT,
     failedUpdate: { semVer: '2.0.0', rolledBack: true },
   });
+});
+
+t.test('a rollback does not forget the handle of a secret', async (t) => {
+  const declaring = (secrets: string) => ({ ...MINIMAL, 'readme.md': readmeWith(secrets) });
+  const one = await installed(latest, ['1.0.0', LESS]);
+  await one.publish('1.0.1', declaring('secrets: { key: { use: [webhooks] } }'));
+  t.match(await one.get(), { currentSemVer: '1.0.1' });
+  // As if 1.0.1 had become current under a release that wrote down the grants of its predecessor only.
+  await api.pool.query('UPDATE installations SET previous_grants = $2 WHERE id = $1', [one.id, [HOOK]]);
+  t.equal(await one.crashLoop('1.0.1'), true);
+  await one.publish('1.0.2', declaring('secrets: { key: {} }'));
+  t.match(await one.get(), { currentSemVer: '1.0.0', pendingUpdate: { semVer: '1.0.2', added: ['secrets.key'] } });
 });
 
 t.test('an update that its user accepted is rolled back', async (t) => {
