@@ -213,9 +213,17 @@ export class ServiceProcess {
           : `The ${name} ended (${describeEnd(watched?.child)}). Restarting it in ${delay} ms.`,
       );
       await sleep(delay, undefined, { signal }).catch(() => undefined);
+      await this.#replacementEnded;
       if (signal.aborted) return;
+      // A successor has replaced it meanwhile, here or while its replacement starts.
+      if (watched !== this.#current) continue;
       try {
-        this.#current = await this.#launch();
+        const run = await this.#launch();
+        if (watched !== this.#current) {
+          await endProcess(run, HANDOVER_TIMEOUT_MS);
+          continue;
+        }
+        this.#current = run;
         onNotice(`The ${name} is running again.`);
       } catch (error) {
         unreplaced = watched;

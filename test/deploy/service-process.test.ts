@@ -20,13 +20,21 @@ interface Watched {
   readonly notices: string[];
 }
 
-function make(behaviour: string, variables: Readonly<Record<string, string>> = {}): Watched {
+function make(
+  behaviour: string,
+  variables: Readonly<Record<string, string>> = {},
+  checkStart = async (): Promise<void> => undefined,
+): Watched {
   const lines: string[] = [];
   const notices: string[] = [];
   const env = { ...bareEnvironment, BEHAVIOUR: behaviour, ...variables };
   const onLine = (line: string): number => lines.push(line);
   const onNotice = (sentence: string): number => notices.push(sentence);
-  return { service: new ServiceProcess({ name: 'API', main: MAIN, env, onLine, onNotice }), lines, notices };
+  return {
+    service: new ServiceProcess({ name: 'API', main: MAIN, env, checkStart, onLine, onNotice }),
+    lines,
+    notices,
+  };
 }
 
 const pids = (lines: string[]): number[] =>
@@ -64,6 +72,30 @@ t.test('a process that ends by itself is started again until it is stopped', asy
   await service.stop(patient);
   await sleep(500);
   t.equal(pids(lines).length, 2, 'a stopped one stays away');
+});
+
+t.test('a process that is replaced during its restart is not left running', async (t) => {
+  const restart = Promise.withResolvers<void>();
+  const replaced = Promise.withResolvers<void>();
+  let starts = 0;
+  const { service, lines } = make('serves', {}, async () => {
+    starts += 1;
+    if (starts === 1) return;
+    restart.resolve();
+    await replaced.promise;
+  });
+  await service.start();
+  process.kill(pids(lines)[0] ?? 0, 'SIGKILL');
+  await restart.promise;
+  const successor = await service.startSuccessor(PATIENCE_MS);
+  await successor.serve();
+  await successor.takeOver();
+  const newest = pids(lines)[1] ?? 0;
+  replaced.resolve();
+  t.ok(await until(() => pids(lines).length === 3));
+  t.ok(await until(() => isGone(pids(lines)[2] ?? 0)));
+  t.notOk(await isGone(newest));
+  await service.stop(patient);
 });
 
 t.test('a process that cannot start reports one sentence', async (t) => {

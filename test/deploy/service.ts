@@ -1,6 +1,6 @@
 /** A process as API and supervisor are, that does what BEHAVIOUR says. Run by service-process.test.ts. */
 import { mkdirSync } from 'node:fs';
-import { announceReady, refuseToStart, stopWithParent } from '../../service/lifecycle/parent.ts';
+import { announceReady, refuseToStart, stopWithParent, waitForTurn } from '../../service/lifecycle/parent.ts';
 import { openLogger } from '../../service/telemetry/logger.ts';
 
 /** Something that keeps the process alive, as a server does. */
@@ -44,5 +44,6 @@ switch (process.env.BEHAVIOUR) {
       clearInterval(alive);
       console.log('drained');
     });
+    await waitForTurn(async () => null);
     announceReady('http://localhost:1', { notice: 'A part is missing: install it.' });
 }
