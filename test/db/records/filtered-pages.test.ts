@@ -44,8 +44,9 @@ await pool.query(
 );
 const HOUR_MS = 3_600_000;
 const expiredAt = Date.now() - 24 * HOUR_MS - 1_000;
-await maintainLogs(pool, expiredAt);
 await maintainLogs(pool);
+// Last: it creates the partitions of the expired lines, which the run above would drop.
+await maintainLogs(pool, expiredAt);
 const insertLines = (installationId: string, from: number, wanted: { n: number; more: Partial<LogLine> }) =>
   insertLogs(
     pool,
