@@ -58,9 +58,8 @@ export async function beginUpdates(
 ): Promise<void> {
   await tx.query(
     // The handles of the version are remembered now: the next version may replace it before it runs.
-    `UPDATE installations i
-        SET target_version_id = v.id, target_since = clock_timestamp(), rollback_reason = NULL, ${NOT_FAILED_SQL},
-            granted_capabilities = ${rememberHandlesSql('i.granted_capabilities', 'v.capabilities')},
+    `UPDATE installations i SET target_version_id = v.id, target_since = clock_timestamp(), rollback_reason = NULL,
+            ${NOT_FAILED_SQL}, granted_capabilities = ${rememberHandlesSql('i.granted_capabilities', 'v.capabilities')},
             pending_version_id = NULL, updated_at = clock_timestamp()
        FROM versions v WHERE v.id = $2 AND i.id = ANY ($1)`,
     [installations.map(({ id }) => id), versionId],

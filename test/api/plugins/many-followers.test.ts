@@ -19,7 +19,7 @@ function spyOnUpdates(t: Test): () => number {
   const { query } = Client.prototype;
   let count = 0;
   const counting = function (this: Client, ...given: unknown[]) {
-    if (String(given[0]).startsWith('UPDATE installations SET target_version_id = $2')) count += 1;
+    if (String(given[0]).startsWith('UPDATE installations i SET target_version_id =')) count += 1;
     return Reflect.apply(query, this, given);
   };
   Object.assign(Client.prototype, { query: counting });
