@@ -15,9 +15,10 @@ import {
   type KeyPlaces,
   recordKeys,
 } from '../files/recorded-keys.ts';
+import { deleteBlobRows, deleteContents } from '../files/stored-blobs.ts';
 import { isMissingObject } from '../postgres/database-errors.ts';
 import { listUnknownMigrations } from '../postgres/migrate.ts';
-import { inLockedTransaction } from '../postgres/pool.ts';
+import { inLockedTransaction, inTransaction } from '../postgres/pool.ts';
 import { findRow, hasRow, type Queryable } from '../postgres/rows.ts';
 
 /** A process that belongs to a cluster, or wants to. */
@@ -155,14 +156,18 @@ export async function markNewPlace(pool: Pool, place: BlobPlace): Promise<void> 
   await place.writeMark(row.id);
 }
 
-/** From now on processes start only with this place. */
-export async function setBlobPlace(pool: Pool, { store }: BlobPlace): Promise<void> {
-  await pool.query(
-    // In one statement: rows that stay behind would name objects that may be gone when blobs come back.
-    `WITH emptied AS (DELETE FROM stored_blobs WHERE $1::text = 'files')
-     UPDATE cluster SET blob_store = $1, blobs_marked = true`,
-    [store],
-  );
+/**
+ * From now on processes start only with this place. In one transaction: if it is interrupted, the old place still has every blob, and
+ * no row stays behind that names an object which may be gone when blobs come back.
+ *
+ * @param copied names of the blobs that this move has stored in the place
+ */
+export function setBlobPlace(pool: Pool, { store }: BlobPlace, copied: readonly string[]): Promise<void> {
+  return inTransaction(pool, async (tx) => {
+    if (store === 'files') await deleteBlobRows(tx);
+    else if (store !== 'database') await deleteContents(tx, copied);
+    await tx.query('UPDATE cluster SET blob_store = $1, blobs_marked = true', [store]);
+  });
 }
 
 /** Two neighbouring releases run side by side during an update. Older ones do not know the tables. */

@@ -94,14 +94,37 @@ export async function reserveObject(
   return reserved ?? objectKey;
 }
 
-/** False: a sweep gave the upload up meanwhile. */
+/**
+ * Ends an upload. While the cluster keeps its blobs in the database, the upload is that of a move to a bucket: the content stays until
+ * the whole move has ended, so that an interrupted one leaves the database complete.
+ *
+ * @returns false: a sweep gave the upload up meanwhile
+ */
 export const finishObject = async (db: Queryable, sha256: string, objectKey: string): Promise<boolean> =>
   (await changeRows(
     db,
-    `UPDATE stored_blobs SET state = 'stored', content = NULL, touched_at = now()
+    `UPDATE stored_blobs SET state = 'stored', touched_at = now(),
+            content = CASE WHEN (SELECT blob_store FROM cluster) = 'database' THEN content END
       WHERE sha256 = $1 AND object_key = $2 AND state <> 'deleting'`,
     [sha256, objectKey],
   )) > 0;
+
+/** Rows whose contents one statement removes. A gigabyte of them took 3 s, and a statement may take 30. */
+const CONTENTS_REMOVED = 1_000;
+
+/** Removes the contents of blobs whose objects are complete. */
+export async function deleteContents(tx: Queryable, names: readonly string[]): Promise<void> {
+  for (let start = 0; start < names.length; start += CONTENTS_REMOVED)
+    await tx.query('UPDATE stored_blobs SET content = NULL WHERE sha256 = ANY ($1) AND object_key IS NOT NULL', [
+      names.slice(start, start + CONTENTS_REMOVED),
+    ]);
+}
+
+/** Deletes the rows of all blobs. */
+export async function deleteBlobRows(tx: Queryable): Promise<void> {
+  const remove = 'DELETE FROM stored_blobs WHERE sha256 IN (SELECT sha256 FROM stored_blobs LIMIT $1)';
+  while ((await changeRows(tx, remove, [CONTENTS_REMOVED])) === CONTENTS_REMOVED);
+}
 
 /** A page of blobs that nothing touched since, also of uploads that did not end. */
 export const listUntouched = (db: Queryable, before: number, after: string, limit: number): Promise<string[]> =>
@@ -121,7 +144,9 @@ interface CondemnedBlob {
 export const condemnBlobs = (db: Queryable, names: readonly string[], before: number): Promise<CondemnedBlob[]> =>
   listRows(
     db,
-    `UPDATE stored_blobs SET state = 'deleting' WHERE sha256 = ANY ($1) AND touched_at < to_timestamp($2 / 1000.0)
+    // The row of an object in a bucket that is not used stays, to name the object. It needs no content.
+    `UPDATE stored_blobs SET state = 'deleting', content = CASE WHEN object_key IS NULL THEN content END
+      WHERE sha256 = ANY ($1) AND touched_at < to_timestamp($2 / 1000.0)
      RETURNING sha256, object_key AS "objectKey"`,
     [names, before],
   );

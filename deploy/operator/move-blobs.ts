@@ -49,16 +49,21 @@ async function move(
   await markNewPlace(pool, place);
   const [source, target] = [await openConfiguredBlobs(pool, settings), await openConfiguredBlobs(pool, to)];
   let moved = 0;
+  const copied: string[] = [];
   for (let after = ''; ; ) {
     const names = await listUsedBlobs(pool, after, PAGE);
-    for (const name of names) if (!(await target.has(name))) await target.put(await source.read(name));
+    for (const name of names) {
+      if (await target.has(name)) continue;
+      await target.put(await source.read(name));
+      copied.push(name);
+    }
     moved += names.length;
     const last = names.at(-1);
     if (last === undefined) break;
     after = last;
     printProgress(`${moved} blobs copied`);
   }
-  await setBlobPlace(pool, place);
+  await setBlobPlace(pool, place, copied);
   await inTransaction(pool, (tx) => recordAction(tx, { action: 'move-blobs', subject: to.BLOBS }));
   return {
     sentence: `${moved} blobs are in ${to.BLOBS} now. Set BLOBS=${to.BLOBS} for every process and start the service. ${describeOldCopies(settings.BLOBS)}`,
@@ -68,7 +73,6 @@ async function move(
 
 /** What became of the blobs in the old store. */
 function describeOldCopies(store: string): string {
-  // A row has the content of a blob or the key of its object, never both.
   if (store === 'database') return 'The copies in the database were removed.';
   if (store === 'files') return 'The files in DATA_DIR/blobs stay: remove them when the service runs.';
   return `The objects in ${store} stay, but Bulkhead no longer names or removes them: remove them when the service runs.`;

@@ -245,6 +245,31 @@ t.test('blobs move to a bucket and on to the database, which needs no folder of 
   const again = await startApiAlone(t, { DATABASE_URL, DATA_DIR, BLOBS: 'database' });
   t.same(await readPackage(again), published);
   await again.stop();
+  await t.test('a move from the database that is cut off leaves it complete, and is repeated', async (t) => {
+    const both = { ...inBucket, BLOBS: 'database' };
+    let sent = 0;
+    intercept(({ method, path }) => {
+      if (method !== 'PUT' || !path.includes('/blobs/')) return null;
+      sent += 1;
+      return sent === 1 ? null : { status: 403, body: '<Code>AccessDenied</Code>' };
+    });
+    t.match(await operator(both, 'move-blobs', bucket.BLOBS), { code: 1, stderr: /refused to .*: status 403/ });
+    t.equal(sent, 2);
+    intercept(() => null);
+    await rm(join(DATA_DIR, 'blob-cache'), { recursive: true });
+    const between = await startApiAlone(t, { DATABASE_URL, DATA_DIR, BLOBS: 'database' });
+    t.same(await readPackage(between), published);
+    await between.stop();
+    t.match(await operator(both, 'move-blobs', bucket.BLOBS), {
+      code: 0,
+      stdout: / copies in the database were removed/,
+    });
+    const { pool, close } = openPool(DATABASE_URL, { name: 'test', connections: 1, onError: () => undefined });
+    t.teardown(close);
+    t.equal((await pool.query('SELECT FROM stored_blobs WHERE content IS NOT NULL')).rowCount, 0);
+    await rm(join(DATA_DIR, 'blob-cache'), { recursive: true });
+    t.match(await operator(inBucket, 'move-blobs', 'database'), { code: 0 });
+  });
   t.match(await operator({ ...env, DATA_DIR, BLOBS: 'database' }, 'move-blobs', 'files'), {
     code: 0,
     stdout: / The copies in the database were removed\.\n$/,

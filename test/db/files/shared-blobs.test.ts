@@ -3,9 +3,10 @@ import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import t from 'tap';
+import { setBlobPlace } from '../../../db/cluster/cluster-record.ts';
 import type { Blobs } from '../../../db/files/blobs.ts';
 import { reserveObject } from '../../../db/files/stored-blobs.ts';
-import { openConfiguredBlobs } from '../../../service/storage/blob-stores.ts';
+import { describeBlobPlace, openConfiguredBlobs } from '../../../service/storage/blob-stores.ts';
 import { type ObjectStoreFixture, startObjectStore } from '../../object-store/object-store.ts';
 import { type Teardown, type TestDatabase, temporaryFolder, testDatabase } from '../../runner/harness.ts';
 
@@ -127,6 +128,38 @@ t.test('a process that was killed after its upload leaves an object that a sweep
   await age(database);
   t.equal(await sweep(machine), 1);
   t.equal(await bucket.countObjects(), before);
+});
+
+t.test('while blobs are moved from the database, it keeps them until it has another place', async (t) => {
+  const database = await testDatabase(t);
+  const { pool } = database;
+  await pool.query(`INSERT INTO cluster (id, release, blob_store) VALUES ('one', '1.0.0', 'database')`);
+  const rows = await openMachine(t, database, { BLOBS: 'database' });
+  const { sha256 } = await rows.blobs.put(HELLO);
+  const objects = await openMachine(t, database, bucket.settings);
+  await objects.blobs.put(HELLO);
+  const reader = await openMachine(t, database, { BLOBS: 'database' });
+  t.equal((await reader.blobs.read(sha256)).toString(), 'hello');
+  t.ok(await rows.blobs.has(sha256));
+  t.notOk(await objects.blobs.has(sha256), 'a repeated move copies it again: the bucket may be another one');
+  const moved = describeBlobPlace(pool, { ...bucket.settings, DATA_DIR: '', BLOB_CACHE_MEGABYTES: 1 });
+  await setBlobPlace(pool, moved, [sha256]);
+  t.ok(await objects.blobs.has(sha256));
+  t.notOk(await rows.blobs.has(sha256));
+  const after = await openMachine(t, database, bucket.settings);
+  t.equal((await after.blobs.read(sha256)).toString(), 'hello');
+});
+
+t.test('of a blob that a move has copied and nothing uses, the sweep removes the content', async (t) => {
+  const database = await testDatabase(t);
+  const { pool } = database;
+  await pool.query(`INSERT INTO cluster (id, release, blob_store) VALUES ('one', '1.0.0', 'database')`);
+  const rows = await openMachine(t, database, { BLOBS: 'database' });
+  await rows.blobs.put(HELLO);
+  await (await openMachine(t, database, bucket.settings)).blobs.put(HELLO);
+  await age(database);
+  t.equal(await sweep(rows), 0, 'its object is in a bucket that is not used');
+  t.same((await pool.query('SELECT content, state FROM stored_blobs')).rows, [{ content: null, state: 'deleting' }]);
 });
 
 t.test('an upload that begins when another one of the blob has just ended keeps the blob readable', async (t) => {
