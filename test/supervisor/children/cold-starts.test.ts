@@ -60,8 +60,10 @@ t.test(
     const started = performance.now();
     const answers = await Promise.all(
       calls.map(async ({ kind, account, path, body }) => {
-        const answer = await fixture.call('POST', path, body, account);
-        return { kind, ...answer, ms: performance.now() - started };
+        // `fixture.call` would repeat a hook that is refused.
+        const headers = { authorization: `Bearer ${await fixture.issuer.issue(account)}` };
+        const answer = await fixture.app.inject({ method: 'POST', url: path, headers, payload: body });
+        return { kind, status: answer.statusCode, body: answer.json(), ms: performance.now() - started };
       }),
     );
     loop.disable();

@@ -1,8 +1,9 @@
 /** A handshake that fails: the vendor gets no answer of the plugin, and its log says where the error is. */
 import t from 'tap';
 import { requestHandshake } from '../../../db/channels/handshakes.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
-import { connect, describeRequest } from './channels.ts';
+import { connect, deliver, describeRequest, rowOf } from './channels.ts';
 
 const fixture = await startSupervisorFixture(t);
 const made = await fixture.install({
@@ -15,6 +16,9 @@ const made = await fixture.install({
     };`,
 });
 const channel = await connect(fixture, made);
+// The start of its process would use up the time of a handshake on a busy machine.
+const [delivery = ''] = await deliver(fixture, made, channel, ['start']);
+await eventually(async () => (await rowOf(fixture, delivery)).state === 'delivered');
 const ask = (body: string) =>
   requestHandshake({ pool: fixture.pool, listener: fixture.supervisor.listener }, describeRequest(made, channel, body));
 
