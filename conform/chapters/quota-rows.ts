@@ -122,7 +122,8 @@ export const quotas: Chapter = {
       const answers = await Promise.all(Array.from({ length: count }, () => greedy.call('wait')));
       const seconds = (performance.now() - started) / 1000;
       const refused = answers.filter(({ status }) => status !== 200);
-      expect(refused[0], { status: 503, body: { code: 'unavailable', detail: /too many calls wait/ } }, 'a refusal');
+      expect(refused[0], { status: 429, body: { code: 'rate_limited', detail: /too many calls wait/ } }, 'a refusal');
+      ensure(Number(refused[0]?.headers.get('retry-after')) > 0, 'a refusal has no Retry-After');
       ensure(refused.length <= CALLS_MORE, `${refused.length} of ${count} calls were refused`);
       ensure(seconds > CALLS_WAITING / CALLS_IN_FLIGHT, `${count} calls of a second took ${seconds} s`);
     }),

@@ -53,6 +53,8 @@ export type LinkResult =
       /** Set if the handler threw: `message` is then the plugin's own text. */
       readonly stack?: string;
       readonly interrupted?: true;
+      /** Set if `callsInFlight` calls of the child ran and `callsWaiting` waited. The same call may succeed later. */
+      readonly overLimit?: true;
       /** Set if a tool's handler did not run, because the arguments do not fit its schema. */
       readonly invalidArguments?: readonly ArgumentFault[];
     };

@@ -97,6 +97,9 @@ const buildSessionFields = (session: Session) => ({
   agent: { id: session.agentId, name: session.agentName },
 });
 
+/** A child that is started or restarted, or that answers its waiting calls, can usually take the call then. Seconds. */
+const RETRY_AFTER_S = 2;
+
 /** Turns a failed call into the problem that its caller gets. */
 export function toProblem(slug: string, result: Exclude<LinkResult, { kind: 'answered' }>): Problem {
   if (result.kind === 'cancelled') return new Problem('cancelled', `${slug} refused: ${result.reason}`);
@@ -104,6 +107,12 @@ export function toProblem(slug: string, result: Exclude<LinkResult, { kind: 'ans
     return new Problem('invalid_arguments', result.message, { errors: result.invalidArguments });
   }
   if (result.kind === 'timeout') return new Problem('plugin_timeout', `${slug} took too long.`);
-  if (result.kind === 'unavailable') return new Problem('unavailable', `${slug}: ${result.message}`, { retryAfter: 2 });
+  if (result.kind === 'unavailable') {
+    const options = { retryAfter: RETRY_AFTER_S };
+    const detail = `${slug}: ${result.message}`;
+    return result.overLimit
+      ? new Problem('rate_limited', `${detail}. Retry after ${RETRY_AFTER_S} s.`, options)
+      : new Problem('unavailable', detail, options);
+  }
   return new Problem('plugin_failed', `${slug} failed: ${result.message}`);
 }

@@ -37,5 +37,7 @@ function toMcpError(error: unknown): McpError {
   if (error instanceof McpError) return error;
   const { code, status, message } = toProblem(error);
   if (code === 'not_found') return new McpError(RESOURCE_NOT_FOUND, message);
-  return new McpError(status < 500 ? ErrorCode.InvalidParams : ErrorCode.InternalError, message, { code });
+  // The protocol has no code for calls that succeed later. `InvalidParams` would make a client change its arguments.
+  const isFaultOfCaller = status < 500 && code !== 'rate_limited';
+  return new McpError(isFaultOfCaller ? ErrorCode.InvalidParams : ErrorCode.InternalError, message, { code });
 }

@@ -68,7 +68,7 @@ export async function* streamProvider(
  *
  * @param caller the session, or the account alone
  * @param onDelta receives the pieces of the answer. Default: pieces are ignored
- * @throws Problem `not_found`, `invalid_arguments`, `plugin_failed`, `plugin_timeout`, `unavailable`, `cancelled`
+ * @throws Problem `not_found`, `invalid_arguments`, `plugin_failed`, `plugin_timeout`, `rate_limited`, `unavailable`, `cancelled`
  */
 export async function askProvider(
   services: SessionServices,

@@ -12,7 +12,7 @@ import {
   releaseCall,
 } from '../../db/sessions/tool-calls.ts';
 import { findTurn, type Judgement, type TurnKey } from '../../db/sessions/turns.ts';
-import { Problem } from '../../sdk/contract/errors.ts';
+import { Problem, type ProblemCode } from '../../sdk/contract/errors.ts';
 import { TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import type { Json, ToolResult } from '../../sdk/session/api-types.ts';
 import { skipNotFound } from '../../service/http/errors.ts';
@@ -45,7 +45,7 @@ export type CallOutcome =
  * Calls a tool in a turn, or hands a judged call to the runtime that performs it. Errors that a model can correct are results:
  * wrong arguments, an unknown name, a tool that failed.
  *
- * @throws Problem `turn_held`, `turn_ended`, `cancelled`, `id_reused`, `not_found`, `unavailable`
+ * @throws Problem `turn_held`, `turn_ended`, `cancelled`, `id_reused`, `not_found`, `rate_limited`, `unavailable`
  */
 export async function callToolInTurn(
   services: SessionServices,
@@ -99,6 +99,9 @@ async function makeCall(
   return made.answer;
 }
 
+/** Problems of a tool that did not run: its plugin did not run, or had too many calls. They are not the call's answer. */
+const MAY_PASS: ReadonlySet<string> = new Set(['unavailable', 'rate_limited'] satisfies ProblemCode[]);
+
 /** An answer, and the arguments that the tool got. Null: it got none. */
 interface MadeCall extends Pick<JudgedResult, 'arguments' | 'isFinal' | 'judgement'> {
   readonly answer: CallAnswer;
@@ -140,7 +143,7 @@ async function readAnswer(
     const { result, ...judged } = await callTool(services, session, tool, call);
     return { ...judged, answer: { result } };
   } catch (error) {
-    if (!(error instanceof Problem) || error.code === 'unavailable') throw error;
+    if (!(error instanceof Problem) || MAY_PASS.has(error.code)) throw error;
     return { answer: { problem: describeAnswer(error) }, arguments: passed, isFinal: true, judgement: OF_THE_HOST };
   }
 }

@@ -152,7 +152,7 @@ interface SessionCall extends Omit<ToolCall, 'name'> {
  * and correct its call.
  *
  * @returns with `problem` `invalid_arguments` where the arguments do not fit the tool's schema
- * @throws Problem `plugin_timeout`, `plugin_failed`, `unavailable`, `bad_request`
+ * @throws Problem `plugin_timeout`, `plugin_failed`, `rate_limited`, `unavailable`, `bad_request`
  */
 export async function callTool(
   services: SessionServices,

@@ -1,6 +1,12 @@
 /** Rate limits of the session API: by address before a token is verified, by account afterwards. */
+import type { AddressInfo } from 'node:net';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { FastifyInstance } from 'fastify';
 import t from 'tap';
+import { limits } from '../../../sdk/contract/limits.ts';
+import { eventually } from '../../runner/eventually.ts';
+import { storeKey, waitForKey } from '../held-handlers.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 interface Asking {
@@ -98,3 +104,50 @@ t.test('X-Forwarded-For is believed from a trusted proxy only', async (t) => {
   const outside = forged.map(({ forwarded }) => ({ from: '192.0.2.1', forwarded }));
   t.same(await statuses(trusting.app, outside), [401, 401, 429], 'not from anybody else');
 });
+
+t.test(
+  'a call beyond those that a child runs and keeps waiting is refused, and is no answer of the plugin',
+  async (t) => {
+    const fixture = await startSupervisorFixture(t, { childBounds: { ...limits, callsInFlight: 1, callsWaiting: 0 } });
+    const { account, call, issuer, app } = fixture;
+    const code = `
+    tools.hold = { description: 'd', parameters: {}, handler: async () => { ${waitForKey("'go'")} return 'held'; } };
+    tools.quick = { description: 'd', parameters: {}, handler: () => 'quick' };
+    commands.greet = { description: 'd', handler: () => 'hello' };`;
+    const installed = await fixture.install({ slug: 'slow', code, capabilities: ['host.storage'] });
+    const session = await fixture.session();
+    const callTool = (name: string) => call('POST', `/sessions/${session}/tools/slow__${name}`, { arguments: {} });
+    t.equal((await callTool('quick')).status, 200);
+    await call('POST', `/sessions/${session}/turns`, { id: 't1', text: 'hello', trigger: 'user' });
+    const held = callTool('hold');
+    const detail = 'slow__quick: too many calls wait for this plugin. Retry after 2 s.';
+    const refused = await eventually(async () => {
+      const answer = await callTool('quick');
+      return answer.status !== 200 && answer;
+    });
+    t.match(refused, { status: 429, headers: { 'retry-after': '2' }, body: { code: 'rate_limited', detail } });
+    const greet = await call('POST', `/sessions/${session}/commands/slow__greet`, { input: '' });
+    t.match(greet, { status: 429, body: { code: 'rate_limited' } });
+    const callInTurn = () =>
+      call('POST', `/sessions/${session}/turns/t1/calls/c1`, { name: 'slow__quick', arguments: {} });
+    t.match(await callInTurn(), { status: 429, body: { code: 'rate_limited', detail } });
+
+    await app.listen({ port: 0, host: '127.0.0.1' });
+    const { port } = app.server.address() as AddressInfo;
+    const client = new Client({ name: 'test', version: '1.0.0' });
+    t.teardown(() => client.close());
+    const requestInit = { headers: { authorization: `Bearer ${await issuer.issue(account)}` } };
+    const url = new URL(`http://127.0.0.1:${port}/sessions/${session}/mcp`);
+    await client.connect(new StreamableHTTPClientTransport(url, { requestInit }) as never);
+    t.match(await client.callTool({ name: 'slow__quick', arguments: {} }), {
+      isError: true,
+      content: [{ text: detail }],
+    });
+    const prompt = client.getPrompt({ name: 'slow__greet', arguments: { input: 'x' } });
+    await t.rejects(prompt, { code: -32_603, data: { code: 'rate_limited' } }, 'it is no fault of the arguments');
+
+    await storeKey(fixture.pool, installed, 'go');
+    t.match(await held, { status: 200, body: { content: [{ text: 'held' }] } });
+    t.match(await callInTurn(), { status: 200, body: { content: [{ text: 'quick' }] } }, 'the same call again');
+  },
+);
