@@ -5,6 +5,8 @@ import { SecretMask, SecretMasks } from '../../../supervisor/records/secret-mask
 import { amount, seed } from '../../runner/soak.ts';
 
 const RUNS = amount({ quick: 200, soak: 20_000 });
+/** Half of what an unbounded search of the long texts takes, and ten times what a bounded one does. Milliseconds of processor time. */
+const SEARCH_WITHIN_MS = 10_000;
 const VALUE = 'sk_"Ä\\/+ =?&\n🙂>>>???-1234567890';
 
 const maskOf = (secrets: Readonly<Record<string, string>>): SecretMask => {
@@ -158,7 +160,7 @@ t.test('long secrets are searched for in little time, also in a text that is mad
   t.equal(mask.maskText(repeated), repeated);
   t.equal(mask.maskText(`${repeated}b`), `${repeated.slice(8_000)}[secret long]`);
   const { user, system } = process.threadCpuUsage(started);
-  t.ok((user + system) / 1_000 < 2_000, `${(user + system) / 1_000} ms; without bounds it took 20 s`);
+  t.ok((user + system) / 1_000 < SEARCH_WITHIN_MS, `${(user + system) / 1_000} ms`);
 });
 
 t.test('many secrets with one beginning are searched for in little time', async (t) => {
@@ -185,7 +187,7 @@ t.test('many secrets with one beginning are searched for in little time', async 
   t.equal(lines.maskText(`${shorter}!`), `${shorter}!`);
   t.equal(lines.maskText(`${shorter}k63255 `), `${shorter.slice(14)}[secret k63] `);
   const { user, system } = process.threadCpuUsage(started);
-  t.ok((user + system) / 1_000 < 3_000, `${(user + system) / 1_000} ms`);
+  t.ok((user + system) / 1_000 < SEARCH_WITHIN_MS, `${(user + system) / 1_000} ms`);
 });
 
 t.test('many secrets that are longer than each of many texts cost little time', async (t) => {
