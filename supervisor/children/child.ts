@@ -34,6 +34,12 @@ export interface ChildHandlers {
   onExit(end: ChildEnd): void;
 }
 
+interface StopOptions {
+  readonly graceMs: number;
+  /** From SIGTERM to SIGKILL, milliseconds. */
+  readonly terminateMs?: number;
+}
+
 /** Limits of one child, set by the operator. */
 export type ChildBounds = CallBounds & ReadBounds;
 const defaultBounds: ChildBounds = limits;
@@ -181,10 +187,10 @@ export class Child {
   }
 
   /**
-   * Refuses new calls, lets running ones finish within `graceMs`, then sends SIGTERM and finally SIGKILL. With `graceMs` 0 it
-   * kills the child at once.
+   * Refuses new calls, lets running ones finish within `graceMs`, then sends SIGTERM and, `terminateMs` later, SIGKILL. With
+   * `graceMs` 0 it kills the child at once.
    */
-  async stop({ graceMs }: { graceMs: number }): Promise<ChildEnd> {
+  async stop({ graceMs, terminateMs = TERMINATE_WITHIN_MS }: StopOptions): Promise<ChildEnd> {
     if (graceMs === 0) return this.kill('it was stopped');
     if (this.#state === 'loaded') this.#state = 'draining';
     // Also in a later stop: the grace that ends first counts.
@@ -194,7 +200,7 @@ export class Child {
     this.#markDead('it was stopped');
     this.#isTerminating = true;
     this.#jailed.terminate();
-    const killer = setTimeout(() => this.#jailed.kill(), TERMINATE_WITHIN_MS);
+    const killer = setTimeout(() => this.#jailed.kill(), terminateMs);
     return this.ended.finally(() => {
       this.#isTerminating = false;
       clearTimeout(killer);

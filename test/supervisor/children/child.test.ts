@@ -10,6 +10,8 @@ import { bundleOf, callTool, errorOf, isAlive, testChild, testJail, toolOf } fro
 /** A deadline, and the time within which the child must then end on a busy machine. `bench/neighbours.ts` measures when the call ends. Milliseconds. */
 const DEADLINE_MS = 200;
 const GONE_WITHIN_MS = 5_000;
+/** For a child that handles SIGTERM: on a busy machine that takes longer than a stop waits for it by default. Milliseconds. */
+const TERMINATE_MS = 60_000;
 
 const jail = await testJail(t);
 /** It has no call while the other tests run. */
@@ -87,8 +89,8 @@ t.test('a second stop leaves running calls their grace, and the shorter grace co
   await child.load(bundleOf(toolOf('await new Promise((resolve) => setTimeout(resolve, args)); return "done";')));
   const quick = callTool(child, 'run', 50);
   const slow = t.rejects(callTool(child, 'run', 20_000, 60_000), errorOf('dead'));
-  const first = child.stop({ graceMs: 60_000 });
-  const second = child.stop({ graceMs: 2_000 });
+  const first = child.stop({ graceMs: 60_000, terminateMs: TERMINATE_MS });
+  const second = child.stop({ graceMs: 2_000, terminateMs: TERMINATE_MS });
   t.same(await quick, { outcome: 'answered', answer: 'done' });
   await slow;
   const ends = await Promise.all([first, second]);
@@ -98,7 +100,12 @@ t.test('a second stop leaves running calls their grace, and the shorter grace co
 t.test('a stop is polite first: what listens leaves by itself, what does not is killed', async (t) => {
   const polite = testChild(t, jail);
   await polite.load(bundleOf(toolOf('return 1;')));
-  t.match(await polite.stop({ graceMs: 30_000 }), { code: 0, signal: null, requested: true, gone: true });
+  t.match(await polite.stop({ graceMs: 30_000, terminateMs: TERMINATE_MS }), {
+    code: 0,
+    signal: null,
+    requested: true,
+    gone: true,
+  });
   const deaf = testChild(t, jail);
   await deaf.load(bundleOf(toolOf('for (;;);')));
   callTool(deaf, 'run').catch(() => undefined);
@@ -118,7 +125,11 @@ t.test('without the jail SIGTERM ends what does not listen', async (t) => {
   const deaf = testChild(t, bare);
   await deaf.load(bundleOf(toolOf('for (;;);')));
   callTool(deaf, 'run').catch(() => undefined);
-  t.match(await deaf.stop({ graceMs: 50 }), { signal: 'SIGTERM', requested: true, gone: true });
+  t.match(await deaf.stop({ graceMs: 50, terminateMs: TERMINATE_MS }), {
+    signal: 'SIGTERM',
+    requested: true,
+    gone: true,
+  });
 });
 
 t.test('what a handler throws and vetoes', async (t) => {
