@@ -100,9 +100,14 @@ export async function prepareRestore(dataDir: string, marker: string): Promise<s
   const wasInterrupted = await isUnfinished(dataDir);
   for (const folder of FOLDERS) {
     const path = join(dataDir, folder);
-    if (wasInterrupted) await rm(path, { recursive: true, force: true });
-    const [first] = (await readdir(path).catch(ignoreMissing)) ?? [];
-    if (first !== undefined) throw new BackupError(`${path} is not empty. Restore into a new DATA_DIR.`);
+    // A service that used the workspaces has made their staging folder, which has no files of a workspace.
+    const entries = ((await readdir(path).catch(ignoreMissing)) ?? []).filter(
+      (name) => `${folder}/${name}` !== WORKSPACE_STAGING,
+    );
+    if (entries.length > 0 && !wasInterrupted)
+      throw new BackupError(`${path} is not empty. Restore into a new DATA_DIR.`);
+    // Not the folder itself: a file system may be mounted there.
+    for (const name of entries) await rm(join(path, name), { recursive: true, force: true });
   }
   await writeFile(join(dataDir, MARKER), marker, { mode: 0o600, flush: true });
   return marker;

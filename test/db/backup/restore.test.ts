@@ -1,5 +1,5 @@
 /** A restore that is interrupted at any step can be repeated, and nothing else can be restored over what it has written. */
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
@@ -8,6 +8,7 @@ import { writeBackup } from '../../../db/backup/create.ts';
 import type { Progress } from '../../../db/backup/format.ts';
 import { restoreBackup } from '../../../db/backup/restore.ts';
 import { isUnfinished } from '../../../db/backup/stored-files.ts';
+import { WORKSPACE_STAGING } from '../../../db/files/data-dir.ts';
 import { MIGRATIONS, migrate } from '../../../db/postgres/migrate.ts';
 import { emptyDatabase, type Teardown, temporaryFolder } from '../../runner/harness.ts';
 
@@ -57,6 +58,22 @@ for (const [name, end] of [
     await t.rejects(restore(url, dataDir, path, ignore), /not empty/, 'once it is complete');
   });
 }
+
+t.test(
+  'workspaces that are elsewhere, with their staging folder only, stay there in a restore that is repeated',
+  async (t) => {
+    const path = await writeOldBackup(t);
+    const { url } = await emptyDatabase(t);
+    const [dataDir, shared] = [await temporaryFolder(t), await temporaryFolder(t)];
+    // As a mount point: what removes the folder itself does not reach what is in it.
+    await symlink(shared, join(dataDir, 'workspaces'));
+    await mkdir(join(dataDir, WORKSPACE_STAGING));
+    await t.rejects(restore(url, dataDir, path, endAt(/files restored$/)), /killed/);
+    await writeFile(join(shared, 'half'), '');
+    await restore(url, dataDir, path, ignore);
+    t.same((await readdir(shared)).sort(), ['.staging', 'notes.txt']);
+  },
+);
 
 t.test('after a killed restore, another backup or another folder is refused', async (t) => {
   const path = await writeOldBackup(t);
