@@ -68,19 +68,27 @@ export class FrameBuffer {
   }
 
   /**
-   * Removes the next frame and decodes its content. Returns null until the whole frame has arrived.
+   * Returns the length of the next frame's content, bytes. Null until the whole frame has arrived.
    *
-   * @throws FrameError if a header announces too long a content, and what `decode` throws. The buffer is unusable afterwards
+   * @throws FrameError if its header announces too long a content. The buffer is unusable afterwards
    */
-  readFrame<T>(decode: (buffer: Buffer, start: number, end: number) => T): T | null {
+  findNextLength(): number | null {
     if (this.bytes < this.#wantedBytes) return null;
-    const start = this.#start + HEADER_BYTES;
     const length = this.#chunk.readUInt32LE(this.#start);
     if (length > this.#maxBytes) throw new FrameError(`a frame of ${length} bytes; the limit is ${this.#maxBytes}`);
-    if (start + length > this.#end) {
-      this.#wantedBytes = HEADER_BYTES + length;
-      return null;
-    }
+    this.#wantedBytes = HEADER_BYTES + length;
+    return this.bytes < this.#wantedBytes ? null : length;
+  }
+
+  /**
+   * Removes the next frame and decodes its content. Returns null until the whole frame has arrived.
+   *
+   * @throws what `findNextLength` and `decode` throw. The buffer is unusable afterwards
+   */
+  readFrame<T>(decode: (buffer: Buffer, start: number, end: number) => T): T | null {
+    const length = this.findNextLength();
+    if (length === null) return null;
+    const start = this.#start + HEADER_BYTES;
     this.#start = start + length;
     this.#wantedBytes = HEADER_BYTES;
     return decode(this.#chunk, start, start + length);

@@ -32,7 +32,8 @@ export function waitForLoopTurn(key: string): Promise<void> {
 }
 
 function scheduleNext(): void {
-  isRunning = true;
+  isRunning = waiting.size > 0;
+  if (!isRunning) return;
   setImmediate(startNext);
   // Node runs all promise callbacks of an immediate before the next immediate, so the piece of work is done when `rest` runs.
   setImmediate(rest);
@@ -44,13 +45,13 @@ function startNext(): void {
 }
 
 function rest(): void {
-  isRunning = waiting.size > 0;
-  owedMs = isRunning ? owedMs + performance.now() - startedAt : 0;
-  if (!isRunning) return;
+  owedMs += performance.now() - startedAt;
   if (owedMs < TIMER_MIN_MS) {
+    if (waiting.size === 0) owedMs = 0;
     scheduleNext();
     return;
   }
+  // Also when nothing waits: work that comes one piece after another would otherwise use the whole loop.
   setTimeout(scheduleNext, owedMs);
   owedMs = 0;
 }

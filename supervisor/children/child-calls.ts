@@ -167,7 +167,9 @@ export class ChildCalls {
       const deadline = new Deadline(ABORT_WITHIN_MS, () => {
         const hasRun = this.process.cpuDemand().hadMs - hadBeforeMs >= ABORT_CPU_MS;
         const nextMs = waitedMs + ABORT_WITHIN_MS;
-        if (hasRun || nextMs >= ABORT_WITHIN_MAX_MS) this.process.kill(why);
+        // Its answer may be among the messages that wait.
+        const isHung = hasRun && !this.connection.isBehind;
+        if (isHung || nextMs >= ABORT_WITHIN_MAX_MS) this.process.kill(why);
         else scheduleCheck(nextMs);
       });
       call.onAnswered = () => deadline.clear();
@@ -209,6 +211,7 @@ class Call {
   #cancellation: Cancellation | null = null;
   /** Whether the child has answered. The caller may still be reading deltas. */
   #isAnswered = false;
+  #isFinished = false;
 
   constructor(
     calls: ChildCalls,
@@ -225,7 +228,7 @@ class Call {
     this.#signal = options.signal;
     this.#onDelta = options.onDelta;
     this.#caller = caller;
-    this.deadline = new FairDeadline(this.#budgetMs, calls.process, BUDGET_FACTOR_MAX, () => this.#expire());
+    this.deadline = new FairDeadline(this.#budgetMs, calls.process, BUDGET_FACTOR_MAX, () => this.#expireAfterTurn());
     this.#signal?.addEventListener('abort', this.abandon, { once: true });
   }
 
@@ -296,6 +299,13 @@ class Call {
     return `${this.#handler} did not return for ${Math.round(this.deadline.elapsedMs())} ms`;
   }
 
+  /** An answer that has arrived by the deadline counts, also if it waits for a turn of the event loop. */
+  #expireAfterTurn(): void {
+    this.#calls.connection.afterTurn(() => {
+      if (!this.#isFinished) this.#expire();
+    });
+  }
+
   #expire(): void {
     const hung = this.#calls.findHung();
     const detail = ` (${Math.round(this.deadline.elapsedMs())} ms)`;
@@ -315,6 +325,7 @@ class Call {
 
   /** Ends the call and frees its slot. A call that was not sent leaves the queue. */
   finish(outcome: Outcome | ChildError): void {
+    this.#isFinished = true;
     this.#settleCaller(outcome);
     this.deadline.clear();
     this.onAnswered?.();

@@ -84,6 +84,24 @@ export class ChildConnection {
     this.#reader.chargeOutputTo(bucket);
   }
 
+  /** The reader shares its turns of the event loop with the others of an account from now on. */
+  shareTurnsOf(accountId: string): void {
+    this.#reader.shareTurnsOf(accountId);
+  }
+
+  /** Whether messages have arrived that wait for a turn of the event loop. */
+  get isBehind(): boolean {
+    return this.#reader.turn !== null;
+  }
+
+  /** Calls the function after the next turn of the event loop for messages that have arrived; at once if none waits for one. */
+  afterTurn(then: () => void): void {
+    const { turn } = this.#reader;
+    if (turn === null) then();
+    // The event loop reads the pipe, whose reading has been resumed, before the next immediate.
+    else void turn.then(() => setImmediate(then));
+  }
+
   /**
    * Sends a request. Rejects with `ChildError`: `too_large` or `broken` if it cannot be encoded, `broken` if the child
    * responds with an error, and the reason of `close` if that comes first.

@@ -4,7 +4,7 @@ import { AbstractMessageReader, type DataCallback, type Disposable, type Message
 import { FrameBuffer, FrameError } from '../../sandbox-child/frame.ts';
 import { decodeUntrusted } from '../../sandbox-child/message.ts';
 import { limits } from '../../sdk/contract/limits.ts';
-import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
+import { COSTLY_BYTES, waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import { perSecond, TokenBucket } from '../../service/timing/token-bucket.ts';
 import { reportUnexpected } from './child-errors.ts';
 import { checkChildMessage, PROGRESS_METHOD } from './child-message.ts';
@@ -12,15 +12,18 @@ import { admitText } from './child-text.ts';
 
 /** Pause of reading when the output bucket is empty, milliseconds. It also delays the child's own responses. */
 const EMPTY_BUCKET_PAUSE_MS = 100;
-/**
- * Cost of a host call in the output bucket, bytes. It does not depend on the call's size, because the call's work has limits
- * of its own. 400 calls a second are four times what the quota per minute allows.
- */
-const CALL_BYTES = 640;
+/** Minimum cost of a host call in the output bucket, bytes. 400 calls a second are four times what the quota per minute allows. */
+const CALL_MIN_BYTES = 640;
 /** Minimum cost of a log line, bytes. */
 const LINE_MIN_BYTES = 128;
-/** Cost of a delta, bytes: allows 2,048 a second. The size of the whole answer has a limit of its own. */
-const DELTA_BYTES = 128;
+/** Minimum cost of a delta, bytes: allows 2,048 a second. */
+const DELTA_MIN_BYTES = 128;
+/**
+ * Bytes of a host call or delta that cost as much as one byte of output: one message of the largest size takes a second's output.
+ * The costliest such message takes 100 ms to decode, check and digest, which is a tenth of the event loop. The work of the call
+ * has limits of its own.
+ */
+const MESSAGE_BYTES_PER_BYTE = 16;
 /**
  * Messages and bytes read from one child before other children are read. A chunk of the pipe can hold hundreds of small
  * messages, ten milliseconds of work.
@@ -46,7 +49,7 @@ let readers = 0;
 function findCost(method: unknown, bytes: number): number {
   if (method === 'log') return Math.max(bytes, LINE_MIN_BYTES);
   if (method === 'started') return bytes;
-  return method === PROGRESS_METHOD ? DELTA_BYTES : CALL_BYTES;
+  return Math.max(bytes / MESSAGE_BYTES_PER_BYTE, method === PROGRESS_METHOD ? DELTA_MIN_BYTES : CALL_MIN_BYTES);
 }
 
 const decodeChildMessage = (buffer: Buffer, start: number, end: number): Record<string, unknown> =>
@@ -58,7 +61,7 @@ export class ChildMessageReader extends AbstractMessageReader {
   readonly #onViolation: (reason: string) => void;
   readonly #frames: FrameBuffer;
   readonly #windowMessages: number;
-  readonly #turnKey: string;
+  #turnKey: string;
   /** Length of the frame whose message is passed on now, or was last, bytes. */
   messageBytes = 0;
   #onMessage: DataCallback = () => undefined;
@@ -66,8 +69,10 @@ export class ChildMessageReader extends AbstractMessageReader {
   #isStopped = false;
   /** Reading is paused because the bucket or the window is used up. */
   #isPaused = false;
-  /** Reading is paused until other children have been read. */
-  #isScheduled = false;
+  /** Set while reading is paused until the event loop has time. */
+  #turn: Promise<void> | null = null;
+  /** Whether the turn of the event loop has come and no costly message was decoded in it. */
+  #hasTurn = false;
   #messagesInWindow = 0;
   #windowEndsAt = 0;
   #messagesInTurn = 0;
@@ -99,6 +104,16 @@ export class ChildMessageReader extends AbstractMessageReader {
     this.#output = bucket;
   }
 
+  /** The reader shares its turns of the event loop with the others of an account from now on. */
+  shareTurnsOf(accountId: string): void {
+    this.#turnKey = accountId;
+  }
+
+  /** Resolves when messages that have arrived and wait for a turn of the event loop were read. Null: none wait. */
+  get turn(): Promise<void> | null {
+    return this.#isStopped ? null : this.#turn;
+  }
+
   listen(onMessage: DataCallback): Disposable {
     this.#onMessage = onMessage;
     this.#input.on('data', (chunk: Buffer) => {
@@ -119,7 +134,7 @@ export class ChildMessageReader extends AbstractMessageReader {
   }
 
   get #mayRead(): boolean {
-    return !(this.#isStopped || this.#isPaused || this.#isScheduled);
+    return !(this.#isStopped || this.#isPaused || this.#turn);
   }
 
   /** Passes on the complete messages that have arrived, within the limits. */
@@ -127,6 +142,7 @@ export class ChildMessageReader extends AbstractMessageReader {
     try {
       while (this.#mayRead) {
         const bytesBefore = this.#frames.bytes;
+        if (!this.#mayDecodeNext()) return;
         const decoded = this.#frames.readFrame(decodeChildMessage);
         if (decoded === null) {
           // Costs a turn's message: a frame may arrive in as many pieces as it has bytes.
@@ -142,6 +158,17 @@ export class ChildMessageReader extends AbstractMessageReader {
       this.dispose();
       this.#onViolation(error instanceof FrameError ? error.message : reportUnexpected(error));
     }
+  }
+
+  /** Whether the next message may be decoded now. A costly one waits until it has a turn of the event loop of its own. */
+  #mayDecodeNext(): boolean {
+    if ((this.#frames.findNextLength() ?? 0) <= COSTLY_BYTES) return true;
+    if (!this.#hasTurn) {
+      this.#yieldTurn();
+      return false;
+    }
+    this.#hasTurn = false;
+    return true;
   }
 
   #charge(message: Message & { readonly method?: unknown }, bytes: number): void {
@@ -184,14 +211,15 @@ export class ChildMessageReader extends AbstractMessageReader {
     setTimeout(resume, ms).unref();
   }
 
-  /** Stops reading until the other children have been read. */
+  /** Stops reading until the event loop has time. The others are read before. */
   #yieldTurn(): void {
-    this.#isScheduled = true;
     this.#input.pause();
-    void waitForLoopTurn(this.#turnKey).then(() => {
-      this.#isScheduled = false;
+    this.#turn = waitForLoopTurn(this.#turnKey).then(() => {
+      this.#turn = null;
       this.#startTurn(performance.now());
+      this.#hasTurn = true;
       this.#resume();
+      this.#hasTurn = false;
     });
   }
 

@@ -79,6 +79,7 @@ export class Child {
   readonly #startedAt = performance.now();
   #readyTimer: NodeJS.Timeout | undefined;
   #yields = false;
+  #accountId: string | null = null;
   /** Null until the process is spawned. */
   #pipes: ConnectedPipes | null = null;
   #state: ChildState = 'spawning';
@@ -141,13 +142,17 @@ export class Child {
     { what, budgetMs, detail }: { what: string; budgetMs: number; detail: string },
   ): Promise<unknown> {
     const timeout = createTimeoutError(what, budgetMs, detail);
-    const kill = (): void => void this.kill(timeout.message);
-    const deadline = new FairDeadline(budgetMs, this, BUDGET_FACTOR_MAX, kill);
+    let isOver = false;
+    const kill = (): void => {
+      if (!isOver) void this.kill(timeout.message);
+    };
+    const deadline = new FairDeadline(budgetMs, this, BUDGET_FACTOR_MAX, () => this.#pipes?.connection.afterTurn(kill));
     try {
       return await this.#pipes?.connection.request(method, params);
     } catch (error) {
       throw this.#endReason === timeout.message ? timeout : error;
     } finally {
+      isOver = true;
       deadline.clear();
     }
   }
@@ -244,6 +249,8 @@ export class Child {
 
   /** Limits the child together with the others of an account, where the machine can. Call it at most once. */
   assignAccount(accountId: string): void {
+    this.#accountId = accountId;
+    this.#pipes?.connection.shareTurnsOf(accountId);
     this.#jailed.assignAccount(accountId);
   }
 
@@ -272,6 +279,7 @@ export class Child {
       onViolation: (reason: string) => this.#onViolation(reason),
     };
     const connection = new ChildConnection(stdout, stdin, handlers, bounds);
+    if (this.#accountId !== null) connection.shareTurnsOf(this.#accountId);
     this.#pipes = { connection, calls: new ChildCalls(connection, this, bounds), inspector };
   }
 

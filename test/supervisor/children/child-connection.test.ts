@@ -7,7 +7,8 @@ import { FRAME_MAX_BYTES, FRAME_TO_CHILD_MAX_BYTES, FrameBuffer, HEADER_BYTES } 
 import { DELTAS_UNREAD_MAX } from '../../../sandbox-child/json-rpc.ts';
 import { decodeMessage } from '../../../sandbox-child/message.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
-import type { TokenBucket } from '../../../service/timing/token-bucket.ts';
+import { waitForLoopTurn } from '../../../service/timing/loop-turns.ts';
+import { perSecond, TokenBucket } from '../../../service/timing/token-bucket.ts';
 import { AnswerDeltas } from '../../../supervisor/children/answer-deltas.ts';
 import { ChildCalls } from '../../../supervisor/children/child-calls.ts';
 import { Cancellation, ChildConnection } from '../../../supervisor/children/child-connection.ts';
@@ -23,6 +24,9 @@ import { errorOf } from './jailed-child.ts';
 const NO_DEMAND: CpuDemand = { hadMs: 0, waitedMs: 0 };
 const frame = (message: object): Buffer => encodedFrame({ jsonrpc: '2.0', ...message });
 const log = (params: unknown): Buffer => frame({ method: 'log', params });
+
+/** So much that nothing has to wait for it. */
+const MUCH_OUTPUT = new TokenBucket(perSecond(1_024 * MIB));
 
 interface Peer {
   readonly connection: ChildConnection;
@@ -311,6 +315,7 @@ t.test('deltas reach their call, in order and before its answer; others are drop
 
 t.test('deltas that wait for their turn hold only what is passed on', async (t) => {
   const peer = connect();
+  peer.connection.chargeOutputTo(MUCH_OUTPUT);
   const calls = new ChildCalls(peer.connection, { kill: () => undefined, cpuDemand: () => NO_DEMAND });
   const reading = Promise.withResolvers<void>();
   const deltas = new AnswerDeltas(new SecretMask(), () => reading.promise, undefined);
@@ -370,6 +375,26 @@ t.test('after its deadline, a child is killed when it computes on, and not while
   await turn();
   t.same(kills, [], 'it answers when it has a processor');
   starving.connection.close(new ChildError('dead', 'it was killed'));
+});
+
+t.test('an answer that waits for a turn of the event loop at the deadline counts', async (t) => {
+  const budgetMs = 40;
+  const alive = setInterval(() => undefined, 1_000);
+  t.teardown(() => clearInterval(alive));
+  const { connection, input } = connect();
+  const calls = new ChildCalls(connection, { kill: t.fail, cpuDemand: () => NO_DEMAND });
+  const others = Array.from({ length: 10 }, async (_, other) => {
+    await waitForLoopTurn(`other ${other}`);
+    const endsAt = performance.now() + budgetMs / 4;
+    while (performance.now() < endsAt);
+  });
+  const startedAt = performance.now();
+  const call = calls.run({ kind: 'tools', name: 'x' }, {}, { invocationId: 'x', deadlineAt: Date.now() + budgetMs });
+  input.write(frame({ id: 0, result: { outcome: 'answered', answer: 'x'.repeat(100_000) } }));
+  t.match(await call, { outcome: 'answered' });
+  const tookMs = performance.now() - startedAt;
+  t.ok(tookMs > budgetMs, `after ${tookMs.toFixed()} ms of ${budgetMs}`);
+  await Promise.all(others);
 });
 
 t.test('the text of a failure is cut', async (t) => {
@@ -457,6 +482,7 @@ t.test('3,000 requests at once are refused beyond the bound', async (t) => {
 t.test('requests that hold more than four of the largest frames are refused until others are answered', async (t) => {
   const answers: (() => void)[] = [];
   const peer = connect(() => new Promise((resolve) => answers.push(() => resolve(null))));
+  peer.connection.chargeOutputTo(MUCH_OUTPUT);
   const request = (id: number): Buffer =>
     frame({ id, method: 'hostCall', params: { text: 'x'.repeat(FRAME_MAX_BYTES - 1_024) } });
   for (let id = 0; id < 5; id += 1) peer.input.write(request(id));

@@ -1,7 +1,7 @@
 /** A plugin that writes a lot is read in turns with the others, and no faster than its output bucket allows. */
 import { PassThrough } from 'node:stream';
 import t, { type Test } from 'tap';
-import { limits } from '../../../sdk/contract/limits.ts';
+import { limits, MIB } from '../../../sdk/contract/limits.ts';
 import { perSecond, TokenBucket } from '../../../service/timing/token-bucket.ts';
 import { ChildMessageReader } from '../../../supervisor/children/child-message-reader.ts';
 import { encodedFrame } from '../../sandbox-child/encoded-frame.ts';
@@ -14,6 +14,11 @@ const line = (chars: number): object => ({ method: 'log', params: { message: 'x'
 const turns = async (count: number): Promise<void> => {
   for (let turn = 0; turn < count; turn += 1) await new Promise((resolve) => setImmediate(resolve));
 };
+
+/** Long enough that a timer cannot hide the pause after it. Milliseconds. */
+const HANDLING_MS = 10;
+/** Timers may end up to a millisecond early. */
+const TIMER_SLACK_MS = 1;
 
 interface Reading {
   readonly input: PassThrough;
@@ -79,4 +84,41 @@ t.test('a frame that arrives byte by byte is read in turns', async (t) => {
   t.ok(pieces <= 64, `${pieces} pieces were read in the first turn`);
   while (reading.messages < 1) await turns(1);
   t.equal(pieces, bytes.byteLength);
+});
+
+t.test('large messages are read one at a time, and the event loop rests after each', async (t) => {
+  const message = frames(1, { id: 1, method: 'hostCall', params: { text: 'x'.repeat(3 * MIB) } });
+  let turn = 0;
+  const handled: { readonly turn: number; readonly startedAt: number; readonly endedAt: number }[] = [];
+  const readers = Array.from({ length: 10 }, () => {
+    const input = new PassThrough({ highWaterMark: 2 ** 24 });
+    const reader = new ChildMessageReader(
+      input,
+      () => true,
+      (reason) => t.fail(reason),
+    );
+    reader.listen(() => {
+      const startedAt = performance.now();
+      while (performance.now() < startedAt + HANDLING_MS);
+      handled.push({ turn, startedAt, endedAt: performance.now() });
+    });
+    t.teardown(() => reader.dispose());
+    return input;
+  });
+  for (const input of readers) input.write(Buffer.concat([message, message]));
+  while (handled.length < 2 * readers.length) {
+    await turns(1);
+    turn += 1;
+  }
+  t.equal(new Set(handled.map((one) => one.turn)).size, handled.length, 'each in another turn');
+  const rests = handled.slice(1).map(({ startedAt }, index) => startedAt - (handled[index]?.endedAt ?? 0));
+  t.ok(Math.min(...rests) >= HANDLING_MS - TIMER_SLACK_MS, `the shortest rest took ${Math.min(...rests)} ms`);
+});
+
+t.test('a large call costs more than a small one', async (t) => {
+  const reading = read(t, new TokenBucket(perSecond(limits.outputBytesPerSecond), () => 0));
+  reading.input.write(frames(8, { id: 1, method: 'hostCall', params: { text: 'x'.repeat(MIB) } }));
+  while (reading.messages < 4) await turns(1);
+  await turns(200);
+  t.equal(reading.messages, 4, 'a quarter of a megabyte is a sixteenth of them');
 });
