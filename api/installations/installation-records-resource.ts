@@ -31,7 +31,10 @@ export const auditEntryResource = z
     member: z.string().describe('The called member, such as llm.complete.'),
     outcome: z.enum(['ok', 'denied', 'failed', 'timeout', 'cancelled']),
     durationMs: z.number(),
-    argumentsSha256: z.string().nullable().describe('Equal for calls with equal arguments.'),
+    argumentsSha256: z
+      .string()
+      .nullable()
+      .describe('Equal for calls with equal arguments. Null for a call that was refused before it ran.'),
     detail: z.string().nullable(),
   })
   .meta({ id: 'AuditEntry', description: 'One call of a plugin through host, made or denied. Kept for 30 days.' });

@@ -1743,7 +1743,7 @@ export interface components {
             /** @enum {string} */
             outcome: "ok" | "denied" | "failed" | "timeout" | "cancelled";
             durationMs: number;
-            /** @description Equal for calls with equal arguments. */
+            /** @description Equal for calls with equal arguments. Null for a call that was refused before it ran. */
             argumentsSha256: string | null;
             detail: string | null;
         };
@@ -4696,7 +4696,7 @@ export interface operations {
         requestBody?: {
             content: {
                 "application/json": {
-                    deprecationMessage?: string;
+                    deprecationMessage?: string | null;
                 } | null;
             };
         };
@@ -5728,7 +5728,8 @@ export interface operations {
                      * @enum {string}
                      */
                     versionPolicy?: "Latest" | "Pinned" | "Draft";
-                    pinnedVersionId?: string;
+                    /** @description The version to pin, with the policy Pinned only. */
+                    pinnedVersionId?: string | null;
                     /**
                      * @description true: an operation that one of the plugin’s hooks must see stops when the plugin cannot run, fails or times out. false: the operation continues without the plugin.
                      * @default false
@@ -6163,7 +6164,8 @@ export interface operations {
                 "application/json": {
                     /** @enum {string} */
                     versionPolicy?: "Latest" | "Pinned" | "Draft";
-                    pinnedVersionId?: string;
+                    /** @description The version to pin, with the policy Pinned only. */
+                    pinnedVersionId?: string | null;
                     hookOrder?: number;
                     /** @description true: an operation that one of the plugin’s hooks must see stops when the plugin cannot run, fails or times out. false: the operation continues without the plugin. */
                     required?: boolean;

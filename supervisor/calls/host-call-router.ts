@@ -41,7 +41,7 @@ import type { SshCalls } from '../host/ssh/ssh.ts';
 import { storageCalls } from '../host/storage.ts';
 import { workspaceCalls } from '../host/workspace/workspace.ts';
 import type { Workspaces } from '../host/workspace/workspaces.ts';
-import type { AuditSink } from '../records/audit-sink.ts';
+import { type AuditSink, digestArguments } from '../records/audit-sink.ts';
 import type { LogSink } from '../records/log-sink.ts';
 import type { Metrics } from '../records/metrics.ts';
 import type { SecretMasks } from '../records/secret-mask.ts';
@@ -119,15 +119,21 @@ export function createHostCallRouter(deps: HostCallRouterDeps): HostCallRouter {
       const { plugin } = installation;
       const started = performance.now();
       const invocation = deps.invocations.find(request.invocationId, plugin.installationId);
-      const finish = (outcome: AuditOutcome, detail: string | null) =>
-        recordCall(deps, plugin, request, invocation, { outcome, detail, durationMs: performance.now() - started });
+      let argumentsSha256: string | null = null;
+      const onAdmitted = (digest: string | null) => {
+        argumentsSha256 = digest;
+      };
+      const finish = (outcome: AuditOutcome, detail: string | null) => {
+        const durationMs = performance.now() - started;
+        recordCall(deps, plugin, request, invocation, { outcome, detail, durationMs, argumentsSha256 });
+      };
       try {
         const answer = await asAccount(plugin.accountId, () =>
           traceCall(request, invocation, () =>
             runCall(
               deps,
               { table, rateLimits, callsPerMinute, resultTurns },
-              { installation, plugin, request, bodyId, invocation, childGone },
+              { installation, plugin, request, bodyId, invocation, childGone, onAdmitted },
             ),
           ),
         );
@@ -176,6 +182,8 @@ interface Call {
   readonly bodyId: string | null;
   readonly invocation: Invocation | null;
   readonly childGone: AbortSignal;
+  /** Called before the handler runs, with the digest of the arguments for the audit log; null: the row needs none. */
+  onAdmitted(argumentsSha256: string | null): void;
 }
 
 /** @throws Error when a key is missing; the plugin cannot read the secret either then */
@@ -218,6 +226,8 @@ async function runCall(
   }
   const mask = masks.get(plugin.installationId);
   const args = admitSecrets(name, row, mask, checkArguments(name, row, request.args));
+  // Now, in the turn of the event loop in which large arguments were decoded. A refused call must not cost this time.
+  call.onAdmitted(row.audit === 'digest' ? digestArguments(request.args) : null);
   const resume = row.pausesBudget ? invocation?.pauseBudget() : undefined;
   try {
     const writes = owned.pool(plugin.accountId);
@@ -282,7 +292,7 @@ function recordCall(
   plugin: InstalledPlugin,
   request: HostCall,
   invocation: Invocation | null,
-  end: { outcome: AuditOutcome; detail: string | null; durationMs: number },
+  end: { outcome: AuditOutcome; detail: string | null; durationMs: number; argumentsSha256: string | null },
 ): void {
   const row: HostRow | undefined = Object.hasOwn(hostCalls, request.member)
     ? hostCalls[request.member as HostCallName]
@@ -296,7 +306,6 @@ function recordCall(
     sessionId: invocation?.session?.id ?? null,
     invocationId: invocation?.id ?? null,
     member: request.member,
-    args: request.args,
     ...end,
   });
 }

@@ -106,7 +106,7 @@ export class Inspections {
     const tooLong = setTimeout(() => inspection.end('it was open for 8 hours'), OPEN_MAX_MS).unref();
     const { accountId, installationId } = plugin;
     const of = { accountId, installationId, sessionId: null, invocationId: null };
-    const call = { ...of, outcome: 'ok', args: null } as const;
+    const call = { ...of, outcome: 'ok', argumentsSha256: null } as const;
     audit.write({ ...call, member: 'inspector.open', durationMs: 0, detail: 'by its author' });
     logs.system(plugin, 'warn', 'Inspector opened: the author can run any code in the plugin’s process');
     return () => {

@@ -11,7 +11,14 @@ import { testDatabase } from '../../runner/harness.ts';
 
 const CALLS = 64;
 const WHY = 'too many waited for the database, or it rejects them';
-const call = { accountId: 'a', installationId: 'i', sessionId: null, invocationId: null, durationMs: 0, args: [] };
+const call = {
+  accountId: 'a',
+  installationId: 'i',
+  sessionId: null,
+  invocationId: null,
+  durationMs: 0,
+  argumentsSha256: null,
+};
 
 /** Counts what the sink reports to the metrics. */
 function countEntries() {
