@@ -80,6 +80,18 @@ const fits = (wanted: Labels, labels: Labels): boolean =>
 const podOf = ({ spec }: Manifest) => spec.template;
 const isWorkload = ({ kind }: Manifest): boolean => ['Deployment', 'StatefulSet', 'Job'].includes(kind);
 
+t.test('large numbers of a values file reach the processes as they were written', options, async (t) => {
+  const file =
+    'settings: { VERSION_BYTES: 8589934592, DRAFT_BYTES: "5000000" }\nsupervisor: { settings: { CHILDREN: 20 } }';
+  const workloads = selectKind(await helm.render([DATABASE], file), 'Deployment');
+  const values = Object.fromEntries(
+    workloads.flatMap((workload) =>
+      podOf(workload).spec.containers[0].env.map(({ name, value }: Labels) => [name, value]),
+    ),
+  );
+  t.match(values, { VERSION_BYTES: '8589934592', DRAFT_BYTES: '5000000', CHILDREN: '20' });
+});
+
 t.test('Helm accepts the chart and reports missing values', options, async (t) => {
   t.match(await helm.lint([DATABASE]), /0 chart\(s\) failed/);
   await t.rejects(helm.render([]), /Set database\.url, or database\.existingSecret/);

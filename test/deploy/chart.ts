@@ -1,6 +1,8 @@
 /** Renders the chart with Helm itself, which a package of the AWS CDK carries for Linux on x64. */
 import { execFile } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { fileURLToPath } from 'node:url';
@@ -27,8 +29,11 @@ export type Labels = Readonly<Record<string, string>>;
 export interface Helm {
   /** @throws with what Helm says */
   lint(values: readonly string[]): Promise<string>;
-  /** @param values `name=value` */
-  render(values: readonly string[]): Promise<Manifest[]>;
+  /**
+   * @param values `name=value`
+   * @param file YAML of a values file
+   */
+  render(values: readonly string[], file?: string): Promise<Manifest[]>;
 }
 
 /** Takes Helm out of its package. */
@@ -48,8 +53,14 @@ export async function unpackHelm(folder: string): Promise<Helm> {
   };
   return {
     lint: (values) => run(['lint', '--strict', CHART], values),
-    async render(values) {
-      const text = await run(['template', 'prod', CHART, '--kube-version', KUBERNETES], values);
+    async render(values, file) {
+      const words = ['template', 'prod', CHART, '--kube-version', KUBERNETES];
+      if (file !== undefined) {
+        const path = join(folder, `${randomUUID()}.yaml`);
+        await writeFile(path, file);
+        words.push('-f', path);
+      }
+      const text = await run(words, values);
       return parseAllDocuments(text).flatMap((document) => (document.toJS() as Manifest | null) ?? []);
     },
   };

@@ -34,7 +34,8 @@
 {{- end }}
 {{- range $name, $value := mergeOverwrite (dict) $root.Values.settings .values.settings }}
 - name: {{ $name }}
-  value: {{ $value | toString | quote }}
+  {{- /* Helm reads numbers of values files as floats, and prints large ones with an exponent. */}}
+  value: {{ kindIs "float64" $value | ternary (printf "%.0f" $value) (toString $value) | quote }}
 {{- end }}
 {{- end -}}
 
