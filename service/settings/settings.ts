@@ -281,15 +281,19 @@ function refuseForeignCookieDomain({ CONSOLE_COOKIE_DOMAIN: domain, PUBLIC_URL }
 }
 
 /** @param url undefined: an address of localhost */
-function isBelowDomain(url: string | undefined, domain: string): boolean {
-  const host = url === undefined ? 'localhost' : new URL(url).hostname;
-  return `.${host}`.endsWith(`.${domain.toLowerCase()}`);
-}
+const readHost = (url: string | undefined): string => (url === undefined ? 'localhost' : new URL(url).hostname);
+
+const isBelowDomain = (url: string | undefined, domain: string): boolean =>
+  `.${readHost(url)}`.endsWith(`.${domain.toLowerCase()}`);
 
 /** Describes settings that are valid but do not work together. @returns one sentence for each */
 export function describeConflictingSettings(settings: SharedSettings): readonly string[] {
   const { CONSOLE_COOKIE_DOMAIN: domain, OIDC_ISSUER, OIDC_AUDIENCE, OIDC_CLIENT_ID } = settings;
   const conflicts: string[] = [];
+  if (domain === undefined && readHost(settings.PUBLIC_URL) !== readHost(settings.SUPERVISOR_URL))
+    conflicts.push(
+      'PUBLIC_URL and SUPERVISOR_URL have different host names, so browsers do not send the console’s cookie to the session API: set CONSOLE_COOKIE_DOMAIN to a domain that both are below.',
+    );
   if (domain !== undefined && !isBelowDomain(settings.SUPERVISOR_URL, domain))
     conflicts.push(
       'SUPERVISOR_URL is not below CONSOLE_COOKIE_DOMAIN, so the console cannot call the session API: set CONSOLE_COOKIE_DOMAIN to a domain that PUBLIC_URL and SUPERVISOR_URL are both below.',

@@ -80,6 +80,10 @@ t.test('settings that do not work together are reported', async (t) => {
   t.match(describeConflictingSettings(parse({ ...env, SUPERVISOR_URL: 'https://agents.c.example' })), [
     /^SUPERVISOR_URL is not below CONSOLE_COOKIE_DOMAIN, .*\.$/,
   ]);
+  t.match(describeConflictingSettings(parse({ PUBLIC_URL: url, SUPERVISOR_URL: env.SUPERVISOR_URL })), [
+    /^PUBLIC_URL and SUPERVISOR_URL have different host names, .*\.$/,
+  ]);
+  t.same(describeConflictingSettings(parse({ PUBLIC_URL: url, SUPERVISOR_URL: `${url}:8443` })), []);
   t.match(describeConflictingSettings(parse({ OIDC_AUDIENCE: 'api' })), [/have no effect without OIDC_ISSUER: .*\.$/]);
 });
 
