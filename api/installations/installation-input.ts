@@ -16,10 +16,13 @@ const required = z
       'false: the operation continues without the plugin.',
   );
 
+/** Null, which GET returns for the other policies, is the same as none: clients send back what they read. */
+const pinnedVersionId = storedId.nullish().describe('The version to pin, with the policy Pinned only.');
+
 export const newInstallation = z.object({
   slug: storedText(SLUG_MAX_CHARS),
   versionPolicy: versionPolicy.default('Latest'),
-  pinnedVersionId: storedId.optional(),
+  pinnedVersionId,
   required: required.default(false),
   versionId: storedId
     .optional()
@@ -32,7 +35,7 @@ export const newInstallation = z.object({
 
 export const installationChanges = z.object({
   versionPolicy: versionPolicy.optional(),
-  pinnedVersionId: storedId.optional(),
+  pinnedVersionId,
   hookOrder: z.number().int('must be a whole number').min(-1_000_000).max(1_000_000).optional(),
   required: required.optional(),
 });

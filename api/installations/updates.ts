@@ -40,17 +40,12 @@ export async function changePolicy(
     }
     if (required && !before.required) installation = await holdUpdate(tx, installation);
     const policy = change.versionPolicy ?? installation.versionPolicy;
-    if (change.pinnedVersionId !== undefined && policy !== 'Pinned') {
+    const pinned = change.pinnedVersionId ?? undefined;
+    if (pinned !== undefined && policy !== 'Pinned') {
       throw new Problem('invalid_pin', 'pinnedVersionId is allowed with the policy Pinned only.');
     }
-    if (change.versionPolicy === undefined && change.pinnedVersionId === undefined) return;
-    const version = await chooseVersion(
-      tx,
-      plugin,
-      caller,
-      policy,
-      change.pinnedVersionId ?? installation.pinnedVersionId,
-    );
+    if (change.versionPolicy === undefined && pinned === undefined) return;
+    const version = await chooseVersion(tx, plugin, caller, policy, pinned ?? installation.pinnedVersionId);
     const pinnedVersionId = policy === 'Pinned' ? version.id : null;
     if (policy !== before.versionPolicy || pinnedVersionId !== before.pinnedVersionId)
       await changeInstallation(tx, installation.id, { versionPolicy: policy, pinnedVersionId });

@@ -49,4 +49,4 @@ export const uploadParts = z.object({
   file: z.string().meta({ contentMediaType: 'application/zip', description: 'The package, up to 256 MB.' }),
 });
 
-export const delistBody = z.object({ deprecationMessage: storedText(DEPRECATION_MAX_CHARS).optional() }).nullish();
+export const delistBody = z.object({ deprecationMessage: storedText(DEPRECATION_MAX_CHARS).nullish() }).nullish();

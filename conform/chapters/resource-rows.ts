@@ -140,6 +140,11 @@ export const resources: Chapter = {
       const answer = await run.other.post('/installations', { slug, versionPolicy: 'Draft' });
       expect(answer, { status: 403, body: { code: 'draft_owner_only' } });
     }),
+    row('pinnedVersionId: null, as GET answers it, is the same as none.', async (run) => {
+      const { installationId } = await run.kit();
+      const change = { versionPolicy: 'Latest', pinnedVersionId: null };
+      expect(await run.own.patch(`/installations/${installationId}`, change), { status: 200, body: change });
+    }),
     row('pinnedVersionId: used with policy Pinned.', async (run) => {
       const { pinned, pinnedId } = await followUpdates(run);
       expect(pinned, { status: 200, body: { versionPolicy: 'Pinned', pinnedVersionId: pinnedId } });

@@ -518,9 +518,9 @@ t.test('an uninstalled one is gone for its user at once, and its removal is queu
 t.test('pins name a published version of the plugin', async (t) => {
   const one = await published();
   const other = await published();
-  const pin = (pinnedVersionId?: string) =>
+  const pin = (pinnedVersionId?: string | null) =>
     ann.post('/installations', { slug: one.slug, versionPolicy: 'Pinned', pinnedVersionId });
-  for (const wrong of [undefined, other.versionId, 'nonsense']) {
+  for (const wrong of [undefined, null, other.versionId, 'nonsense']) {
     const refused = await pin(wrong);
     t.equal(refused.status, 422);
     t.equal(refused.body.code, 'invalid_pin');
@@ -528,6 +528,21 @@ t.test('pins name a published version of the plugin', async (t) => {
   const made = await pin(one.versionId);
   t.match(made.body, { versionPolicy: 'Pinned', pinnedVersionId: one.versionId });
   t.equal((await ann.post('/installations', { slug: other.slug, versionPolicy: 'Draft' })).body.code, 'no_draft');
+  t.equal((await ann.delete(`/installations/${made.body.id}`)).status, 204);
+});
+
+t.test('a pin of null, as GET returns it, is no pin', async (t) => {
+  const { slug, versionId } = await published();
+  const made = await ann.post('/installations', { slug, versionPolicy: 'Latest', pinnedVersionId: null });
+  t.match(made, { status: 201, body: { versionPolicy: 'Latest', pinnedVersionId: null } });
+  const change = (body: object) => ann.patch(`/installations/${made.body.id}`, body);
+  const { versionPolicy, pinnedVersionId } = made.body;
+  t.match(await change({ versionPolicy, pinnedVersionId }), { status: 200, body: { pinnedVersionId: null } });
+  t.equal((await change({ versionPolicy: 'Pinned', pinnedVersionId: versionId })).status, 200);
+  const kept = { status: 200, body: { versionPolicy: 'Pinned', pinnedVersionId: versionId, hookOrder: 3 } };
+  t.match(await change({ pinnedVersionId: null, hookOrder: 3 }), kept);
+  const follows = { status: 200, body: { versionPolicy: 'Latest', pinnedVersionId: null } };
+  t.match(await change({ versionPolicy: 'Latest', pinnedVersionId: null }), follows);
   t.equal((await ann.delete(`/installations/${made.body.id}`)).status, 204);
 });
 

@@ -56,6 +56,9 @@ t.test('listing needs a version, delisting keeps installations', async (t) => {
   t.equal((await cleo.get(`/marketplace/${plugin.slug}`)).status, 404);
   t.equal((await cleo.post('/installations', { slug: plugin.slug })).status, 404);
   t.equal((await ann.post(`/plugins/${plugin.id}/listing`)).body.deprecationMessage, null);
+  const silently = await ann.delete(`/plugins/${plugin.id}/listing`, { deprecationMessage: null });
+  t.match(silently, { status: 200, body: { visibility: 'delisted', deprecationMessage: null } });
+  await ann.post(`/plugins/${plugin.id}/listing`);
   t.equal(
     (await ann.send({ method: 'DELETE', url: `/api/plugins/${plugin.id}/listing` })).status,
     200,
