@@ -17,6 +17,7 @@ import { enlargeOffers } from '../api/plugins/copied-versions.ts';
 import { eventually } from '../runner/eventually.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { newAuthor, type Said } from './author.ts';
+import { saveFile } from './save-file.ts';
 import { bulkhead } from './typed.ts';
 
 t.after(() => stopEsbuild());
@@ -108,20 +109,20 @@ t.test('dev makes each save live and runs it', async (t) => {
   await says(/live word-count in \d+ ms/);
   dev.type('tool count {"text":"a b c"}');
   await says(/3 words/);
-  const source = join(author.folder, 'word-count/index.ts');
-  const first = await readFile(source, 'utf8');
-  await writeFile(source, first.replace('} words', '} words!'));
+  const folder = join(author.folder, 'word-count');
+  const first = await readFile(join(folder, 'index.ts'), 'utf8');
+  await saveFile(folder, 'index.ts', first.replace('} words', '} words!'));
   await says(/live[\s\S]*live word-count in \d+ ms/);
   dev.type('tool count {"text":"a b c d"}');
   await says(/4 words!/);
-  await writeFile(source, 'hots.log(1);\nsting();\n');
+  await saveFile(folder, 'index.ts', 'hots.log(1);\nsting();\n');
   await says(/\nerror index\.ts:1:1: [^\n]*“host”\?\nerror index\.ts:2:1: [^\n]*“String”\?\n/);
   t.notMatch(dev.readOutput(), 'see errors', 'the form of check');
   dev.type('hook systemprompt');
   await says(/There is no hook “systemprompt”\. Did you mean “systemPrompt”\?/);
   dev.type('command nope');
   await says(/There is no command “word-count__nope”\.\n/);
-  await writeFile(source, first);
+  await saveFile(folder, 'index.ts', first);
   await says(/live[\s\S]*live[\s\S]*live word-count in \d+ ms/);
   t.equal(await dev.interrupt(), 0, dev.readOutput());
   t.comment(
