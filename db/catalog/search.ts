@@ -25,8 +25,8 @@ const SUGGESTED_MAX = 20;
 interface SearchTerms {
   /** The words as a slug. */
   readonly slug: string;
-  /** As typed. */
-  readonly name: string;
+  /** As typed, and normalized. */
+  readonly names: readonly string[];
   /** `to_tsquery` for titles: all words, the last one as a prefix. */
   readonly title: string;
   /** `to_tsquery` for description and readme. */
@@ -41,8 +41,8 @@ interface SearchTerms {
  */
 const TIERS = [
   {
-    condition: '(p.slug = $5 OR lower(p.display_name) = $6)',
-    valuesOf: ({ slug, name }: SearchTerms) => [slug, name],
+    condition: '(p.slug = $5 OR lower(p.display_name) = ANY ($6))',
+    valuesOf: ({ slug, names }: SearchTerms) => [slug, names],
     walked: 0,
   },
   {
@@ -129,7 +129,7 @@ function parseQuery(text: string): SearchTerms | null {
     index === last && term.length >= minChars ? `${term}:*` : term;
   return {
     slug: terms.join('-'),
-    name: words.trim(),
+    names: [text.toLowerCase().slice(0, QUERY_MAX_CHARS).trim(), words.trim()],
     title: terms.map((term, index) => toQueryTerm(term, index, 1)).join(' & '),
     prose: terms.map((term, index) => toQueryTerm(term, index, PREFIX_MIN_CHARS)).join(' & '),
     terms,

@@ -93,6 +93,18 @@ t.test('a search finds slug, name, description and readme, the nearer match firs
   t.same(await search(ben, 'weather-alerts'), ['weather-alerts']);
 });
 
+t.test('a search finds names and texts in other forms of the same letters', async (t) => {
+  const names = { wide: 'Ｔｉｄｙ', half: 'ｶﾚﾝﾀﾞｰ', ligature: 'ﬁne ﬂow', marks: 'Cafe\u0301 notes' };
+  const ids: string[] = [];
+  for (const [slug, displayName] of Object.entries(names)) {
+    ids.push(await make(ann, { slug, displayName, readme: `Bakes cre\u0300pes. ${'ﷺ'.repeat(20_000)}` }));
+    for (const typed of [displayName, displayName.normalize('NFKC'), displayName.toLowerCase()])
+      t.same(await search(ben, typed), [slug], typed);
+  }
+  t.same((await search(ben, 'crèpes')).toSorted(), Object.keys(names).toSorted());
+  for (const id of ids) await ann.delete(`/plugins/${id}/listing`);
+});
+
 t.test('search matches prefixes and corrects misspelt words', async (t) => {
   for (const typed of ['wea', 'weat', 'weathe']) t.equal((await search(ben, typed))[0], 'weather', typed);
   t.same(await search(ben, 'ti'), ['tides']);
