@@ -5,14 +5,19 @@ import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
 type Grants = Pick<Installation, 'grantedCapabilities' | 'secretNames' | 'secretsAllow'>;
 
 /** Returns the capabilities to grant, and those that are no longer needed. */
-export const diffCapabilities = (
-  { grantedCapabilities, secretNames: names, secretsAllow: allowed }: Grants,
-  wanted: readonly string[],
-) => ({
-  added: findMissingCapabilities(wanted, grantedCapabilities, { names, allowed }),
-  removed: grantedCapabilities.filter((capability) => !wanted.includes(capability)),
-});
+export function diffCapabilities(grants: Grants, wanted: readonly string[]): { added: string[]; removed: string[] } {
+  const needed = new Set(wanted);
+  return {
+    added: findMissing(grants, wanted),
+    removed: grants.grantedCapabilities.filter((capability) => !needed.has(capability)),
+  };
+}
 
 /** Whether an installation may run a version without the user's consent. */
 export const isCovered = (grants: Grants, wanted: readonly string[]): boolean =>
-  diffCapabilities(grants, wanted).added.length === 0;
+  findMissing(grants, wanted).length === 0;
+
+const findMissing = (
+  { grantedCapabilities, secretNames: names, secretsAllow: allowed }: Grants,
+  wanted: readonly string[],
+): string[] => findMissingCapabilities(wanted, grantedCapabilities, { names, allowed });

@@ -2,6 +2,7 @@
 import { pino } from 'pino';
 import t from 'tap';
 import { completeUpdate } from '../../../db/installations/updates.ts';
+import { REMEMBERED_SECRETS_MAX } from '../../../sdk/contract/capabilities.ts';
 import { openVerifier } from '../../../service/identity/tokens.ts';
 import { openSandbox } from '../../../supervisor/jail/sandbox.ts';
 import { startSupervisor } from '../../../supervisor/supervisor.ts';
@@ -113,6 +114,34 @@ t.test('a handle that its user accepted is remembered, also if that version neve
   t.match(await ann.post(`/plugins/${plugin.id}/versions/${versionId}/yank`), { status: 200 });
   const left = { currentSemVer: '1.0.0', updateUnderWay: null, pendingUpdate: { added: ['secrets.key'] } };
   t.match(await installation.get(), left, 'also after a yank');
+});
+
+t.test('the handles of many versions do not accumulate: beyond a maximum, a new secret needs consent', async (t) => {
+  const plugin = await listed();
+  const saveDraft = async (files: typeof MINIMAL) => {
+    const saved = await ann.post(`/plugins/${plugin.id}/draft`, { files: fileList(files) });
+    t.equal(saved.status, 200, saved.body.detail);
+  };
+  const withSecrets = (names: readonly string[]) =>
+    declaring(
+      `secrets: { ${names.map((name) => `${name}: { use: [webhooks, http:a.example.com] }`).join(', ')} }`,
+      'host.http:a.example.com',
+    );
+  const nameTen = (draft: number) => Array.from({ length: 10 }, (_, index) => `s${draft}-${index}`);
+  await saveDraft(withSecrets(nameTen(0)));
+  const made = await ann.post('/installations', { slug: plugin.slug, versionPolicy: 'Draft' });
+  const path = `/installations/${made.body.id}`;
+  for (let draft = 1; draft < 20; draft += 1) await saveDraft(withSecrets(nameTen(draft)));
+  const { grantedCapabilities } = (await ann.get(path)).body;
+  const handles = grantedCapabilities.filter((one: string) => one.startsWith('secrets.'));
+  t.equal(handles.length, 2 * REMEMBERED_SECRETS_MAX);
+  for (const name of nameTen(19)) t.ok(handles.includes(`secrets.${name}:webhooks`), 'those of the version are there');
+  const [, remembered] = /^secrets\.(?!s19-)([\w-]+)/m.exec(handles.join('\n')) ?? [];
+  await plugin.publish('1.1.0', withSecrets([remembered ?? '']));
+  t.match((await ann.patch(path, { versionPolicy: 'Latest' })).body, { currentSemVer: '1.1.0', pendingUpdate: null });
+  await plugin.publish('1.2.0', withSecrets(['fresh']));
+  const added = ['secrets.fresh:http:a.example.com', 'secrets.fresh:webhooks'];
+  t.same(new Set((await ann.get(path)).body.pendingUpdate.added), new Set(added));
 });
 
 t.test('a value is given for the use that the form shows: that of the version of the update under way', async (t) => {
