@@ -1195,7 +1195,7 @@ declare namespace Bulkhead {
     readonly agents: HostAgents;
     /** Available if `host.models` is granted. `host.models:read` grants only the calls that read. */
     readonly models: HostModels;
-    /** Available if `host.llm` is granted. */
+    /** Available if `host.llm` is granted. `host.llm:read` grants no call. */
     readonly llm: HostLlm;
     /** Available if `host.workspace` is granted. `host.workspace:read` grants only the calls that read. */
     readonly workspace: HostWorkspace;
@@ -1230,7 +1230,7 @@ declare namespace Bulkhead {
   type GrantedMember<Member extends string, Granted extends string> =
     Member extends 'log' | 'settings' | 'secrets' | 'assets' ? Member
     : `host.${Member}` extends Granted ? Member
-    : `host.${Member}:read` extends Granted ? Member
+    : `host.${Member}:read` extends Granted ? Extract<Member, keyof ReadCalls>
     : Member extends 'http' ? ([Extract<Granted, `host.http:${string}`>] extends [never] ? never : Member)
     : never;
   type GrantedCalls<Member extends keyof Host, Granted extends string> =

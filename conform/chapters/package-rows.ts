@@ -95,7 +95,7 @@ middleware.systemPrompt = () => a + b + data.c;`;
     ),
     row('Capabilities: host.<member> or host.<member>:read, and host.http:<host or *.host>.', async (run) => {
       const { id } = await run.createPlugin('capabilities');
-      const members = ['session', 'agents', 'models', 'workspace', 'media', 'storage', 'ssh'];
+      const members = ['session', 'agents', 'models', 'workspace', 'media', 'llm', 'storage', 'ssh'];
       const all = [
         ...members.map((member) => `host.${member}:read`),
         'host.llm',

@@ -92,7 +92,7 @@ function listCapabilityRows(): Cells[] {
   const row = (name: string, { reach, risk }: Reach) => [`\`${name}\``, reach, risk];
   const members = Object.entries(capabilities).flatMap(([member, found]) => [
     row(`host.${member}`, found),
-    ...(found.read ? [row(`host.${member}:read`, found.read)] : []),
+    row(`host.${member}:read`, found.read),
   ]);
   return [...members, row('host.http:<host>', { ...httpReach, reach: httpReach.reach.replace('{host}', 'that host') })];
 }

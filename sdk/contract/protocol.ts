@@ -441,7 +441,7 @@ const argumentFault = z.object({ field: z.string().max(500), message: z.string()
 export type ArgumentFault = z.infer<typeof argumentFault>;
 
 // Host capabilities
-/** Frontmatter declares these as `host.<member>` or, where `read` is set, `host.<member>:read`. */
+/** Frontmatter declares these as `host.<member>` or `host.<member>:read`. */
 export const capabilities = {
   session: {
     reach: 'Reads session transcripts and adds messages to them.',
@@ -468,7 +468,12 @@ export const capabilities = {
     risk: 'medium',
     read: { reach: 'Reads your media files.', risk: 'medium' },
   },
-  llm: { reach: 'Calls your language models, at your cost.', risk: 'medium', read: null },
+  llm: {
+    reach: 'Calls your language models, at your cost.',
+    risk: 'medium',
+    // No call of a model only reads. The form exists because every member has it.
+    read: { reach: 'Calls none of your language models.', risk: 'low' },
+  },
   ssh: {
     reach: 'Runs commands on your SSH hosts.',
     risk: 'high',

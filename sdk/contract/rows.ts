@@ -55,8 +55,8 @@ export interface SurfaceRow extends Row, Reach {
   readonly maxResultBytes: number;
 }
 export interface CapabilityRow extends Reach {
-  /** What `host.<member>:read` allows; null where that form does not exist. */
-  readonly read: Reach | null;
+  /** What `host.<member>:read` allows. */
+  readonly read: Reach;
 }
 
 export interface HostRow<Member extends string = string> extends Row {

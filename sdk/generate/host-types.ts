@@ -94,7 +94,7 @@ const printGrantedTypes = (always: string): string[] =>
   `type GrantedMember<Member extends string, Granted extends string> =
   Member extends ${always} ? Member
   : \`host.\${Member}\` extends Granted ? Member
-  : \`host.\${Member}:read\` extends Granted ? Member
+  : \`host.\${Member}:read\` extends Granted ? Extract<Member, keyof ReadCalls>
   : Member extends 'http' ? ([Extract<Granted, \`host.http:\${string}\`>] extends [never] ? never : Member)
   : never;
 type GrantedCalls<Member extends keyof Host, Granted extends string> =
@@ -108,6 +108,6 @@ function describePresence(member: string): string {
   if (member === 'http') return 'Available if a `host.http:<host>` is granted.';
   const readOnly = rowsOfMember.some((row) => row.readable)
     ? ` \`host.${member}:read\` grants only the calls that read.`
-    : '';
+    : ` \`host.${member}:read\` grants no call.`;
   return `Available if \`host.${member}\` is granted.${readOnly}`;
 }

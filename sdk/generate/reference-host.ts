@@ -45,9 +45,10 @@ function printReachLines(member: string): string[] {
     ];
   const row = capabilityRows[member];
   if (row === undefined) return [];
-  const lines = [`- \`host.${member}\`: “${row.reach}” (${row.risk} risk)`];
-  if (row.read) lines.push(`- \`host.${member}:read\`: “${row.read.reach}” (${row.read.risk} risk)`);
-  return [lines.join('\n')];
+  const { read } = row;
+  return [
+    `- \`host.${member}\`: “${row.reach}” (${row.risk} risk)\n- \`host.${member}:read\`: “${read.reach}” (${read.risk} risk)`,
+  ];
 }
 
 function printCallEntry(member: string, method: string, row: HostRow, printer: TypePrinter): string {

@@ -246,14 +246,14 @@ await host.secrets.get('key');
 await host.storage.set('a', 1);
 await host.workspace.readText('a.txt');
 await host.http.fetch('https://api.example.com');
-// @ts-expect-error not declared
+// @ts-expect-error no call of it only reads
 await host.llm.complete({ messages: [] });
 // @ts-expect-error not declared
 await host.ssh.hosts();
 // @ts-expect-error only reading is
 await host.workspace.write('a.txt', 'x');
 `;
-  const some = declared("'host.storage' | 'host.workspace:read' | 'host.http:api.example.com'");
+  const some = declared("'host.storage' | 'host.workspace:read' | 'host.llm:read' | 'host.http:api.example.com'");
   t.equal(await complaints('declared', { 'tsconfig.json': TYPES, 'bulkhead.d.ts': some, 'index.ts': index }), '');
   const none = `host.log('x');
 await host.secrets.get('key');

@@ -1129,7 +1129,7 @@ declare const argumentFault: z.ZodObject<{
     message: z.ZodString;
 }, z.core.$strip>;
 export type ArgumentFault = z.infer<typeof argumentFault>;
-/** Frontmatter declares these as `host.<member>` or, where `read` is set, `host.<member>:read`. */
+/** Frontmatter declares these as `host.<member>` or `host.<member>:read`. */
 export declare const capabilities: {
     readonly session: {
         readonly reach: 'Reads session transcripts and adds messages to them.';
@@ -1174,7 +1174,10 @@ export declare const capabilities: {
     readonly llm: {
         readonly reach: 'Calls your language models, at your cost.';
         readonly risk: 'medium';
-        readonly read: null;
+        readonly read: {
+            readonly reach: 'Calls none of your language models.';
+            readonly risk: 'low';
+        };
     };
     readonly ssh: {
         readonly reach: 'Runs commands on your SSH hosts.';

@@ -163,9 +163,9 @@ const cases: Record<string, [Files, Expected]> = {
     withReadme(readmeWith('capabilities: [host.llm, host.files]')),
     { line: 4, field: 'capabilities.1', message: /host\.files/ },
   ],
-  'a read form that is not there': [
-    withReadme(readmeWith('capabilities: ["host.llm:read"]')),
-    { message: /host\.llm:read/ },
+  'a read form of a member that every plugin has': [
+    withReadme(readmeWith('capabilities: ["host.log:read"]')),
+    { message: /host\.log needs none\. Leave it out/ },
   ],
   'a use of a secret that is none': [
     withReadme(

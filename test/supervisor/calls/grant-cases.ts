@@ -88,9 +88,7 @@ const registered = { hooks: [], events: [], tools: { run: RUN }, commands: {}, p
 const offering = { ...registered, tools: {}, providers: { acme: { models: [{ id: 'm', name: 'M' }] } } };
 
 const isRead = (capability: string): boolean => capability.endsWith(':read');
-const declarable = Object.entries(capabilities).flatMap(([member, row]) =>
-  row.read ? [`host.${member}`, `host.${member}:read`] : [`host.${member}`],
-);
+const declarable = Object.keys(capabilities).flatMap((member) => [`host.${member}`, `host.${member}:read`]);
 const WHOLE = declarable.filter((capability) => !isRead(capability));
 
 export interface MatrixFixture {
