@@ -32,7 +32,10 @@ export interface LimitedGroup {
   assignAccount(account: AccountBounds): void;
   /** Moves a process with its threads into the group, once that has its limits. Rejects if the hierarchy is gone. */
   add(pid: number): Promise<void>;
-  /** Whether the kernel has killed a process of this group for exceeding the memory limit. */
+  /**
+   * Whether the kernel has killed a process of this group because the group or its account exceeded a memory limit. False if the
+   * container or the machine was out of memory.
+   */
   ranOutOfMemory(): boolean;
   /**
    * Changes the CPU classes of the group and of its account. Repeated calls with the same values write nothing. Kernels before
@@ -67,8 +70,12 @@ const nextName = (): string => {
   serial += 1;
   return `bulkhead-${process.pid}-${serial}`;
 };
-/** Matches the file that counts kills after at least one kill. */
+/** Matches the file that counts kills after at least one kill, for whatever limit: its own, the container's or the machine's memory. */
 const KILLED = /^oom_kill [1-9]/m;
+/** Matches the file of version 2 that counts how often a group found no memory within its limit. */
+const LIMIT_REACHED = /^oom [1-9]/m;
+/** How far below its limit a group of version 1 may be when the kernel kills: it charges up to 64 pages at once, and kills for up to 8. */
+const LIMIT_SLACK_BYTES = 72 * 4_096;
 const OWNER = /^bulkhead-(\d+)-/;
 /** CPU weight of an account with all its children: an ordinary process has as much. */
 const ACCOUNT_CPU_WEIGHT = 100;
@@ -115,6 +122,8 @@ interface GroupDescription {
   readonly limits: readonly [memory: Rule, ...others: Rule[]];
   /** The file that counts kills. */
   readonly outcome: string;
+  /** Whether the group has reached its own memory limit. */
+  hasReachedLimit(): boolean;
   readonly cpu: { readonly path: string; readonly weight: Rule } | null;
 }
 type Rule = readonly [file: string, value: number];
@@ -173,6 +182,9 @@ function groupsOfVersion2(hierarchy: Hierarchy): Groups | null {
           weight,
         ],
         outcome: `${path}/memory.events`,
+        // `memory.events` of an account also counts the limits of its children. Before Linux 5.2 there is no other file.
+        hasReachedLimit: () =>
+          LIMIT_REACHED.test(readText(`${path}/memory.events.local`) || readText(`${path}/memory.events`)),
         cpu: { path, weight },
       };
     },
@@ -228,6 +240,11 @@ function groupsOfVersion1(hierarchy: Hierarchy): Groups | null {
           ...(cpuGroup ? [cpuGroup.weight] : []),
         ],
         outcome: `${memoryPath}/memory.oom_control`,
+        // Not `memory.failcnt`: some kernels leave it at 0.
+        hasReachedLimit: () =>
+          ['memory.max_usage_in_bytes', 'memory.memsw.max_usage_in_bytes'].some(
+            (file) => Number(readText(join(memoryPath, file))) > residentBytes - LIMIT_SLACK_BYTES,
+          ),
         cpu: cpuGroup,
       };
     },
@@ -361,6 +378,10 @@ class AccountGroup {
     return this.#description.name;
   }
 
+  hasReachedLimit(): boolean {
+    return this.#description.hasReachedLimit();
+  }
+
   /** Creates the group unless it exists. Call it in turn. */
   create(): Promise<void> {
     this.#created ??= createGroup(this.#description).then(async () => {
@@ -477,11 +498,8 @@ class Group implements LimitedGroup {
   }
 
   ranOutOfMemory(): boolean {
-    try {
-      return KILLED.test(readFileSync(this.#description.outcome, 'utf8'));
-    } catch {
-      return false;
-    }
+    if (!KILLED.test(readText(this.#description.outcome))) return false;
+    return this.#description.hasReachedLimit() || this.#account?.hasReachedLimit() === true;
   }
 
   setCpuClasses({ child, account }: CpuClasses): void {
@@ -500,6 +518,15 @@ class Group implements LimitedGroup {
       for (const path of this.#description.paths) removeGroup(path);
       this.#account?.leave(this);
     });
+  }
+}
+
+/** Empty if the file cannot be read: the group is gone, or the kernel has no such file. */
+function readText(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return '';
   }
 }
 

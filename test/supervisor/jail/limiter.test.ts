@@ -38,6 +38,8 @@ t.test('version 2: limits in a group beside the service’s, where controllers a
   t.equal(group?.ranOutOfMemory(), false, 'no event yet');
   writeFileSync(join(path, 'memory.events'), 'low 0\nhigh 0\nmax 3\noom 1\noom_kill 0\n');
   t.equal(group?.ranOutOfMemory(), false, 'refused memory ends no process');
+  writeFileSync(join(path, 'memory.events'), 'low 0\nhigh 0\nmax 0\noom 0\noom_kill 1\n');
+  t.equal(group?.ranOutOfMemory(), false, 'the container or the machine was out of memory');
   writeFileSync(join(path, 'memory.events'), 'low 0\nhigh 0\nmax 3\noom 1\noom_kill 1\n');
   t.equal(group?.ranOutOfMemory(), true);
   group?.setCpuClasses({ child: 'idle', account: 'normal' });
@@ -96,6 +98,26 @@ t.test('version 1: a group in each hierarchy, with the file names of that versio
   t.equal(readLimit(join(root, 'cpu/c', name), 'cpu.shares'), '512');
   for (const at of ['memory/a', 'pids/b', 'cpu/c']) t.equal(readLimit(join(root, at, name), 'cgroup.procs'), '4242');
   writeFileSync(join(root, 'memory/a', name, 'memory.oom_control'), 'oom_kill_disable 0\nunder_oom 0\noom_kill 2\n');
+  t.equal(group?.ranOutOfMemory(), false, 'the container or the machine was out of memory');
+  writeFileSync(join(root, 'memory/a', name, 'memory.max_usage_in_bytes'), '150000000\n');
+  t.equal(group?.ranOutOfMemory(), false, 'it was far below its limit');
+  writeFileSync(join(root, 'memory/a', name, 'memory.memsw.max_usage_in_bytes'), '268431360\n');
+  t.equal(group?.ranOutOfMemory(), true);
+});
+
+t.test('a child that is killed for the limit of its account has run out of memory', async (t) => {
+  const { root, slice } = await version2(t, 'cpu memory pids\n');
+  const limiter = findLimiter({ root, memberships });
+  const before = groupsIn(slice);
+  const group = limiter.group(bounds);
+  group?.assignAccount({ id: 'ann', residentBytes: 1_073_741_824 });
+  await group?.add(4242);
+  const account = join(slice, groupsIn(slice).find((name) => !before.includes(name)) ?? 'none');
+  writeFileSync(join(account, groupsIn(account)[0] ?? 'none', 'memory.events'), 'oom 0\noom_kill 1\n');
+  writeFileSync(join(account, 'memory.events'), 'oom 1\noom_kill 1\n');
+  writeFileSync(join(account, 'memory.events.local'), 'oom 0\noom_kill 0\n');
+  t.equal(group?.ranOutOfMemory(), false, 'only another child of the account has reached its limit');
+  writeFileSync(join(account, 'memory.events.local'), 'oom 1\noom_kill 0\n');
   t.equal(group?.ranOutOfMemory(), true);
 });
 
