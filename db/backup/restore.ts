@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { escapeLiteral } from 'pg';
 import { withConnection } from '../postgres/dedicated-connection.ts';
-import { migrate } from '../postgres/migrate.ts';
+import { listKnownMigrations, migrate } from '../postgres/migrate.ts';
 import { findValue } from '../postgres/rows.ts';
 import type { Archive } from './archive-reader.ts';
 import { BackupError, fileEntryName, type Manifest, type Progress, tableEntryName } from './format.ts';
@@ -14,8 +14,9 @@ import { importTables, listMigrations, listTables } from './tables.ts';
 const PROGRESS_EVERY = 1_000;
 const CONNECTION = { application_name: 'bulkhead-restore' };
 
-const OTHER_RELEASE =
-  'The backup was written, or the database was migrated, by a newer release of Bulkhead. Use that release.';
+const NEWER_BACKUP = 'The backup was written by a newer release of Bulkhead. Use that release.';
+const OTHER_TABLES =
+  'The database has no rows, but the tables of another release than the backup. Restore into a database without tables: restore creates them.';
 
 interface RestoreSummary {
   /** ISO 8601: the time of the backup. */
@@ -30,10 +31,12 @@ interface RestoreSummary {
 /**
  * Marks the restore as started: the service refuses to start on this data directory until it is complete.
  *
- * @throws BackupError naming a folder that is not empty
+ * @throws BackupError when the backup is of a newer release, or a folder is not empty
  */
-export const beginRestore = (dataDir: string, manifest: Manifest): Promise<string> =>
-  prepareRestore(dataDir, `${markerPrefix(manifest)}${randomUUID()}`);
+export async function beginRestore(dataDir: string, manifest: Manifest): Promise<string> {
+  await requireKnownMigrations(manifest);
+  return prepareRestore(dataDir, `${markerPrefix(manifest)}${randomUUID()}`);
+}
 
 /**
  * Restores a verified backup into an empty database and data directory, and applies the missing migrations. An interrupted
@@ -52,6 +55,7 @@ export async function restoreBackup(
   const { at, tables, files } = manifest;
   const filled = await findFilledTable(url);
   if (filled === null) {
+    await requireMigratable(url, manifest);
     const marker = await beginRestore(dataDir, manifest);
     await restoreFiles(archive, dataDir, onProgress);
     // Files first, so that no row refers to a missing file.
@@ -79,10 +83,10 @@ export async function restoreTables(
   marker: string | null = null,
 ): Promise<number> {
   const { migrations, tables } = archive.manifest;
-  const known = (await withConnection(url, CONNECTION, listMigrations)) ?? [];
-  if (known.length < migrations.length) await migrate(url, { count: migrations.length - known.length });
+  await requireKnownMigrations(archive.manifest);
+  const applied = await requireMigratable(url, archive.manifest);
+  if (applied < migrations.length) await migrate(url, { count: migrations.length - applied });
   const rows = await withConnection(url, CONNECTION, async (client) => {
-    if ((await listMigrations(client))?.join() !== migrations.join()) throw new BackupError(OTHER_RELEASE);
     await client.query('BEGIN');
     const counts = await importTables(client, tables, (table) => archive.read(tableEntryName(table.name)));
     for (const { name, rows } of tables) {
@@ -96,6 +100,22 @@ export async function restoreTables(
   });
   onProgress(`${rows} rows restored`);
   return rows;
+}
+
+/** @throws BackupError when the backup is of a newer release */
+async function requireKnownMigrations({ migrations }: Manifest): Promise<void> {
+  const known = (await listKnownMigrations()).slice(0, migrations.length);
+  if (known.join() !== migrations.join()) throw new BackupError(NEWER_BACKUP);
+}
+
+/**
+ * @returns how many migrations of the backup a database without rows has
+ * @throws BackupError when it also has others: there is no way back to the tables of the backup
+ */
+async function requireMigratable(url: string, { migrations }: Manifest): Promise<number> {
+  const applied = (await withConnection(url, CONNECTION, listMigrations)) ?? [];
+  if (applied.join() !== migrations.slice(0, applied.length).join()) throw new BackupError(OTHER_TABLES);
+  return applied.length;
 }
 
 /** Another backup does not continue an interrupted restore. */

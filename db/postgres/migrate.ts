@@ -98,8 +98,8 @@ async function requireSuitableDatabase(client: Client): Promise<void> {
 
 let ofThisRelease: Promise<string[]> | undefined;
 
-/** The folder is read once: a newer release may replace it while this process runs. */
-function listKnownMigrations(): Promise<string[]> {
+/** Lists the migrations of this release, oldest first. The folder is read once: a newer release may replace it while this process runs. */
+export function listKnownMigrations(): Promise<string[]> {
   ofThisRelease ??= readdir(MIGRATIONS).then(
     (files) => files.map((file) => file.replace(/\.sql$/, '')).sort(),
     (error: unknown) => {

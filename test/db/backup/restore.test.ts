@@ -10,15 +10,25 @@ import { restoreBackup } from '../../../db/backup/restore.ts';
 import { isUnfinished } from '../../../db/backup/stored-files.ts';
 import { WORKSPACE_STAGING } from '../../../db/files/data-dir.ts';
 import { MIGRATIONS, migrate } from '../../../db/postgres/migrate.ts';
-import { emptyDatabase, type Teardown, temporaryFolder } from '../../runner/harness.ts';
+import {
+  emptyDatabase,
+  type Teardown,
+  type TestDatabase,
+  temporaryFolder,
+  testDatabase,
+} from '../../runner/harness.ts';
 
 const ignore = () => undefined;
 const ALL = (await readdir(MIGRATIONS)).length;
 
 /** A backup of the release before this one, with an account and a file. */
 async function writeOldBackup(test: Teardown): Promise<string> {
-  const { pool, url } = await emptyDatabase(test);
-  await migrate(url, { count: ALL - 1 });
+  const source = await emptyDatabase(test);
+  await migrate(source.url, { count: ALL - 1 });
+  return writeBackupOf(test, source);
+}
+
+async function writeBackupOf(test: Teardown, { pool, url }: TestDatabase): Promise<string> {
   await findOrCreateAccount(pool, 'local');
   const dataDir = await temporaryFolder(test);
   await mkdir(join(dataDir, 'workspaces'));
@@ -58,6 +68,30 @@ for (const [name, end] of [
     await t.rejects(restore(url, dataDir, path, ignore), /not empty/, 'once it is complete');
   });
 }
+
+t.test('tables without rows are filled if they are those of the backup, and left alone if not', async (t) => {
+  const dataDir = await temporaryFolder(t);
+  const migrated = await testDatabase(t);
+  await t.rejects(restore(migrated.url, dataDir, await writeOldBackup(t), ignore), {
+    name: 'BackupError',
+    message: /the tables of another release than the backup\. Restore into a database without tables: /,
+  });
+  t.same(await readdir(dataDir), [], 'before a file is restored');
+  await restore(migrated.url, dataDir, await writeBackupOf(t, await testDatabase(t)), ignore);
+  t.equal((await migrated.pool.query('SELECT FROM accounts')).rowCount, 1);
+});
+
+t.test('a backup of a newer release is refused before anything is changed', async (t) => {
+  const newer = await testDatabase(t);
+  await newer.pool.query(`INSERT INTO migrations (name, run_on) VALUES ('9000_next', now())`);
+  const path = await writeBackupOf(t, newer);
+  const dataDir = await temporaryFolder(t);
+  const { pool, url } = await emptyDatabase(t);
+  const refused = { name: 'BackupError', message: /^The backup was written by a newer release of Bulkhead/ };
+  await t.rejects(restore(url, dataDir, path, ignore), refused);
+  t.same(await readdir(dataDir), []);
+  t.equal((await pool.query(`SELECT FROM pg_tables WHERE schemaname = 'public'`)).rowCount, 0);
+});
 
 t.test(
   'workspaces that are elsewhere, with their staging folder only, stay there in a restore that is repeated',
