@@ -21,7 +21,7 @@ import {
   insertInstallation,
   lockAccountInstallations,
 } from '../../db/installations/installations.ts';
-import { forgetWiderVersion } from '../../db/installations/updates.ts';
+import { cancelUpdate, forgetWiderVersion } from '../../db/installations/updates.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import { notifyInstallationChanged } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
@@ -127,23 +127,46 @@ export async function configure(
   installationId: string,
   input: ConfigurationInput,
 ): Promise<Installation> {
-  await changeLockedInstallation(services, caller, installationId, async (tx, installation) => {
-    const manifest = installation.currentManifest;
-    if (!manifest) throw new Error(`installation ${installationId} has no version`);
-    const shown = mergeManifests(manifest, installation.targetManifest);
-    checkConfiguration(shown, installation, input);
+  await changeLockedInstallation(services, caller, installationId, async (tx, locked) => {
+    const { currentManifest, targetManifest } = locked;
+    if (!currentManifest) throw new Error(`installation ${installationId} has no version`);
+    checkConfiguration(mergeManifests(currentManifest, targetManifest), locked, input);
     const secrets = Object.entries(input.secrets ?? {});
+    const given = secrets.filter(([, value]) => value !== null).map(([name]) => name);
+    const installation = await keepFromWiderVersion(tx, locked, given);
+    const shown = mergeManifests(currentManifest, installation.targetManifest);
     // All of them: `saveSettings` may delete others.
     await lockSecrets(tx, installationId);
     for (const [name, value] of secrets) {
       if (value === null) await deleteSecret(tx, installationId, name);
       else await saveSecret(tx, services.keys, installationId, name, value, listSecretCapabilities(shown, name));
     }
-    if (secrets.some(([, value]) => value !== null)) await forgetWiderVersion(tx, installationId);
     await saveSettings(tx, services.queues, installation, input.settings);
   });
   await services.finishUpdate(installationId);
   return requireInstallation(services, caller, installationId);
+}
+
+/**
+ * A user who gives values of secrets trusts the running version with them: no crash loop returns to a version with more access, and
+ * a rollback to one ends. A rollback may wait for a secret that the running version does not declare: that value is for the version
+ * before.
+ *
+ * @param given names of the secrets
+ * @returns the installation, without the update that was ended
+ */
+async function keepFromWiderVersion(
+  tx: ClientBase,
+  installation: Installation,
+  given: readonly string[],
+): Promise<Installation> {
+  const { id, currentManifest, rollbackReason } = installation;
+  const isForRunning = given.some((name) => Object.hasOwn(currentManifest?.secrets ?? {}, name));
+  if (given.length === 0 || (rollbackReason !== null && !isForRunning)) return installation;
+  const isWider = (await forgetWiderVersion(tx, id)) > 0;
+  if (!isWider || rollbackReason === null) return installation;
+  await cancelUpdate(tx, id);
+  return { ...installation, targetVersionId: null, targetManifest: null, rollbackReason: null };
 }
 
 /** Marks an installation as uninstalling. A supervisor sends `pluginUninstalled` and then removes the installation. */

@@ -73,8 +73,31 @@ t.test('an upgrade that needs less is rolled back to the access that the previou
   });
 });
 
+const declaring = (secrets: string, ...capabilities: string[]) => ({
+  ...MINIMAL,
+  'readme.md': readmeWith(`capabilities: ${JSON.stringify(capabilities)}\n${secrets}`),
+});
+
+t.test('a rollback to more access ends when its user gives a value to the running version', async (t) => {
+  const one = await installed(latest, ['1.0.0', declaring('secrets: { key: {}, old: {} }', 'host.llm')]);
+  await one.publish('2.0.0', declaring('secrets: { key: { use: [webhooks] } }'));
+  t.match(await one.get(), { currentSemVer: '2.0.0' });
+  t.equal(await one.begin('2.0.0'), true);
+  await ben.post(`${one.path}/pause`);
+  const give = async (secrets: object) => (await ben.post(`${one.path}/configure`, { secrets })).body;
+  t.match(await give({ old: 'k' }), { updateUnderWay: { semVer: '1.0.0' } }, 'that of the version before');
+  t.match(await give({ key: 'k' }), { currentSemVer: '2.0.0', updateUnderWay: null });
+  const { rows } = await api.pool.query('SELECT name, capabilities FROM installation_secrets ORDER BY name');
+  t.same(rows, [
+    { name: 'key', capabilities: ['secrets.key:webhooks'] },
+    { name: 'old', capabilities: ['secrets.old'] },
+  ]);
+  await ben.post(`${one.path}/resume`);
+  t.equal(await one.begin('2.0.0'), false, 'nor does it begin again');
+  t.match(await one.get(), { currentSemVer: '2.0.0', updateUnderWay: null });
+});
+
 t.test('a rollback does not forget the handle of a secret', async (t) => {
-  const declaring = (secrets: string) => ({ ...MINIMAL, 'readme.md': readmeWith(secrets) });
   const one = await installed(latest, ['1.0.0', LESS]);
   await one.publish('1.0.1', declaring('secrets: { key: { use: [webhooks] } }'));
   t.match(await one.get(), { currentSemVer: '1.0.1' });
