@@ -23,13 +23,19 @@ export const NOTHING_STORED: StoredValues = { settings: {}, secretNames: [] };
 export const isChanged = ({ settings, secrets }: FormValues): boolean =>
   Object.keys(settings).length > 0 || Object.values(secrets).some((value) => value !== '');
 
-/** Returns the value that the form shows. */
-export function readSetting(
-  { name, default: fallback }: Fields['settings'][number],
-  filled: FormValues,
-  { settings }: StoredValues,
-): string {
-  return filled.settings[name] ?? settings[name] ?? fallback ?? '';
+type Setting = Fields['settings'][number];
+
+/** An empty value resets the setting to its default. The form offers that only where there is no default to choose. */
+const isAllowed = ({ enum: options, default: fallback }: Setting, value: string): boolean =>
+  options === null || options.includes(value) || (value === '' && fallback === null);
+
+/**
+ * Returns the value that the form shows. Like the service, it skips a value of another version that this one does not allow: a
+ * select without that option would show its first one, which is not in force.
+ */
+export function readSetting(field: Setting, filled: FormValues, { settings }: StoredValues): string {
+  const values = [filled.settings[field.name], settings[field.name]];
+  return values.find((value) => value !== undefined && isAllowed(field, value)) ?? field.default ?? '';
 }
 
 /** Finds the required fields that have no value. */
@@ -44,9 +50,14 @@ export function listMissing(fields: Fields, filled: FormValues, stored: StoredVa
   };
 }
 
-/** Keeps the values of these fields. Another version may lack some. */
+/** Keeps the values that these fields allow. Another version may lack some fields or options. */
 export function pickFields(fields: Fields, { settings, secrets }: FormValues): FormValues {
-  const pick = (named: readonly { readonly name: string }[], values: Values) =>
-    Object.fromEntries(Object.entries(values).filter(([name]) => named.some((field) => field.name === name)));
-  return { settings: pick(fields.settings, settings), secrets: pick(fields.secrets, secrets) };
+  const pick = (values: Values, isKept: (name: string, value: string) => boolean) =>
+    Object.fromEntries(Object.entries(values).filter(([name, value]) => isKept(name, value)));
+  return {
+    settings: pick(settings, (name, value) =>
+      fields.settings.some((field) => field.name === name && isAllowed(field, value)),
+    ),
+    secrets: pick(secrets, (name) => fields.secrets.some((field) => field.name === name)),
+  };
 }

@@ -5,7 +5,7 @@ import { type ServiceFixture, startServiceOnTestDatabase } from '../deploy/servi
 import { eventually } from '../runner/eventually.ts';
 import { amount } from '../runner/soak.ts';
 import { openConsole, openTab, shareBrowser, signIn } from './browser.ts';
-import { go, pressInDialog, tab } from './console-fixture.ts';
+import { go, press, pressInDialog, tab } from './console-fixture.ts';
 import { failInstallation, installationThat, publish, publishFrontDesk, TRICKS } from './front-desk.ts';
 import { inspect } from './pictures.ts';
 
@@ -195,19 +195,32 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
   });
 
   await t.test(
-    'a new version that asks for no more runs by itself, and going back says that it ends updates',
+    'a new version that asks for no more runs by itself, with the options of its own settings',
     async (t) => {
-      await publish(service, plugin, '1.0.1', 'host.storage, host.agents');
-      await page.getByText('1.0.1', { exact: true }).waitFor();
-      await page.getByRole('button', { name: 'Go back to 1.0.0' }).click();
-      await page.getByRole('dialog').getByText('no newer version runs').waitFor();
-      await page.getByRole('dialog').getByRole('button', { name: 'Go back to 1.0.0' }).click();
-      await page.getByText('1.0.0', { exact: true }).waitFor();
-      await page.getByText('It stays on this version and gets no updates').waitFor();
-      const { versionPolicy } = await installationThat(service, ({ currentSemVer }) => currentSemVer === '1.0.0');
-      t.equal(versionPolicy, 'Pinned');
+      await service.call('POST', `/api/installations/${desk}/configure`, { settings: { tone: 'warm' } });
+      await tab(page, 'Settings');
+      const tone = page.getByLabel('Tone');
+      await eventually(async () => (await tone.inputValue()) === 'warm');
+      await publish(service, plugin, '1.0.1', 'host.storage, host.agents', { tones: 'cold, plain' });
+      await tone.getByRole('option', { name: 'cold' }).waitFor({ state: 'attached' });
+      t.equal(await tone.inputValue(), 'plain', 'the default is in force, and not the first option');
+      await tone.selectOption('cold');
+      await press(page, 'Save');
+      await installationThat(service, ({ settings }) => settings.tone === 'cold');
+      await tab(page, 'Overview');
     },
   );
+
+  await t.test('going back to an older version says that it ends updates', async (t) => {
+    await page.getByText('1.0.1', { exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Go back to 1.0.0' }).click();
+    await page.getByRole('dialog').getByText('no newer version runs').waitFor();
+    await page.getByRole('dialog').getByRole('button', { name: 'Go back to 1.0.0' }).click();
+    await page.getByText('1.0.0', { exact: true }).waitFor();
+    await page.getByText('It stays on this version and gets no updates').waitFor();
+    const { versionPolicy } = await installationThat(service, ({ currentSemVer }) => currentSemVer === '1.0.0');
+    t.equal(versionPolicy, 'Pinned');
+  });
 
   await t.test('log lines and deliveries; copied is what is shown', async (t) => {
     await page.getByRole('tab', { name: 'Logs' }).click();
