@@ -1,5 +1,5 @@
 /** Calls one of the session's tools. */
-import { NativeSelect, Skeleton, Stack, Text } from '@mantine/core';
+import { Alert, NativeSelect, Skeleton, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { Page, Tool } from '../../sdk/session/api-types.ts';
@@ -20,26 +20,43 @@ export function ToolForm({ path }: { readonly path: string }) {
     queryFn: () => callSessions<Page<Tool>>('GET', `${path}/tools`),
     refetchInterval: FOLLOW_MS,
   });
-  const [chosen, setChosen] = useState<string | null>(null);
+  const [chosen, setChosen] = useState<Tool | null>(null);
+  const [first] = tools.data?.items ?? [];
+  // Chosen once: the list is read again while the user types, and the button must call the tool that the arguments are for.
+  if (chosen === null && first) setChosen(first);
   if (tools.error && !tools.data) return <ErrorAlert error={tools.error} reset={() => void tools.refetch()} />;
   if (!tools.data) return <Skeleton height={60} aria-label="Loading" />;
-  const tool = tools.data.items.find(({ name }) => name === chosen) ?? tools.data.items[0];
-  if (!tool) return <Text>No running plugin has a tool. Install a plugin with tools to call one here.</Text>;
+  if (!chosen) return <Text>No running plugin has a tool. Install a plugin with tools to call one here.</Text>;
+  const { items } = tools.data;
+  const found = items.find(({ name }) => name === chosen.name);
+  const tool = found ?? chosen;
   return (
     <Stack gap="sm">
       <NativeSelect
         label="Tool"
         description={escapeText(tool.description)}
         value={tool.name}
-        onChange={(event) => setChosen(event.currentTarget.value)}
-        data={tools.data.items.map(({ name }) => name)}
+        onChange={(event) => setChosen(items.find(({ name }) => name === event.currentTarget.value) ?? tool)}
+        data={(found ? items : [tool, ...items]).map(({ name }) => name)}
       />
-      <CallForm key={tool.name} path={path} tool={tool} />
+      {found ? null : (
+        <Alert color="yellow" role="status">
+          No running plugin has the tool {tool.name} now. Start its plugin again or choose another tool.
+        </Alert>
+      )}
+      <CallForm key={tool.name} path={path} tool={tool} isCallable={found !== undefined} />
     </Stack>
   );
 }
 
-function CallForm({ path, tool }: { readonly path: string; readonly tool: Tool }) {
+interface CallFormProps {
+  readonly path: string;
+  readonly tool: Tool;
+  /** Whether a running plugin has the tool. */
+  readonly isCallable: boolean;
+}
+
+function CallForm({ path, tool, isCallable }: CallFormProps) {
   const [args, setArgs] = useState(composeArguments(tool.parameters));
   const call = usePlaygroundCall((text: string, signal) => {
     const body = { arguments: readArguments(text) };
@@ -59,7 +76,7 @@ function CallForm({ path, tool }: { readonly path: string; readonly tool: Tool }
           onChange={(event) => setArgs(event.currentTarget.value)}
           styles={{ input: { fontFamily: 'var(--mantine-font-family-monospace)' } }}
         />
-        <RunButton call={call} variant="default">
+        <RunButton call={call} variant="default" disabled={!isCallable}>
           Call the tool
         </RunButton>
         {call.data === undefined ? null : <PreformattedText role="status">{formatJson(call.data)}</PreformattedText>}

@@ -222,6 +222,27 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     t.equal(versionPolicy, 'Pinned');
   });
 
+  await t.test(
+    'the form of a tool whose plugin is paused keeps its arguments, and calls it when it runs again',
+    async (t) => {
+      const { body: session } = await service.session('POST', '/sessions', { agentId: 'ann' });
+      await page.goto(`${service.url}/playground/${session.id}`);
+      const typed = '{ "loud": true }';
+      await page.getByLabel('Arguments').fill(typed);
+      await service.call('POST', `/api/installations/${desk}/pause`);
+      await page.getByText('No running plugin has the tool front-desk__bell now').waitFor();
+      t.equal(await page.getByLabel('Arguments').inputValue(), typed);
+      const call = page.getByRole('button', { name: 'Call the tool' });
+      t.ok(await call.isDisabled());
+      await inspect(t, page, 'tool-gone');
+      await service.call('POST', `/api/installations/${desk}/resume`);
+      await call.click();
+      await page.getByText('"ding"').waitFor();
+      await go(page, 'Installations');
+      await go(page, 'Front desk');
+    },
+  );
+
   await t.test('log lines and deliveries; copied is what is shown', async (t) => {
     await page.getByRole('tab', { name: 'Logs' }).click();
     await say(service, `good morning ${TRICKS}`);
