@@ -1,4 +1,5 @@
 /** Reads the log of an installation: its newest lines, each new line as it is written, and older ones on request. */
+import { focusManager } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
 import type { Page } from '../../sdk/session/api-types.ts';
 import { followEvents } from '../../sdk/session/event-stream.ts';
@@ -140,15 +141,41 @@ async function followLines(
     batch = [];
     if (!signal.aborted) update((last) => ({ ...last, lines: [...last.lines, ...added].slice(-LINES_MAX) }));
   };
+  let hidden = new AbortController();
   const open = async (lastId: string | undefined) => {
-    const body = await openStream(filter, lastId, signal);
+    await waitUntilVisible(signal);
+    hidden = new AbortController();
+    const body = await openStream(filter, lastId, AbortSignal.any([signal, hidden.signal]));
     update((last) => ({ ...last, state: 'live' }));
     return body;
   };
   const onBreak = () => update((last) => ({ ...last, state: 'reconnecting' }));
-  for await (const { data } of followEvents({ open, after, isRetryable, onBreak, pauseMs: PAUSE_MS, signal })) {
-    if (batch.push(JSON.parse(data)) === 1) setTimeout(renderBatch, BATCH_MS);
+  // Without HTTP/2, a browser opens six connections to a host: as many hidden tabs with a log would block all others.
+  const unsubscribe = focusManager.subscribe((isVisible) => {
+    if (!isVisible) hidden.abort();
+  });
+  try {
+    for await (const { data } of followEvents({ open, after, isRetryable, onBreak, pauseMs: PAUSE_MS, signal })) {
+      if (batch.push(JSON.parse(data)) === 1) setTimeout(renderBatch, BATCH_MS);
+    }
+  } finally {
+    unsubscribe();
   }
+}
+
+/** Waits until the user can see the page. @throws the signal's reason */
+async function waitUntilVisible(signal: AbortSignal): Promise<void> {
+  if (focusManager.isFocused()) return;
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const unsubscribe = focusManager.subscribe((isVisible) => {
+    if (isVisible) resolve();
+  });
+  const onAbort = () => reject(signal.reason);
+  signal.addEventListener('abort', onAbort);
+  await promise.finally(() => {
+    unsubscribe();
+    signal.removeEventListener('abort', onAbort);
+  });
 }
 
 const isRetryable = (error: unknown): boolean =>

@@ -247,6 +247,13 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     await page.getByRole('tab', { name: 'Logs' }).click();
     await say(service, `good morning ${TRICKS}`);
     await page.getByText('inbound good morning ⟨U+202E⟩gnp.exe').waitFor();
+    const ended = page.waitForEvent('requestfailed', (request) => request.url().includes('/plugin-logs/stream'));
+    await page.evaluate(HIDE);
+    await ended;
+    await say(service, 'while the page is hidden');
+    await page.evaluate(SHOW);
+    await page.getByText('inbound while the page is hidden').waitFor();
+    t.equal(await page.getByText('inbound while the page is hidden').count(), 1);
     await page.getByLabel('Filter by text').fill('good morning');
     await page.getByRole('button', { name: 'Copy' }).click();
     await page.getByText(/lines? (is|are) copied/).waitFor();
@@ -366,6 +373,12 @@ async function install(service: ServiceFixture, slug: string, secrets: Record<st
   await service.call('POST', `/api/installations/${body.id}/configure`, { secrets });
   return body.id;
 }
+
+/** The driver shows all pages of the browser as visible. A hidden one must not hold a connection: the browser has six to a host. */
+const HIDE = `Object.defineProperty(document, 'visibilityState', { value: 'hidden', configurable: true });
+dispatchEvent(new Event('visibilitychange'));`;
+const SHOW = `delete document.visibilityState;
+dispatchEvent(new Event('visibilitychange'));`;
 
 const isFocused = (element: object): boolean =>
   element === (globalThis as unknown as { document: { activeElement: object } }).document.activeElement;
