@@ -1,6 +1,6 @@
 /** Formats log lines as text. */
 import { escapeText } from '../style/untrusted-text.ts';
-import type { LogLine } from './live-lines.ts';
+import type { LogLine } from './held-lines.ts';
 
 export const formatMessage = ({ message, truncated }: LogLine): string =>
   escapeText(`${message}${truncated ? ' … (truncated)' : ''}`);

@@ -5,31 +5,27 @@ import type { Page } from '../../sdk/session/api-types.ts';
 import { followEvents } from '../../sdk/session/event-stream.ts';
 import { readBody, readProblem, rest } from '../rest/client.ts';
 import { Problem } from '../rest/problem.ts';
-import type { components } from '../rest/schema.d.ts';
 import { fetchAsUser } from '../rest/user-fetch.ts';
+import { appendLines, type HeldLines, type LogLine, NO_LINES, prependLines } from './held-lines.ts';
 
-export type LogLine = components['schemas']['LogLine'];
 export type Level = LogLine['level'];
 /** How many of the newest lines are loaded first, and how many older ones at each request. */
 const HISTORY_LINES = 1_000;
 /** How many pages are requested for them at most: a filter may match few lines of a long log. */
 const HISTORY_PAGES = 20;
-/** Lines that stay in memory. */
-export const LINES_MAX = 100_000;
 /** New lines are rendered in batches, milliseconds. */
 const BATCH_MS = 150;
 /** Longest pause before the stream is opened again, milliseconds. */
 const PAUSE_MS = 3_000;
 
 interface LiveLines {
-  /** Oldest first. */
-  readonly lines: readonly LogLine[];
+  readonly held: HeldLines;
   /** Cursor of the lines before the first one. Null: the log has no older lines. */
   readonly older: string | null;
   readonly state: 'loading' | 'live' | 'reconnecting' | 'failed';
   readonly error: Error | null;
 }
-const LOADING: LiveLines = { lines: [], older: null, state: 'loading', error: null };
+const LOADING: LiveLines = { held: NO_LINES, older: null, state: 'loading', error: null };
 
 interface LogFilter {
   readonly installationId: string;
@@ -38,7 +34,7 @@ interface LogFilter {
   readonly levels: string;
 }
 
-interface Log extends Omit<LiveLines, 'older'> {
+interface Log extends Omit<LiveLines, 'held' | 'older'>, Pick<HeldLines, 'lines'> {
   /** Whether the log has older lines that are not loaded. */
   readonly hasOlder: boolean;
   /** Loads some of them and returns these. Null: all are loaded, or no more lines fit into the memory. */
@@ -59,12 +55,12 @@ export function useLiveLines({ installationId, sessionId, levels }: LogFilter): 
     void loadLines({ installationId, sessionId, levels }, unmounted.signal, setCurrent);
     return () => unmounted.abort();
   }, [installationId, sessionId, levels, retries]);
-  const { older, ...shown } = current;
-  // New lines may have replaced the oldest ones, which are then missing after those of the cursor.
-  const isFull = shown.lines.length >= LINES_MAX;
+  const { held, older, ...shown } = current;
+  const { lines, isFull } = held;
   const filter = { installationId, sessionId, levels };
   return {
     ...shown,
+    lines,
     hasOlder: older !== null || isFull,
     loadOlder: older === null || isFull ? null : () => prependOlder(filter, older, closing.current, setCurrent),
     retry: () => setRetries((count) => count + 1),
@@ -76,7 +72,7 @@ type Update = (change: (last: LiveLines) => LiveLines) => void;
 async function loadLines(filter: LogFilter, signal: AbortSignal, update: Update): Promise<void> {
   try {
     const { lines, older } = await readHistory(filter, '', signal);
-    update(() => ({ lines, older, state: 'live', error: null }));
+    update(() => ({ held: appendLines(NO_LINES, lines), older, state: 'live', error: null }));
     await followLines(filter, lines.at(-1)?.id, signal, update);
   } catch (cause) {
     if (signal.aborted) return;
@@ -95,7 +91,7 @@ async function prependOlder(
   try {
     const { lines, older } = await readHistory(filter, cursor, signal);
     if (signal?.aborted) return [];
-    update((last) => ({ ...last, lines: [...lines, ...last.lines].slice(-LINES_MAX), older }));
+    update((last) => ({ ...last, held: prependLines(last.held, lines), older }));
     return lines;
   } catch (cause) {
     if (signal?.aborted) return [];
@@ -112,7 +108,7 @@ async function readHistory(
   { installationId, sessionId, levels }: LogFilter,
   from: string,
   signal: AbortSignal | null,
-): Promise<Pick<LiveLines, 'lines' | 'older'>> {
+): Promise<{ readonly lines: readonly LogLine[]; readonly older: string | null }> {
   const filter = {
     installationId,
     levels: levels.split(',') as Level[],
@@ -139,7 +135,7 @@ async function followLines(
   const renderBatch = () => {
     const added = batch;
     batch = [];
-    if (!signal.aborted) update((last) => ({ ...last, lines: [...last.lines, ...added].slice(-LINES_MAX) }));
+    if (!signal.aborted) update((last) => ({ ...last, held: appendLines(last.held, added) }));
   };
   let hidden = new AbortController();
   const open = async (lastId: string | undefined) => {

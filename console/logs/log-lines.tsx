@@ -5,8 +5,9 @@ import { type UIEvent, useEffect, useLayoutEffect, useRef } from 'react';
 import { isEndVisible } from '../shell/scroll-end.ts';
 import type { Tone } from '../shell/status-dot.tsx';
 import { formatTimestamp } from '../shell/timestamp.tsx';
+import type { LogLine } from './held-lines.ts';
 import { formatData, formatMessage } from './line-text.ts';
-import type { Level, LogLine } from './live-lines.ts';
+import type { Level } from './live-lines.ts';
 
 const LINE_PX = 23;
 const TONES: Readonly<Record<Level, Tone>> = { debug: 'quiet', info: 'good', warn: 'fair', error: 'bad' };

@@ -9,8 +9,9 @@ import { downloadFile } from '../shell/download-file.ts';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { StatusDot } from '../shell/status-dot.tsx';
 import { IconCopy, IconDownload, IconPlayerPause, IconPlayerPlay, IconSearch } from '../style/icons.tsx';
+import { LINES_MAX, type LogLine, TEXT_MAX_MIB } from './held-lines.ts';
 import { formatLogLine } from './line-text.ts';
-import { type Level, LINES_MAX, type LogLine, useLiveLines } from './live-lines.ts';
+import { type Level, useLiveLines } from './live-lines.ts';
 import { LogLines } from './log-lines.tsx';
 
 const LEVELS: readonly Level[] = ['debug', 'info', 'warn', 'error'];
@@ -85,7 +86,7 @@ export function LogView({ installationId }: { readonly installationId: string })
             onClick={() => setPaused(frozen ? null : { filter, lines })}
             leftSection={frozen ? <IconPlayerPlay {...ICON} /> : <IconPlayerPause {...ICON} />}
           >
-            {frozen ? `Resume (${Math.max(0, lines.length - frozen.length)} new)` : 'Pause'}
+            {frozen ? `Resume (${countNew(lines, frozen)} new)` : 'Pause'}
           </Button>
           <Button
             size="xs"
@@ -112,7 +113,7 @@ export function LogView({ installationId }: { readonly installationId: string })
         <Group gap="sm">
           <Text size="sm" c="dimmed">
             {loadOlder === null
-              ? `Older lines are not loaded: this page holds ${LINES_MAX.toLocaleString('en')} lines. The command bulkhead logs reads them.`
+              ? `Older lines are not loaded: this page holds at most ${LINES_MAX.toLocaleString('en')} lines, and ${TEXT_MAX_MIB} MiB of text. The command bulkhead logs reads them.`
               : 'Older lines are not loaded, and the filter by text does not search them.'}
           </Text>
           {loadOlder === null ? null : (
@@ -131,6 +132,10 @@ export function LogView({ installationId }: { readonly installationId: string })
     </Stack>
   );
 }
+
+/** Counts the lines after the pause. While it lasts, the oldest lines may be dropped. */
+const countNew = (lines: readonly LogLine[], frozen: readonly LogLine[]): number =>
+  lines.length - 1 - lines.findLastIndex(({ id }) => id === frozen.at(-1)?.id);
 
 function useMatching(lines: readonly LogLine[], text: string): readonly LogLine[] {
   return useMemo(() => {
