@@ -3,7 +3,7 @@ import { Code, Grid, Group, Skeleton, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate, useParams } from '@tanstack/react-router';
 import { type UIEvent, useLayoutEffect, useRef } from 'react';
-import type { Page, SessionRecord, TranscriptMessage } from '../../sdk/session/api-types.ts';
+import type { Judgement, Page, SessionRecord, TranscriptMessage } from '../../sdk/session/api-types.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import { callSessions } from '../rest/session-api.ts';
 import { useSubject } from '../rest/use-subject.ts';
@@ -145,14 +145,22 @@ function MessageList({ items }: Pick<Page<TranscriptMessage>, 'items'>) {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard
     <ol className="transcript" aria-label="Messages" tabIndex={0} ref={list} onScroll={onScroll}>
-      {items.toReversed().map(({ id, role, text }) => (
+      {items.toReversed().map(({ id, role, text, judgement }) => (
         <li key={id} className="said" data-role={role}>
           <Text size="xs" c="dimmed">
             {role}
           </Text>
           <div className="foreign">{escapeText(text)}</div>
+          {judgement?.outcome === 'cancelled' ? <Cancelled judgement={judgement} /> : null}
         </li>
       ))}
     </ol>
   );
 }
+
+/** A message that was cancelled by a later turn has no text any more. */
+const Cancelled = ({ judgement: { by, reason } }: { readonly judgement: Judgement }) => (
+  <Text size="sm" c="dimmed" className="foreign">
+    Cancelled by {by.join(', ')}: {escapeText(reason ?? 'no reason is given')}
+  </Text>
+);

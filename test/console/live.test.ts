@@ -238,6 +238,14 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
       await service.call('POST', `/api/installations/${desk}/resume`);
       await call.click();
       await page.getByText('"ding"').waitFor();
+      const path = `/sessions/${session.id}`;
+      await service.session('POST', `${path}/messages`, {
+        messages: [{ id: 'm', role: 'user', text: 'a forbidden one' }],
+      });
+      await page.getByText('a forbidden one').waitFor();
+      const { body: turn } = await service.session('POST', `${path}/turns`, { id: 'm', from: 'bob', trigger: 'user' });
+      t.equal(turn.state, 'vetoed', JSON.stringify(turn));
+      await page.getByText('Cancelled by front-desk: that word is not allowed here').waitFor();
       await go(page, 'Installations');
       await go(page, 'Front desk');
     },
