@@ -1,6 +1,6 @@
 /** The REST client, typed by the OpenAPI document. */
 import createClient, { type Middleware } from 'openapi-fetch';
-import { Problem } from './problem.ts';
+import { isProblemBody, Problem } from './problem.ts';
 import type { paths } from './schema.d.ts';
 import { fetchAsUser } from './user-fetch.ts';
 
@@ -12,11 +12,8 @@ const refusals: Middleware = {
 
 /** Reads the problem of a failed response. */
 export async function readProblem(response: Response): Promise<Error> {
-  try {
-    return new Problem(await response.json());
-  } catch {
-    return new Error(`The service responded with status ${response.status}.`);
-  }
+  const body: unknown = await response.json().catch(() => null);
+  return isProblemBody(body) ? new Problem(body) : new Error(`The service responded with status ${response.status}.`);
 }
 
 /** Refused calls throw a `Problem`, so `data` is set whenever a call returns. */

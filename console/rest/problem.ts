@@ -16,6 +16,12 @@ export class Problem extends Error {
   }
 }
 
+/** Whether the service wrote this body. A proxy in front of it may respond with JSON of its own. */
+export function isProblemBody(body: unknown): body is Body {
+  const { code, detail, status } = (body ?? {}) as Partial<Record<keyof Body, unknown>>;
+  return typeof code === 'string' && typeof detail === 'string' && typeof status === 'number';
+}
+
 /** A request got no response: the service is down, or the browser is offline. */
 export class UnreachableError extends Error {
   constructor(cause?: unknown) {

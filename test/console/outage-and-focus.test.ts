@@ -291,9 +291,12 @@ t.test('a page that cannot learn who is signed in shows only that, until the ser
   const { context, page } = await openOperating();
   await page.goto(`${service.url}/catalog`);
   await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
-  const endOutage = await answerInstead(context, '**/api/**', (route) => route.fulfill({ status: 502 }));
+  const ofProxy = { status: 502, json: { message: 'no healthy upstream' } };
+  const endOutage = await answerInstead(context, '**/api/**', (route) => route.fulfill(ofProxy));
   await page.reload();
   await page.getByRole('heading', { level: 1, name: 'Could not load' }).waitFor();
+  await page.getByRole('alert').getByText('The service responded with status 502.').waitFor();
+  t.equal(await page.getByText('request id').count(), 0, 'a proxy gives none');
   t.equal(await page.getByRole('navigation').count(), 0, 'no navigation for an account that may not be signed in');
   endOutage();
   await press(page, 'Try again');
