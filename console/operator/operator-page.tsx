@@ -1,5 +1,5 @@
 /** The operator page: processes, plugins, accounts and queues. */
-import { Skeleton, Stack, TextInput } from '@mantine/core';
+import { Code, Skeleton, Stack, TextInput } from '@mantine/core';
 import { useDebouncedValue, useInputState } from '@mantine/hooks';
 import { type UseQueryResult, useQuery } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
@@ -20,6 +20,7 @@ import { escapeText } from '../style/untrusted-text.ts';
 import { AccountsView } from './accounts-view.tsx';
 import { describePlugins, PluginCosts } from './plugin-costs.tsx';
 import { QueuesView } from './queues-view.tsx';
+import { LimitNote, ROWS_MAX } from './row-limit.tsx';
 import { operatorTabs } from './tabs.ts';
 
 /** After the last key, milliseconds. */
@@ -61,7 +62,19 @@ function Fleet() {
     queryFn: () => readBody(rest.GET('/operator/fleet')),
     refetchInterval: FOLLOW_MS,
   });
-  return <Loaded of={found}>{({ children }) => <FleetTable rows={children} />}</Loaded>;
+  return (
+    <Loaded of={found}>
+      {({ children }) => (
+        <>
+          <LimitNote rows={children}>
+            Only {ROWS_MAX} processes are listed, those that use the most memory. To list others, such as failed ones,
+            run <Code>npm run -s operator -- fleet --state failed</Code>
+          </LimitNote>
+          <FleetTable rows={children} />
+        </>
+      )}
+    </Loaded>
+  );
 }
 
 function Plugins() {
@@ -76,7 +89,17 @@ function Plugins() {
   return (
     <Stack>
       <TextInput label="Find a plugin or an author" maw={360} value={typed} onChange={setTyped} />
-      <Loaded of={found}>{({ plugins }) => <PluginCosts rows={plugins} search={search} />}</Loaded>
+      <Loaded of={found}>
+        {({ plugins }) => (
+          <>
+            <LimitNote rows={plugins}>
+              Only {ROWS_MAX} plugins are listed, those with the highest error rate. Enter a part of a name to find
+              others.
+            </LimitNote>
+            <PluginCosts rows={plugins} search={search} />
+          </>
+        )}
+      </Loaded>
     </Stack>
   );
 }

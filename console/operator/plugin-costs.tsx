@@ -12,6 +12,7 @@ import { TextField } from '../shell/form-fields.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { bindField, useFields } from '../shell/use-fields.ts';
 import { escapeText } from '../style/untrusted-text.ts';
+import { ROWS_MAX } from './row-limit.tsx';
 
 type Plugin = components['schemas']['PluginCosts']['plugins'][number];
 
@@ -27,6 +28,7 @@ interface Props {
 
 export function describePlugins(count: number, search: string): string {
   if (count === 0) return search === '' ? 'There is no plugin yet.' : `No plugin or author matches “${search}”.`;
+  if (count >= ROWS_MAX) return `${count} plugins, and maybe more`;
   return count === 1 ? '1 plugin' : `${count} plugins`;
 }
 

@@ -1,5 +1,5 @@
 /** Lists the queues and the dead letters. */
-import { Stack } from '@mantine/core';
+import { Code, Stack } from '@mantine/core';
 import type { components } from '../rest/schema.d.ts';
 import { DataTable } from '../shell/data-table.tsx';
 import { EmptyState } from '../shell/empty-state.tsx';
@@ -7,6 +7,7 @@ import { PageLink } from '../shell/page-link.tsx';
 import { Section } from '../shell/section.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
+import { LimitNote, ROWS_MAX } from './row-limit.tsx';
 
 const QUEUE_TITLES = ['Queue', 'Waiting', 'Oldest', 'Dead letters'];
 const DEAD_TITLES = ['Time', 'Plugin', 'Delivery or event', 'Attempts', 'Last error'];
@@ -41,7 +42,13 @@ export function QueuesView({ queues, deadLetters }: components['schemas']['Queue
         {letters.length === 0 ? (
           <EmptyState>There are no dead letters.</EmptyState>
         ) : (
-          <DataTable label="Dead letters" titles={DEAD_TITLES} rows={letters} numeric={['Attempts']} />
+          <>
+            <LimitNote rows={letters}>
+              Only the newest {ROWS_MAX} dead letters are listed. The page of an installation lists its own. To list
+              all, run <Code>npm run -s operator -- dead-letters --limit 10000</Code>
+            </LimitNote>
+            <DataTable label="Dead letters" titles={DEAD_TITLES} rows={letters} numeric={['Attempts']} />
+          </>
         )}
       </Section>
     </Stack>

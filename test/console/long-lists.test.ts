@@ -1,6 +1,7 @@
 /** What a page says when it does not show everything: long transcripts, logs and lists of versions. */
 import type { Pool } from 'pg';
 import t from 'tap';
+import { ROWS_MAX } from '../../api/operators/operator-resource.ts';
 import { orderedId } from '../../db/postgres/ordered-id.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import { insertLogs } from '../../db/records/logs.ts';
@@ -9,7 +10,7 @@ import { enlargeOffers } from '../api/plugins/copied-versions.ts';
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { createLogLine } from '../fixtures/log-line.ts';
 import { openSignedIn, shareBrowser } from './browser.ts';
-import { press, pressInDialog } from './console-fixture.ts';
+import { press, pressInDialog, tab } from './console-fixture.ts';
 import { publish, publishFrontDesk } from './front-desk.ts';
 import { inspect } from './pictures.ts';
 
@@ -118,6 +119,40 @@ t.test('versions that do not fit into an answer are listed without details, and 
   await press(page, 'Yank 1.0.0');
   await pressInDialog(page, 'Yank 1.0.0');
   await rows.last().getByText('yanked', { exact: true }).waitFor();
+});
+
+t.test('pages of operators say when they do not list everything', async (t) => {
+  const rows = Array.from({ length: ROWS_MAX }, (_, at) => ({ slug: `plugin-${at}`, installationId: `i${at}` }));
+  const child = { account: 'ann', semVer: null, state: 'running', restarts: 0, rssBytes: 1, startedAt: null };
+  const children = rows.map((row) => ({ ...row, ...child, lastExit: null, failedUpdate: null }));
+  const author = { author: 'ann', verified: false, blockedReason: null };
+  const costs = { ...author, installations: 0, calls: 0, failures: 0, p95Ms: null, restarts: 0, processorMs: 0 };
+  const plugins = rows.map(({ slug }) => ({ slug, ...costs }));
+  const letter = {
+    kind: 'event',
+    what: 'pluginInstalled',
+    attempts: 5,
+    at: '2026-01-01T00:00:00.000Z',
+    lastError: null,
+  };
+  const deadLetters = rows.map((row) => ({ id: row.slug, ...row, ...letter }));
+  await page.route('**/api/operator/fleet', (route) => route.fulfill({ json: { children } }));
+  await page.route(/operator\/plugins/, (route) => {
+    const isNarrow = route.request().url().includes('search=ann');
+    return route.fulfill({ json: { plugins: isNarrow ? plugins.slice(1) : plugins } });
+  });
+  await page.route('**/api/operator/queues', (route) => route.fulfill({ json: { queues: [], deadLetters } }));
+  await page.goto(`${service.url}/operator`);
+  await page.getByText(`Only ${ROWS_MAX} processes are listed`).waitFor();
+  await inspect(t, page, 'processes-cut');
+  await tab(page, 'Queues');
+  await page.getByText(`Only the newest ${ROWS_MAX} dead letters are listed.`).waitFor();
+  await tab(page, 'Plugins');
+  await page.getByText(`Only ${ROWS_MAX} plugins are listed`).waitFor();
+  await page.getByLabel('Find a plugin or an author').fill('plugin');
+  await page.getByRole('status').getByText(`${ROWS_MAX} plugins, and maybe more`).waitFor();
+  await page.getByLabel('Find a plugin or an author').fill('ann');
+  await page.getByText(`Only ${ROWS_MAX} plugins are listed`).waitFor({ state: 'detached' });
 });
 
 t.test('the browser complains about nothing', async (t) => t.same(complaints, []));
