@@ -27,7 +27,8 @@ export const accounts: OperatorCommand = {
   doc: 'accounts with issuer and rights, newest first',
   options: { name: { type: 'string', value: 'text', doc: 'only those whose name contains the text' } },
   async run(args, context) {
-    const { items } = await pageAccounts((await context.database()).pool, readText(args, 'name'), { limit: LINES_MAX });
+    const { pool } = await context.database();
+    const { items, nextCursor } = await pageAccounts(pool, readText(args, 'name'), { limit: LINES_MAX });
     const lines = items.map(({ name, issuer, operator, verifiedAt, suspendedReason, createdAt }) => ({
       ACCOUNT: name,
       ISSUER: issuer,
@@ -36,7 +37,8 @@ export const accounts: OperatorCommand = {
       SUSPENDED: suspendedReason,
       CREATED: createdAt,
     }));
-    return { sentence: formatTable(lines, 'No account has that name.'), fields: { accounts: items } };
+    const left = nextCursor === null ? '' : `\nOnly the newest ${LINES_MAX} are listed. Find others with --name.`;
+    return { sentence: formatTable(lines, 'No account has that name.') + left, fields: { accounts: items } };
   },
 };
 
@@ -95,7 +97,7 @@ export const tokens: OperatorCommand = {
   async run({ subjects: [user = ''] }, context) {
     const { pool } = await context.database();
     const { id } = await requireAccount(pool, user);
-    const { items } = await pageTokens(pool, id, { limit: LINES_MAX });
+    const { items, nextCursor } = await pageTokens(pool, id, { limit: LINES_MAX });
     const lines = items.map(({ id, name, scopes, createdAt, lastUsedAt, expiresAt }) => ({
       TOKEN: id,
       NAME: name,
@@ -104,8 +106,10 @@ export const tokens: OperatorCommand = {
       'LAST USED': lastUsedAt,
       EXPIRES: expiresAt,
     }));
+    const left =
+      nextCursor === null ? '' : `\nOnly the newest ${LINES_MAX} are listed. revoke-tokens also revokes the others.`;
     return {
-      sentence: formatTable(lines, `“${user}” has no unexpired token that Bulkhead issued.`),
+      sentence: formatTable(lines, `“${user}” has no unexpired token that Bulkhead issued.`) + left,
       fields: { tokens: items },
     };
   },

@@ -90,6 +90,16 @@ t.test('suspends accounts, appoints and demotes operators, lists and revokes tok
   t.match(await operator(oidc, 'move-account'), { code: 2, stderr: /Give user names, or --all/ });
   t.match((await operator(oidc, 'move-account', '--all')).stdout, /moved to https:\/\/issuer.example: ann, bob\./);
   t.equal((await findOrCreateAccount(pool, 'ann', issuer)).id, before, 'the account of before has its tokens again');
+  t.notMatch(await runOperator('accounts'), /Only the newest/);
+  await pool.query(`INSERT INTO accounts (id, name, issuer, subject)
+                    SELECT 'many-' || n, 'many-' || n, 'bulkhead', 'many-' || n FROM generate_series(1, 1001) AS n`);
+  t.match(await runOperator('accounts'), /\nOnly the newest 1000 are listed. Find others with --name.\n$/);
+  await pool.query(
+    `INSERT INTO tokens (id, account_id, name, expires_at)
+     SELECT 'many-' || n, $1, 'many', now() + interval '1 day' FROM generate_series(1, 1001) AS n`,
+    [(await findOrCreateAccount(pool, 'bob', issuer)).id],
+  );
+  t.match(await runOperator('tokens', 'bob'), /\nOnly the newest 1000 are listed. revoke-tokens also revokes/);
 });
 
 t.test('each action is recorded with operator, time and reason', async (t) => {
