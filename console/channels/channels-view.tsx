@@ -1,14 +1,17 @@
 /** Shows the channels of an installation and their deliveries. */
 import { Button, Card, Group, Stack, Text, TextInput } from '@mantine/core';
-import { useClipboard, useInputState } from '@mantine/hooks';
+import { useClipboard } from '@mantine/hooks';
+import { useId } from 'react';
 import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
 import { useAction } from '../rest/use-action.ts';
+import { useAgents } from '../rest/use-agents.ts';
 import { ActionForm } from '../shell/action-form.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { EmptyState } from '../shell/empty-state.tsx';
 import { TextField } from '../shell/form-fields.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
+import { bindField, useFields } from '../shell/use-fields.ts';
 import { IconWebhook } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import { DeliveriesView } from './deliveries-view.tsx';
@@ -42,17 +45,33 @@ export function ChannelsView({ installation }: { readonly installation: Installa
 }
 
 function Connect({ installationId }: { readonly installationId: string }) {
-  const [name, setName] = useInputState('');
+  const fields = useFields({ name: '', agentId: '' });
+  const name = fields.values.name.trim();
+  const agentId = fields.values.agentId.trim();
+  const suggestions = useId();
+  const agents = useAgents()?.items ?? [];
+  const agent = agents.find(({ id }) => id === agentId);
   const connect = useAction<void, void>(async () => {
-    const target = { params: { path: { id: installationId } } };
-    await rest.POST('/installations/{id}/channels', { ...target, body: { name: name.trim() } });
-    setName('');
+    const body = { name, ...(agentId === '' ? {} : { agentId }), ...(agent ? { agentName: agent.name } : {}) };
+    await rest.POST('/installations/{id}/channels', { params: { path: { id: installationId } }, body });
+    fields.reset();
   }, 'The channel is connected');
   return (
     <ActionForm action={connect} onSubmit={() => connect.mutate()}>
       <Group align="flex-end">
-        <TextField label="New channel" name="name" placeholder="Support inbox" value={name} onChange={setName} />
-        <Button type="submit" variant="default" disabled={name.trim() === ''} loading={connect.isPending}>
+        <TextField label="New channel" placeholder="Support inbox" {...bindField(fields, 'name')} />
+        <TextField
+          label="Agent"
+          description={agent ? escapeText(agent.name) : 'Id of the agent that answers. Default: one for this channel.'}
+          {...bindField(fields, 'agentId')}
+          list={suggestions}
+        />
+        <datalist id={suggestions}>
+          {agents.map(({ id, name }) => (
+            <option key={id} value={id} label={escapeText(name)} />
+          ))}
+        </datalist>
+        <Button type="submit" variant="default" disabled={name === ''} loading={connect.isPending}>
           Connect
         </Button>
       </Group>

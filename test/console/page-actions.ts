@@ -121,9 +121,12 @@ const watching: readonly PageAction[] = [
   {
     operation: 'POST /installations/{id}/channels',
     where: 'Installation: Channels, Connect',
-    async does({ page }) {
+    async does({ page, service }) {
       await tab(page, 'Channels');
       await page.getByLabel('New channel').fill('Inbox');
+      const agent = (await service.call('GET', '/api/agents')).body.items[0];
+      await page.getByLabel('Agent', { exact: true }).fill(agent.id);
+      await page.getByText(agent.name, { exact: true }).waitFor();
       await press(page, 'Connect');
       await page.getByLabel('Webhook address for the vendor').waitFor();
     },
