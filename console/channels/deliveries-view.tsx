@@ -27,35 +27,55 @@ interface Props {
 
 export function DeliveriesView({ installationId, channels }: Props) {
   const [state, setState] = useState<State | ''>('');
+  const [channelId, setChannelId] = useState('');
   const [opened, setOpened] = useState<string | null>(null);
   const path = { id: installationId };
-  const filter = state === '' ? {} : { state };
+  // Undefined: all channels. The chosen one may be disconnected meanwhile.
+  const channel = channels.find(({ id }) => id === channelId);
+  const ofChannel = channel ? { channelId: channel.id } : {};
+  const filter = { ...ofChannel, ...(state === '' ? {} : { state }) };
   return (
     <Stack gap="sm">
       <Group align="flex-end" justify="space-between" mt="sm">
-        <NativeSelect
-          label="Deliveries"
-          value={state}
-          onChange={(event) => setState(event.currentTarget.value as State | '')}
-          data={[{ value: '', label: 'all' }, 'pending', 'delivered', 'dead']}
-        />
+        <Group align="flex-end">
+          <NativeSelect
+            label="Deliveries"
+            value={state}
+            onChange={(event) => setState(event.currentTarget.value as State | '')}
+            data={[{ value: '', label: 'all' }, 'pending', 'delivered', 'dead']}
+          />
+          {channels.length === 0 ? null : (
+            <NativeSelect
+              label="Channel"
+              value={channel?.id ?? ''}
+              onChange={(event) => setChannelId(event.currentTarget.value)}
+              data={[
+                { value: '', label: 'all' },
+                ...channels.map(({ id, name }) => ({ value: id, label: escapeText(name) })),
+              ]}
+            />
+          )}
+        </Group>
         {channels.length === 0 ? null : (
           <ActionButton
             size="sm"
             leftSection={<IconRefresh size={15} stroke={1.8} />}
             run={() =>
               readBody(
-                rest.POST('/installations/{id}/deliveries/replay', { params: { path }, body: { state: 'dead' } }),
+                rest.POST('/installations/{id}/deliveries/replay', {
+                  params: { path },
+                  body: { state: 'dead', ...ofChannel },
+                }),
               )
             }
             done={describeReplay}
           >
-            Replay all dead ones
+            {channel ? `Replay all dead ones of ${escapeText(channel.name)}` : 'Replay all dead ones'}
           </ActionButton>
         )}
       </Group>
       <PagedList
-        queryKey={['deliveries', installationId, state]}
+        queryKey={['deliveries', installationId, filter]}
         read={(page) =>
           readBody(
             rest.GET('/installations/{id}/deliveries', {
@@ -65,9 +85,9 @@ export function DeliveriesView({ installationId, channels }: Props) {
         }
         refreshMs={FOLLOW_MS}
         empty={
-          state === ''
+          state === '' && !channel
             ? 'There are no deliveries. Requests to the webhook address of a channel appear here.'
-            : `No delivery is ${state}.`
+            : `No delivery ${channel ? `of ${escapeText(channel.name)} ` : ''}is ${state || 'kept'}.`
         }
       >
         {(items) => <DeliveryTable items={items} channels={channels} onOpen={setOpened} />}

@@ -184,7 +184,8 @@ const watching: readonly PageAction[] = [
     operation: 'POST /installations/{id}/deliveries/replay',
     where: 'Installation: Channels, Replay all dead ones',
     async does({ page }) {
-      await press(page, 'Replay all dead ones');
+      await page.getByLabel('Channel', { exact: true }).selectOption({ label: 'Inbox' });
+      await press(page, 'Replay all dead ones of Inbox');
       await page.getByText('1 delivery is queued again').waitFor();
     },
   },

@@ -25,23 +25,77 @@ t.test('every operation of the OpenAPI document has its place on a page, and wor
   t.same(placed.toSorted(), operations.toSorted(), 'the table has each operation once, and no other');
 
   const { page, complaints } = await openConsole(await shareBrowser(t), `${service.url}/api/docs`);
+  const sent = await recordFields(page);
   const fixture: ConsoleFixture = { page, service, ...(await packages(await temporaryFolder(t))) };
   for (const { operation, where, does } of pageActions) {
     const answered = answersTo(page, operation);
     await does(fixture);
     t.ok(await answered(), `${operation}: ${where}`);
   }
+  for (const { operation } of pageActions) {
+    const [method = '', path = ''] = operation.split(' ');
+    const missing = listBodyFields(paths[path]?.[method.toLowerCase()])
+      .map((field) => `${operation} ${field}`)
+      .filter((field) => !sent.has(field) && !Object.hasOwn(SENT_ELSEWHERE, field));
+    t.same(missing, [], `${operation}: the page can send each field`);
+  }
   t.same(complaints, [], 'the browser complains about nothing');
 });
 
+/** Fields that the actions above do not send, and where the console sends them. */
+const SENT_ELSEWHERE: Readonly<Record<string, string>> = {
+  'POST /sign-in code': 'a sign-in link',
+  'POST /plugins/{id}/draft replaces': 'Plugin: Edit files, Save as draft',
+  'POST /installations pinnedVersionId': 'Catalog entry: Install, Stay on',
+  'PATCH /installations/{id} hookOrder': 'Installations: Run earlier, Run later',
+  'PATCH /installations/{id} required': 'Installation: Require this plugin',
+};
+
+interface Operation {
+  readonly requestBody?: {
+    readonly content: Readonly<Record<string, { readonly schema: Schema }>>;
+  };
+}
+interface Schema {
+  readonly properties?: Readonly<Record<string, unknown>>;
+  readonly anyOf?: readonly Schema[];
+}
+
+/** Lists the fields of a JSON body. */
+function listBodyFields(operation: Operation | undefined): string[] {
+  const schema = operation?.requestBody?.content['application/json']?.schema;
+  const shapes = schema === undefined ? [] : [schema, ...(schema.anyOf ?? [])];
+  return shapes.flatMap(({ properties }) => Object.keys(properties ?? {}));
+}
+
+/** Records the fields of the bodies that the page sends, each after its operation. */
+async function recordFields(page: Page): Promise<ReadonlySet<string>> {
+  const sent = new Set<string>();
+  await page.exposeFunction('recordBody', (method: string, url: string, body: string) => {
+    const place = pageActions.find(({ operation }) => isOf(method, url, operation));
+    for (const field of Object.keys(JSON.parse(body) ?? {})) sent.add(`${place?.operation} ${field}`);
+  });
+  // The driver does not know the body of a request that the page has cloned.
+  await page.addInitScript(`const send = fetch;
+    globalThis.fetch = (request, options) => {
+      if (request instanceof Request && request.headers.get('content-type') === 'application/json')
+        request.clone().text().then((body) => recordBody(request.method, request.url, body));
+      return send(request, options);
+    };`);
+  return sent;
+}
+
+function isOf(method: string, url: string, operation: string): boolean {
+  const [wanted, path = ''] = operation.split(' ');
+  const pattern = new RegExp(`^/api${path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`);
+  return method === wanted && pattern.test(new URL(url).pathname);
+}
+
 /** Listens for answers to the operation from now on. @returns waits for one that is no refusal */
 function answersTo(page: Page, operation: string): () => Promise<boolean> {
-  const [method, path = ''] = operation.split(' ');
-  const pattern = new RegExp(`^/api${path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`);
   let isAnswered = false;
   const listen = (response: Response) => {
-    const isIt = response.request().method() === method && pattern.test(new URL(response.url()).pathname);
-    if (isIt && response.status() < 400) isAnswered = true;
+    if (isOf(response.request().method(), response.url(), operation) && response.status() < 400) isAnswered = true;
   };
   page.on('response', listen);
   return async () => {
