@@ -56,20 +56,27 @@ interface InstallFormProps {
 }
 
 function InstallForm({ entry, filled, setFilled, onClose }: InstallFormProps) {
-  const [pinned, setPinned] = useState('');
-  const offered: Asked = entry.versions.find(({ versionId }) => versionId === pinned) ?? pickNewest(entry);
+  /** The version to stay on. Null: follow the newest. */
+  const [pinned, setPinned] = useState<Version | null>(null);
+  /** Undefined, too, if the chosen version is no longer offered: it was yanked, or the list is full of newer ones. */
+  const offeredPin = entry.versions.find(({ versionId }) => versionId === pinned?.versionId);
+  const lost = offeredPin === undefined ? pinned : null;
+  const offered: Asked = offeredPin ?? pickNewest(entry);
   /** The version that the user consented to. Choosing another version asks again. */
   const [consented, setConsented] = useState<string | null>(null);
   /** The user's choice. Null: what is suggested for the version. */
   const [chosen, setChosen] = useState<boolean | null>(null);
   const required = chosen ?? suggestsRequired(offered.reach);
   const isConsented = consented !== null && consented === offered.versionId;
-  const install = useInstall(entry, { pinned, filled, required, fields: offered.configuration });
-  const choose = (versionId: string) => {
-    setPinned(versionId);
+  const install = useInstall(entry, {
+    pinnedVersionId: offeredPin?.versionId ?? null,
+    filled: pickFields(offered.configuration, filled),
+    required,
+    fields: offered.configuration,
+  });
+  const choose = (chosenId: string) => {
+    setPinned(entry.versions.find(({ versionId }) => versionId === chosenId) ?? null);
     setConsented(null);
-    const version = entry.versions.find((one) => one.versionId === versionId) ?? pickNewest(entry);
-    setFilled(pickFields(version.configuration, filled));
   };
   return (
     <ActionForm action={install} onSubmit={() => install.mutate()}>
@@ -80,7 +87,7 @@ function InstallForm({ entry, filled, setFilled, onClose }: InstallFormProps) {
         <NativeSelect
           label="Versions"
           description="A new version that requests more access always needs your consent."
-          value={pinned}
+          value={offeredPin?.versionId ?? ''}
           onChange={(event) => choose(event.currentTarget.value)}
           data={[
             { value: '', label: `Follow the newest (now ${entry.latest?.semVer})` },
@@ -95,11 +102,7 @@ function InstallForm({ entry, filled, setFilled, onClose }: InstallFormProps) {
         </Card>
         <FieldInputs fields={offered.configuration} filled={filled} setFilled={setFilled} stored={NOTHING_STORED} />
         {hasHooks(offered.reach) ? <RequiredCheckbox required={required} onChange={setChosen} /> : null}
-        {consented !== null && !isConsented ? (
-          <Alert color="yellow" role="status" title={`${entry.latest?.semVer} has just been published`}>
-            The list above shows the access of the new version. Read it again before you allow it.
-          </Alert>
-        ) : null}
+        {(consented !== null || lost !== null) && !isConsented ? <OfferChange entry={entry} lost={lost} /> : null}
         <Checkbox
           label="I allow this plugin what is listed above"
           checked={isConsented}
@@ -116,6 +119,22 @@ function InstallForm({ entry, filled, setFilled, onClose }: InstallFormProps) {
         </Group>
       </Stack>
     </ActionForm>
+  );
+}
+
+interface OfferChangeProps {
+  readonly entry: Entry;
+  /** The version that the user had chosen. Null: the user follows the newest one. */
+  readonly lost: Version | null;
+}
+
+function OfferChange({ entry: { latest }, lost }: OfferChangeProps) {
+  const newest = `The newest version is ${latest?.semVer} now`;
+  return (
+    <Alert color="yellow" role="status" title={lost === null ? newest : `${lost.semVer} is no longer offered`}>
+      {lost === null ? null : `${newest}. `}The list above shows the access of that version. Read it before you allow
+      it.
+    </Alert>
   );
 }
 
@@ -136,7 +155,8 @@ function MissingNote({ fields, filled }: MissingNoteProps) {
   );
 }
 
-type Asked = Pick<Entry['versions'][number], 'reach' | 'configuration'> & {
+type Version = Entry['versions'][number];
+type Asked = Pick<Version, 'reach' | 'configuration'> & {
   readonly versionId: string | null;
   /** Only the newest version's are known. */
   readonly tools?: Tools;
@@ -150,16 +170,17 @@ const pickNewest = ({ latest, reach, configuration, discovered }: Entry): Asked 
 });
 
 interface Choice {
-  readonly pinned: string;
+  /** The version to stay on. Null: follow the newest. */
+  readonly pinnedVersionId: string | null;
   readonly filled: FormValues;
   readonly required: boolean;
   readonly fields: Fields;
 }
 
-function useInstall(entry: Entry, { pinned, filled, required, fields }: Choice) {
+function useInstall(entry: Entry, { pinnedVersionId, filled, required, fields }: Choice) {
   const navigate = useNavigate();
   return useAction<void, void>(async () => {
-    const body = { slug: entry.slug, required, ...choice(entry, pinned) };
+    const body = { slug: entry.slug, required, ...pickPolicy(entry, pinnedVersionId) };
     const made = await readBody(rest.POST('/installations', { body }));
     // Navigates first: if saving the settings fails, the page of the installation shows what is missing.
     await navigate({ to: '/installations/$id', params: { id: made.id } });
@@ -170,7 +191,7 @@ function useInstall(entry: Entry, { pinned, filled, required, fields }: Choice) 
 }
 
 /** Names the version that was shown, so that a later one is not installed without consent. */
-function choice({ latest }: Entry, pinned: string) {
-  if (pinned !== '') return { versionPolicy: 'Pinned' as const, pinnedVersionId: pinned };
+function pickPolicy({ latest }: Entry, pinnedVersionId: string | null) {
+  if (pinnedVersionId !== null) return { versionPolicy: 'Pinned' as const, pinnedVersionId };
   return { versionPolicy: 'Latest' as const, ...(latest ? { versionId: latest.versionId } : {}) };
 }

@@ -17,8 +17,10 @@ const PINNED =
 
 export function VersionPolicy({ installation }: { readonly installation: Installation }) {
   const now = installation.versionPolicy === 'Pinned' ? `${installation.pinnedVersionId}` : installation.versionPolicy;
-  const [chosen, setChosen] = useState(now);
+  const [wanted, setWanted] = useState(now);
   const options = useOptions(installation);
+  // A version that was yanked meanwhile counts as not chosen.
+  const chosen = options.some(({ value }) => value === wanted) ? wanted : now;
   const previous = usePrevious(installation);
   const target = (body: Change) => ({ params: { path: { id: installation.id } }, body });
   const save = useAction(
@@ -34,7 +36,7 @@ export function VersionPolicy({ installation }: { readonly installation: Install
         data={options}
         value={chosen}
         disabled={isReadOnly}
-        onChange={(event) => setChosen(event.currentTarget.value)}
+        onChange={(event) => setWanted(event.currentTarget.value)}
         style={{ flex: '1 1 16rem' }}
       />
       {isReadOnly ? null : (

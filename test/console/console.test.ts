@@ -357,7 +357,42 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await dialog.getByText('host.llm', { exact: true }).waitFor({ state: 'detached' });
     await dialog.getByText('host.storage', { exact: true }).waitFor();
     t.notOk(await dialog.getByLabel('I allow this plugin').isChecked(), 'what was allowed was the other one');
-    await page.getByRole('button', { name: 'Close' }).click();
+  });
+
+  await t.test('a chosen version that is yanked counts as not chosen', async (t) => {
+    const yank = async (semVer: string) => {
+      const { versions } = (await service.call('GET', '/api/marketplace/front-desk')).body;
+      const found = versions.find((version: { semVer: string }) => version.semVer === semVer);
+      t.equal((await service.call('POST', `/api/plugins/${plugin}/versions/${found.versionId}/yank`)).status, 200);
+    };
+    const dialog = page.getByRole('dialog');
+    const consent = dialog.getByLabel('I allow this plugin');
+    await consent.check();
+    await publish(service, plugin, '1.2.0', 'host.storage, host.llm');
+    await yank('1.0.0');
+    await dialog.getByRole('button', { name: 'Install' }).click();
+    await dialog.getByText('1.0.0 is no longer offered').waitFor();
+    t.equal(await dialog.getByLabel('Versions').inputValue(), '', 'the newest version is offered');
+    await dialog.getByText('host.llm', { exact: true }).waitFor();
+    t.notOk(await consent.isChecked(), 'it has not been allowed');
+    await inspect(t, page, 'install-version-lost');
+    await consent.check();
+    await dialog.getByText('no longer offered').waitFor({ state: 'detached' });
+    await dialog.getByRole('button', { name: 'Install' }).click();
+    await page.getByLabel('Runs').waitFor();
+    const { id, versionPolicy, currentSemVer } = await installationThat(service, ({ slug }) => slug === 'front-desk');
+    t.same([versionPolicy, currentSemVer], ['Latest', '1.2.0'], 'what was shown is installed');
+
+    await page.getByLabel('Runs').selectOption({ label: 'Only 1.1.0' });
+    await yank('1.1.0');
+    const save = page.getByRole('button', { name: 'Save', exact: true }).first();
+    await save.click();
+    await page.getByText('was yanked and cannot be pinned').waitFor();
+    await page.getByRole('option', { name: 'Only 1.1.0' }).waitFor({ state: 'detached' });
+    t.equal(await page.getByLabel('Runs').inputValue(), 'Latest', 'the policy that is in force');
+    t.ok(await save.isDisabled());
+    await service.call('DELETE', `/api/installations/${id}`);
+    await page.getByRole('link', { name: 'Catalog', exact: true }).click();
   });
 
   await t.test('make a plugin, publish its folder, fix what is wrong, list and delist it', async (t) => {

@@ -99,7 +99,7 @@ t.test('the focus moves on when the pressed button disappears or stays disabled'
   await page.getByRole('dialog').getByRole('button', { name: 'Install' }).focus();
   await publish(service, plugin, '1.1.0', 'host.storage, host.llm', { name: 'Side desk' });
   await page.keyboard.press('Enter');
-  await page.getByRole('dialog').getByText('1.1.0 has just been published').waitFor();
+  await page.getByRole('dialog').getByText('The newest version is 1.1.0 now').waitFor();
   t.ok(await isFocusedOn(page, 'SELECT '), 'after a refusal that needs another consent it is on the first field');
   await pressInDialog(page, 'Cancel');
 
