@@ -1,12 +1,12 @@
 /** The catalog page of one plugin. */
 import { Alert, Badge, Grid, Group, Skeleton, Stack, Text } from '@mantine/core';
 import { useParams } from '@tanstack/react-router';
-import { lazy, Suspense } from 'react';
+import { Suspense } from 'react';
 import { useEntry } from '../rest/installations.ts';
 import type { components } from '../rest/schema.d.ts';
 import { DeprecationAlert } from '../shell/deprecation-alert.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
-import { loadChunk } from '../shell/load-chunk.ts';
+import { lazyPart } from '../shell/lazy-part.tsx';
 import { Monospace } from '../shell/monospace.tsx';
 import { PageButton } from '../shell/page-button.tsx';
 import { PluginHeader } from '../shell/plugin-header.tsx';
@@ -20,8 +20,7 @@ import { ReachList } from './reach-list.tsx';
 import { VerifiedIcon } from './verified-icon.tsx';
 
 export type Entry = components['schemas']['CatalogEntry'];
-const loadReadme = () => loadChunk(() => import('./readme.tsx'));
-const Readme = lazy(() => loadReadme().then(({ Readme }) => ({ default: Readme })));
+const Readme = lazyPart(() => import('./readme.tsx'), 'Readme');
 
 export function EntryPage() {
   const { slug } = useParams({ from: '/catalog/$slug' });

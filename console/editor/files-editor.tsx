@@ -1,21 +1,11 @@
 /** Edits the files of a package, saves them as a draft and publishes them. */
 import { Alert, Button, Group, Skeleton, Stack, Text } from '@mantine/core';
 import { useHotkeys } from '@mantine/hooks';
-import {
-  lazy,
-  type ReactNode,
-  Suspense,
-  useCallback,
-  useEffect,
-  useEffectEvent,
-  useMemo,
-  useRef,
-  useState,
-} from 'react';
+import { type ReactNode, Suspense, useCallback, useEffect, useEffectEvent, useMemo, useRef, useState } from 'react';
 import type { TextFile } from '../authoring/package-files.ts';
 import { PublishButtons } from '../authoring/publish-buttons.tsx';
 import { usePublishing } from '../authoring/use-publishing.ts';
-import { loadChunk } from '../shell/load-chunk.ts';
+import { lazyPart } from '../shell/lazy-part.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
 import { UnsavedGuard } from '../shell/unsaved-guard.tsx';
 import { CompilerErrors } from './compiler-errors.tsx';
@@ -24,8 +14,7 @@ import { FileSelector } from './file-selector.tsx';
 import { forgetFiles, type OpenCopy, openCopy } from './kept-files.ts';
 import { useKeptFiles } from './use-kept-files.ts';
 
-const loadEditor = () => loadChunk(() => import('./code-editor.tsx'));
-const CodeEditor = lazy(() => loadEditor().then(({ CodeEditor }) => ({ default: CodeEditor })));
+const CodeEditor = lazyPart(() => import('./code-editor.tsx'), 'CodeEditor');
 const HELP =
   'Tab indents. Escape leaves the editor for the buttons below; Control M (on a Mac Control Shift M) makes Tab leave it. Control S saves the draft.';
 

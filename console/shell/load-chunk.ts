@@ -11,9 +11,42 @@ export async function loadChunk<Module>(load: () => Promise<Module>): Promise<Mo
   try {
     return await load();
   } catch (error) {
-    // A proxy may answer for a service that is down.
-    const response = await fetchOrExplain('/', { cache: 'no-store', headers: { accept: 'text/html' } });
-    if (!response.ok) throw new Error(`The service responded with status ${response.status}.`);
+    await checkService();
     throw error;
   }
+}
+
+/**
+ * Loads code that is not a page, for which the router does nothing. The document is reloaded once for it; the next document that
+ * fails leaves that to the user.
+ *
+ * @param name under which the tab keeps that it reloaded
+ * @throws UnreachableError when the service is unreachable
+ */
+export async function loadPart<Module>(load: () => Promise<Module>, name: string): Promise<Module> {
+  const key = `bulkhead.reloaded.${name}`;
+  try {
+    const module = await load();
+    sessionStorage.removeItem(key);
+    return module;
+  } catch (cause) {
+    await checkService();
+    const thisDocument = String(performance.timeOrigin);
+    const reloaded = sessionStorage.getItem(key);
+    // If it was this document, its user did not let it reload, to keep what is typed.
+    if (reloaded === null || reloaded === thisDocument) {
+      sessionStorage.setItem(key, thisDocument);
+      location.reload();
+    } else sessionStorage.removeItem(key);
+    throw new Error('A part of this page could not be loaded. The service may have a new version: reload the page.', {
+      cause,
+    });
+  }
+}
+
+/** @throws if the service is unreachable */
+async function checkService(): Promise<void> {
+  // A proxy may answer for a service that is down.
+  const response = await fetchOrExplain('/', { cache: 'no-store', headers: { accept: 'text/html' } });
+  if (!response.ok) throw new Error(`The service responded with status ${response.status}.`);
 }

@@ -8,7 +8,7 @@ import { getErrorMessage, Problem } from '../rest/problem.ts';
 import { fetchAsConsole } from '../rest/user-fetch.ts';
 import { ActionForm } from '../shell/action-form.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
-import { loadChunk } from '../shell/load-chunk.ts';
+import { loadPart } from '../shell/load-chunk.ts';
 import type { IssuerFacts } from './issuer.ts';
 import { RETURN_PATH } from './return-path.ts';
 import { signIn } from './sign-in-requests.ts';
@@ -43,7 +43,7 @@ export function SignInOptions({ isOverPage }: SignInOptionsProps) {
   );
 }
 
-const loadIssuer = () => loadChunk(() => import('./issuer.ts'));
+const loadIssuer = () => loadPart(() => import('./issuer.ts'), 'issuer');
 const isRedirected = (): boolean => location.pathname === RETURN_PATH;
 const isOwnWindow = (): boolean => isRedirected() && location.hash === WINDOW_MARK;
 

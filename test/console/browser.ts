@@ -89,6 +89,12 @@ export async function answerInstead(
   };
 }
 
+/** Fails the first two requests for these addresses: as when a new version replaced the file, and as when a request is lost. */
+export async function failTwice(context: BrowserContext, addresses: string): Promise<void> {
+  const failures = [(route: Route) => route.fulfill({ status: 404 }), (route: Route) => route.abort()];
+  await context.route(addresses, (route) => failures.shift()?.(route) ?? route.continue());
+}
+
 export interface Look {
   readonly scheme: 'light' | 'dark';
   readonly size: 'wide' | 'phone';

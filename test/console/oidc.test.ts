@@ -1,6 +1,6 @@
 import t from 'tap';
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
-import { answerInstead, openConsole, shareBrowser } from './browser.ts';
+import { answerInstead, failTwice, openConsole, shareBrowser } from './browser.ts';
 import { inspect } from './pictures.ts';
 import { AUDIENCE, CLIENT, startSignInIssuer } from './sign-in-issuer.ts';
 
@@ -20,6 +20,12 @@ t.test('the console sends to the issuer, comes back to where one was, and ends i
   await signIn.waitFor();
   t.equal(await page.getByLabel('Token').count(), 0, 'a token of ours would not be taken');
   await inspect(t, page, 'sign-in');
+
+  await failTwice(context, '**/assets/issuer-*.js');
+  await Promise.all([page.waitForEvent('load'), signIn.click()]);
+  await signIn.click();
+  await page.getByRole('alert').getByText('A part of this page could not be loaded').waitFor();
+  await Promise.all([page.waitForEvent('load'), signIn.click()]);
 
   const endOutage = await answerInstead(context, `${issuer.url}/**`, (route) => route.abort('connectionrefused'));
   await signIn.click();

@@ -3,9 +3,12 @@ import type { Page } from 'playwright-core';
 import t from 'tap';
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { eventually } from '../runner/eventually.ts';
-import { answerInstead, type OpenConsole, openSignedIn, shareBrowser } from './browser.ts';
+import { answerInstead, failTwice, type OpenConsole, openSignedIn, shareBrowser } from './browser.ts';
 import { go, press, pressInDialog, tab } from './console-fixture.ts';
+import { makeDraft } from './editor-actions.ts';
 import { publish, publishFrontDesk } from './front-desk.ts';
+
+const INDEX = { path: 'index.ts', contentText: 'middleware.systemPrompt = (ctx) => ctx.systemPrompt;\n' };
 
 const service = await startServiceOnTestDatabase(t);
 const browser = await shareBrowser(t);
@@ -122,6 +125,34 @@ t.test('the focus moves on when the pressed button disappears or stays disabled'
   t.ok(await isFocusedOn(page, 'BUTTON Resume'), 'as when the button of an open dialog disappears with it');
   t.same(complaints, []);
 });
+
+t.test(
+  'a part of a page whose code cannot be fetched reloads the document once, and then can be tried again',
+  async (t) => {
+    const { context, page } = await openOperating();
+    const pluginId = await makeDraft(service, 'part-desk', [INDEX]);
+    const parts = [
+      { file: 'readme', path: '/catalog/front-desk', part: page.getByRole('cell', { name: 'good day' }) },
+      { file: 'code-editor', path: `/plugins/${pluginId}/edit`, part: page.locator('.monaco-editor').first() },
+    ];
+    for (const { file, path, part } of parts) {
+      await failTwice(context, `**/assets/${file}-*.js`);
+      await page.goto(service.url + path);
+      await page.getByRole('alert').getByText('A part of this page could not be loaded').waitFor();
+      await page.getByRole('navigation').first().waitFor();
+      const [{ type }] = await page.evaluate<[{ type: string }]>("performance.getEntriesByType('navigation')");
+      t.equal(type, 'reload', `${file}: the first failure reloads the document, the second does not`);
+      t.equal(
+        await page.getByRole('heading', { level: 1, name: /desk$/ }).count(),
+        1,
+        `${file}: the page around it stays`,
+      );
+      await press(page, 'Try again');
+      await part.waitFor();
+      t.equal(await page.getByText('could not be loaded').count(), 0);
+    }
+  },
+);
 
 t.test('a page does not show what was typed or chosen on the page of another plugin', async (t) => {
   const { body: side } = await service.call('POST', '/api/installations', { slug: 'side-desk' });
