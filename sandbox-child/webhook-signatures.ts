@@ -1,10 +1,12 @@
 /** Verifies webhook signatures in the schemes of vendors. Runs in the child and in the supervisor. */
 import type { webcrypto } from 'node:crypto';
 
-/** The part of a webhook request that a signature covers: fields of `channel.receive` and `channel.handshake`. */
+/** The part of a webhook request that a verification reads: fields of `channel.receive` and `channel.handshake`. */
 export interface SignedRequest {
   readonly headers: Readonly<Record<string, string>>;
   readonly bodyBytes: Uint8Array;
+  /** When the request arrived. Missing: now. */
+  readonly receivedAt?: string | undefined;
 }
 export interface Tolerance {
   readonly toleranceSeconds?: number | undefined;
@@ -12,7 +14,7 @@ export interface Tolerance {
 export type Check = (request: SignedRequest, secret: string, options?: Tolerance | undefined) => Promise<boolean>;
 export type Scheme = 'Standard' | 'Stripe' | 'GitHub' | 'Slack';
 
-/** Default for the largest difference between a timestamp and now. Standard Webhooks, Stripe and Slack recommend 5 minutes. */
+/** Default for the largest difference between a timestamp and the arrival of the request. Standard Webhooks, Stripe and Slack recommend 5 minutes. */
 const TOLERANCE_SECONDS = 300;
 /** Maximum number of signatures checked in one header. Vendors send more than one only while they rotate a secret. */
 const SIGNATURES_MAX = 16;
@@ -37,7 +39,7 @@ const verifyStandard: Check = async (request, secret, options) => {
   const id = readHeader(request, `${prefix}-id`);
   const timestamp = readHeader(request, `${prefix}-timestamp`);
   const sent = readHeader(request, `${prefix}-signature`);
-  if (id === null || sent === null || !isFresh(timestamp, options)) return false;
+  if (id === null || sent === null || !isFresh(request, timestamp, options)) return false;
   const signatures = listTagged(sent.split(' ', PARTS_MAX), 'v1,').map(decodeBase64);
   return isSignedBy(key, `${id}.${timestamp}.`, request, signatures);
 };
@@ -46,7 +48,7 @@ const verifyStripe: Check = async (request, secret, options) => {
   const key = encoder.encode(requireSecret(secret));
   const parts = readHeader(request, 'stripe-signature')?.split(',', PARTS_MAX) ?? [];
   const timestamp = listTagged(parts, 't=')[0] ?? null;
-  if (!isFresh(timestamp, options)) return false;
+  if (!isFresh(request, timestamp, options)) return false;
   return isSignedBy(key, `${timestamp}.`, request, listTagged(parts, 'v1=').map(decodeHex));
 };
 
@@ -59,7 +61,7 @@ const verifyGitHub: Check = async (request, secret) => {
 const verifySlack: Check = async (request, secret, options) => {
   const key = encoder.encode(requireSecret(secret));
   const timestamp = readHeader(request, 'x-slack-request-timestamp');
-  if (!isFresh(timestamp, options)) return false;
+  if (!isFresh(request, timestamp, options)) return false;
   const sent = readHeader(request, 'x-slack-signature') ?? '';
   return isSignedBy(key, `v0:${timestamp}:`, request, listTagged([sent], 'v0=').map(decodeHex));
 };
@@ -81,11 +83,20 @@ function readHeader(request: SignedRequest, name: string): string | null {
   return typeof value === 'string' ? value : null;
 }
 
-function isFresh(timestamp: string | null, options?: Tolerance | undefined): timestamp is string {
+/**
+ * Whether the timestamp is near the arrival of the request. A genuine delivery may wait hours for its attempt, and a captured request
+ * that is sent again arrives late.
+ */
+function isFresh(
+  { receivedAt }: SignedRequest,
+  timestamp: string | null,
+  options?: Tolerance | undefined,
+): timestamp is string {
   if (timestamp === null || !/^\d{1,12}$/.test(timestamp)) return false;
   const tolerance = options?.toleranceSeconds ?? TOLERANCE_SECONDS;
-  // A tolerance of NaN makes the comparison false, so the timestamp is refused.
-  return Math.abs(Date.now() / 1000 - Number(timestamp)) <= tolerance;
+  const arrived = receivedAt === undefined ? Date.now() : Date.parse(receivedAt);
+  // An arrival or a tolerance of NaN makes the comparison false, so the timestamp is refused.
+  return Math.abs(arrived / 1000 - Number(timestamp)) <= tolerance;
 }
 
 function listTagged(parts: readonly string[], tag: string): string[] {

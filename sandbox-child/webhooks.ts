@@ -35,7 +35,7 @@ export function createWebhooks(send: SendCall, log: Log): Readonly<Record<string
 async function sendSigned(
   { send, log }: { readonly send: SendCall; readonly log: Log },
   scheme: Scheme,
-  { headers, bodyBytes }: SignedRequest,
+  { headers, bodyBytes, receivedAt }: SignedRequest,
   handle: string,
   options: Tolerance = {},
 ): Promise<boolean> {
@@ -48,5 +48,6 @@ async function sendSigned(
     return false;
   }
   const signing = Object.entries(headers).filter(([name]) => SIGNATURE_HEADER.test(name));
-  return (await send('secrets.verify', [scheme, Object.fromEntries(signing), bodyBytes, handle, options])) === true;
+  const args = [scheme, Object.fromEntries(signing), bodyBytes, handle, options, receivedAt];
+  return (await send('secrets.verify', args)) === true;
 }

@@ -965,7 +965,7 @@ declare namespace Bulkhead {
      */
     verify(scheme: SignatureScheme, headers: { [name: string]: string }, bodyBytes: Uint8Array, handle: string, options?: {
       toleranceSeconds?: number;
-    }): Promise<boolean>;
+    }, receivedAt?: string): Promise<boolean>;
   }
 
   /** `host.assets` */
@@ -1748,13 +1748,15 @@ declare const crypto: {
   randomUUID(): string;
 };
 
-/** The part of a channel request that is signed. */
+/** The part of a channel request that is verified. */
 interface SignedRequest {
   readonly headers: { readonly [name: string]: string };
   readonly bodyBytes: Uint8Array;
+  /** When the request arrived. Default: now. */
+  readonly receivedAt?: string;
 }
 interface SignatureOptions {
-  /** Largest difference between the signed timestamp and now, in seconds. Default: 300. */
+  /** Largest difference between the signed timestamp and the arrival of the request, in seconds. Default: 300. */
   readonly toleranceSeconds?: number;
 }
 /**

@@ -283,12 +283,13 @@ function foldHook(hook: HookName, context: Fields, answer: LinkResult) {
 function toDelivery(request: VendorRequest) {
   const { method = 'POST', headers = {}, body = '', query = '' } = request;
   const { channelId = 'channel-1', routingId = 'routing-1', deliveryId = randomUUID(), attempt = 1 } = request;
+  const { receivedAt = new Date().toISOString() } = request;
   return {
     id: deliveryId,
     attempt,
     channelId,
     routingId,
-    receivedAt: new Date().toISOString(),
+    receivedAt,
     method,
     query,
     headers: Object.entries(headers),

@@ -181,9 +181,9 @@ function defaults(handles: SecretHandles, source: SecretSource): [string, Answer
     [
       'secrets.verify',
       async (args) => {
-        const { scheme, headers, bodyBytes, handle, options } = args as HostArgs<'secrets.verify'>;
+        const { scheme, handle, options, ...request } = args as HostArgs<'secrets.verify'>;
         const secret = await handles.open(handle, WEBHOOKS_USE, source);
-        return verifySignature(scheme, { headers, bodyBytes }, secret, options);
+        return verifySignature(scheme, request, secret, options);
       },
     ],
     ['storage.get', ({ key }) => storage.get(String(key))],

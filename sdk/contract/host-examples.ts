@@ -26,6 +26,7 @@ export const hostExamples = {
       bodyBytes: new Uint8Array([123, 125]),
       handle: 'secret:signing:0f',
       options: { toleranceSeconds: 300 },
+      receivedAt: TIMESTAMP,
     },
     result: false,
   },

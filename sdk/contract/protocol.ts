@@ -538,6 +538,7 @@ export const hostCalls = {
       bodyBytes: p.bytes,
       handle: z.string().min(1).max(500),
       options: z.object({ toleranceSeconds: z.number().optional() }).optional(),
+      receivedAt: p.timestamp.optional(),
     },
     result: z.boolean(),
   },

@@ -460,13 +460,15 @@ declare const crypto: {
   randomUUID(): string;
 };
 
-/** The part of a channel request that is signed. */
+/** The part of a channel request that is verified. */
 interface SignedRequest {
   readonly headers: { readonly [name: string]: string };
   readonly bodyBytes: Uint8Array;
+  /** When the request arrived. Default: now. */
+  readonly receivedAt?: string;
 }
 interface SignatureOptions {
-  /** Largest difference between the signed timestamp and now, in seconds. Default: 300. */
+  /** Largest difference between the signed timestamp and the arrival of the request, in seconds. Default: 300. */
   readonly toleranceSeconds?: number;
 }
 declare const webhooks: {

@@ -19,10 +19,10 @@ export class Secrets {
       if (secret === null) return null;
       return secret.uses === null ? secret.value : this.handles.make(plugin.installationId, name);
     },
-    'secrets.verify': async ({ plugin }, { scheme, headers, bodyBytes, handle, options }) => {
+    'secrets.verify': async ({ plugin }, { scheme, handle, options, ...request }) => {
       const secret = await this.handles.open(handle, WEBHOOKS_USE, this.sourceOf(plugin));
       try {
-        return await verifySignature(scheme, { headers, bodyBytes }, secret, options);
+        return await verifySignature(scheme, request, secret, options);
       } catch (error) {
         // The text names the fault of the secret, not its value.
         throw new HostError((error as Error).message);

@@ -1,8 +1,9 @@
 /** From a vendor's request to the plugin and back: the webhook address in front of a supervisor, with nothing between. */
-import { createHash, createHmac } from 'node:crypto';
+import { createHash, createHmac, randomUUIDv7 } from 'node:crypto';
 import { stripTypeScriptTypes } from 'node:module';
 import t from 'tap';
 import { insertChannel } from '../../db/channels/channels.ts';
+import { insertDeliveries } from '../../db/channels/deliveries.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { templates } from '../../sdk/cli/templates.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
@@ -38,6 +39,22 @@ async function connect(
   return {
     channel,
     post: (body: Buffer | string, headers: Record<string, string> = {}) => send({ port, path, headers }, body),
+    /** Stores a request that arrived earlier and still waits. */
+    store: (body: string, headers: Record<string, string>, receivedAt: number) =>
+      insertDeliveries(fixture.pool, [
+        {
+          id: randomUUIDv7(),
+          channelId: channel.id,
+          routingId: channel.routingId,
+          installationId,
+          accountId,
+          receivedAt,
+          method: 'POST',
+          query: '',
+          headers: Object.entries(headers),
+          body: Buffer.from(body),
+        },
+      ]),
     call: (method: string, headers: Record<string, string>) => send({ port, path, method, headers }),
     get: (query: string) => send({ port, path: `${path}?${query}`, method: 'GET' }),
     settled: (count: number) =>
@@ -111,13 +128,33 @@ t.test('what independent signers sign is verified inside the plugin, over the ex
   t.same(named, [...expected, 'no text genuine']);
 });
 
-t.test('forged requests that are too large to verify do not delay a genuine one', async (t) => {
+/** Connects the plugin that `bulkhead init --template channel` creates. */
+function connectTemplate() {
   const template = templates.find(({ name }) => name === 'channel');
-  const { channel, post, settled } = await connect(
+  return connect(
     stripTypeScriptTypes(template?.code ?? ''),
     { webhookSecret: SECRET },
     { capabilities: ['host.http:api.example.com'], secretUses: { webhookSecret: ['webhooks'] } },
   );
+}
+
+t.test('a genuine request that waited an hour is verified by the time at which it arrived', async (t) => {
+  const { channel, store, settled } = await connectTemplate();
+  const scheme = signers.find(({ verify }) => verify === 'verifyStandard');
+  const arrived = Date.now() - 3_600_000;
+  const storeSigned = async (text: string, signedAt: number) => {
+    const body = JSON.stringify({ chat: 'k', from: 'vendor', text });
+    await store(body, (await scheme?.sign(body, SECRET, new Date(signedAt))) ?? {}, arrived);
+  };
+  await storeSigned('genuine', arrived - 2_000);
+  await storeSigned('captured and sent again', arrived - 302_000);
+  await storeSigned('signed after it arrived', Date.now());
+  await settled(3);
+  t.same(await transcript(channel.id), ['genuine']);
+});
+
+t.test('forged requests that are too large to verify do not delay a genuine one', async (t) => {
+  const { channel, post, settled } = await connectTemplate();
   const forged = 4;
   for (let count = 0; count < forged; count += 1)
     t.equal((await post(Buffer.alloc(4_200_000), { 'webhook-signature': 'v1,AAAA' })).status, 200);

@@ -1252,6 +1252,7 @@ export declare const hostCalls: {
             readonly options: z.ZodOptional<z.ZodObject<{
                 toleranceSeconds: z.ZodOptional<z.ZodNumber>;
             }, z.core.$strip>>;
+            readonly receivedAt: z.ZodOptional<z.ZodISODateTime>;
         };
         readonly result: z.ZodBoolean;
     };

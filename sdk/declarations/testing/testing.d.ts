@@ -103,6 +103,8 @@ export interface VendorRequest {
     readonly routingId?: string;
     readonly deliveryId?: string;
     readonly attempt?: number;
+    /** An ISO timestamp, with which the timestamp of a signature is compared. Default: now. */
+    readonly receivedAt?: string;
 }
 export type Received = NonNullable<z.output<(typeof surfaces)['channel.receive']['result']>>;
 export type Handshake = z.output<typeof p.handshakeAnswer>;

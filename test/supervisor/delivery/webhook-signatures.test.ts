@@ -12,12 +12,13 @@ t.test('signatures are checked inside a plugin', async (t) => {
   await child.load(
     bundleOf(
       toolOf(
-        'return String(await webhooks[args.verify]({ headers: args.headers, bodyBytes: args.body }, args.secret));',
+        'const { verify, body, secret, toleranceSeconds, ...rest } = args; return String(await webhooks[verify]({ ...rest, bodyBytes: body }, secret, { toleranceSeconds }));',
       ),
     ),
   );
-  const check = async (scheme: Signer, headers: SignedHeaders, body = BODY, secret = SECRET): Promise<unknown> => {
-    const outcome = await callTool(child, 'run', { verify: scheme.verify, headers, body: Buffer.from(body), secret });
+  const check = async (scheme: Signer, headers: SignedHeaders, body = BODY, secret = SECRET, rest: object = {}) => {
+    const args = { verify: scheme.verify, headers, body: Buffer.from(body), secret, ...rest };
+    const outcome = await callTool(child, 'run', args);
     return outcome.outcome === 'answered'
       ? outcome.answer
       : outcome.outcome === 'failed'
@@ -42,5 +43,15 @@ t.test('signatures are checked inside a plugin', async (t) => {
       const stale = await scheme.sign(BODY, SECRET, new Date(Date.now() + away));
       t.equal(await check(scheme, stale), 'false', `${scheme.name}: ${away} ms away`);
     }
+    const signedAt = Date.now() - 3_600_000;
+    const waited = await scheme.sign(BODY, SECRET, new Date(signedAt));
+    const arrived = (seconds: number, toleranceSeconds?: number) =>
+      check(scheme, waited, BODY, SECRET, {
+        receivedAt: new Date(signedAt + seconds * 1000).toISOString(),
+        toleranceSeconds,
+      });
+    t.equal(await arrived(298), 'true', `${scheme.name}: compared with the arrival`);
+    t.equal(await arrived(302), 'false', `${scheme.name}: too old when it arrived`);
+    t.equal(await arrived(302, 600), 'true', `${scheme.name}: within a tolerance of its own`);
   }
 });
