@@ -18,6 +18,8 @@ import { LoadedChild, type LoadedChildDeps, type LoadedChildHandlers } from './l
 import {
   admitInterruption,
   afterExit,
+  afterLoad,
+  afterPreventedStart,
   afterStableRun,
   afterStart,
   decide,
@@ -32,8 +34,8 @@ import {
   describeFailedStart,
   describeStartFailure,
   isStartPostponed,
+  isStartPrevented,
   NoRoomError,
-  NotReadyError,
   pickPluginStack,
   type StartFailure,
 } from './start-failure.ts';
@@ -106,7 +108,7 @@ const HEALTH_WITHIN_MS = 5_000;
 const HANDOVER_WAIT_MS = 1_000;
 /** How long calls do not start a version again whose start failed while another one runs. Milliseconds. */
 const REFUSED_PAUSE_MS = 60_000;
-/** The same, where there was only no room for it. Milliseconds. */
+/** The same, where the machine prevented the start. Milliseconds. */
 const POSTPONED_PAUSE_MS = 5_000;
 const PERCENT = 100;
 const CALLER_LEFT = 'the caller aborted the call before it began';
@@ -140,10 +142,7 @@ export class InstallationRunner {
   /** Grants of the version that an update is starting. */
   #candidate: LiveInstallation | null = null;
   #policy: RestartState = fresh;
-  /**
-   * Times of the kills from outside, and of processes that did not get ready, which did not count as exits. A new version or a
-   * resume does not clear them.
-   */
+  /** Times of the kills from outside that did not count as exits. A new version or a resume does not clear them. */
   #interruptions: readonly number[] = [];
   #chance = 0.5;
   /** Key of the version whose start failed while another one served, and when calls may start it again. */
@@ -361,8 +360,7 @@ export class InstallationRunner {
       const reason = describeStartFailure(error);
       const isInterrupted =
         this.#isLeaving ||
-        isStartPostponed(error) ||
-        error instanceof NotReadyError ||
+        isStartPrevented(error) ||
         (error instanceof ChildError && error.interrupted && this.#admitInterruption());
       if (isInterrupted) return { kind: 'postponed', reason };
       this.#deps.logs.system(target, 'error', `${target.semVer} does not start: ${reason}`, pickPluginStack(error));
@@ -563,8 +561,9 @@ export class InstallationRunner {
     if (decision.kind === 'start') return null;
     const wait = decision.until - this.#deps.now();
     if (decision.kind === 'failed') return `it failed too often: ${this.#lastRefusal}`;
+    const why = this.#policy.prevented ? `it did not start (${this.#lastRefusal})` : 'it crashed';
     if (wait > WAIT_OUT_MS || Date.now() + wait >= deadlineAt)
-      return `it crashed; the first call after ${Math.ceil(wait / 1000)} s starts it again`;
+      return `${why}; the first call after ${Math.ceil(wait / 1000)} s starts it again`;
     await new Promise((resolve) => setTimeout(resolve, wait));
     return null;
   }
@@ -616,6 +615,7 @@ export class InstallationRunner {
         output: this.#output,
         onExit: (child, end) => this.#handleExit(child, end),
       });
+      this.#policy = afterLoad(this.#policy);
       const serving = this.#serving;
       // An update was carried out meanwhile.
       if (serving && versionKey(plugin) !== versionKey(this.plugin) && this.#isCurrent(serving))
@@ -675,7 +675,7 @@ export class InstallationRunner {
     const { reason } = failure;
     const old = this.#serving;
     if (old) {
-      const pauseMs = isStartPostponed(error) ? POSTPONED_PAUSE_MS : REFUSED_PAUSE_MS;
+      const pauseMs = isStartPrevented(error) ? POSTPONED_PAUSE_MS : REFUSED_PAUSE_MS;
       this.#refused = { key: startKey(plugin, inspected), until: this.#deps.now() + pauseMs };
       const message = `${plugin.semVer} does not start, ${old.plugin.semVer} keeps running: ${reason}`;
       this.#deps.logs.sometimes(plugin, 'update', 'error', message, { data: {} });
@@ -685,11 +685,13 @@ export class InstallationRunner {
     if (isStartPostponed(error) || this.#isLeaving) return failure;
     this.#deps.logs.system(plugin, 'error', `It does not start: ${reason}`, pickPluginStack(error));
     this.#deps.metrics.childRestarted(this.plugin, 'not_started');
-    // Where the process did not get ready, the machine is the cause, and another version would not help.
-    const hasRun = !(error instanceof NotReadyError);
-    const interrupted = !hasRun || (error instanceof ChildError && error.interrupted);
-    const cause = hasRun ? 'not_started' : null;
-    this.#recordFailure(failure, { code: null, signal: null, interrupted }, { ranMs: 0, cause });
+    const interrupted = error instanceof ChildError && error.interrupted;
+    const end = { code: null, signal: null, interrupted };
+    if (isStartPrevented(error)) {
+      this.#recordEnd(failure, end);
+      this.#policy = afterPreventedStart(this.#policy, this.#deps.now());
+      this.#chance = randomInt(PERCENT) / PERCENT;
+    } else this.#recordFailure(failure, end, { ranMs: 0, cause: 'not_started' });
     return failure;
   }
 
@@ -731,20 +733,26 @@ export class InstallationRunner {
     return admitted !== null;
   }
 
-  /** @param cause of a return to the previous version; null: it returns to none */
-  #recordFailure(
-    { reason, refusal }: StartFailure,
-    { code, signal, interrupted }: Pick<ChildEnd, 'code' | 'signal' | 'interrupted'>,
-    { ranMs, cause }: { ranMs: number; cause: RollbackCause | null },
-  ): void {
+  /** Remembers the last end for the user and for callers. */
+  #recordEnd({ reason, refusal }: StartFailure, { code, signal }: Pick<ChildEnd, 'code' | 'signal'>): void {
     this.#restarts += 1;
     this.#lastExit = { at: new Date().toISOString(), reason, code, signal };
     this.#lastRefusal = refusal;
+  }
+
+  /** @param cause of a return to the previous version */
+  #recordFailure(
+    failure: StartFailure,
+    end: Pick<ChildEnd, 'code' | 'signal' | 'interrupted'>,
+    { ranMs, cause }: { ranMs: number; cause: RollbackCause },
+  ): void {
+    const { reason } = failure;
+    this.#recordEnd(failure, end);
     // SIGKILL from outside is not a crash of the plugin.
-    if (interrupted && this.#admitInterruption()) return;
+    if (end.interrupted && this.#admitInterruption()) return;
     this.#policy = afterExit(this.#policy, this.#deps.now(), ranMs);
     this.#endReasons = [...this.#endReasons, reason].slice(-this.#policy.exits.length);
-    if (cause !== null) this.#reportCrashLoop(reason, cause);
+    this.#reportCrashLoop(reason, cause);
     this.#chance = randomInt(PERCENT) / PERCENT;
     if (this.#policy.phase !== 'open' || this.#failedShown) return;
     this.#failedShown = true;

@@ -6,6 +6,8 @@ export interface RestartState {
   /** Exits since the last stable run. */
   readonly streak: number;
   readonly phase: 'closed' | 'open' | 'half-open';
+  /** Starts in a row that the machine prevented, and the time of the last one. */
+  readonly prevented: { readonly count: number; readonly at: number } | null;
 }
 type RestartDecision =
   | { readonly kind: 'start' }
@@ -13,7 +15,7 @@ type RestartDecision =
   /** `failed`: only a new version, a configure, a resume, or the trial at `until` starts it. */
   | { readonly kind: 'failed'; readonly until: number };
 
-/** First backoff after an exit; doubled each time. */
+/** First backoff after an exit or a prevented start; doubled each time. */
 const BACKOFF_FIRST_MS = 1_000;
 const BACKOFF_MAX_MS = 60_000;
 /** Random share added to or taken from a backoff, so that children that ended together do not restart together. */
@@ -34,7 +36,7 @@ export const INTERRUPTIONS_MAX = 10;
 const INTERRUPTIONS_WINDOW_MS = 600_000;
 
 /** The initial state, and the state after a new version, a configure or a resume. */
-export const fresh: RestartState = { exits: [], streak: 0, phase: 'closed' };
+export const fresh: RestartState = { exits: [], streak: 0, phase: 'closed', prevented: null };
 
 /**
  * Returns the state after an exit that the supervisor did not request.
@@ -45,8 +47,14 @@ export function afterExit(state: RestartState, now: number, ranForMs: number): R
   const exits = [...listRecentExits(state, now), now].slice(-EXITS_MAX);
   const streak = ranForMs >= STABLE_AFTER_MS ? 1 : state.streak + 1;
   const open = state.phase === 'half-open' || exits.length >= EXITS_MAX;
-  return { exits, streak, phase: open ? 'open' : 'closed' };
+  return { exits, streak, phase: open ? 'open' : 'closed', prevented: null };
 }
+
+/** Returns the state after a start that the machine prevented: the next one waits, and the installation never fails by it. */
+export const afterPreventedStart = (state: RestartState, now: number): RestartState => ({
+  ...state,
+  prevented: { count: (state.prevented?.count ?? 0) + 1, at: now },
+});
 
 /** Times of the exits that count now. */
 export const listRecentExits = ({ exits }: RestartState, now: number): readonly number[] =>
@@ -69,21 +77,30 @@ export function admitInterruption(before: readonly number[], now: number): reado
  * @param chance a random number from 0 to 1, constant while this state lasts
  */
 export function decide(state: RestartState, now: number, chance: number): RestartDecision {
+  const { prevented } = state;
+  const mayTryAgainAt = prevented ? prevented.at + findPause(prevented.count, chance) : 0;
+  if (now < mayTryAgainAt) return { kind: 'wait', until: mayTryAgainAt };
   const last = state.exits.at(-1);
   if (last === undefined || state.phase === 'half-open') return { kind: 'start' };
   if (state.phase === 'open') {
     const until = last + HALF_OPEN_AFTER_MS;
     return now >= until ? { kind: 'start' } : { kind: 'failed', until };
   }
-  const pause = Math.min(BACKOFF_FIRST_MS * 2 ** (state.streak - 1), BACKOFF_MAX_MS);
-  const until = last + pause * (1 + JITTER * (2 * chance - 1));
+  const until = last + findPause(state.streak, chance);
   return now >= until ? { kind: 'start' } : { kind: 'wait', until };
 }
+
+/** Pause after so many failures in a row. Milliseconds. */
+const findPause = (count: number, chance: number): number =>
+  Math.min(BACKOFF_FIRST_MS * 2 ** (count - 1), BACKOFF_MAX_MS) * (1 + JITTER * (2 * chance - 1));
 
 /** Returns the state after a start was tried: a failed installation gets exactly one trial. */
 export function afterStart(state: RestartState): RestartState {
   return state.phase === 'open' ? { ...state, phase: 'half-open' } : state;
 }
+
+/** Returns the state after a start that the machine did not prevent. */
+export const afterLoad = (state: RestartState): RestartState => ({ ...state, prevented: null });
 
 /** Returns the state after a stable run: a successful trial closes the circuit breaker. */
 export function afterStableRun(state: RestartState): RestartState {

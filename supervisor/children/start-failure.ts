@@ -8,7 +8,7 @@ export class NoRoomError extends Error {
   override readonly name = 'NoRoomError';
 }
 
-/** The process did not get ready, so no code of the plugin has run. An update to it is tried again. */
+/** The process did not get ready, so no code of the plugin has run: the machine prevented the start. */
 export class NotReadyError extends Error {
   override readonly name = 'NotReadyError';
 }
@@ -42,9 +42,17 @@ export function describeFailedStart(error: unknown): StartFailure {
   return { reason, refusal: isOwnText ? 'its code does not load; its own log says why' : reason };
 }
 
-/** Whether the plugin did not start for a reason that is not its own and passes. */
+/** Whether there was no room or no blob store for the start. The next call tries again. */
 export const isStartPostponed = (error: unknown): boolean =>
   error instanceof NoRoomError || isBlobStoreUnavailable(error);
+
+/** Whether the start failed for a reason that is not the plugin's own, such as too many open files. An update to it is tried again. */
+export const isStartPrevented = (error: unknown): boolean => !(error instanceof ChildError) && !isBundleLost(error);
+
+/** Only a backup brings such a bundle back, so an update to it fails, and the version before it may serve. */
+const isBundleLost = (error: unknown): boolean =>
+  error instanceof Error &&
+  (/^Blob \S+ is (damaged|missing)/.test(error.message) || (error as NodeJS.ErrnoException).code === 'ENOENT');
 
 /** The plugin's stack as data of a log line. */
 export const pickPluginStack = (error: unknown): { data?: unknown } =>

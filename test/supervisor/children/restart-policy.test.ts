@@ -4,6 +4,8 @@ import t from 'tap';
 import { describeEnd } from '../../../supervisor/children/child-end.ts';
 import {
   afterExit,
+  afterLoad,
+  afterPreventedStart,
   afterStableRun,
   afterStart,
   decide,
@@ -41,6 +43,21 @@ t.test('five exits in ten minutes fail it, and ten minutes later it gets one tri
   t.equal(trial.phase, 'half-open');
   t.equal(decide(afterExit(trial, 606_000, 5), 606_001, MIDDLE).kind, 'failed', 'a trial that fails opens it again');
   t.same(afterStableRun(trial), fresh, 'one that holds closes it');
+});
+
+t.test('starts that the machine prevents wait as exits do, and never fail it', async (t) => {
+  let state: RestartState = fresh;
+  const pauses: number[] = [];
+  for (let start = 0; start < 20; start += 1) {
+    state = afterPreventedStart(state, 1_000);
+    const decision = decide(state, 1_000, MIDDLE);
+    if (decision.kind === 'wait') pauses.push(decision.until - 1_000);
+  }
+  t.same(pauses.slice(0, 7), [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000]);
+  t.equal(pauses.length, 20);
+  t.same(decide(state, 61_000, MIDDLE), { kind: 'start' });
+  t.same(afterLoad(state), fresh);
+  t.same(afterExit(state, 1_000, 5), afterExit(fresh, 1_000, 5));
 });
 
 t.test('exits far apart never fail it', async (t) => {

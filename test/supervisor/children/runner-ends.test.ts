@@ -5,7 +5,7 @@ import type { PluginCall } from '../../../supervisor/calls/plugin-call.ts';
 import type { Child, ChildHandlers } from '../../../supervisor/children/child.ts';
 import { ChildError } from '../../../supervisor/children/child-errors.ts';
 import { InstallationRunner, type RunnerDeps } from '../../../supervisor/children/installation-runner.ts';
-import { INTERRUPTIONS_MAX, STABLE_AFTER_MS } from '../../../supervisor/children/restart-policy.ts';
+import { STABLE_AFTER_MS } from '../../../supervisor/children/restart-policy.ts';
 import { SecretMasks } from '../../../supervisor/records/secret-mask.ts';
 import { FakeChild, installed } from './fake-child.ts';
 
@@ -13,17 +13,23 @@ const FAILED_AFTER = 5;
 const ROLLED_BACK_AFTER = 3;
 /** The longest backoff after a first exit, with its random share. Milliseconds. */
 const FIRST_BACKOFF_MS = 1_200;
+/** The longest backoff, with its random share. Milliseconds. */
+const LONGEST_BACKOFF_MS = 72_000;
+/** More than may fail an installation, and than kills from outside that do not count. */
+const MANY_STARTS = 16;
 /** Exits of longer ago do not count. Milliseconds. */
 const EXITS_WINDOW_MS = 600_000;
 
 /**
  * @param prepare changes a child before it is started
  * @param now the monotonic clock
+ * @param read reads the bundle
  */
 function makeRunner(
   plugin: InstalledPlugin,
   prepare: (child: FakeChild, number: number) => void = () => undefined,
   now = () => 0,
+  read: () => Promise<Buffer> = async () => Buffer.from(''),
 ) {
   const children: FakeChild[] = [];
   const failures: (string | null)[] = [];
@@ -52,7 +58,7 @@ function makeRunner(
     onCrashLoop: (_runner: unknown, loop: unknown) => loops.push(loop),
     logs: { system: nothing, sometimes: nothing },
     metrics: { childStarted: nothing, childEnded: nothing, childRestarted: nothing },
-    blobs: { read: async () => Buffer.from('') },
+    blobs: { read },
     hostCallRouter: { maskSecrets: nothing, listMembers: () => [] },
     invocations: { begin: nothing, end: nothing },
     masks: new SecretMasks(),
@@ -102,16 +108,47 @@ t.test('a kill from outside at load is no failure of the plugin', async (t) => {
   t.match(runner.describe(), { restarts: FAILED_AFTER, state: 'stopped' });
 });
 
-t.test('a version is rolled back for its own failures, and not when its process does not get ready', async (t) => {
+t.test('a version is rolled back for its own failures, and not for those of the machine', async (t) => {
   const plugin = installed('v1', { rollbackUntil: new Date(Date.now() + 3_600_000).toISOString() });
-  const overloaded = makeRunner(plugin, (child) => {
-    child.ready = Promise.reject(new ChildError('dead', 'it was not ready within 10000 ms'));
+  let now = 0;
+  let read: (() => Promise<Buffer>) | undefined;
+  let ready = () => Promise.reject<void>(new ChildError('dead', 'it was not ready within 10000 ms'));
+  const overloaded = makeRunner(
+    plugin,
+    (child) => {
+      child.ready = ready();
+      child.ready.catch(() => undefined);
+    },
+    () => now,
+    () => (read ?? (async () => Buffer.from('')))(),
+  );
+  for (let start = 1; start <= MANY_STARTS; start += 1) t.match(await overloaded.runner.wake(), 'it was not ready');
+  ready = async () => undefined;
+  for (const code of ['EMFILE', 'EIO', 'ENOMEM']) {
+    read = () => Promise.reject(Object.assign(new Error(`${code}: it failed`), { code }));
+    t.equal(await overloaded.runner.wake(), 'its bundle cannot be read');
+    t.match(await overloaded.runner.moveTo(installed('v2'), () => Promise.reject(new Error('it was recorded'))), {
+      kind: 'postponed',
+    });
+  }
+  t.match(overloaded.runner.describe(), { state: 'backoff', restarts: MANY_STARTS + 3 });
+  t.match(await overloaded.runner.invoke(makeCall()), {
+    kind: 'unavailable',
+    message: /^it did not start \(its bundle cannot be read\); the first call after \d+ s starts it again$/,
   });
-  for (let start = 1; start <= INTERRUPTIONS_MAX; start += 1) await overloaded.runner.wake();
-  t.equal(overloaded.runner.describe().state, 'stopped', 'the next call tries again');
-  for (let start = 1; start < FAILED_AFTER; start += 1) await overloaded.runner.wake();
-  t.equal(overloaded.runner.describe().state, 'backoff', 'if it happens too often, the next start waits');
-  t.same(overloaded.loops, []);
+  t.same([overloaded.loops, overloaded.failures], [[], []]);
+  read = undefined;
+  now += LONGEST_BACKOFF_MS;
+  t.match(
+    await overloaded.runner.invoke(makeCall()),
+    { kind: 'answered' },
+    'within a minute of the machine’s recovery',
+  );
+  const lost = makeRunner(plugin, undefined, undefined, () =>
+    Promise.reject(Object.assign(new Error('ENOENT: no such file'), { code: 'ENOENT' })),
+  );
+  for (let start = 1; start <= ROLLED_BACK_AFTER; start += 1) await lost.runner.wake();
+  t.match(lost.loops, [{ versionId: 'v1', reason: 'its bundle cannot be read', cause: 'not_started' }]);
   const failing = makeRunner(plugin, (child) => {
     child.load = () => Promise.reject(new ChildError('load', 'it threw'));
   });
