@@ -11,7 +11,7 @@ import {
   lockInstallation,
 } from '../../db/installations/installations.ts';
 import { isActive } from '../../db/installations/run-rule.ts';
-import { beginUpdate, cancelUpdate, queueUpdate } from '../../db/installations/updates.ts';
+import { beginUpdate, cancelUpdate, forgetWiderVersion, queueUpdate } from '../../db/installations/updates.ts';
 import { notifyIfInstallationChanged, notifyRestartRequested } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
@@ -49,6 +49,7 @@ export async function changePolicy(
     const pinnedVersionId = policy === 'Pinned' ? version.id : null;
     if (policy !== before.versionPolicy || pinnedVersionId !== before.pinnedVersionId)
       await changeInstallation(tx, installation.id, { versionPolicy: policy, pinnedVersionId });
+    if (policy === 'Pinned') await forgetWiderVersion(tx, installation.id);
     if (installation.targetVersionId !== version.id) await cancelUpdate(tx, installation.id);
     // A draft is the caller's code, so saving it was the consent.
     const { queues } = services;

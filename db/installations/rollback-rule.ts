@@ -1,5 +1,5 @@
 /** The rule that decides whether a crash loop returns an installation to its previous version. */
-import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
+import { findMissingCapabilities, intersectCapabilities } from '../../sdk/contract/capabilities.ts';
 import { hooks } from '../../sdk/contract/protocol.ts';
 import { comparePrecedence } from '../../sdk/contract/version-numbers.ts';
 import type { VersionStatus } from '../catalog/versions.ts';
@@ -10,6 +10,8 @@ export interface RollbackState {
   /** Whether the user pinned the current version. */
   readonly isPinned: boolean;
   readonly granted: readonly string[];
+  /** Of the version that its user is asked about. Null: of none. */
+  readonly pendingCapabilities: readonly string[] | null;
   readonly semVer: string | null;
   readonly previousGrants: readonly string[];
   readonly previousSemVer: string | null;
@@ -23,15 +25,20 @@ export interface RollbackState {
  * - a required plugin not to a version without one of its hooks: a user who can make the plugin crash must not switch its
  *   hooks off;
  * - after a downgrade not to more access: the user took it away, and an author who can make the plugin crash must not get it
- *   back.
+ *   back;
+ * - not to access that the user is being asked for. (After a pin, `forgetWiderVersion` leaves no version with more access.)
  */
 export function mayRollBack(state: RollbackState): boolean {
   const { required, isPinned, granted, previousGrants, previousStatus } = state;
   if (isPinned || previousStatus === 'yanked') return false;
   const dropsHook = granted.some((one) => Object.hasOwn(hooks, one) && !previousGrants.includes(one));
   if (required && dropsHook) return false;
-  return isUpgrade(state) || findMissingCapabilities(previousGrants, granted).length === 0;
+  const more = findMissingCapabilities(previousGrants, granted);
+  return more.length === 0 || (isUpgrade(state) && !isAskedFor(more, state));
 }
+
+const isAskedFor = (more: readonly string[], { pendingCapabilities, granted }: RollbackState): boolean =>
+  intersectCapabilities(more, findMissingCapabilities(pendingCapabilities ?? [], granted)).length > 0;
 
 /** Whether the current version is newer than the previous one. A draft is newer than all others: its owner saved it last. */
 const isUpgrade = ({ semVer, previousSemVer }: RollbackState): boolean =>

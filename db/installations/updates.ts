@@ -72,8 +72,8 @@ export async function beginUpdates(
 }
 
 /**
- * Ends the possible return to a previous version that has more access than the current one. Call it when the user gives a value:
- * they trust the current version with it.
+ * Ends the possible return to a previous version that has more access than the current one. Call it when the user gives a value,
+ * because they trust the current version with it, and when they pin a version, because that took the access away.
  */
 export const forgetWiderVersion = (tx: Queryable, installationId: string): Promise<number> =>
   changeRows(
@@ -155,6 +155,7 @@ export async function endUpdatesTo(tx: ClientBase, versionId: string): Promise<b
 interface LockedUpdate {
   readonly accountId: string;
   readonly pluginId: string;
+  readonly isPinned: boolean;
   readonly fromVersionId: string | null;
   readonly fromSemVer: string | null;
   readonly toSemVer: string | null;
@@ -165,7 +166,8 @@ async function lockUpdate(tx: ClientBase, { installationId, versionId }: UpdateK
   await tx.query('SELECT 1 FROM installations WHERE id = $1 FOR UPDATE', [installationId]);
   return findRow(
     tx,
-    `SELECT i.account_id AS "accountId", i.plugin_id AS "pluginId", i.current_version_id AS "fromVersionId",
+    `SELECT i.account_id AS "accountId", i.plugin_id AS "pluginId", i.version_policy = 'Pinned' AS "isPinned",
+            i.current_version_id AS "fromVersionId",
             c.semver AS "fromSemVer", v.semver AS "toSemVer"
        FROM installations i JOIN versions v ON v.id = i.target_version_id
        LEFT JOIN versions c ON c.id = i.current_version_id
@@ -206,6 +208,7 @@ export async function completeUpdate(
          FROM versions v WHERE i.id = $1 AND v.id = i.target_version_id`,
       [update.installationId],
     );
+    if (locked.isPinned) await forgetWiderVersion(tx, update.installationId);
     await recordUpdated(tx, queues, update, locked);
     await deleteReplacedDrafts(tx, locked.pluginId);
     await notifyInstallationChanged(tx, update.installationId);
@@ -275,10 +278,11 @@ async function lockRollback(
     tx,
     `SELECT i.id, i.account_id AS "accountId", i.required,
             i.version_policy = 'Pinned' AND i.pinned_version_id = i.current_version_id AS "isPinned",
-            i.granted_capabilities AS granted, c.semver AS "semVer",
+            i.granted_capabilities AS granted, n.capabilities AS "pendingCapabilities", c.semver AS "semVer",
             coalesce(i.previous_grants, v.capabilities) AS "previousGrants", v.semver AS "previousSemVer",
             v.status AS "previousStatus"
        FROM installations i JOIN versions c ON c.id = i.current_version_id JOIN versions v ON v.id = i.previous_version_id
+       LEFT JOIN versions n ON n.id = i.pending_version_id
       WHERE i.id = $1 AND i.current_version_id = $2 AND i.target_version_id IS NULL AND i.status IN ('ready', 'failed')`,
     [installationId, versionId],
   );

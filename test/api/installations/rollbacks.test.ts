@@ -138,6 +138,38 @@ t.test('Latest below a pinned pre-release is not rolled back to more access', as
   t.match(await one.get(), kept);
 });
 
+t.test('access that a pin took away does not come back after the pin', async (t) => {
+  const one = await installed(latest, ['1.0.0', MORE], ['2.0.0-rc.1', LESS]);
+  t.match(await one.change(pinned('2.0.0-rc.1')(one.ids)), {
+    currentSemVer: '2.0.0-rc.1',
+    grantedCapabilities: [HOOK],
+  });
+  const pendingUpdate = { semVer: '1.0.0', added: ['events.pluginInstalled'] };
+  t.match(await one.change({ versionPolicy: 'Latest' }), { pendingUpdate });
+  t.equal(await one.crashLoop('2.0.0-rc.1'), false);
+  t.match(
+    await one.get(),
+    { currentSemVer: '2.0.0-rc.1', grantedCapabilities: [HOOK], pendingUpdate },
+    'it is asked for',
+  );
+
+  const late = await installed(latest, ['1.0.0', MORE]);
+  await late.publish('2.0.0', LESS);
+  await late.change(pinned('2.0.0')(late.ids));
+  t.match(await late.change({ versionPolicy: 'Latest' }), { currentSemVer: '2.0.0', pendingUpdate: null });
+  t.equal(await late.crashLoop('2.0.0'), false, 'pinned after it became current');
+});
+
+t.test('an upgrade is not rolled back to access that its user is asked for', async (t) => {
+  const one = await installed(latest, ['1.0.0', MORE]);
+  await one.publish('2.0.0', LESS);
+  await one.publish('3.0.0', MORE);
+  const asked = { currentSemVer: '2.0.0', grantedCapabilities: [HOOK], pendingUpdate: { semVer: '3.0.0' } };
+  t.match(await one.get(), asked);
+  t.equal(await one.crashLoop('2.0.0'), false);
+  t.match(await one.get(), asked);
+});
+
 t.test('a downgrade is rolled back if the previous version needs no more', async (t) => {
   const one = await installed(pinned('2.0.0-rc.1'), ['1.0.0', LESS], ['2.0.0-rc.1', LESS]);
   t.match(await one.change({ versionPolicy: 'Latest' }), { currentSemVer: '1.0.0' });
