@@ -76,13 +76,14 @@ interface EditedFilesProps extends FilesEditorProps {
   /** Where this editor keeps what is unsaved. */
   readonly copyKey: string;
   readonly start: readonly TextFile[];
-  /** Shown as long as something is unsaved. */
+  /** Shown while something is unsaved, until the first save: what is unsaved afterwards is not what this browser had kept. */
   readonly children: ReactNode;
 }
 
 function EditedFiles({ pluginId, copyKey, given, draftSha256, start, children }: EditedFilesProps) {
   const [files, setFiles] = useState(start);
   const [saved, setSaved] = useState(given);
+  const [hasSaved, setHasSaved] = useState(false);
   const [path, setPath] = useState(start.some((file) => file.path === 'index.ts') ? 'index.ts' : start[0]?.path);
   const [faults, setFaults] = useState<readonly Fault[]>([]);
   const [errors, setErrors] = useState<readonly Fault[]>([]);
@@ -111,7 +112,9 @@ function EditedFiles({ pluginId, copyKey, given, draftSha256, start, children }:
     keepsFaults: true,
     onAnswer: ({ refusal, sent, isStored }) => {
       setFaults(getFaults(refusal));
-      if (isStored && sent !== null && 'files' in sent) setSaved(sent.files);
+      if (!isStored || sent === null || !('files' in sent)) return;
+      setSaved(sent.files);
+      setHasSaved(true);
     },
   });
   const keep = useKeptFiles(copyKey, { files, isUnsaved, draftSha256: publishing.newestDraft ?? null }, () =>
@@ -136,7 +139,7 @@ function EditedFiles({ pluginId, copyKey, given, draftSha256, start, children }:
         Your changes are not in the draft, and this browser has no room to keep them: they are lost if you leave. Stay
         and save them as a draft.
       </UnsavedGuard>
-      {isUnsaved ? children : null}
+      {isUnsaved && !hasSaved ? children : null}
       <FileSelector
         files={files}
         path={path ?? ''}

@@ -724,6 +724,7 @@ t.test('the editor’s compiler is the authors’ compiler', async (t) => {
     t.equal(await readDraftFile(service, id, 'index.ts'), text + typed);
     await write(reopened, '// to be discarded');
     await reopened.locator('.view-line').getByText('to be discarded').waitFor();
+    t.equal(await reopened.getByRole('button', { name: 'Discard them' }).count(), 0, 'what was kept is saved');
     await go(reopened, 'My plugins');
     await pressInDialog(reopened, 'Leave without saving');
     await followToEditor(reopened, id);
