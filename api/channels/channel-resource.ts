@@ -39,7 +39,9 @@ const deliveryFields = {
   lastError: z.string().nullable(),
   finishedAt: timestamp.nullable(),
   attempting: z.boolean().describe('Whether an attempt is under way.'),
-  setAside: z.boolean().describe('It failed twice: others pass it, and it is retried on its own schedule.'),
+  setAside: z
+    .boolean()
+    .describe('It failed twice, or after a replay once: others pass it, and it is retried on its own schedule.'),
   waitReason: z.string().nullable().describe('Why a pending delivery waits, in one sentence.'),
   waitsFor: z.string().nullable().describe('The delivery that comes first.'),
   method: z.string(),

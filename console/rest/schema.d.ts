@@ -1889,7 +1889,7 @@ export interface components {
             finishedAt: string | null;
             /** @description Whether an attempt is under way. */
             attempting: boolean;
-            /** @description It failed twice: others pass it, and it is retried on its own schedule. */
+            /** @description It failed twice, or after a replay once: others pass it, and it is retried on its own schedule. */
             setAside: boolean;
             /** @description Why a pending delivery waits, in one sentence. */
             waitReason: string | null;
@@ -1919,7 +1919,7 @@ export interface components {
             finishedAt: string | null;
             /** @description Whether an attempt is under way. */
             attempting: boolean;
-            /** @description It failed twice: others pass it, and it is retried on its own schedule. */
+            /** @description It failed twice, or after a replay once: others pass it, and it is retried on its own schedule. */
             setAside: boolean;
             /** @description Why a pending delivery waits, in one sentence. */
             waitReason: string | null;

@@ -20,7 +20,7 @@ export interface Delivery {
   readonly nextAttemptAt: string | null;
   readonly lastError: string | null;
   readonly finishedAt: string | null;
-  /** Whether it failed twice, so that later deliveries are attempted before it. */
+  /** Whether it failed twice, or after a replay once, so that later deliveries are attempted before it. */
   readonly setAside: boolean;
   readonly attempting: boolean;
   /** The delivery that comes first, and its last error; null: it is first. */

@@ -48,6 +48,7 @@ export interface ClaimedDelivery extends OwnedChannelQueue {
   readonly attempt: number;
   /** Attempts that were interrupted and do not count as failures. */
   readonly interruptions: number;
+  readonly isReplayed: boolean;
   /** Trace of the request that created the delivery; null: it is not traced. */
   readonly traceparent: string | null;
   /** Whether others waited behind it in its queue at the claim. A later delivery is announced by a notification. */
@@ -202,6 +203,7 @@ export async function claimNextDelivery(
         RETURNING d.id, d.channel_id AS "channelId", d.direction, d.set_aside AS "setAside",
           d.installation_id AS "installationId", d.account_id AS "accountId", d.routing_id AS "routingId",
           d.received_at AS "receivedAt", ${queuedAtSql('d', `(${RELEASED_AT})`)} AS "queuedAt", d.method, d.query, d.headers, d.body, d.attempts AS attempt, d.interruptions,
+          d.replayed_at IS NOT NULL AS "isReplayed",
           d.traceparent,
           -- For EXISTS, PostgreSQL might read all deliveries.
           d.set_aside OR (
@@ -252,7 +254,10 @@ interface Postponement {
   readonly setAside?: boolean | undefined;
 }
 
-/** Puts a delivery back for a later attempt. Its channel queue waits with it unless it is set aside. */
+/**
+ * Puts a delivery back for a later attempt. Its channel queue waits with it unless it is set aside. The other replayed deliveries
+ * of the queue are set aside with a replayed one: probably they fail for the same reason, and each would delay new deliveries by its attempt.
+ */
 export async function postponeDelivery(
   pool: Pool,
   id: string,
@@ -260,9 +265,14 @@ export async function postponeDelivery(
   { afterSeconds, error, as, setAside = false }: Postponement,
 ): Promise<void> {
   await pool.query(
-    `UPDATE deliveries SET claimed_by = NULL, last_error = $4, ${countAttemptSql('$5')}, set_aside = set_aside OR $6,
-            next_attempt_at = CASE WHEN $3::float8 IS NULL THEN 'infinity' ELSE now() + make_interval(secs => $3) END
-      WHERE id = $1 AND claimed_by = $2 AND state = 'pending'`,
+    `WITH postponed AS (
+       UPDATE deliveries SET claimed_by = NULL, last_error = $4, ${countAttemptSql('$5')}, set_aside = set_aside OR $6,
+              next_attempt_at = CASE WHEN $3::float8 IS NULL THEN 'infinity' ELSE now() + make_interval(secs => $3) END
+        WHERE id = $1 AND claimed_by = $2 AND state = 'pending'
+        RETURNING channel_id, direction, replayed_at)
+     UPDATE deliveries r SET set_aside = true FROM postponed p
+      WHERE $6 AND p.replayed_at IS NOT NULL AND r.replayed_at IS NOT NULL
+        AND ${isQueuedSql('r', 'p.channel_id', 'p.direction', false)} AND r.id <> $1`,
     [id, epoch, afterSeconds, error, as, setAside],
   );
 }

@@ -27,7 +27,10 @@ export interface HandshakeReply {
   readonly body?: string | undefined;
 }
 export interface ClaimedHandshake
-  extends Omit<ClaimedDelivery, 'direction' | 'setAside' | 'accountId' | 'attempt' | 'interruptions' | 'traceparent'> {
+  extends Omit<
+    ClaimedDelivery,
+    'direction' | 'setAside' | 'accountId' | 'attempt' | 'interruptions' | 'isReplayed' | 'traceparent'
+  > {
   /** Time left, milliseconds. */
   readonly leftMs: number;
 }

@@ -171,7 +171,9 @@ function recordVerdict(deps: AttemptDeps, delivery: ClaimedDelivery, verdict: At
     if (verdict.kind !== 'retry') return finish(deps, delivery, verdict.kind, verdict.error);
     await postponeDelivery(deps.services.pool, delivery.id, deps.fence.epoch, verdict);
     const isAside = delivery.setAside || verdict.setAside === true;
-    return { isNextDue: isAside, wakeAfterMs: verdict.afterSeconds * SECOND };
+    // The other replayed deliveries were set aside with this one, and are due.
+    const isFirstReplayed = delivery.isReplayed && isAside && !delivery.setAside;
+    return { isNextDue: isAside, wakeAfterMs: isFirstReplayed ? 0 : verdict.afterSeconds * SECOND };
   });
 }
 

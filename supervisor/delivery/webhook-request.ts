@@ -2,9 +2,9 @@
 import type { ClaimedDelivery } from '../../db/channels/delivery-queue.ts';
 import { withoutSessions } from '../../service/http/console-requests.ts';
 
-type ReceivedRequest = Omit<
+type ReceivedRequest = Pick<
   ClaimedDelivery,
-  'direction' | 'setAside' | 'installationId' | 'accountId' | 'interruptions' | 'traceparent' | 'hasNext' | 'queuedAt'
+  'id' | 'attempt' | 'channelId' | 'routingId' | 'receivedAt' | 'method' | 'query' | 'headers' | 'body'
 >;
 
 /**

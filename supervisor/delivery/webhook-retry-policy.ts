@@ -5,6 +5,8 @@ import type { LinkResult } from '../calls/chain.ts';
 
 /** After this many failures a delivery is set aside: others pass it, and it is retried on its own schedule. */
 const SET_ASIDE_AFTER = 2;
+/** The same for a replayed delivery: it has failed before, or was delivered, and new deliveries must not wait for it. */
+const REPLAYED_SET_ASIDE_AFTER = 1;
 /** Up to this share of a delay is added or subtracted at random, so that failed attempts are not all retried at once. */
 const JITTER = 0.2;
 /** Delay if the plugin was temporarily unavailable. Seconds. */
@@ -73,12 +75,12 @@ export const retryFailure = (
 /**
  * Decides what follows an attempt. A delivery is not set aside because the plugin could not be called.
  *
- * @param delivery its attempts including this one, and how many were interrupted
+ * @param delivery its attempts including this one, how many were interrupted, and whether it was replayed
  * @param waits delays after the failed attempts, seconds; the failure after the last one makes the delivery dead
  * @param chance a number from 0 to 1
  */
 export function judgeDelivery(
-  { attempt, interruptions }: Attempted,
+  { attempt, interruptions, isReplayed = false }: Attempted & { readonly isReplayed?: boolean },
   result: LinkResult,
   plugin: Pick<InstalledPlugin, 'status'>,
   waits: readonly number[],
@@ -91,6 +93,7 @@ export function judgeDelivery(
   const failures = attempt - interruptions;
   const wait = waits[failures - 1];
   if (wait === undefined) return { kind: 'dead', error };
-  const setAside = failures >= SET_ASIDE_AFTER && result.kind !== 'unavailable';
+  const setAsideAfter = isReplayed ? REPLAYED_SET_ASIDE_AFTER : SET_ASIDE_AFTER;
+  const setAside = failures >= setAsideAfter && result.kind !== 'unavailable';
   return { ...retryFailure(wait, error, chance), setAside };
 }

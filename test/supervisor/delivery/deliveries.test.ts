@@ -185,6 +185,41 @@ t.test('dead letters are replayed behind the living, oldest first', async (t) =>
   );
 });
 
+t.test('replayed dead letters that fail again delay a new request by one attempt, and replies as well', async (t) => {
+  const fixture = shared.withNewAccount();
+  // The second and third one hang until the new request has arrived.
+  const code = `channel.receive = async ({ bodyText }) => {
+      if (bodyText === 'after') return void (await host.storage.set('after', true));
+      while (bodyText !== 'bad 1' && !(await host.storage.get('after'))) await new Promise((done) => setTimeout(done, 20));
+      throw new Error('not yet');
+    };
+    channel.send = async ({ text }) => { if (text === 'bad') throw new Error('not yet'); };`;
+  const made = await fixture.install({ slug: 'again', capabilities: ['host.storage'], code });
+  const { installationId, accountId } = made;
+  const channel = await connect(fixture, made);
+  const reply = async (conversationKey: string, text: string): Promise<string> => {
+    const id = randomUUIDv7();
+    const body = Buffer.from(JSON.stringify({ conversationKey, text, attachments: [] }));
+    const { id: channelId, routingId } = channel;
+    await insertReply(fixture.pool, { id, channelId, installationId, accountId, routingId, conversationKey, body });
+    return id;
+  };
+  const requests = await deliver(fixture, made, channel, ['bad 1', 'bad 2', 'bad 3']);
+  const replies = [await reply('ann', 'bad'), await reply('ben', 'bad')];
+  // The last ones first, so that none of them is attempted.
+  for (const id of [...requests.toReversed(), ...replies.toReversed()])
+    await eventually(() => giveUpDelivery(fixture.pool, installationId, id));
+  await inTransaction(fixture.pool, (tx) => replayDeliveries(tx, { installationId, state: 'dead', limit: 10 }));
+  const [after = ''] = await deliver(fixture, made, channel, ['after']);
+  const other = await reply('cid', 'other');
+  for (const id of [after, other]) await eventually(async () => (await stateOf(fixture, id)) === 'delivered');
+  // Due at once, in a queue of their own.
+  for (const id of [...requests, ...replies]) {
+    await eventually(async () => (await rowOf(fixture, id)).attempts === 1);
+    t.match(await rowOf(fixture, id), { state: 'pending', set_aside: true, last_error: /not yet/ });
+  }
+});
+
 t.test('deliveries of an installation that cannot run are held without an attempt', async (t) => {
   const fixture = shared.withNewAccount();
   const made = await fixture.install({
@@ -250,7 +285,7 @@ t.test('messages go through inboundMessage into a session of their conversation,
 t.test('the waits grow from 5 s to an hour, and end', async (t) => {
   const failed = { kind: 'error', message: 'x' } as const;
   const away = { kind: 'unavailable', message: 'starting again' } as const;
-  const tried = (attempt: number, interruptions = 0) => ({ attempt, interruptions });
+  const tried = (attempt: number, isReplayed = false) => ({ attempt, interruptions: 0, isReplayed });
   const judge = (attempt: number, result: typeof failed | typeof away, status: 'ready' | 'failed' = 'ready') =>
     judgeDelivery(tried(attempt), result, { status }, limits.deliveryWaits, 0.5);
   const waits = [1, 2, 3, 4, 5].map((attempt) => judge(attempt, failed));
@@ -266,6 +301,8 @@ t.test('the waits grow from 5 s to an hour, and end', async (t) => {
     [false, true],
     'set aside after the second',
   );
+  const replayed = judgeDelivery(tried(1, true), failed, { status: 'ready' }, limits.deliveryWaits, 0.5);
+  t.match(replayed, { kind: 'retry', setAside: true }, 'a replayed one after the first');
   t.match(judge(2, away, 'failed'), { setAside: false }, 'but not for a plugin that could not be called');
 });
 
