@@ -132,6 +132,8 @@ export class InstallationRunner {
   /** Calls that run or wait for a child. */
   #calls = 0;
   readonly #draining = new Set<LoadedChild>();
+  /** Children of the start and of the update in progress. */
+  readonly #loading = new Set<Child>();
   #starting: Promise<StartFailure | null> | null = null;
   /** Calls that wait for this start and whose callers have not left. */
   readonly #startCallers = new Set<PluginCall>();
@@ -417,6 +419,8 @@ export class InstallationRunner {
     } catch (error) {
       await loadedChild.discard();
       throw error;
+    } finally {
+      this.#loading.delete(loadedChild.child);
     }
   }
 
@@ -485,6 +489,8 @@ export class InstallationRunner {
   async stop(graceMs: number): Promise<void> {
     // At once: a start or an update beside them may take seconds.
     const stopped = this.#stopLoaded(graceMs);
+    // No call runs in them.
+    if (this.#isLeaving) for (const child of this.#loading) void child.kill(STOPPED);
     await this.#starting;
     if (this.#isLeaving) await this.#updating?.catch(() => undefined);
     await Promise.all([stopped, this.#stopLoaded(graceMs)]);
@@ -615,6 +621,7 @@ export class InstallationRunner {
         output: this.#output,
         onExit: (child, end) => this.#handleExit(child, end),
       });
+      this.#loading.delete(loadedChild.child);
       this.#policy = afterLoad(this.#policy);
       const serving = this.#serving;
       // An update was carried out meanwhile.
@@ -627,14 +634,21 @@ export class InstallationRunner {
     }
   }
 
+  /** The child is in `#loading`: the caller removes it when it serves, or not. */
   #startInTurn(plugin: InstalledPlugin, inspected: boolean, handlers: LoadedChildHandlers): Promise<LoadedChild> {
     return this.#deps.startInTurn(this, async () => {
       if (this.#isLeaving) throw new NoRoomError(STOPPED);
       const started = performance.now();
       const spare = this.#deps.takeChild(plugin, inspected);
-      const child = await LoadedChild.start(this.#deps, plugin, spare, handlers);
-      this.#deps.metrics.childStarted((performance.now() - started) / 1000);
-      return child;
+      this.#loading.add(spare.child);
+      try {
+        const loadedChild = await LoadedChild.start(this.#deps, plugin, spare, handlers);
+        this.#deps.metrics.childStarted((performance.now() - started) / 1000);
+        return loadedChild;
+      } catch (error) {
+        this.#loading.delete(spare.child);
+        throw error;
+      }
     });
   }
 
@@ -699,7 +713,8 @@ export class InstallationRunner {
     this.#deps.onEnded(loadedChild);
     const kind = classifyExit(loadedChild, end);
     this.#deps.metrics.childEnded(kind);
-    if (kind === 'stopped') return;
+    const isDiscarded = this.#isLeaving && end.requested && !loadedChild.hasLoaded;
+    if (kind === 'stopped' || isDiscarded) return;
     if (this.#serving === loadedChild) this.#setServing(null);
     const excerpt = end.stderr.trim().slice(-STDERR_MAX_CHARS);
     this.#deps.logs.system(loadedChild.plugin, 'error', `The plugin's process ended: ${end.reason}`, {

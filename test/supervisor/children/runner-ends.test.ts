@@ -227,6 +227,31 @@ t.test('a start takes no child if its plugin was stopped before its turn', async
   t.same(children, []);
 });
 
+t.test('a stop ends the children that load or prove that they answer', async (t) => {
+  const untilItEnds = (child: FakeChild) => () =>
+    child.ended.then(({ reason }) => Promise.reject<void>(new ChildError('dead', reason)));
+  const starting = makeRunner(installed('v1'), (child) => {
+    child.load = untilItEnds(child);
+  });
+  const started = starting.runner.wake();
+  await new Promise(setImmediate);
+  starting.runner.withdraw();
+  await starting.runner.stop(60_000);
+  t.equal(await started, 'it ended');
+  for (const step of ['load', 'checkHealth'] as const) {
+    const updating = makeRunner(installed('v1'), (child, number) => {
+      if (number > 0) child[step] = untilItEnds(child);
+    });
+    t.equal(await updating.runner.wake(), null);
+    const updated = updating.runner.moveTo(installed('v2'), () => Promise.reject(new Error('it was recorded')));
+    await new Promise(setImmediate);
+    updating.runner.closing = true;
+    await updating.runner.stop(60_000);
+    t.match(await updated, { kind: 'postponed' });
+    t.same([updating.runner.children, updating.failures], [0, []]);
+  }
+});
+
 t.test('a stop ends only when the child of an update has ended, and stops the others before', async (t) => {
   const loading = Promise.withResolvers<void>();
   const draining = Promise.withResolvers<void>();
@@ -250,7 +275,7 @@ t.test('a stop ends only when the child of an update has ended, and stops the ot
   await new Promise(setImmediate);
   t.same(
     children.map(({ state }) => state),
-    ['dead', 'dead', 'ready'],
+    ['dead', 'dead', 'dead'],
   );
   t.equal(hasStopped, false);
   loading.resolve();
