@@ -52,7 +52,7 @@ t.test('in a hook: the chain continues, the process has ended, and the next call
   const lines = await fixture.pool.query(`SELECT message FROM plugin_logs WHERE installation_id = $1`, [
     hung.installationId,
   ]);
-  t.match(lines.rows.map((row) => row.message).join('\n'), /took longer than its (3000|29\d\d) ms/);
+  t.match(lines.rows.map((row) => row.message).join('\n'), /took longer than its \d+ ms/);
 });
 
 t.test('in a hook that only waits: the call answers, the process stays', async (t) => {
@@ -94,7 +94,7 @@ t.test('in a tool: the call answers at its deadline, and the next one works', as
     deadlineAt: Date.now() + 1_000,
     context: { arguments: { spin: true } },
   });
-  t.match(result, { kind: 'timeout', message: /tools spin took longer than its (1000|9\d\d) ms/ });
+  t.match(result, { kind: 'timeout', message: /tools spin took longer than its \d+ ms/ });
   t.ok(performance.now() - started < 1_000 + SLACK_MS);
   await eventually(async () => !(await isAlive(pid)));
   t.same((await fixture.call('POST', path, { arguments: {} })).body, ok);
