@@ -1,6 +1,7 @@
 /** The faults: what each does to which victim, and how it ends. */
 import { writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { IS_LISTENER } from '../fixtures/listeners.ts';
 import type { Random } from '../runner/random.ts';
 import type { NemesisCluster } from './cluster.ts';
 import type { Member, MemberKind } from './member.ts';
@@ -180,7 +181,7 @@ export const faults: readonly Fault[] = [
     name: 'all listeners ended',
     kind: 'other',
     victim: 'postgres',
-    run: (context) => endBackends(context, `query ILIKE 'LISTEN%'`),
+    run: (context) => endBackends(context, IS_LISTENER),
   },
   {
     name: 'all connections ended',

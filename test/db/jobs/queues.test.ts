@@ -15,6 +15,7 @@ import { openListener } from '../../../db/postgres/listener.ts';
 import { notifyInstallationChanged, subscribeToInstallations } from '../../../db/postgres/notifications.ts';
 import { inTransaction, takeNamedLock } from '../../../db/postgres/pool.ts';
 import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
+import { endListeners } from '../../fixtures/listeners.ts';
 import { type Teardown, testDatabase } from '../../runner/harness.ts';
 
 const onError = () => undefined;
@@ -244,9 +245,7 @@ t.test('a lost listening connection is restored and reports that all may have ch
   await insertBareInstallation(pool, { accountId: 'a' });
   await notifyInstallationChanged(pool, 'i');
   while (notified.length < 1) await pause(5);
-  await pool.query(
-    `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()`,
-  );
+  await endListeners(pool);
   while (notified.length < 2) await pause(5);
   await notifyInstallationChanged(pool, 'i');
   while (notified.length < 3) await pause(5);
@@ -317,15 +316,13 @@ t.test('a channel that the server refuses has no subscriber, and keeps no connec
   const { pool } = await testDatabase(t);
   const listener = await openListener(pool, onError);
   t.teardown(() => listener.close());
-  const listening = `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'UNLISTEN%'`;
-  const [{ pid }] = (await pool.query(listening)).rows;
   const subscriber = { onNotification: onError, onReconnect: onError };
   const asked = [listener.listen('', subscriber), listener.listen('', subscriber)];
   for (const one of asked) await t.rejects(one, /zero-length/);
   await t.rejects(listener.listen('', subscriber), /zero-length/, 'nor later');
   const { promise: isBack, resolve } = Promise.withResolvers<void>();
   await listener.listen('good', { onNotification: onError, onReconnect: resolve });
-  await pool.query('SELECT pg_terminate_backend($1)', [pid]);
+  await endListeners(pool);
   await isBack;
   t.ok(listener.isConnected());
 });

@@ -1,12 +1,12 @@
 /** The comparison of rows and queues that a supervisor makes every few seconds, and when notifications may have been lost. */
 import t from 'tap';
 import { subscribeToInstallations } from '../../../db/postgres/notifications.ts';
+import { countWaiting } from '../../../db/postgres/pool.ts';
+import { endListeners } from '../../fixtures/listeners.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const LOSSES = 3;
-/** Long enough for a second comparison to reach the lock. Milliseconds. */
-const SETTLE_MS = 500;
 
 t.test('comparisons of rows and queues do not overlap, and one follows for what came meanwhile', async (t) => {
   const { pool, supervisor } = await startSupervisorFixture(t);
@@ -30,14 +30,16 @@ t.test('comparisons of rows and queues do not overlap, and one follows for what 
   const lock = () => locker.query('BEGIN; LOCK TABLE installation_runtime IN SHARE MODE');
   await lock();
   for (let loss = 1; loss <= LOSSES; loss += 1) {
-    await pool.query(
-      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()`,
-    );
+    await endListeners(pool);
     await eventually(async () => reconnects === loss);
     await eventually(async () => (await listWaiting()).length > 0);
   }
-  await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
-  const [first, ...others] = await listWaiting();
+  // All that the pool does waits for the lock, besides the connection that has it: so would a second comparison, which has begun by now.
+  const [first, ...others] = await eventually(async () => {
+    const waiting = await listWaiting();
+    const busy = pool.totalCount - pool.idleCount + countWaiting(pool);
+    return busy === waiting.length + 1 && waiting;
+  });
   t.same(others, [], 'one comparison waits for the lock');
   const second = await pool.connect();
   t.teardown(() => second.release(true));
