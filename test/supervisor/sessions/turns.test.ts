@@ -768,15 +768,18 @@ t.test('a turn belongs to its runtime for `leaseSeconds` after each step', async
 t.test('a turn belongs to its runtime while a step runs, and afterwards', async (t) => {
   const fixture = shared.withNewAccount();
   const slug = `slow-${fixture.account}`;
-  const code = `const wait = () => new Promise((resolve) => setTimeout(resolve, 2_200));
+  // Longer than a lease can last without a renewal: 6 s of the call, and 1.5 s of the message, whose hook has 5 s.
+  const code = `const wait = async (ms) => {
+      await new Promise((resolve) => setTimeout(resolve, ms));
+      host.log('waited', { at: Date.now() });
+    };
     tools.wait = { description: 'Waits', parameters: { type: 'object' },
-      handler: async () => { host.log('waiting'); await wait(); return 'done'; } };
-    middleware.inboundMessage = ({ message }) => message.text === 'slow' ? wait() : undefined;`;
+      handler: async () => { host.log('waiting'); await wait(6_500); return 'done'; } };
+    middleware.inboundMessage = ({ message }) => message.text === 'slow' ? wait(2_200) : undefined;`;
   await fixture.install({ slug, code });
   const session = await fixture.session();
   const [one, two] = [asRuntime(fixture, session, 'one'), asRuntime(fixture, session, 'two')];
-  const opening = { trigger: 'user', leaseSeconds: 1 };
-  await one('POST', '', { ...opening, id: 't1', text: 'hello' });
+  await one('POST', '', { trigger: 'user', leaseSeconds: 4, id: 't1', text: 'hello' });
   let isRunning = true;
   const call = one('POST', '/t1/calls/c1', { name: `${slug}__wait` }).finally(() => {
     isRunning = false;
@@ -788,16 +791,18 @@ t.test('a turn belongs to its runtime while a step runs, and afterwards', async 
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
   t.match(await call, { status: 200, body: { isError: false } });
-  const readLease = async (id: string) => {
-    const { lease } = (await one('GET', `/${id}`)).body.turn;
-    return Date.parse(lease.until) - Date.now();
-  };
-  t.ok((await readLease('t1')) > 900, 'a whole lease is left');
+  const readLease = async (id: string): Promise<string> => (await one('GET', `/${id}`)).body.turn.lease.until;
+  /** What is left of a lease when the plugin has waited, milliseconds. */
+  const measureLeft = async (until: string) => Date.parse(until) - (await fixture.readLog('waited')).at(-1).at;
+  const leftOfCall = await measureLeft(await readLease('t1'));
+  // The last renewal may have been late.
+  t.ok(leftOfCall > 3_000, `of the lease of 4 s ${leftOfCall} ms are left`);
   const late = [{ id: 'late', role: 'user', text: 'slow' }];
   await fixture.call('POST', `/sessions/${session}/messages`, { messages: late });
-  const { lease } = (await one('POST', '', { ...opening, id: 'late' })).body;
-  t.ok((await readLease('late')) > 900, 'also where the message was judged for longer');
-  t.equal(lease.until, (await one('GET', '/late')).body.turn.lease.until);
+  const { lease } = (await one('POST', '', { trigger: 'user', leaseSeconds: 1, id: 'late' })).body;
+  const leftOfMessage = await measureLeft(lease.until);
+  t.ok(leftOfMessage >= 1_000, `of the lease of 1 s ${leftOfMessage} ms are left after a longer judgement`);
+  t.equal(lease.until, await readLease('late'));
 });
 
 t.test('a turn is opened again without its text, also with another prompt and model', async (t) => {
