@@ -5,7 +5,8 @@ import { readUsage } from '../../db/accounts/usage.ts';
 import { usageKinds } from '../../sdk/contract/usage-kinds.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
-import { page } from '../../service/http/schemas.ts';
+import { page, wholeListQuery } from '../../service/http/schemas.ts';
+import { pageWholeList } from '../../service/http/whole-lists.ts';
 import type { Services } from '../services.ts';
 import { accountResource, storedKindResource } from './account-resource.ts';
 
@@ -27,12 +28,14 @@ export function accountRoutes({ pool }: Pick<Services, 'pool'>): FastifyPluginAs
       {
         schema: {
           summary: 'The storage that the caller’s account uses, with its quotas',
+          querystring: wholeListQuery,
           response: { 200: page(storedKindResource) },
         },
       },
       async (request) => {
         const usage = await readUsage(pool, requireCaller(request).id);
-        return { items: usage.map((one) => ({ ...one, ...usageKinds[one.kind] })), nextCursor: null };
+        const items = usage.map((one) => ({ ...one, ...usageKinds[one.kind] }));
+        return pageWholeList(items, request.query, ({ kind }) => kind);
       },
     );
   };

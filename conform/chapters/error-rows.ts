@@ -204,6 +204,18 @@ export const errors: Chapter = {
       expect((await own.get('/plugins?limit=1000')).status, 200);
       expect((await own.get('/plugins?limit=1001')).status, 400);
     }),
+    row('Lists that answer everything at once take limit and cursor, too.', async (run) => {
+      await run.kit();
+      const session = await run.session();
+      const check = async (name: string, read: (query: string) => Promise<Answer>) => {
+        const [whole, first] = [await run.own.need(read('')), await run.own.need(read('?limit=1'))];
+        ensure(first.items.length <= 1, `${name}: a page of one has ${first.items.length}`);
+        ensure((first.nextCursor !== null) === whole.items.length > 1, `${name}: nextCursor is ${first.nextCursor}`);
+      };
+      await check('usage', (query) => run.own.get(`/me/usage${query}`));
+      for (const name of ['tools', 'commands', 'skills', 'providers', 'hooks', 'ssh-hosts'])
+        await check(name, (query) => run.own.session('GET', `/sessions/${session}/${name}${query}`));
+    }),
     row('Pages by cursor hold every item once.', async (run) => {
       await Promise.all([run.plain(), run.kit(), publishAndDelist(run)]);
       const seen: string[] = [];

@@ -2195,7 +2195,11 @@ export interface operations {
     };
     getMeUsage: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Default: the whole list in one response; with a cursor, 100. */
+                limit?: number;
+                cursor?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { isStorable, UNSTORABLE } from '../../db/postgres/storable-json.ts';
 
-const LIMIT_DEFAULT = 100;
+export const LIMIT_DEFAULT = 100;
 export const LIMIT_MAX = 1000;
 /** A cursor may contain a path of 1,024 bytes and an id, in base64url. */
 const CURSOR_MAX_CHARS = 1600;
@@ -24,23 +24,29 @@ export const FILTERED_PAGES =
 /** Leaves other texts to be refused. `Number` alone would accept `1e2` and the empty text. */
 const readDigits = (text: unknown): unknown => (/^-?\d+$/.test(String(text)) ? Number(text) : text);
 
+const limit = z
+  .number({ error: 'must be a whole number' })
+  .int('must be a whole number')
+  .min(1, 'must be at least 1')
+  .max(LIMIT_MAX, `must be at most ${LIMIT_MAX}`);
+
 /** `?limit=` of a list. */
-export const pageLimit = (byDefault = LIMIT_DEFAULT) =>
-  z.preprocess(
-    readDigits,
-    z
-      .number({ error: 'must be a whole number' })
-      .int('must be a whole number')
-      .min(1, 'must be at least 1')
-      .max(LIMIT_MAX, `must be at most ${LIMIT_MAX}`)
-      .default(byDefault),
-  );
+export const pageLimit = (byDefault = LIMIT_DEFAULT) => z.preprocess(readDigits, limit.default(byDefault));
 
 /** `?limit=&cursor=` of a list. */
 export const pageQuery = z.object({
   limit: pageLimit(),
   cursor: storedText(CURSOR_MAX_CHARS).optional(),
 });
+
+/** `?limit=&cursor=` of a list that `pageWholeList` answers. */
+export const wholeListQuery = z.object({
+  limit: z
+    .preprocess(readDigits, limit.optional())
+    .describe(`Default: the whole list in one response; with a cursor, ${LIMIT_DEFAULT}.`),
+  cursor: storedText(CURSOR_MAX_CHARS).optional(),
+});
+export type WholeListQuery = z.output<typeof wholeListQuery>;
 
 /** A boolean in a query string. Documented as a boolean, so that generated clients accept one. */
 export const queryFlag = z.stringbool().meta({ type: 'boolean' });

@@ -5,7 +5,8 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
-import { jsonBody, page } from '../../service/http/schemas.ts';
+import { jsonBody, page, wholeListQuery } from '../../service/http/schemas.ts';
+import { pageWholeList } from '../../service/http/whole-lists.ts';
 import { abortWhenClosed } from '../sessions/closed-requests.ts';
 import {
   CALL_BODY_MAX_BYTES,
@@ -24,6 +25,7 @@ const shapes = {
   hosts: {
     summary: 'The SSH hosts of the account',
     params: sessionParams,
+    querystring: wholeListQuery,
     response: { 200: page(sshHostResource) },
   },
   run: {
@@ -56,7 +58,7 @@ export function sshRoutes(services: SessionServices): FastifyPluginAsyncZod {
     groupRoutes(app, 'Services');
     app.get('/sessions/:sessionId/ssh-hosts', { schema: shapes.hosts }, async (request) => {
       const session = await requireSession(services, requireCaller(request), request.params);
-      return { items: await listSshHosts(services, session), nextCursor: null };
+      return pageWholeList(await listSshHosts(services, session), request.query, ({ id }) => id);
     });
 
     app.post(

@@ -8,7 +8,8 @@ import { formatFullName } from '../../sdk/contract/full-names.ts';
 import { text } from '../../sdk/contract/payloads.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
-import { jsonBody, page } from '../../service/http/schemas.ts';
+import { jsonBody, page, wholeListQuery } from '../../service/http/schemas.ts';
+import { pageWholeList } from '../../service/http/whole-lists.ts';
 import { abortWhenClosed } from './closed-requests.ts';
 import { listCommands, runCommand } from './commands.ts';
 import { offerParams, requireSession, type SessionServices, sessionParams } from './session-services.ts';
@@ -29,6 +30,7 @@ const shapes = {
   list: {
     summary: 'The commands of the account’s plugins',
     params: sessionParams,
+    querystring: wholeListQuery,
     response: { 200: page(commandResource) },
   },
   run: {
@@ -55,7 +57,7 @@ export function commandRoutes(services: SessionServices): FastifyPluginAsyncZod 
         installationId: plugin.installationId,
         slug: plugin.slug,
       }));
-      return { items, nextCursor: null };
+      return pageWholeList(items, request.query, ({ name }) => name);
     });
 
     app.post('/sessions/:sessionId/commands/:name', { schema: shapes.run }, async (request, reply) => {

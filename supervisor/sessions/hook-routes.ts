@@ -8,7 +8,8 @@ import { trigger } from '../../sdk/contract/payloads.ts';
 import { type HookName, hooks } from '../../sdk/contract/protocol.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
-import { jsonBody, page, timestamp } from '../../service/http/schemas.ts';
+import { jsonBody, page, timestamp, wholeListQuery } from '../../service/http/schemas.ts';
+import { pageWholeList } from '../../service/http/whole-lists.ts';
 import { type ChainState, type Fields, linkOutcomes } from '../calls/chain.ts';
 import { listHookLinks } from '../children/account-plugins-cache.ts';
 import { summarizeTranscript } from './compaction.ts';
@@ -151,6 +152,7 @@ export function hookRoutes(services: SessionServices): FastifyPluginAsyncZod {
           details:
             'As of now: the account may install, pause or remove a plugin at any time. `coverage` shows the hooks that the runtime of this session never fired, and the messages that no hook judged.',
           params: sessionParams,
+          querystring: wholeListQuery,
           response: {
             200: page(hookLink).extend({
               coverage: z.array(hookCoverage),
@@ -170,7 +172,8 @@ export function hookRoutes(services: SessionServices): FastifyPluginAsyncZod {
             required,
           })),
         );
-        return { items, nextCursor: null, coverage: await readCoverage(services, id), strict };
+        const links = pageWholeList(items, request.query, (link) => `${link.name} ${link.installationId}`);
+        return { ...links, coverage: await readCoverage(services, id), strict };
       },
     );
 

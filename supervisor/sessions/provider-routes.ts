@@ -7,7 +7,8 @@ import { completionRequest, model } from '../../sdk/contract/payloads.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { formatEvent } from '../../service/http/event-text.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
-import { anyJson, jsonBody, page } from '../../service/http/schemas.ts';
+import { anyJson, jsonBody, page, wholeListQuery } from '../../service/http/schemas.ts';
+import { pageWholeList } from '../../service/http/whole-lists.ts';
 import type { ProviderDelta } from '../children/answer-deltas.ts';
 import { abortWhenClosed, abortWhenOver } from './closed-requests.ts';
 import { sendEvents } from './event-answers.ts';
@@ -36,6 +37,7 @@ const shapes = {
   list: {
     summary: 'The model providers of the account’s plugins',
     params: sessionParams,
+    querystring: wholeListQuery,
     response: { 200: page(providerResource) },
   },
   ask: {
@@ -65,7 +67,7 @@ export function providerRoutes(services: SessionServices): FastifyPluginAsyncZod
     app.get('/sessions/:sessionId/providers', { schema: shapes.list }, async (request) => {
       const { accountId } = await requireSession(services, requireCaller(request), request.params);
       const { plugins } = await services.pluginsCache.get(accountId);
-      return { items: listProviders(plugins), nextCursor: null };
+      return pageWholeList(listProviders(plugins), request.query, ({ name }) => name);
     });
 
     app.post('/sessions/:sessionId/providers/:name', { schema: shapes.ask }, async (request, reply) => {

@@ -6,7 +6,8 @@ import { z } from 'zod';
 import { formatFullName } from '../../sdk/contract/full-names.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
-import { fileBytes, jsonBody, page, storedText } from '../../service/http/schemas.ts';
+import { fileBytes, jsonBody, page, storedText, wholeListQuery } from '../../service/http/schemas.ts';
+import { pageWholeList } from '../../service/http/whole-lists.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { asDownload } from './download.ts';
 import { offerParams, requireSession, type SessionServices, sessionParams } from './session-services.ts';
@@ -54,6 +55,7 @@ const shapes = {
   list: {
     summary: 'The skills of the account’s plugins',
     params: sessionParams,
+    querystring: wholeListQuery,
     response: { 200: page(skillResource) },
   },
   one: { summary: 'A skill with its text', params: offerParams, response: { 200: skillDetail } },
@@ -79,7 +81,7 @@ export function skillRoutes(services: SessionServices): FastifyPluginAsyncZod {
     app.get('/sessions/:sessionId/skills', { schema: shapes.list }, async (request) => {
       const { accountId } = await requireSession(services, requireCaller(request), request.params);
       const { plugins } = await services.pluginsCache.get(accountId);
-      return { items: listSkills(plugins).map(showSkill), nextCursor: null };
+      return pageWholeList(listSkills(plugins).map(showSkill), request.query, ({ name }) => name);
     });
 
     app.get('/sessions/:sessionId/skills/:name', { schema: shapes.one }, async (request) => {

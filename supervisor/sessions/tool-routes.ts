@@ -9,7 +9,15 @@ import { hostToolGroups } from '../../sdk/contract/full-names.ts';
 import { json, jsonSchema } from '../../sdk/contract/payloads.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
-import { jsonBody, page, storedId, storedText } from '../../service/http/schemas.ts';
+import {
+  jsonBody,
+  page,
+  storedId,
+  storedText,
+  type WholeListQuery,
+  wholeListQuery,
+} from '../../service/http/schemas.ts';
+import { pageWholeList } from '../../service/http/whole-lists.ts';
 import { abortWhenClosed } from './closed-requests.ts';
 import { changeSession } from './lifecycle.ts';
 import {
@@ -76,6 +84,7 @@ const shapes = {
   list: {
     summary: 'The tools of the session: of the account’s plugins, the host’s own, and the runtime’s',
     params: sessionParams,
+    querystring: wholeListQuery,
     response: { 200: page(toolResource) },
   },
   offer: {
@@ -98,19 +107,18 @@ const shapes = {
 } satisfies Record<string, FastifySchema>;
 
 export function toolRoutes(services: SessionServices): FastifyPluginAsyncZod {
-  const listTools = async (session: Session) => ({
-    items: await listSessionTools(services, session),
-    nextCursor: null,
-  });
+  const listTools = async (session: Session, query: WholeListQuery) =>
+    pageWholeList(await listSessionTools(services, session), query, ({ name }) => name);
   return async (app) => {
     groupRoutes(app, 'Tools');
     app.get('/sessions/:sessionId/tools', { schema: shapes.list }, async (request) => {
-      return listTools(await requireSession(services, requireCaller(request), request.params));
+      const session = await requireSession(services, requireCaller(request), request.params);
+      return listTools(session, request.query);
     });
 
     app.put('/sessions/:sessionId/tools', { schema: shapes.offer }, async (request) => {
       const session = await requireSession(services, requireCaller(request), request.params);
-      return listTools(await changeSession(services, session, request.body));
+      return listTools(await changeSession(services, session, request.body), {});
     });
 
     app.post(

@@ -71,6 +71,27 @@ t.test('every route of the contract is there', async (t) => {
   );
 });
 
+t.test('every list takes a limit and a cursor', async (t) => {
+  const ann = await api.user('ann');
+  const lists = operations.filter(({ method, operation }) => {
+    const answer = operation.responses['200']?.content?.['application/json']?.schema;
+    return method === 'GET' && JSON.stringify(answer ?? null).includes('"nextCursor"');
+  });
+  t.ok(lists.length > 10);
+  for (const { path, operation } of lists) {
+    const parameters = operation.parameters?.map(({ name }) => name) ?? [];
+    t.ok(parameters.includes('limit') && parameters.includes('cursor'), path);
+    const { status, body } = await ann.get(`${path.replaceAll(/\{\w+\}/g, 'none')}?limit=1`);
+    if (status === 200) t.ok(body.items.length <= 1, path);
+    else t.notMatch(body.detail, /limit/, path);
+  }
+  const whole = (await ann.get('/me/usage')).body;
+  t.equal(whole.nextCursor, null);
+  const first = (await ann.get('/me/usage?limit=1')).body;
+  const rest = (await ann.get(`/me/usage?cursor=${first.nextCursor}`)).body;
+  t.same([...first.items, ...rest.items], whole.items, 'a whole list can be read in pages');
+});
+
 t.test('answers are declared with their bodies, refusals with codes that their status has', async (t) => {
   for (const { method, path, operation } of operations) {
     const name = `${method} ${path}`;
