@@ -34,7 +34,8 @@ async function choosePinned(tx: ClientBase, plugin: Plugin, versionId: string | 
   if (!versionId) throw invalidPin('The policy Pinned needs pinnedVersionId, the id of a published version.');
   const version = await findVersion(tx, versionId);
   if (version?.pluginId !== plugin.id) throw invalidPin(`pinnedVersionId is not a version of “${plugin.slug}”.`);
-  if (version.status === 'draft') throw invalidPin('A draft cannot be pinned; publish it, or use the policy Draft.');
+  if (version.status === 'draft' || version.status === 'replaced')
+    throw invalidPin('A draft cannot be pinned; publish it, or use the policy Draft.');
   if (version.status === 'yanked') throw invalidPin(`Version ${version.semVer} was yanked and cannot be pinned.`);
   return version;
 }

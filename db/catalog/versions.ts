@@ -240,11 +240,13 @@ export async function replaceDraft(tx: ClientBase, pluginId: string): Promise<vo
   await tx.query(`UPDATE versions SET status = 'replaced' WHERE plugin_id = $1 AND status = 'draft'`, [pluginId]);
 }
 
-/** Deletes the replaced drafts of a plugin that no installation runs or may return to. */
+/** Deletes the replaced drafts of a plugin that no installation refers to. Earlier releases let their owner pin one. */
 export async function deleteReplacedDrafts(tx: ClientBase, pluginId: string): Promise<void> {
   await tx.query(
     `DELETE FROM versions v WHERE v.plugin_id = $1 AND v.status = 'replaced' AND NOT EXISTS (
-       SELECT 1 FROM installations i WHERE v.id IN (i.current_version_id, i.target_version_id, i.previous_version_id))`,
+       SELECT 1 FROM installations i
+        WHERE v.id IN (i.current_version_id, i.target_version_id, i.previous_version_id, i.pinned_version_id,
+                       i.pending_version_id))`,
     [pluginId],
   );
 }

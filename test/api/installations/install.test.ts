@@ -531,6 +531,25 @@ t.test('pins name a published version of the plugin', async (t) => {
   t.equal((await ann.delete(`/installations/${made.body.id}`)).status, 204);
 });
 
+t.test('a replaced draft cannot be pinned, and one that was pinned before does not fail later saves', async (t) => {
+  const { slug, id } = await published();
+  const save = () => ann.post(`/plugins/${id}/draft`, { files: fileList(MINIMAL) });
+  t.equal((await save()).status, 200);
+  const { body } = await ann.post('/installations', { slug, versionPolicy: 'Draft' });
+  const path = `/installations/${body.id}`;
+  t.equal((await ann.post(`${path}/pause`)).status, 200);
+  t.equal((await save()).status, 200);
+  const refused = await ann.patch(path, { versionPolicy: 'Pinned', pinnedVersionId: body.currentVersionId });
+  t.match(refused, { status: 422, body: { code: 'invalid_pin', detail: /^A draft cannot be pinned/ } });
+  await api.pool.query('UPDATE installations SET pinned_version_id = $2, pending_version_id = $2 WHERE id = $1', [
+    body.id,
+    body.currentVersionId,
+  ]);
+  t.equal((await ann.post(`${path}/resume`)).status, 200);
+  for (let round = 0; round < 3; round += 1) t.equal((await save()).status, 200);
+  t.equal((await ann.delete(path)).status, 204);
+});
+
 t.test('a pin of null, as GET returns it, is no pin', async (t) => {
   const { slug, versionId } = await published();
   const made = await ann.post('/installations', { slug, versionPolicy: 'Latest', pinnedVersionId: null });
