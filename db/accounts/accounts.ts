@@ -16,6 +16,7 @@ import {
   type Queryable,
   readPage,
 } from '../postgres/rows.ts';
+import { recordAction } from './operator-actions.ts';
 
 /** The issuer of the tokens that Bulkhead signs itself. */
 export const BUILT_IN_ISSUER = 'bulkhead';
@@ -88,7 +89,7 @@ export function moveAccounts(pool: Pool, issuer: string, names: readonly string[
         WHERE issuer = $1 AND ($2::text[] IS NULL AND NOT operator OR name = ANY ($2)) ORDER BY id FOR UPDATE`,
       [BUILT_IN_ISSUER, names],
     );
-    for (const { id, subject } of moved) {
+    for (const { id, name, subject } of moved) {
       const place = `moved ${id}`;
       await tx.query('UPDATE accounts SET subject = $2 WHERE id = $1', [id, place]);
       const displace = 'UPDATE accounts SET issuer = $3 WHERE issuer = $1 AND subject = $2 RETURNING id';
@@ -96,6 +97,7 @@ export function moveAccounts(pool: Pool, issuer: string, names: readonly string[
       await tx.query('UPDATE accounts SET issuer = $2, subject = $3 WHERE id = $1', [id, issuer, subject]);
       // Tokens of the other issuer are cached with the account that is displaced.
       for (const changed of [id, ...displaced]) await notifyAccountChanged(tx, changed);
+      await recordAction(tx, { action: 'move-account', subject: name, reason: `to ${issuer}` });
     }
     return moved.map(({ name }) => name);
   });
@@ -106,13 +108,18 @@ export const findAccountByName = (db: Queryable, name: string): Promise<Account 
   findRow(db, `SELECT ${ACCOUNT_COLUMNS} FROM accounts WHERE name = $1`, [name]);
 
 /** Lists the accounts whose name contains a text, newest first. @param part null: all */
-export const pageAccounts = (db: Queryable, part: string | null, query: PageQuery): Promise<Page<Account>> =>
+export const pageAccounts = (
+  db: Queryable,
+  part: string | null,
+  query: PageQuery,
+  onlyOperators = false,
+): Promise<Page<Account>> =>
   readPage<Account>(
     db,
     `SELECT ${ACCOUNT_COLUMNS} FROM accounts
-      WHERE ($1::text IS NULL OR strpos(lower(name), lower($1)) > 0) AND ($2::text IS NULL OR id < $2)
-      ORDER BY id DESC LIMIT $3`,
-    [part],
+      WHERE ($1::text IS NULL OR strpos(lower(name), lower($1)) > 0) AND (operator OR NOT $2) AND ($3::text IS NULL OR id < $3)
+      ORDER BY id DESC LIMIT $4`,
+    [part, onlyOperators],
     query,
   );
 

@@ -12,6 +12,8 @@ interface NewAction {
   readonly by?: string | null;
 }
 interface OperatorAction {
+  /** Later actions have greater ones. */
+  readonly id: string;
   /** The operating system's user and machine, or the name of the operator's account and ` (REST)`. */
   readonly by: string;
   readonly action: string;
@@ -32,9 +34,14 @@ export async function recordAction(
   await tx.query(insert, [actor, action, subject, reason]);
 }
 
-/** Lists the last actions, newest first. */
-export const listActions = (db: Queryable, limit: number): Promise<OperatorAction[]> =>
-  listRows(db, 'SELECT by, action, subject, reason, at FROM operator_actions ORDER BY id DESC LIMIT $1', [limit]);
+/** Lists the last actions, newest first. @param before only those with smaller ids; null: all */
+export const listActions = (db: Queryable, limit: number, before: number | null = null): Promise<OperatorAction[]> =>
+  listRows(
+    db,
+    `SELECT id, by, action, subject, reason, at FROM operator_actions WHERE $2::bigint IS NULL OR id < $2
+      ORDER BY id DESC LIMIT $1`,
+    [limit, before],
+  );
 
 /** @param sudoer the user who started this process with sudo */
 function describeProcessUser(sudoer: string | undefined): string {

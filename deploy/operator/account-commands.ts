@@ -10,7 +10,7 @@ import {
 } from '../../db/accounts/accounts.ts';
 import { pageTokens, revokeAllTokens, revokeToken } from '../../db/accounts/issued-tokens.ts';
 import { changeOperator, changeSuspension } from '../../db/accounts/moderation.ts';
-import { formatTable, type OperatorCommand, readText, UsageError } from './command.ts';
+import { afterOption, formatNext, formatTable, type OperatorCommand, readText, UsageError } from './command.ts';
 import { createUnknownAccountError, readReason } from './moderation.ts';
 
 /** Maximum number of listed accounts or tokens. */
@@ -25,10 +25,16 @@ async function requireAccount(pool: Pool, user: string): Promise<Account> {
 export const accounts: OperatorCommand = {
   subjects: [],
   doc: 'accounts with issuer and rights, newest first',
-  options: { name: { type: 'string', value: 'text', doc: 'only those whose name contains the text' } },
+  options: {
+    name: { type: 'string', value: 'text', doc: 'only those whose name contains the text' },
+    operators: { type: 'boolean', doc: 'only operators' },
+    after: afterOption,
+  },
   async run(args, context) {
     const { pool } = await context.database();
-    const { items, nextCursor } = await pageAccounts(pool, readText(args, 'name'), { limit: LINES_MAX });
+    const page = { limit: LINES_MAX, cursor: readText(args, 'after') ?? undefined };
+    const onlyOperators = args.options.operators === true;
+    const { items, nextCursor } = await pageAccounts(pool, readText(args, 'name'), page, onlyOperators);
     const lines = items.map(({ name, issuer, operator, verifiedAt, suspendedReason, createdAt }) => ({
       ACCOUNT: name,
       ISSUER: issuer,
@@ -37,8 +43,8 @@ export const accounts: OperatorCommand = {
       SUSPENDED: suspendedReason,
       CREATED: createdAt,
     }));
-    const left = nextCursor === null ? '' : `\nOnly the newest ${LINES_MAX} are listed. Find others with --name.`;
-    return { sentence: formatTable(lines, 'No account has that name.') + left, fields: { accounts: items } };
+    const left = nextCursor === null ? '' : `\n${formatNext(nextCursor)}`;
+    return { sentence: formatTable(lines, 'No account matches.') + left, fields: { accounts: items, nextCursor } };
   },
 };
 

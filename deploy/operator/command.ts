@@ -90,8 +90,41 @@ export const linesOption = {
 /** Returns the value of `linesOption`, which a command names `limit`. @throws UsageError */
 export const readLines = (args: ParsedArgs): number => readNumber(args, 'limit', LINES, LINES_MAX);
 
+/** Of a command whose lists may be longer than the most lines that it prints. */
+export const afterOption = {
+  type: 'string',
+  value: 'cursor',
+  doc: 'the lines after those of a list that was cut, as its end says',
+} as const;
+
+/** Printed at the end of a list that was cut. */
+export const formatNext = (cursor: string): string => `More exist: add --after ${cursor}`;
+
+/** A list that `linesOption` may cut. */
+interface CutList<Row> {
+  readonly rows: readonly Row[];
+  /** Printed after the list. */
+  readonly rest: string;
+}
+
+/** Reads one row more than the list may have, to know whether others exist. @throws UsageError */
+export async function readCutList<Row>(
+  args: ParsedArgs,
+  read: (limit: number) => Promise<readonly Row[]>,
+): Promise<CutList<Row>> {
+  const limit = readLines(args);
+  const rows = await read(limit + 1);
+  const remedy = limit === LINES_MAX ? '.' : `: set --limit, at most ${LINES_MAX}.`;
+  return { rows: rows.slice(0, limit), rest: rows.length > limit ? `\nMore exist${remedy}` : '' };
+}
+
 /** Returns the value of a number option. @throws UsageError */
-export function readNumber(args: ParsedArgs, name: string, fallback: number, max: number): number {
+export function readNumber<Fallback extends number | null>(
+  args: ParsedArgs,
+  name: string,
+  fallback: Fallback,
+  max: number,
+): number | Fallback {
   const text = args.options[name];
   if (typeof text !== 'string') return fallback;
   const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;

@@ -11,7 +11,7 @@ import {
   linesOption,
   type OperatorCommand,
   type ParsedArgs,
-  readLines,
+  readCutList,
   readText,
   UsageError,
 } from './command.ts';
@@ -30,7 +30,9 @@ export const deadLetters: OperatorCommand = {
   },
   async run(args, context) {
     const { pool } = await context.database();
-    const items = await listDeadLetters(pool, readText(args, 'installation'), readLines(args));
+    const { rows: items, rest } = await readCutList(args, (limit) =>
+      listDeadLetters(pool, readText(args, 'installation'), limit),
+    );
     const lines = items.map((item) => ({
       ID: item.id,
       KIND: item.kind,
@@ -41,7 +43,7 @@ export const deadLetters: OperatorCommand = {
       AT: item.at,
       'LAST ERROR': item.lastError,
     }));
-    return { sentence: formatTable(lines, 'There are no dead letters.'), fields: { items } };
+    return { sentence: formatTable(lines, 'There are no dead letters.') + rest, fields: { items, more: rest !== '' } };
   },
 };
 

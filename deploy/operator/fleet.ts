@@ -8,7 +8,7 @@ import { notifyInstallationChanged, notifyRestartRequested } from '../../db/post
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { findRow } from '../../db/postgres/rows.ts';
 import { listFleet, listWaitingQueues, type WaitingQueue } from '../../db/records/operator-overview.ts';
-import { formatTable, linesOption, type OperatorCommand, type ParsedArgs, readLines, readText } from './command.ts';
+import { formatTable, linesOption, type OperatorCommand, type ParsedArgs, readCutList, readText } from './command.ts';
 
 const formatMegabytes = (bytes: unknown): string | null =>
   bytes === null ? null : `${Math.round(Number(bytes) / 1e6)} MB`;
@@ -28,7 +28,7 @@ export const fleet: OperatorCommand = {
   async run(args, context) {
     const { pool } = await context.database();
     const state = readText(args, 'state');
-    const rows = await listFleet(pool, state, readLines(args));
+    const { rows, rest } = await readCutList(args, (limit) => listFleet(pool, state, limit));
     const lines = rows.map((row) => ({
       INSTALLATION: row.installationId,
       PLUGIN: row.slug,
@@ -42,7 +42,7 @@ export const fleet: OperatorCommand = {
       'FAILED UPDATE': row.failedUpdate,
     }));
     const none = state === null ? 'No plugin process runs.' : `No plugin process is in the state ${state}.`;
-    return { sentence: formatTable(lines, none), fields: { children: rows } };
+    return { sentence: formatTable(lines, none) + rest, fields: { children: rows, more: rest !== '' } };
   },
 };
 
@@ -62,7 +62,9 @@ export const waiting: OperatorCommand = {
   options: { installation: { type: 'string', value: 'id', doc: 'of one installation' }, limit: linesOption },
   async run(args, context) {
     const { pool } = await context.database();
-    const queues = await listWaitingQueues(pool, readText(args, 'installation'), readLines(args));
+    const { rows: queues, rest } = await readCutList(args, (limit) =>
+      listWaitingQueues(pool, readText(args, 'installation'), limit),
+    );
     const lines = queues.map((queue) => ({
       QUEUE: queue.setAside ? `${queue.queue}, set aside` : queue.queue,
       PLUGIN: queue.slug,
@@ -74,7 +76,7 @@ export const waiting: OperatorCommand = {
       'HELD BY': [holders[queue.heldBy], queue.holder].filter((part) => part !== null).join(' '),
       'LAST ERROR': queue.lastError,
     }));
-    return { sentence: formatTable(lines, 'Nothing waits.'), fields: { queues } };
+    return { sentence: formatTable(lines, 'Nothing waits.') + rest, fields: { queues, more: rest !== '' } };
   },
 };
 
@@ -89,8 +91,7 @@ export const installations: OperatorCommand = {
   },
   async run(args, context) {
     const { pool } = await context.database();
-    const { rows } = await pool.query(
-      `SELECT i.id, p.slug, a.name AS account, v.semver AS "semVer", i.version_policy AS "versionPolicy", i.status,
+    const select = `SELECT i.id, p.slug, a.name AS account, v.semver AS "semVer", i.version_policy AS "versionPolicy", i.status,
               i.status_reason AS "statusReason", i.created_at AS "createdAt", ${BLOCKED_REASON_SQL} AS "blockedReason",
               v.semver AS "currentSemVer", v.status AS "currentStatus", r.state AS "runtimeState", r.last_exit AS "lastExit",
               CASE WHEN i.failed_reason IS NOT NULL THEN
@@ -100,8 +101,10 @@ export const installations: OperatorCommand = {
          LEFT JOIN versions f ON f.id = i.failed_version_id
          LEFT JOIN installation_runtime r ON r.installation_id = i.id
         WHERE ($1::text IS NULL OR p.slug = $1) AND ($2::text IS NULL OR a.name = $2) AND ($3::text IS NULL OR i.status = $3)
-        ORDER BY i.id DESC LIMIT $4`,
-      [...readFilters(args), readLines(args)],
+        ORDER BY i.id DESC LIMIT $4`;
+    const { rows, rest } = await readCutList(
+      args,
+      async (limit) => (await pool.query(select, [...readFilters(args), limit])).rows,
     );
     const found = rows.map((row) => ({
       ...row,
@@ -117,7 +120,10 @@ export const installations: OperatorCommand = {
       WHY: row.condition.cause,
       'NEXT STEP': row.condition.nextStep,
     }));
-    return { sentence: formatTable(lines, 'No installation matches.'), fields: { installations: found } };
+    return {
+      sentence: formatTable(lines, 'No installation matches.') + rest,
+      fields: { installations: found, more: rest !== '' },
+    };
   },
 };
 

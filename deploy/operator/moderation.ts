@@ -2,12 +2,22 @@
 import { changeBlock, verifyAuthor } from '../../db/accounts/moderation.ts';
 import { listActions } from '../../db/accounts/operator-actions.ts';
 import { isStorable } from '../../db/postgres/storable-json.ts';
-import { makePrintable, type OperatorCommand, type ParsedArgs, readNumber, UsageError } from './command.ts';
+import {
+  afterOption,
+  formatNext,
+  makePrintable,
+  type OperatorCommand,
+  type ParsedArgs,
+  readNumber,
+  UsageError,
+} from './command.ts';
 
 /** Maximum length of a reason, which users see in one line. Characters. */
 const REASON_MAX_CHARS = 500;
 /** Maximum number of listed actions. */
 const ACTIONS_MAX = 1_000;
+/** The greatest number that `readNumber` reads: far more actions than there are. */
+const ACTION_ID_MAX = 999_999_999;
 
 const verification = (verified: boolean, doc: string): OperatorCommand => ({
   subjects: ['user'],
@@ -55,15 +65,22 @@ export const unblock: OperatorCommand = {
 export const actions: OperatorCommand = {
   subjects: [],
   doc: 'the actions of operators: time, name, action and reason, newest first',
-  options: { limit: { type: 'string', value: 'number', doc: `maximum number of lines; ${ACTIONS_MAX} by default` } },
+  options: {
+    limit: { type: 'string', value: 'number', doc: `maximum number of lines; ${ACTIONS_MAX} by default` },
+    after: afterOption,
+  },
   async run(args, context) {
     const limit = readNumber(args, 'limit', ACTIONS_MAX, ACTIONS_MAX);
-    const found = await listActions((await context.database()).pool, limit);
-    const lines = found.map(({ at, by, action, subject, reason }) =>
+    const after = readNumber(args, 'after', null, ACTION_ID_MAX);
+    const found = await listActions((await context.database()).pool, limit + 1, after);
+    const shown = found.slice(0, limit);
+    const next = found.length > limit ? (shown.at(-1)?.id ?? null) : null;
+    const lines = shown.map(({ at, by, action, subject, reason }) =>
       makePrintable(`${at}  ${by}  ${action} ${subject}${reason === null ? '' : `: ${reason}`}`),
     );
+    if (next !== null) lines.push(formatNext(next));
     const sentence = lines.length === 0 ? 'No operator actions yet.' : lines.join('\n');
-    return { sentence, fields: { actions: found } };
+    return { sentence, fields: { actions: shown, next } };
   },
 };
 

@@ -54,7 +54,10 @@ t.test('dead letters', async (t) => {
   const { items } = await runOperator('dead-letters');
   t.same(items.map(({ id }: { id: string }) => id).sort(), ['d1', 'd2', 'd3', 'e1', 'e2', 'gone']);
   const shown = (await operator(env, 'dead-letters', '--limit', '2')).stdout;
-  t.equal(shown.trimEnd().split('\n').length, 3, 'a heading and two lines');
+  t.equal(shown.trimEnd().split('\n').length, 4, 'a heading, two lines, and that there are others');
+  t.match(shown, /\nMore exist: set --limit, at most 10000\.\n$/);
+  t.match(await runOperator('dead-letters', '--limit', '2'), { more: true });
+  t.match(await runOperator('dead-letters', '--limit', '6'), { more: false });
   t.notMatch(shown, '\u001b', 'no error text steers the terminal');
   t.match(await runOperator('replay', 'd1', 'e1', 'fine'), { deliveries: 2, events: 1 });
   t.same(await idsOf('deliveries', 'pending'), ['d1', 'fine']);

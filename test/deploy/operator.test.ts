@@ -90,10 +90,22 @@ t.test('suspends accounts, appoints and demotes operators, lists and revokes tok
   t.match(await operator(oidc, 'move-account'), { code: 2, stderr: /Give user names, or --all/ });
   t.match((await operator(oidc, 'move-account', '--all')).stdout, /moved to https:\/\/issuer.example: ann, bob\./);
   t.equal((await findOrCreateAccount(pool, 'ann', issuer)).id, before, 'the account of before has its tokens again');
-  t.notMatch(await runOperator('accounts'), /Only the newest/);
+  t.notMatch(await runOperator('accounts'), /More exist/);
   await pool.query(`INSERT INTO accounts (id, name, issuer, subject)
                     SELECT 'many-' || n, 'many-' || n, 'bulkhead', 'many-' || n FROM generate_series(1, 1001) AS n`);
-  t.match(await runOperator('accounts'), /\nOnly the newest 1000 are listed. Find others with --name.\n$/);
+  const accountNames = async (...words: string[]) => {
+    const { accounts, nextCursor } = JSON.parse(await runOperator('accounts', ...words, '--json'));
+    return { nextCursor, names: accounts.map(({ name }: { name: string }) => name) };
+  };
+  const { nextCursor } = await accountNames();
+  const shown = await runOperator('accounts');
+  t.ok(shown.endsWith(`\nMore exist: add --after ${nextCursor}\n`));
+  await runOperator('appoint', 'bob');
+  const last = await accountNames('--after', nextCursor);
+  t.equal(last.nextCursor, null);
+  t.equal(last.names.length, 4, 'ann, bob, the account of before, and the first of many');
+  t.match(await operator(env, 'accounts', '--after', 'x'), { code: 1, stderr: /cursor is invalid/ });
+  t.same(await accountNames('--operators'), { nextCursor: null, names: ['bob'] });
   await pool.query(
     `INSERT INTO tokens (id, account_id, name, expires_at)
      SELECT 'many-' || n, $1, 'many', now() + interval '1 day' FROM generate_series(1, 1001) AS n`,
@@ -119,21 +131,38 @@ t.test('each action is recorded with operator, time and reason', async (t) => {
     cwd: '/',
     env: { ...bareEnvironment, DATABASE_URL, DATA_DIR: await temporaryFolder(t) },
   });
+  const oidc = { DATABASE_URL, OIDC_ISSUER: 'https://issuer.example', OIDC_AUDIENCE: 'api' };
+  t.match(await operator(oidc, 'move-account', 'ann'), { code: 0 });
   const { command, actions } = JSON.parse(await runOperator('actions', '--json'));
   t.equal(command, 'actions');
   const me = `${userInfo().username}@${hostname()}`;
   t.match(actions, [
+    { by: me, action: 'move-account', subject: 'ann', reason: 'to https://issuer.example' },
     { by: me, action: 'appoint', subject: 'olga', reason: null },
     { by: me, action: 'unblock', subject: 'spy', reason: null },
     { by: `olga as ${me}`, action: 'block', subject: 'spy', reason: 'it phones\nhome\u001b[31m' },
     { by: me, action: 'verify', subject: 'ann', reason: null },
   ]);
-  t.equal(actions.length, 4, 'what could not be done is not there');
+  t.equal(actions.length, 5, 'what could not be done is not there');
   const now = Date.now();
   for (const { at } of actions) t.ok(Math.abs(now - Date.parse(at)) < 60_000, at);
   const lines = (await runOperator('actions')).trimEnd().split('\n');
-  t.equal(lines.length, 4, 'a line each');
-  t.match(lines[2], /Z {2}olga as .* {2}block spy: it phones\ufffdhome\ufffd\[31m$/);
+  t.equal(lines.length, 5, 'a line each');
+  t.match(lines[3], /Z {2}olga as .* {2}block spy: it phones\ufffdhome\ufffd\[31m$/);
+});
+
+t.test('actions that are followed by many others are found', async (t) => {
+  const { url: DATABASE_URL, pool } = await testDatabase(t);
+  const runOperator = async (...words: string[]) => (await operator({ DATABASE_URL }, ...words)).stdout;
+  await findOrCreateAccount(pool, 'thief');
+  await runOperator('appoint', 'thief');
+  await pool.query(`INSERT INTO operator_actions (by, action, subject)
+                    SELECT 'thief (REST)', 'verify', 'a' || n FROM generate_series(1, 1001) AS n`);
+  const [, after = ''] = /\nMore exist: add --after (\d+)\n$/.exec(await runOperator('actions')) ?? [];
+  const lines = (await runOperator('actions', '--after', after)).trimEnd().split('\n');
+  t.match(lines, [/ verify a1$/, / appoint thief$/]);
+  t.equal(lines.length, 2);
+  t.match(JSON.parse(await runOperator('actions', '--after', after, '--json')), { next: null });
 });
 
 t.test('errors are printed as a sentence, or as JSON with --json', async (t) => {
