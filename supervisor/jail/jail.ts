@@ -3,8 +3,7 @@
  * bubblewrap (wall L3) around Node (wall L2) around the bootstrap of `sandbox-child` (wall L1), connected by three pipes only.
  * The plugin's bundle arrives over the connection.
  */
-import { chmodSync, existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, mkdirSync } from 'node:fs';
 import { limits, MIB } from '../../sdk/contract/limits.ts';
 import { findProgram } from '../../service/settings/search-path.ts';
 import { START_CACHED_PROGRAM } from './cached-program.ts';
@@ -14,6 +13,7 @@ import { nodeFlags } from './node-flags.ts';
 import { type ResidentWatch, watchResident } from './resident-watch.ts';
 import { seccompFilter } from './seccomp.ts';
 import { type Pipes, spawnApart } from './spawner.ts';
+import { StartFiles } from './start-files.ts';
 import { jailMark, sweepStuckJails } from './stuck-jails.ts';
 import { type WatchedProcess, watchProcess } from './watched-process.ts';
 
@@ -125,18 +125,15 @@ export function makeJail(options: JailOptions): Jail {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   const { cachedProgram = null } = options;
   const isCached = cachedProgram !== null;
-  // Not `sandbox-child.cjs`, which a supervisor of an earlier release may be using.
+  const startFiles = new StartFiles(directory);
   const programPaths = isCached
     ? [
-        writeAtomically(directory, 'cached-child.cjs', START_CACHED_PROGRAM),
-        writeAtomically(directory, 'cached-child.cache', cachedProgram),
+        startFiles.add('cached-child', 'cjs', START_CACHED_PROGRAM),
+        startFiles.add('cached-child', 'cache', cachedProgram),
       ]
-    : [writeAtomically(directory, 'sandbox-child.cjs', options.program)];
-  const filterPath = writeAtomically(
-    directory,
-    'seccomp.bpf',
-    seccompFilter(process.arch === 'arm64' ? 'arm64' : 'x64'),
-  );
+    : [startFiles.add('sandbox-child', 'cjs', options.program)];
+  const filterPath = startFiles.add('seccomp', 'bpf', seccompFilter(process.arch === 'arm64' ? 'arm64' : 'x64'));
+  startFiles.removeOld();
   const { inspectable = false } = options;
   if (inspectable && !walls.os) throw new Error('inspectable children need wall L3');
   const [programPath = '', cachePath = ''] = walls.os
@@ -187,6 +184,7 @@ export function makeJail(options: JailOptions): Jail {
         reportsInside: walls.os,
         inspectable,
       };
+      restoreFiles(startFiles);
       const spawned = spawnApart(order, limiter);
       const watched = watchProcess(spawned, walls.os, group);
       // If it ended before it was confined, the inner bubblewrap may be stuck.
@@ -212,13 +210,11 @@ const bareLauncher = (): string[] => (existsSync(SETPRIV) ? [SETPRIV, '--pdeaths
 const listPathsWithoutWall = (files: readonly string[]): readonly string[] =>
   existsSync(OPENED) ? files.map((_path, index) => `${OPENED}/${FIRST_FILE_FD + index}`) : files;
 
-/** Another supervisor may be starting a child from the file in the same directory. */
-function writeAtomically(directory: string, name: string, content: string | Uint8Array): string {
-  const path = join(directory, name);
-  const temporary = `${path}.${process.pid}`;
-  writeFileSync(temporary, content);
-  // Anybody may read it, whatever the umask: without bubblewrap, children of another user do. Its directory keeps others out.
-  chmodSync(temporary, 0o444);
-  renameSync(temporary, path);
-  return path;
+/** A start without its files ends at once, and says why on the helper's stderr. */
+function restoreFiles(startFiles: StartFiles): void {
+  try {
+    startFiles.restore();
+  } catch (error) {
+    console.error(error);
+  }
 }

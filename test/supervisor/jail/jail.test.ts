@@ -1,6 +1,15 @@
 /** The jail with misbehaving programs: how they end, what they cost, and that they leave nothing behind. */
 import { fork } from 'node:child_process';
-import { closeSync, openSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -20,6 +29,30 @@ for (const [name, [program, reason]] of Object.entries(breakers)) {
     t.equal(end.gone, true);
   });
 }
+
+t.test('the jail of another release leaves the children of the first one their program', async (t) => {
+  const directory = await temporaryFolder(t);
+  const first = await testJail(t, { directory });
+  const list = () => readdirSync(directory).sort();
+  const ofFirst = list();
+  const unused = join(directory, 'sandbox-child-0123456789abcdef.cjs');
+  writeFileSync(unused, '');
+  utimesSync(unused, 0, 0);
+  const second = await testJail(t, { directory, program: answering('{ outcome: "answered", answer: "second" }') });
+  t.notOk(list().includes('sandbox-child-0123456789abcdef.cjs'), 'an old file that nothing uses is removed');
+  t.same(
+    list().filter((name) => ofFirst.includes(name)),
+    ofFirst,
+  );
+  const child = testChild(t, first);
+  await child.load(bundleOf(toolOf('return "first";')));
+  t.match(await callTool(child, 'run'), { answer: 'first' });
+  const other = testChild(t, second);
+  await other.load(bundleOf(''));
+  t.match(await callTool(other, 'run'), { answer: 'second' });
+  for (const name of ofFirst) rmSync(join(directory, name));
+  await t.resolves(testChild(t, first).load(bundleOf('')), 'a file that was removed is written again');
+});
 
 const answers: Readonly<Record<string, string>> = {
   'no outcome': '{}',
