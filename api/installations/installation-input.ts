@@ -46,3 +46,11 @@ const values = boundedRecord(value, SETTINGS_MAX);
 export const configuration = z.object({ settings: values.optional(), secrets: values.optional() });
 
 export const acceptBody = z.object({ versionId: storedId });
+export const changesQuery = z.object({
+  versionId: storedId
+    .optional()
+    .describe(
+      'The version that the user is asked about. If the update is another one meanwhile, the response is 409 `not_pending`. ' +
+        'Default: the version of the update.',
+    ),
+});

@@ -65,10 +65,23 @@ const READ_BY_MODELS = /^(?:commands|skills)\/.*\.(?:md|txt)$/is;
 const CODE_OR_README = /\.[jt]s$|^readme\.md$/;
 const PROMPT_FILE = /^(?:commands\/([^/]+)\.md|skills\/([^/]+)\/SKILL\.md)$/;
 
-/** @throws Problem `not_pending` when no update waits, is under way or has failed */
-export async function compareUpdate(services: Services, caller: Caller, id: string): Promise<UpdateChanges> {
+/**
+ * @param versionId the version that the user is asked about. Undefined: that of the update
+ * @throws Problem `not_pending` when no update waits, is under way or has failed, or when it is another version
+ */
+export async function compareUpdate(
+  services: Services,
+  caller: Caller,
+  id: string,
+  versionId: string | undefined,
+): Promise<UpdateChanges> {
   const installation = await requireInstallation(services, caller, id, 'read');
   const [before, after] = await findSides(services, installation);
+  if (versionId !== undefined && versionId !== after.id)
+    throw new Problem(
+      'not_pending',
+      `The update is ${after.semVer ?? 'the draft'} now, not the version that was asked for. Read the installation again.`,
+    );
   const [oldFiles, newFiles] = [await listFiles(services.pool, before.id), await listFiles(services.pool, after.id)];
   const budget = { lines: LINES_MAX, chars: CHARS_MAX, bytes: READ_MAX_BYTES };
   const texts = await compareTexts(listModelTexts(before), listModelTexts(after), budget, caller.id);

@@ -7,7 +7,7 @@ import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { idParams } from '../../service/http/schemas.ts';
 import type { Services } from '../services.ts';
-import { acceptBody, installationChanges } from './installation-input.ts';
+import { acceptBody, changesQuery, installationChanges } from './installation-input.ts';
 import { installationResource, showInstallation } from './installation-resource.ts';
 import { compareUpdate, updateChanges } from './update-changes.ts';
 import { acceptUpdate, changePolicy, pause, restart, resume, retryUpdate } from './updates.ts';
@@ -34,6 +34,7 @@ const shapes = {
       'Compares the running version with the pending one, or with the one that is under way or has failed: the texts that models read, and the source.',
     problems: ['not_pending'],
     params: idParams,
+    querystring: changesQuery,
     response: { 200: updateChanges },
   },
   accept: {
@@ -64,7 +65,7 @@ export function updateRoutes(services: Services): FastifyPluginAsyncZod {
     );
 
     app.get('/installations/:id/update-changes', { schema: shapes.changes }, (request) =>
-      compareUpdate(services, requireCaller(request), request.params.id),
+      compareUpdate(services, requireCaller(request), request.params.id, request.query.versionId),
     );
 
     app.post('/installations/:id/accept-update', { schema: shapes.accept }, async (request) =>

@@ -12,15 +12,17 @@ type Lines = Changes['files'][number]['lines'];
 
 interface Props {
   readonly installationId: string;
-  /** Part of the query key: another version is compared again. */
+  /** The version that the user is asked about. The service refuses to compare another one. */
   readonly versionId: string;
 }
 
 export const useUpdateChanges = ({ installationId, versionId }: Props) =>
   useQuery({
     queryKey: ['installations', installationId, 'update-changes', versionId],
-    queryFn: () =>
-      readBody(rest.GET('/installations/{id}/update-changes', { params: { path: { id: installationId } } })),
+    queryFn: () => {
+      const params = { path: { id: installationId }, query: { versionId } };
+      return readBody(rest.GET('/installations/{id}/update-changes', { params }));
+    },
   });
 
 export function UpdateChanges(props: Props) {

@@ -6984,7 +6984,10 @@ export interface operations {
     };
     getInstallationsByIdUpdateChanges: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The version that the user is asked about. If the update is another one meanwhile, the response is 409 `not_pending`. Default: the version of the update. */
+                versionId?: string;
+            };
             header?: never;
             path: {
                 id: string;

@@ -162,8 +162,13 @@ t.test('what users do with plugins can be done in the console', async (t) => {
 
   await t.test('decide on an update that asks for more, and go back', async (t) => {
     const secret = ', door: { label: Door code, required: true }';
-    await publish(service, plugin, '1.1.0', 'host.storage, host.llm', { bell: 'Rings the bell twice', secret });
+    const compared = page.waitForRequest(/\/update-changes/);
+    const asked = await publish(service, plugin, '1.1.0', 'host.storage, host.llm', {
+      bell: 'Rings the bell twice',
+      secret,
+    });
     await page.getByRole('tab', { name: 'Overview' }).click();
+    t.equal(new URL((await compared).url()).searchParams.get('versionId'), asked, 'no other version may be compared');
     await page.getByText('1.1.0 asks for more access').waitFor();
     await page.getByText('tool bell', { exact: true }).waitFor();
     await page.getByText('+ Rings the bell twice').waitFor();

@@ -18,13 +18,13 @@ export const accept: Command = {
     const rest = await context.getRest();
     const { id, slug, reach, pendingUpdate } = await requireInstallation(rest, args.positional[0] ?? '');
     if (!pendingUpdate) throw new CommandError('not_pending', `“${slug}” has no update that needs your consent.`);
-    const { semVer, added, missing } = pendingUpdate;
+    const { versionId, semVer, added, missing } = pendingUpdate;
     if (added.length > 0) output.printLine(`${slug} ${semVer} asks for more access:`);
     const requested = reach.filter(({ capability }) => added.includes(capability));
     for (const line of formatReach(requested, output.paint)) output.printLine(line);
     if (missing.length > 0) {
       output.printLine(`${slug} ${semVer} needs ${missing.join(', ')}, which you have not set.`);
-      const { fields } = await rest.get<UpdateChanges>(`/installations/${id}/update-changes`);
+      const { fields } = await rest.get<UpdateChanges>(`/installations/${id}/update-changes?versionId=${versionId}`);
       for (const line of formatSecretUses(fields.secrets, output.paint)) output.printLine(line);
     }
     if (added.length + missing.length === 0) {
@@ -32,8 +32,7 @@ export const accept: Command = {
     }
     await askToConfirm(context, args, 'Accept it?', 'Nothing was accepted.');
     // Names the version that was shown, so that a later one is not accepted with it.
-    const body = { versionId: pendingUpdate.versionId };
-    const updated = await rest.post<Installation>(`/installations/${id}/accept-update`, body);
+    const updated = await rest.post<Installation>(`/installations/${id}/accept-update`, { versionId });
     output.printLine(describeUpdate(updated));
     return updated;
   },

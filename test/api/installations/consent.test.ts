@@ -256,6 +256,14 @@ t.test('what models read and the source are compared before anybody consents', a
   t.equal((await ann.get(`${installation.path}/update-changes`)).status, 404, 'for its user only');
   const long = { 'assets/long.txt': '\n'.repeat(20_001), 'assets/short.txt': '\n'.repeat(10) };
   await plugin.publish('1.2.0', { ...files('Rings twice.', 'Say hello.', '', 'host.media', 'host.llm'), ...long });
+  const changesOf = (versionId: string) => ben.get(`${installation.path}/update-changes?versionId=${versionId}`);
+  const outdated = await changesOf(body.versionId);
+  t.match(outdated, {
+    status: 409,
+    body: { code: 'not_pending', detail: /^The update is 1\.2\.0 now/ },
+  });
+  const pending = (await ben.get(installation.path)).body.pendingUpdate;
+  t.match((await changesOf(pending.versionId)).body, { versionId: pending.versionId, semVer: '1.2.0' });
   const next = (await ben.get(`${installation.path}/update-changes`)).body.files;
   t.match(
     next.filter(({ path }: { path: string }) => path.startsWith('assets/')),
