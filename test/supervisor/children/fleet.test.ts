@@ -10,7 +10,10 @@ import { isAlive, type SupervisorFixture, startSupervisorFixture } from '../supe
 /** Longer than the pauses between the first five starts, which still count together. */
 const AFTER_BACKOFF_MS = 10_000;
 let passedMs = 0;
-const shared = await startSupervisorFixture(t, { now: () => Date.now() + passedMs });
+/** Not null: the clock stands still at this time. */
+let stoppedAt: number | null = null;
+const now = (): number => stoppedAt ?? Date.now() + passedMs;
+const shared = await startSupervisorFixture(t, { now });
 const suffix = (text: string) => `middleware.systemPrompt = (ctx) => ctx.systemPrompt + ${JSON.stringify(text)};`;
 const context = { systemPrompt: 'a', model: 'm' };
 
@@ -150,10 +153,13 @@ t.test(
           [made.installationId],
         )
       ).rows[0];
+    // The first backoff may be over before it is seen.
+    stoppedAt = now();
     const first = await outcomeOf(fixture, session);
     const refusal = 'its code does not load; its own log says why';
     t.match(first, { outcome: 'skipped_unavailable', reason: refusal }, 'without the plugin’s own text');
     await eventually(async () => (await row()).state === 'backoff');
+    stoppedAt = null;
     passedMs += AFTER_BACKOFF_MS;
     await eventually(async () => (await row()).state === 'stopped');
     t.equal((await row()).restarts, 1, 'the end of the backoff is shown without a further call');
