@@ -1,6 +1,7 @@
 /** `GET /installations/{id}/usage`: what a plugin spent of the operator's models. */
 import t from 'tap';
 import { addUsage } from '../../../db/accounts/model-usage.ts';
+import { untilDayLasts } from '../../fixtures/utc-day.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { fileList, introspectsMinimal, MINIMAL } from '../package/packages.ts';
 
@@ -14,6 +15,7 @@ t.test('zero before anything, then sums', async (t) => {
   const nothing = { answers: 0, inputTokens: 0, outputTokens: 0, cost: 0 };
   const before = await ann.get(`/installations/${installationId}/usage`);
   t.same(before.body, { total: nothing, today: nothing, models: [], days: [] });
+  await untilDayLasts(api.pool);
   const spent = { answers: 1, inputTokens: 1_000_000_000_000, outputTokens: 3, cost: 0.000_25 };
   await addUsage(api.pool, installationId, 'main/big', spent);
   await addUsage(api.pool, installationId, 'main/big', spent);

@@ -2,6 +2,7 @@
 import type { ServerResponse } from 'node:http';
 import t from 'tap';
 import { readUsage, sweepUsage, USAGE_DAYS } from '../../../db/accounts/model-usage.ts';
+import { untilDayLasts } from '../../fixtures/utc-day.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { asCommand, runCommand, startSupervisorFixture } from '../supervisor-fixture.ts';
 import {
@@ -35,6 +36,7 @@ t.test('sums by model and by day, each installation’s own', async (t) => {
   const fixture = unlimited;
   const { installationId } = await fixture.install(asker);
   const other = await fixture.install({ ...asker, slug: 'other' });
+  await untilDayLasts(fixture.pool);
   server.answers = [openAi('hi')];
   for (const model of ['big', 'free', 'big']) t.equal(await runCommand(fixture, 'asker', { model }), 'hi');
   const one = { answers: 1, inputTokens: 11, outputTokens: 7 };
@@ -66,6 +68,7 @@ t.test('a limit per day: the refusal says when to retry, and another installatio
   const fixture = await startSupervisorFixture(t, { models, modelTokensPerDay: CAP });
   await fixture.install(asker);
   await fixture.install({ ...asker, slug: 'other' });
+  await untilDayLasts(fixture.pool);
   server.answers = [openAi('hi')];
   server.asked.length = 0;
   for (let used = 0; used < CAP; used += 18) t.equal(await runCommand(fixture, 'asker'), 'hi');
