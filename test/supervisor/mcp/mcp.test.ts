@@ -20,6 +20,7 @@ import { Transport } from '../../../sdk/session/transport.ts';
 import { issueRecordedToken } from '../../../service/identity/recorded-tokens.ts';
 import { untilLockIsAwaited } from '../../fixtures/lock-waits.ts';
 import { eventually } from '../../runner/eventually.ts';
+import { storeKey, waitForKey } from '../held-handlers.ts';
 import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const fixture = await startSupervisorFixture(t, { sessionApi: { consoleUrl: 'https://console.example' } });
@@ -931,22 +932,38 @@ t.test('a stream ends when all its calls are over, also where one was cancelled'
     t.equal(await cancelCalls(call(id, 'kit__wait'), [id]), '', 'a cancelled request has no answer');
   t.match(await cancelCalls([call(8, 'kit__wait'), call(9, 'kit__add')], [8]), /"sum":2/, 'the other one has');
   t.equal(await cancelCalls([call(10, 'kit__wait'), call(11, 'kit__wait')], [10, 11]), '');
-  let isOpen = true;
-  const half = post(path, 'ann', connection, [call(12, 'kit__wait'), call(13, 'kit__wait')]).then(async (answer) => {
-    await answer.text();
-    isOpen = false;
+});
+
+t.test('a stream stays open for its other calls when one was cancelled', async (t) => {
+  const own = fixture.withNewAccount();
+  const installed = await own.install({
+    capabilities: ['host.storage'],
+    code: `
+      tools.wait = { description: 'Waits', parameters: {}, handler: (args, ctx) => {
+        host.log('begun');
+        return new Promise((resolve) => ctx.signal.addEventListener('abort', () => { host.log('aborted'); resolve('x'); }));
+      } };
+      tools.hold = { description: 'Waits', parameters: {}, handler: async () => { ${waitForKey("'go on'")} return 'held'; } };`,
   });
-  await new Promise((resolve) => setTimeout(resolve, 100));
-  const cancel = (requestId: number) =>
-    post(path, 'ann', connection, { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId } });
-  await cancel(12);
-  await new Promise((resolve) => setTimeout(resolve, 100));
-  t.ok(isOpen, 'the stream stays open for the other call');
-  await eventually(async () => {
-    await Promise.all([cancel(12), cancel(13)]);
-    return !isOpen;
+  const path = `/sessions/${await own.session()}/mcp`;
+  const connection = await initialize(path, own.account);
+  const call = (id: number, tool: string) => ({
+    jsonrpc: '2.0',
+    id,
+    method: 'tools/call',
+    params: { name: `${installed.slug}__${tool}`, arguments: {} },
   });
-  await half;
+  const answering = post(path, own.account, connection, [call(1, 'wait'), call(2, 'hold')]).then((answer) =>
+    answer.text(),
+  );
+  await eventually(async () => (await own.readLog('begun')).length === 1);
+  const cancellation = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } };
+  t.equal((await post(path, own.account, connection, cancellation)).status, 202);
+  await eventually(async () => (await own.readLog('aborted')).length === 1);
+  await storeKey(own.pool, installed, 'go on');
+  const text = await answering;
+  t.match(text, /"held"/, 'the other one is answered');
+  t.notMatch(text, /"id":1\b/);
 });
 
 t.test('a new connection takes the place of the account’s that was unused for longest', async (t) => {
