@@ -60,6 +60,9 @@ declare namespace Bulkhead {
     conversationKey: string;
     text: string;
     attachments: Attachment[];
+    deliveryId: string;
+    attempt: number;
+    channelId: string;
   };
   type ChannelRequest = {
     deliveryId: string;
@@ -929,7 +932,8 @@ declare namespace Bulkhead {
       messages: ChannelMessage[];
     } | void>;
     /**
-     * Sends an agent’s reply to the vendor.
+     * Sends an agent’s reply to the vendor, at least once. Every attempt has the same `deliveryId`, with which a
+     * vendor can recognise a repetition; `attempt` counts from 1.
      * Timeout: 30 s. The result may have at most 1 MiB.
      */
     send?(message: ChannelReply, ctx: ChannelContext): Answer<void>;

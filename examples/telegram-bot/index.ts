@@ -15,9 +15,18 @@ channel.receive = async (request) => {
   return { messages: [{ conversationKey: String(message.chat.id), from, text: message.text }] };
 };
 
-channel.send = async ({ conversationKey, text }) => {
+/** How many parts of a reply were sent. */
+type Progress = { deliveryId: string; parts: number };
+
+channel.send = async ({ conversationKey, text, deliveryId }) => {
   const token = await host.secrets.get('botToken');
-  for (const part of inParts(text)) {
+  // Telegram has no idempotency keys. Replies to a chat come one after the other, so one value for each chat is enough.
+  const key = `sent:${conversationKey}`;
+  const progress = (await host.storage.get(key)) as Progress | null;
+  const done = progress?.deliveryId === deliveryId ? progress.parts : 0;
+  const parts = inParts(text);
+  for (const [index, part] of parts.entries()) {
+    if (index < done) continue;
     const answer = await host.http.fetch(`https://api.telegram.org/bot${token}/sendMessage`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
@@ -25,7 +34,9 @@ channel.send = async ({ conversationKey, text }) => {
     });
     // When thrown, the reply is retried later. The URL contains the token, so it must not be in the message.
     if (answer.status !== 200) throw new Error(`Telegram answered ${answer.status}`);
+    if (parts.length > 1) await host.storage.set(key, { deliveryId, parts: index + 1 });
   }
+  if (parts.length > 1) await host.storage.delete(key);
 };
 
 /** Compares digests, so that the duration reveals nothing about the secret. */

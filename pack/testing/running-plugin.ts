@@ -253,7 +253,14 @@ const NO_HANDSHAKE =
   'channel.handshake: not called: the service queues this request for channel.receive. Handshakes are GET and OPTIONS, and POST ' +
   `if channel.handshakeOn selects it, with a body of at most ${HANDSHAKE_MAX_BYTES} bytes.`;
 const NO_MESSAGES = { messages: [] };
-const NO_REPLY = { conversationKey: 'conversation-1', text: '', attachments: [] };
+const NO_REPLY = {
+  conversationKey: 'conversation-1',
+  text: '',
+  attachments: [],
+  deliveryId: 'delivery-1',
+  attempt: 1,
+  channelId: 'channel-1',
+};
 
 const isFailure = (result: LinkResult) => result.kind !== 'answered' && result.kind !== 'cancelled';
 

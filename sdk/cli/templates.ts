@@ -97,10 +97,15 @@ channel.receive = async (request) => {
   return { messages: [{ conversationKey: chat, from, text }] };
 };
 
-channel.send = async ({ conversationKey, text }) => {
+channel.send = async ({ conversationKey, text, deliveryId }) => {
   const answer = await host.http.fetch('https://api.example.com/messages', {
     method: 'POST',
-    headers: { authorization: \`Bearer \${await host.secrets.get('apiToken')}\`, 'content-type': 'application/json' },
+    headers: {
+      authorization: \`Bearer \${await host.secrets.get('apiToken')}\`,
+      'content-type': 'application/json',
+      // The same in every attempt, so that a vendor with idempotency keys sends the reply once.
+      'idempotency-key': deliveryId,
+    },
     body: JSON.stringify({ chat: conversationKey, text }),
   });
   // If the handler throws, the host calls it again later with the same reply.

@@ -94,6 +94,8 @@ export const transcriptMessage = z.object({
   at: timestamp,
   data: jsonObject.optional(),
 });
+/** Messages of a summarizer's context: more than the 20,000 values in each MiB of a body that the session API accepts. */
+export const SUMMARIZED_MESSAGES_MAX = 100_000;
 /** The judgement of the hooks about a message. */
 export const judgement = z.object({
   hook: z.string(),
@@ -254,7 +256,15 @@ export const channelMessage = z.object({
   text,
   attachments: attachments.optional(),
 });
-export const channelReply = z.object({ conversationKey: z.string(), text, attachments });
+/** Every attempt at a reply has the same `deliveryId`, and so does a replay. */
+export const channelReply = z.object({
+  conversationKey: z.string(),
+  text,
+  attachments,
+  deliveryId: id,
+  attempt: z.number().int().positive(),
+  channelId: id,
+});
 /**
  * The headers that a handshake's response may have: those that vendors ask for (Asana, CloudEvents). Others would be
  * instructions to a proxy in front of the service, such as X-Accel-Redirect, or would replace the service's own.

@@ -62,7 +62,7 @@ export const hooks = {
     reach: 'Reads whole conversations and writes the summaries that replace them.',
     risk: 'high',
     context: z.object({
-      messages: boundedList(p.transcriptMessage, 100_000),
+      messages: boundedList(p.transcriptMessage, p.SUMMARIZED_MESSAGES_MAX),
       focus: z.string().max(10_000).nullable(),
       maxChars: z.number().int(),
     }),
@@ -391,7 +391,7 @@ export const surfaces = {
   'channel.send': {
     ...surface,
     budgetMs: 30 * SECOND,
-    doc: 'Sends an agent’s reply to the vendor.',
+    doc: 'Sends an agent’s reply to the vendor, at least once. Every attempt has the same `deliveryId`, with which a vendor can recognise a repetition; `attempt` counts from 1.',
     ...channelReach,
     registration: null,
     params: z.object({ ...callFrame, message: p.channelReply }),

@@ -25,7 +25,9 @@ export const surfaceExamples: Record<SurfaceName, string> = {
 };`,
   'channel.send': `channel.send = async (message, ctx) => {
   const url = \`https://api.example.com/chats/\${message.conversationKey}\`;
-  const answer = await host.http.fetch(url, { method: 'POST', body: message.text });
+  // Vendors with idempotency keys send a reply once, also where an attempt failed after they had got it.
+  const headers = { 'idempotency-key': message.deliveryId };
+  const answer = await host.http.fetch(url, { method: 'POST', headers, body: message.text });
   // Any status is a result. Only a handler that throws is called again with the same reply.
   if (answer.status < 200 || answer.status > 299) throw new Error(\`The vendor responded with status \${answer.status}.\`);
 };`,

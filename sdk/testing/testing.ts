@@ -115,6 +115,10 @@ export interface VendorRequest {
   /** An ISO timestamp, with which the timestamp of a signature is compared. Default: now. */
   readonly receivedAt?: string;
 }
+type Reply = z.input<typeof p.channelReply>;
+/** An agent's reply. Default: the first attempt at `delivery-1` of `channel-1`. */
+export type AgentReply = Pick<Reply, 'conversationKey' | 'text' | 'attachments'> &
+  Partial<Pick<Reply, 'deliveryId' | 'attempt' | 'channelId'>>;
 export type Received = NonNullable<z.output<(typeof surfaces)['channel.receive']['result']>>;
 export type Handshake = z.output<typeof p.handshakeAnswer>;
 
@@ -161,7 +165,7 @@ export interface OpenPlugin extends AsyncDisposable {
    */
   handshake(request: VendorRequest): Promise<Handshake | undefined>;
   /** Passes an agent's reply to `channel.send`. */
-  send(message: z.input<typeof p.channelReply>): Promise<void>;
+  send(message: AgentReply): Promise<void>;
   /** Changes settings for the following calls. */
   configure(settings: Readonly<Record<string, string>>): void;
   /** Ends the process. */

@@ -1,6 +1,7 @@
 /** Makes one attempt at the head of a channel queue: claims its row, calls the plugin, and records the result. */
 
 import { randomUUIDv7 } from 'node:crypto';
+import type { z } from 'zod';
 import {
   type ChannelQueue,
   type ClaimedDelivery,
@@ -16,13 +17,14 @@ import { isInterruption } from '../../db/postgres/database-errors.ts';
 import type { Fence } from '../../db/postgres/pool.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { SECOND } from '../../sdk/contract/limits.ts';
+import type { channelReply } from '../../sdk/contract/payloads.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
 import { traced } from '../../service/telemetry/tracing.ts';
 import { formatCancel, type LinkResult } from '../calls/chain.ts';
 import { pickStack } from '../calls/plugin-call.ts';
 import type { Fleet } from '../children/fleet.ts';
 import type { Ownership } from '../cluster/ownership.ts';
-import { type ChannelReply, judgeWaitingReply, type WaitingReply } from '../sessions/replies.ts';
+import { judgeWaitingReply, type WaitingReply } from '../sessions/replies.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { callChannelHandler } from './channel-call.ts';
 import type { Outcome } from './channel-scheduler.ts';
@@ -239,14 +241,15 @@ async function readReply(
   delivery: ClaimedDelivery,
   sender: InstalledPlugin,
 ): Promise<
-  | { readonly fields: { readonly message: ChannelReply } }
+  | { readonly fields: { readonly message: z.input<typeof channelReply> } }
   | { readonly vetoed: string }
   | { readonly failed: LinkResult }
 > {
   try {
     const reply = JSON.parse(Buffer.from(delivery.body).toString('utf8')) as WaitingReply;
     const judged = await judgeWaitingReply(services, delivery, reply, sender);
-    if ('reply' in judged) return { fields: { message: judged.reply } };
+    const { id: deliveryId, attempt, channelId } = delivery;
+    if ('reply' in judged) return { fields: { message: { ...judged.reply, deliveryId, attempt, channelId } } };
     const { cancelled } = judged;
     return cancelled.cause === 'plugin' ? { vetoed: formatCancel(cancelled) } : fail(cancelled.reason);
   } catch (error) {

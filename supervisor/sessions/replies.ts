@@ -123,7 +123,7 @@ export async function queueReply(
   await insertReply(tx, { ...to, id, conversationKey, body, mediaIds, traceparent: currentTrace() });
 }
 
-/** A reply as `channel.send` gets it. */
+/** A reply as `channel.send` gets it, without the fields of its delivery. */
 export interface ChannelReply extends Pick<NewReply, 'text' | 'attachments'> {
   readonly conversationKey: string;
 }

@@ -370,7 +370,7 @@ t.test('hooks, events and webhooks follow the rules of the service', async (t) =
      const findSession = () => host.session.get().then(({ id }) => id, ({ message }) => message);
      commands.where = { description: 'd', handler: findSession };
      events.sessionDeleted = async () => host.log(await findSession());
-     channel.send = async () => host.log(await findSession());`,
+     channel.send = async ({ deliveryId, attempt }) => host.log(await findSession(), { deliveryId, attempt });`,
     { host: { session: { get: { id: 's1', agentId: 'a1', channelId: null, createdAt: '2026-01-05T09:00:00Z' } } } },
   );
   const callInbound = (text: string) => plugin.hook('middleware.inboundMessage', { message: { text } });
@@ -408,7 +408,13 @@ t.test('hooks, events and webhooks follow the rules of the service', async (t) =
   const outside = 'host.session.get: host.session works only in a handler that runs for a session, before it answers';
   t.match(plugin.logs.at(-1), { message: outside, source: 'events.sessionDeleted' });
   await plugin.send({ conversationKey: 'c', text: 'x', attachments: [] });
-  t.match(plugin.logs.at(-1), { message: outside, source: 'channel.send' });
+  t.match(plugin.logs.at(-1), {
+    message: outside,
+    data: { deliveryId: 'delivery-1', attempt: 1 },
+    source: 'channel.send',
+  });
+  await plugin.send({ conversationKey: 'c', text: 'x', attachments: [], deliveryId: 'd7', attempt: 2 });
+  t.match(plugin.logs.at(-1), { data: { deliveryId: 'd7', attempt: 2 } });
   const received = await plugin.receive({ body: 'grün', headers: { 'X-From': 'vendor' } });
   t.same(received, { messages: [{ conversationKey: 'channel-1', from: 'vendor', text: 'grün5' }] });
   t.same(await plugin.handshake({ method: 'GET', query: 'ask' }), { status: 200, body: 'yes' });

@@ -75,6 +75,8 @@ export declare const transcriptMessage: z.ZodObject<{
     at: z.ZodISODateTime;
     data: z.ZodOptional<z.ZodCustom<Record<string, z.JSONType>, Record<string, z.JSONType>>>;
 }, z.core.$strip>;
+/** Messages of a summarizer's context: more than the 20,000 values in each MiB of a body that the session API accepts. */
+export declare const SUMMARIZED_MESSAGES_MAX = 100000;
 /** The judgement of the hooks about a message. */
 export declare const judgement: z.ZodObject<{
     hook: z.ZodString;
@@ -365,6 +367,7 @@ export declare const channelMessage: z.ZodObject<{
         url: z.ZodOptional<z.ZodURL>;
     }, z.core.$strip>>>;
 }, z.core.$strip>;
+/** Every attempt at a reply has the same `deliveryId`, and so does a replay. */
 export declare const channelReply: z.ZodObject<{
     conversationKey: z.ZodString;
     text: z.ZodString;
@@ -374,6 +377,9 @@ export declare const channelReply: z.ZodObject<{
         mediaId: z.ZodOptional<z.ZodString>;
         url: z.ZodOptional<z.ZodURL>;
     }, z.core.$strip>>;
+    deliveryId: z.ZodString;
+    attempt: z.ZodNumber;
+    channelId: z.ZodString;
 }, z.core.$strip>;
 /**
  * The headers that a handshake's response may have: those that vendors ask for (Asana, CloudEvents). Others would be

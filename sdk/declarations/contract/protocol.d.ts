@@ -1026,7 +1026,7 @@ export declare const surfaces: {
         readonly reach: 'Receives webhooks and turns them into messages for your agents, responds to vendors that verify its webhook address, and sends your agents’ replies in its conversations to the connected vendor.';
         readonly risk: 'high';
         readonly budgetMs: number;
-        readonly doc: 'Sends an agent’s reply to the vendor.';
+        readonly doc: 'Sends an agent’s reply to the vendor, at least once. Every attempt has the same `deliveryId`, with which a vendor can recognise a repetition; `attempt` counts from 1.';
         readonly registration: null;
         readonly params: z.ZodObject<{
             invocationId: z.ZodString;
@@ -1041,6 +1041,9 @@ export declare const surfaces: {
                     mediaId: z.ZodOptional<z.ZodString>;
                     url: z.ZodOptional<z.ZodURL>;
                 }, z.core.$strip>>;
+                deliveryId: z.ZodString;
+                attempt: z.ZodNumber;
+                channelId: z.ZodString;
             }, z.core.$strip>;
         }, z.core.$strip>;
         readonly first: 'message';

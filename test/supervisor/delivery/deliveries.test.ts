@@ -155,6 +155,36 @@ t.test('replies of the conversation of a poisoned one keep their order, those of
   );
 });
 
+t.test('channel.send gets the id of the delivery, the attempt and the channel', async (t) => {
+  const fixture = shared.withNewAccount();
+  const code = `channel.receive = () => undefined;
+    channel.send = async (message) => {
+      await host.storage.set('seen', [...((await host.storage.get('seen')) ?? []), message]);
+      if (message.attempt === 1) throw new Error('not yet');
+    };`;
+  const made = await fixture.install({ slug: 'keyed', capabilities: ['host.storage'], code });
+  const { id: channelId, routingId } = await connect(fixture, made);
+  const { installationId, accountId } = made;
+  const deliveryId = randomUUIDv7();
+  const reply = { conversationKey: 'ann', text: 'hello', attachments: [] };
+  const body = Buffer.from(JSON.stringify(reply));
+  const { conversationKey } = reply;
+  await insertReply(fixture.pool, {
+    id: deliveryId,
+    channelId,
+    installationId,
+    accountId,
+    routingId,
+    conversationKey,
+    body,
+  });
+  await eventually(async () => (await rowOf(fixture, deliveryId)).last_error !== null);
+  await makeDeliveryDue(fixture.pool, installationId, deliveryId);
+  await eventually(async () => (await stateOf(fixture, deliveryId)) === 'delivered');
+  const expected = [1, 2].map((attempt) => ({ ...reply, deliveryId, attempt, channelId }));
+  t.same(await seen(fixture, made), expected);
+});
+
 t.test('dead letters are replayed behind the living, oldest first', async (t) => {
   const fixture = shared.withNewAccount();
   const made = await fixture.install({
