@@ -72,14 +72,14 @@ t.test('the focus moves on when the pressed button disappears or stays disabled'
   await tab(page, 'Channels');
   await page.getByLabel('New channel').fill('Second inbox');
   await focusAndPress(page, 'Connect');
-  await page.getByText('Second inbox', { exact: true }).waitFor();
+  await page.getByText('Second inbox', { exact: true }).first().waitFor();
   await page.getByRole('button', { name: 'Connect', exact: true, disabled: true }).waitFor();
   t.ok(
     await isFocusedOn(page, 'INPUT '),
     'after Connect, which stays disabled, it is on the field for the next channel',
   );
   await service.call('DELETE', await findChannelPath(body.id, 'Second inbox'));
-  await page.getByText('Second inbox', { exact: true }).waitFor({ state: 'detached' });
+  await page.getByText('Second inbox', { exact: true }).first().waitFor({ state: 'detached' });
   await focusAndPress(page, /^Disconnect/);
   await page.getByRole('dialog').waitFor();
   t.ok(await isFocusedOn(page, 'BUTTON Cancel'), 'a confirmation without a field starts on Cancel');
