@@ -120,8 +120,7 @@ export class Fleet implements PluginInvoker {
     ).unref();
     this.#deps = {
       ...options,
-      startInTurn: (runner, start) => this.#startQueue.run(runner, start),
-      cancelStart: (runner) => this.#startQueue.cancel(runner),
+      startInTurn: (runner, start, signal) => this.#startQueue.run(runner, start, signal),
       takeChild: (plugin, inspectable) => this.#takeChild(plugin, inspectable),
       onChange: (runner) => this.#scheduleSave(runner),
       onServing: (runner) => options.onServing(runner.plugin.accountId),

@@ -49,10 +49,13 @@ export interface RunnerDeps extends LoadedChildDeps {
   /** Monotonic clock of the restart policy: a step of the wall clock must neither lengthen a backoff nor end it. Milliseconds. */
   readonly now: () => number;
   readonly metrics: Pick<Metrics, 'childEnded' | 'childStarted' | 'childRestarted'>;
-  /** Runs a start when the start queue allows it. @throws NoRoomError if that takes too long */
-  startInTurn<T>(runner: InstallationRunner, start: () => Promise<T>): Promise<T>;
-  /** Gives up a start that still waits for its turn. */
-  cancelStart(runner: InstallationRunner): void;
+  /**
+   * Runs a start when the start queue allows it.
+   *
+   * @param signal gives up a start that still waits for its turn
+   * @throws NoRoomError if that takes too long
+   */
+  startInTurn<T>(runner: InstallationRunner, start: () => Promise<T>, signal?: AbortSignal): Promise<T>;
   takeChild(plugin: InstalledPlugin, inspectable: boolean): Spare;
   /** Called when the runner's state changed and must be saved. */
   onChange(runner: InstallationRunner): void;
@@ -135,6 +138,8 @@ export class InstallationRunner {
   /** Children of the start and of the update in progress. */
   readonly #loading = new Set<Child>();
   #starting: Promise<StartFailure | null> | null = null;
+  /** Gives up that start while it waits for its turn. */
+  #startCancel = new AbortController();
   /** Calls that wait for this start and whose callers have not left. */
   readonly #startCallers = new Set<PluginCall>();
   /** Whether the start continues without a caller. */
@@ -590,7 +595,7 @@ export class InstallationRunner {
     this.#startCallers.add(call);
     const leave = () => {
       if (!this.#startCallers.delete(call) || this.#startCallers.size > 0 || this.#isStartKept) return;
-      this.#deps.cancelStart(this);
+      this.#startCancel.abort();
     };
     signal.addEventListener('abort', leave, { once: true });
     return started.finally(() => signal.removeEventListener('abort', leave));
@@ -599,6 +604,7 @@ export class InstallationRunner {
   /** Starts a child, one at a time. Resolves with null, or with why it did not start. */
   #start(): Promise<StartFailure | null> {
     this.#isStartKept = true;
+    if (!this.#starting) this.#startCancel = new AbortController();
     // In a later microtask, after `#starting` is set: the start queue counts this runner as starting.
     this.#starting ??= Promise.resolve()
       .then(() => this.#tryStart())
@@ -616,11 +622,12 @@ export class InstallationRunner {
     const inspector = this.#inspector;
     this.#policy = afterStart(this.#policy);
     try {
-      const loadedChild = await this.#startInTurn(plugin, inspector !== null, {
+      const handlers: LoadedChildHandlers = {
         installation: this.#installation,
         output: this.#output,
         onExit: (child, end) => this.#handleExit(child, end),
-      });
+      };
+      const loadedChild = await this.#startInTurn(plugin, inspector !== null, handlers, this.#startCancel.signal);
       this.#loading.delete(loadedChild.child);
       this.#policy = afterLoad(this.#policy);
       const serving = this.#serving;
@@ -635,8 +642,13 @@ export class InstallationRunner {
   }
 
   /** The child is in `#loading`: the caller removes it when it serves, or not. */
-  #startInTurn(plugin: InstalledPlugin, inspected: boolean, handlers: LoadedChildHandlers): Promise<LoadedChild> {
-    return this.#deps.startInTurn(this, async () => {
+  #startInTurn(
+    plugin: InstalledPlugin,
+    inspected: boolean,
+    handlers: LoadedChildHandlers,
+    signal?: AbortSignal,
+  ): Promise<LoadedChild> {
+    const start = async () => {
       if (this.#isLeaving) throw new NoRoomError(STOPPED);
       const started = performance.now();
       const spare = this.#deps.takeChild(plugin, inspected);
@@ -649,7 +661,8 @@ export class InstallationRunner {
         this.#loading.delete(spare.child);
         throw error;
       }
-    });
+    };
+    return this.#deps.startInTurn(this, start, signal);
   }
 
   /** Moves the traffic to a child that has just started and drains the previous one. */

@@ -89,11 +89,12 @@ export class StartQueue {
   /**
    * Runs a start when it is its turn.
    *
+   * @param signal cancels this start while it waits
    * @throws NoRoomError where too many wait or no place became free in time, and what `start` throws
    */
-  async run<T>(owner: StartOwner, start: () => Promise<T>): Promise<T> {
+  async run<T>(owner: StartOwner, start: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     const { accountId } = owner.plugin;
-    await this.#waitForTurn(owner);
+    await this.#waitForTurn(owner, signal);
     try {
       return await start();
     } finally {
@@ -104,14 +105,14 @@ export class StartQueue {
 
   /** Rejects the starts of an owner that wait. */
   cancel(owner: StartOwner): void {
-    const { accountId } = owner.plugin;
+    this.#cancelWhere(owner, (start) => start.owner === owner);
+  }
+
+  #cancelWhere({ plugin: { accountId } }: StartOwner, filter: (start: WaitingStart) => boolean): void {
     // Its user may have changed whether it is required since it began to wait.
     for (const required of [false, true]) {
       const key = formatKey({ plugin: { accountId, required } });
-      this.#reject(
-        this.#waiting.remove(key, (start) => start.owner === owner),
-        'it was stopped',
-      );
+      this.#reject(this.#waiting.remove(key, filter), 'it was stopped');
     }
   }
 
@@ -121,12 +122,15 @@ export class StartQueue {
     this.#stopTimer();
   }
 
-  #waitForTurn(owner: StartOwner): Promise<void> {
+  #waitForTurn(owner: StartOwner, signal: AbortSignal | undefined): Promise<void> {
     if (this.#waiting.count(formatKey(owner)) >= WAITING_OF_ACCOUNT_MAX)
       return Promise.reject(new NoRoomError(`${WAITING_OF_ACCOUNT_MAX} plugins of this account already wait to start`));
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.#waitingOfOwner.set(owner, this.countWaiting(owner) + 1);
-    this.#waiting.push(formatKey(owner), { owner, giveUpAt: this.#now() + WAIT_MAX_MS, resolve, reject });
+    const waiting = { owner, giveUpAt: this.#now() + WAIT_MAX_MS, resolve, reject };
+    this.#waiting.push(formatKey(owner), waiting);
+    const onAbort = () => this.#cancelWhere(owner, (start) => start === waiting);
+    signal?.addEventListener('abort', onAbort, { once: true });
     void this.#check();
     return promise;
   }

@@ -6,6 +6,7 @@ import type { Child, ChildHandlers } from '../../../supervisor/children/child.ts
 import { ChildError } from '../../../supervisor/children/child-errors.ts';
 import { InstallationRunner, type RunnerDeps } from '../../../supervisor/children/installation-runner.ts';
 import { STABLE_AFTER_MS } from '../../../supervisor/children/restart-policy.ts';
+import { StartQueue } from '../../../supervisor/children/start-queue.ts';
 import { SecretMasks } from '../../../supervisor/records/secret-mask.ts';
 import { FakeChild, installed } from './fake-child.ts';
 
@@ -24,12 +25,14 @@ const EXITS_WINDOW_MS = 600_000;
  * @param prepare changes a child before it is started
  * @param now the monotonic clock
  * @param read reads the bundle
+ * @param startInTurn runs a start when it is its turn
  */
 function makeRunner(
   plugin: InstalledPlugin,
   prepare: (child: FakeChild, number: number) => void = () => undefined,
   now = () => 0,
   read: () => Promise<Buffer> = async () => Buffer.from(''),
+  startInTurn: RunnerDeps['startInTurn'] = (_runner, start) => start(),
 ) {
   const children: FakeChild[] = [];
   const failures: (string | null)[] = [];
@@ -49,7 +52,7 @@ function makeRunner(
   const deps = {
     outputBytesPerSecond: 1,
     now,
-    startInTurn: (_runner: unknown, start: () => Promise<unknown>) => start(),
+    startInTurn,
     takeChild,
     onChange: nothing,
     onServing: nothing,
@@ -66,13 +69,14 @@ function makeRunner(
   return { runner: new InstallationRunner(deps, plugin), children, failures, loops };
 }
 
-const makeCall = (): PluginCall =>
+const makeCall = (more: Partial<PluginCall> = {}): PluginCall =>
   ({
     target: { kind: 'tools', name: 'run' },
     invocationId: 'call',
     session: null,
     deadlineAt: Date.now() + 60_000,
     context: {},
+    ...more,
   }) as PluginCall;
 
 t.test('an end at load is one failure of the plugin', async (t) => {
@@ -304,4 +308,28 @@ t.test('a new version gets the settings that were saved while it started', async
   t.same(await runner.moveTo(installed('v2'), async () => ({ ...installed('v2'), settings })), { kind: 'moved' });
   t.same(children[1]?.settings, settings);
   t.same(runner.plugin.settings, settings);
+});
+
+t.test('a caller who leaves gives up the start for its call, and not an update that waits, too', async (t) => {
+  let isFull = true;
+  const queue = new StartQueue({
+    max: 1,
+    count: () => ({ total: Number(isFull), busy: Number(isFull), busyOf: () => 0 }),
+    stopIdle: () => null,
+  });
+  t.teardown(() => queue.close());
+  const { runner, children } = makeRunner(installed('v1'), undefined, undefined, undefined, (owner, start, signal) =>
+    queue.run(owner, start, signal),
+  );
+  const moved = runner.moveTo(installed('v2'), async () => installed('v2'));
+  const caller = new AbortController();
+  const called = runner.invoke(makeCall({ signal: caller.signal }));
+  await new Promise(setImmediate);
+  t.equal(queue.waiting, 2);
+  caller.abort();
+  t.match(await called, { kind: 'unavailable', message: 'it was stopped' });
+  t.equal(queue.waiting, 1);
+  isFull = false;
+  t.same(await moved, { kind: 'moved' });
+  t.equal(children.length, 1);
 });
