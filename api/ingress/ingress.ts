@@ -28,6 +28,8 @@ import { endToEndHeaders, measureRequest } from './webhook-request.ts';
 
 const PREFIX = '/webhook/';
 const PATH = /^\/webhook\/plugin\/([^/?]*)\/?(?:\?(.*))?$/s;
+/** A request target may name the scheme and the host: RFC 9112, 3.2.2. Proxies send such targets. */
+const ORIGIN = /^https?:\/\/[^/?]*/i;
 const RETRY_AFTER_S = 5;
 
 interface IngressDeps {
@@ -50,7 +52,8 @@ interface IngressDeps {
   onError(error: Error): void;
 }
 
-export const isWebhook = (url: string | undefined): boolean => url?.startsWith(PREFIX) === true;
+const withoutOrigin = (url = ''): string => url.replace(ORIGIN, '');
+export const isWebhook = (url: string | undefined): boolean => withoutOrigin(url).startsWith(PREFIX);
 
 export function createWebhookHandler(deps: IngressDeps): (request: IncomingMessage, response: ServerResponse) => void {
   return (request, response) => {
@@ -79,7 +82,7 @@ function tracedServe(deps: IngressDeps, request: IncomingMessage, response: Serv
 async function serve(deps: IngressDeps, request: IncomingMessage, response: ServerResponse, id: string): Promise<void> {
   const fault = findHostFault(request);
   if (fault) throw fault;
-  const [, routingId, query = ''] = PATH.exec(request.url ?? '') ?? [];
+  const [, routingId, query = ''] = PATH.exec(withoutOrigin(request.url)) ?? [];
   if (routingId === undefined) throw unknown();
   const network = deps.readNetwork(request);
   // A flood to another account, or to unknown addresses from the same network, does not delay the requests of this account.

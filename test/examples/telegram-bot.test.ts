@@ -44,7 +44,7 @@ t.test(
     const text = `${'word '.repeat(1_000)}\n${'🙂'.repeat(3_000)}`;
     t.equal((await fixture.call('POST', `/sessions/${session?.id}/replies`, { text })).status, 202);
     const isDelivered = `SELECT state = 'delivered' AS done FROM deliveries WHERE direction = 'out'`;
-  await eventually(async () => (await fixture.pool.query(isDelivered)).rows[0]?.done === true);
+    await eventually(async () => (await fixture.pool.query(isDelivered)).rows[0]?.done === true);
     const [first, refused, ...others] = sent;
     t.same(refused, others[0], 'the next attempt begins with the part that was refused');
     const parts = [first, ...others].flatMap((part) => part ?? []);

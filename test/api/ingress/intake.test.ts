@@ -5,6 +5,7 @@ import { connect as connectSocket } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import t from 'tap';
+import { isWebhook } from '../../../api/ingress/ingress.ts';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
 import { saveUsageLimits } from '../../../db/accounts/usage.ts';
 import { maintainUsage } from '../../../db/accounts/usage-upkeep.ts';
@@ -39,6 +40,19 @@ t.test('any method, bytes and headers', async (t) => {
     t.match(row, { method, query: 'a=1&b=%20&a=2', channel_id: channelId, installation_id: 'i', state: 'pending' });
     t.equal(row.body.toString(), `by ${method}`);
   }
+});
+
+t.test('a request target may name the scheme and the host', async (t) => {
+  const { routingId } = await fixture.connect();
+  for (const origin of ['http://hooks.example:8080', 'HTTPS://hooks.example']) {
+    const target = `${origin}/webhook/plugin/${routingId}?a=http://b/c`;
+    t.equal(isWebhook(target), true);
+    const answer = await fixture.send(target, { body: 'x' });
+    t.equal(answer.status, 200, origin);
+    t.match(await rowOf(answer.body.id), { query: 'a=http://b/c' });
+  }
+  t.equal(isWebhook('http://hooks.example/?to=http://b/webhook/plugin/x'), false);
+  t.equal(isWebhook('/to/http://b/webhook/plugin/x'), false);
 });
 
 t.test('the session of a browser that opens an address is neither stored nor passed on', async (t) => {
