@@ -143,6 +143,14 @@ export const sessions: Chapter = {
       });
       expect({ status, body }, { status: 200, body: { summary: 'S', source: 'plugin', notice: null } });
     }),
+    row('POST compaction takes messages in the form of POST messages.', async (run) => {
+      await run.kit();
+      const { body } = await run.own.session('POST', `/sessions/${await run.session()}/compaction`, {
+        focus: 'report',
+        messages: [{ role: 'user', text: 'as appended' }],
+      });
+      expect(JSON.parse(body.summary).texts, ['as appended']);
+    }),
     row('POST compaction: without messages, the plugin gets the session’s transcript.', async (run) => {
       const session = await run.newSession('own transcript');
       await run.kit();

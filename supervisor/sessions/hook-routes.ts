@@ -1,10 +1,12 @@
 /** `/sessions/{id}/hooks` and `…/compaction`: a step of an agent's turn passes through the account's plugins. */
 
+import { randomUUIDv7 } from 'node:crypto';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { countJudged, listHookCounts } from '../../db/sessions/coverage.ts';
+import { boundedList } from '../../sdk/contract/bounded-list.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { trigger } from '../../sdk/contract/payloads.ts';
+import { SUMMARIZED_MESSAGES_MAX, transcriptMessage, trigger } from '../../sdk/contract/payloads.ts';
 import { type HookName, hooks } from '../../sdk/contract/protocol.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
@@ -96,9 +98,14 @@ const hookCoverage = z
   })
   .meta({ id: 'HookCoverage', description: 'Shows whether the runtime of a session runs a hook.' });
 
-const { messages, focus } = hooks['compaction.summarize'].context.shape;
+const { focus } = hooks['compaction.summarize'].context.shape;
+/** Takes the messages as they are added to a transcript, too, whose ids and times the host sets. */
+const summarizedMessage = transcriptMessage.extend({
+  id: transcriptMessage.shape.id.optional().describe('Default: a new id.'),
+  at: transcriptMessage.shape.at.optional().describe('Default: the time of the request.'),
+});
 const compactionBody = jsonBody({
-  messages: messages
+  messages: boundedList(summarizedMessage, SUMMARIZED_MESSAGES_MAX)
     .optional()
     .describe(
       'Default: the session’s transcript, without notices and the messages that plugins cancelled and, in a strict session, those that no hook judged.',
@@ -225,7 +232,13 @@ export function hookRoutes(services: SessionServices): FastifyPluginAsyncZod {
       },
       async (request) => {
         const session = await requireSession(services, requireCaller(request), request.params);
-        const { trace, ...result } = await summarizeTranscript(services, session, request.body);
+        const now = new Date().toISOString();
+        const messages = request.body.messages?.map(({ id = randomUUIDv7(), at = now, ...message }) => ({
+          ...message,
+          id,
+          at,
+        }));
+        const { trace, ...result } = await summarizeTranscript(services, session, { ...request.body, messages });
         return { ...result, trace: [...trace] };
       },
     );

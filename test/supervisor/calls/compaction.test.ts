@@ -81,6 +81,27 @@ t.test('the built-in summarizer is also used after a timeout, or when the plugin
   }
 });
 
+t.test('messages may leave out id and time, as in a transcript', async (t) => {
+  const own = fixture.withNewAccount();
+  const code = `compaction.summarize = ({ messages }) => JSON.stringify(messages);`;
+  await own.install({ slug: 'echo', code });
+  const path = `/sessions/${await own.session()}/compaction`;
+  const summarize = async (messages: readonly object[]) => {
+    const { status, body } = await own.call('POST', path, { messages });
+    return status === 200 ? JSON.parse(body.summary) : body;
+  };
+  const whole = { id: 'm1', role: 'user', text: 'one', at: '2026-01-05T09:00:00.000Z' };
+  const [first, ...added] = await summarize([whole, { role: 'user', text: 'two' }, { role: 'user', text: 'three' }]);
+  t.same(first, whole, 'what is given stays');
+  t.match(added, [
+    { role: 'user', text: 'two' },
+    { role: 'user', text: 'three' },
+  ]);
+  t.ok(added.every(({ at }: { at: string }) => !Number.isNaN(Date.parse(at))));
+  t.equal(new Set(added.map(({ id }: { id: string }) => id)).size, 2);
+  t.match(await summarize([{ role: 'user' }]), { code: 'bad_request', errors: [{ field: 'messages.0.text' }] });
+});
+
 t.test('what may not reach a model does not reach it in a summary', async (t) => {
   const own = fixture.withNewAccount();
   const code = `middleware.inboundMessage = (ctx) => { if (ctx.message.text === 'bad') ctx.cancel('no'); };
