@@ -132,8 +132,9 @@ function ChannelButtons({ installationId, channel }: OfChannel) {
         done="The channel is removed"
       >
         <Text>
-          The address stops working immediately. Deliveries that wait become dead letters, which cannot be replayed. The
-          service removes them when it has kept them as long as any other finished delivery.
+          The address stops working immediately. The channel and all its sessions with their transcripts are removed
+          permanently, also those that another agent answers. Deliveries that wait become dead letters, which cannot be
+          replayed. The service removes them when it has kept them as long as any other finished delivery.
         </Text>
       </ConfirmButton>
       {error ? (

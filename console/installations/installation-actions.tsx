@@ -103,7 +103,10 @@ function Removed({ installation }: { readonly installation: Installation }) {
         <List.Item className="foreign">
           {channels.length === 0
             ? 'its channels (it has none)'
-            : `its channels: ${channels.map(({ name }) => escapeText(name)).join(', ')}. Their addresses stop working`}
+            : `its channels: ${channels.map(({ name }) => escapeText(name)).join(', ')}, with all their sessions, also those that another agent answers. Their addresses stop working`}
+        </List.Item>
+        <List.Item>
+          its webhook requests and replies that wait: they become dead letters and cannot be replayed
         </List.Item>
         <List.Item>its live connections and its stored data</List.Item>
         <List.Item>

@@ -87,12 +87,15 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
   });
 
   await t.test('a headline blames what the log blames, and a failed one is restarted', async (t) => {
-    const ended = (await service.call('GET', `/api/plugin-logs?installationId=${desk}&levels=error`)).body.items.find(
-      ({ message }: { message: string }) => message.startsWith("The plugin's process ended"),
-    );
+    const ended = await eventually(async () => {
+      const { items } = (await service.call('GET', `/api/plugin-logs?installationId=${desk}&levels=error`)).body;
+      return items.find(({ message }: { message: string }) => message.startsWith("The plugin's process ended"));
+    });
     const reason = ended.message.replace("The plugin's process ended: ", '');
-    const { runtime } = (await service.call('GET', `/api/installations/${desk}`)).body;
-    t.equal(runtime.lastExit.reason, reason, 'as the log has it');
+    await eventually(async () => {
+      const { runtime } = (await service.call('GET', `/api/installations/${desk}`)).body;
+      return runtime.lastExit?.reason === reason;
+    });
     await failInstallation(service, desk, reason);
     await page.getByText('failed', { exact: true }).waitFor();
     await page.getByRole('alert').getByText(`Its process ended too often: ${reason}.`).waitFor();
@@ -414,7 +417,13 @@ async function uninstallSays(page: Page): Promise<void> {
   await go(page, 'Front desk');
   await page.getByRole('button', { name: 'Uninstall' }).click();
   const dialog = page.getByRole('dialog');
-  for (const said of ['its agents: Night clerk', /its channels: ⟨U\+202E⟩gnp/, 'its secrets: key'])
+  for (const said of [
+    'its agents: Night clerk',
+    /its channels: ⟨U\+202E⟩gnp/,
+    'its secrets: key',
+    /with all their sessions, also those that another agent answers/,
+    /become dead letters/,
+  ])
     await dialog.getByText(said).first().waitFor();
 }
 

@@ -370,6 +370,7 @@ t.test('uninstall shows what it deletes, and deletes it', async (t) => {
     'inbox is notified first. Then these are removed permanently:\n' +
     '  its agents (it has none), with all their sessions\n' +
     '  its channels (it has none)\n' +
+    '  its webhook requests and replies that wait: they become dead letters and cannot be replayed\n' +
     '  its live connections and its stored data\n' +
     '  its secrets: apiToken, webhookSecret\n';
   const asked = await typed(['uninstall', 'inbox']);

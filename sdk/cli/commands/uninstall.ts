@@ -34,7 +34,8 @@ function listRemoved({ channels, secretNames }: Installation, agents: readonly A
       : `its agents: ${names(agents)}, with all their sessions`,
     channels.length === 0
       ? 'its channels (it has none)'
-      : `its channels: ${names(channels)}. Their addresses stop working`,
+      : `its channels: ${names(channels)}, with all their sessions, also those that another agent answers. Their addresses stop working`,
+    'its webhook requests and replies that wait: they become dead letters and cannot be replayed',
     'its live connections and its stored data',
     secretNames.length === 0 ? 'its secrets (not set)' : `its secrets: ${secretNames.join(', ')}`,
   ];
