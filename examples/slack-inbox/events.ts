@@ -1,7 +1,7 @@
 /** The used part of Slack's Events API. */
 export type Posted =
   | { type: 'url_verification'; challenge: string }
-  | { type: 'event_callback'; event: { type: string } & Partial<Message> };
+  | { type: 'event_callback'; event_id: string; event: { type: string } & Partial<Message> };
 
 type Message = {
   channel: string;

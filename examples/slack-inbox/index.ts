@@ -1,4 +1,5 @@
 import { escapeText, type Posted, readMessage } from './events.ts';
+import { isRepeated } from './repeats.ts';
 
 // Slack sends this once when the address is entered, and expects the challenge in the response.
 channel.handshakeOn = { jsonType: 'url_verification' };
@@ -16,8 +17,11 @@ channel.receive = async (request) => {
     host.log.warn('Dropped a request that Slack did not sign', { deliveryId: request.deliveryId });
     return;
   }
-  const message = readMessage(JSON.parse(request.bodyText));
-  if (message) return { messages: [message] };
+  const posted: Posted = JSON.parse(request.bodyText);
+  const message = readMessage(posted);
+  if (posted.type !== 'event_callback' || !message) return;
+  if (await isRepeated(posted.event_id, request.deliveryId)) return;
+  return { messages: [message] };
 };
 
 channel.send = async ({ conversationKey, text }) => {

@@ -34,8 +34,9 @@ function signed(value: unknown, { key = secrets.signingSecret, ageSeconds = 0 }:
   const headers = { 'x-slack-request-timestamp': String(at), 'x-slack-signature': signature };
   return { body, headers: { 'content-type': 'application/json', ...headers } };
 }
-const message = (fields: object) => ({
+const message = (fields: object, eventId: string = randomUUIDv7()) => ({
   type: 'event_callback',
+  event_id: eventId,
   event: { type: 'message', channel: 'C1', user: 'U1', text: 'hello', ts: '1.1', ...fields },
 });
 
@@ -90,6 +91,16 @@ t.test('what came in long before the plugin could run is as genuine as it was th
     },
   ]);
   t.ok(await eventually(arrived));
+});
+
+t.test('an event that Slack sends again is not answered again', async (t) => {
+  const before = (await address.settled(0)).length;
+  const event = message({ text: 'once', ts: '4.1' }, 'Ev1');
+  await post(event);
+  await post(event);
+  await post(message({ text: 'another', ts: '4.2', thread_ts: '4.1' }, 'Ev2'));
+  t.same((await address.settled(before + 3)).slice(-3), [null, null, null]);
+  t.same((await address.sessions()).at(-1)?.texts, ['once', 'another']);
 });
 
 t.test('a reply goes to its thread, and once more where Slack had refused it', async (t) => {

@@ -1,0 +1,16 @@
+/** How many events are remembered at most. Each takes about 150 bytes of the 1 MiB of `host.storage`. */
+const SLOTS = 4096;
+
+/**
+ * Whether another delivery has brought the event before. Slack sends an event again when it did not get the response in time. A later
+ * attempt at the same delivery is no repetition: it must return the same messages.
+ */
+export async function isRepeated(eventId: string, deliveryId: string): Promise<boolean> {
+  const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(eventId));
+  // An event is forgotten when another one gets its slot, so the storage never fills up.
+  const slot = `event:${new DataView(digest).getUint32(0) % SLOTS}`;
+  const known = (await host.storage.get(slot)) as { eventId: string; deliveryId: string } | null;
+  if (known?.eventId === eventId) return known.deliveryId !== deliveryId;
+  await host.storage.set(slot, { eventId, deliveryId });
+  return false;
+}
