@@ -332,6 +332,8 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     // Not `uncheck`, which looks at once: the box changes when the service has answered.
     await page.getByLabel('Require this plugin').click();
     await installationThat(service, ({ required }) => !required);
+    // While the page shows it as required, a pause asks for confirmation.
+    await page.getByRole('checkbox', { name: 'Require this plugin', checked: false }).waitFor();
     await page.getByRole('button', { name: 'Run setup again' }).click();
     await page.getByText('notified to set itself up again').waitFor();
     await page.getByRole('button', { name: 'Pause' }).click();
@@ -416,9 +418,13 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByRole('textbox', { name: 'Version', exact: true }).waitFor();
     const area = page.getByRole('region', { name: 'Package' });
     t.equal(await area.evaluate((box) => getComputedStyle(box).borderTopStyle), 'dashed', 'users see where to drop it');
+    let choices = 0;
     const chooseFolder = async () => {
+      choices += 1;
+      // The page still shows the files that were chosen before, until it has read these.
+      await writeFile(join(folder, `note-${choices}.md`), 'A note.\n');
       await page.locator('input[webkitdirectory]').setInputFiles(folder);
-      await area.getByText('readme.md').waitFor();
+      await area.getByText(`note-${choices}.md`).waitFor();
     };
     const publishFolder = async (semVer: string) => {
       await chooseFolder();
