@@ -50,7 +50,8 @@ export async function serveSupervisor(
   await confirmSandboxOff(config, database.pool);
   const sandbox = await prepareSandbox(config);
   logger.info({ sandbox: sandbox.state, limiter: sandbox.limiter, runAs: sandbox.runAs }, 'the sandbox is ready');
-  if (sandbox.missing !== null) logger.warn({ state: sandbox.state }, sandbox.missing);
+  const sentence = sandbox.missing ?? sandbox.warning ?? null;
+  if (sentence !== null) logger.warn({ state: sandbox.state }, sentence);
   const supervisor = await startSupervisor({
     pool: database.pool,
     session: database.session,

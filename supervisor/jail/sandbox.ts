@@ -18,6 +18,8 @@ export interface Sandbox {
   readonly limiter: LimiterKind;
   /** The host user of children; null: the supervisor's user, which the whole sandbox confines to a user namespace. */
   readonly runAs: number | null;
+  /** Set if the walls stand, but children of root have no host user of their own: one sentence that says why. */
+  readonly warning?: string | null;
   /** Which plugins may run: without wall L3 those that operators wrote for themselves, or none. */
   readonly admits: 'all' | 'operators' | 'none';
   readonly jail: Jail;
@@ -43,6 +45,8 @@ interface SandboxOptions
 
 /** A user that owns no files: from systemd's range of dynamic users, which no package uses. */
 const UNUSED_UID = 64_321;
+/** How often a test of the walls is made that says nothing about them. Each may take ten seconds, as on a machine that is busy at boot. */
+const TESTS_MAX = 3;
 /** Length of bubblewrap's error in the message to the operator, characters. */
 const ERROR_MAX_CHARS = 300;
 
@@ -58,11 +62,12 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
     return openWithoutWall({ ...options, limiter }, 'off', 'The sandbox is disabled (SANDBOX=off)');
   const bubblewrap = options.bubblewrap ?? findProgram('bwrap');
   let missing = 'install bubblewrap (apt-get install bubblewrap, dnf install bubblewrap) and start again';
+  let warning: string | null = null;
   if (bubblewrap !== null) {
     for (const runAs of process.getuid?.() === 0 ? [UNUSED_UID, null] : [null]) {
       const found = { limiter, residentWatch, bubblewrap, runAs };
       const jail = makeJail({ ...options, ...found });
-      const { failure, spare } = await startSpare(jail, options.childBounds);
+      const { failure, spare } = await testWalls(jail, options.childBounds);
       if (failure === null) {
         if (!options.keepsChild) await endTest(spare);
         const inspectable = makeInspectableJail(options, found);
@@ -71,14 +76,15 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
           missing: null,
           limiter: limiter.kind,
           runAs,
+          warning,
           admits: 'all',
           jail,
           inspectable,
           spare: options.keepsChild ? spare : null,
         };
       }
-      await endTest(spare);
       missing = describeRemedy(failure);
+      warning = `Plugins have no host user of their own, because the sandbox did not start as user ${runAs} (“${cutError(failure.text)}”). Let that user reach Node and bubblewrap, and start again.`;
     }
   }
   if (options.mode === 'require') throw new Error(`SANDBOX=require, but no sandbox can be built: ${missing}.`);
@@ -102,9 +108,10 @@ async function openWithoutWall(
   const jail = makeJail({ ...options, bubblewrap: '', walls: { node: true, os: false }, runAs });
   const opened = { state, limiter: jail.limiter, runAs, jail };
   if (isUsersOwn) return { ...opened, admits: 'all', missing: `${missing}.` };
-  const failure = runAs === null ? null : await tryOut(jail);
-  if (failure !== null) {
-    const error = failure.split('\n').at(-1)?.slice(-ERROR_MAX_CHARS);
+  const tested = runAs === null ? null : await testWalls(jail);
+  if (tested) await endTest(tested.spare);
+  if (tested?.failure) {
+    const error = cutError(tested.failure.text);
     const why = `no plugin runs: it would run as root, because user ${runAs} cannot start Node here (“${error}”)`;
     return { ...opened, admits: 'none', missing: `${missing}: until then ${why}.` };
   }
@@ -147,32 +154,60 @@ export function findRefusal(
 export async function tryOut(jail: Jail): Promise<string | null> {
   const { failure, spare } = await startSpare(jail);
   await endTest(spare);
-  return failure;
+  return failure?.text ?? null;
 }
 
-/** Starts a child, which is null if no process could be spawned. @returns `failure`: see `tryOut` */
-async function startSpare(
-  jail: Jail,
-  bounds?: ChildBounds,
-): Promise<{ readonly failure: string | null; readonly spare: Spare | null }> {
+interface TestFailure {
+  /** The child's stderr, or why it ended. */
+  readonly text: string;
+  /** Whether it shows what is missing. It does not if the child was late or killed, its helper was lost, or no process could be started. */
+  readonly isConclusive: boolean;
+}
+interface WallTest {
+  readonly failure: TestFailure | null;
+  /** Null if no process could be spawned. */
+  readonly spare: Spare | null;
+}
+
+/** Starts a child, again if that showed nothing. The child of a failed test has ended. */
+async function testWalls(jail: Jail, bounds?: ChildBounds): Promise<WallTest> {
+  for (let test = 1; ; test += 1) {
+    const tested = await startSpare(jail, bounds);
+    if (tested.failure === null) return tested;
+    await endTest(tested.spare);
+    if (tested.failure.isConclusive || test === TESTS_MAX) return tested;
+  }
+}
+
+async function startSpare(jail: Jail, bounds?: ChildBounds): Promise<WallTest> {
   let spare: Spare | null = null;
   try {
     spare = makeSpare((handlers) => startChild(jail, handlers, bounds));
     await spare.child.ready;
     return { failure: null, spare };
   } catch (error) {
-    return { failure: spare?.child.stderr().trim() || (error as Error).message, spare };
+    const end = await spare?.child.ended;
+    const stderr = end?.stderr.trim() ?? '';
+    const hasExited = end !== undefined && !end.requested && (end.code !== null || !isKill(end.signal));
+    return { failure: { text: stderr || (error as Error).message, isConclusive: stderr !== '' || hasExited }, spare };
   }
 }
+
+/** Null: the process could not be started. */
+const isKill = (signal: NodeJS.Signals | null): boolean => signal === null || signal === 'SIGKILL';
 
 async function endTest(spare: Spare | null): Promise<void> {
   await spare?.child.kill('the test of the sandbox is over');
 }
 
-function describeRemedy(failure: string): string {
-  const error = failure.split('\n').at(-1)?.slice(-ERROR_MAX_CHARS) ?? '';
-  if (/user namespace|uid map|No permissions to creat|clone|unshare|Operation not permitted/i.test(failure)) {
+function describeRemedy({ text, isConclusive }: TestFailure): string {
+  const error = cutError(text);
+  if (!isConclusive)
+    return `the sandbox could not be tested (“${error}”, ${TESTS_MAX} times): see that the machine has processor time and memory left, and start again`;
+  if (/user namespace|uid map|No permissions to creat|clone|unshare|Operation not permitted/i.test(text)) {
     return `allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, or kernel.apparmor_restrict_unprivileged_userns=0; in a container, a seccomp profile that permits unshare and mount) and start again; bubblewrap reported “${error}”`;
   }
   return `the sandbox could not be built; bubblewrap reported “${error}”`;
 }
+
+const cutError = (failure: string): string => failure.split('\n').at(-1)?.slice(-ERROR_MAX_CHARS) ?? '';

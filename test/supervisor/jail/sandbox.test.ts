@@ -3,6 +3,7 @@ import { chmodSync, symlinkSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { findProgram } from '../../../service/settings/search-path.ts';
 import { startChild } from '../../../supervisor/children/child.ts';
 import { SpareChildren } from '../../../supervisor/children/spare-children.ts';
 import { findRefusal, openSandbox, type SandboxMode } from '../../../supervisor/jail/sandbox.ts';
@@ -106,6 +107,43 @@ t.test('a kernel that refuses user namespaces is named', async (t) => {
 t.test('another error of bubblewrap is passed on', async (t) => {
   const bwrap = await brokenBubblewrap(t, 'bwrap: the moon is full');
   t.match(await open(t, 'auto', bwrap), { state: 'degraded', missing: /the moon is full/ });
+});
+
+/** A bubblewrap that first runs other lines of shell. */
+async function wrappedBubblewrap(t: Test, makeLines: (folder: string) => string): Promise<string> {
+  const folder = await temporaryFolder(t);
+  const path = join(folder, 'bwrap');
+  writeFileSync(path, `#!/bin/sh\n${makeLines(folder)}\nexec ${findProgram('bwrap')} "$@"\n`);
+  chmodSync(path, 0o755);
+  return path;
+}
+const firstTime = (lines: string) => (folder: string) => {
+  // Its children's user writes it, too.
+  chmodSync(folder, 0o777);
+  return `if (set -C; : > ${folder}/tried) 2>/dev/null; then ${lines}; fi`;
+};
+
+const accidents = { 'is late': 'exec /bin/sleep 60', 'is killed': 'kill -9 $$', 'loses its helper': 'kill -9 $PPID' };
+for (const [name, lines] of Object.entries(accidents))
+  t.test(`a test of the walls that ${name} is made again`, async (t) => {
+    const sandbox = await open(t, 'auto', await wrappedBubblewrap(t, firstTime(lines)));
+    t.match(sandbox, { state: 'full', runAs: noPluginUser ? null : PLUGIN_USER });
+    if (!noPluginUser) t.equal(sandbox.warning, null);
+  });
+
+t.test('a machine on which no test comes to an end is named', async (t) => {
+  const bwrap = await wrappedBubblewrap(t, () => 'kill -9 $$');
+  t.match(await open(t, 'auto', bwrap), { state: 'degraded', missing: /could not be tested \(“.*SIGKILL”, 3 times\)/ });
+});
+
+t.test('root is warned where its children have no user of their own', { skip: noPluginUser }, async (t) => {
+  const onlyRoot = (folder: string) => `if [ ! -w ${folder} ]; then echo 'bwrap: not for you' >&2; exit 1; fi`;
+  const bwrap = await wrappedBubblewrap(t, (folder) => {
+    chmodSync(folder, 0o755);
+    return onlyRoot(folder);
+  });
+  const warning = /^Plugins have no host user of their own, .* as user 64321 \(“bwrap: not for you”\)\./;
+  t.match(await open(t, 'auto', bwrap), { state: 'full', runAs: null, warning });
 });
 
 t.test('require refuses to start', async (t) => {
