@@ -2,6 +2,8 @@
 
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import type { Plugin } from '../../db/catalog/plugins.ts';
+import { findDraft } from '../../db/catalog/versions.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { idParams, noContent } from '../../service/http/schemas.ts';
@@ -11,7 +13,14 @@ import { readAuthor } from './author.ts';
 import { saveDraft } from './drafts.ts';
 import { changedPlugin, delistBody, draftBody, versionParams } from './plugin-input.ts';
 import { changeNames, delistPlugin, listPlugin, removePlugin, yankVersion } from './plugin-lifecycle.ts';
-import { pluginResource, savedDraft, showDraft, showPlugin, showVersion, versionResource } from './plugin-resource.ts';
+import {
+  pluginResource,
+  savedDraft,
+  showDraft,
+  showPluginWithDraft,
+  showVersion,
+  versionResource,
+} from './plugin-resource.ts';
 
 const shapes = {
   draft: {
@@ -59,6 +68,7 @@ const shapes = {
 } satisfies Record<string, FastifySchema>;
 
 export function pluginLifecycleRoutes(services: Services): FastifyPluginAsyncZod {
+  const showOne = async (plugin: Plugin) => showPluginWithDraft(plugin, await findDraft(services.pool, plugin.id));
   return async (app) => {
     groupRoutes(app, 'Authoring');
     app.post('/plugins/:id/draft', { ...fileListOptions, schema: shapes.draft }, async (request) => {
@@ -69,16 +79,16 @@ export function pluginLifecycleRoutes(services: Services): FastifyPluginAsyncZod
     });
 
     app.patch('/plugins/:id', { schema: shapes.rename }, async (request) =>
-      showPlugin(await changeNames(services, requireCaller(request), request.params.id, request.body)),
+      showOne(await changeNames(services, requireCaller(request), request.params.id, request.body)),
     );
 
     app.post('/plugins/:id/listing', { schema: shapes.list }, async (request) =>
-      showPlugin(await listPlugin(services, requireCaller(request), request.params.id)),
+      showOne(await listPlugin(services, requireCaller(request), request.params.id)),
     );
 
     app.delete('/plugins/:id/listing', { schema: shapes.delist }, async (request) => {
       const message = request.body?.deprecationMessage ?? null;
-      return showPlugin(await delistPlugin(services, requireCaller(request), request.params.id, message));
+      return showOne(await delistPlugin(services, requireCaller(request), request.params.id, message));
     });
 
     app.post('/plugins/:id/versions/:versionId/yank', { schema: shapes.yank }, async (request) => {

@@ -72,7 +72,6 @@ const plugin = z.object({
   createdAt: timestamp,
   updatedAt: timestamp,
 });
-export const pluginResource = plugin.meta({ id: 'Plugin', description: 'A plugin as its owner sees it in lists.' });
 export const fileResource = z
   .strictObject({
     path: z.string(),
@@ -86,6 +85,9 @@ export const fileResource = z
   });
 const draft = z.strictObject({ sourceSha256: z.string(), savedAt: timestamp, discovered });
 const draftResource = draft.meta({ id: 'Draft', description: 'The saved draft of a plugin.' });
+export const pluginResource = plugin
+  .extend({ draft: draftResource.nullable().optional().describe('Null: the plugin has none. Left out in lists.') })
+  .meta({ id: 'Plugin', description: 'A plugin as its owner sees it.' });
 export const savedDraft = draft
   .extend({ warnings })
   .meta({ id: 'SavedDraft', description: 'A draft that was just saved.' });
@@ -115,9 +117,15 @@ export type FileResource = z.output<typeof fileResource>;
 
 export const getTier = (plugin: Plugin): 'community' | 'verified' => (plugin.ownerVerified ? 'verified' : 'community');
 
+/** Represents a plugin in lists, where drafts are left out: those of a page may offer hundreds of megabytes. */
 export function showPlugin(plugin: Plugin): z.output<typeof pluginResource> {
   return { ...plugin, tier: getTier(plugin), owner: { id: plugin.ownerId, name: plugin.ownerName } };
 }
+
+export const showPluginWithDraft = (plugin: Plugin, draft: Version | null) => ({
+  ...showPlugin(plugin),
+  draft: draft ? showDraft(draft) : null,
+});
 
 /** Represents a published version. @throws Error for a draft, also a replaced one */
 export function showVersion(version: Version): z.output<typeof versionResource> {
@@ -153,12 +161,11 @@ export function showPluginDetail(
   { versions, leftOutVersions, draft, rollbacks, files }: PluginContents,
 ): z.output<typeof pluginDetail> {
   return {
-    ...showPlugin(plugin),
+    ...showPluginWithDraft(plugin, draft),
     versions,
     versionsLeftOut: leftOutVersions.length,
     leftOutVersions: leftOutVersions.map((version) => versionNumber.parse(version)),
     rollbacks: [...rollbacks],
-    draft: draft ? showDraft(draft) : null,
     ...(files ? { files: files.items, hasMoreFiles: files.nextCursor !== null } : {}),
   };
 }

@@ -27,6 +27,7 @@ import {
   publishedVersion,
   showPlugin,
   showPluginDetail,
+  showPluginWithDraft,
   showPublished,
 } from './plugin-resource.ts';
 import { publishVersion } from './publishing.ts';
@@ -95,7 +96,7 @@ export function pluginRoutes(
     groupRoutes(app, 'Authoring');
     app.post('/plugins', { schema: shapes.make }, async (request, reply) => {
       const plugin = await createPlugin(services, requireCaller(request), request.body, quota);
-      return answerCreated(request, reply, plugin.id).send(showPlugin(plugin));
+      return answerCreated(request, reply, plugin.id).send(showPluginWithDraft(plugin, null));
     });
 
     app.get('/plugins', { schema: shapes.list }, async (request) =>

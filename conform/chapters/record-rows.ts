@@ -1,7 +1,7 @@
 /** Contract: resources. */
 import { ensure, expect, holding, isBoolean, isHash, isList, isNumber, isText, isTime, oneOf } from '../expect.ts';
 import { readUntil } from '../log-watch.ts';
-import { hashSource } from '../packages.ts';
+import { fileList, hashSource, packageOf } from '../packages.ts';
 import { type Chapter, row } from '../row.ts';
 import type { Run } from '../run.ts';
 import {
@@ -39,6 +39,17 @@ export const records: Chapter = {
     row('Plugin: draft{sourceSha256, savedAt, discovered}.', async (run) => {
       const { detail } = await followDraft(run);
       expect(detail.body.draft, { sourceSha256: isHash, savedAt: isTime, discovered: { tools: [{ name: 'fresh' }] } });
+    }),
+    row('Plugin: draft in each answer about one plugin.', async (run) => {
+      const slug = run.slug('with-draft');
+      const created = await run.own.need(run.own.post('/plugins', { slug, displayName: 'X' }), 201);
+      expect(created.draft, null);
+      const files = fileList(packageOf());
+      const saved = await run.own.need(run.own.post(`/plugins/${created.id}/draft`, { files }));
+      expect(await run.own.patch(`/plugins/${created.id}`, { displayName: 'Y' }), {
+        status: 200,
+        body: { draft: { sourceSha256: saved.sourceSha256 } },
+      });
     }),
     row('PATCH /plugins/{id} changes name and description of what has no version yet.', async (run) => {
       await run.requireOperation('rest', 'PATCH /plugins/{id}');

@@ -1339,7 +1339,7 @@ export interface components {
             /** @description The service that acted for the account; null: the account itself. */
             actor: string | null;
         };
-        /** @description A plugin as its owner sees it in lists. */
+        /** @description A plugin as its owner sees it. */
         Plugin: {
             id: string;
             slug: string;
@@ -1360,6 +1360,51 @@ export interface components {
             createdAt: string;
             /** Format: date-time */
             updatedAt: string;
+            /** @description Null: the plugin has none. Left out in lists. */
+            draft?: components["schemas"]["Draft"] | null;
+        };
+        /** @description The saved draft of a plugin. */
+        Draft: {
+            sourceSha256: string;
+            /** Format: date-time */
+            savedAt: string;
+            discovered: components["schemas"]["Discovered"];
+        };
+        /** @description The offers of a version. */
+        Discovered: {
+            commands: {
+                name: string;
+                description: string;
+                /** @enum {string} */
+                source: "code" | "prompt";
+            }[];
+            skills: {
+                name: string;
+                description: string;
+            }[];
+            middleware: string[];
+            lifecycle: string[];
+            tools: {
+                name: string;
+                description: string;
+                parameters: {
+                    [key: string]: unknown;
+                };
+            }[];
+            providers: {
+                name: string;
+                models: ({
+                    id: string;
+                    name: string;
+                } & {
+                    [key: string]: unknown;
+                })[];
+            }[];
+            channel: {
+                receive: boolean;
+                send: boolean;
+                handshake: boolean;
+            } | null;
         };
         /** @description A plugin with its versions. */
         PluginDetail: {
@@ -1411,42 +1456,6 @@ export interface components {
             createdAt: string;
             yankedAt: string | null;
         };
-        /** @description The offers of a version. */
-        Discovered: {
-            commands: {
-                name: string;
-                description: string;
-                /** @enum {string} */
-                source: "code" | "prompt";
-            }[];
-            skills: {
-                name: string;
-                description: string;
-            }[];
-            middleware: string[];
-            lifecycle: string[];
-            tools: {
-                name: string;
-                description: string;
-                parameters: {
-                    [key: string]: unknown;
-                };
-            }[];
-            providers: {
-                name: string;
-                models: ({
-                    id: string;
-                    name: string;
-                } & {
-                    [key: string]: unknown;
-                })[];
-            }[];
-            channel: {
-                receive: boolean;
-                send: boolean;
-                handshake: boolean;
-            } | null;
-        };
         /** @description A published version without its offers. */
         VersionNumber: {
             id: string;
@@ -1468,13 +1477,6 @@ export interface components {
             count: number;
             /** Format: date-time */
             lastAt: string;
-        };
-        /** @description The saved draft of a plugin. */
-        Draft: {
-            sourceSha256: string;
-            /** Format: date-time */
-            savedAt: string;
-            discovered: components["schemas"]["Discovered"];
         };
         /** @description A file of a version. contentText is null for a binary file, or one too long to send. */
         File: {

@@ -40,6 +40,22 @@ const installs = async (who: Client, slug: string, policy: object = {}) => {
 const eventsOf = async (id: string) =>
   (await api.pool.query('SELECT type, data FROM events WHERE installation_id = $1 ORDER BY id', [id])).rows;
 
+t.test('each answer about one plugin shows its draft, and lists leave it out', async (t) => {
+  const made = await ann.post('/plugins', { slug: 'drafted', displayName: 'drafted' });
+  t.equal(made.body.draft, null);
+  const path = `/plugins/${made.body.id}`;
+  t.equal((await ann.patch(path, { displayName: 'Drafted' })).body.draft, null);
+  await ann.post(`${path}/draft`, { files: fileList(MORE) });
+  const { draft } = (await ann.get(path)).body;
+  t.match(draft, { sourceSha256: /^[0-9a-f]{64}$/, savedAt: String, discovered: { lifecycle: ['pluginInstalled'] } });
+  t.same((await ann.patch(path, { displayName: 'Named' })).body.draft, draft);
+  await ann.post(`${path}/versions`, { semVer: '1.0.0', files: fileList(MINIMAL) });
+  t.same((await ann.post(`${path}/listing`)).body.draft, draft);
+  t.same((await ann.delete(`${path}/listing`)).body.draft, draft);
+  const { items } = (await ann.get('/plugins')).body;
+  t.notOk('draft' in items.find(({ id }: { id: string }) => id === made.body.id));
+});
+
 t.test('listing needs a version, delisting keeps installations', async (t) => {
   const bare = await listed();
   const early = await ann.post(`/plugins/${bare.id}/listing`);
