@@ -1,6 +1,8 @@
 /** The open inspectors of this supervisor, by token. */
 import type { Pool } from 'pg';
 import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
+import { mayTakePlace } from '../../../db/jobs/account-share.ts';
+import { AmountsByKey } from '../../../db/timing/amounts-by-key.ts';
 import { Problem } from '../../../sdk/contract/errors.ts';
 import type { AuditSink } from '../../records/audit-sink.ts';
 import type { LogSink } from '../../records/log-sink.ts';
@@ -29,6 +31,8 @@ interface InspectionDeps {
 export class Inspections {
   readonly #deps: InspectionDeps;
   readonly #open = new Map<string, Inspection>();
+  /** Open inspectors by account. */
+  readonly #openOf = new AmountsByKey();
   /** Ids of the installations whose inspector is open. */
   readonly #inspected = new Set<string>();
 
@@ -68,6 +72,7 @@ export class Inspections {
       onEvent(event);
     });
     this.#open.set(inspection.token, inspection);
+    this.#openOf.add(accountId);
     this.#inspected.add(installationId);
     const started = await this.#deps.fleet.inspect(plugin, inspection).catch(() => 'it could not be started');
     if (typeof started === 'string') {
@@ -92,11 +97,18 @@ export class Inspections {
       throw new Problem('inspector_open', 'The inspector of this draft is already open. Close the other one first.');
     if (this.#open.size >= INSPECTIONS_MAX)
       throw new Problem('unavailable', `All ${INSPECTIONS_MAX} inspectors are in use.`, { retryAfter: RETRY_AFTER_S });
+    const own = this.#openOf.get(accountId);
+    if (!mayTakePlace(own, INSPECTIONS_MAX - this.#open.size)) {
+      const why = `This account has ${own} inspectors open, and the others are kept for other accounts. Close one first.`;
+      throw new Problem('unavailable', why, { retryAfter: RETRY_AFTER_S });
+    }
     return plugin;
   }
 
-  #remove({ installationId }: InstalledPlugin, { token }: Inspection): void {
-    if (this.#open.delete(token)) this.#inspected.delete(installationId);
+  #remove({ installationId, accountId }: InstalledPlugin, { token }: Inspection): void {
+    if (!this.#open.delete(token)) return;
+    this.#inspected.delete(installationId);
+    this.#openOf.subtract(accountId);
   }
 
   /** Records the opening and limits its duration. @returns a function to call when the inspection ends */
