@@ -19,6 +19,7 @@ import { useWaitingUpdates } from '../installations/declined-updates.ts';
 import { useMe } from '../rest/me.ts';
 import { Problem } from '../rest/problem.ts';
 import { hideActionErrors } from '../rest/use-action.ts';
+import { isAnswered, isOwnWindow, RETURN_PATH } from '../sign-in/return-path.ts';
 import { readSessionState, subscribeToSession } from '../sign-in/session-state.ts';
 import { SignInDialog } from '../sign-in/sign-in-dialog.tsx';
 import { SignInPage } from '../sign-in/sign-in-page.tsx';
@@ -36,6 +37,7 @@ const OVERLAYS = '[role=menu], [role=dialog]';
 
 export function AppFrame() {
   const session = useSyncExternalStore(subscribeToSession, readSessionState);
+  const here = useRouterState({ select: ({ location }) => location.pathname });
   // Its first answer tells whether somebody is signed in.
   const me = useMe();
   const isSuspended = me.error instanceof Problem && me.error.code === 'account_suspended';
@@ -57,17 +59,18 @@ export function AppFrame() {
         )}
       </Center>
     );
+  // Another tab may have signed in while the user was at the issuer.
+  if (here === RETURN_PATH && (isAnswered() || isOwnWindow())) return <SignInPage />;
   return (
     <>
-      <SignedIn />
+      <SignedIn here={here} />
       {session === 'ended' || session === 'replaced' ? <SignInDialog isReplaced={session === 'replaced'} /> : null}
     </>
   );
 }
 
-function SignedIn() {
+function SignedIn({ here }: { readonly here: string }) {
   const menu = useMenu();
-  const here = useRouterState({ select: ({ location }) => location.pathname });
   // biome-ignore lint/correctness/useExhaustiveDependencies: the menu of a phone and the errors are those of a page
   useEffect(() => {
     menu.close();

@@ -6,16 +6,23 @@
 import { UserManager, WebStorageStateStore } from 'oidc-client-ts';
 import type { components } from '../rest/schema.d.ts';
 import { RETURN_PATH } from './return-path.ts';
-import { signIn } from './sign-in-requests.ts';
+import { exchangeProof } from './sign-in-requests.ts';
 
 export type IssuerFacts = NonNullable<components['schemas']['SignInFacts']['oidc']>;
 
 /** A code is valid once, but React may run an effect twice. */
 let answer: Promise<string> | null = null;
 
-/** Opens the issuer's page. @param here the address to return to */
-export const redirectToIssuer = (facts: IssuerFacts, here: string): Promise<void> =>
-  explainUnreachable(facts, createUserManager(facts).signinRedirect({ state: here }));
+/**
+ * Opens the issuer's page.
+ *
+ * @param here the address to return to
+ * @param asksAgain whether the issuer asks who signs in even if it knows the user
+ */
+export function redirectToIssuer(facts: IssuerFacts, here: string, asksAgain: boolean): Promise<void> {
+  const prompt = asksAgain ? { prompt: 'login' } : {};
+  return explainUnreachable(facts, createUserManager(facts).signinRedirect({ state: here, ...prompt }));
+}
 
 /**
  * Completes the sign-in with the parameters of the issuer's redirect.
@@ -32,7 +39,7 @@ async function exchange(facts: IssuerFacts): Promise<string> {
   const manager = createUserManager(facts);
   const { access_token, state } = await explainUnreachable(facts, manager.signinRedirectCallback());
   await manager.removeUser();
-  await signIn({ token: access_token });
+  await exchangeProof({ token: access_token });
   return typeof state === 'string' && /^\/(?![/\\])/.test(state) ? state : '/';
 }
 

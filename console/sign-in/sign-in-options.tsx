@@ -1,5 +1,6 @@
 /** The ways to sign in: with the configured issuer, or with a token. */
 import { Alert, Button, Code, Loader, PasswordInput, Skeleton, Stack, Text } from '@mantine/core';
+import { notifications } from '@mantine/notifications';
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useRouter } from '@tanstack/react-router';
 import { useEffect, useState } from 'react';
@@ -10,11 +11,10 @@ import { ActionForm } from '../shell/action-form.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { loadPart } from '../shell/load-chunk.ts';
 import type { IssuerFacts } from './issuer.ts';
-import { RETURN_PATH } from './return-path.ts';
+import { isAnswered, isOwnWindow, RETURN_PATH, WINDOW_MARK } from './return-path.ts';
+import { readSessionState } from './session-state.ts';
 import { signIn } from './sign-in-requests.ts';
 
-/** Makes the page at the redirect path go to the issuer at once, and close when the user is signed in. */
-const WINDOW_MARK = '#window';
 const WINDOW_FEATURES = 'popup,width=520,height=720';
 
 interface SignInOptionsProps {
@@ -44,13 +44,11 @@ export function SignInOptions({ isOverPage }: SignInOptionsProps) {
 }
 
 const loadIssuer = () => loadPart(() => import('./issuer.ts'), 'issuer');
-const isRedirected = (): boolean => location.pathname === RETURN_PATH;
-const isOwnWindow = (): boolean => isRedirected() && location.hash === WINDOW_MARK;
 
 /** Returns the path to open after the issuer. The redirect path itself means: close this window. */
 function findReturnPath(): string {
   if (isOwnWindow()) return RETURN_PATH;
-  return isRedirected() ? '/' : location.pathname + location.search;
+  return location.pathname === RETURN_PATH ? '/' : location.pathname + location.search;
 }
 
 function IssuerButton({ facts, isOverPage }: SignInOptionsProps & { readonly facts: IssuerFacts }) {
@@ -59,23 +57,32 @@ function IssuerButton({ facts, isOverPage }: SignInOptionsProps & { readonly fac
     mutationFn: async () => {
       // If pop-ups are blocked, this page goes to the issuer. The editor keeps its text in the browser's storage.
       if (isOverPage && window.open(RETURN_PATH + WINDOW_MARK, '_blank', WINDOW_FEATURES)) return;
-      await (await loadIssuer()).redirectToIssuer(facts, findReturnPath());
+      // In a window that a page opened, this is another account than that of the page.
+      const isSignedIn = readSessionState() === 'active';
+      await (await loadIssuer()).redirectToIssuer(facts, findReturnPath(), isSignedIn);
     },
   });
   const { mutate: finish, ...finishing } = useMutation({
     mutationFn: async () => (await loadIssuer()).finishSignIn(facts),
     onSuccess: (before) => {
       if (before === RETURN_PATH) window.close();
-      router.history.replace(before === RETURN_PATH ? '/' : before);
+      location.replace(before === RETURN_PATH ? '/' : before);
+    },
+    onError: (error) => {
+      if (readSessionState() !== 'active') return;
+      // Another tab has signed in meanwhile.
+      const content = { color: 'red', title: 'The sign-in failed', message: getErrorMessage(error) };
+      notifications.show({ ...content, autoClose: false });
+      router.history.replace('/');
     },
   });
   useEffect(() => {
     if (isOverPage) return;
-    if (isRedirected() && location.search !== '') finish();
+    if (isAnswered()) finish();
     else if (isOwnWindow()) goToIssuer();
   }, [isOverPage, finish, goToIssuer]);
   const error = going.error ?? finishing.error;
-  if (finishing.isPending) return <Loader aria-label="Signing in" />;
+  if (finishing.isPending || finishing.isSuccess) return <Loader aria-label="Signing in" />;
   return (
     <Stack gap="xs">
       <Button loading={going.isPending} onClick={() => goToIssuer()} data-autofocus>

@@ -22,9 +22,19 @@ tabs.onmessage = ({ data }: MessageEvent<SessionNotice>) => {
 
 /** @throws Problem if the service does not accept the proof */
 export async function signIn(proof: Proof): Promise<void> {
+  continueAs(await exchangeProof(proof));
+}
+
+/**
+ * Signs in for a document that is loaded next: this one may be of another account.
+ *
+ * @returns the id of the account
+ * @throws Problem if the service does not accept the proof
+ */
+export async function exchangeProof(proof: Proof): Promise<string> {
   const { id } = await readBody<Account>(rest.POST('/sign-in', { body: proof, fetch: fetchAsConsole }));
   tabs.postMessage({ accountId: id } satisfies SessionNotice);
-  continueAs(id);
+  return id;
 }
 
 /** The account that signed out on this page. Its requests may still wait. */

@@ -1,6 +1,7 @@
+import type { Page } from 'playwright-core';
 import t from 'tap';
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
-import { answerInstead, failTwice, openConsole, shareBrowser } from './browser.ts';
+import { answerInstead, failTwice, openConsole, openTab, shareBrowser } from './browser.ts';
 import { inspect } from './pictures.ts';
 import { AUDIENCE, CLIENT, startSignInIssuer } from './sign-in-issuer.ts';
 
@@ -39,9 +40,7 @@ t.test('the console sends to the issuer, comes back to where one was, and ends i
   await signIn.click();
   const question = new URL((await authorizationRequest).url()).searchParams;
   t.match(Object.fromEntries(question), { response_type: 'code', code_challenge_method: 'S256', client_id: CLIENT });
-  await page.locator('[name=login]').fill('ann');
-  await page.locator('[name=password]').fill('anything');
-  await page.locator('[type=submit]').first().click();
+  await enterName(page, 'ann');
   const redeemed = page.waitForRequest((request) =>
     request.url().startsWith(issuer.url.replace('localhost', '127.0.0.1')),
   );
@@ -64,6 +63,8 @@ t.test('the console sends to the issuer, comes back to where one was, and ends i
   await page.getByRole('button', { name: 'ann' }).waitFor();
 
   await page.goto(`${service.url}/signed-in?error=access_denied&state=unknown`);
+  await page.getByText('The sign-in failed').waitFor();
+  await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
   await page.getByRole('button', { name: 'ann' }).waitFor();
 
   // The issuer's token lives for a minute; the session goes on without it.
@@ -81,8 +82,44 @@ t.test('the console sends to the issuer, comes back to where one was, and ends i
   await tab.getByText('Nothing is installed yet').waitFor();
   t.equal(new URL(tab.url()).pathname, '/installations', 'the page stayed');
 
+  // Two tabs are at the issuer, and the second one returns when the first one has signed in.
+  const first = await openConsole(browser, `${service.url}/plugins`);
+  const second = await openTab(first.context, `${service.url}/agents`);
+  for (const { page: waiting } of [first, second]) {
+    await waiting.getByRole('button', { name: /^Sign in with/ }).click();
+    await waiting.locator('[name=login]').waitFor();
+  }
+  for (const [{ page: waiting }, title] of [
+    [first, 'My plugins'],
+    [second, 'Agents'],
+  ] as const) {
+    await enterName(waiting, 'ann');
+    // The issuer asks once what the console may have.
+    if (waiting === first.page) await waiting.getByRole('button', { name: 'Continue' }).click();
+    await waiting.getByRole('heading', { level: 1, name: title }).waitFor();
+    t.equal(new URL(waiting.url()).search, '', 'the code is in no address');
+    t.notMatch(await waiting.evaluate<string>('JSON.stringify({ ...sessionStorage })'), /oidc/);
+  }
+  // The window that a page of another account opens.
+  const askedAgain = second.page.waitForRequest(/\/auth\?.*prompt=login/);
+  await second.page.goto(`${service.url}/signed-in#window`);
+  await askedAgain;
+  await enterName(second.page, 'bob');
+  await second.page.getByRole('button', { name: 'Continue' }).click();
+  await second.page.getByRole('button', { name: 'bob', exact: true }).waitFor();
+  await first.page.getByRole('button', { name: 'bob', exact: true }).waitFor();
+  t.same([...first.complaints, ...second.complaints], []);
+  await first.context.close();
+
   const stranger = await (await browser.newContext()).newPage();
   await stranger.goto(`${service.url}/signed-in?code=made-up&state=unknown`);
   await stranger.getByText('You are not signed in').waitFor();
   t.same(complaints, [], 'the browser complains about nothing, its policy included');
 });
+
+/** Answers the issuer's page that asks who signs in. */
+async function enterName(page: Page, name: string): Promise<void> {
+  await page.locator('[name=login]').fill(name);
+  await page.locator('[name=password]').fill('anything');
+  await page.locator('[type=submit]').first().click();
+}
