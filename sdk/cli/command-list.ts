@@ -2,13 +2,14 @@
 import type { Command } from './command.ts';
 import { accept } from './commands/accept.ts';
 import { call } from './commands/call.ts';
+import { channels } from './commands/channels.ts';
 import { check } from './commands/check.ts';
 import { createCompletionCommand } from './commands/completion.ts';
 import { configure } from './commands/configure.ts';
 import { conformRuntime } from './commands/conform-runtime.ts';
 import { delist } from './commands/delist.ts';
 import { deliveries } from './commands/deliveries.ts';
-import { giveUp, replay, tryNow } from './commands/delivery-commands.ts';
+import { delivery, giveUp, replay, tryNow } from './commands/delivery-commands.ts';
 import { dev } from './commands/dev.ts';
 import { fire } from './commands/fire.ts';
 import { importSkills } from './commands/import-skills.ts';
@@ -51,7 +52,9 @@ export const commands: readonly Command[] = [
   logs,
   call,
   fire,
+  channels,
   deliveries,
+  delivery,
   replay,
   tryNow,
   giveUp,

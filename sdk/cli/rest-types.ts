@@ -79,7 +79,7 @@ export interface Installation {
   readonly required: boolean;
   /** Of the granted capabilities and of those that a pending update requests. */
   readonly reach: readonly Reach[];
-  readonly channels: readonly { readonly name: string }[];
+  readonly channels: readonly Channel[];
   readonly secretNames: readonly string[];
   readonly configuration: { readonly secrets: readonly SecretField[] };
   readonly pendingUpdate: {
@@ -98,9 +98,16 @@ export interface UpdateChanges {
   readonly fields: { readonly secrets: readonly SecretField[] };
 }
 export interface Agent {
+  readonly id: string;
   readonly name: string;
   /** The installation of the plugin that created it. */
   readonly installationId: string | null;
+}
+export interface Channel {
+  readonly id: string;
+  readonly name: string;
+  /** The address for the vendor. */
+  readonly webhookUrl: string;
 }
 export interface Delivery {
   readonly id: string;
@@ -111,6 +118,17 @@ export interface Delivery {
   readonly setAside: boolean;
   readonly waitReason: string | null;
   readonly lastError: string | null;
+}
+export interface DeliveryDetail extends Delivery {
+  readonly method: string;
+  /** Without the question mark. */
+  readonly query: string;
+  readonly headers: readonly (readonly [string, string])[];
+  /** The first 64 KiB. */
+  readonly body: string;
+  readonly bodyBytes: number;
+  readonly bodyEncoding: 'text' | 'base64';
+  readonly bodyTruncated: boolean;
 }
 export interface CatalogEntry {
   readonly displayName: string;

@@ -8,6 +8,8 @@ export interface Template {
   readonly frontmatter: string;
   readonly description: string;
   readonly code: string;
+  /** The commands that follow once the plugin is installed. Default: none. */
+  readonly whenInstalled?: (slug: string) => string;
   /** Further files, by path. */
   readonly files?: Readonly<Record<string, string>>;
 }
@@ -74,6 +76,8 @@ const channel: Template = {
   name: 'channel',
   doc: 'turns a vendor’s webhooks into messages and sends replies',
   description: 'Receives messages from a vendor’s webhook and sends replies.',
+  whenInstalled: (slug) =>
+    `bulkhead channels ${slug} connect <name>, which prints the address that you enter at the vendor`,
   frontmatter: `capabilities: ["host.http:api.example.com"]
 secrets:
   webhookSecret:

@@ -310,7 +310,8 @@ t.test('a version that does not fit into the answer of the service is yanked', a
 
 t.test('configure names what is missing and requires a plugin, accept shows the requested capabilities', async (t) => {
   const channel = { in: 'inbox' };
-  await typed(['init', 'inbox', '--template', 'channel']);
+  const made = await typed(['init', 'inbox', '--template', 'channel']);
+  t.match(made.stdout, /\nWhen it is installed: bulkhead channels inbox connect <name>, which prints the address/);
   const first = await typed(['publish'], channel);
   t.match(
     first,
@@ -365,11 +366,65 @@ t.test('accept shows an update that requests more access, and accepts it', async
   await eventually(async () => / 1\.1\.0 /.test((await typed(['status'])).stdout));
 });
 
+t.test('channels are connected, listed, moved to another address and disconnected', async (t) => {
+  t.match(await typed(['channels', 'inbox']), { code: 0, stdout: /^none\. To connect one: bulkhead channels inbox/ });
+  const connected = answer(await typed(['channels', 'inbox', 'connect', 'Desk', '--json']));
+  t.match(connected, { name: 'Desk', webhookUrl: /\/webhook\/plugin\// });
+  const again = await typed(['channels', 'inbox', 'connect', 'Desk', '--agent', 'a1']);
+  t.match(again, { code: 0, stdout: /^connected Desk\nGive this address to the vendor: http.*\/webhook\/plugin\// });
+  const { rows } = await api.pool.query('SELECT agent_id FROM channels WHERE name = $1 ORDER BY id', ['Desk']);
+  t.same(
+    rows.map(({ agent_id }) => agent_id),
+    [null, 'a1'],
+  );
+  const listed = await typed(['channels', 'inbox']);
+  t.match(listed.stdout, `${connected.id}  Desk  ${connected.webhookUrl}\n`);
+  t.match(await typed(['channels', 'inbox', 'disconnect', 'Desk']), {
+    code: 1,
+    stderr: /several channels of this name/,
+  });
+  t.match(await typed(['channels', 'inbox', 'remove', 'Desk']), { code: 2, stderr: /“remove” is not an action/ });
+  t.match(await typed(['channels', 'inbox', 'connect']), { code: 2, stderr: /Name the channel/ });
+  const replace = ['channels', 'inbox', 'replace-address', connected.id];
+  t.match(await typed(replace), { code: 2, stderr: /The address was not replaced\./ });
+  const replaced = answer(await typed([...replace, '--yes', '--json']));
+  t.equal(replaced.id, connected.id);
+  t.not(replaced.webhookUrl, connected.webhookUrl);
+  const disconnect = ['channels', 'inbox', 'disconnect', connected.id];
+  t.match(await typed(disconnect), {
+    code: 2,
+    stdout: /with all its sessions.*\n.*become dead letters/,
+    stderr: /The channel was not disconnected\./,
+  });
+  t.match(await typed([...disconnect, '--yes']), { code: 0, stdout: /disconnected Desk\n$/ });
+  t.equal(answer(await typed(['channels', 'inbox', '--json'])).length, 1);
+});
+
+t.test('deliveries are counted, shown with headers and body, and replayed together', async (t) => {
+  const insert = `INSERT INTO deliveries (id, channel_id, installation_id, account_id, routing_id, received_at, method, query, headers,
+      body, state, finished_at, attempts, last_error)
+    SELECT 'dead ' || n, c.id, c.installation_id, c.account_id, c.routing_id, now(), 'POST', 'a=1', '[["X-A", "b\\nc"]]', convert_to('hello ' || n, 'UTF8'), 'dead',
+           now(), 6, 'it failed' FROM channels c, generate_series(1, 3) n WHERE c.name = 'Desk'`;
+  await api.pool.query(insert);
+  const listed = await typed(['deliveries', 'inbox', '--limit', '2']);
+  t.match(listed, { code: 0, stdout: /^dead 3 .*dead {2}6 attempts\n {4}it failed\ndead 2 / });
+  t.match(listed.stderr, 'These are the newest 2. For older ones, pass a higher `--limit`.');
+  t.equal(answer(await typed(['deliveries', 'inbox', '--limit', '2', '--json'])).length, 2);
+  t.equal((await typed(['deliveries', 'inbox', '--limit', '3'])).stderr, '');
+  const shown = await typed(['delivery', 'dead 1']);
+  t.match(shown, { code: 0, stdout: /^dead 1 .*\n {4}it failed\n\nPOST \?a=1\nX-A: b c\n\n7 bytes:\nhello 1\n$/ });
+  t.match(await typed(['delivery', 'nothing']), { code: 1, stderr: /No installed plugin has a delivery nothing/ });
+  t.match(await typed(['replay']), { code: 2, stderr: /Pass either the id of a delivery, or --dead and --slug/ });
+  t.match(await typed(['replay', '--dead']), { code: 2, stderr: /bulkhead replay --dead --slug <slug>/ });
+  const replayed = await typed(['replay', '--dead', '--slug', 'inbox']);
+  t.match(replayed, { code: 0, stdout: 'queued 3 dead deliveries of inbox\n' });
+});
+
 t.test('uninstall shows what it deletes, and deletes it', async (t) => {
   const shown =
     'inbox is notified first. Then these are removed permanently:\n' +
     '  its agents (it has none), with all their sessions\n' +
-    '  its channels (it has none)\n' +
+    '  its channels: Desk, with all their sessions, also those that another agent answers. Their addresses stop working\n' +
     '  its webhook requests and replies that wait: they become dead letters and cannot be replayed\n' +
     '  its live connections and its stored data\n' +
     '  its secrets: apiToken, webhookSecret\n';

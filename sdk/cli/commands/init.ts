@@ -42,6 +42,7 @@ export const init: Command = {
       );
     if (place !== '') output.printLine(`Next: cd ${quoteForShell(place)}`);
     output.printLine('Next: bulkhead check, then bulkhead publish');
+    if (template.whenInstalled) output.printLine(`When it is installed: ${template.whenInstalled(slug)}`);
     return { folder, slug, name, template: template.name, files: Object.keys(files) };
   },
 };
