@@ -3,6 +3,7 @@ import { type Document, isAlias, isCollection, isMap, isNode, isScalar, LineCoun
 import type { z } from 'zod';
 import type { ProblemLocation } from '../../sdk/contract/errors.ts';
 import { KIB } from '../../sdk/contract/limits.ts';
+import { ONE_LINE } from '../../sdk/contract/manifest.ts';
 import { findNearName } from '../../service/text/near-name.ts';
 import { describeIssue, describeYamlFault, FOREIGN_TAG } from './frontmatter-messages.ts';
 import { invalidAll, invalidAt } from './invalid-package.ts';
@@ -131,6 +132,10 @@ function findDuplicates(keys: readonly unknown[]): unknown[] {
   });
 }
 
+/** A block that was meant as one line holds a line break which its author does not see. */
+const BLOCK_HINT = ': a block after > or | ends with a line break, and one after >- does not';
+const isBlock = (node: unknown): boolean => isScalar(node) && /^BLOCK_/.test(node.type ?? '');
+
 function locateIssue(
   path: string,
   issue: z.core.$ZodIssue,
@@ -139,7 +144,9 @@ function locateIssue(
 ): ProblemLocation[] {
   if (issue.code !== 'unrecognized_keys') {
     const message = issue.code === 'invalid_key' ? (issue.issues[0]?.message ?? issue.message) : issue.message;
-    return [{ ...locate(path, lines, findOffset(document, issue.path)), field: issue.path.join('.'), message }];
+    const hint = message === ONE_LINE && isBlock(document.getIn(issue.path, true)) ? BLOCK_HINT : '';
+    const place = locate(path, lines, findOffset(document, issue.path));
+    return [{ ...place, field: issue.path.join('.'), message: `${message}${hint}` }];
   }
   return issue.keys.map((key) => {
     const at = [...issue.path, key];

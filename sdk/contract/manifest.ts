@@ -31,12 +31,14 @@ function refuseFaulty(findFault: (value: string) => string | null) {
   };
 }
 
+export const ONE_LINE = 'must be one line';
 /** One line of display text, without hidden characters or surrounding white space. */
 export const label = (max: number) =>
   z
     .string({ error: (issue) => (issue.input === undefined ? 'is required' : 'must be a string; put it in quotes') })
     .min(1, 'must not be empty')
     .max(max, `must be at most ${max} characters`)
+    .refine((value) => !value.includes('\n'), { error: ONE_LINE, abort: true })
     .superRefine(refuseHidden('line'))
     .refine((value) => value.trim() === value, 'must not start or end with white space');
 

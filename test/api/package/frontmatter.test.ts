@@ -14,6 +14,7 @@ t.test('frontmatter with other line ends and with YAML keywords is read', async 
     'Windows line ends': README.replaceAll('\n', '\r\n'),
     'a date': '---\nname: 2026-01-01\ndescription: yes and no\n---\n',
     'yes, which YAML 1.2 takes for text': '---\nname: yes\ndescription: on\n---\n',
+    'a folded block without a line break at its end': '---\nname: x\ndescription: >-\n  one\n  sentence\n---\n',
     markup: '---\nname: <b>x</b>\ndescription: "<script>alert(1)</script>"\n---\n<script>alert(1)</script>\n',
   };
   for (const [at, [name, readme]] of Object.entries(readmes).entries()) {
@@ -29,6 +30,16 @@ t.test('many fields, and more than one document', async (t) => {
   const wrong: [lines: string[], error: object][] = [
     [fields, { path: 'readme.md', line: 4, field: 'f0', message: /known/ }],
     [['...', '%YAML 1.2', 'name: other'], { path: 'readme.md', message: /./ }],
+    [
+      ['settings:', '  a:', '    description: >', '      one', '      sentence'],
+      {
+        path: 'readme.md',
+        line: 6,
+        field: 'settings.a.description',
+        message: 'must be one line: a block after > or | ends with a line break, and one after >- does not',
+      },
+    ],
+    [['settings: { a: { label: "two\\nlines" } }'], { field: 'settings.a.label', message: 'must be one line' }],
   ];
   for (const [lines, error] of wrong) {
     const files = fileList(withReadme(readmeWith(...lines)));
