@@ -14,6 +14,7 @@ import {
   resolveStatus,
   saveSettings,
 } from '../../db/installations/configuration.ts';
+import { listDroppedHooks } from '../../db/installations/consent-rule.ts';
 import { recordEvent } from '../../db/installations/events.ts';
 import {
   changeInstallation,
@@ -35,7 +36,6 @@ import type { Services } from '../services.ts';
 import type { newInstallation } from './installation-input.ts';
 import { changeLockedInstallation, requireInstallation } from './installation-lookup.ts';
 import { chooseVersion } from './version-choice.ts';
-import { listDroppedHooks } from './version-rollout.ts';
 
 type InstallRequest = z.output<typeof newInstallation>;
 

@@ -1,7 +1,8 @@
 /** The representation of an installation, with the names of its secrets only. */
 
 import { z } from 'zod';
-import { findNewlyMissing, mergeManifests } from '../../db/installations/configuration.ts';
+import { mergeManifests } from '../../db/installations/configuration.ts';
+import { diffCapabilities, findNewlyMissing } from '../../db/installations/consent-rule.ts';
 import { runtimeStates } from '../../db/installations/installation-runtimes.ts';
 import {
   describeInstallation,
@@ -15,7 +16,6 @@ import { anyJson, timestamp } from '../../service/http/schemas.ts';
 import { channelResource, showChannel } from '../channels/channel-resource.ts';
 import { configurationFields, reachRow, showFields, showReach } from '../plugins/manifest-resource.ts';
 import { deprecationMessage } from '../plugins/plugin-resource.ts';
-import { diffCapabilities } from './capability-diff.ts';
 import { versionPolicy } from './installation-input.ts';
 import { describeUpdateWait } from './update-wait.ts';
 

@@ -1,7 +1,7 @@
 /** Compares the version that an installation runs with the one it is asked about: what models read, and the source. */
 import { z } from 'zod';
 import { findVersion, listFiles, type Version, type VersionFile } from '../../db/catalog/versions.ts';
-import { findNewlyMissing } from '../../db/installations/configuration.ts';
+import { findNewlyMissing } from '../../db/installations/consent-rule.ts';
 import type { Installation } from '../../db/installations/installations.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { MIB } from '../../sdk/contract/limits.ts';

@@ -4,6 +4,7 @@ import type { z } from 'zod';
 import { lockPlugin, type Plugin } from '../../db/catalog/plugins.ts';
 import { findVersion } from '../../db/catalog/versions.ts';
 import { resolveStatus } from '../../db/installations/configuration.ts';
+import { dropsHook } from '../../db/installations/consent-rule.ts';
 import {
   changeInstallation,
   findInstallation,
@@ -11,7 +12,13 @@ import {
   lockInstallation,
 } from '../../db/installations/installations.ts';
 import { isActive } from '../../db/installations/run-rule.ts';
-import { beginUpdate, cancelUpdate, forgetWiderVersion, queueUpdate } from '../../db/installations/updates.ts';
+import {
+  beginPendingUpdate,
+  beginUpdate,
+  cancelUpdate,
+  forgetWiderVersion,
+  queueUpdate,
+} from '../../db/installations/updates.ts';
 import { notifyIfInstallationChanged, notifyRestartRequested } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
@@ -20,7 +27,7 @@ import type { Services } from '../services.ts';
 import type { installationChanges } from './installation-input.ts';
 import { changeLockedInstallation, requireInstallation } from './installation-lookup.ts';
 import { chooseVersion } from './version-choice.ts';
-import { dropsHook, holdUpdate, moveToVersion, offerVersion } from './version-rollout.ts';
+import { holdUpdate, moveToVersion, offerVersion } from './version-rollout.ts';
 
 /**
  * Changes policy, pin, hook order, or whether the installation is required. A version with more capabilities waits for
@@ -44,7 +51,10 @@ export async function changePolicy(
     if (pinned !== undefined && policy !== 'Pinned') {
       throw new Problem('invalid_pin', 'pinnedVersionId is allowed with the policy Pinned only.');
     }
-    if (change.versionPolicy === undefined && pinned === undefined) return;
+    if (change.versionPolicy === undefined && pinned === undefined) {
+      if (before.required && !required) await beginPendingUpdate(tx, services.queues, installationId);
+      return;
+    }
     const version = await chooseVersion(tx, plugin, caller, policy, pinned ?? installation.pinnedVersionId);
     const pinnedVersionId = policy === 'Pinned' ? version.id : null;
     if (policy !== before.versionPolicy || pinnedVersionId !== before.pinnedVersionId)

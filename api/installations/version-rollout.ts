@@ -2,7 +2,7 @@
 import type { ClientBase } from 'pg';
 import { lockPlugin } from '../../db/catalog/plugins.ts';
 import { findVersion, type Version } from '../../db/catalog/versions.ts';
-import { findNewlyMissing } from '../../db/installations/configuration.ts';
+import { dropsHook, mayApply } from '../../db/installations/consent-rule.ts';
 import {
   changeInstallation,
   changeInstallations,
@@ -16,10 +16,8 @@ import type { Queues } from '../../db/jobs/queues.ts';
 import { notifyIfInstallationChanged, notifyInstallationsChanged } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { asService } from '../../db/postgres/shares.ts';
-import { hooks } from '../../sdk/contract/protocol.ts';
 import { LoopSlices } from '../../service/timing/loop-turns.ts';
 import type { Services } from '../services.ts';
-import { isCovered } from './capability-diff.ts';
 
 /** A rollout that was cut off is continued within this time. Milliseconds. */
 const RESUME_EVERY_MS = 60_000;
@@ -141,24 +139,6 @@ export async function offerVersion(
   // If the grants are older than this rule, the running version may need consent: then that version becomes pending.
   if (installation.pendingVersionId !== version.id) await setPending(tx, [installation], version.id);
 }
-
-/**
- * Whether a version needs no consent: it asks for nothing new, lacks no configuration that the current version has, and
- * drops no hook of a plugin that must see everything.
- */
-function mayApply(installation: Installation, version: Version): boolean {
-  const isComplete =
-    installation.currentVersionId === version.id || findNewlyMissing(installation, version.manifest).length === 0;
-  const isHookDropped = installation.required && dropsHook(installation, version);
-  return isCovered(installation, version.capabilities) && isComplete && !isHookDropped;
-}
-
-export const dropsHook = ({ grantedCapabilities }: Installation, { capabilities }: Version): boolean =>
-  listDroppedHooks(grantedCapabilities, capabilities).length > 0;
-
-/** The hooks among the capabilities that a version lacks. */
-export const listDroppedHooks = (capabilities: readonly string[], ofVersion: readonly string[]): string[] =>
-  capabilities.filter((one) => Object.hasOwn(hooks, one) && !ofVersion.includes(one));
 
 /**
  * Ends the update under way of an installation that becomes required, if the version drops a hook: it waits for consent. A

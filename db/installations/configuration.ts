@@ -14,7 +14,7 @@ import type { Queues } from '../jobs/queues.ts';
 import { listValues, type Queryable } from '../postgres/rows.ts';
 import type { InstallationStatus } from './installation-state.ts';
 import { changeInstallation, type Installation } from './installations.ts';
-import { queueUpdate } from './updates.ts';
+import { beginPendingUpdate, queueUpdate } from './updates.ts';
 
 /** Null resets a setting to its default, or deletes a secret. */
 export interface ConfigurationInput {
@@ -128,15 +128,6 @@ export function labelMissingConfiguration(
     .join(', ');
 }
 
-/** Names of required settings and secrets that a version lacks, and the current version does not. */
-export function findNewlyMissing(
-  { currentManifest, settings, secretNames }: Stored & { readonly currentManifest: Manifest | null },
-  manifest: Manifest,
-): string[] {
-  const known = currentManifest ? findMissingConfiguration(currentManifest, settings, secretNames) : [];
-  return findMissingConfiguration(manifest, settings, secretNames).filter((name) => !known.includes(name));
-}
-
 /** The fields that can be configured: those of the current version, and those of the version that an update moves to. */
 export function mergeManifests(current: Manifest, target: Manifest | null): Manifest {
   if (!target) return current;
@@ -164,7 +155,7 @@ export function resolveStatus(
 
 /**
  * Saves settings of an installation whose row is locked and whose secrets are saved. It may run once it lacks nothing, and an
- * update that waited for its configuration continues. Deletes values of other versions beyond `STORED_MAX`.
+ * update that waited for its configuration continues, or a pending one begins. Deletes values of other versions beyond `STORED_MAX`.
  *
  * @throws Problem `quota_exceeded`
  */
@@ -180,5 +171,6 @@ export async function saveSettings(
   const secretNames = await limitSecrets(tx, id);
   const changed = resolveStatus(status, currentManifest, { settings, secretNames });
   await changeInstallation(tx, id, { settings, ...changed }).catch(throwQuotaProblem);
-  if (targetVersionId !== null) await queueUpdate(tx, queues, installation);
+  const isReplaced = await beginPendingUpdate(tx, queues, id);
+  if (targetVersionId !== null && !isReplaced) await queueUpdate(tx, queues, installation);
 }

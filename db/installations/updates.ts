@@ -25,7 +25,9 @@ import {
   rememberHandlesSql,
   TARGET_GRANTS_SQL,
 } from './account-plugins.ts';
+import { mayApply } from './consent-rule.ts';
 import { mergePendingUpdates, recordEvent } from './events.ts';
+import { findInstallation } from './installations.ts';
 import { mayRollBack, type RollbackState } from './rollback-rule.ts';
 import { BLOCKED_REASON_SQL, mayUpdate } from './run-rule.ts';
 
@@ -69,6 +71,30 @@ export async function beginUpdates(
     group: { id, accountId },
   }));
   await queues.sendToGroups(tx, 'updates', jobs);
+}
+
+/**
+ * Begins the update to the pending version if it needs no consent any more. Call it when the grants, the configuration or the running
+ * version of an installation changed, or it is no longer required.
+ *
+ * @param tx has locked the installation's row, and notifies of it
+ * @returns whether it began
+ */
+export async function beginPendingUpdate(tx: ClientBase, queues: Queues, installationId: string): Promise<boolean> {
+  const accountId = await findValue<string>(
+    tx,
+    // A yank changes the version before it ends updates to it. One that has begun is about to withdraw the question, too.
+    `SELECT i.account_id FROM installations i JOIN versions n ON n.id = i.pending_version_id
+      WHERE i.id = $1 AND n.status = 'published' AND n.id IS DISTINCT FROM i.failed_version_id
+        FOR SHARE OF n SKIP LOCKED`,
+    [installationId],
+  );
+  const installation = accountId === null ? null : await findInstallation(tx, accountId, installationId);
+  const { pendingVersionId: id, pendingCapabilities: capabilities, pendingManifest: manifest } = installation ?? {};
+  if (!installation || !id || !capabilities || !manifest) return false;
+  if (!mayApply(installation, { id, capabilities, manifest })) return false;
+  await beginUpdate(tx, queues, installation, id);
+  return true;
 }
 
 /**
@@ -177,8 +203,8 @@ async function lockUpdate(tx: ClientBase, { installationId, versionId }: UpdateK
 }
 
 /**
- * Makes the version of an update current, grants exactly its capabilities, and records `pluginUpdated` for it. Call it
- * when the version runs and has answered.
+ * Makes the version of an update current, grants exactly its capabilities, and records `pluginUpdated` for it. Begins the pending
+ * update if that needs no more. Call it when the version runs and has answered.
  *
  * @returns the installation as it is then; null when the update no longer counts: the version must be stopped
  */
@@ -210,6 +236,7 @@ export async function completeUpdate(
     );
     if (locked.isPinned) await forgetWiderVersion(tx, update.installationId);
     await recordUpdated(tx, queues, update, locked);
+    await beginPendingUpdate(tx, queues, update.installationId);
     await deleteReplacedDrafts(tx, locked.pluginId);
     await notifyInstallationChanged(tx, update.installationId);
     return loadInstalledPlugin(tx, update.installationId);

@@ -234,9 +234,12 @@ const finishesUpdates =
   (pool: Pool, queues: Queues, listener: Listener): Services['finishUpdate'] =>
   async (installationId) => {
     if (await isSupervisorRunning(pool)) return waitForUpdate({ pool, listener }, installationId, UPDATE_MS);
-    const target = await loadUpdateTarget(pool, installationId);
-    if (target && mayUpdate(target))
+    // The end of one update can begin the next.
+    for (;;) {
+      const target = await loadUpdateTarget(pool, installationId);
+      if (!target || !mayUpdate(target)) return;
       await completeUpdate(pool, queues, { installationId, versionId: target.plugin.versionId });
+    }
   };
 
 interface Connection {

@@ -81,7 +81,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     row: 'An update that asks for more access is applied only after accept-update with its versionId.',
-    file: 'api/installations/version-rollout.ts',
+    file: 'db/installations/consent-rule.ts',
     from: 'return isCovered(installation, version.capabilities) && isComplete',
     to: 'return isComplete',
   },

@@ -248,6 +248,7 @@ export class Model {
       one.secrets = one.secrets.filter((known) => known !== name);
       if (value !== null) one.secrets = [...one.secrets, name].sort();
     }
+    this.#offerPending(one);
     this.#finish(one);
     return ok;
   }
@@ -338,6 +339,12 @@ export class Model {
     if (from !== target)
       one.events.push({ type: 'pluginUpdated', data: { fromSemVer: draftName(from), toSemVer: draftName(target) } });
     Object.assign(one, { current: target, target: null, granted: target.of.capabilities });
+    this.#offerPending(one);
+  }
+
+  /** What its user is asked about may need no consent after a change. */
+  #offerPending(one: ModelInstallation): void {
+    if (one.pending) this.#offer(one, one.pending);
   }
 
   #end(one: ModelInstallation, by: string): void {

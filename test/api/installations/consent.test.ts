@@ -358,6 +358,71 @@ t.test('an update that its user accepted is not asked about again while it waits
   t.match((await ben.patch(path, { versionPolicy: 'Latest' })).body, underWay);
 });
 
+t.test('a pending update begins when an update gives the access that it asks for', async (t) => {
+  const plugin = await listed();
+  const { path, get } = await installs(ben, plugin.slug);
+  await ben.post(`${path}/pause`);
+  const accepted = await plugin.publish('1.1.0', saying('More.', 'host.llm'));
+  t.match(await ben.post(`${path}/accept-update`, { versionId: accepted }), { status: 200 });
+  await plugin.publish('1.2.0', saying('Again.', 'host.llm'));
+  t.match(await get(), {
+    updateUnderWay: { versionId: accepted },
+    pendingUpdate: { semVer: '1.2.0', added: ['host.llm'] },
+  });
+  await ben.post(`${path}/resume`);
+  t.match(await get(), { currentSemVer: '1.2.0', updateUnderWay: null, pendingUpdate: null });
+
+  const waiting = await plugin.publish('2.0.0', declaring('secrets: { key: { required: true } }', 'host.ssh'));
+  await ben.post(`${path}/accept-update`, { versionId: waiting });
+  await plugin.publish('2.0.1', declaring('secrets: { key: { required: true } }', 'host.ssh'));
+  t.match(await get(), {
+    currentSemVer: '1.2.0',
+    updateUnderWay: { versionId: waiting },
+    pendingUpdate: { semVer: '2.0.1' },
+  });
+  await giveKey(path);
+  t.match(await get(), { currentSemVer: '2.0.1', updateUnderWay: null, pendingUpdate: null });
+});
+
+t.test('a pending update begins when its user gives what it needs, or no longer requires the plugin', async (t) => {
+  const command = `commands.a = { description: 'x', handler: () => 'a' };`;
+  const inCities = (cities: string, code: string) => ({
+    ...declaring(`settings: { city: { required: true, enum: [${cities}] } }`),
+    'index.ts': code,
+  });
+  const plugin = await listed(inCities('bern, rome', INDEX + command));
+  const { path, get } = await installs(ben, plugin.slug);
+  const choose = (city: string) => ben.post(`${path}/configure`, { settings: { city } });
+  await choose('bern');
+  await plugin.publish('1.1.0', inCities('oslo, rome', INDEX + command));
+  t.match(await get(), { currentSemVer: '1.0.0', pendingUpdate: { added: [], missing: ['city'] } });
+  await choose('rome');
+  t.match(await get(), { currentSemVer: '1.1.0', pendingUpdate: null });
+
+  await ben.patch(path, { required: true });
+  await plugin.publish('1.2.0', inCities('oslo, rome', command));
+  t.match(await get(), { currentSemVer: '1.1.0', pendingUpdate: { semVer: '1.2.0', added: [], missing: [] } });
+  await ben.patch(path, { required: false });
+  t.match(await get(), { currentSemVer: '1.2.0', pendingUpdate: null });
+});
+
+t.test('a pending version that its author is yanking does not begin', async (t) => {
+  const plugin = await listed();
+  const { path, id, get } = await installs(ben, plugin.slug);
+  await ben.post(`${path}/pause`);
+  const accepted = await plugin.publish('1.1.0', saying('More.', 'host.llm'));
+  await ben.post(`${path}/accept-update`, { versionId: accepted });
+  const yanked = await plugin.publish('1.2.0', saying('Again.', 'host.llm'));
+  await api.pool.query(`UPDATE installations SET status = 'ready' WHERE id = $1`, [id]);
+  const yank = await api.pool.connect();
+  t.teardown(() => yank.release());
+  await yank.query('BEGIN');
+  await yank.query(`UPDATE versions SET status = 'yanked', yanked_at = now() WHERE id = $1`, [yanked]);
+  await move(id);
+  t.match(await get(), { currentSemVer: '1.1.0', updateUnderWay: null, pendingUpdate: { semVer: '1.2.0' } });
+  await yank.query('ROLLBACK');
+});
+
 t.test('once a plugin is required, an update under way that drops its hook waits for consent', async (t) => {
   const command = `commands.a = { description: 'x', handler: () => 'a' };`;
   const plugin = await listed({ ...MINIMAL, 'index.ts': `${INDEX}\n${command}` });

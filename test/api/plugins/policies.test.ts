@@ -2,10 +2,10 @@
 import fc from 'fast-check';
 import semver from 'semver';
 import t from 'tap';
-import { diffCapabilities, isCovered } from '../../../api/installations/capability-diff.ts';
 import { diffLines } from '../../../api/installations/line-diff.ts';
 import { findClash, findWrapperFolder } from '../../../api/package/paths.ts';
 import { resolveStatus } from '../../../db/installations/configuration.ts';
+import { diffCapabilities, isCovered } from '../../../db/installations/consent-rule.ts';
 import { manifest, resolveSettings } from '../../../sdk/contract/manifest.ts';
 import { validatePath } from '../../../sdk/contract/package-paths.ts';
 import {

@@ -1,0 +1,56 @@
+/** The rule that decides whether an installation may move to a version without its user's consent. Pure. */
+import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
+import { findMissingConfiguration, type Manifest } from '../../sdk/contract/manifest.ts';
+import { hooks } from '../../sdk/contract/protocol.ts';
+import type { Version } from '../catalog/versions.ts';
+import type { Installation } from './installations.ts';
+
+type AskedVersion = Pick<Version, 'id' | 'capabilities' | 'manifest'>;
+type Grants = Pick<Installation, 'grantedCapabilities' | 'secretNames' | 'secretsAllow'>;
+
+/** Returns the capabilities to grant, and those that are no longer needed. */
+export function diffCapabilities(grants: Grants, wanted: readonly string[]): { added: string[]; removed: string[] } {
+  const needed = new Set(wanted);
+  return {
+    added: findMissing(grants, wanted),
+    removed: grants.grantedCapabilities.filter((capability) => !needed.has(capability)),
+  };
+}
+
+/** Whether an installation may run a version without the user's consent. */
+export const isCovered = (grants: Grants, wanted: readonly string[]): boolean =>
+  findMissing(grants, wanted).length === 0;
+
+const findMissing = (
+  { grantedCapabilities, secretNames: names, secretsAllow: allowed }: Grants,
+  wanted: readonly string[],
+): string[] => findMissingCapabilities(wanted, grantedCapabilities, { names, allowed });
+
+/** Names of required settings and secrets that a version lacks, and the current version does not. */
+export function findNewlyMissing(
+  { currentManifest, settings, secretNames }: Pick<Installation, 'currentManifest' | 'settings' | 'secretNames'>,
+  manifest: Manifest,
+): string[] {
+  const known = currentManifest ? findMissingConfiguration(currentManifest, settings, secretNames) : [];
+  return findMissingConfiguration(manifest, settings, secretNames).filter((name) => !known.includes(name));
+}
+
+/**
+ * Whether a version needs no consent: it asks for nothing new, lacks no configuration that the current version has, and
+ * drops no hook of a plugin that must see everything.
+ */
+export function mayApply(installation: Installation, version: AskedVersion): boolean {
+  const isComplete =
+    installation.currentVersionId === version.id || findNewlyMissing(installation, version.manifest).length === 0;
+  const isHookDropped = installation.required && dropsHook(installation, version);
+  return isCovered(installation, version.capabilities) && isComplete && !isHookDropped;
+}
+
+export const dropsHook = (
+  { grantedCapabilities }: Pick<Installation, 'grantedCapabilities'>,
+  { capabilities }: Pick<Version, 'capabilities'>,
+): boolean => listDroppedHooks(grantedCapabilities, capabilities).length > 0;
+
+/** The hooks among the capabilities that a version lacks. */
+export const listDroppedHooks = (capabilities: readonly string[], ofVersion: readonly string[]): string[] =>
+  capabilities.filter((one) => Object.hasOwn(hooks, one) && !ofVersion.includes(one));
