@@ -9,7 +9,7 @@ const CURSOR_KEY = /^(\d{1,9}) (.+)$/s;
  * Returns the page that the request asks for, or else the whole list.
  *
  * @param nameOf the item's name, by which the next page is found although items before it were added or removed meanwhile
- * @throws Problem `bad_request` for an invalid cursor
+ * @throws Problem `bad_request` for an invalid cursor, or one whose item is gone
  */
 export function pageWholeList<T>(list: T[], query: WholeListQuery, nameOf: (item: T) => string): Page<T> {
   const { limit = LIMIT_DEFAULT, cursor } = query;
@@ -30,6 +30,7 @@ function findStart<T>(list: readonly T[], key: string | null, nameOf: (item: T) 
   const there = list[position];
   if (there !== undefined && nameOf(there) === name) return position + 1;
   const moved = list.findIndex((item) => nameOf(item) === name);
-  // Where the item was removed, the next one has its position.
-  return moved < 0 ? position : moved + 1;
+  // More than this item may be gone, so its position can be behind items that the client has not read.
+  if (moved < 0) throw createCursorProblem('The list changed. Read it again from the start.');
+  return moved + 1;
 }
