@@ -30,9 +30,11 @@ export function DeliveriesView({ installationId, channels }: Props) {
   const [channelId, setChannelId] = useState('');
   const [opened, setOpened] = useState<string | null>(null);
   const path = { id: installationId };
-  // Undefined: all channels. The chosen one may be disconnected meanwhile.
-  const channel = channels.find(({ id }) => id === channelId);
-  const ofChannel = channel ? { channelId: channel.id } : {};
+  const isAll = channelId === '';
+  const ofChannel = isAll ? {} : { channelId };
+  // The chosen one may be disconnected meanwhile. It stays chosen: replaying all channels instead would be a surprise.
+  const isRemoved = !(isAll || channels.some(({ id }) => id === channelId));
+  const channelName = escapeText(findName(channels, channelId));
   const filter = { ...ofChannel, ...(state === '' ? {} : { state }) };
   return (
     <Stack gap="sm">
@@ -44,14 +46,15 @@ export function DeliveriesView({ installationId, channels }: Props) {
             onChange={(event) => setState(event.currentTarget.value as State | '')}
             data={[{ value: '', label: 'all' }, 'pending', 'delivered', 'dead']}
           />
-          {channels.length === 0 ? null : (
+          {channels.length === 0 && isAll ? null : (
             <NativeSelect
               label="Channel"
-              value={channel?.id ?? ''}
+              value={channelId}
               onChange={(event) => setChannelId(event.currentTarget.value)}
               data={[
                 { value: '', label: 'all' },
                 ...channels.map(({ id, name }) => ({ value: id, label: escapeText(name) })),
+                ...(isRemoved ? [{ value: channelId, label: channelName }] : []),
               ]}
             />
           )}
@@ -60,6 +63,7 @@ export function DeliveriesView({ installationId, channels }: Props) {
           <ActionButton
             size="sm"
             leftSection={<IconRefresh size={15} stroke={1.8} />}
+            disabled={isRemoved}
             run={() =>
               readBody(
                 rest.POST('/installations/{id}/deliveries/replay', {
@@ -70,7 +74,7 @@ export function DeliveriesView({ installationId, channels }: Props) {
             }
             done={describeReplay}
           >
-            {channel ? `Replay all dead ones of ${escapeText(channel.name)}` : 'Replay all dead ones'}
+            {isAll ? 'Replay all dead ones' : `Replay all dead ones of ${channelName}`}
           </ActionButton>
         )}
       </Group>
@@ -85,9 +89,9 @@ export function DeliveriesView({ installationId, channels }: Props) {
         }
         refreshMs={FOLLOW_MS}
         empty={
-          state === '' && !channel
+          state === '' && isAll
             ? 'There are no deliveries. Requests to the webhook address of a channel appear here.'
-            : `No delivery ${channel ? `of ${escapeText(channel.name)} ` : ''}is ${state || 'kept'}.`
+            : `No delivery ${isAll ? '' : `of ${channelName} `}is ${state || 'kept'}.`
         }
       >
         {(items) => <DeliveryTable items={items} channels={channels} onOpen={setOpened} />}
@@ -107,6 +111,9 @@ export function DeliveriesView({ installationId, channels }: Props) {
   );
 }
 
+const findName = (channels: Props['channels'], id: string): string =>
+  channels.find((channel) => channel.id === id)?.name ?? 'a removed channel';
+
 function describeReplay({ replayed }: { readonly replayed: number }): string {
   if (replayed === 0) return 'No dead delivery has a connected channel: there is nothing to replay';
   return replayed === 1 ? '1 delivery is queued again' : `${replayed} deliveries are queued again`;
@@ -119,12 +126,11 @@ interface TableProps {
 }
 
 function DeliveryTable({ items, channels, onOpen }: TableProps) {
-  const findName = (id: string) => channels.find((channel) => channel.id === id)?.name ?? 'a removed channel';
   const rows = items.map((delivery) => ({
     key: delivery.id,
     cells: [
       <Timestamp key="received" at={delivery.receivedAt} />,
-      `${delivery.direction === 'in' ? 'from' : 'to'} ${escapeText(findName(delivery.channelId))}`,
+      `${delivery.direction === 'in' ? 'from' : 'to'} ${escapeText(findName(channels, delivery.channelId))}`,
       <AttemptState key="state" {...delivery} onOpen={onOpen} />,
       delivery.attempts,
       formatBytes(delivery.bodyBytes),

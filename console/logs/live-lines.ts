@@ -71,6 +71,8 @@ type Update = (change: (last: LiveLines) => LiveLines) => void;
 
 async function loadLines(filter: LogFilter, signal: AbortSignal, update: Update): Promise<void> {
   try {
+    // Lines that a hidden page would not follow must not be written after its history was read.
+    await waitUntilVisible(signal);
     const { lines, older } = await readHistory(filter, '', signal);
     update(() => ({ held: appendLines(NO_LINES, lines), older, state: 'live', error: null }));
     await followLines(filter, lines.at(-1)?.id, signal, update);
@@ -161,6 +163,7 @@ async function followLines(
 
 /** Waits until the user can see the page. @throws the signal's reason */
 async function waitUntilVisible(signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted();
   if (focusManager.isFocused()) return;
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const unsubscribe = focusManager.subscribe((isVisible) => {

@@ -121,6 +121,7 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     const { body: channel } = await service.call('POST', `/api/installations/${desk}/channels`, { name: 'Mail' });
     await go(page, 'Front desk');
     await tab(page, 'Channels');
+    await page.getByLabel('Channel', { exact: true }).selectOption({ label: 'Mail' });
     for (const text of ['poison', 'hello']) await service.call('POST', channel.webhookUrl, { text });
     const rows = page.getByRole('table', { name: 'Deliveries' }).locator('tbody tr');
     await rows.nth(1).getByText('It failed once and is attempted again').waitFor();
@@ -169,6 +170,10 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     t.equal(await dialog.getByRole('button', { name: 'Replay' }).count(), 0);
     await pressInDialog(page, 'Close');
     t.equal(await page.getByRole('button', { name: 'Replay all dead ones' }).count(), 0, 'no channel is connected');
+    t.equal(
+      await page.getByLabel('Channel', { exact: true }).locator('option:checked').textContent(),
+      'a removed channel',
+    );
     await tab(page, 'Overview');
   });
 
@@ -265,6 +270,19 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     await page.evaluate(SHOW);
     await page.getByText('inbound while the page is hidden').waitFor();
     t.equal(await page.getByText('inbound while the page is hidden').count(), 1);
+    await tab(page, 'Overview');
+    await page.evaluate(HIDE);
+    const read: string[] = [];
+    const onRequest = (request: { url(): string }) => {
+      if (request.url().includes('/plugin-logs')) read.push(request.url());
+    };
+    page.on('request', onRequest);
+    await page.getByRole('tab', { name: 'Logs' }).click();
+    await say(service, 'before the page is seen');
+    t.same(read, [], 'lines written after a read would be missing until the stream is open');
+    await page.evaluate(SHOW);
+    await page.getByText('inbound before the page is seen').waitFor();
+    page.off('request', onRequest);
     await page.getByLabel('Filter by text').fill('good morning');
     await page.getByRole('button', { name: 'Copy' }).click();
     await page.getByText(/lines? (is|are) copied/).waitFor();
