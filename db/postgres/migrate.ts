@@ -76,10 +76,19 @@ export async function migrate(
   });
 }
 
-/** @throws Error with one sentence when the server is too old, or the role may not create tables */
+interface DatabaseFacts {
+  readonly version: number;
+  readonly role: string;
+  readonly database: string;
+  readonly encoding: string;
+  readonly mayCreate: boolean;
+}
+
+/** @throws Error with one sentence when the server is too old, its encoding is not UTF8, or the role may not create tables */
 async function requireSuitableDatabase(client: Client): Promise<void> {
-  const { rows } = await client.query<{ version: number; role: string; database: string; mayCreate: boolean }>(
+  const { rows } = await client.query<DatabaseFacts>(
     `SELECT current_setting('server_version_num')::int AS version, current_user AS role, current_database() AS database,
+            current_setting('server_encoding') AS encoding,
             has_schema_privilege('public', 'CREATE')
               AND (has_database_privilege(current_database(), 'CREATE') OR to_regnamespace('pgboss') IS NOT NULL
                 -- The migration that creates the extension says more about it.
@@ -90,6 +99,10 @@ async function requireSuitableDatabase(client: Client): Promise<void> {
   const major = Math.floor(found.version / 10_000);
   if (major < OLDEST_POSTGRES)
     throw new Error(`PostgreSQL ${major} is too old: Bulkhead needs version ${OLDEST_POSTGRES} or newer.`);
+  if (found.encoding !== 'UTF8')
+    throw new Error(
+      `Database “${found.database}” has the encoding ${found.encoding}: Bulkhead needs UTF8. Create one with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0.`,
+    );
   if (!found.mayCreate)
     throw new Error(
       `The role “${found.role}” may not create tables in database “${found.database}”. Run ALTER DATABASE "${found.database}" OWNER TO "${found.role}" there, then start again.`,

@@ -109,7 +109,7 @@ export const sharedSettings = {
     .prefault('.bulkhead')
     .describe('Folder of all state on disk: embedded PostgreSQL, keys, blobs.'),
   DATABASE_URL: databaseAddress.describe(
-    'Address of a PostgreSQL server, version 15 or newer. With TLS: ?sslmode=verify-full at its end (docs/operating.md). Empty: npm start runs an embedded PostgreSQL with its data in DATA_DIR.',
+    'Address of a PostgreSQL server, version 15 or newer, and of a database in UTF8. With TLS: ?sslmode=verify-full at its end (docs/operating.md). Empty: npm start runs an embedded PostgreSQL with its data in DATA_DIR.',
   ),
   DATABASE_SESSION_URL: databaseAddress.describe(
     'Address of PostgreSQL itself when DATABASE_URL is that of a pooler in transaction mode, such as pgbouncer: for notifications, migrations, backups and commands. Empty: DATABASE_URL.',

@@ -23,6 +23,15 @@ t.teardown(async () => {
   await admin.close();
 });
 
+t.test('a database that is not in UTF8 is refused', async (t) => {
+  const other = new URL(url);
+  other.pathname = `${other.pathname}_ascii`;
+  const name = other.pathname.slice(1);
+  await admin.pool.query(`CREATE DATABASE ${name} ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0`);
+  t.teardown(() => admin.pool.query(`DROP DATABASE ${name} WITH (FORCE)`));
+  await t.rejects(migrate(other.href), { message: /has the encoding SQL_ASCII: Bulkhead needs UTF8\./ });
+});
+
 t.test('the template has all migrations', async (t) => {
   t.same(await migrate(url), []);
 });
