@@ -5,6 +5,7 @@ import type { HookAnswer } from '../../sdk/session/api-types.ts';
 import { createRandomId } from '../rest/random-id.ts';
 import { callSessions } from '../rest/session-api.ts';
 import { ActionForm } from '../shell/action-form.tsx';
+import { isOfComposition } from '../shell/composition.ts';
 import { TextAreaField } from '../shell/form-fields.tsx';
 import { ChainTrace } from './chain-trace.tsx';
 import { RunButton } from './run-button.tsx';
@@ -49,7 +50,7 @@ export function MessageForm({ path }: { readonly path: string }) {
 
 function sendByEnter(event: KeyboardEvent<HTMLTextAreaElement>): void {
   // Enter also ends the composition of a character, such as a Japanese one.
-  if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return;
+  if (event.key !== 'Enter' || event.shiftKey || isOfComposition(event.nativeEvent)) return;
   event.preventDefault();
   if (event.currentTarget.value !== '') event.currentTarget.form?.requestSubmit();
 }

@@ -2,6 +2,7 @@
 import { Group, Modal } from '@mantine/core';
 import { useWindowEvent } from '@mantine/hooks';
 import { type ReactNode, useEffect, useLayoutEffect, useRef, useState } from 'react';
+import { isOfComposition } from './composition.ts';
 import { FIELD } from './recover-focus.ts';
 import { RefusalPlace } from './refusal.tsx';
 
@@ -18,7 +19,7 @@ export function Dialog({ title, opened, onClose, children }: DialogProps) {
   // Mantine closes all open dialogs at once.
   useWindowEvent('keydown', (event) => {
     const isMine = opened && content.current !== null && isOnTop(content.current);
-    if (event.key !== 'Escape' || event.isComposing || event.defaultPrevented || !isMine) return;
+    if (event.key !== 'Escape' || isOfComposition(event) || event.defaultPrevented || !isMine) return;
     // The dialog below hears the same event when this one is gone.
     event.preventDefault();
     onClose();

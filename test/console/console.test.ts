@@ -196,9 +196,17 @@ t.test('what users do with plugins can be done in the console', async (t) => {
   await t.test('try it in the playground: a message, a veto, a prompt, a tool', async (t) => {
     await page.getByRole('link', { name: 'Playground' }).click();
     await page.getByRole('button', { name: 'Open a session' }).click();
-    await page.getByRole('textbox', { name: 'Message', exact: true }).fill('hello');
+    let sent = 0;
+    page.on('request', (request) => {
+      if (request.url().endsWith('/hooks/inboundMessage') && request.method() === 'POST') sent += 1;
+    });
+    const message = page.getByRole('textbox', { name: 'Message', exact: true });
+    await message.fill('hello');
+    // As Safari does when Enter ends the composition of a character.
+    await message.dispatchEvent('keydown', { key: 'Enter', keyCode: 229 });
     await page.getByRole('button', { name: 'Send' }).click();
     await page.getByText('hello (warm)', { exact: true }).waitFor();
+    t.equal(sent, 1, 'the Enter of a composition sends nothing');
     await page.getByText('changed', { exact: true }).waitFor();
     await page.getByRole('textbox', { name: 'Message', exact: true }).fill('a forbidden thing');
     await page.getByRole('button', { name: 'Send' }).click();
