@@ -163,7 +163,7 @@ async function keepFromWiderVersion(
   const { id, currentManifest, rollbackReason } = installation;
   const isForRunning = given.some((name) => Object.hasOwn(currentManifest?.secrets ?? {}, name));
   if (given.length === 0 || (rollbackReason !== null && !isForRunning)) return installation;
-  const isWider = (await forgetWiderVersion(tx, id)) > 0;
+  const isWider = await forgetWiderVersion(tx, id);
   if (!isWider || rollbackReason === null) return installation;
   await cancelUpdate(tx, id);
   return { ...installation, targetVersionId: null, targetManifest: null, rollbackReason: null };

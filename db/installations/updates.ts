@@ -3,6 +3,7 @@
  * it current. After a crash, what is recorded is tried again.
  */
 import type { ClientBase, Pool } from 'pg';
+import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
 import { lockPlugin } from '../catalog/plugins.ts';
 import { deleteReplacedDrafts } from '../catalog/versions.ts';
 import { isSupervisorRunning } from '../cluster/supervisors.ts';
@@ -100,14 +101,18 @@ export async function beginPendingUpdate(tx: ClientBase, queues: Queues, install
 /**
  * Ends the possible return to a previous version that has more access than the current one. Call it when the user gives a value,
  * because they trust the current version with it, and when they pin a version, because that took the access away.
+ *
+ * @param tx has locked the installation's row
+ * @returns whether there was such a version
  */
-export const forgetWiderVersion = (tx: Queryable, installationId: string): Promise<number> =>
-  changeRows(
-    tx,
-    `UPDATE installations SET previous_version_id = NULL, previous_grants = NULL
-      WHERE id = $1 AND NOT previous_grants <@ granted_capabilities`,
-    [installationId],
-  );
+export async function forgetWiderVersion(tx: ClientBase, installationId: string): Promise<boolean> {
+  const state = await findRollbackState(tx, installationId);
+  if (!state || findMissingCapabilities(state.previousGrants, state.granted).length === 0) return false;
+  await tx.query('UPDATE installations SET previous_version_id = NULL, previous_grants = NULL WHERE id = $1', [
+    installationId,
+  ]);
+  return true;
+}
 
 /** Lets a supervisor try the update under way now, also one that waited for its user. */
 export async function queueUpdate(tx: Queryable, queues: Queues, installation: Updated): Promise<void> {
@@ -300,8 +305,19 @@ async function lockRollback(
   const pluginId = await findValue<string>(tx, 'SELECT plugin_id FROM installations WHERE id = $1', [installationId]);
   // A yank that has begun ends first. A later one ends this rollback.
   if (pluginId === null || !(await lockPlugin(tx, pluginId, 'shared'))) return null;
-  await tx.query('SELECT 1 FROM installations WHERE id = $1 FOR UPDATE', [installationId]);
-  return findRow(
+  const isEligible = await findValue<boolean>(
+    tx,
+    `SELECT true FROM installations
+      WHERE id = $1 AND current_version_id = $2 AND target_version_id IS NULL AND status IN ('ready', 'failed')
+        FOR UPDATE`,
+    [installationId, versionId],
+  );
+  return isEligible ? findRollbackState(tx, installationId) : null;
+}
+
+/** Reads what decides on a rollback. Null: no version ran before. @param tx has locked the installation's row */
+const findRollbackState = (tx: ClientBase, installationId: string): Promise<(RollbackState & Updated) | null> =>
+  findRow(
     tx,
     `SELECT i.id, i.account_id AS "accountId", i.required,
             i.version_policy = 'Pinned' AND i.pinned_version_id = i.current_version_id AS "isPinned",
@@ -310,10 +326,9 @@ async function lockRollback(
             v.status AS "previousStatus"
        FROM installations i JOIN versions c ON c.id = i.current_version_id JOIN versions v ON v.id = i.previous_version_id
        LEFT JOIN versions n ON n.id = i.pending_version_id
-      WHERE i.id = $1 AND i.current_version_id = $2 AND i.target_version_id IS NULL AND i.status IN ('ready', 'failed')`,
-    [installationId, versionId],
+      WHERE i.id = $1`,
+    [installationId],
   );
-}
 
 /**
  * Begins the return to the previous version, if the current one became current lately, nothing else is under way and

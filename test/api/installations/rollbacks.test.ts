@@ -160,6 +160,25 @@ t.test('access that a pin took away does not come back after the pin', async (t)
   t.equal(await late.crashLoop('2.0.0'), false, 'pinned after it became current');
 });
 
+t.test('a pin leaves the return to a version whose access the current one covers', async (t) => {
+  const narrow = declaring('', 'host.workspace:read', 'host.http:api.example.com');
+  const one = await installed(latest, ['1.0.0', narrow]);
+  await one.publish('2.0.0', declaring('', 'host.workspace', 'host.http:*.example.com'));
+  t.match(await one.accept('2.0.0'), { currentSemVer: '2.0.0' });
+  await one.change(pinned('2.0.0')(one.ids));
+  t.match(await one.change({ versionPolicy: 'Latest' }), { currentSemVer: '2.0.0' });
+  t.equal(await one.crashLoop('2.0.0'), true);
+  t.match(await one.get(), { currentSemVer: '1.0.0' });
+
+  const old = await installed(latest, ['1.0.0', MORE]);
+  await old.publish('2.0.0', LESS);
+  // As if 2.0.0 had become current under a release that did not write down the grants of its predecessor.
+  await api.pool.query('UPDATE installations SET previous_grants = NULL WHERE id = $1', [old.id]);
+  await old.change(pinned('2.0.0')(old.ids));
+  await old.change({ versionPolicy: 'Latest' });
+  t.equal(await old.crashLoop('2.0.0'), false, 'the version itself has more access');
+});
+
 t.test('an upgrade is not rolled back to access that its user is asked for', async (t) => {
   const one = await installed(latest, ['1.0.0', MORE]);
   await one.publish('2.0.0', LESS);
