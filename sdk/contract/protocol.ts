@@ -336,6 +336,8 @@ export const eventEnvelope = z.object({
 const surface = { since: '0.1.0', budgetMs: 60 * SECOND, maxResultBytes: MIB } as const;
 const callFrame = { invocationId: p.id, settings: p.settings, deadlineAt: p.timestamp };
 
+/** Messages of one webhook request. */
+const MESSAGES_MAX = 100;
 /** One capability covers all channel handlers, so its sentence names what each of them does. */
 const channelReach = {
   reach:
@@ -381,12 +383,14 @@ export const surfaces = {
   'channel.receive': {
     ...surface,
     budgetMs: 30 * SECOND,
-    doc: 'Receives one webhook request of a connected channel, at least once and in order. Return nothing to add no message.',
+    // Longer ones do not fit into a frame of the child.
+    maxResultBytes: limits.frameBytes,
+    doc: `Receives one webhook request of a connected channel, at least once and in order. Return nothing to add no message. At most ${MESSAGES_MAX} messages; in each, \`conversationKey\` has 1 to 500 characters, \`from\` at most 500, \`text\` at most ${p.TEXT_MAX_CHARS.toLocaleString('en')}, and \`attachments\` at most 50. None of them may contain U+0000 or lone surrogates.`,
     ...channelReach,
     registration: null,
     params: z.object({ ...callFrame, request: p.channelRequest }),
     first: 'request',
-    result: z.object({ messages: boundedList(p.channelMessage, 100) }).optional(),
+    result: z.object({ messages: boundedList(p.channelMessage, MESSAGES_MAX) }).optional(),
   },
   'channel.send': {
     ...surface,

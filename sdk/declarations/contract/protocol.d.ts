@@ -981,11 +981,11 @@ export declare const surfaces: {
     };
     readonly 'channel.receive': {
         readonly since: '0.1.0';
-        readonly maxResultBytes: number;
         readonly reach: 'Receives webhooks and turns them into messages for your agents, responds to vendors that verify its webhook address, and sends your agents’ replies in its conversations to the connected vendor.';
         readonly risk: 'high';
         readonly budgetMs: number;
-        readonly doc: 'Receives one webhook request of a connected channel, at least once and in order. Return nothing to add no message.';
+        readonly maxResultBytes: number;
+        readonly doc: `Receives one webhook request of a connected channel, at least once and in order. Return nothing to add no message. At most 100 messages; in each, \`conversationKey\` has 1 to 500 characters, \`from\` at most 500, \`text\` at most ${string}, and \`attachments\` at most 50. None of them may contain U+0000 or lone surrogates.`;
         readonly registration: null;
         readonly params: z.ZodObject<{
             invocationId: z.ZodString;
