@@ -1,24 +1,37 @@
 /** Says why a pending delivery waits. Pure. */
 import type { Delivery } from '../../db/channels/delivery-history.ts';
+import { CHANNEL_QUEUES_PER_INSTALLATION } from '../../db/channels/delivery-queue.ts';
 
 type DeliveryFacts = Pick<
   Delivery,
-  'state' | 'attempting' | 'waitsFor' | 'nextAttemptAt' | 'setAside' | 'attempts' | 'lastError'
+  'direction' | 'state' | 'attempting' | 'waitsFor' | 'nextAttemptAt' | 'setAside' | 'attempts' | 'lastError'
 >;
 
-/** @returns one sentence; null: the delivery is finished */
+const NEXT = `It is next. At most ${CHANNEL_QUEUES_PER_INSTALLATION} channels of an installation are worked on at once.`;
+
+/** @returns one or two sentences; null: the delivery is finished */
 export function describeWait(facts: DeliveryFacts, now: number): string | null {
-  const { state, attempting, waitsFor, nextAttemptAt, setAside, attempts, lastError } = facts;
+  const { state, attempting, waitsFor, nextAttemptAt, attempts, lastError } = facts;
   if (state !== 'pending') return null;
   if (attempting) return 'It is being attempted now.';
-  if (waitsFor) {
-    const error = waitsFor.lastError === null ? '' : `, whose last attempt failed: ${waitsFor.lastError}`;
-    return `It waits for delivery ${waitsFor.id}, which comes first${error}`;
-  }
+  if (waitsFor) return `It waits for delivery ${waitsFor.id}, which comes first${describeFirst(waitsFor)}`;
   if (nextAttemptAt === null) return `It waits until the installation can run: ${lastError}`;
   // The database sets the time, and its clock may be ahead. An attempt that was postponed has an error.
-  if (Date.parse(nextAttemptAt) <= now || lastError === null) return 'It is next.';
+  if (Date.parse(nextAttemptAt) <= now || lastError === null) return NEXT;
   if (attempts === 0) return `The plugin could not be called: ${lastError}`;
-  const passed = setAside ? 'Later deliveries pass it' : 'Later deliveries of the channel wait for it';
-  return `It failed ${attempts === 1 ? 'once' : `${attempts} times`} and is attempted again. ${passed}.`;
+  return `It failed ${attempts === 1 ? 'once' : `${attempts} times`} and is attempted again. ${describeOthers(facts)}.`;
+}
+
+function describeFirst({ lastError, attempts, isHeld }: NonNullable<Delivery['waitsFor']>): string {
+  if (lastError === null) return '';
+  if (isHeld) return `, and until the installation can run: ${lastError}`;
+  return attempts === 0
+    ? `. The plugin could not be called for that one: ${lastError}`
+    : `, whose last attempt failed: ${lastError}`;
+}
+
+function describeOthers({ direction, setAside }: DeliveryFacts): string {
+  if (!setAside) return 'Later deliveries of the channel wait for it';
+  if (direction === 'in') return 'Later deliveries pass it';
+  return 'Replies of other conversations pass it, and later ones of its conversation wait for it';
 }

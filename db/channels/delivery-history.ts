@@ -23,8 +23,14 @@ export interface Delivery {
   /** Whether it failed twice, or after a replay once, so that later deliveries are attempted before it. */
   readonly setAside: boolean;
   readonly attempting: boolean;
-  /** The delivery that comes first, and its last error; null: it is first. */
-  readonly waitsFor: { readonly id: string; readonly lastError: string | null } | null;
+  /** The delivery that comes first; null: it is first. */
+  readonly waitsFor: {
+    readonly id: string;
+    readonly lastError: string | null;
+    readonly attempts: number;
+    /** Whether it waits until its installation can run. */
+    readonly isHeld: boolean;
+  } | null;
   readonly method: string;
   readonly query: string;
   readonly headers: readonly RawHeader[];
@@ -37,7 +43,7 @@ export interface Delivery {
  */
 const HEAD_WINDOW = 1_000;
 const selectFirst = (condition: string): string => `(
-  SELECT h.id, h.last_error FROM (
+  SELECT h.id, h.last_error, h.attempts, h.next_attempt_at FROM (
     SELECT * FROM deliveries q
      WHERE ${isQueuedSql('q', 'd.channel_id', 'd.direction', false)}
      ORDER BY q.position LIMIT ${HEAD_WINDOW}) h
@@ -49,15 +55,18 @@ const selectFirst = (condition: string): string => `(
  */
 const QUEUE = `
   LEFT JOIN LATERAL (
-    SELECT s.id, s.last_error, s.conversation_key FROM deliveries s
+    SELECT s.id, s.last_error, s.attempts, s.next_attempt_at, s.conversation_key FROM deliveries s
      WHERE ${isQueuedSql('s', 'd.channel_id', 'd.direction', true)}
        AND s.conversation_key >= d.conversation_key
      ORDER BY s.conversation_key, s.position LIMIT 1) same
     ON d.state = 'pending' AND NOT d.set_aside AND same.conversation_key = d.conversation_key
   LEFT JOIN LATERAL (${selectFirst(`NOT ${isHeldUpSql('h')}`)} UNION ALL ${selectFirst('true')} LIMIT 1) head
     ON d.state = 'pending' AND NOT d.set_aside`;
-const WAITS_FOR = `CASE WHEN same.id IS NOT NULL THEN json_build_object('id', same.id, 'lastError', same.last_error)
-    WHEN head.id <> d.id THEN json_build_object('id', head.id, 'lastError', head.last_error) END`;
+const describeSql = (alias: string): string =>
+  `json_build_object('id', ${alias}.id, 'lastError', ${alias}.last_error, 'attempts', ${alias}.attempts,
+     'isHeld', ${alias}.next_attempt_at = 'infinity')`;
+const WAITS_FOR = `CASE WHEN same.id IS NOT NULL THEN ${describeSql('same')}
+    WHEN head.id <> d.id THEN ${describeSql('head')} END`;
 const IS_ATTEMPTED = `(d.state = 'pending' AND d.claimed_by IS NOT NULL AND ${isEpochHeldSql('d.claimed_by')})`;
 
 const COLUMNS = `d.id, d.channel_id AS "channelId", d.direction, d.state, d.attempts, d.received_at AS "receivedAt",

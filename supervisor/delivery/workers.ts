@@ -3,6 +3,7 @@
 import { isOperator } from '../../db/accounts/accounts.ts';
 import { startUsageUpkeep } from '../../db/accounts/usage-upkeep.ts';
 import {
+  CHANNEL_QUEUES_PER_INSTALLATION,
   endOrphanedDeliveries,
   findWaitingChannelQueues,
   releaseHeldDeliveries,
@@ -52,9 +53,8 @@ const HEAL_MS = 15_000;
 /** Interval of creating and dropping partitions, far shorter than the hours created ahead, and of deleting old rows. */
 const UPKEEP_MS = 5 * 60_000;
 
-/** Maximum number of channel queues worked on at once, in total and per installation. Each account may take its share. */
+/** Maximum number of channel queues worked on at once. Each account may take its share. */
 const CHANNEL_QUEUES = 32;
-const CHANNEL_QUEUES_PER_INSTALLATION = 4;
 /** Delay before a channel queue that the database did not answer for is tried again. Milliseconds. */
 const CHANNEL_RETRY_MS = 1_000;
 

@@ -245,8 +245,11 @@ t.test('replayed dead letters that fail again delay a new request by one attempt
   for (const id of [after, other]) await eventually(async () => (await stateOf(fixture, id)) === 'delivered');
   // Due at once, in a queue of their own.
   for (const id of [...requests, ...replies]) {
-    await eventually(async () => (await rowOf(fixture, id)).attempts === 1);
-    t.match(await rowOf(fixture, id), { state: 'pending', set_aside: true, last_error: /not yet/ });
+    const row = await eventually(async () => {
+      const found = await rowOf(fixture, id);
+      return found.attempts === 1 && found.claimed_by === null && found;
+    });
+    t.match(row, { state: 'pending', set_aside: true, last_error: /not yet/ });
   }
 });
 
