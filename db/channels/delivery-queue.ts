@@ -253,13 +253,14 @@ interface Postponement {
   readonly afterSeconds: number | null;
   readonly error: string;
   readonly as: AttemptResult;
-  /** Whether others pass it from now on. Once set aside, it stays so. */
+  /** Whether the delivery, which is not set aside yet, is from now on. */
   readonly setAside?: boolean | undefined;
 }
 
 /**
  * Puts a delivery back for a later attempt. Its channel queue waits with it unless it is set aside. The other replayed deliveries
  * of the queue are set aside with a replayed one: probably they fail for the same reason, and each would delay new deliveries by its attempt.
+ * Of a conversation only its first delivery is: the others wait for that one, and those set aside are not attempted in order.
  */
 export async function postponeDelivery(
   pool: Pool,
@@ -275,7 +276,11 @@ export async function postponeDelivery(
         RETURNING channel_id, direction, replayed_at)
      UPDATE deliveries r SET set_aside = true FROM postponed p
       WHERE $6 AND p.replayed_at IS NOT NULL AND r.replayed_at IS NOT NULL
-        AND ${isQueuedSql('r', 'p.channel_id', 'p.direction', false)} AND r.id <> $1`,
+        AND ${isQueuedSql('r', 'p.channel_id', 'p.direction', false)} AND r.id <> $1
+        AND (r.conversation_key IS NULL OR NOT ${isHeldUpSql('r')} AND r.id = (
+          SELECT f.id FROM deliveries f
+           WHERE ${isQueuedSql('f', 'r.channel_id', 'r.direction', false)} AND f.conversation_key >= r.conversation_key
+           ORDER BY f.conversation_key, f.position LIMIT 1))`,
     [id, epoch, afterSeconds, error, as, setAside],
   );
 }

@@ -171,11 +171,11 @@ async function attempt(
 function recordVerdict(deps: AttemptDeps, delivery: ClaimedDelivery, verdict: AttemptVerdict): Promise<Outcome> {
   return deps.writes.write(async () => {
     if (verdict.kind !== 'retry') return finish(deps, delivery, verdict.kind, verdict.error);
-    await postponeDelivery(deps.services.pool, delivery.id, deps.fence.epoch, verdict);
-    const isAside = delivery.setAside || verdict.setAside === true;
-    // The other replayed deliveries were set aside with this one, and are due.
-    const isFirstReplayed = delivery.isReplayed && isAside && !delivery.setAside;
-    return { isNextDue: isAside, wakeAfterMs: isFirstReplayed ? 0 : verdict.afterSeconds * SECOND };
+    // Others are set aside with it. Only the worker of their queue may do that: it attempts none of them now.
+    const setAside = verdict.setAside === true && !delivery.setAside;
+    await postponeDelivery(deps.services.pool, delivery.id, deps.fence.epoch, { ...verdict, setAside });
+    const isOtherDue = setAside && delivery.isReplayed;
+    return { isNextDue: setAside || delivery.setAside, wakeAfterMs: isOtherDue ? 0 : verdict.afterSeconds * SECOND };
   });
 }
 

@@ -162,6 +162,37 @@ t.test('replies of all conversations are claimed, however many others are held u
   t.ok(Math.max(...reads) < 4 * HEAD_CONVERSATIONS, `${Math.max(...reads)} rows`);
 });
 
+t.test('replayed replies keep the order of their conversation when one of them fails', async (t) => {
+  await connect('replayed');
+  const ordered = { ...ORDERED, channelId: 'replayed' };
+  const aside = { ...ordered, setAside: true };
+  await add('dan aside', 1, aside, 'dan');
+  await pool.query(
+    `UPDATE deliveries SET next_attempt_at = now() + interval '1 hour', last_error = 'x' WHERE id = 'dan aside 1'`,
+  );
+  for (const key of ['ann', 'ben', 'dan']) await add(key, 2, ordered, key);
+  await pool.query(`UPDATE deliveries SET replayed_at = now() WHERE channel_id = 'replayed' AND NOT set_aside`);
+  await add('ann new', 1, ordered, 'ann');
+  await add('cid', 1, ordered, 'cid');
+  const claimAll = async (queue: ChannelQueue): Promise<string[]> => {
+    const ids: string[] = [];
+    for (let next = await claim(queue); next; next = await claim(queue)) {
+      ids.push(next.id);
+      await finish(next.id);
+    }
+    return ids;
+  };
+  t.equal((await claim(ordered))?.id, 'ann 1');
+  const explained = explainPool(pool);
+  await postponeDelivery(explained.pool, 'ann 1', EPOCH, { ...wait, setAside: true });
+  t.ok((explained.costs[0]?.rowsRead.deliveries ?? 0) < ROWS_MAX, JSON.stringify(explained.costs));
+  t.same(await claimAll(aside), ['ben 1'], 'only the first one of another conversation is set aside with it');
+  t.same(await claimAll(ordered), ['ben 2', 'cid 1']);
+  await pool.query(`UPDATE deliveries SET next_attempt_at = now() WHERE channel_id = 'replayed' AND state = 'pending'`);
+  t.same(await claimAll(aside), ['dan aside 1', 'ann 1']);
+  t.same(await claimAll(ordered), ['ann 2', 'dan 1', 'dan 2', 'ann new 1']);
+});
+
 t.test('many deliveries set aside cost a look-up nothing', async (t) => {
   await connect('aside');
   const queue = { channelId: 'aside', direction: 'in', setAside: true } as const;
