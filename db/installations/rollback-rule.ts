@@ -19,14 +19,14 @@ export interface RollbackState {
 }
 
 /**
- * Whether a crash loop may return the installation to its previous version:
+ * Whether a crash loop may return the installation to its previous version. Checked when the rollback begins and when it completes:
  *
  * - not away from a version that the user pinned, and not to a yanked one;
  * - a required plugin not to a version without one of its hooks: a user who can make the plugin crash must not switch its
  *   hooks off;
  * - after a downgrade not to more access: the user took it away, and an author who can make the plugin crash must not get it
  *   back;
- * - not to access that the user is being asked for. (After a pin, `forgetWiderVersion` leaves no version with more access.)
+ * - not to access that the user is being asked for, also since the rollback began. (After a pin, `forgetWiderVersion` leaves no version with more access.)
  */
 export function mayRollBack(state: RollbackState): boolean {
   const { required, isPinned, granted, previousGrants, previousStatus } = state;

@@ -187,6 +187,7 @@ interface LockedUpdate {
   readonly accountId: string;
   readonly pluginId: string;
   readonly isPinned: boolean;
+  readonly isRollback: boolean;
   readonly fromVersionId: string | null;
   readonly fromSemVer: string | null;
   readonly toSemVer: string | null;
@@ -198,7 +199,7 @@ async function lockUpdate(tx: ClientBase, { installationId, versionId }: UpdateK
   return findRow(
     tx,
     `SELECT i.account_id AS "accountId", i.plugin_id AS "pluginId", i.version_policy = 'Pinned' AS "isPinned",
-            i.current_version_id AS "fromVersionId",
+            i.rollback_reason IS NOT NULL AS "isRollback", i.current_version_id AS "fromVersionId",
             c.semver AS "fromSemVer", v.semver AS "toSemVer"
        FROM installations i JOIN versions v ON v.id = i.target_version_id
        LEFT JOIN versions c ON c.id = i.current_version_id
@@ -209,7 +210,7 @@ async function lockUpdate(tx: ClientBase, { installationId, versionId }: UpdateK
 
 /**
  * Makes the version of an update current, grants exactly its capabilities, and records `pluginUpdated` for it. Begins the pending
- * update if that needs no more. Call it when the version runs and has answered.
+ * update if that needs no more. Ends a rollback that `mayRollBack` no longer allows. Call it when the version runs and has answered.
  *
  * @returns the installation as it is then; null when the update no longer counts: the version must be stopped
  */
@@ -220,6 +221,7 @@ export async function completeUpdate(
 ): Promise<InstalledPlugin | null> {
   return inTransaction(pool, async (tx) => {
     const locked = await lockUpdate(tx, update);
+    if (locked?.isRollback && (await endRefusedRollback(tx, update.installationId))) return null;
     const state = locked && (await loadUpdateState(tx, update.installationId));
     // Its user may have removed a secret that it requires while it started.
     if (!locked || !state || !mayUpdate(state)) return null;
@@ -246,6 +248,20 @@ export async function completeUpdate(
     await notifyInstallationChanged(tx, update.installationId);
     return loadInstalledPlugin(tx, update.installationId);
   });
+}
+
+/**
+ * Ends a rollback under way that may not begin any more: a version that asks its user for the same access was published since.
+ *
+ * @returns whether it ended
+ */
+async function endRefusedRollback(tx: ClientBase, installationId: string): Promise<boolean> {
+  // Its user may have pinned the version that it returns to: then no previous version is left, and the pin is the consent.
+  const state = await findRollbackState(tx, installationId);
+  if (!state || mayRollBack(state)) return false;
+  await cancelUpdate(tx, installationId);
+  await notifyInstallationChanged(tx, installationId);
+  return true;
 }
 
 /** An undelivered `pluginUpdated` was for a version that is no longer current, so the new event starts where it did. */

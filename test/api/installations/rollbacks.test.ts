@@ -189,6 +189,29 @@ t.test('an upgrade is not rolled back to access that its user is asked for', asy
   t.match(await one.get(), asked);
 });
 
+t.test('a rollback ends when its user is asked for the access before it completes', async (t) => {
+  const one = await installed(latest, ['1.0.0', MORE]);
+  await one.publish('2.0.0', LESS);
+  t.equal(await one.begin('2.0.0'), true);
+  await ben.post(`${one.path}/pause`);
+  await one.publish('3.0.0', MORE);
+  const pendingUpdate = { semVer: '3.0.0', added: ['events.pluginInstalled'] };
+  t.match(await one.get(), { updateUnderWay: { semVer: '1.0.0' }, pendingUpdate });
+  await ben.post(`${one.path}/resume`);
+  const kept = { currentSemVer: '2.0.0', grantedCapabilities: [HOOK], updateUnderWay: null, pendingUpdate };
+  t.match(await one.get(), kept);
+  t.equal(await one.crashLoop('2.0.0'), false);
+
+  const chosen = await installed(latest, ['1.0.0', MORE]);
+  await chosen.publish('2.0.0', LESS);
+  await chosen.begin('2.0.0');
+  await ben.post(`${chosen.path}/pause`);
+  await chosen.publish('3.0.0', MORE);
+  await chosen.change(pinned('1.0.0')(chosen.ids));
+  await ben.post(`${chosen.path}/resume`);
+  t.match(await chosen.get(), { currentSemVer: '1.0.0', grantedCapabilities: HOOK_AND_EVENT }, 'its user pinned it');
+});
+
 t.test('a downgrade is rolled back if the previous version needs no more', async (t) => {
   const one = await installed(pinned('2.0.0-rc.1'), ['1.0.0', LESS], ['2.0.0-rc.1', LESS]);
   t.match(await one.change({ versionPolicy: 'Latest' }), { currentSemVer: '1.0.0' });
