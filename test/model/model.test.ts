@@ -6,10 +6,14 @@
 import { deepEqual } from 'node:assert/strict';
 import fc from 'fast-check';
 import t from 'tap';
+import type { Answer } from '../api/api-fixture.ts';
+import { fileList } from '../api/package/packages.ts';
 import { amount, seed } from '../runner/soak.ts';
+import { compare } from './comparison.ts';
 import { brokenInvariants } from './invariants.ts';
+import { packages } from './packages.ts';
 import { openReality, type Reality } from './reality.ts';
-import { Model } from './reference.ts';
+import { type Configuration, Model, type Outcome } from './reference.ts';
 import { startCachedApi } from './service.ts';
 import { steps } from './steps.ts';
 
@@ -75,6 +79,58 @@ t.test(`${WANTED} steps do what the model says`, async (t) => {
       .map(([kind, times]) => `${kind}: ${times}`)
       .join(', '),
   );
+});
+
+t.test('a pending update begins once it needs nothing more, as the model says', async () => {
+  const model = new Model();
+  const real = await openReality(api, `${seed.toString(36)}q`, () => undefined);
+  const [owner = '', user = ''] = real.accounts;
+  const agree = async (expected: Outcome, { status, body }: Answer): Promise<void> => {
+    deepEqual(status, expected.status, JSON.stringify(body));
+    if (expected.made) expected.made.id = body.id;
+    await compare(model, real, model.plugins[0], user);
+  };
+  const slug = `${real.prefix}-0`;
+  await agree(model.create(owner, slug), await real.client(owner).post('/plugins', { slug, displayName: slug }));
+  const [plugin] = model.plugins;
+  if (!plugin) throw new Error('the model has no plugin');
+  const publish = async (semVer: string, name: string) => {
+    const of = packages.find((one) => one.name === name);
+    if (!of) throw new Error(`no package ${name}`);
+    const body = { semVer, files: fileList(of.files) };
+    await agree(
+      model.publish(owner, plugin, semVer, of),
+      await real.client(owner).post(`/plugins/${plugin.id}/versions`, body),
+    );
+  };
+  await publish('0.9.0', 'plain');
+  await agree(model.list(owner, plugin), await real.client(owner).post(`/plugins/${plugin.id}/listing`));
+  await agree(model.install(user, plugin, 'Latest'), await real.client(user).post('/installations', { slug }));
+  const [one] = model.installations;
+  if (!one) throw new Error('the model has no installation');
+  const post = (path: string, body?: object) => real.client(user).post(`/installations/${one.id}/${path}`, body);
+  const accept = async () => {
+    const { pending } = one;
+    const expected = model.accept(user, one, pending ?? undefined);
+    await agree(expected, await post('accept-update', { versionId: pending?.id }));
+  };
+  const configure = async (given: Configuration) =>
+    agree(model.configure(user, one, given), await post('configure', given));
+
+  await agree(model.setPaused(user, one, true), await post('pause'));
+  await publish('1.0.0', 'writer');
+  await accept();
+  await publish('1.2.0', 'writer');
+  await agree(model.setPaused(user, one, false), await post('resume'));
+  deepEqual([one.current.semVer, one.pending], ['1.2.0', null]);
+
+  await publish('1.10.0', 'asking');
+  await accept();
+  await publish('2.0.0', 'picky');
+  await configure({ settings: { city: 'bern' }, secrets: { apiKey: 'k' } });
+  deepEqual([one.current.semVer, one.pending?.semVer], ['1.10.0', '2.0.0'], 'the city is not one of its cities');
+  await configure({ settings: { city: 'rome' }, secrets: {} });
+  deepEqual([one.current.semVer, one.pending], ['2.0.0', null]);
 });
 
 /** The events of every installation of a run, in order. */
