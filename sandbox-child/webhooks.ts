@@ -11,25 +11,42 @@ const SIGNATURE_HEADER = /^((webhook|svix)-|stripe-signature$|x-hub-signature-25
 /** A longer body might not fit into a frame with its headers. */
 const SENT_BODY_MAX_BYTES = FRAME_MAX_BYTES - 65_536;
 
+/** One secret, or several of which one must fit; null is one that the user has not set. */
+type Secrets = string | readonly (string | null)[];
+type ChannelCheck = (request: SignedRequest, secret: Secrets, options?: Tolerance) => Promise<boolean>;
+
 /**
  * Creates the global `webhooks`. Each method resolves with false for an invalid signature and rejects for a bad secret.
  *
  * @param send sends a host call: the supervisor verifies where the plugin has a handle instead of the secret
  * @param log writes why a body that is too large counts as not signed
  */
-export function createWebhooks(send: SendCall, log: Log): Readonly<Record<string, Check>> {
-  const check =
+export function createWebhooks(send: SendCall, log: Log): Readonly<Record<string, ChannelCheck>> {
+  const verify =
     (scheme: Scheme): Check =>
     (request, secret, options) =>
       HANDLE.test(secret)
         ? sendSigned({ send, log }, scheme, request, secret, options)
         : verifySignature(scheme, request, secret, options);
+  const check =
+    (scheme: Scheme): ChannelCheck =>
+    async (request, secrets, options) => {
+      for (const secret of listSecrets(secrets)) if (await verify(scheme)(request, secret, options)) return true;
+      return false;
+    };
   return {
     verifyStandard: check('Standard'),
     verifyStripe: check('Stripe'),
     verifyGitHub: check('GitHub'),
     verifySlack: check('Slack'),
   };
+}
+
+/** Without those that are not set. If none is, an empty one, which fails as a missing secret does. */
+function listSecrets(secrets: Secrets): readonly string[] {
+  if (!Array.isArray(secrets)) return [secrets as string];
+  const given: readonly string[] = secrets.filter((secret) => typeof secret === 'string' && secret !== '');
+  return given.length === 0 ? [''] : given;
 }
 
 async function sendSigned(

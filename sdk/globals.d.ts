@@ -1764,6 +1764,8 @@ interface SignatureOptions {
   /** Largest difference between the signed timestamp and the arrival of the request, in seconds. Default: 300. */
   readonly toleranceSeconds?: number;
 }
+/** One secret, or several of which one must fit, as while a secret is rotated. Null: the user has not set it. */
+type SignatureSecrets = string | readonly (string | null)[];
 /**
  * Verifies vendors’ signatures over the exact bytes, in constant time. Returns false if the signature does not
  * match or the timestamp is too old. Throws a TypeError if the secret is missing or malformed. The secret may be
@@ -1772,11 +1774,11 @@ interface SignatureOptions {
  */
 declare const webhooks: {
   /** Standard Webhooks and Svix: `webhook-*` or `svix-*` headers. The secret is base64, with or without `whsec_`. */
-  verifyStandard(request: SignedRequest, secret: string, options?: SignatureOptions): Promise<boolean>;
+  verifyStandard(request: SignedRequest, secret: SignatureSecrets, options?: SignatureOptions): Promise<boolean>;
   /** Stripe: `stripe-signature`. The secret includes `whsec_`. */
-  verifyStripe(request: SignedRequest, secret: string, options?: SignatureOptions): Promise<boolean>;
+  verifyStripe(request: SignedRequest, secret: SignatureSecrets, options?: SignatureOptions): Promise<boolean>;
   /** GitHub: `x-hub-signature-256`. It signs no timestamp, so a captured request can be replayed. */
-  verifyGitHub(request: SignedRequest, secret: string): Promise<boolean>;
+  verifyGitHub(request: SignedRequest, secret: SignatureSecrets): Promise<boolean>;
   /** Slack: `x-slack-signature` and `x-slack-request-timestamp`. */
-  verifySlack(request: SignedRequest, secret: string, options?: SignatureOptions): Promise<boolean>;
+  verifySlack(request: SignedRequest, secret: SignatureSecrets, options?: SignatureOptions): Promise<boolean>;
 };

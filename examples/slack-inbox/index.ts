@@ -41,5 +41,7 @@ channel.send = async ({ conversationKey, text }) => {
 };
 
 async function isFromSlack(request: Bulkhead.ChannelRequest): Promise<boolean> {
-  return webhooks.verifySlack(request, (await host.secrets.get('signingSecret')) ?? '');
+  // The previous one as well: requests that wait are signed with it.
+  const names = ['signingSecret', 'previousSigningSecret'];
+  return webhooks.verifySlack(request, await Promise.all(names.map((name) => host.secrets.get(name))));
 }

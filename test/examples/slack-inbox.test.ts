@@ -7,7 +7,11 @@ import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { openAddress } from './address.ts';
 import { readExample, startVendor } from './example.ts';
 
-const secrets = { signingSecret: '8f742231b10e8888abcd99yyyzzz85a5', botToken: 'xoxb-canary' };
+const secrets = {
+  signingSecret: '8f742231b10e8888abcd99yyyzzz85a5',
+  previousSigningSecret: '1a742231b10e8888abcd99yyyzzz85b6',
+  botToken: 'xoxb-canary',
+};
 const posted: { path: string; authorization: string; body: unknown }[] = [];
 const refusals = ['ratelimited'];
 const vendor = await startVendor(t, ['slack.com'], async (request, response) => {
@@ -55,19 +59,24 @@ t.test('signed messages of people arrive, each thread as a conversation', async 
   await post(message({ text: 'a &lt;b&gt; &amp;lt;' }));
   await post(message({ text: 'more', ts: '1.2', thread_ts: '1.1' }));
   await post(message({ text: 'other thread', ts: '2.1' }));
+  const previous = { key: secrets.previousSigningSecret };
+  await post(message({ text: 'signed with the previous secret', ts: '2.2', thread_ts: '2.1' }), previous);
   await post(message({ text: 'forged' }), { key: 'other' });
   await post(message({ text: 'stale' }), { ageSeconds: 400 });
   await post(message({ text: 'own', bot_id: 'B1' }));
   await post(message({ text: 'edited', subtype: 'message_changed' }));
   await post({ type: 'event_callback', event: { type: 'reaction_added', user: 'U1' } });
-  const errors = await address.settled(9);
+  const errors = await address.settled(10);
   t.ok(
     errors.every((error) => error === null),
     'what is not for the agents is no failure',
   );
   t.same(
     (await address.sessions()).map(({ texts }) => texts),
-    [['a <b> &lt;', 'more'], ['other thread']],
+    [
+      ['a <b> &lt;', 'more'],
+      ['other thread', 'signed with the previous secret'],
+    ],
   );
 });
 

@@ -16,7 +16,14 @@ t.test('signatures are checked inside a plugin', async (t) => {
       ),
     ),
   );
-  const check = async (scheme: Signer, headers: SignedHeaders, body = BODY, secret = SECRET, rest: object = {}) => {
+  type Secrets = string | readonly (string | null)[];
+  const check = async (
+    scheme: Signer,
+    headers: SignedHeaders,
+    body = BODY,
+    secret: Secrets = SECRET,
+    rest: object = {},
+  ) => {
     const args = { verify: scheme.verify, headers, body: Buffer.from(body), secret, ...rest };
     const outcome = await callTool(child, 'run', args);
     return outcome.outcome === 'answered'
@@ -36,6 +43,10 @@ t.test('signatures are checked inside a plugin', async (t) => {
     t.equal(await check(scheme, headers), 'true', `${scheme.name}: as it was signed`);
     t.equal(await check(scheme, headers, `${BODY} `), 'false', `${scheme.name}: altered body`);
     t.equal(await check(scheme, headers, BODY, OTHER), 'false', `${scheme.name}: another secret`);
+    t.equal(await check(scheme, headers, BODY, [OTHER, SECRET]), 'true', `${scheme.name}: one of several secrets`);
+    t.equal(await check(scheme, headers, BODY, [SECRET, null]), 'true', `${scheme.name}: one of them is not set`);
+    t.equal(await check(scheme, headers, BODY, [OTHER, OTHER]), 'false', `${scheme.name}: none of several secrets`);
+    t.match(await check(scheme, headers, BODY, [null]), /secret is missing/, `${scheme.name}: none is set`);
     t.equal(await check(scheme, {}), 'false', `${scheme.name}: unsigned`);
     t.match(await check(scheme, headers, BODY, ''), /secret is missing/, `${scheme.name}: no secret`);
     if (!scheme.dated) continue;
