@@ -710,15 +710,19 @@ export class InstallationRunner {
       return failure;
     }
     if (isStartPostponed(error) || this.#isLeaving) return failure;
-    this.#deps.logs.system(plugin, 'error', `It does not start: ${reason}`, pickPluginStack(error));
     this.#deps.metrics.childRestarted(this.plugin, 'not_started');
     const interrupted = error instanceof ChildError && error.interrupted;
     const end = { code: null, signal: null, interrupted };
+    const message = `It does not start: ${reason}`;
     if (isStartPrevented(error)) {
+      this.#deps.logs.sometimes(plugin, 'start', 'error', message, { data: {} });
       this.#recordEnd(failure, end);
       this.#policy = afterPreventedStart(this.#policy, this.#deps.now());
       this.#chance = randomInt(PERCENT) / PERCENT;
-    } else this.#recordFailure(failure, end, { ranMs: 0, cause: 'not_started' });
+      return failure;
+    }
+    this.#deps.logs.system(plugin, 'error', message, pickPluginStack(error));
+    this.#recordFailure(failure, end, { ranMs: 0, cause: 'not_started' });
     return failure;
   }
 

@@ -1,5 +1,6 @@
 /** Describes why a child did not start, without internal error text. */
 import { isBlobStoreUnavailable } from '../../db/files/blob-errors.ts';
+import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import type { Child } from './child.ts';
 import { ChildError } from './child-errors.ts';
 
@@ -46,13 +47,18 @@ export function describeFailedStart(error: unknown): StartFailure {
 export const isStartPostponed = (error: unknown): boolean =>
   error instanceof NoRoomError || isBlobStoreUnavailable(error);
 
-/** Whether the start failed for a reason that is not the plugin's own, such as too many open files. An update to it is tried again. */
-export const isStartPrevented = (error: unknown): boolean => !(error instanceof ChildError) && !isBundleLost(error);
+/** Codes of reads of a file that fail because of the machine: too few descriptors or memory, or a file system that fails. */
+const MACHINE_ERRORS: readonly unknown[] = ['EMFILE', 'ENFILE', 'EIO', 'ENOMEM', 'EAGAIN', 'ESTALE', 'EACCES'];
 
-/** Only a backup brings such a bundle back, so an update to it fails, and the version before it may serve. */
-const isBundleLost = (error: unknown): boolean =>
-  error instanceof Error &&
-  (/^Blob \S+ is (damaged|missing)/.test(error.message) || (error as NodeJS.ErrnoException).code === 'ENOENT');
+/**
+ * Whether the machine prevented the start, for a reason that passes. An update to it is tried again. Any other failure counts, for
+ * example that of a bundle that is damaged or missing: deliveries of an installation that never fails would wait for ever.
+ */
+export const isStartPrevented = (error: unknown): boolean =>
+  isStartPostponed(error) ||
+  error instanceof NotReadyError ||
+  classifyDatabaseError(error) === 'busy' ||
+  (error instanceof Error && MACHINE_ERRORS.includes((error as NodeJS.ErrnoException).code));
 
 /** The plugin's stack as data of a log line. */
 export const pickPluginStack = (error: unknown): { data?: unknown } =>

@@ -37,6 +37,7 @@ function makeRunner(
   const children: FakeChild[] = [];
   const failures: (string | null)[] = [];
   const loops: unknown[] = [];
+  const lines: string[] = [];
   const nothing = (): void => undefined;
   const takeChild = () => {
     const child = new FakeChild();
@@ -59,14 +60,14 @@ function makeRunner(
     onEnded: nothing,
     onFailed: (_runner: unknown, reason: string | null) => failures.push(reason),
     onCrashLoop: (_runner: unknown, loop: unknown) => loops.push(loop),
-    logs: { system: nothing, sometimes: nothing },
+    logs: { system: (_plugin: unknown, _level: unknown, message: string) => lines.push(message), sometimes: nothing },
     metrics: { childStarted: nothing, childEnded: nothing, childRestarted: nothing },
     blobs: { read },
     hostCallRouter: { maskSecrets: nothing, listMembers: () => [] },
     invocations: { begin: nothing, end: nothing },
     masks: new SecretMasks(),
   } as unknown as RunnerDeps;
-  return { runner: new InstallationRunner(deps, plugin), children, failures, loops };
+  return { runner: new InstallationRunner(deps, plugin), children, failures, loops, lines };
 }
 
 const makeCall = (more: Partial<PluginCall> = {}): PluginCall =>
@@ -141,6 +142,8 @@ t.test('a version is rolled back for its own failures, and not for those of the 
     message: /^it did not start \(its bundle cannot be read\); the first call after \d+ s starts it again$/,
   });
   t.same([overloaded.loops, overloaded.failures], [[], []]);
+  const isStartLine = (line: string): boolean => line.startsWith('It does not start');
+  t.same(overloaded.lines.filter(isStartLine), [], 'a line that repeats is written once an hour');
   read = undefined;
   now += LONGEST_BACKOFF_MS;
   t.match(
@@ -148,11 +151,15 @@ t.test('a version is rolled back for its own failures, and not for those of the 
     { kind: 'answered' },
     'within a minute of the machine’s recovery',
   );
-  const lost = makeRunner(plugin, undefined, undefined, () =>
-    Promise.reject(Object.assign(new Error('ENOENT: no such file'), { code: 'ENOENT' })),
-  );
-  for (let start = 1; start <= ROLLED_BACK_AFTER; start += 1) await lost.runner.wake();
-  t.match(lost.loops, [{ versionId: 'v1', reason: 'its bundle cannot be read', cause: 'not_started' }]);
+  // A fault that may last counts: deliveries would wait for ever.
+  for (const error of [Object.assign(new Error('ENOENT: no such file'), { code: 'ENOENT' }), new Error('unexpected')]) {
+    const lost = makeRunner(plugin, undefined, undefined, () => Promise.reject(error));
+    for (let start = 1; start <= ROLLED_BACK_AFTER; start += 1) await lost.runner.wake();
+    t.match(lost.loops, [{ versionId: 'v1', reason: 'its bundle cannot be read', cause: 'not_started' }]);
+    for (let start = ROLLED_BACK_AFTER; start < FAILED_AFTER; start += 1) await lost.runner.wake();
+    t.same(lost.failures, ['its bundle cannot be read']);
+    t.equal(lost.lines.filter(isStartLine).length, FAILED_AFTER);
+  }
   const failing = makeRunner(plugin, (child) => {
     child.load = () => Promise.reject(new ChildError('load', 'it threw'));
   });
