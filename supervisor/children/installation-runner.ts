@@ -710,7 +710,6 @@ export class InstallationRunner {
       return failure;
     }
     if (isStartPostponed(error) || this.#isLeaving) return failure;
-    this.#deps.metrics.childRestarted(this.plugin, 'not_started');
     const interrupted = error instanceof ChildError && error.interrupted;
     const end = { code: null, signal: null, interrupted };
     const message = `It does not start: ${reason}`;
@@ -721,6 +720,7 @@ export class InstallationRunner {
       this.#chance = randomInt(PERCENT) / PERCENT;
       return failure;
     }
+    this.#deps.metrics.childRestarted(this.plugin, 'not_started');
     this.#deps.logs.system(plugin, 'error', message, pickPluginStack(error));
     this.#recordFailure(failure, end, { ranMs: 0, cause: 'not_started' });
     return failure;

@@ -38,6 +38,7 @@ function makeRunner(
   const failures: (string | null)[] = [];
   const loops: unknown[] = [];
   const lines: string[] = [];
+  const restarts: string[] = [];
   const nothing = (): void => undefined;
   const takeChild = () => {
     const child = new FakeChild();
@@ -61,13 +62,17 @@ function makeRunner(
     onFailed: (_runner: unknown, reason: string | null) => failures.push(reason),
     onCrashLoop: (_runner: unknown, loop: unknown) => loops.push(loop),
     logs: { system: (_plugin: unknown, _level: unknown, message: string) => lines.push(message), sometimes: nothing },
-    metrics: { childStarted: nothing, childEnded: nothing, childRestarted: nothing },
+    metrics: {
+      childStarted: nothing,
+      childEnded: nothing,
+      childRestarted: (_plugin: unknown, kind: string) => restarts.push(kind),
+    },
     blobs: { read },
     hostCallRouter: { maskSecrets: nothing, listMembers: () => [] },
     invocations: { begin: nothing, end: nothing },
     masks: new SecretMasks(),
   } as unknown as RunnerDeps;
-  return { runner: new InstallationRunner(deps, plugin), children, failures, loops, lines };
+  return { runner: new InstallationRunner(deps, plugin), children, failures, loops, lines, restarts };
 }
 
 const makeCall = (more: Partial<PluginCall> = {}): PluginCall =>
@@ -144,6 +149,7 @@ t.test('a version is rolled back for its own failures, and not for those of the 
   t.same([overloaded.loops, overloaded.failures], [[], []]);
   const isStartLine = (line: string): boolean => line.startsWith('It does not start');
   t.same(overloaded.lines.filter(isStartLine), [], 'a line that repeats is written once an hour');
+  t.same(overloaded.restarts, [], 'nor does BulkheadPluginRestarting count them');
   read = undefined;
   now += LONGEST_BACKOFF_MS;
   t.match(
@@ -159,6 +165,7 @@ t.test('a version is rolled back for its own failures, and not for those of the 
     for (let start = ROLLED_BACK_AFTER; start < FAILED_AFTER; start += 1) await lost.runner.wake();
     t.same(lost.failures, ['its bundle cannot be read']);
     t.equal(lost.lines.filter(isStartLine).length, FAILED_AFTER);
+    t.equal(lost.restarts.length, FAILED_AFTER);
   }
   const failing = makeRunner(plugin, (child) => {
     child.load = () => Promise.reject(new ChildError('load', 'it threw'));
