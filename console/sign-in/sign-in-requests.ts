@@ -4,7 +4,14 @@ import { Problem } from '../rest/problem.ts';
 import { queryClient } from '../rest/query-client.ts';
 import type { components } from '../rest/schema.d.ts';
 import { fetchAsConsole } from '../rest/user-fetch.ts';
-import { countSignIns, recordRefusal, recordReplacement, recordSignIn, recordSignOut } from './session-state.ts';
+import {
+  countSignIns,
+  readSessionState,
+  recordRefusal,
+  recordReplacement,
+  recordSignIn,
+  recordSignOut,
+} from './session-state.ts';
 
 type Account = components['schemas']['Account'];
 /** The credential that is exchanged for the cookie. */
@@ -17,6 +24,8 @@ interface SessionNotice {
 const tabs = new BroadcastChannel('bulkhead.session');
 tabs.onmessage = ({ data }: MessageEvent<SessionNotice>) => {
   if (data.accountId === null) recordRefusal(countSignIns());
+  // A page that is loading has nothing typed yet, and the answers on their way may be about another account.
+  else if (readAccountId() === null && readSessionState() !== 'none') location.reload();
   else continueAs(data.accountId);
 };
 
