@@ -42,6 +42,16 @@ process.exit(0);
 /** The V8 flags of every child, because V8 rejects a cache that was made under other flags. Node's own flags do not matter. */
 const FLAGS = nodeFlags(limits.heapMegabytes, false);
 
+/** Of everything for which a code cache was made. The caches themselves differ each time. */
+const hashKey = (source: string): string =>
+  hash('sha256', [process.version, ...FLAGS, MAKE_CACHE, START_CACHED_PROGRAM, source].join('\0'));
+
+/** Returns the same hash for all results of `cacheProgram` that may replace each other. */
+export function hashCachedProgram({ buffer, byteOffset, byteLength }: Uint8Array): string {
+  const file = Buffer.from(buffer, byteOffset, byteLength);
+  return hashKey(file.toString('latin1', LENGTH_BYTES, LENGTH_BYTES + file.readUInt32LE(0)));
+}
+
 /**
  * Returns the source's length, the source, and the code cache. Keeps them in the folder of Node's compile cache, if that is enabled.
  *
@@ -55,7 +65,7 @@ export async function cacheProgram(program: string): Promise<Buffer | null> {
   if (text.toString('latin1') !== source) return null;
   const compileCacheFolder = getCompileCacheDir();
   const folder = compileCacheFolder === undefined ? null : join(compileCacheFolder, 'child-programs');
-  const fileName = hash('sha256', [process.version, ...FLAGS, MAKE_CACHE, source].join('\0'));
+  const fileName = hashKey(source);
   const stored = folder === null ? null : await readStoredProgram(join(folder, fileName));
   if (stored !== null) return stored;
   const codeCache = await makeCodeCache(text);

@@ -6,7 +6,7 @@
 import { existsSync, mkdirSync } from 'node:fs';
 import { limits, MIB } from '../../sdk/contract/limits.ts';
 import { findProgram } from '../../service/settings/search-path.ts';
-import { START_CACHED_PROGRAM } from './cached-program.ts';
+import { hashCachedProgram, START_CACHED_PROGRAM } from './cached-program.ts';
 import { findLimiter, type Limiter } from './limiter.ts';
 import { mounts, NODE_INSIDE, sharedLibraries } from './mounts.ts';
 import { nodeFlags } from './node-flags.ts';
@@ -129,7 +129,7 @@ export function makeJail(options: JailOptions): Jail {
   const programPaths = isCached
     ? [
         startFiles.add('cached-child', 'cjs', START_CACHED_PROGRAM),
-        startFiles.add('cached-child', 'cache', cachedProgram),
+        startFiles.add('cached-child', 'cache', cachedProgram, hashCachedProgram(cachedProgram)),
       ]
     : [startFiles.add('sandbox-child', 'cjs', options.program)];
   const filterPath = startFiles.add('seccomp', 'bpf', seccompFilter(process.arch === 'arm64' ? 'arm64' : 'x64'));

@@ -1,6 +1,6 @@
 /**
  * The files from which children start. Supervisors of two releases share their folder while one replaces the other, so the names
- * hold a hash of the content.
+ * hold a hash of the content, or of a key where the content differs each time it is made.
  */
 import { hash } from 'node:crypto';
 import { chmodSync, existsSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -24,9 +24,14 @@ export class StartFiles {
     this.#directory = directory;
   }
 
-  /** Writes a file. @returns its path */
-  add(name: string, extension: string, content: Content): string {
-    const path = join(this.#directory, `${name}-${hash('sha256', content).slice(0, HASH_CHARS)}.${extension}`);
+  /**
+   * Writes a file.
+   *
+   * @param key contents of the same key may replace each other. Default: the content
+   * @returns its path
+   */
+  add(name: string, extension: string, content: Content, key = content): string {
+    const path = join(this.#directory, `${name}-${hash('sha256', key).slice(0, HASH_CHARS)}.${extension}`);
     this.#contents.set(path, content);
     writeAtomically(path, content);
     return path;

@@ -8,6 +8,7 @@ import { promisify } from 'node:util';
 import t from 'tap';
 import { limits } from '../../../sdk/contract/limits.ts';
 import { cacheProgram } from '../../../supervisor/jail/cached-program.ts';
+import { makeJail } from '../../../supervisor/jail/jail.ts';
 import { nodeFlags } from '../../../supervisor/jail/node-flags.ts';
 import { childProgram } from '../../runner/child-program.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
@@ -44,6 +45,23 @@ t.test('a child starts without a code cache, and with one that V8 rejects', asyn
       const child = testChild(t, await testJail(t, { program, cachedProgram, walls: { node: true, os } }));
       await t.resolves(child.load(bundleOf('')), `${name}, ${os ? 'with' : 'without'} bubblewrap`);
     }
+});
+
+t.test('supervisors that start one after another leave one file of it', async (t) => {
+  const directory = await temporaryFolder(t);
+  const [cached, other] = [await cacheProgram(program), await cacheProgram(`/* another */ ${program}`)];
+  const source = cached?.subarray(0, 4 + cached.readUInt32LE(0)) ?? Buffer.alloc(0);
+  const listCaches = async (): Promise<string[]> =>
+    (await readdir(directory)).filter((name) => name.endsWith('.cache'));
+  // V8 writes another code cache each time.
+  for (const codeCache of [randomBytes(64), randomBytes(64)])
+    makeJail({ directory, program, cachedProgram: Buffer.concat([source, codeCache]) });
+  const [name = '', ...more] = await listCaches();
+  t.same(more, []);
+  makeJail({ directory, program, cachedProgram: cached });
+  t.same(await readFile(join(directory, name)), cached, 'the last one');
+  makeJail({ directory, program, cachedProgram: other });
+  t.equal((await listCaches()).length, 2, 'and one of another program');
 });
 
 t.test('a kept file that is damaged is made again', async (t) => {
