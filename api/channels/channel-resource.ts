@@ -41,7 +41,9 @@ const deliveryFields = {
   attempting: z.boolean().describe('Whether an attempt is under way.'),
   setAside: z
     .boolean()
-    .describe('It failed twice, or after a replay once: others pass it, and it is retried on its own schedule.'),
+    .describe(
+      'It failed twice, or after a replay once, or another replayed one of its queue did: others pass it, and it is attempted on its own schedule.',
+    ),
   waitReason: z.string().nullable().describe('Why a pending delivery waits, in one sentence.'),
   waitsFor: z.string().nullable().describe('The delivery that comes first.'),
   method: z.string(),

@@ -8,16 +8,18 @@ type DeliveryFacts = Pick<
 >;
 
 const NEXT = `It is next. At most ${CHANNEL_QUEUES_PER_INSTALLATION} channels of an installation are worked on at once.`;
+const DUE_ASIDE =
+  'It is due. Deliveries of the channel that were set aside are attempted one at a time, in the order in which they became due.';
 
 /** @returns one or two sentences; null: the delivery is finished */
 export function describeWait(facts: DeliveryFacts, now: number): string | null {
-  const { state, attempting, waitsFor, nextAttemptAt, attempts, lastError } = facts;
+  const { state, attempting, waitsFor, nextAttemptAt, setAside, attempts, lastError } = facts;
   if (state !== 'pending') return null;
   if (attempting) return 'It is being attempted now.';
   if (waitsFor) return `It waits for delivery ${waitsFor.id}, which comes first${describeFirst(waitsFor)}`;
   if (nextAttemptAt === null) return `It waits until the installation can run: ${lastError}`;
   // The database sets the time, and its clock may be ahead. An attempt that was postponed has an error.
-  if (Date.parse(nextAttemptAt) <= now || lastError === null) return NEXT;
+  if (Date.parse(nextAttemptAt) <= now || lastError === null) return setAside ? DUE_ASIDE : NEXT;
   if (attempts === 0) return `The plugin could not be called: ${lastError}`;
   return `It failed ${attempts === 1 ? 'once' : `${attempts} times`} and is attempted again. ${describeOthers(facts)}.`;
 }

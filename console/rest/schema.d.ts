@@ -1891,7 +1891,7 @@ export interface components {
             finishedAt: string | null;
             /** @description Whether an attempt is under way. */
             attempting: boolean;
-            /** @description It failed twice, or after a replay once: others pass it, and it is retried on its own schedule. */
+            /** @description It failed twice, or after a replay once, or another replayed one of its queue did: others pass it, and it is attempted on its own schedule. */
             setAside: boolean;
             /** @description Why a pending delivery waits, in one sentence. */
             waitReason: string | null;
@@ -1921,7 +1921,7 @@ export interface components {
             finishedAt: string | null;
             /** @description Whether an attempt is under way. */
             attempting: boolean;
-            /** @description It failed twice, or after a replay once: others pass it, and it is retried on its own schedule. */
+            /** @description It failed twice, or after a replay once, or another replayed one of its queue did: others pass it, and it is attempted on its own schedule. */
             setAside: boolean;
             /** @description Why a pending delivery waits, in one sentence. */
             waitReason: string | null;

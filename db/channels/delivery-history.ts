@@ -20,7 +20,7 @@ export interface Delivery {
   readonly nextAttemptAt: string | null;
   readonly lastError: string | null;
   readonly finishedAt: string | null;
-  /** Whether it failed twice, or after a replay once, so that later deliveries are attempted before it. */
+  /** Whether it failed twice, or after a replay once, or another replayed one of its queue did: later deliveries pass it. */
   readonly setAside: boolean;
   readonly attempting: boolean;
   /** The delivery that comes first; null: it is first. */

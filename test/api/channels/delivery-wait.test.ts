@@ -37,6 +37,13 @@ t.test('a delivery says whether the first one failed, waits for the installation
   t.end();
 });
 
+t.test('a delivery that was set aside and is due waits for those that are due earlier', (t) => {
+  const due = { ...waiting, nextAttemptAt: '2026-11-27T11:00:00Z', setAside: true, lastError: 'no' };
+  t.match(describeWait(due, NOW), /^It is due\..* one at a time, in the order in which they became due\.$/);
+  t.match(describeWait({ ...due, setAside: false }, NOW), /^It is next\./);
+  t.end();
+});
+
 t.test('a reply that is set aside holds the later ones of its conversation', (t) => {
   const aside = { ...waiting, nextAttemptAt: '2026-11-27T13:00:00Z', setAside: true, attempts: 2, lastError: 'no' };
   const failed = 'It failed 2 times and is attempted again. ';
