@@ -3,7 +3,7 @@
  * it current. After a crash, what is recorded is tried again.
  */
 import type { ClientBase, Pool } from 'pg';
-import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
+import { intersectCapabilities } from '../../sdk/contract/capabilities.ts';
 import { lockPlugin } from '../catalog/plugins.ts';
 import { deleteReplacedDrafts } from '../catalog/versions.ts';
 import { isSupervisorRunning } from '../cluster/supervisors.ts';
@@ -107,7 +107,10 @@ export async function beginPendingUpdate(tx: ClientBase, queues: Queues, install
  */
 export async function forgetWiderVersion(tx: ClientBase, installationId: string): Promise<boolean> {
   const state = await findRollbackState(tx, installationId);
-  if (!state || findMissingCapabilities(state.previousGrants, state.granted).length === 0) return false;
+  if (!state) return false;
+  // `findMissingCapabilities` would count no secret that only the previous version reads.
+  const covered = new Set(intersectCapabilities(state.previousGrants, state.granted));
+  if (state.previousGrants.every((capability) => covered.has(capability))) return false;
   await tx.query('UPDATE installations SET previous_version_id = NULL, previous_grants = NULL WHERE id = $1', [
     installationId,
   ]);
