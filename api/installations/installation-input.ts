@@ -43,7 +43,16 @@ export const installationChanges = z.object({
 /** Rejects only what the database cannot store. The manifest's limits of each value are checked later. */
 const value = z.string({ error: 'must be a string' }).refine(isStorable, UNSTORABLE).nullable();
 const values = boundedRecord(value, SETTINGS_MAX);
-export const configuration = z.object({ settings: values.optional(), secrets: values.optional() });
+export const configuration = z.object({
+  settings: values.optional(),
+  secrets: values.optional(),
+  versionId: storedId
+    .optional()
+    .describe(
+      'The version whose secrets the user was shown. If values of secrets are given and this is neither the running version nor ' +
+        'that of the update under way, the response is 400 `bad_request` and nothing is saved. Default: the running version.',
+    ),
+});
 
 export const acceptBody = z.object({ versionId: storedId });
 export const changesQuery = z.object({

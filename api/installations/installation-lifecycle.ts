@@ -8,7 +8,6 @@ import { retireInstallationAddresses } from '../../db/channels/channels.ts';
 import { deleteSecret, lockSecrets, saveSecret } from '../../db/files/secrets.ts';
 import { DRAFT_SEM_VER } from '../../db/installations/account-plugins.ts';
 import {
-  type ConfigurationInput,
   checkConfiguration,
   mergeManifests,
   resolveStatus,
@@ -33,7 +32,7 @@ import type { EventName, events } from '../../sdk/contract/protocol.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { requireNotBlocked, requireVisiblePlugin } from '../plugins/plugin-access.ts';
 import type { Services } from '../services.ts';
-import type { newInstallation } from './installation-input.ts';
+import type { configuration, newInstallation } from './installation-input.ts';
 import { changeLockedInstallation, requireInstallation } from './installation-lookup.ts';
 import { chooseVersion } from './version-choice.ts';
 
@@ -120,19 +119,20 @@ async function addInstallation(
   return id;
 }
 
-/** Sets settings and secrets; omitted ones stay unchanged. @throws Problem `quota_exceeded` */
+/** Sets settings and secrets; omitted ones stay unchanged. @throws Problem `quota_exceeded`, or `bad_request` */
 export async function configure(
   services: Services,
   caller: Caller,
   installationId: string,
-  input: ConfigurationInput,
+  input: z.output<typeof configuration>,
 ): Promise<Installation> {
   await changeLockedInstallation(services, caller, installationId, async (tx, locked) => {
     const { currentManifest, targetManifest } = locked;
     if (!currentManifest) throw new Error(`installation ${installationId} has no version`);
-    checkConfiguration(mergeManifests(currentManifest, targetManifest), locked, input);
     const secrets = Object.entries(input.secrets ?? {});
     const given = secrets.filter(([, value]) => value !== null).map(([name]) => name);
+    if (given.length > 0) requireShownVersion(locked, input.versionId);
+    checkConfiguration(mergeManifests(currentManifest, targetManifest), locked, input);
     const installation = await keepFromWiderVersion(tx, locked, given);
     const shown = mergeManifests(currentManifest, installation.targetManifest);
     // All of them: `saveSettings` may delete others.
@@ -145,6 +145,16 @@ export async function configure(
   });
   await services.finishUpdate(installationId);
   return requireInstallation(services, caller, installationId);
+}
+
+/** Another version may read the value of a secret of which the user was shown that the plugin gets a handle. */
+function requireShownVersion(installation: Installation, shownId: string | undefined): void {
+  const { currentVersionId, targetVersionId, currentSemVer } = installation;
+  if (shownId === undefined || shownId === currentVersionId || shownId === targetVersionId) return;
+  throw new Problem(
+    'bad_request',
+    `Nothing was saved: ${currentSemVer ?? 'the draft'} runs now, and not the version that was shown to you. Check what it does with the secrets, and give them again.`,
+  );
 }
 
 /**

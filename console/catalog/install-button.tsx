@@ -184,9 +184,11 @@ function useInstall(entry: Entry, { pinnedVersionId, filled, required, fields }:
     const made = await readBody(rest.POST('/installations', { body }));
     // Navigates first: if saving the settings fails, the page of the installation shows what is missing.
     await navigate({ to: '/installations/$id', params: { id: made.id } });
-    await saveConfiguration({ id: made.id, settings: {} }, filled).catch((error: unknown) => {
-      throw labelRefusal(error, fields);
-    });
+    await saveConfiguration({ id: made.id, versionId: made.currentVersionId, settings: {} }, filled).catch(
+      (error: unknown) => {
+        throw labelRefusal(error, fields);
+      },
+    );
   }, 'Installed');
 }
 

@@ -20,8 +20,9 @@ export interface StoredValues {
 export const UNCHANGED: FormValues = { settings: {}, secrets: {} };
 export const NOTHING_STORED: StoredValues = { settings: {}, secretNames: [] };
 
-export const isChanged = ({ settings, secrets }: FormValues): boolean =>
-  Object.keys(settings).length > 0 || Object.values(secrets).some((value) => value !== '');
+export const hasSecrets = ({ secrets }: FormValues): boolean => Object.values(secrets).some((value) => value !== '');
+
+export const isChanged = (values: FormValues): boolean => Object.keys(values.settings).length > 0 || hasSecrets(values);
 
 type Setting = Fields['settings'][number];
 

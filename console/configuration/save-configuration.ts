@@ -6,6 +6,8 @@ import type { FormValues, StoredValues } from './form-values.ts';
 interface Target extends Pick<StoredValues, 'settings'> {
   /** Id of the installation. */
   readonly id: string;
+  /** The version whose secrets the form showed. Null: none. */
+  readonly versionId: string | null;
 }
 
 /**
@@ -21,5 +23,6 @@ export async function saveConfiguration(target: Target, filled: FormValues): Pro
   const secrets = Object.fromEntries(Object.entries(filled.secrets).filter(([, value]) => value !== ''));
   if (changed.length === 0 && Object.keys(secrets).length === 0) return null;
   const params = { path: { id: target.id } };
-  return readBody(rest.POST('/installations/{id}/configure', { params, body: { settings, secrets } }));
+  const body = { settings, secrets, ...(target.versionId === null ? {} : { versionId: target.versionId }) };
+  return readBody(rest.POST('/installations/{id}/configure', { params, body }));
 }

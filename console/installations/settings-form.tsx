@@ -1,8 +1,9 @@
 /** The form for the settings and secrets of an installation. */
 import { Button, Group, Stack, Text } from '@mantine/core';
+import { useState } from 'react';
 import { requireValues } from '../configuration/field-errors.ts';
 import { FieldInputs } from '../configuration/field-inputs.tsx';
-import { type FormValues, pickFields, UNCHANGED } from '../configuration/form-values.ts';
+import { type FormValues, hasSecrets, pickFields, UNCHANGED } from '../configuration/form-values.ts';
 import { saveConfiguration } from '../configuration/save-configuration.ts';
 import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
@@ -19,10 +20,19 @@ interface SettingsFormProps {
 }
 
 export function SettingsForm({ installation, filled, setFilled }: SettingsFormProps) {
-  const { id, configuration, secretNames } = installation;
+  const { id, configuration, secretNames, currentVersionId } = installation;
+  // The version that ran when the user began to enter secrets: another one may use them in other ways. Null: none entered.
+  const [enteredFor, setEnteredFor] = useState<string | null>(null);
+  const change = (values: FormValues) => {
+    if (!hasSecrets(filled)) setEnteredFor(currentVersionId);
+    setFilled(values);
+  };
   const save = useAction(async (values: FormValues) => {
     requireValues(configuration, values, installation);
-    const saved = await saveConfiguration(installation, pickFields(configuration, values));
+    // A refusal says that another version runs: after it, the user may send the values to that one.
+    setEnteredFor(null);
+    const target = { ...installation, versionId: enteredFor ?? currentVersionId };
+    const saved = await saveConfiguration(target, pickFields(configuration, values));
     if (saved !== null) queryClient.setQueryData(['installations', id], saved);
     // What the user typed while it was saved is kept.
     setFilled((now) => (now === values ? UNCHANGED : now));
@@ -33,7 +43,7 @@ export function SettingsForm({ installation, filled, setFilled }: SettingsFormPr
   return (
     <ActionForm action={save} onSubmit={() => save.mutate(filled)}>
       <Stack maw={560}>
-        <FieldInputs fields={configuration} filled={filled} setFilled={setFilled} stored={installation} />
+        <FieldInputs fields={configuration} filled={filled} setFilled={change} stored={installation} />
         <Group>
           {isReadOnly ? null : (
             <Button type="submit" loading={save.isPending}>

@@ -71,7 +71,7 @@ function ConsentForm({ installation: { id, reach }, pending, onDecline }: Consen
   const { versionId, semVer } = pending;
   const [filled, setFilled] = useState(UNCHANGED);
   const fields = useUpdateChanges({ installationId: id, versionId }).data?.fields;
-  const configure = useAction(() => saveConfiguration({ id, settings: {} }, filled));
+  const configure = useAction(() => saveConfiguration({ id, versionId, settings: {} }, filled));
   const accept = useAction<void, void>(async () => {
     await rest.POST('/installations/{id}/accept-update', { params: { path: { id } }, body: { versionId } });
     // A notification shows its error, because an accepted update has no form any more.

@@ -6711,6 +6711,8 @@ export interface operations {
                     secrets?: {
                         [key: string]: string | null;
                     };
+                    /** @description The version whose secrets the user was shown. If values of secrets are given and this is neither the running version nor that of the update under way, the response is 400 `bad_request` and nothing is saved. Default: the running version. */
+                    versionId?: string;
                 };
             };
         };

@@ -190,6 +190,25 @@ t.test('a page does not show what was typed or chosen on the page of another plu
   await service.call('DELETE', `/api/plugins/${findId(plugins.items, 'side-desk')}/listing`);
 });
 
+t.test('a secret that was typed for one version is given to the next only after a warning', async (t) => {
+  const named = { slug: 'late-desk', displayName: 'Late desk' };
+  const plugin = await publishFrontDesk(service, 'host.storage', named);
+  const { body: desk } = await service.call('POST', '/api/installations', { slug: named.slug });
+  await service.call('POST', `/api/installations/${desk.id}/configure`, { secrets: { key: 'k3y' } });
+  const { page } = await openOperating();
+  await page.goto(`${service.url}/installations/${desk.id}?tab=settings`);
+  await page.getByLabel('API key').first().fill('s3cret');
+  await publish(service, plugin, '1.1.0', 'host.storage', { name: named.displayName });
+  await page.getByText('1.1.0', { exact: true }).waitFor();
+  await press(page, 'Save');
+  await page.getByText('Nothing was saved: 1.1.0 runs now').waitFor();
+  t.equal(await page.getByLabel('API key').first().inputValue(), 's3cret');
+  await press(page, 'Save');
+  await page.getByText('Saved', { exact: true }).waitFor();
+  await service.call('DELETE', `/api/installations/${desk.id}`);
+  await service.call('DELETE', `/api/plugins/${plugin}/listing`);
+});
+
 t.test('a page about something that is gone says so, and asks no more', async (t) => {
   const plugin = await publishFrontDesk(service, 'host.storage', { slug: 'old-desk', displayName: 'Old desk' });
   const { body: desk } = await service.call('POST', '/api/installations', { slug: 'old-desk' });

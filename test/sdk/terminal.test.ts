@@ -249,6 +249,29 @@ t.test('accept: the same', async (t) => {
   t.match(await installed(), [{ currentSemVer: '1.1.0' }]);
 });
 
+t.test('configure: a value typed for one version is not given to the next', async (t) => {
+  const { body: vault } = await ann.post('/plugins', { slug: 'vault', displayName: 'Vault' });
+  const publishVault = async (semVer: string): Promise<void> => {
+    const files = [
+      { path: 'readme.md', contentText: README.replace('---\n', '---\nsecrets: { key: {} }\n') },
+      { path: 'index.ts', contentText: source() },
+    ];
+    t.equal((await ann.post(`/plugins/${vault.id}/versions`, { semVer, files })).status, 201);
+  };
+  await publishVault('1.0.0');
+  const { body: made } = await ann.post('/installations', { slug: 'vault' });
+  const read = async () => (await ann.get(`/installations/${made.id}`)).body;
+  const asked = inTerminal(t, ['configure', 'vault', '--secret', 'key']);
+  await asked.wait(/Reads the value of the secret “key”\.[\s\S]*key/);
+  await publishVault('1.1.0');
+  await eventually(async () => (await read()).currentSemVer === '1.1.0');
+  asked.write('s3cret\r');
+  t.equal(await asked.end(), 1);
+  t.match(asked.output(), /Nothing was saved: 1\.1\.0 runs now, and not the version that was shown to you\./);
+  t.match(await read(), { secretNames: [] });
+  t.equal((await ann.delete(`/installations/${made.id}`)).status, 204);
+});
+
 t.test("a plugin's terminal escapes are shown and never sent, as JSON exactly", async (t) => {
   const called = inTerminal(t, ['call', 'house__speak']);
   await called.wait(/forged/);

@@ -53,7 +53,9 @@ export const configure: Command = {
     const path = `/installations/${id}`;
     // Sets `required` before the settings, because these may let the plugin start.
     const changed = required === undefined ? installation : await rest.patch<Installation>(path, { required });
-    const updated = hasValues ? await rest.post<Installation>(`${path}/configure`, { settings, secrets }) : changed;
+    // The version whose uses of secrets were printed: another one may have become current since.
+    const values = { settings, secrets, versionId: installation.currentVersionId ?? undefined };
+    const updated = hasValues ? await rest.post<Installation>(`${path}/configure`, values) : changed;
     context.output.printLine(`${slug}: ${updated.required ? 'required, ' : ''}${describeCondition(updated)}`);
     return updated;
   },

@@ -97,6 +97,29 @@ t.test('a rollback to more access ends when its user gives a value to the runnin
   t.match(await one.get(), { currentSemVer: '2.0.0', updateUnderWay: null });
 });
 
+t.test('a value is not given to another version than the one that its user was shown', async (t) => {
+  const one = await installed(latest, ['1.0.0', declaring('secrets: { key: {} }')]);
+  await one.publish('2.0.0', declaring('secrets: { key: { use: [webhooks] } }'));
+  const shown = (await one.get()).currentVersionId;
+  t.equal(await one.crashLoop('2.0.0'), true);
+  const give = (versionId: string, secrets: object) => ben.post(`${one.path}/configure`, { versionId, secrets });
+  t.match(await give(shown, { key: 'k' }), {
+    status: 400,
+    body: { code: 'bad_request', detail: /^Nothing was saved: 1\.0\.0 runs now, and not the version/ },
+  });
+  t.match(await one.get(), { currentSemVer: '1.0.0', secretNames: [] });
+  t.match(await give(shown, { key: null }), { status: 200 }, 'nothing is given');
+  t.match(await give((await one.get()).currentVersionId, { key: 'k' }), {
+    status: 200,
+    body: { secretNames: ['key'] },
+  });
+
+  await one.publish('3.0.0', declaring('secrets: { key: { required: true }, next: { required: true } }'));
+  const accepted = await one.accept('3.0.0');
+  t.match(accepted, { currentSemVer: '1.0.0', updateUnderWay: { semVer: '3.0.0' } });
+  t.match(await give(accepted.updateUnderWay.versionId, { next: 'k' }), { body: { currentSemVer: '3.0.0' } });
+});
+
 t.test('a rollback does not forget the handle of a secret', async (t) => {
   const one = await installed(latest, ['1.0.0', LESS]);
   await one.publish('1.0.1', declaring('secrets: { key: { use: [webhooks] } }'));
