@@ -274,13 +274,16 @@ export async function postponeDelivery(
               next_attempt_at = CASE WHEN $3::float8 IS NULL THEN 'infinity' ELSE now() + make_interval(secs => $3) END
         WHERE id = $1 AND claimed_by = $2 AND state = 'pending'
         RETURNING channel_id, direction, replayed_at)
-     UPDATE deliveries r SET set_aside = true FROM postponed p
-      WHERE $6 AND p.replayed_at IS NOT NULL AND r.replayed_at IS NOT NULL
-        AND ${isQueuedSql('r', 'p.channel_id', 'p.direction', false)} AND r.id <> $1
-        AND (r.conversation_key IS NULL OR NOT ${isHeldUpSql('r')} AND r.id = (
-          SELECT f.id FROM deliveries f
-           WHERE ${isQueuedSql('f', 'r.channel_id', 'r.direction', false)} AND f.conversation_key >= r.conversation_key
-           ORDER BY f.conversation_key, f.position LIMIT 1))`,
+     UPDATE deliveries d SET set_aside = true
+       -- An array, so that all are found first: the probes would pass the index entries of those that are set aside already.
+      WHERE $6 AND d.id = ANY (ARRAY(
+        SELECT r.id FROM postponed p JOIN deliveries r
+            ON ${isQueuedSql('r', 'p.channel_id', 'p.direction', false)} AND r.replayed_at IS NOT NULL AND r.id <> $1
+         WHERE p.replayed_at IS NOT NULL
+           AND (r.conversation_key IS NULL OR NOT ${isHeldUpSql('r')} AND r.id = (
+             SELECT f.id FROM deliveries f
+              WHERE ${isQueuedSql('f', 'r.channel_id', 'r.direction', false)} AND f.conversation_key >= r.conversation_key
+              ORDER BY f.conversation_key, f.position LIMIT 1))))`,
     [id, epoch, afterSeconds, error, as, setAside],
   );
 }
