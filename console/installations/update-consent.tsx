@@ -26,7 +26,8 @@ export function UpdateConsent({ installation }: { readonly installation: Install
     return (
       <Group gap="xs">
         <Text size="sm" c="dimmed">
-          {name} {describeReason(pendingUpdate)}, and you have declined it. The next version asks again.
+          {name} {describeReason(pendingUpdate)}, and you have declined it. It begins by itself if nothing is left to
+          ask for; to stay on this version, pin it. The next version asks again.
         </Text>
         <Button size="compact-xs" variant="default" onClick={() => decline(null)}>
           Look at it again

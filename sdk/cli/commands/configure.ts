@@ -51,11 +51,13 @@ export const configure: Command = {
       throw new CommandError('usage', message);
     }
     const path = `/installations/${id}`;
-    // Sets `required` before the settings, because these may let the plugin start.
-    const changed = required === undefined ? installation : await rest.patch<Installation>(path, { required });
+    const setRequired = () => rest.patch<Installation>(path, { required });
+    // Before the values, because these may let the plugin start. `--no-required` comes after them: it may begin a pending update.
+    let updated = required === true ? await setRequired() : installation;
     // The version whose uses of secrets were printed: another one may have become current since.
     const values = { settings, secrets, versionId: installation.currentVersionId ?? undefined };
-    const updated = hasValues ? await rest.post<Installation>(`${path}/configure`, values) : changed;
+    if (hasValues) updated = await rest.post<Installation>(`${path}/configure`, values);
+    if (required === false) updated = await setRequired();
     context.output.printLine(`${slug}: ${updated.required ? 'required, ' : ''}${describeCondition(updated)}`);
     return updated;
   },
