@@ -1,4 +1,4 @@
-/** How many events are remembered at most. Each takes about 150 bytes of the 1 MiB of `host.storage`. */
+/** How many events are remembered at most. Each takes about 90 bytes of the 1 MiB of `host.storage`. */
 const SLOTS = 4096;
 
 /**
@@ -11,6 +11,11 @@ export async function isRepeated(eventId: string, deliveryId: string): Promise<b
   const slot = `event:${new DataView(digest).getUint32(0) % SLOTS}`;
   const known = (await host.storage.get(slot)) as { eventId: string; deliveryId: string } | null;
   if (known?.eventId === eventId) return known.deliveryId !== deliveryId;
-  await host.storage.set(slot, { eventId, deliveryId });
+  try {
+    await host.storage.set(slot, { eventId, deliveryId });
+  } catch (error) {
+    // A full storage must lose no message: a vendor's repetition is answered again instead.
+    host.log.warn('Could not remember an event, so a repetition of it is answered again', { eventId, error });
+  }
   return false;
 }

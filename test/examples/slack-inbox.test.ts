@@ -112,6 +112,25 @@ t.test('an event that Slack sends again is not answered again', async (t) => {
   t.same((await address.sessions()).at(-1)?.texts, ['once', 'another']);
 });
 
+t.test('an event arrives also where the storage is full, and its repetition is answered again', async (t) => {
+  const before = (await address.settled(0)).length;
+  const { installationId } = installed;
+  await fixture.pool.query(
+    `INSERT INTO installation_storage (installation_id, key, value, size_bytes) VALUES ($1, 'full', '0', 1048576)`,
+    [installationId],
+  );
+  const event = message({ text: 'kept', ts: '5.1' }, 'Ev3');
+  await post(event);
+  await post(event);
+  t.same((await address.settled(before + 2)).slice(-2), [null, null]);
+  t.same((await address.sessions()).at(-1)?.texts, ['kept', 'kept']);
+  const [warning] = await fixture.readLog('Could not remember an event, so a repetition of it is answered again');
+  t.match(warning, { eventId: 'Ev3', error: { message: /storage is full/ } });
+  await fixture.pool.query(`DELETE FROM installation_storage WHERE installation_id = $1 AND key = 'full'`, [
+    installationId,
+  ]);
+});
+
 t.test('a reply goes to its thread, and once more where Slack had refused it', async (t) => {
   const [first] = await address.sessions();
   t.equal((await fixture.call('POST', `/sessions/${first?.id}/replies`, { text: '<!here> 1 & 2' })).status, 202);
