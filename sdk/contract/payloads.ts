@@ -8,6 +8,8 @@ import { KIB } from './limits.ts';
 
 /** An opaque id, made by Bulkhead or by the agent runtime. */
 export const id = z.string().min(1).max(200);
+/** Longest text of a time in a host call: a fraction of a second may have any number of digits. Characters. */
+export const TIME_MAX_CHARS = 40;
 /** The last millisecond whose year has four digits, in UTC. */
 export const TIME_MAX_MS = Date.parse('9999-12-31T23:59:59.999Z');
 const TIME_MIN_MS = Date.parse('0001-01-01T00:00:00.000Z');

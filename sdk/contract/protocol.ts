@@ -542,7 +542,7 @@ export const hostCalls = {
       bodyBytes: p.bytes,
       handle: z.string().min(1).max(500),
       options: z.object({ toleranceSeconds: z.number().optional() }).optional(),
-      receivedAt: p.timestamp.optional(),
+      receivedAt: p.timestamp.max(p.TIME_MAX_CHARS).optional(),
     },
     result: z.boolean(),
   },

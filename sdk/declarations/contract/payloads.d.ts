@@ -2,6 +2,8 @@
 import { z } from 'zod';
 /** An opaque id, made by Bulkhead or by the agent runtime. */
 export declare const id: z.ZodString;
+/** Longest text of a time in a host call: a fraction of a second may have any number of digits. Characters. */
+export declare const TIME_MAX_CHARS = 40;
 /** The last millisecond whose year has four digits, in UTC. */
 export declare const TIME_MAX_MS: number;
 /** A time in ISO 8601 with an offset. In UTC its year has four digits, too: others cannot be written in an answer. */

@@ -301,7 +301,9 @@ t.test('a channel gets it as a reply, with the files that plugins add', async (t
   await eventually(async () => (await fixture.readLog('sent')).length === 1);
   t.same(await fixture.readLog('target'), ['c1'], 'plugins judge it for whom it is sent to');
   const attachments = [{ name: 'recipe', mediaType: 'text/plain', url: 'https://example.com/bread' }];
-  t.same(await fixture.readLog('sent'), [{ conversationKey: 'c1', text: 'your bread', attachments }]);
+  const sent = await fixture.readLog('sent');
+  t.match(sent, [{ conversationKey: 'c1', text: 'your bread', attachments }]);
+  t.equal(sent.length, 1);
   t.match((await transcript(fixture, session)).at(-1), { text: 'your bread', data: { kind: 'reminder', attachments } });
 });
 

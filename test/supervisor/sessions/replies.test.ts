@@ -268,7 +268,8 @@ t.test('an answer is judged by a plugin that is required between its output and 
     { state: 'delivered' },
   ]);
   const sent = JSON.parse((await readStorageValue(fixture.pool, made.installationId, 'sent')) ?? '[]');
-  t.same(sent, [{ conversationKey: 'k', text: 'hello', attachments: [] }]);
+  t.match(sent, [{ conversationKey: 'k', text: 'hello', attachments: [] }]);
+  t.equal(sent.length, 1);
 });
 
 t.test('a reply that waited is not sent while a plugin that is required since does not run', async (t) => {
