@@ -23,6 +23,12 @@ const PARTS_MAX = 64;
 
 const encoder = new TextEncoder();
 
+/** Begins the text of an error about a secret. */
+const SECRET_FAULT = 'webhooks: the secret is';
+
+/** Whether a verification failed because of its secret. @param message of the error, which may quote the one of the supervisor */
+export const isSecretFault = (message: string): boolean => message.includes(SECRET_FAULT);
+
 /** Resolves with false for an invalid signature, and rejects with a TypeError for a missing or malformed secret. */
 export const verifySignature = (
   scheme: Scheme,
@@ -34,7 +40,7 @@ export const verifySignature = (
 const verifyStandard: Check = async (request, secret, options) => {
   const key = decodeBase64(requireSecret(secret).replace(/^whsec_/, ''));
   if (!key || key.length === 0)
-    throw new TypeError('webhooks: the secret is not base64. Set it as the vendor shows it, with or without "whsec_"');
+    throw new TypeError(`${SECRET_FAULT} not base64. Set it as the vendor shows it, with or without "whsec_"`);
   const prefix = readHeader(request, 'webhook-id') === null ? 'svix' : 'webhook';
   const id = readHeader(request, `${prefix}-id`);
   const timestamp = readHeader(request, `${prefix}-timestamp`);
@@ -75,7 +81,7 @@ const CHECKS: Readonly<Record<Scheme, Check>> = {
 
 function requireSecret(secret: unknown): string {
   if (typeof secret === 'string' && secret !== '') return secret;
-  throw new TypeError('webhooks: the secret is missing. Read it with host.secrets.get(name)');
+  throw new TypeError(`${SECRET_FAULT} missing. Read it with host.secrets.get(name)`);
 }
 
 function readHeader(request: SignedRequest, name: string): string | null {

@@ -2,7 +2,15 @@
 import { FRAME_MAX_BYTES } from './frame.ts';
 import type { SendCall } from './host.ts';
 import type { Log } from './log-lines.ts';
-import { type Check, type Scheme, type SignedRequest, type Tolerance, verifySignature } from './webhook-signatures.ts';
+import { describeError } from './text.ts';
+import {
+  type Check,
+  isSecretFault,
+  type Scheme,
+  type SignedRequest,
+  type Tolerance,
+  verifySignature,
+} from './webhook-signatures.ts';
 
 /** A handle of a secret, as the supervisor's `SecretHandles` makes it. */
 const HANDLE = /^secret:[\w-]+:[0-9a-f]{32}$/;
@@ -16,10 +24,10 @@ type Secrets = string | readonly (string | null)[];
 type ChannelCheck = (request: SignedRequest, secret: Secrets, options?: Tolerance) => Promise<boolean>;
 
 /**
- * Creates the global `webhooks`. Each method resolves with false for an invalid signature and rejects for a bad secret.
+ * Creates the global `webhooks`. Each method resolves with false for an invalid signature and rejects if no secret is usable.
  *
  * @param send sends a host call: the supervisor verifies where the plugin has a handle instead of the secret
- * @param log writes why a body that is too large counts as not signed
+ * @param log writes why a body that is too large counts as not signed, and why a secret was skipped
  */
 export function createWebhooks(send: SendCall, log: Log): Readonly<Record<string, ChannelCheck>> {
   const verify =
@@ -31,7 +39,19 @@ export function createWebhooks(send: SendCall, log: Log): Readonly<Record<string
   const check =
     (scheme: Scheme): ChannelCheck =>
     async (request, secrets, options) => {
-      for (const secret of listSecrets(secrets)) if (await verify(scheme)(request, secret, options)) return true;
+      const given = listSecrets(secrets);
+      const faults: unknown[] = [];
+      for (const secret of given) {
+        try {
+          if (await verify(scheme)(request, secret, options)) return true;
+        } catch (error) {
+          if (!isSecretFault(describeError(error).message)) throw error;
+          faults.push(error);
+        }
+      }
+      if (faults.length === given.length) throw faults[0];
+      // No error: with one, anyone could stop the channel by an unsigned request, although another secret is usable.
+      if (faults.length > 0) log('warn', `A secret was skipped. ${describeError(faults[0]).message}`);
       return false;
     };
   return {

@@ -48,6 +48,14 @@ t.test('signatures are checked inside a plugin', async (t) => {
     t.equal(await check(scheme, headers, BODY, [OTHER, OTHER]), 'false', `${scheme.name}: none of several secrets`);
     t.match(await check(scheme, headers, BODY, [null]), /secret is missing/, `${scheme.name}: none is set`);
     t.equal(await check(scheme, {}), 'false', `${scheme.name}: unsigned`);
+    if (scheme.verify === 'verifyStandard') {
+      const malformed = 'no base64!';
+      t.equal(await check(scheme, headers, BODY, [malformed, SECRET]), 'true', `${scheme.name}: a malformed one first`);
+      t.equal(await check(scheme, {}, BODY, [SECRET, malformed]), 'false', `${scheme.name}: unsigned, one malformed`);
+      t.match(child.lines.at(-1)?.message, /^A secret was skipped\. webhooks: the secret is not base64\./);
+      for (const secret of [malformed, [malformed], [malformed, null]])
+        t.match(await check(scheme, headers, BODY, secret), /not base64/, `${scheme.name}: none is usable`);
+    }
     t.match(await check(scheme, headers, BODY, ''), /secret is missing/, `${scheme.name}: no secret`);
     if (!scheme.dated) continue;
     for (const away of [-301_000, 302_000]) {

@@ -190,6 +190,26 @@ t.test('the memory of the child holds the handle, and never the value', async (t
   t.match(found, { value: false, signing: false });
 });
 
+t.test('a malformed secret behind a handle does not fit, and is an error only where no other is left', async (t) => {
+  const fixture = await startSupervisorFixture(t);
+  await fixture.install({
+    slug: 'handler',
+    capabilities: ['host.session'],
+    secrets: { signing: Buffer.from('a secret of twenty-four b').toString('base64'), previous: 'no base64!' },
+    secretUses: { signing: ['webhooks'], previous: ['webhooks'] },
+    code: asCommand(`
+      const request = { headers: {}, bodyBytes: new Uint8Array(2) };
+      const [signing, previous] = [await host.secrets.get('signing'), await host.secrets.get('previous')];
+      const check = (secrets) => webhooks.verifyStandard(request, secrets).catch((error) => error.message);
+      const foreign = 'secret:signing:' + '0'.repeat(32);
+      return { one: await check([signing, previous]), none: await check([previous]), foreign: await check([signing, foreign]) };`),
+  });
+  const result = await runCommand(fixture, 'handler', {});
+  t.equal(result.one, false);
+  t.match(result.none, /the secret is not base64/);
+  t.match(result.foreign, /not a valid handle/, 'another error is not skipped');
+});
+
 t.test('of a header with many signatures, the first 64 parts are read', async (t) => {
   const bodyBytes = Buffer.from('{}');
   const seconds = String(Math.floor(Date.now() / 1000));
