@@ -7,7 +7,7 @@ type DeliveryFacts = Pick<
   'direction' | 'state' | 'attempting' | 'waitsFor' | 'nextAttemptAt' | 'setAside' | 'attempts' | 'lastError'
 >;
 
-const NEXT = `It is next. At most ${CHANNEL_QUEUES_PER_INSTALLATION} channels of an installation are worked on at once.`;
+const NEXT = `It is next. At most ${CHANNEL_QUEUES_PER_INSTALLATION} deliveries of an installation are attempted at once.`;
 const DUE_ASIDE =
   'It is due. Deliveries of the channel that were set aside are attempted one at a time, in the order in which they became due.';
 

@@ -357,7 +357,7 @@ t.test('those behind say what they wait for; one is tried now or given up', asyn
     [first],
   );
   t.match(await shown(), [
-    [null, 'It is next. At most 4 channels of an installation are worked on at once.'],
+    [null, 'It is next. At most 4 deliveries of an installation are attempted at once.'],
     [null, 'It failed 2 times and is attempted again. Later deliveries pass it.'],
   ]);
   t.match(await giveUp(first), { status: 200, body: { state: 'dead', lastError: 'given up by its user: error: no' } });

@@ -15,7 +15,7 @@ const waiting = {
 } as const;
 
 t.test('a delivery that is stored by a database whose clock is ahead is next', (t) => {
-  t.equal(describeWait(waiting, NOW), 'It is next. At most 4 channels of an installation are worked on at once.');
+  t.equal(describeWait(waiting, NOW), 'It is next. At most 4 deliveries of an installation are attempted at once.');
   t.end();
 });
 
