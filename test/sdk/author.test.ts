@@ -379,10 +379,15 @@ t.test('channels are connected, listed, moved to another address and disconnecte
   );
   const listed = await typed(['channels', 'inbox']);
   t.match(listed.stdout, `${connected.id}  Desk  ${connected.webhookUrl}\n`);
-  t.match(await typed(['channels', 'inbox', 'disconnect', 'Desk']), {
-    code: 1,
-    stderr: /several channels of this name/,
-  });
+  const several = await typed(['channels', 'inbox', 'disconnect', 'Desk', '--json']);
+  t.match(several.code, 1);
+  t.match(answer(several), { error: { code: 'ambiguous', message: /several channels of this name/ } });
+  for (const action of ['disconnect', 'replace-address']) {
+    const refused = await typed(['channels', 'inbox', action, connected.id, '--agent', 'a1', '--yes']);
+    t.match(refused, { code: 2, stderr: /`--agent` is of a new channel/ });
+  }
+  t.match(await typed(['channels', 'inbox', '--agent', 'a1']), { code: 2, stderr: /`--agent` is of a new channel/ });
+  t.match(await typed(['channels', 'inbox', 'list', 'Desk']), { code: 2, stderr: /`list` takes no channel/ });
   t.match(await typed(['channels', 'inbox', 'remove', 'Desk']), { code: 2, stderr: /“remove” is not an action/ });
   t.match(await typed(['channels', 'inbox', 'connect']), { code: 2, stderr: /Name the channel/ });
   const replace = ['channels', 'inbox', 'replace-address', connected.id];
@@ -413,6 +418,14 @@ t.test('deliveries are counted, shown with headers and body, and replayed togeth
   t.equal((await typed(['deliveries', 'inbox', '--limit', '3'])).stderr, '');
   const shown = await typed(['delivery', 'dead 1']);
   t.match(shown, { code: 0, stdout: /^dead 1 .*\n {4}it failed\n\nPOST \?a=1\nX-A: b c\n\n7 bytes:\nhello 1\n$/ });
+  const { rows } = await api.pool.query(`SELECT DISTINCT installation_id AS id FROM channels WHERE name = 'Desk'`);
+  for (const owner of ['inbox', rows[0].id]) {
+    const found = await typed(['delivery', 'dead 1', '--slug', owner]);
+    t.match(found, { code: 0, stdout: shown.stdout });
+    const missing = await typed(['delivery', 'nothing', '--slug', owner]);
+    t.match(missing, { code: 1, stderr: /does not have a delivery nothing/ });
+  }
+  t.match(await typed(['delivery', 'dead 1', '--slug', 'other']), { code: 1, stderr: /“other” is not installed/ });
   t.match(await typed(['delivery', 'nothing']), { code: 1, stderr: /No installed plugin has a delivery nothing/ });
   t.match(await typed(['replay']), { code: 2, stderr: /Pass either the id of a delivery, or --dead and --slug/ });
   t.match(await typed(['replay', '--dead']), { code: 2, stderr: /bulkhead replay --dead --slug <slug>/ });

@@ -28,6 +28,10 @@ export const channels: Command = {
   ],
   async run(context, args) {
     const [plugin = '', action = 'list', name] = args.positional;
+    if (action !== 'connect' && args.text('agent') !== undefined)
+      throw new CommandError('usage', '`--agent` is of a new channel, so it goes with `connect` only. Omit it.');
+    if (action === 'list' && name !== undefined)
+      throw new CommandError('usage', `\`list\` takes no channel: it shows all. Run bulkhead channels ${plugin} list.`);
     const rest = await context.getRest();
     const installation = await requireInstallation(rest, plugin);
     if (action === 'list') return listChannels(context, installation);
@@ -97,7 +101,9 @@ function requireChannel({ slug, channels: connected }: Installation, wanted: str
   const found = connected.filter(({ id, name }) => id === wanted || name === wanted);
   const [channel] = found;
   if (channel && found.length === 1) return channel;
-  const why =
-    found.length === 0 ? 'has no channel with this id or name' : 'has several channels of this name; pass an id';
-  throw new CommandError('not_found', `${slug} ${why}: ${toOneLine(wanted)}. See: bulkhead channels ${slug}`);
+  const [code, why] =
+    found.length === 0
+      ? ['not_found', 'has no channel with this id or name']
+      : ['ambiguous', 'has several channels of this name; pass an id'];
+  throw new CommandError(code, `${slug} ${why}: ${toOneLine(wanted)}. See: bulkhead channels ${slug}`);
 }

@@ -22,7 +22,10 @@ interface Operation {
 }
 
 const DELIVERY = 'id of the delivery, from `deliveries`, the console or the log';
-const SLUG = { flags: '--slug <slug>', doc: 'slug of the plugin (default: search all installations)' };
+const SLUG = {
+  flags: '--slug <slug>',
+  doc: 'slug of the plugin, or id of the installation (default: search all installations)',
+};
 
 /** Calls an operation for the delivery or event with the id. */
 async function perform(context: Context, args: ParsedArgs, { name, kinds, done }: Operation): Promise<Delivery> {
@@ -49,8 +52,9 @@ async function searchDelivery<Found>(
 ): Promise<{ readonly found: Found; readonly id: string; readonly slug: string }> {
   const id = args.positional[0] ?? '';
   const slug = args.text('slug');
-  const all = await rest.getAll<Installation>('/installations');
-  for (const installation of all.filter((candidate) => slug === undefined || candidate.slug === slug)) {
+  const searched =
+    slug === undefined ? await rest.getAll<Installation>('/installations') : [await requireInstallation(rest, slug)];
+  for (const installation of searched) {
     for (const kind of kinds) {
       const path = `/installations/${installation.id}/${kind}/${encodeURIComponent(id)}`;
       const found = await nullIfMissing(call(path));
