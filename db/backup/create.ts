@@ -82,13 +82,18 @@ export async function writeBackup(
       blobStore,
       lostBlobs: findLostBlobs(blobFiles, written.files),
     };
-  }).catch((error: Error) => {
-    if (!isPermissionDenied(error)) throw error;
-    throw new BackupError(
-      `The backup needs the database role of the service, which owns the tables: ${error.message}.`,
-    );
+  }).catch((error: unknown) => {
+    throw explainDenial(error);
   });
 }
+
+/** Says what the role lacks, if PostgreSQL denied a read. */
+export const explainDenial = (error: unknown): unknown =>
+  isPermissionDenied(error)
+    ? new BackupError(
+        `The backup needs the database role of the service, which owns the tables: ${(error as Error).message}.`,
+      )
+    : error;
 
 /** Null: the tables are those of an older release, which `check-backup` migrates first. */
 async function readIfMigrated<Value>(client: Client, read: () => Promise<Value>): Promise<Value | null> {

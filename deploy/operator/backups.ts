@@ -10,7 +10,7 @@ import {
   type OpenBlobs,
 } from '../../db/backup/blob-check.ts';
 import { checkBackup } from '../../db/backup/check.ts';
-import { type BackupSummary, writeBackup } from '../../db/backup/create.ts';
+import { type BackupSummary, explainDenial, writeBackup } from '../../db/backup/create.ts';
 import { BackupError, formatBytes, type Manifest } from '../../db/backup/format.ts';
 import { beginRestore, restoreBackup } from '../../db/backup/restore.ts';
 import { findDataDirMismatch } from '../../db/cluster/cluster-record.ts';
@@ -93,7 +93,7 @@ async function requireWholeDataDir(pool: Pool, { DATA_DIR, OIDC_ISSUER }: Shared
   const mismatch = await findDataDirMismatch(pool, places).catch((error: unknown) => {
     // A backup before an upgrade: the tables are those of an older release.
     if (isMissingObject(error)) return null;
-    throw error;
+    throw explainDenial(error);
   });
   if (mismatch !== null) throw new BackupError(`${mismatch} Nothing was written.`);
 }

@@ -172,7 +172,7 @@ t.test('an ordinary role is told what it lacks, in one sentence', async (t) => {
   t.ok((await migrate(url.href)).length > 0, 'which helps');
   const file = join(await temporaryFolder(t), 'guest.backup');
   const guest = { DATABASE_URL: url.href, DATA_DIR: service.env.DATA_DIR };
-  t.match(await operator(guest, 'backup', file, '--check'), {
+  t.match(await operator({ ...guest, DATA_DIR: await temporaryFolder(t) }, 'backup', file, '--check'), {
     code: 1,
     stderr: /Cannot create a temporary database: permission denied to create database\. Allow it .*CREATEDB/,
   });
