@@ -77,9 +77,11 @@ function Parts({ installation }: { readonly installation: Installation }) {
   const navigate = useNavigate({ from: '/installations/$id' });
   // Here, so that what is typed stays while another tab is open.
   const [filled, setFilled] = useState(UNCHANGED);
+  const [enteredFor, setEnteredFor] = useState<string | null>(null);
+  const entered = { filled, setFilled, enteredFor, setEnteredFor };
   const views = {
     overview: <Overview installation={installation} />,
-    settings: <SettingsForm installation={installation} filled={filled} setFilled={setFilled} />,
+    settings: <SettingsForm installation={installation} {...entered} />,
     logs: <LogView installationId={installation.id} />,
     channels: <ChannelsView installation={installation} />,
     events: <EventsView installationId={installation.id} />,

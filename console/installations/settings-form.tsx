@@ -1,12 +1,12 @@
 /** The form for the settings and secrets of an installation. */
 import { Button, Group, Stack, Text } from '@mantine/core';
-import { useState } from 'react';
 import { requireValues } from '../configuration/field-errors.ts';
 import { FieldInputs } from '../configuration/field-inputs.tsx';
 import { type FormValues, hasSecrets, pickFields, UNCHANGED } from '../configuration/form-values.ts';
 import { saveConfiguration } from '../configuration/save-configuration.ts';
 import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
+import { Problem } from '../rest/problem.ts';
 import { queryClient } from '../rest/query-client.ts';
 import { useAction } from '../rest/use-action.ts';
 import { ActionForm } from '../shell/action-form.tsx';
@@ -17,22 +17,26 @@ interface SettingsFormProps {
   readonly installation: Installation;
   readonly filled: FormValues;
   readonly setFilled: (filled: FormValues | ((now: FormValues) => FormValues)) => void;
+  /** The version that ran when the user began to enter secrets: another one may use them in other ways. Null: none entered. */
+  readonly enteredFor: string | null;
+  readonly setEnteredFor: (versionId: string | null) => void;
 }
 
-export function SettingsForm({ installation, filled, setFilled }: SettingsFormProps) {
+export function SettingsForm({ installation, filled, setFilled, enteredFor, setEnteredFor }: SettingsFormProps) {
   const { id, configuration, secretNames, currentVersionId } = installation;
-  // The version that ran when the user began to enter secrets: another one may use them in other ways. Null: none entered.
-  const [enteredFor, setEnteredFor] = useState<string | null>(null);
   const change = (values: FormValues) => {
     if (!hasSecrets(filled)) setEnteredFor(currentVersionId);
     setFilled(values);
   };
   const save = useAction(async (values: FormValues) => {
     requireValues(configuration, values, installation);
-    // A refusal says that another version runs: after it, the user may send the values to that one.
-    setEnteredFor(null);
     const target = { ...installation, versionId: enteredFor ?? currentVersionId };
-    const saved = await saveConfiguration(target, pickFields(configuration, values));
+    const saved = await saveConfiguration(target, pickFields(configuration, values)).catch((error: unknown) => {
+      // The refusal names no field if another version runs. The user, who has read that, may send the values to it.
+      if (error instanceof Problem && error.code === 'bad_request' && !error.body.errors?.length) setEnteredFor(null);
+      throw error;
+    });
+    setEnteredFor(null);
     if (saved !== null) queryClient.setQueryData(['installations', id], saved);
     // What the user typed while it was saved is kept.
     setFilled((now) => (now === values ? UNCHANGED : now));

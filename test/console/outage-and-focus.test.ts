@@ -200,6 +200,7 @@ t.test('a secret that was typed for one version is given to the next only after 
   await page.getByLabel('API key').first().fill('s3cret');
   await publish(service, plugin, '1.1.0', 'host.storage', { name: named.displayName });
   await page.getByText('1.1.0', { exact: true }).waitFor();
+  for (const name of ['Overview', 'Settings']) await tab(page, name);
   await press(page, 'Save');
   await page.getByText('Nothing was saved: 1.1.0 runs now').waitFor();
   t.equal(await page.getByLabel('API key').first().inputValue(), 's3cret');
