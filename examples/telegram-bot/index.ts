@@ -34,10 +34,19 @@ channel.send = async ({ conversationKey, text, deliveryId }) => {
     });
     // When thrown, the reply is retried later. The URL contains the token, so it must not be in the message.
     if (answer.status !== 200) throw new Error(`Telegram answered ${answer.status}`);
-    if (parts.length > 1) await host.storage.set(key, { deliveryId, parts: index + 1 });
+    if (parts.length > 1) await storeProgress(key, { deliveryId, parts: index + 1 });
   }
   if (parts.length > 1) await host.storage.delete(key);
 };
+
+async function storeProgress(key: string, progress: Progress): Promise<void> {
+  try {
+    await host.storage.set(key, progress);
+  } catch (error) {
+    // A full storage must not stop the reply. If a later part fails, the next attempt repeats this one.
+    host.log.warn('Could not store how many parts of a reply were sent', { deliveryId: progress.deliveryId, error });
+  }
+}
 
 /** Compares digests, so that the duration reveals nothing about the secret. */
 async function isSame(sent: string | undefined, secret: string | null): Promise<boolean> {

@@ -56,3 +56,18 @@ t.test(
     t.equal(whole.replaceAll(/\s/g, ''), text.replaceAll(/\s/g, ''), 'nothing is lost');
   },
 );
+
+t.test('a long reply is sent where the storage is full', async (t) => {
+  await fixture.pool.query(
+    `INSERT INTO installation_storage (installation_id, key, value, size_bytes) VALUES ($1, 'full', '0', 1048576)`,
+    [installed.installationId],
+  );
+  const [session] = await address.sessions();
+  const before = sent.length;
+  const text = 'word '.repeat(1_000);
+  t.equal((await fixture.call('POST', `/sessions/${session?.id}/replies`, { text })).status, 202);
+  const delivered = `SELECT 1 FROM deliveries WHERE direction = 'out' AND state = 'delivered'`;
+  await eventually(async () => (await fixture.pool.query(delivered)).rowCount === 2);
+  const parts = sent.slice(before).map(({ body }) => body.text);
+  t.equal(parts.join('').replaceAll(/\s/g, ''), text.replaceAll(/\s/g, ''), 'each part once');
+});
