@@ -17,7 +17,7 @@ import { type Configuration, Model, type Outcome } from './reference.ts';
 import { startCachedApi } from './service.ts';
 import { steps } from './steps.ts';
 
-const WANTED = amount({ quick: 240, soak: 50_000 });
+const WANTED = amount({ quick: 160, soak: 50_000 });
 /** A long run goes on until each kind of step has succeeded, at most so far. */
 const MOST = amount({ quick: WANTED, soak: 5 * WANTED });
 /** Steps of one run at most: long enough for several versions, followers and drafts of a plugin. */
