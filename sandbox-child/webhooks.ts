@@ -50,7 +50,7 @@ export function createWebhooks(send: SendCall, log: Log): Readonly<Record<string
         }
       }
       if (faults.length === given.length) throw faults[0];
-      // No error: with one, anyone could stop the channel by an unsigned request, although another secret is usable.
+      // Do not throw: an unsigned request could then stop the channel although another secret is usable.
       if (faults.length > 0) log('warn', `A secret was skipped. ${describeError(faults[0]).message}`);
       return false;
     };

@@ -1768,9 +1768,10 @@ interface SignatureOptions {
 type SignatureSecrets = string | readonly (string | null)[];
 /**
  * Verifies vendors’ signatures over the exact bytes, in constant time. Returns false if the signature does not
- * match or the timestamp is too old. Throws an error if the secret is missing or malformed, or all of several
- * are. The secret may be a handle, of a secret with `use: [webhooks]`: then the host verifies a body of at most
- * 4 MiB less 64 KiB, and for a larger one the result is false, with a warning in the log.
+ * match or the timestamp is too old. Throws an error if the secret is missing or malformed. Of several secrets,
+ * those are skipped, and it throws only if none is left. The secret may be a handle, of a secret with `use:
+ * [webhooks]`: then the host verifies a body of at most 4 MiB less 64 KiB, and for a larger one the result is
+ * false, with a warning in the log.
  */
 declare const webhooks: {
   /** Standard Webhooks and Svix: `webhook-*` or `svix-*` headers. The secret is base64, with or without `whsec_`. */

@@ -100,7 +100,8 @@ async function offerLatestToAll(
     currentVersionId === latest.id && rollbackReason !== null;
   // A version that failed here is tried again by its user only.
   const hasFailed = ({ failedVersionId }: Installation): boolean => failedVersionId === latest.id;
-  const [applied, asked]: [Installation[], Installation[]] = [[], []];
+  const applied: Installation[] = [];
+  const asked: Installation[] = [];
   const slices = new LoopSlices(latest.pluginId);
   for (const one of page.filter(isOld)) {
     // Comparing a thousand capabilities with as many takes about a millisecond.

@@ -20,7 +20,7 @@ export interface Delivery {
   readonly nextAttemptAt: string | null;
   readonly lastError: string | null;
   readonly finishedAt: string | null;
-  /** Whether it failed twice, or after a replay once, or another replayed one of its queue did: later deliveries pass it. */
+  /** Whether later deliveries pass it: it failed twice, or it was replayed and then it or another replayed one of its queue failed. */
   readonly setAside: boolean;
   readonly attempting: boolean;
   /** The delivery that comes first; null: it is first. */

@@ -253,14 +253,14 @@ interface Postponement {
   readonly afterSeconds: number | null;
   readonly error: string;
   readonly as: AttemptResult;
-  /** Whether the delivery, which is not set aside yet, is from now on. */
+  /** Sets the delivery aside. Pass true only for one that is not yet: with a replayed one, it also sets others aside. */
   readonly setAside?: boolean | undefined;
 }
 
 /**
- * Puts a delivery back for a later attempt. Its channel queue waits with it unless it is set aside. The other replayed deliveries
- * of the queue are set aside with a replayed one: probably they fail for the same reason, and each would delay new deliveries by its attempt.
- * Of a conversation only its first delivery is: the others wait for that one, and those set aside are not attempted in order.
+ * Puts a delivery back for a later attempt. Its channel queue waits with it unless it is set aside. Setting a replayed delivery aside
+ * also sets aside the other replayed ones of its queue: they probably fail for the same reason, and each attempt would delay new
+ * deliveries. Of each conversation it sets only the first delivery aside: the later ones wait for that one, which keeps their order.
  */
 export async function postponeDelivery(
   pool: Pool,

@@ -1,8 +1,8 @@
 /** The rule that decides whether a crash loop returns an installation to its previous version. */
 import { findMissingCapabilities, intersectCapabilities } from '../../sdk/contract/capabilities.ts';
-import { hooks } from '../../sdk/contract/protocol.ts';
 import { comparePrecedence } from '../../sdk/contract/version-numbers.ts';
 import type { VersionStatus } from '../catalog/versions.ts';
+import { listDroppedHooks } from './consent-rule.ts';
 
 /** An installation and the version that it ran before. A version number is null for a draft. */
 export interface RollbackState {
@@ -26,13 +26,14 @@ export interface RollbackState {
  *   hooks off;
  * - after a downgrade not to more access: the user took it away, and an author who can make the plugin crash must not get it
  *   back;
- * - not to access that the user is being asked for, also since the rollback began. (After a pin, `forgetWiderVersion` leaves no version with more access.)
+ * - not to access that a pending update asks the user for, even if that update was published after the rollback began.
+ *
+ * After a pin no version with more access is left: `forgetWiderVersion` removes it.
  */
 export function mayRollBack(state: RollbackState): boolean {
   const { required, isPinned, granted, previousGrants, previousStatus } = state;
   if (isPinned || previousStatus === 'yanked') return false;
-  const dropsHook = granted.some((one) => Object.hasOwn(hooks, one) && !previousGrants.includes(one));
-  if (required && dropsHook) return false;
+  if (required && listDroppedHooks(granted, previousGrants).length > 0) return false;
   const more = findMissingCapabilities(previousGrants, granted);
   return more.length === 0 || (isUpgrade(state) && !isAskedFor(more, state));
 }

@@ -84,7 +84,7 @@ export async function beginUpdates(
 export async function beginPendingUpdate(tx: ClientBase, queues: Queues, installationId: string): Promise<boolean> {
   const accountId = await findValue<string>(
     tx,
-    // A yank changes the version before it ends updates to it. One that has begun is about to withdraw the question, too.
+    // A yank locks the version before it ends updates to it and clears the pending version: leave both to one that has begun.
     `SELECT i.account_id FROM installations i JOIN versions n ON n.id = i.pending_version_id
       WHERE i.id = $1 AND n.status = 'published' AND n.id IS DISTINCT FROM i.failed_version_id
         FOR SHARE OF n SKIP LOCKED`,
@@ -259,7 +259,7 @@ export async function completeUpdate(
  * @returns whether it ended
  */
 async function endRefusedRollback(tx: ClientBase, installationId: string): Promise<boolean> {
-  // Its user may have pinned the version that it returns to: then no previous version is left, and the pin is the consent.
+  // No state: the user pinned the version that it returns to, so it is no previous version with more access. The pin is the consent.
   const state = await findRollbackState(tx, installationId);
   if (!state || mayRollBack(state)) return false;
   await cancelUpdate(tx, installationId);

@@ -101,7 +101,7 @@ async function requireSuitableDatabase(client: Client): Promise<void> {
     throw new Error(`PostgreSQL ${major} is too old: Bulkhead needs version ${OLDEST_POSTGRES} or newer.`);
   if (found.encoding !== 'UTF8')
     throw new Error(
-      `Database “${found.database}” has the encoding ${found.encoding}: Bulkhead needs UTF8. Create one with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0.`,
+      `Database “${found.database}” has the encoding ${found.encoding}: Bulkhead needs UTF8. Create one with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0, move the data of this one with pg_dump and pg_restore if it has any, and set DATABASE_URL.`,
     );
   if (!found.mayCreate)
     throw new Error(

@@ -114,7 +114,10 @@ export async function readCutList<Row>(
 ): Promise<CutList<Row>> {
   const limit = readLines(args);
   const rows = await read(limit + 1);
-  const remedy = limit === LINES_MAX ? '.' : `: set --limit, at most ${LINES_MAX}.`;
+  const remedy =
+    limit === LINES_MAX
+      ? ': list fewer with the other options of this command.'
+      : `: set --limit, at most ${LINES_MAX}.`;
   return { rows: rows.slice(0, limit), rest: rows.length > limit ? `\nMore exist${remedy}` : '' };
 }
 

@@ -74,13 +74,13 @@ export const actions: OperatorCommand = {
     const after = readNumber(args, 'after', null, ACTION_ID_MAX);
     const found = await listActions((await context.database()).pool, limit + 1, after);
     const shown = found.slice(0, limit);
-    const next = found.length > limit ? (shown.at(-1)?.id ?? null) : null;
+    const nextCursor = found.length > limit ? (shown.at(-1)?.id ?? null) : null;
     const lines = shown.map(({ at, by, action, subject, reason }) =>
       makePrintable(`${at}  ${by}  ${action} ${subject}${reason === null ? '' : `: ${reason}`}`),
     );
-    if (next !== null) lines.push(formatNext(next));
+    if (nextCursor !== null) lines.push(formatNext(nextCursor));
     const sentence = lines.length === 0 ? 'No operator actions yet.' : lines.join('\n');
-    return { sentence, fields: { actions: shown, next } };
+    return { sentence, fields: { actions: shown, nextCursor } };
   },
 };
 

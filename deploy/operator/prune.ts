@@ -81,7 +81,7 @@ async function removeOld(context: CommandContext, table: Table, { states, days }
   for (let removed = 0; ; ) {
     const deleted = await changeRows(
       pool,
-      // Twice: a dead letter that is replayed while this statement waits for its row is read again, and stays.
+      // PostgreSQL checks the outer condition again for a dead letter that was replayed while this statement waited for its row.
       `DELETE FROM ${table} WHERE id IN (SELECT id FROM ${table} WHERE ${OLD} LIMIT ${BATCH}) AND ${OLD}`,
       [states, days],
     );

@@ -81,7 +81,7 @@ export const platformGlobals = {
   URL: 'Parses and changes a URL.',
   crypto: 'Web Cryptography, and random values.',
   webhooks:
-    'Verifies vendors’ signatures over the exact bytes, in constant time. Returns false if the signature does not match or the timestamp is too old. Throws an error if the secret is missing or malformed, or all of several are. The secret may be a handle, of a secret with `use: [webhooks]`: then the host verifies a body of at most 4 MiB less 64 KiB, and for a larger one the result is false, with a warning in the log.',
+    'Verifies vendors’ signatures over the exact bytes, in constant time. Returns false if the signature does not match or the timestamp is too old. Throws an error if the secret is missing or malformed. Of several secrets, those are skipped, and it throws only if none is left. The secret may be a handle, of a secret with `use: [webhooks]`: then the host verifies a body of at most 4 MiB less 64 KiB, and for a larger one the result is false, with a warning in the log.',
 } as const satisfies Readonly<Record<string, string>>;
 
 /** Globals of the web that exist only where the account granted the call behind them. */

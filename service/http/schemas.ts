@@ -2,7 +2,9 @@
 import { z } from 'zod';
 import { isStorable, UNSTORABLE } from '../../db/postgres/storable-json.ts';
 
+/** Items of a page, if the request sets no limit. */
 export const LIMIT_DEFAULT = 100;
+/** Maximum number of items of a page. */
 export const LIMIT_MAX = 1000;
 /** A cursor may contain a path of 1,024 bytes and an id, in base64url. */
 const CURSOR_MAX_CHARS = 1600;

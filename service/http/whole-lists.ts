@@ -1,4 +1,4 @@
-/** Lists that are answered whole unless the request asks for a page: a client needs all tools of a session at once. */
+/** Returns a list whole unless the request asks for a page: a client needs all tools of a session at once. */
 import { createCursorProblem, decodeCursor, encodeCursor, type Page } from '../../db/postgres/cursors.ts';
 import { LIMIT_DEFAULT, type WholeListQuery } from './schemas.ts';
 

@@ -765,7 +765,7 @@ export class InstallationRunner {
     return admitted !== null;
   }
 
-  /** Remembers the last end for the user and for callers. */
+  /** Adds to `restarts`, and remembers the last end for the user and for callers. */
   #recordEnd({ reason, refusal }: StartFailure, { code, signal }: Pick<ChildEnd, 'code' | 'signal'>): void {
     this.#restarts += 1;
     this.#lastExit = { at: new Date().toISOString(), reason, code, signal };

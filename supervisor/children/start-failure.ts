@@ -43,16 +43,16 @@ export function describeFailedStart(error: unknown): StartFailure {
   return { reason, refusal: isOwnText ? 'its code does not load; its own log says why' : reason };
 }
 
-/** Whether there was no room or no blob store for the start. The next call tries again. */
+/** Whether the start lacked room, the blob store or the database. The next call tries again. */
 export const isStartPostponed = (error: unknown): boolean =>
   error instanceof NoRoomError || isBlobStoreUnavailable(error);
 
-/** Codes of reads of a file that fail because of the machine: too few descriptors or memory, or a file system that fails. */
+/** Codes of file reads that fail because of the machine: it lacks descriptors or memory, or the file system fails or denies it. */
 const MACHINE_ERRORS: readonly unknown[] = ['EMFILE', 'ENFILE', 'EIO', 'ENOMEM', 'EAGAIN', 'ESTALE', 'EACCES'];
 
 /**
- * Whether the machine prevented the start, for a reason that passes. An update to it is tried again. Any other failure counts, for
- * example that of a bundle that is damaged or missing: deliveries of an installation that never fails would wait for ever.
+ * Whether the machine prevented the start, for a reason that passes. The supervisor tries such a start or update again. Any other
+ * failure counts against the installation, for example a damaged or missing bundle: otherwise its deliveries would wait without end.
  */
 export const isStartPrevented = (error: unknown): boolean =>
   isStartPostponed(error) ||

@@ -45,7 +45,7 @@ interface SandboxOptions
 
 /** A user that owns no files: from systemd's range of dynamic users, which no package uses. */
 const UNUSED_UID = 64_321;
-/** How often a test of the walls is made that says nothing about them. Each may take ten seconds, as on a machine that is busy at boot. */
+/** Maximum number of tests of the walls. An inconclusive one is repeated. Each may take ten seconds on a machine that is busy at boot. */
 const TESTS_MAX = 3;
 /** Length of bubblewrap's error in the message to the operator, characters. */
 const ERROR_MAX_CHARS = 300;

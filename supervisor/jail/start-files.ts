@@ -7,6 +7,7 @@ import { chmodSync, existsSync, renameSync, rmSync, statSync, writeFileSync } fr
 import { join } from 'node:path';
 import { listFolder } from './list-folder.ts';
 
+/** Length of the hash in a file's name, characters: 64 bits. `HASHED_NAME` repeats it. */
 const HASH_CHARS = 16;
 /** Also matches a file that was not renamed, because its supervisor was killed. */
 const HASHED_NAME = /^[a-z-]+-[0-9a-f]{16}\./;

@@ -9,8 +9,8 @@ import { openBlobs } from '../../db/files/blobs.ts';
 import { parseSettings, sharedSettings } from '../../service/settings/settings.ts';
 import { describeMember } from '../../service/storage/membership.ts';
 import { insertBareInstallation } from '../fixtures/bare-installation.ts';
+import { untilLockIsAwaited } from '../fixtures/lock-waits.ts';
 import { claimAccount } from '../fixtures/shard-owner.ts';
-import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { operator } from './operator-command.ts';
 
@@ -214,8 +214,7 @@ t.test('prune spares a dead letter that is replayed at the same moment', async (
   const replaying = await pool.connect();
   await replaying.query(`BEGIN; UPDATE deliveries SET state = 'pending', finished_at = NULL WHERE id = 'replayed'`);
   const pruning = runOperator('prune', '--dead');
-  const isWaiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
-  await eventually(async () => (await pool.query(isWaiting)).rowCount === 1);
+  await untilLockIsAwaited(pool);
   await replaying.query('COMMIT');
   replaying.release();
   t.match(await pruning, { deliveries: 1 });

@@ -162,7 +162,7 @@ t.test('actions that are followed by many others are found', async (t) => {
   const lines = (await runOperator('actions', '--after', after)).trimEnd().split('\n');
   t.match(lines, [/ verify a1$/, / appoint thief$/]);
   t.equal(lines.length, 2);
-  t.match(JSON.parse(await runOperator('actions', '--after', after, '--json')), { next: null });
+  t.match(JSON.parse(await runOperator('actions', '--after', after, '--json')), { nextCursor: null });
 });
 
 t.test('errors are printed as a sentence, or as JSON with --json', async (t) => {

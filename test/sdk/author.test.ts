@@ -384,9 +384,9 @@ t.test('channels are connected, listed, moved to another address and disconnecte
   t.match(answer(several), { error: { code: 'ambiguous', message: /several channels of this name/ } });
   for (const action of ['disconnect', 'replace-address']) {
     const refused = await typed(['channels', 'inbox', action, connected.id, '--agent', 'a1', '--yes']);
-    t.match(refused, { code: 2, stderr: /`--agent` is of a new channel/ });
+    t.match(refused, { code: 2, stderr: /`--agent` chooses the agent/ });
   }
-  t.match(await typed(['channels', 'inbox', '--agent', 'a1']), { code: 2, stderr: /`--agent` is of a new channel/ });
+  t.match(await typed(['channels', 'inbox', '--agent', 'a1']), { code: 2, stderr: /`--agent` chooses the agent/ });
   t.match(await typed(['channels', 'inbox', 'list', 'Desk']), { code: 2, stderr: /`list` takes no channel/ });
   t.match(await typed(['channels', 'inbox', 'remove', 'Desk']), { code: 2, stderr: /“remove” is not an action/ });
   t.match(await typed(['channels', 'inbox', 'connect']), { code: 2, stderr: /Name the channel/ });

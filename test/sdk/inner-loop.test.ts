@@ -106,44 +106,47 @@ await mkdir(folder);
 await writeFile(join(folder, 'readme.md'), readme);
 const save = (text: string) => saveFile(folder, 'index.ts', text);
 
-t.test('dev: a save is live within a second, faults are formatLocation, and everything can be tried', async (t) => {
-  await save(source(0));
-  const dev = start(t, ['dev', '--inspect', '--inspect-port', '0'], folder);
-  await dev.next(({ saved }) => saved === 'adder');
-  const { inspector } = await dev.next(({ inspector }) => String(inspector).startsWith('ws:'));
-  const times: number[] = [];
-  for (let more = 1; more <= SAVES; more += 1) {
-    await save(source(more));
-    times.push((await dev.next(({ saved }) => saved === 'adder')).liveMs);
-    dev.stdin.write('tool add {"a":1}\n');
-    const { answer } = await dev.next(({ played }) => String(played).startsWith('tool'));
-    t.match(answer, { content: [{ text: String(1 + more) }] }, `save ${more} answers`);
-  }
-  times.sort((a, b) => a - b);
-  t.comment(`save to live: p50 ${times[Math.floor(SAVES / 2)]} ms of ${times.join(', ')}`);
-  // The line may come before the answer.
-  await eventually(async () => dev.items.some(({ message }) => message === 'adding'));
+t.test(
+  'dev: a save is live within a second, faults name their file and line, and everything can be tried',
+  async (t) => {
+    await save(source(0));
+    const dev = start(t, ['dev', '--inspect', '--inspect-port', '0'], folder);
+    await dev.next(({ saved }) => saved === 'adder');
+    const { inspector } = await dev.next(({ inspector }) => String(inspector).startsWith('ws:'));
+    const times: number[] = [];
+    for (let more = 1; more <= SAVES; more += 1) {
+      await save(source(more));
+      times.push((await dev.next(({ saved }) => saved === 'adder')).liveMs);
+      dev.stdin.write('tool add {"a":1}\n');
+      const { answer } = await dev.next(({ played }) => String(played).startsWith('tool'));
+      t.match(answer, { content: [{ text: String(1 + more) }] }, `save ${more} answers`);
+    }
+    times.sort((a, b) => a - b);
+    t.comment(`save to live: p50 ${times[Math.floor(SAVES / 2)]} ms of ${times.join(', ')}`);
+    // The line may come before the answer.
+    await eventually(async () => dev.items.some(({ message }) => message === 'adding'));
 
-  dev.stdin.write('fire sessionStarted {"sessionId":"s9"}\n');
-  t.match(await dev.next(({ played }) => String(played).startsWith('fire')), { answer: { outcome: 'delivered' } });
-  await dev.next(({ message }) => message === 'began s9');
-  dev.stdin.write('fire nonsense\n');
-  t.match(await dev.next(({ played }) => played === 'fire nonsense'), { error: { message: /sessionStarted/ } });
+    dev.stdin.write('fire sessionStarted {"sessionId":"s9"}\n');
+    t.match(await dev.next(({ played }) => String(played).startsWith('fire')), { answer: { outcome: 'delivered' } });
+    await dev.next(({ message }) => message === 'began s9');
+    dev.stdin.write('fire nonsense\n');
+    t.match(await dev.next(({ played }) => played === 'fire nonsense'), { error: { message: /sessionStarted/ } });
 
-  await save('tools.add = {\n  oops oops\n};\n');
-  const { error } = await dev.next(({ error }) => error?.code === 'invalid_package');
-  t.match(error.errors, [{ path: 'index.ts', line: 2 }]);
-  await save(source(40));
-  await dev.next(({ saved }) => saved === 'adder');
+    await save('tools.add = {\n  oops oops\n};\n');
+    const { error } = await dev.next(({ error }) => error?.code === 'invalid_package');
+    t.match(error.errors, [{ path: 'index.ts', line: 2 }]);
+    await save(source(40));
+    await dev.next(({ saved }) => saved === 'adder');
 
-  const debuggerClient = await CDP({ target: inspector, local: true });
-  const { result } = await debuggerClient.Runtime.evaluate({ expression: '6 * 7' });
-  t.equal(result.value, 42, 'a local debugger reaches the draft');
-  await debuggerClient.close();
+    const debuggerClient = await CDP({ target: inspector, local: true });
+    const { result } = await debuggerClient.Runtime.evaluate({ expression: '6 * 7' });
+    t.equal(result.value, 42, 'a local debugger reaches the draft');
+    await debuggerClient.close();
 
-  dev.interrupt();
-  t.equal(await dev.code, 0, 'Ctrl-C is how it ends');
-});
+    dev.interrupt();
+    t.equal(await dev.code, 0, 'Ctrl-C is how it ends');
+  },
+);
 
 t.test('dev: a watcher that fails ends it, and the installed version comes back', async (t) => {
   const folder = join(home, 'watched');

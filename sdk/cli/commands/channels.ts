@@ -29,7 +29,7 @@ export const channels: Command = {
   async run(context, args) {
     const [plugin = '', action = 'list', name] = args.positional;
     if (action !== 'connect' && args.text('agent') !== undefined)
-      throw new CommandError('usage', '`--agent` is of a new channel, so it goes with `connect` only. Omit it.');
+      throw new CommandError('usage', '`--agent` chooses the agent of a new channel: pass it with `connect` only.');
     if (action === 'list' && name !== undefined)
       throw new CommandError('usage', `\`list\` takes no channel: it shows all. Run bulkhead channels ${plugin} list.`);
     const rest = await context.getRest();
