@@ -129,32 +129,6 @@ export async function runSessionCases(t: Test, service: ServiceFixture, browser:
     await own.close();
   });
 
-  await t.test('a page that is loading when another account signs in shows that account', async () => {
-    const { context: own, page: tab } = await openSignedIn(browser, await service.asUser('ann'));
-    const { page: late } = await openTab(own, 'about:blank');
-    const answered = Promise.withResolvers<void>();
-    const release = Promise.withResolvers<void>();
-    await late.route(
-      '**/api/me',
-      async (route) => {
-        const response = await route.fetch();
-        answered.resolve();
-        await release.promise;
-        // The page has been reloaded by then.
-        await route.fulfill({ response }).catch(() => undefined);
-      },
-      { times: 1 },
-    );
-    await late.goto(service.url);
-    await answered.promise;
-    await tab.goto(await makeLink(service, 'local'));
-    await pressInDialog(tab, 'Sign in');
-    await isSignedIn(tab);
-    release.resolve();
-    await isSignedIn(late);
-    await own.close();
-  });
-
   await t.test('a sign-in link signs in once', async (t) => {
     const link = await makeLink(service, 'local');
     await page.goto(link);

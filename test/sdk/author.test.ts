@@ -4,7 +4,6 @@ import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { stop as stopEsbuild } from 'esbuild';
-import ssh2 from 'ssh2';
 import t from 'tap';
 import { SessionProxy } from '../../conform/runtime/session-proxy.ts';
 import { insertChannel } from '../../db/channels/channels.ts';
@@ -14,6 +13,7 @@ import { localTools } from '../../pack/local-tools.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { listen, startApiFixture } from '../api/api-fixture.ts';
 import { enlargeOffers } from '../api/plugins/copied-versions.ts';
+import { generateSshKeys } from '../fixtures/ssh-keys.ts';
 import { eventually } from '../runner/eventually.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { newAuthor, type Said } from './author.ts';
@@ -78,7 +78,7 @@ t.test('login says what to do where it cannot store the token', async (t) => {
 });
 
 t.test('ssh adds hosts for the agents of the account', async (t) => {
-  const { private: key } = ssh2.utils.generateKeyPairSync('ed25519');
+  const { private: key } = generateSshKeys('ed25519');
   await writeFile(join(author.folder, 'agents.key'), key, { mode: 0o600 });
   const said = async (args: readonly string[]) => {
     const { stdout, stderr } = await typed(['ssh', ...args]);

@@ -12,6 +12,7 @@ import { readSshLogin } from '../../../db/accounts/ssh-hosts.ts';
 import { rotateKey } from '../../../db/files/key-rotation.ts';
 import { readStorageValue } from '../../../db/installations/plugin-storage.ts';
 import { AccountHosts } from '../../../supervisor/host/ssh/account-hosts.ts';
+import { generateSshKeys } from '../../fixtures/ssh-keys.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { storeKey, waitForKey } from '../held-handlers.ts';
 import { startDns } from '../host/dns-server.ts';
@@ -23,7 +24,7 @@ const user = userInfo().username;
 
 /** A server of the library's, because OpenSSH would want a password of this machine. It says what it was sent. */
 async function startPasswordServer(test: Test) {
-  const { private: privateKey, public: publicKey } = ssh2.utils.generateKeyPairSync('ed25519');
+  const { private: privateKey, public: publicKey } = generateSshKeys('ed25519');
   const given: string[] = [];
   const server = new ssh2.Server({ hostKeys: [privateKey] }, (client) => {
     client.on('error', () => undefined);
@@ -52,7 +53,7 @@ const A_MINUTE_MS = 60_000;
 const BOMB_ROUNDS = 4_294_967_295;
 /** A key of OpenSSH whose decryption takes years. */
 function writeBomb(): string {
-  const { private: text } = ssh2.utils.generateKeyPairSync('ed25519', {
+  const { private: text } = generateSshKeys('ed25519', {
     passphrase: 'x',
     cipher: 'aes256-ctr',
     rounds: 1,
@@ -72,7 +73,7 @@ t.test('a private key whose decryption takes years holds nobody up', async (t) =
   await t.rejects(privateKeys.run('ann', bomb, 50), { name: 'TimeLimitError' });
   for (const type of ['ed25519', 'ecdsa', 'rsa'] as const) {
     const options = { bits: type === 'rsa' ? 2048 : 256, passphrase: 'x', cipher: 'aes256-cbc', rounds: 1 } as const;
-    const { private: text, public: publicKey } = ssh2.utils.generateKeyPairSync(type as 'rsa', options);
+    const { private: text, public: publicKey } = generateSshKeys(type, options);
     const open = (passphrase: string) => privateKeys.run('ann', { text, passphrase }, A_MINUTE_MS);
     t.equal(await open('y'), null, 'a wrong passphrase');
     const opened = ssh2.utils.parseKey((await open('x')) ?? '');

@@ -9,6 +9,7 @@ import { HostLimitError } from '../../../supervisor/host/host-call.ts';
 import type { SshHost } from '../../../supervisor/host/ssh/account-hosts.ts';
 import { type SshConnection, SshConnections } from '../../../supervisor/host/ssh/connections.ts';
 import { runRemote } from '../../../supervisor/host/ssh/remote-command.ts';
+import { generateSshKeys } from '../../fixtures/ssh-keys.ts';
 
 /** A host that does not answer before the call ends. */
 const host: SshHost = {
@@ -46,7 +47,7 @@ t.test('no account takes all connections', async (t) => {
 
 /** An SSH server that accepts every login and never closes its side of a connection. */
 async function startOpenServer(test: Test) {
-  const { private: privateKey, public: publicKey } = ssh2.utils.generateKeyPairSync('ed25519');
+  const { private: privateKey, public: publicKey } = generateSshKeys('ed25519');
   const protocol = new ssh2.Server({ hostKeys: [privateKey] }, (client) => {
     client.on('error', () => undefined);
     client.on('authentication', (attempt) => attempt.accept());
@@ -137,7 +138,7 @@ t.test('a connection is closed by force if the host keeps its side open', async 
 
 /** An SSH server that accepts every login, and lets `onCommand` answer each command. */
 async function startCommandServer(test: Test, onCommand: (channel: ServerChannel) => void): Promise<SshHost> {
-  const { private: privateKey, public: publicKey } = ssh2.utils.generateKeyPairSync('ed25519');
+  const { private: privateKey, public: publicKey } = generateSshKeys('ed25519');
   const server = new ssh2.Server({ hostKeys: [privateKey] }, (client) => {
     client.on('error', () => undefined);
     client.on('authentication', (attempt) => attempt.accept());
