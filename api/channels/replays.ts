@@ -9,14 +9,13 @@ import {
 import { findEvent, type RecordedEvent, replayEvent } from '../../db/installations/event-history.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { REPLAY_MAX } from '../../sdk/contract/limits.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { requireInstallation } from '../installations/installation-lookup.ts';
 import type { Services } from '../services.ts';
 import { unknownChannel } from './channel-connections.ts';
 import { BODY_SHOWN_BYTES } from './channel-resource.ts';
 import { describeWait } from './delivery-wait.ts';
-
-const REPLAY_MAX = 10_000;
 
 type ShownDelivery = Delivery & { readonly body: Buffer };
 

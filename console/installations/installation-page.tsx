@@ -78,10 +78,17 @@ function Parts({ installation }: { readonly installation: Installation }) {
   // Here, so that what is typed stays while another tab is open.
   const [filled, setFilled] = useState(UNCHANGED);
   const [enteredFor, setEnteredFor] = useState<string | null>(null);
-  const entered = { filled, setFilled, enteredFor, setEnteredFor };
   const views = {
     overview: <Overview installation={installation} />,
-    settings: <SettingsForm installation={installation} {...entered} />,
+    settings: (
+      <SettingsForm
+        installation={installation}
+        filled={filled}
+        setFilled={setFilled}
+        enteredFor={enteredFor}
+        setEnteredFor={setEnteredFor}
+      />
+    ),
     logs: <LogView installationId={installation.id} />,
     channels: <ChannelsView installation={installation} />,
     events: <EventsView installationId={installation.id} />,

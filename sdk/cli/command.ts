@@ -7,6 +7,9 @@ interface Argument {
   readonly name: string;
   readonly doc: string;
 }
+/** Largest number of lines or items that a user may ask a command for. It holds them in memory. */
+export const LISTED_MAX = 1_000_000;
+
 export interface Option {
   /** As commander reads it: `-f, --follow`, `--policy <policy>`, `--no-list`. */
   readonly flags: string;

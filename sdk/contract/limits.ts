@@ -6,6 +6,8 @@ export const SECOND = 1000;
 export const REGISTRATIONS_MAX = 1_000;
 /** Maximum compression ratio of a file in a package's zip, against zip bombs. Deflate reaches 1032. */
 export const ZIP_RATIO_MAX = 200;
+/** Deliveries that one request to replay many replays at most. */
+export const REPLAY_MAX = 10_000;
 export const limits = {
   /** Largest frame, bytes. Above every row's own cap, so only a misbehaving child reaches it. */
   frameBytes: 4 * MIB,

@@ -1,12 +1,10 @@
 /** `bulkhead deliveries`: lists what came in and went out through an installation's channels. */
-import type { Command } from '../command.ts';
+import { type Command, LISTED_MAX } from '../command.ts';
 import { formatDelivery } from '../delivery-text.ts';
 import { requireInstallation } from '../lookup.ts';
 import type { Delivery } from '../rest-types.ts';
 
 const SHOWN = 50;
-/** The same as of the lines of `logs`. */
-const SHOWN_MAX = 1_000_000;
 const STATES: readonly Delivery['state'][] = ['pending', 'delivered', 'dead'];
 
 export const deliveries: Command = {
@@ -19,7 +17,7 @@ export const deliveries: Command = {
   ],
   examples: ['deliveries inbox --state pending', 'deliveries inbox --state dead --limit 10000 --json'],
   async run(context, args) {
-    const limit = args.wholeNumber('limit', { from: 1, to: SHOWN_MAX, preset: SHOWN });
+    const limit = args.wholeNumber('limit', { from: 1, to: LISTED_MAX, preset: SHOWN });
     const rest = await context.getRest();
     const { id } = await requireInstallation(rest, args.positional[0] ?? '');
     const state = args.text('state');

@@ -1,4 +1,5 @@
 /** `bulkhead delivery`, `replay`, `try-now` and `give-up`: show a delivery, or change when or whether it is delivered. */
+import { REPLAY_MAX } from '../../contract/limits.ts';
 import { hasCode } from '../../session/transport.ts';
 import type { Command, ParsedArgs } from '../command.ts';
 import type { Context } from '../context.ts';
@@ -8,9 +9,6 @@ import { requireInstallation } from '../lookup.ts';
 import type { Rest } from '../rest.ts';
 import type { Delivery, DeliveryDetail, Installation } from '../rest-types.ts';
 import { toOneLine } from '../terminal-text.ts';
-
-/** How many dead letters one request replays at most: `REPLAY_MAX` of the service. */
-const REPLAY_MAX = 10_000;
 
 interface Operation {
   /** Of the command, and the last part of the path. */

@@ -1,11 +1,10 @@
 /** `bulkhead logs`: prints the log of an installation. */
 import { logLevels } from '../../contract/protocol.ts';
-import type { Command } from '../command.ts';
+import { type Command, LISTED_MAX } from '../command.ts';
 import { followLines, formatLine, readLastLines } from '../log-lines.ts';
 import { requireInstallation } from '../lookup.ts';
 
 const LINES = 50;
-const LINES_MAX = 1_000_000;
 
 export const logs: Command = {
   name: 'logs',
@@ -21,7 +20,7 @@ export const logs: Command = {
   printsItems: true,
   async run(context, args) {
     const { output, signal } = context;
-    const count = args.wholeNumber('lines', { from: 1, to: LINES_MAX, preset: LINES });
+    const count = args.wholeNumber('lines', { from: 1, to: LISTED_MAX, preset: LINES });
     const rest = await context.getRest();
     const { id } = await requireInstallation(rest, args.positional[0] ?? '');
     const filter = { installationId: id, levels: args.list('level'), sessionId: args.text('session') };

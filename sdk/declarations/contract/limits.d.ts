@@ -6,6 +6,8 @@ export declare const SECOND = 1000;
 export declare const REGISTRATIONS_MAX = 1000;
 /** Maximum compression ratio of a file in a package's zip, against zip bombs. Deflate reaches 1032. */
 export declare const ZIP_RATIO_MAX = 200;
+/** Deliveries that one request to replay many replays at most. */
+export declare const REPLAY_MAX = 10000;
 export declare const limits: {
     /** Largest frame, bytes. Above every row's own cap, so only a misbehaving child reaches it. */
     readonly frameBytes: number;
