@@ -1175,8 +1175,9 @@ declare namespace Bulkhead {
   /** `host.http` */
   interface HostHttp {
     /**
-     * Sends an HTTP request to a declared host.
-     * Needs `host.http:<host>` for every host it connects to. Timeout: 30 s.
+     * Sends an HTTP request to a declared host. Without `timeoutMs`, which is at most 120,000, the response must be
+     * complete within 30 s; within 120 s if `chat` of a provider makes the call.
+     * Needs `host.http:<host>` for every host it connects to. Timeout: 120 s.
      */
     fetch(url: string, init?: HttpInit): Promise<HttpAnswer>;
   }

@@ -47,7 +47,7 @@ import { Ownership } from './cluster/ownership.ts';
 import { PeerRequests } from './cluster/peer-requests.ts';
 import { PeerServer } from './cluster/peer-server.ts';
 import { type Jobs, startJobs } from './delivery/workers.ts';
-import type { Exchange } from './host/http/exchange.ts';
+import type { HttpOptions } from './host/http/http.ts';
 import type { Resolution } from './host/http/resolution.ts';
 import type { ModelProvider } from './host/llm/configuration.ts';
 import { openLlm } from './host/llm/llm.ts';
@@ -119,7 +119,7 @@ export interface SupervisorOptions
   readonly reminderScanMs?: number;
   /** The times of reminders that repeat. The supervisor closes it. Default: a new one. */
   readonly recurrences?: RecurrenceClock;
-  readonly http?: Partial<Exchange>;
+  readonly http?: HttpOptions;
   /** Resolves the addresses of the SSH hosts that accounts add. */
   readonly ssh?: Partial<Resolution>;
   readonly workspaceQuota?: WorkspaceQuota;

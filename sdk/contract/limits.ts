@@ -2,6 +2,8 @@
 export const KIB = 1024;
 export const MIB = 1024 * KIB;
 export const SECOND = 1000;
+/** How long a model may take to answer, also the model of a plugin that sends nothing until its answer is complete. Milliseconds. */
+export const MODEL_TIMEOUT_MS = 120 * SECOND;
 /** Assignments in one bundle, to all groups together. Few enough to say by name which of them are too many, or unknown. */
 export const REGISTRATIONS_MAX = 1_000;
 /** Maximum compression ratio of a file in a package's zip, against zip bombs. Deflate reaches 1032. */

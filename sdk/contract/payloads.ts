@@ -4,7 +4,7 @@ import { boundedList } from './bounded-list.ts';
 import { boundedRecord } from './bounded-record.ts';
 import { allowNull, refuse } from './field-faults.ts';
 import { isRecord } from './is-record.ts';
-import { KIB } from './limits.ts';
+import { KIB, MODEL_TIMEOUT_MS } from './limits.ts';
 
 /** An opaque id, made by Bulkhead or by the agent runtime. */
 export const id = z.string().min(1).max(200);
@@ -301,7 +301,7 @@ export const httpInit = z.object({
   method: z.enum(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']).optional(),
   headers: boundedRecord(z.string().max(HEADER_MAX_CHARS), HEADERS_MAX).optional(),
   body: z.union([z.string(), bytes]).optional(),
-  timeoutMs: z.number().int().min(1).max(30_000).optional(),
+  timeoutMs: z.number().int().min(1).max(MODEL_TIMEOUT_MS).optional(),
   redirect: z.enum(['follow', 'error']).optional(),
 });
 export const httpAnswer = z.object({

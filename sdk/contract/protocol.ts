@@ -8,7 +8,7 @@
 import { z } from 'zod';
 import { boundedList } from './bounded-list.ts';
 import { boundedRecord } from './bounded-record.ts';
-import { limits, MIB, REGISTRATIONS_MAX, SECOND } from './limits.ts';
+import { limits, MIB, MODEL_TIMEOUT_MS, REGISTRATIONS_MAX, SECOND } from './limits.ts';
 import * as p from './payloads.ts';
 import type { CapabilityRow, EventRow, HookRow, HostRow, Reach, SurfaceRow } from './rows.ts';
 
@@ -370,7 +370,7 @@ export const surfaces = {
   },
   providers: {
     ...surface,
-    budgetMs: 120 * SECOND,
+    budgetMs: MODEL_TIMEOUT_MS,
     doc: 'A model provider: the models it offers, and `chat`, which completes one request. As an async generator, `chat` yields the pieces of its answer as they come and returns the whole answer.',
     reach: 'Offers models as provider “{name}” and reads the conversations sent to them.',
     risk: 'high',
@@ -514,8 +514,6 @@ const call = {
   pausesBudget: false,
 } as const;
 const read = { ...call, readable: true } as const;
-/** Time of one call of a language model. */
-const MODEL_TIMEOUT_MS = 120 * SECOND;
 const IN_SESSION = 'Works only in a hook, tool or command that runs for a session, before its handler answers.';
 /** A hook on the message may wait for a model, which does not count towards its budget. */
 const JUDGED_MESSAGE_TIMEOUT_MS = call.timeoutMs + limits.chainBudgetMs + MODEL_TIMEOUT_MS;
@@ -745,9 +743,9 @@ export const hostCalls = {
   'http.fetch': {
     ...call,
     capability: 'http',
-    timeoutMs: 30 * SECOND,
+    timeoutMs: MODEL_TIMEOUT_MS,
     maxBytes: 2 * MIB,
-    doc: 'Sends an HTTP request to a declared host.',
+    doc: 'Sends an HTTP request to a declared host. Without `timeoutMs`, which is at most 120,000, the response must be complete within 30 s; within 120 s if `chat` of a provider makes the call.',
     params: { url: z.url().max(8192), init: p.httpInit.optional() },
     result: p.httpAnswer,
   },

@@ -28,8 +28,7 @@ import { type HeldGrant, holdGrant } from '../host/held-grant.ts';
 import { HostError, type HostHandlers, type HostScope } from '../host/host-call.ts';
 import { answerBodyCall, isBodyCall, readOpening } from '../host/http/body-calls.ts';
 import type { BodyStreams } from '../host/http/body-streams.ts';
-import type { Exchange } from '../host/http/exchange.ts';
-import { openHttp } from '../host/http/http.ts';
+import { type HttpOptions, openHttp } from '../host/http/http.ts';
 import type { LiveInstallation } from '../host/live-installation.ts';
 import type { Llm } from '../host/llm/llm.ts';
 import { mediaCalls } from '../host/media.ts';
@@ -65,7 +64,7 @@ interface HostCallRouterDeps extends AgentMessageDeps {
   readonly ssh: SshCalls;
   readonly callsPerMinute?: number | undefined;
   readonly storageBytes?: number | undefined;
-  readonly http?: Partial<Exchange> | undefined;
+  readonly http?: HttpOptions | undefined;
   onError(error: Error): void;
 }
 
@@ -85,7 +84,8 @@ export interface HostCallRouter {
 
 function createTable(deps: HostCallRouterDeps): { readonly table: HostCallTable; readonly bodies: BodyStreams } {
   const secrets = new Secrets(deps.pool, deps.keys, deps.masks);
-  const http = openHttp({ allowPrivate: new Set(), dnsServers: [], ...deps.http }, secrets);
+  const { bounds, ...exchange } = deps.http ?? {};
+  const http = openHttp({ allowPrivate: new Set(), dnsServers: [], ...exchange }, secrets, bounds);
   const messageChains = new MessageChains();
   const table = {
     ...http.calls,
@@ -239,6 +239,7 @@ async function runCall(
       bodyId: call.bodyId,
       session: invocation?.session ?? null,
       invocationId: invocation ? request.invocationId : null,
+      isFromProvider: invocation?.kind === 'providers',
       writes,
       granted: grant.granted,
       needs: grant.needs,

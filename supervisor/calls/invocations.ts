@@ -1,11 +1,13 @@
 /** The handler calls that run in children now: the only source of a host call's session. */
 import type { Session } from '../../db/sessions/sessions.ts';
+import type { Target } from '../../sdk/contract/protocol.ts';
 
 /** One call of a handler, from the first byte sent to its result, refusal or deadline. */
 export interface Invocation {
   readonly id: string;
   readonly installationId: string;
   readonly session: Session | null;
+  readonly kind: Target['kind'];
   /** Name of the handler in log lines. */
   readonly source: string;
   /** Aborts when the call is over, however it ended. */

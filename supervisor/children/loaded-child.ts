@@ -181,6 +181,7 @@ export class LoadedChild {
       id: invocationId,
       installationId: this.plugin.installationId,
       session: call.session,
+      kind: call.target.kind,
       source: formatSource(call.target),
       trace: currentTrace(),
       get over() {

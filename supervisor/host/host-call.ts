@@ -22,6 +22,8 @@ export interface HostScope {
   /** The session of the running handler; null for events, and after the handler has answered. */
   readonly session: Session | null;
   readonly invocationId: string | null;
+  /** Whether `chat` of a provider makes the call: then it may wait for a model. */
+  readonly isFromProvider: boolean;
   /** Aborts on time-out, when the child ends, or when the capability is revoked. */
   readonly signal: AbortSignal;
   /** Aborts when the child ends. */

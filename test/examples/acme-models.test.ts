@@ -4,6 +4,7 @@ import type { ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { OpenAIClient } from '@langchain/openai';
 import t from 'tap';
+import { STREAM_BOUNDS } from '../../supervisor/host/http/body-streams.ts';
 import { eventually } from '../runner/eventually.ts';
 import { killProcess } from '../runner/harness.ts';
 import { type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
@@ -31,7 +32,9 @@ const vendor = await startVendor(t, ['api.acme.example'], async (request, respon
     response.end(callChunk(called) + callChunk({ index: 0, function: { arguments: '2}' } }) + END);
   } else response.end(textChunk('Fo') + textChunk('ur.') + END);
 });
-const fixture = await startSupervisorFixture(t, { http: vendor.http });
+// Acme may be silent for longer than the hosts of other handlers, which get no response in a millisecond.
+const bounds = { ...STREAM_BOUNDS, idleMs: 1 };
+const fixture = await startSupervisorFixture(t, { http: { ...vendor.http, bounds } });
 const install = async (on: SupervisorFixture): Promise<Installed> =>
   on.install(await readExample('acme-models', { secrets: { apiKey: 'acme-canary' }, addresses: vendor.addresses }));
 const installed = await install(fixture);

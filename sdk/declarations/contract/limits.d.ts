@@ -2,6 +2,8 @@
 export declare const KIB = 1024;
 export declare const MIB: number;
 export declare const SECOND = 1000;
+/** How long a model may take to answer, also the model of a plugin that sends nothing until its answer is complete. Milliseconds. */
+export declare const MODEL_TIMEOUT_MS: number;
 /** Assignments in one bundle, to all groups together. Few enough to say by name which of them are too many, or unknown. */
 export declare const REGISTRATIONS_MAX = 1000;
 /** Maximum compression ratio of a file in a package's zip, against zip bombs. Deflate reaches 1032. */

@@ -1767,7 +1767,7 @@ export declare const hostCalls: {
         readonly capability: 'http';
         readonly timeoutMs: number;
         readonly maxBytes: number;
-        readonly doc: 'Sends an HTTP request to a declared host.';
+        readonly doc: 'Sends an HTTP request to a declared host. Without `timeoutMs`, which is at most 120,000, the response must be complete within 30 s; within 120 s if `chat` of a provider makes the call.';
         readonly params: {
             readonly url: z.ZodURL;
             readonly init: z.ZodOptional<z.ZodObject<{

@@ -1,7 +1,7 @@
 /** Response bodies that a child reads while they arrive: `fetch` requests each part, and the host reads no further from the socket until it does. */
 import type { Readable } from 'node:stream';
 import { setImmediate as waitForTurn } from 'node:timers/promises';
-import { KIB, MIB, SECOND } from '../../../sdk/contract/limits.ts';
+import { KIB, MIB, MODEL_TIMEOUT_MS, SECOND } from '../../../sdk/contract/limits.ts';
 import { HostCallRefusal } from '../../children/child-errors.ts';
 import type { MaskedStream, SecretMask } from '../../records/secret-mask.ts';
 import { HostError } from '../host-call.ts';
@@ -13,15 +13,15 @@ export interface StreamBounds {
   readonly openMax: number;
   /** The decoded bytes of one body. */
   readonly bytesMax: number;
-  /** From the headers to the last byte, milliseconds: as long as a model may take. */
+  /** From the headers to the last byte, milliseconds. */
   readonly totalMs: number;
-  /** How long a plugin waits for the next bytes before the body is closed, milliseconds. */
+  /** How long a plugin waits for the headers or the next bytes, milliseconds. In `chat` of a provider it waits for `totalMs`. */
   readonly idleMs: number;
 }
-const STREAM_BOUNDS: StreamBounds = {
+export const STREAM_BOUNDS: StreamBounds = {
   openMax: 16,
   bytesMax: 16 * MIB,
-  totalMs: 120 * SECOND,
+  totalMs: MODEL_TIMEOUT_MS,
   idleMs: 30 * SECOND,
 };
 /** When this much has arrived with the headers, `begin` reads no further. Bytes. */
@@ -41,19 +41,22 @@ export class BodyStreams {
   /** Bodies of each child, by the signal that aborts when the child ends. */
   readonly #byChild = new WeakMap<AbortSignal, Map<string, BodyStream>>();
 
-  constructor(bounds: StreamBounds = STREAM_BOUNDS) {
+  constructor(bounds: StreamBounds) {
     this.#bounds = bounds;
   }
 
-  /** @throws HostError when the child has too many, or one with this id */
-  open(child: AbortSignal, id: string): BodyStream {
+  /**
+   * @param idleMs how long the plugin waits for the next bytes before the body is closed
+   * @throws HostError when the child has too many, or one with this id
+   */
+  open(child: AbortSignal, id: string, idleMs: number): BodyStream {
     const streams = this.#byChild.get(child) ?? new Map<string, BodyStream>();
     this.#byChild.set(child, streams);
     const { openMax } = this.#bounds;
     if (streams.has(id)) throw new HostError('a response with this id is open already');
     if (streams.size >= openMax)
       throw new HostError(`${openMax} responses are open; read their bodies to the end, or cancel them`);
-    const stream = new BodyStream(this.#bounds, () => streams.delete(id));
+    const stream = new BodyStream({ ...this.#bounds, idleMs }, () => streams.delete(id));
     streams.set(id, stream);
     return stream;
   }

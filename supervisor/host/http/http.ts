@@ -9,7 +9,7 @@ import type { SecretHandles, SecretSource } from '../secret-handles.ts';
 import type { Secrets } from '../secrets.ts';
 import { type AnswerBody, readBody, type TakePart } from './answer-body.ts';
 import { ArrivingBytes } from './arriving-bytes.ts';
-import { type BodyStream, BodyStreams, type StreamBounds } from './body-streams.ts';
+import { type BodyStream, BodyStreams, STREAM_BOUNDS, type StreamBounds } from './body-streams.ts';
 import { describeFailure, type Exchange, type HttpRequest, type Opened, type Redirect, send } from './exchange.ts';
 import { dropBodyHeaders, type Headers, keepCrossHostHeaders, requestHeaders } from './headers.ts';
 import { readTarget } from './reach.ts';
@@ -24,7 +24,10 @@ interface HttpAnswer extends AnswerBody {
 const MAX_REDIRECTS = 5;
 /** Maximum number of concurrent requests of one installation. */
 const REQUESTS_AT_ONCE = 16;
-const { timeoutMs: ROW_TIMEOUT_MS } = hostCalls['http.fetch'];
+
+export interface HttpOptions extends Partial<Exchange> {
+  readonly bounds?: StreamBounds;
+}
 
 interface Http {
   readonly calls: Pick<HostHandlers, 'http.fetch'>;
@@ -32,13 +35,13 @@ interface Http {
 }
 
 /**
- * @param bounds limits of bodies that are read while they arrive
+ * @param bounds limits of bodies that are read while they arrive. The plugin waits as long for the response as for the next bytes
  * @param arriving limits the memory of bodies that are read whole
  */
 export function openHttp(
   exchange: Exchange,
   secrets: Pick<Secrets, 'handles' | 'sourceOf'>,
-  bounds?: StreamBounds,
+  bounds: StreamBounds = STREAM_BOUNDS,
   arriving = new ArrivingBytes(),
 ): Http {
   const running = new AmountsByKey();
@@ -55,7 +58,9 @@ export function openHttp(
           const first = readRequest(requireTarget(scope, url), { url, init }, sender);
           const redirectsMax = init.redirect === 'error' ? 0 : MAX_REDIRECTS;
           const arrive = (signal: AbortSignal) => followRedirects(scope, first, sender, redirectsMax, signal);
-          return withTimeLimit(init.timeoutMs ?? ROW_TIMEOUT_MS, scope.signal, (signal) =>
+          // A model may think for as long as its call has time before it sends a byte.
+          const waitMs = scope.isFromProvider ? bounds.totalMs : bounds.idleMs;
+          return withTimeLimit(init.timeoutMs ?? waitMs, scope.signal, (signal) =>
             scope.bodyId === null
               ? arriving.during(scope.plugin.accountId, (hold) =>
                   readWhole(arrive, signal, (part) => {
@@ -63,7 +68,7 @@ export function openHttp(
                     return scope.resultTurn.chargePart(part, signal);
                   }),
                 )
-              : openBody(bodies.open(scope.child, scope.bodyId), scope, arrive, signal),
+              : openBody(bodies.open(scope.child, scope.bodyId, waitMs), scope, arrive, signal),
           );
         });
       },

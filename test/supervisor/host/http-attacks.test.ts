@@ -558,8 +558,13 @@ t.test('revoking a grant closes its connection, not one to another host', async 
 const SMALL = { openMax: 2, bytesMax: MIB, totalMs: 60_000, idleMs: 60_000 };
 
 /** A plugin that may reach a server of ours, and its bodies within these bounds. */
-async function streaming(t: Test, server: Target, bounds: Partial<typeof SMALL> = {}): Promise<Plugin> {
-  const plugin = await pluginWith(t, ['api.test'], { bounds: { ...SMALL, ...bounds } });
+async function streaming(
+  t: Test,
+  server: Target,
+  bounds: Partial<typeof SMALL> = {},
+  isFromProvider = false,
+): Promise<Plugin> {
+  const plugin = await pluginWith(t, ['api.test'], { bounds: { ...SMALL, ...bounds }, isFromProvider });
   plugin.dns.set('api.test', ['127.0.0.1']);
   plugin.allow(`api.test:${server.port}`);
   return plugin;
@@ -650,9 +655,32 @@ t.test('a body that dribbles, and one that stops, end at their times', async (t)
   await t.rejects(dribbling.readAll('1'), refusal(/the body took longer than 200 ms/));
   t.ok(await isIdle(server));
   const stopping = await streaming(t, server, { idleMs: 50 });
-  await stopping.open('1', `http://api.test:${server.port}/stops`);
+  await stopping.open('1', `http://api.test:${server.port}/stops`, { timeoutMs: 60_000 });
   await t.rejects(stopping.readAll('1'), refusal(/nothing of the body arrived within 50 ms/));
   t.ok(await isIdle(server));
+});
+
+t.test('a provider waits for a slow model, other handlers for the shorter time', async (t) => {
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  const server = await serve(t, (request, response) => {
+    if (request.url === '/pauses') response.write('late');
+    void released.then(() => response.end(request.url === '/pauses' ? 'r' : 'late'));
+  });
+  const url = `http://api.test:${server.port}/`;
+  const provider = await streaming(t, server, { idleMs: 50 }, true);
+  const other = await streaming(t, server, { idleMs: 50 });
+  const whole = provider.fetch(url);
+  const opened = provider.open('1', url);
+  await provider.open('2', `${url}pauses`);
+  const paused = provider.readAll('2');
+  await t.rejects(other.fetch(url), { message: 'no complete response within 50 ms' });
+  await t.rejects(other.open('1', url), { message: 'no complete response within 50 ms' });
+  await other.open('2', `${url}pauses`, { timeoutMs: 60_000 });
+  await t.rejects(other.readAll('2'), refusal(/nothing of the body arrived within 50 ms/));
+  release();
+  t.equal((await whole).bodyText, 'late');
+  t.equal((await opened).status, 200);
+  t.match(await paused, /^(late)?r$/, 'what arrived with the headers is not read again');
 });
 
 t.test('a compressed bomb ends at the limit; a body cut in its middle is an error', async (t) => {

@@ -113,6 +113,7 @@ interface Bounds {
   readonly bounds?: StreamBounds;
   readonly arriving?: ArrivingBytes;
   readonly resultTurns?: ResultTurns;
+  readonly isFromProvider?: boolean;
 }
 
 /** A plugin that was granted these hosts. */
@@ -125,6 +126,7 @@ export async function pluginWith(
     bounds,
     arriving,
     resultTurns = new ResultTurns(),
+    isFromProvider = false,
     ...options
   }: Partial<Exchange> & GivenSecrets & Bounds = {},
 ): Promise<Plugin> {
@@ -150,7 +152,8 @@ export async function pluginWith(
   const child = new AbortController();
   const ask = (bodyId: string | null, url: string, init: Init) => {
     const grant = holdGrant(hostCalls['http.fetch'], installation);
-    const base = { plugin: installation.plugin, session: null, invocationId: null, installation, bodyId };
+    const caller = { session: null, invocationId: null, isFromProvider };
+    const base = { plugin: installation.plugin, installation, bodyId, ...caller };
     const signal = AbortSignal.any([child.signal, grant.gone]);
     const resultTurn = resultTurns.open(installation.plugin, signal);
     const scope = { ...base, ...grant, child: child.signal, signal, writes: null as never, resultTurn };
