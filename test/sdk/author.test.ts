@@ -99,6 +99,7 @@ t.test('ssh adds hosts for the agents of the account', async (t) => {
     /cannot be read \(ENOENT\)/,
   );
   t.match(await said(['sing', 'web']), /“sing” is not an action/);
+  t.match(await typed(['ssh', 'constructor', 'web', '--json']), { code: 2, stdout: /“constructor” is not an action/ });
   t.match(await said(['remove', 'web']), /web is removed/);
 });
 

@@ -38,7 +38,7 @@ export const ssh: Command = {
     const [action = 'list', id] = args.positional;
     const hosts = await openHosts(context);
     if (action === 'list') return listHosts(context, hosts);
-    const perform = actions[action];
+    const perform = Object.hasOwn(actions, action) ? actions[action] : undefined;
     if (!perform) {
       const known = ['list', ...Object.keys(actions)].join(', ');
       throw new CommandError('usage', `“${toOneLine(action)}” is not an action. Known: ${known}.`);
