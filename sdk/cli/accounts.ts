@@ -90,12 +90,22 @@ export class Accounts {
   }
 }
 
-/** Normalizes an address: no trailing slash, no `/api`. @throws CommandError */
+/** Host names and addresses of this machine, as `URL` writes them. */
+const LOOPBACK = /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/;
+
+/**
+ * Normalizes an address: no trailing slash, no `/api`. Without a scheme it is `https`, because the token must not cross a network
+ * unencrypted; on this machine it is `http`.
+ *
+ * @throws CommandError
+ */
 export function normalizeServiceUrl(address: string): string {
-  const text = /^https?:\/\//.test(address) ? address : `http://${address}`;
-  if (!URL.canParse(text)) {
+  const hasScheme = /^https?:\/\//i.test(address);
+  const url = URL.parse(hasScheme ? address : `https://${address}`);
+  if (url === null) {
     throw new CommandError('usage', `“${address}” is not an address. Use the form ${DEFAULT_URL}.`);
   }
-  const { origin, pathname } = new URL(text);
+  if (!hasScheme && LOOPBACK.test(url.hostname)) return normalizeServiceUrl(`http://${address}`);
+  const { origin, pathname } = url;
   return `${origin}${pathname.replace(/\/+$/, '').replace(/\/api$/, '')}`;
 }

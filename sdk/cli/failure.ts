@@ -121,7 +121,8 @@ function describeProblem(code: string, message: string, url: string): string {
 /** @param waitedMs null if the connection failed at once */
 export function createUnreachableError(url: string, waitedMs: number | null): CommandError {
   const within = waitedMs === null ? '' : ` within ${waitedMs / 1_000} s`;
-  const message = `No service responds at ${url}${within}. Start it with \`npm start\`, or pass its address with \`--url\`.`;
+  const plain = url.startsWith('https:') ? `, which begins with http:// if the service has no TLS` : '';
+  const message = `No service responds at ${url}${within}. Start it with \`npm start\`, or pass its address with \`--url\`${plain}.`;
   return new CommandError('away', message, { exit: 'unavailable' });
 }
 

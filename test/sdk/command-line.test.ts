@@ -1,13 +1,17 @@
 /** `bulkhead` itself: templates, numbers, help, completion, and how it answers programs. */
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
 import { localTools } from '../../pack/local-tools.ts';
+import { normalizeServiceUrl } from '../../sdk/cli/accounts.ts';
 import { commands } from '../../sdk/cli/command-list.ts';
-import { exitCodes, toFailure } from '../../sdk/cli/failure.ts';
+import { createUnreachableError, exitCodes, toFailure } from '../../sdk/cli/failure.ts';
 import { listRequested, proposeVersion } from '../../sdk/cli/next-version.ts';
 import { readPackageFolder } from '../../sdk/cli/package-folder.ts';
 import type { Version } from '../../sdk/cli/rest-types.ts';
@@ -393,6 +397,56 @@ t.test('with --json a refusal is JSON too, and without a terminal nothing is col
   t.match(JSON.parse(stdout), { error: { code: 'no_package', message: /bulkhead init/ } });
   const plain = await bulkhead(['check'], { folder });
   t.notOk(`${plain.stdout}${plain.stderr}`.includes('\u001b'));
+});
+
+t.test('an address without a scheme is plain HTTP on this machine only', async (t) => {
+  const addresses = {
+    'localhost:4000': 'http://localhost:4000',
+    '127.0.0.1:4000/api': 'http://127.0.0.1:4000',
+    '[::1]:4000': 'http://[::1]:4000',
+    'bulkhead.example': 'https://bulkhead.example',
+    '127.bulkhead.example/team/': 'https://127.bulkhead.example/team',
+    '192.168.1.5:4000': 'https://192.168.1.5:4000',
+    'HTTPS://bulkhead.example': 'https://bulkhead.example',
+    'http://192.168.1.5:4000': 'http://192.168.1.5:4000',
+  };
+  for (const [address, url] of Object.entries(addresses)) t.equal(normalizeServiceUrl(address), url, address);
+  t.throws(() => normalizeServiceUrl('not an address'), { code: 'usage', message: /is not an address/ });
+});
+
+t.test('a token is not sent to an address that redirects to another one', async (t) => {
+  const received: string[] = [];
+  const startServer = async (answer: RequestListener): Promise<string> => {
+    const server = createServer((request, response) => {
+      received.push(JSON.stringify(request.headers));
+      answer(request, response);
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    t.teardown(() => void server.close().closeAllConnections());
+    return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  };
+  for (const status of [200, 500]) {
+    const elsewhere = await startServer((_request, response) =>
+      response.writeHead(status).end('{"sessionApiUrl":null}'),
+    );
+    const moved = await startServer(({ url }, response) =>
+      response.writeHead(301, { location: `${elsewhere}${url}` }).end(),
+    );
+    const env = { BULKHEAD_TOKEN: 'a.secret.token' };
+    for (const args of [['status'], ['login']]) {
+      const { code, stderr } = await bulkhead([...args, '--url', moved], { env });
+      t.equal(code, 1);
+      t.equal(stderr, `error ${moved} redirects to ${elsewhere}. Pass that address with \`--url\`.\n`);
+    }
+  }
+  t.notMatch(received.join(), 'a.secret.token');
+});
+
+t.test('the error of an address with TLS says how a service without it is addressed', (t) => {
+  const advice = 'pass its address with `--url`, which begins with http:// if the service has no TLS.';
+  t.match(createUnreachableError('https://192.168.1.5:4000', null).message, advice);
+  t.notMatch(createUnreachableError('http://192.168.1.5:4000', null).message, 'TLS');
+  t.end();
 });
 
 t.test('completion scripts are scripts', async (t) => {
