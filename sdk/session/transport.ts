@@ -41,12 +41,15 @@ const ABSOLUTE = /^https?:\/\/[^/]/i;
 const RETRY_FOR_MS = 30_000;
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;
-/** The service sends these before it starts any work, so every call is safe to retry. */
+/** The service sends these, 503 with a code, before it starts any work, so every call is safe to retry. */
 const RETRYABLE_STATUSES = new Set([429, 503]);
 /** The service lost the connection to the supervisor that ran the call. */
 const OUTCOME_UNKNOWN = 'outcome_unknown' satisfies ProblemCode;
-/** A proxy before the service sends these, without a code of Bulkhead, when it lost its connection to the service or waited too long. */
-const GATEWAY_STATUSES = new Set([502, 504]);
+/**
+ * A proxy before the service sends these, without a code of Bulkhead, when it lost its connection to the service or waited too long.
+ * Envoy sends 503 for a connection that broke after it had sent the request.
+ */
+const GATEWAY_STATUSES = new Set([502, 503, 504]);
 const NO_ROUTE_DETAIL: typeof NO_ROUTE = 'No route has this address.';
 const NO_ROUTE_START = NO_ROUTE_DETAIL.slice(0, -1);
 
@@ -198,10 +201,13 @@ export class Transport {
     const body = await readProblem(response);
     const problem = new BulkheadError(response.status, this.#explain(call, body));
     const isOfProxy = GATEWAY_STATUSES.has(response.status) && typeof body.code !== 'string';
-    if (isOfProxy || problem.code === OUTCOME_UNKNOWN) return { error: toConnectionError(call, problem) };
-    if (!RETRYABLE_STATUSES.has(response.status)) throw problem;
+    const isOutcomeUnknown = isOfProxy || problem.code === OUTCOME_UNKNOWN;
+    if (!isOutcomeUnknown && !RETRYABLE_STATUSES.has(response.status)) throw problem;
     const seconds = Number(response.headers.get('retry-after'));
-    return { error: problem, retryAfterMs: seconds > 0 ? seconds * 1000 : undefined };
+    return {
+      error: isOutcomeUnknown ? toConnectionError(call, problem) : problem,
+      retryAfterMs: seconds > 0 ? seconds * 1000 : undefined,
+    };
   }
 
   /** Names the address that has no route, and what to do. */

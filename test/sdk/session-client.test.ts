@@ -279,6 +279,7 @@ t.test('calls that may have run are retried only if they are idempotent', async 
   const html = { 'content-type': 'text/html' };
   const ofProxy = [
     [502, '<html><h1>502 Bad Gateway</h1></html>', html],
+    [503, 'upstream connect error or disconnect/reset before headers', { 'content-type': 'text/plain' }],
     [504, '', html],
     [504, '{"message":"Endpoint request timed out"}'],
   ] as const;
