@@ -1092,7 +1092,7 @@ declare namespace Bulkhead {
      */
     read(path: string): Promise<Uint8Array>;
     /**
-     * Returns the text of a UTF-8 file.
+     * Returns the text of a UTF-8 file. Of a missing file, the error says `no such file or directory`.
      * Needs `host.workspace` or `host.workspace:read`. Timeout: 10 s.
      */
     readText(path: string): Promise<string>;

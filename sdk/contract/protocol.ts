@@ -666,7 +666,7 @@ export const hostCalls = {
   'workspace.readText': {
     ...read,
     capability: 'workspace',
-    doc: 'Returns the text of a UTF-8 file.',
+    doc: 'Returns the text of a UTF-8 file. Of a missing file, the error says `no such file or directory`.',
     params: { path },
     result: z.string(),
   },

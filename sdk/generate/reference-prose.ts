@@ -49,8 +49,9 @@ A plugin can have 80 calls in flight. Further calls are refused without a code.
 
 \`\`\`ts
 const text = await host.workspace.readText('notes/today.md').catch((error) => {
-  host.log.warn('no notes', { code: error.code, why: error.message });
-  return '';
+  // Only a missing file is an empty one. After any other error, writing the text back would erase the notes.
+  if (error.message.includes('no such file or directory')) return '';
+  throw error;
 });
 \`\`\`
 

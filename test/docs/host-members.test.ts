@@ -1,6 +1,6 @@
 /** The packages of docs/host-members.md, bundled as publishing does it and run in real children, and its requests. */
 import { execFile } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
@@ -35,6 +35,7 @@ t.test('every package of the page does what the page says', async (t) => {
   const slugs = ['agents', 'models', 'provider', 'workspace', 'media'];
   const packages = [...page.matchAll(PACKAGE)];
   t.equal(packages.length, slugs.length);
+  let accountId = '';
   t.equal(page.split('```ts').length - 1, slugs.length, 'no other code is on the page');
   for (const [index, [, capabilities = '', code = '']] of packages.entries()) {
     const entry = join(folder, `${index}.ts`);
@@ -42,7 +43,7 @@ t.test('every package of the page does what the page says', async (t) => {
     const built = await build({ entry: ENTRY, files: { [ENTRY]: entry }, timeMs: BUILD_TIME_MS });
     if (built.outcome !== 'built') throw new Error(JSON.stringify(built));
     const declared = capabilities.split(', ').filter((one) => one !== '');
-    await fixture.install({ slug: slugs[index] ?? '', code: built.bundle, capabilities: declared });
+    ({ accountId } = await fixture.install({ slug: slugs[index] ?? '', code: built.bundle, capabilities: declared }));
   }
   await stop();
   const at = `/sessions/${await fixture.session()}`;
@@ -62,9 +63,18 @@ t.test('every package of the page does what the page says', async (t) => {
   t.same(await post('/commands/models__translate', { input: 'Guten Tag' }), { text: 'Good day' });
   const request = { messages: [{ role: 'user', text: 'hello' }] };
   t.match(await post('/providers/provider__parrot', { request }), { text: 'hello, squawk!', model: 'grey' });
-  for (const line of ['milk', 'bread']) {
-    t.match(await post('/tools/workspace__note', { arguments: { line } }), { content: [{ text: 'Noted.' }] });
-  }
+  const note = (line: string) => post('/tools/workspace__note', { arguments: { line } });
+  for (const line of ['milk', 'bread']) t.match(await note(line), { content: [{ text: 'Noted.' }] });
+  const notes = join(fixture.dataDir, 'workspaces', accountId, 'notes');
+  const today = join(notes, 'today.md');
+  // More files than `host.workspace.list` lists.
+  for (let number = 0; number < 5_000; number += 1) writeFileSync(join(notes, `${number}`), '');
+  await note('eggs');
+  t.equal(readFileSync(today, 'utf8'), '- milk\n- bread\n- eggs\n', 'no note is lost');
+  const binary = Buffer.from([0xff]);
+  writeFileSync(today, binary);
+  t.match(await note('salt'), { isError: true, content: [{ text: /not UTF-8 text/ }] });
+  t.same(readFileSync(today), binary, 'what cannot be read is not overwritten');
   const { content } = await post('/tools/media__export', { arguments: { rows: ['a,b', '1,2'] } });
   t.match(content, [{ json: { mediaType: 'text/plain' } }]);
   const file = await fixture.call('GET', `/media/${content[0].json.mediaId}`);

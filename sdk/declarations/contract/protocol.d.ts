@@ -1565,7 +1565,7 @@ export declare const hostCalls: {
         readonly pausesBudget: false;
         readonly readable: true;
         readonly capability: 'workspace';
-        readonly doc: 'Returns the text of a UTF-8 file.';
+        readonly doc: 'Returns the text of a UTF-8 file. Of a missing file, the error says `no such file or directory`.';
         readonly params: {
             readonly path: z.ZodString;
         };
