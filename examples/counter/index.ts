@@ -5,7 +5,7 @@ const readCount = async (key: string) => Number((await host.storage.get(key)) ??
 
 middleware.inboundMessage = async (ctx) => {
   const key = formatKey(ctx.session.id);
-  // Reading and writing are two calls, so calls run one after the other and no message is lost.
+  // Handlers run at the same time, and reading and writing are two calls: in turn, none overwrites the count of another.
   await inTurn(async () => host.storage.set(key, (await readCount(key)) + 1));
 };
 
