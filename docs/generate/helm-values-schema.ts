@@ -11,6 +11,12 @@ const OF_THE_CHART = new Set([
   ...['CLUSTER_KEY', 'CLUSTER_KEY_FILE', 'CLUSTER_KEY_COMMAND'],
 ]);
 
+/**
+ * The shortest `terminationGracePeriodSeconds` of a pod: the preStop pause of 5 s and HANDOVER_TIMEOUT_MS, rounded up. Kubernetes
+ * would kill a pod with less while its calls end. Seconds.
+ */
+const GRACE_PERIOD_MIN_S = 65;
+
 type Schema = Readonly<Record<string, unknown>>;
 const text: Schema = { type: 'string' };
 const flag: Schema = { type: 'boolean' };
@@ -44,7 +50,7 @@ const createProcessSchema = (shape: object, more: Readonly<Record<string, Schema
     nodeSelector: labels,
     tolerations: list,
     podAnnotations: labels,
-    terminationGracePeriodSeconds: { type: 'integer', minimum: 15 },
+    terminationGracePeriodSeconds: { type: 'integer', minimum: GRACE_PERIOD_MIN_S },
     autoscaling: closedObject({
       enabled: flag,
       minReplicas: { type: 'integer', minimum: 1 },
