@@ -76,6 +76,7 @@ export function valuesSchema(): Schema {
       existingSecretKey: text,
       sessionUrl: { type: 'string', pattern: '^(postgres(ql)?://.+)?$' },
       existingSecretSessionKey: text,
+      caSecret: text,
     }),
     blobs: closedObject({
       store: { type: 'string', pattern: '^(files|database|s3://.+)$' },

@@ -25,6 +25,7 @@ const EVERYTHING = [
     'database.existingSecret=pg',
     'keys.existingSecret=keys',
     'supervisor.filesSecret=files',
+    'database.caSecret=pg-ca',
     'trustProxy=10.0.0.0/8',
   ],
   ...['supervisor.sandbox=gvisor', 'storage.accessMode=ReadWriteOnce', 'storage.className=fast', 'image.tag=v1'],
@@ -281,6 +282,27 @@ t.test('the supervisor’s pod lets jails be built, and no other does more than 
   const boxed = security(full, 'prod-bulkhead-supervisor');
   t.match(boxed, { runtimeClassName: 'gvisor', securityContext: { seccompProfile: { type: 'RuntimeDefault' } } });
   t.match(boxed.containers[0].env, [{ name: 'DATABASE_URL', valueFrom: { secretKeyRef: { name: 'pg', key: 'url' } } }]);
+});
+
+t.test('every process that connects to PostgreSQL can check its certificate', options, async (t) => {
+  const mount = { name: 'database-ca', mountPath: '/etc/bulkhead-database', readOnly: true };
+  const workloads = full.filter(isWorkload);
+  t.equal(workloads.length, 3, 'API, supervisor and migration');
+  for (const workload of workloads) {
+    const { volumes, containers } = podOf(workload).spec;
+    t.match(
+      volumes.find(({ name }: { name: string }) => name === mount.name),
+      { secret: { secretName: 'pg-ca' } },
+    );
+    t.match(
+      containers[0].volumeMounts.filter(({ name }: { name: string }) => name === mount.name),
+      [mount],
+      workload.metadata.name,
+    );
+  }
+  const values = read('deploy/helm/bulkhead/values.yaml');
+  for (const text of [values, read('docs/operating.md')])
+    t.match(text, `?sslmode=verify-full&sslrootcert=${mount.mountPath}/ca.crt`);
 });
 
 t.test('metrics are scraped under the names that alerts and dashboard use', options, async (t) => {

@@ -129,6 +129,7 @@ initContainers:
 - name: keys
   secret: { secretName: {{ . }}, defaultMode: 0440 }
 {{- end }}
+{{- include "bulkhead.caVolume" .root }}
 {{- end -}}
 
 {{- define "bulkhead.mounts" -}}
@@ -136,6 +137,21 @@ initContainers:
 - { name: tmp, mountPath: /tmp }
 {{- if .Values.clusterKey.existingSecret }}
 - { name: cluster-key, mountPath: /etc/bulkhead-key, readOnly: true }
+{{- end }}
+{{- include "bulkhead.caMount" . }}
+{{- end -}}
+
+{{/* The certificate of the authority of PostgreSQL's certificate, for every container that connects to it. Takes the root. */}}
+{{- define "bulkhead.caMount" -}}
+{{- if .Values.database.caSecret }}
+- { name: database-ca, mountPath: /etc/bulkhead-database, readOnly: true }
+{{- end }}
+{{- end -}}
+
+{{- define "bulkhead.caVolume" -}}
+{{- with .Values.database.caSecret }}
+- name: database-ca
+  secret: { secretName: {{ . }}, defaultMode: 0440 }
 {{- end }}
 {{- end -}}
 
