@@ -4,6 +4,8 @@ const formatKey = (sessionId: string) => `messages/${sessionId}`;
 const readCount = async (key: string) => Number((await host.storage.get(key)) ?? 0);
 
 middleware.inboundMessage = async (ctx) => {
+  // The same message again, because another plugin changed it and the user requires this one.
+  if (ctx.repeated) return;
   const key = formatKey(ctx.session.id);
   // Handlers run at the same time, and reading and writing are two calls: in turn, none overwrites the count of another.
   await inTurn(async () => host.storage.set(key, (await readCount(key)) + 1));

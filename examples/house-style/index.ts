@@ -5,5 +5,8 @@ middleware.systemPrompt = (ctx) => {
   const style = ctx.settings.style?.trim();
   if (!style) return;
 
-  return `${ctx.systemPrompt}\n\nHouse style: ${style}`;
+  const line = `House style: ${style}`;
+  // It may be there already: a plugin that the user requires is called again after another plugin changed the prompt.
+  if (ctx.systemPrompt.includes(line)) return;
+  return `${ctx.systemPrompt}\n\n${line}`;
 };

@@ -26,7 +26,8 @@ const prompt: Template = {
   code: `// Runs before every model call. The returned text replaces the system prompt. To change nothing, return nothing.
 middleware.systemPrompt = (ctx) => {
   const { style } = ctx.settings;
-  if (!style) return;
+  // It may be there already: a plugin that a user requires is called again after another plugin changed the prompt.
+  if (!style || ctx.systemPrompt.includes(style)) return;
   return \`\${ctx.systemPrompt}\\n\\n\${style}\`;
 };
 `,

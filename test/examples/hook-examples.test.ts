@@ -113,7 +113,7 @@ t.test('quiet-hours', async (t) => {
 });
 
 t.test('counter', async (t) => {
-  await service.publish('counter');
+  const { installationId } = await service.publish('counter');
   const [one, other] = [await service.session(), await service.session()];
   const sendMessage = (session: string, text: string) =>
     service.hook(session, 'inboundMessage', { message: { id: text, from: 'ann', text, attachments: [] } });
@@ -122,6 +122,15 @@ t.test('counter', async (t) => {
   await t.test('misses no message of many at once', async (t) => {
     await Promise.all(Array.from({ length: 20 }, (_, at) => sendMessage(one, `message ${at}`)));
     t.same(await service.tool(one, 'counter__read'), { here: 20, all: 21, sessions: 2 });
+  });
+
+  await t.test('counts a message once that another plugin changes', async (t) => {
+    await service.change({ installationId }, 'required = true');
+    const code = "middleware.inboundMessage = ({ message }) => ({ message: { text: message.text + '!' } });";
+    await service.install({ slug: 'changer', code });
+    const slugs = (await sendMessage(one, 'loud')).trace.map(({ slug }: { slug: string }) => slug);
+    t.same(slugs, ['counter', 'changer', 'counter']);
+    t.match(await service.tool(one, 'counter__read'), { here: 21, all: 22 });
   });
 
   await t.test('forgets sessions that are deleted', async (t) => {

@@ -9,6 +9,7 @@ import { promisify } from 'node:util';
 import { stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
 import { localTools } from '../../pack/local-tools.ts';
+import { openPlugin } from '../../pack/testing/testing.ts';
 import { normalizeServiceUrl } from '../../sdk/cli/accounts.ts';
 import { commands } from '../../sdk/cli/command-list.ts';
 import { createUnreachableError, exitCodes, toFailure } from '../../sdk/cli/failure.ts';
@@ -34,6 +35,18 @@ t.test('every template passes the check', async (t) => {
     t.equal(code, 0, `${template.name} ${stderr}`);
     t.same(JSON.parse(stdout).warnings, [], template.name);
   }
+});
+
+t.test('the template of a prompt adds its text once', async (t) => {
+  const folder = await temporaryFolder(t);
+  t.equal((await bulkhead(['init', '--slug', 'style', '--template', 'prompt'], { folder })).code, 0);
+  const plugin = await openPlugin(folder);
+  t.teardown(() => plugin.close());
+  const judge = (systemPrompt: string, repeated = false) =>
+    plugin.hook('middleware.systemPrompt', { systemPrompt }, { repeated });
+  const { systemPrompt } = (await judge('Hi.')).context;
+  t.equal(systemPrompt, 'Hi.\n\nAnswer in one short sentence.');
+  t.equal((await judge(systemPrompt, true)).changed, false);
 });
 
 t.test('init writes over nothing', async (t) => {

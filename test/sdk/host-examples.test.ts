@@ -27,8 +27,11 @@ t.test('every example is built like a publish, and nothing is to be warned of', 
 
 t.test('house-style ends the prompt with the style, or leaves it alone', async (t) => {
   const plugin = await open(t, 'house-style');
-  const run = async () => (await plugin.hook('middleware.systemPrompt', { systemPrompt: 'Hi.' })).context.systemPrompt;
+  const judge = (systemPrompt: string, repeated = false) =>
+    plugin.hook('middleware.systemPrompt', { systemPrompt }, { repeated });
+  const run = async () => (await judge('Hi.')).context.systemPrompt;
   t.match(await run(), /^Hi\.\n\nHouse style: Write short sentences/);
+  t.equal((await judge(await run(), true)).changed, false, 'a required plugin is asked again');
   plugin.configure({ style: 'Rhyme.' });
   t.equal(await run(), 'Hi.\n\nHouse style: Rhyme.');
   plugin.configure({ style: ' ' });
