@@ -21,10 +21,18 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
     if (!interrupted.signal.aborted) interruptedAt = Date.now();
     interrupted.abort();
   });
-// A reader may close the pipe early (`| head`); that is not an error.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1));
 
-process.exitCode = await runCommandLine(process.argv.slice(2), {
+const outputClosed = new AbortController();
+// Exiting here would leave a command half done: `publish | head -1` without its upload, `dev | less` with the draft installed.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  outputClosed.abort();
+  // A reader may close the pipe early (`| head`); that is not an error. A full disk is.
+  if (error.code !== 'EPIPE') process.exitCode = exitCodes.failed;
+});
+// Notes that cannot be printed change nothing in the command.
+process.stderr.on('error', () => undefined);
+
+const exitCode = await runCommandLine(process.argv.slice(2), {
   stdin: process.stdin,
   stdout: process.stdout,
   stderr: process.stderr,
@@ -32,5 +40,7 @@ process.exitCode = await runCommandLine(process.argv.slice(2), {
   folder: process.cwd(),
   localTools,
   signal: interrupted.signal,
+  outputClosed: outputClosed.signal,
   version: sdk.version,
 });
+if (exitCode !== exitCodes.ok) process.exitCode = exitCode;

@@ -21,6 +21,8 @@ interface CommandLineOptions {
   readonly folder: string;
   readonly localTools: LocalTools;
   readonly signal: AbortSignal;
+  /** Aborts when nothing reads standard output any more. */
+  readonly outputClosed?: AbortSignal;
   readonly version: string;
 }
 
@@ -114,7 +116,8 @@ function createOption({ flags, doc, repeatable, choices }: Option): CommanderOpt
 async function runCommand(command: Command, args: ParsedArgs, options: CommandLineOptions): Promise<number> {
   const output = new Output({ ...options, json: args.flag('json'), printsItems: command.printsItems ?? false });
   const ended = new AbortController();
-  const signal = AbortSignal.any([options.signal, ended.signal]);
+  const closed = command.endsWithOutput ? options.outputClosed : undefined;
+  const signal = AbortSignal.any([options.signal, ended.signal, ...(closed ? [closed] : [])]);
   const context = new Context({ ...options, signal, output, url: args.text('url') });
   try {
     output.printResult(await command.run(context, args));
@@ -122,6 +125,8 @@ async function runCommand(command: Command, args: ParsedArgs, options: CommandLi
   } catch (error) {
     const url = await context.getUrl().catch(() => '');
     const failure = options.signal.aborted ? INTERRUPTED : toFailure(error, url);
+    // `logs -f | head -1` has printed all that was read.
+    if (failure === INTERRUPTED && closed?.aborted && !options.signal.aborted) return exitCodes.ok;
     if (failure !== INTERRUPTED) printFailure(output, failure);
     return exitCodes[failure.exit];
   } finally {

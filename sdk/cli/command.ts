@@ -29,6 +29,8 @@ export interface Command {
   readonly examples?: readonly string[];
   /** Whether it prints items as they arrive (`Output.printItem`). With `--json` it prints one object a line, not one document. */
   readonly printsItems?: boolean;
+  /** Whether it runs until Ctrl-C, so that it ends when nothing reads its output any more. Other commands finish their work. */
+  readonly endsWithOutput?: boolean;
   /**
    * Runs the command. Text for people goes to `context.output`; the returned value is printed with `--json`.
    *

@@ -19,6 +19,7 @@ import { bareEnvironment } from '../fixtures/bare-environment.ts';
 import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import { saveFile } from './save-file.ts';
 
 const PROGRAM = fileURLToPath(new URL('../../pack/bulkhead.ts', import.meta.url));
 const WAIT_MS = 60_000;
@@ -45,8 +46,10 @@ interface Program {
   write(text: string): void;
   /** Waits for words in the output. */
   wait(words: RegExp): Promise<void>;
-  /** @returns the exit code */
+  /** Closes the input. @returns the exit code */
   end(): Promise<number>;
+  /** As a reader in a pipeline that has read enough. @returns the exit code */
+  closeOutput(): Promise<number>;
 }
 
 interface ProgramOptions {
@@ -78,6 +81,10 @@ function start(test: Test, command: string, args: readonly string[], options: Pr
       ),
     async end() {
       child.stdin.end();
+      return (await closed)[0] as number;
+    },
+    async closeOutput() {
+      child.stdout.destroy();
       return (await closed)[0] as number;
     },
   };
@@ -371,6 +378,35 @@ t.test(
     ]);
   },
 );
+
+t.test('a command whose output nothing reads any more does what it was asked for', async (t) => {
+  const folder = join(home, 'house');
+  const published = inPipe(t, ['publish', folder, '--slug', 'quiet', '--yes', '--list']);
+  t.equal(await published.closeOutput(), 0, published.output());
+  const found = await fixture.pool.query("SELECT visibility FROM plugins WHERE slug = 'quiet'");
+  t.same(found.rows, [{ visibility: 'listed' }]);
+
+  const dev = inPipe(t, ['dev', folder]);
+  await dev.wait(/live house in/);
+  t.match(await installed(), [{ versionPolicy: 'Draft' }]);
+  const ended = dev.closeOutput();
+  await saveFile(folder, 'index.ts', source());
+  t.equal(await ended, 0, dev.output());
+  t.match(await installed(), [{ versionPolicy: 'Latest', currentSemVer: '1.1.0' }]);
+
+  const mcp = inPipe(t, ['mcp', '--agent', 'closing']);
+  const exited = mcp.closeOutput();
+  // The answer cannot be written.
+  mcp.write('no message\n');
+  t.equal(await exited, 0, mcp.output());
+  const { rows } = await fixture.pool.query("SELECT id FROM sessions WHERE agent_id = 'closing'");
+  t.same(rows, [], 'its temporary session is deleted');
+});
+
+t.test('output that cannot be written fails the command, also if it does not end it', async (t) => {
+  const full = start(t, 'sh', ['-c', `${[process.execPath, PROGRAM].map(quote).join(' ')} whoami > /dev/full`], {});
+  t.equal(await full.end(), 1);
+});
 
 /** Listens on a free port. */
 async function startServer(test: Test, server: Server): Promise<string> {

@@ -31,6 +31,7 @@ export const dev: Command = {
   ],
   examples: ['dev', 'dev plugins/weather --inspect'],
   printsItems: true,
+  endsWithOutput: true,
   async run(context, args) {
     const port = args.wholeNumber('inspectPort', { from: 0, to: PORT_MAX, preset: DEFAULT_PORT });
     const draft = await Draft.open(context, args.positional[0], args.text('slug'));

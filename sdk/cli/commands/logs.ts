@@ -18,6 +18,7 @@ export const logs: Command = {
   ],
   examples: ['logs weather -f', 'logs weather --level error --level warn --json'],
   printsItems: true,
+  endsWithOutput: true,
   async run(context, args) {
     const { output, signal } = context;
     const count = args.wholeNumber('lines', { from: 1, to: LISTED_MAX, preset: LINES });

@@ -10,6 +10,7 @@ export const mcp: Command = {
     { flags: '--agent <id>', doc: 'agent of a temporary session (default: mcp)' },
   ],
   examples: ['mcp', 'mcp --session 0199c8f2-7d53-7d1c-9f0e-5b1f5a0e7c11'],
+  endsWithOutput: true,
   async run(context, args) {
     const client = await context.getSessions();
     const sessionId = args.text('session');
