@@ -227,6 +227,17 @@ export const findLastOutput = (db: Queryable, { sessionId, turnId }: TurnKey): P
     [sessionId, turnId],
   );
 
+/** Whether another output of the open turn passed after this one. */
+export const isFollowedByOutput = (db: Queryable, { sessionId, turnId, outputId }: OutputKey): Promise<boolean> =>
+  hasRow(
+    db,
+    `SELECT 1 FROM turns t JOIN turn_outputs o ON o.session_id = t.session_id AND o.turn_id = t.id
+      WHERE t.session_id = $1 AND t.id = $2 AND t.state = 'open' AND o.id = $3 AND o.state = 'passed'
+        AND EXISTS (SELECT 1 FROM turn_outputs later WHERE later.session_id = $1 AND later.turn_id = $2
+                       AND later.state = 'passed' AND later.position > o.position)`,
+    [sessionId, turnId, outputId],
+  );
+
 /** Gives an output that is not complete another id. */
 export async function renameOutput(
   db: Queryable,

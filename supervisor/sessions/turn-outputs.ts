@@ -14,6 +14,7 @@ import {
   findOutput,
   findPiece,
   holdNewOutput,
+  isFollowedByOutput,
   type JoinedPieces,
   type JudgedOutput as JudgedOutputRow,
   joinPieces,
@@ -61,6 +62,24 @@ const DIGEST_CHARS = 22;
 const deriveOutputId = (turnId: string, suffix: string): string =>
   `${turnId.length > STEP_ID_MAX_CHARS ? digestOf(turnId) : turnId}:${suffix}`;
 
+const deriveWholeId = (turnId: string, digest: string): string => deriveOutputId(turnId, digest.slice(0, DIGEST_CHARS));
+
+/**
+ * The id of the text that ends a turn, if the runtime gave none. An earlier output may have the same text: then this is another
+ * message, and it is the reply. If that output is the last one, the request repeats it.
+ */
+export async function chooseLastOutputId(
+  { pool }: SessionServices,
+  { key }: TurnStep,
+  { text, attachments }: Pick<OutputRequest, 'text' | 'attachments'>,
+): Promise<string> {
+  const derived = deriveWholeId(key.turnId, digestOf([text, attachments]));
+  let outputId = derived;
+  for (let number = 2; await isFollowedByOutput(pool, { ...key, outputId }); number++)
+    outputId = `${derived}:${number}`;
+  return outputId;
+}
+
 interface WholeOutput extends Omit<OutputRequest, 'piece' | 'done' | 'isShown'> {
   readonly isShown?: boolean;
   /** Adds the judged text to the transcript. False: the runtime may not continue the turn. */
@@ -77,7 +96,7 @@ export function sendWholeOutput(
 ): Promise<OutputAnswer> {
   const shown = isShown ? text : '';
   const digest = digestOf([text, attachments]);
-  const step = toOutputStep(turn, id ?? deriveOutputId(turn.key.turnId, digest.slice(0, DIGEST_CHARS)));
+  const step = toOutputStep(turn, id ?? deriveWholeId(turn.key.turnId, digest));
   const { key, runtime } = step;
   return withLock(services, key, async () => {
     services.untouchedTurns.take(key, runtime);

@@ -320,7 +320,7 @@ export const outputBody = jsonBody({
   id: outputId
     .optional()
     .describe(
-      'The runtime’s own id of the output and of its message, unique in the session. Default: made of the turn’s id and the text.',
+      'The runtime’s own id of the output and of its message, unique in the session. Default: made of the turn’s id and the text, so another output of the same text needs an id.',
     ),
   text: storedText(TEXT_MAX_CHARS),
   piece: z
@@ -356,7 +356,9 @@ export const endBody = jsonBody({
     .describe('The agent’s last text, if it was not sent as an output.'),
   outputId: outputId
     .optional()
-    .describe('The id of that text, unique in the session. Default: made of the turn’s id and the text.'),
+    .describe(
+      'The id of that text, unique in the session. Default: made of the turn’s id and the text. If the last output of the turn has this text and no id of yours, it is the same message.',
+    ),
   reply: z
     .boolean()
     .default(true)

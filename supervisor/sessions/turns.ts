@@ -53,7 +53,7 @@ import {
   type Verdict,
 } from './turn-answers.ts';
 import { holdDuring } from './turn-lease.ts';
-import { finishOutputs, requireNewOutput, sendWholeOutput } from './turn-outputs.ts';
+import { chooseLastOutputId, finishOutputs, requireNewOutput, sendWholeOutput } from './turn-outputs.ts';
 import { buildPrompt, type ConversationRows, readConversationRows } from './turn-prompt.ts';
 import type { OpenedTurn, TurnAnswer, TurnEnd, TurnRequest } from './turn-schemas.ts';
 
@@ -254,7 +254,8 @@ async function endLockedTurn(services: SessionServices, step: TurnStep, end: Tur
   const { pool } = services;
   const { session, key, runtime } = step;
   let ended: TurnRow | null = null;
-  const isNew = services.untouchedTurns.take(key, runtime) && session.channelId === null;
+  const isUntouched = services.untouchedTurns.take(key, runtime);
+  const isNew = isUntouched && session.channelId === null;
   // Open outputs precede the last text, which is not added while one of them cannot be judged.
   const finished = isNew ? CONTINUE : await finishOutputs(services, step, end.target);
   if (finished.action === 'cancel') return describeOpenTurn(services, key, finished);
@@ -265,10 +266,12 @@ async function endLockedTurn(services: SessionServices, step: TurnStep, end: Tur
     if (ended === null && isNew) await requireNewOutput(services, output, runtime);
     return ended !== null || passOutput(pool, output, runtime, row);
   };
-  const { text, attachments, target, outputId: id } = end;
-  const last = { id, text: text ?? '', attachments, target, save, isNew };
-  const verdict = text === undefined ? CONTINUE : await sendWholeOutput(services, step, last);
-  if (verdict.action === 'cancel') return describeOpenTurn(services, key, verdict);
+  const { text, attachments, target, outputId } = end;
+  if (text !== undefined) {
+    const id = outputId ?? (isUntouched ? undefined : await chooseLastOutputId(services, step, { text, attachments }));
+    const verdict = await sendWholeOutput(services, step, { id, text, attachments, target, save, isNew });
+    if (verdict.action === 'cancel') return describeOpenTurn(services, key, verdict);
+  }
   // Nor does such a turn need more to end, unless an output was streamed and not completed.
   if (session.channelId === null) ended ??= await endCompleteTurn(pool, key, runtime);
   if (ended) {

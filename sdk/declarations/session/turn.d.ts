@@ -3,7 +3,10 @@ import type { Attachment, Json, OpenedTurn, OwnCall, Prompt, PromptRequest, Tool
 import { type OwnTools } from './own-tools.js';
 import { type Cancellable, type Transport } from './transport.js';
 interface OutputOptions extends Cancellable {
-    /** Your own id of the output and of its message. Default: made of the turn's id and the text. */
+    /**
+     * Your own id of the output and of its message. Default: made of the turn's id and the text: `output` with the text of an
+     * earlier output without an id repeats that one, and `end` does so with the text of the last output.
+     */
     readonly id?: string;
     readonly attachments?: readonly Attachment[];
     /** The name of the recipient that plugins see. Default: `user`. */

@@ -1334,6 +1334,41 @@ t.test('a message of a channel is answered without a second judgement, and the r
   });
 });
 
+t.test('a turn ends with a text that an earlier output has, and the channel gets it', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
+  const desk = await fixture.install({
+    slug: `desk-${fixture.account}`,
+    code: `channel.receive = () => ({ messages: [{ conversationKey: 'k', from: 'v', text: 'go' }] });
+      channel.send = (message) => { host.log('sent', { text: message.text }); };`,
+  });
+  await deliver(fixture, desk, await connect(fixture, desk), ['x']);
+  const session = await eventually(async () => (await fixture.call('GET', '/sessions')).body.items[0]?.id);
+  const id = await eventually(async () => (await transcript(fixture, session))[0]?.id);
+  const turn = asRuntime(fixture, session, 'r1');
+  const at = `/${encodeURIComponent(id)}`;
+  await turn('POST', '', { id, trigger: 'channel' });
+  const first = (await turn('POST', `${at}/output`, { text: 'Done.' })).body;
+  await turn('POST', `${at}/output`, { text: 'One more thing' });
+  t.match((await turn('POST', `${at}/output`, { text: 'Done.' })).body, { id: first.id }, 'another output needs an id');
+  during.set('turn.output-saved', () => Promise.reject(new Error('as if it were killed here')));
+  t.equal((await turn('POST', `${at}/end`, { text: 'Done.' })).status, 500);
+  for (const _ of [1, 2]) t.match((await turn('POST', `${at}/end`, { text: 'Done.' })).body, { state: 'ended' });
+  t.same(
+    (await transcript(fixture, session)).map(({ text }) => text),
+    ['go', 'Done.', 'One more thing', 'Done.'],
+  );
+  t.equal((await fixture.readLog('outbound')).length, 3, 'the repeated end judges nothing again');
+  await eventually(async () => (await fixture.readLog('sent')).length > 0);
+  t.same(await fixture.readLog('sent'), [{ text: 'Done.' }]);
+
+  const other = asRuntime(fixture, await fixture.session(), 'r1');
+  await other('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  await other('POST', '/t1/output', { id: 'o1', text: 'Let me look.' });
+  const last = (await other('POST', '/t1/output', { text: 'Done.' })).body;
+  t.match((await other('POST', '/t1/end', { text: 'Done.' })).body, { state: 'ended', replyId: last.id });
+});
+
 t.test('messages that wait for an answer are listed, until their turns are over', async (t) => {
   const fixture = shared.withNewAccount();
   await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
