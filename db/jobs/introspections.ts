@@ -137,8 +137,5 @@ export async function sweepIntrospections(pool: Pool, queues: Queues): Promise<v
   for (const payload of taken) await sendRequest(pool, queues, payload);
 }
 
-function sendRequest(pool: Pool, queues: Queues, payload: Payload<'introspect'>): Promise<void> {
-  const { accountId } = payload;
-  const options = accountId === undefined ? {} : { group: { id: accountId, accountId } };
-  return queues.send(pool, 'introspect', payload, options);
-}
+const sendRequest = (pool: Pool, queues: Queues, payload: Payload<'introspect'>): Promise<void> =>
+  queues.send(pool, 'introspect', payload, { group: { id: payload.accountId, accountId: payload.accountId } });

@@ -44,8 +44,7 @@ const defaults = { policy: 'standard', retryLimit: 20, retryDelay: 1, retryBacko
 export const queues = {
   introspect: {
     doc: 'Runs a freshly built bundle in a one-shot jailed child and records what it registers.',
-    // `accountId` and `hasFetch` are absent if the sender is an API of the previous release.
-    payload: z.object({ introspectionId: id, accountId: id.optional(), hasFetch: z.boolean().optional() }),
+    payload: z.object({ introspectionId: id, accountId: id, hasFetch: z.boolean() }),
     // Code that never ends takes up to 5 s of CPU time, so only two publishes of an author run at once.
     perGroup: 2,
     concurrency: 8,

@@ -25,6 +25,7 @@ import {
   type IntrospectionRequest,
   sweepIntrospections,
 } from '../../db/jobs/introspections.ts';
+import type { Payload } from '../../db/jobs/queues.ts';
 import { mergeWaitingJobs } from '../../db/jobs/waiting-jobs.ts';
 import type { DeliveryNotice } from '../../db/postgres/notifications.ts';
 import { asAccount } from '../../db/postgres/shares.ts';
@@ -191,19 +192,12 @@ async function release({ pool }: JobDeps, scheduler: ChannelScheduler, installat
 
 async function answerRequest(
   deps: JobDeps,
-  {
-    introspectionId,
-    accountId,
-    hasFetch = false,
-  }: { introspectionId: string; accountId?: string | undefined; hasFetch?: boolean | undefined },
+  { introspectionId, accountId, hasFetch }: Payload<'introspect'>,
 ): Promise<void> {
   const question = await findIntrospection(deps.pool, introspectionId);
   if (!question) return;
-  const isOperators = accountId !== undefined && (await isOperator(deps.pool, accountId));
-  const refused = findRefusal(deps.sandbox, isOperators);
-  const onStart = (child: Child) => {
-    if (accountId !== undefined) deps.fleet.scheduleDraft(child, { versionId: introspectionId, accountId });
-  };
+  const refused = findRefusal(deps.sandbox, await isOperator(deps.pool, accountId));
+  const onStart = (child: Child) => deps.fleet.scheduleDraft(child, { versionId: introspectionId, accountId });
   const answer =
     refused === null
       ? await runIntrospection(deps, { ...question, hasFetch }, onStart)

@@ -188,7 +188,12 @@ t.test('the publishes of one author wait for each other', async (t) => {
     await gate;
   });
   const send = (introspectionId: string, accountId: string) =>
-    queues.send(pool, 'introspect', { introspectionId }, { group: { id: accountId, accountId } });
+    queues.send(
+      pool,
+      'introspect',
+      { introspectionId, accountId, hasFetch: false },
+      { group: { id: accountId, accountId } },
+    );
   for (let n = 0; n < 24; n += 1) await send(`hog${n}`, 'hostile');
   while (running.length < 2) await pause(5);
   await send('good', 'honest');
