@@ -127,7 +127,6 @@ export const notifyNewDeliveriesSql = notifySql(
 );
 export interface DeliveryNotice {
   readonly channelId: string;
-  /** Empty: the sender is an API of the previous release. */
   readonly accountId: string;
   /** The queue of new deliveries; null: any queue of the channel may have changed. */
   readonly queue: { readonly installationId: string; readonly direction: 'in' | 'out' } | null;

@@ -130,7 +130,7 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
   const stopUsageUpkeep = startUsageUpkeep(deps.pool, deps.onError);
   return {
     wakeChannel: ({ channelId, accountId, queue }) => {
-      if (accountId !== '' && !deps.ownership.holds(accountId)) return;
+      if (!deps.ownership.holds(accountId)) return;
       if (queue) scheduler.add({ channelId, accountId, setAside: false, ...queue });
       else scheduler.wake(channelId);
     },
