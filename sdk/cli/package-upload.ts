@@ -1,9 +1,11 @@
 /** Uploads a package: a small package of text files as JSON, any other as a zip. */
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { hashFileTree } from '../contract/file-tree.ts';
 import { MIB } from '../contract/limits.ts';
 import { decodeText } from '../contract/text-bytes.ts';
 import { CommandError } from './failure.ts';
@@ -32,6 +34,24 @@ export async function readTexts(files: readonly FolderFile[]): Promise<{ path: s
   return texts;
 }
 
+/** Hashes the files as they are now. The service's hash may differ, because it leaves out files of operating systems. */
+export async function hashFiles(files: readonly FolderFile[]): Promise<string> {
+  const hashed: { path: string; sha256: string }[] = [];
+  for (const { path, at } of files) {
+    const hash = createHash('sha256');
+    await pipeline(createReadStream(at), hash);
+    hashed.push({ path, sha256: hash.digest('hex') });
+  }
+  return hashFileTree(hashed);
+}
+
+/** @throws CommandError */
+async function requireUnchanged(files: readonly FolderFile[], checkedHash: string): Promise<void> {
+  if ((await hashFiles(files)) === checkedHash) return;
+  const message = 'The folder changed after it was checked. Nothing was published. Run `bulkhead publish` again.';
+  throw new CommandError('folder_changed', message);
+}
+
 /**
  * Publishes a version.
  *
@@ -44,14 +64,17 @@ export async function uploadVersion(
     readonly pluginId: string;
     readonly semVer: string;
     readonly files: readonly FolderFile[];
+    /** `hashFiles` before the files were checked: other files are not sent. */
+    readonly checkedHash: string;
     readonly zip: boolean;
   },
   onProgress: (fraction: number) => void,
 ): Promise<Version> {
-  const { pluginId, semVer, files } = version;
+  const { pluginId, semVer, files, checkedHash } = version;
   const texts = version.zip ? null : await readTexts(files);
   const path = `/plugins/${pluginId}/versions`;
   if (texts !== null) {
+    await requireUnchanged(files, checkedHash);
     const bytes = Buffer.from(JSON.stringify({ semVer, files: texts }));
     return rest.upload(path, 'application/json', () => trackProgress(splitBytes(bytes), bytes.byteLength, onProgress));
   }
@@ -59,6 +82,7 @@ export async function uploadVersion(
   try {
     const zip = join(scratch, 'package.zip');
     await writeZip(files, zip);
+    await requireUnchanged(files, checkedHash);
     const { size } = await stat(zip);
     if (size > ZIP_MAX_BYTES) {
       const message = `The zip of the package has ${Math.ceil(size / MIB)} MB; the limit is ${ZIP_MAX_BYTES / MIB} MB. Remove large assets.`;

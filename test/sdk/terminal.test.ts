@@ -403,6 +403,24 @@ t.test('a command whose output nothing reads any more does what it was asked for
   t.same(rows, [], 'its temporary session is deleted');
 });
 
+t.test('publish sends nothing else than what it checked and asked about', async (t) => {
+  const folder = join(home, 'house');
+  const readVersions = async () => (await ann.get(`/plugins/${plugin.id}`)).body.versions;
+  const before = await readVersions();
+  for (const more of [[], ['--zip']]) {
+    const asked = inTerminal(t, ['publish', ...more], { cwd: folder });
+    await asked.wait(/Publish \d\.\d\.\d\?/);
+    await saveFile(folder, 'index.ts', source(`// ${more}`));
+    asked.write('y');
+    t.equal(await asked.end(), 1);
+    t.match(
+      asked.output(),
+      'The folder changed after it was checked. Nothing was published. Run `bulkhead publish` again.',
+    );
+  }
+  t.same(await readVersions(), before);
+});
+
 t.test('output that cannot be written fails the command, also if it does not end it', async (t) => {
   const full = start(t, 'sh', ['-c', `${[process.execPath, PROGRAM].map(quote).join(' ')} whoami > /dev/full`], {});
   t.equal(await full.end(), 1);

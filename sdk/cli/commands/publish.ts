@@ -9,7 +9,7 @@ import { findPlugin } from '../lookup.ts';
 import { listRequested, proposeVersion } from '../next-version.ts';
 import type { Output } from '../output.ts';
 import { findSlugFault, readPackageFolder } from '../package-folder.ts';
-import { uploadVersion } from '../package-upload.ts';
+import { hashFiles, uploadVersion } from '../package-upload.ts';
 import { formatReach } from '../reach-text.ts';
 import type { Rest } from '../rest.ts';
 import type { Discovered, Plugin, PluginDetail, Version } from '../rest-types.ts';
@@ -36,6 +36,7 @@ export const publish: Command = {
     for (const warning of warnings) output.printWarning(warning);
     // Before the check, so that a missing sign-in is reported immediately.
     const rest = await context.getRest();
+    const checkedHash = await hashFiles(files);
     const found = await context.localTools.check(files, slug);
     const plugin = await findPlugin(rest, slug);
     const wanted = args.text('version');
@@ -62,7 +63,7 @@ export const publish: Command = {
     const target = plugin ?? (await createPlugin(rest, slug, found));
     const version = await uploadVersion(
       rest,
-      { pluginId: target.id, semVer: proposal.semVer, files, zip: args.flag('zip') },
+      { pluginId: target.id, semVer: proposal.semVer, files, checkedHash, zip: args.flag('zip') },
       (fraction) => output.showProgress('Uploading', fraction),
     );
     printPublished(output, slug, version, listRequested(versions, version));
