@@ -97,8 +97,12 @@ class SharedPool extends Pool {
     this.#shares = new ConnectionShares(options.max, options.connectionTimeoutMillis);
   }
 
-  get waitingForShare(): number {
+  get waitingForPlace(): number {
     return this.#shares.waiting;
+  }
+
+  get waitingForShare(): number {
+    return this.#shares.waitingForShare;
   }
 
   override connect(): Promise<PoolClient>;
@@ -141,7 +145,11 @@ class PoolBehindPooler extends SharedPool {}
 
 /** How many wait for a connection, those that wait for their account's share included. */
 export const countWaiting = (pool: Pick<Pool, 'waitingCount'>): number =>
-  pool.waitingCount + (pool instanceof SharedPool ? pool.waitingForShare : 0);
+  pool.waitingCount + (pool instanceof SharedPool ? pool.waitingForPlace : 0);
+
+/** How many wait only because their account uses as many connections as it may: others find free ones. */
+export const countWaitingForShare = (pool: Pick<Pool, 'waitingCount'>): number =>
+  pool instanceof SharedPool ? pool.waitingForShare : 0;
 
 const TIMEOUTS = {
   statement_timeout: STATEMENT_TIMEOUT_MS,

@@ -67,6 +67,11 @@ export class ConnectionShares {
     return this.#waiting.size;
   }
 
+  /** Those of them whose accounts hold as many places as they may, while places are free for others. */
+  get waitingForShare(): number {
+    return this.#held.total < this.#places ? this.#waiting.size : 0;
+  }
+
   /** Resolves when the account has one more place. @throws Error that classifies as `busy` */
   async claim(accountId: string): Promise<void> {
     if (this.#mayClaim(accountId)) return this.#held.add(accountId);

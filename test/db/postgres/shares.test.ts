@@ -1,9 +1,11 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Pool } from 'pg';
+import { Gauge } from 'prom-client';
 import t from 'tap';
 import { classifyDatabaseError } from '../../../db/postgres/database-errors.ts';
 import { countWaiting, inTransaction, openPool } from '../../../db/postgres/pool.ts';
 import { asAccount, asService, ConnectionShares, WAITING_OF_ACCOUNT_MAX } from '../../../db/postgres/shares.ts';
+import { readPoolUse } from '../../../service/telemetry/pool-use.ts';
 import { type Teardown, testDatabase } from '../../runner/harness.ts';
 
 const { pool: admin, url } = await testDatabase(t);
@@ -50,6 +52,12 @@ async function openLockedPool(t: Teardown & { equal(found: unknown, wanted: unkn
 const times = <T>(count: number, work: (index: number) => T): T[] =>
   Array.from({ length: count }, (_, index) => work(index));
 const readOne = async (pool: Pool): Promise<number> => (await pool.query('SELECT 1 AS one')).rows[0].one;
+/** The values of the pool's metric, by state. */
+async function readMetrics(pool: Pool): Promise<Record<string, number>> {
+  const gauge = new Gauge({ name: 'connections', help: 'connections', labelNames: ['state'], registers: [] });
+  readPoolUse(pool)(gauge);
+  return Object.fromEntries((await gauge.get()).values.map(({ labels, value }) => [labels.state, value]));
+}
 /** The kind of the error that work fails with. */
 const findFault = (work: Promise<unknown>): Promise<unknown> => work.then(() => 'none', classifyDatabaseError);
 
@@ -58,6 +66,7 @@ t.test('slow statements of one account leave connections to others', async (t) =
   const slow = asAccount('ann', () => times(40, waitForLock));
   await untilBlocked(OF_ONE);
   t.equal(countWaiting(pool), 40 - OF_ONE);
+  t.match(await readMetrics(pool), { waiting: 0, waiting_for_share: 40 - OF_ONE });
   t.equal(await asAccount('bob', () => readOne(pool)), 1);
   const ofBob = asAccount('bob', () => times(40, waitForLock));
   await untilBlocked(OF_ONE + OF_ONE / 2);
@@ -74,6 +83,7 @@ t.test('work of no account is not limited, and finds connections beside all acco
     asAccount(`account ${index}`, () => times(CONNECTIONS, waitForLock)),
   ).flat();
   await untilBlocked(OF_ACCOUNTS);
+  t.match(await readMetrics(pool), { waiting: CONNECTIONS * CONNECTIONS - OF_ACCOUNTS, waiting_for_share: 0 });
   const ofService = times(CONNECTIONS - OF_ACCOUNTS, (index) =>
     index % 2 ? waitForLock() : asAccount('ann', () => asService(waitForLock)),
   );
