@@ -78,7 +78,7 @@ export const restore: OperatorCommand = {
       const blobs = await checkRestoredBlobs(target.url, options);
       const what = `${done.rows} rows and ${done.files} files of ${done.at} are restored`;
       return {
-        sentence: `${what}. ${describeBlobs(blobs)} Start the service.`,
+        sentence: `${what}. ${describeBlobs(blobs)} ${REPEAT_REVOCATIONS}`,
         fields: { ...done, blobs },
       };
     } finally {
@@ -124,6 +124,10 @@ const blobsOf =
   (settings: SharedSettings): OpenBlobs =>
   (store, pool, folder) =>
     openConfiguredBlobs(pool, { ...settings, BLOBS: store, DATA_DIR: folder, BLOB_CACHE_MEGABYTES: 1 });
+
+/** The tables say what is revoked, suspended or blocked, so they say what was at the time of the backup. */
+const REPEAT_REVOCATIONS =
+  'What was revoked, suspended, demoted or blocked since then is accepted again. Before you start the service, repeat it, and run rotate-identity-key --revoke-old if a key that signs tokens was revoked (docs/operating.md, “Backup and restore”).';
 
 const describeBlobs = (check: BlobCheck): string =>
   check.lost.length === 0

@@ -20,10 +20,13 @@ import { buildWorkshop } from './workshop.ts';
 
 const folder = await temporaryFolder(t);
 const file = join(folder, 'bulkhead.backup');
+/** A token that was valid at the time of the backup. */
+let token = '';
 
 t.test('a running service is backed up, restarted by hand, and its disaster undone', async (t) => {
   const DATA_DIR = await temporaryFolder(t);
   const service = await startServiceFixture(t, { DATA_DIR });
+  token = service.token;
   const workshop = await buildWorkshop(service);
   mkdirSync(join(DATA_DIR, 'workspaces', 'a'), { recursive: true });
   writeFileSync(join(DATA_DIR, 'workspaces', 'a', 'notes.txt'), 'rye');
@@ -66,7 +69,11 @@ t.test('a running service is backed up, restarted by hand, and its disaster undo
   const restored = await operator({ DATA_DIR: elsewhere }, 'restore', file);
   t.match(
     restored,
-    { code: 0, stdout: /are restored\. All \d+ blobs are in files: set BLOBS=files\. Start the service\./ },
+    {
+      code: 0,
+      stdout:
+        /are restored\. All \d+ blobs are in files: set BLOBS=files\. What was revoked, .* before you start the service, .* rotate-identity-key --revoke-old /i,
+    },
     restored.stderr,
   );
   const again = await startServiceFixture(t, { DATA_DIR: elsewhere });
@@ -119,4 +126,14 @@ t.test('a service does not start where a restore was killed while it created the
   const { exited } = await startOnly(env);
   t.match(await exited, { code: 1, stderr: /^A restore into .* was interrupted\. Run .* restore <file> again\./ });
   t.match(await operator(env, 'restore', file), { code: 0, stdout: /are restored/ });
+
+  // A key that was revoked since the backup is valid in it.
+  t.match(await operator(env, 'rotate-identity-key', '--revoke-old'), { code: 0, stdout: /^New tokens are signed/ });
+  const service = await startServiceFixture(t, env);
+  t.match(
+    await service.call('GET', '/api/me', undefined, token),
+    { status: 401 },
+    'it is revoked before the first start',
+  );
+  t.match(await service.call('GET', '/api/me'), { status: 200 }, 'a token of the new key');
 });
