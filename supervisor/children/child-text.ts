@@ -13,8 +13,8 @@ export function cutFailure(message: string, stack: string): { message: string; s
   return { message: cutText(message, FAILURE_MESSAGE_MAX_CHARS), stack: cutText(stack, TEXT_MAX) };
 }
 
-/** Copies, because a slice would keep the whole text in memory. */
-const cutText = (text: string, maxChars: number): string =>
+/** Copies, because a slice would keep the whole text in memory. The copy has whole characters only. */
+export const cutText = (text: string, maxChars: number): string =>
   text.length <= maxChars ? text : Buffer.from(text.slice(0, maxChars)).toString();
 
 type Fields = Readonly<Record<string, unknown>>;

@@ -5,6 +5,7 @@ import { orderedId } from '../../db/postgres/ordered-id.ts';
 import { replaceUnstorable } from '../../db/postgres/storable-json.ts';
 import { type AuditEntry, insertAudit } from '../../db/records/audit.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
+import { cutText } from '../children/child-text.ts';
 import { Batch } from './batch.ts';
 import type { SecretMasks } from './secret-mask.ts';
 
@@ -68,9 +69,9 @@ export class AuditSink {
       ...createStamp(),
       ...call,
       isReport: false,
-      // Denied calls may name anything, so the stored text is made storable and shortened.
-      member: shorten(mask.maskText(replaceUnstorable(member)), MEMBER_MAX_CHARS),
-      detail: detail == null ? null : shorten(mask.maskText(replaceUnstorable(detail)), DETAIL_MAX_CHARS),
+      // Denied calls may name anything, so the stored text is made storable, and cut after masking: no part of a secret is left.
+      member: cutText(mask.maskText(replaceUnstorable(member)), MEMBER_MAX_CHARS),
+      detail: detail == null ? null : cutText(mask.maskText(replaceUnstorable(detail)), DETAIL_MAX_CHARS),
     };
     if (!this.#batch.add(entry)) this.#countDropped(entry);
   }
@@ -113,13 +114,6 @@ function createStamp(): Pick<AuditEntry, 'id' | 'at'> {
   const now = Date.now();
   return { id: orderedId(now), at: new Date(now).toISOString() };
 }
-
-/**
- * Shortened after masking, so that no part of a secret is left. Copies, because a slice would keep the whole text in memory. The
- * copy has whole characters only.
- */
-const shorten = (text: string, maxChars: number): string =>
-  text.length <= maxChars ? text : Buffer.from(text.slice(0, maxChars)).toString();
 
 /** Digests the arguments of a call. Those of the largest calls take 40 ms. */
 export function digestArguments(args: unknown): string {
