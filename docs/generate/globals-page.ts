@@ -8,8 +8,7 @@ import {
   pluginGlobals,
   withheldGlobals,
 } from '../../sdk/contract/realm-globals.ts';
-
-const escapeCell = (text: string): string => text.replaceAll('|', '\\|');
+import { escapeCell } from '../site/table-cell.ts';
 
 function printTable(head: string, rows: Readonly<Record<string, string>>): string[] {
   return [

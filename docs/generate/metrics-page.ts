@@ -2,12 +2,11 @@
 import { apiMetrics } from '../../api/telemetry/metric-table.ts';
 import type { MetricTable } from '../../service/telemetry/meters.ts';
 import { supervisorMetrics } from '../../supervisor/records/metric-table.ts';
-
-const escaped = (text: string): string => text.replaceAll('|', '\\|');
+import { escapeCell } from '../site/table-cell.ts';
 
 function section(title: string, table: MetricTable): string[] {
   const rows = Object.entries(table).map(([name, { type, labels, help }]) => {
-    const cells = [`\`${name}\``, type, labels.map((label) => `\`${label}\``).join(' '), escaped(help)];
+    const cells = [`\`${name}\``, type, labels.map((label) => `\`${label}\``).join(' '), escapeCell(help)];
     return `| ${cells.join(' | ')} |`;
   });
   return [`## ${title}`, '', '| Metric | Type | Labels | |', '|---|---|---|---|', ...rows, ''];

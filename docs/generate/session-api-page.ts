@@ -4,6 +4,7 @@ import { PROBLEM_TYPE } from '../../sdk/contract/problem-body.ts';
 import type { JsonSchema, OpenApiDocument, Operation, Parameter, Response } from '../../service/http/openapi.ts';
 import { buildSessionApi } from '../../supervisor/sessions/session-api.ts';
 import type { SessionServices } from '../../supervisor/sessions/session-services.ts';
+import { escapeCell } from '../site/table-cell.ts';
 
 const REFERENCE = '#/components/schemas/';
 const TYPES_MAX = 8;
@@ -23,8 +24,6 @@ async function readDocument(): Promise<OpenApiDocument> {
   await app.close();
   return JSON.parse(body);
 }
-
-const escapeCell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ');
 
 /** A schema as a short type. Objects without a name of their own are listed field by field below their property. */
 function printType(schema: JsonSchema): string {

@@ -6,6 +6,7 @@ import { describeCapability } from '../../sdk/contract/capabilities.ts';
 import { type Manifest, manifest } from '../../sdk/contract/manifest.ts';
 import { detectLanguage } from './code.ts';
 import { root } from './pages.ts';
+import { escapeCell } from './table-cell.ts';
 
 const UTF8 = new TextDecoder('utf-8', { fatal: true });
 const FRONTMATTER = /^---\n([\s\S]*?)\n---\n/;
@@ -67,8 +68,6 @@ function describeConfiguration({ settings, secrets }: Manifest): string {
   const lines = rows.map(([name, ...cells]) => `| \`${name}\` | ${cells.map(escapeCell).join(' | ')} |`);
   return ['## What can be set', '', '| Name | Label | Default | Values |', '|---|---|---|---|', ...lines].join('\n');
 }
-
-const escapeCell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ');
 
 /** `index.ts` first, then the readme, whose frontmatter is part of the code. */
 function listFiles(folder: string): string[] {
