@@ -33,7 +33,6 @@ export interface Installation {
   readonly accountId: string;
   readonly accountName: string;
   readonly pluginId: string;
-  readonly pluginOwnerId: string;
   readonly slug: string;
   readonly displayName: string;
   readonly visibility: Visibility;
@@ -85,7 +84,7 @@ export interface Installation {
 }
 
 const SELECT = `
-  SELECT i.id, i.account_id AS "accountId", a.name AS "accountName", i.plugin_id AS "pluginId", p.owner_id AS "pluginOwnerId", p.slug,
+  SELECT i.id, i.account_id AS "accountId", a.name AS "accountName", i.plugin_id AS "pluginId", p.slug,
          p.display_name AS "displayName", p.visibility, p.deprecation_message AS "deprecationMessage",
          ${BLOCKED_REASON_SQL} AS "blockedReason", i.version_policy AS "versionPolicy",
          i.pinned_version_id AS "pinnedVersionId", i.current_version_id AS "currentVersionId",

@@ -15,7 +15,7 @@ interface EndpointFetch {
 }
 
 /** Opens the pool. Loads and connects nothing before the first request. */
-export function openEndpointFetch(maxBytes: number = RESPONSE_MAX_BYTES): EndpointFetch {
+export function openEndpointFetch(): EndpointFetch {
   let opened: Promise<{ undici: typeof import('undici'); dispatcher: Agent }> | undefined;
   const fetchBounded = async (input: string | URL | Request, init?: RequestInit): Promise<Response> => {
     opened ??= openAgent();
@@ -25,7 +25,7 @@ export function openEndpointFetch(maxBytes: number = RESPONSE_MAX_BYTES): Endpoi
     const answer = (await undici.fetch(input as string | URL, options)) as unknown as Response;
     if (!answer.body) return answer;
     const { status, statusText } = answer;
-    return new Response(answer.body.pipeThrough(bounded(maxBytes)), { status, statusText, headers: answer.headers });
+    return new Response(answer.body.pipeThrough(limitSize()), { status, statusText, headers: answer.headers });
   };
   return { fetch: fetchBounded, close: async () => (await opened)?.dispatcher.destroy() };
 }
@@ -36,12 +36,13 @@ async function openAgent() {
   return { undici, dispatcher: new undici.Agent(bounds) };
 }
 
-function bounded(maxBytes: number): TransformStream<Uint8Array, Uint8Array> {
+function limitSize(): TransformStream<Uint8Array, Uint8Array> {
   let bytes = 0;
   return new TransformStream({
     transform(chunk, controller) {
       bytes += chunk.byteLength;
-      if (bytes > maxBytes) controller.error(new Error(`the answer is larger than ${maxBytes} bytes`));
+      if (bytes > RESPONSE_MAX_BYTES)
+        controller.error(new Error(`the answer is larger than ${RESPONSE_MAX_BYTES} bytes`));
       else controller.enqueue(chunk);
     },
   });
