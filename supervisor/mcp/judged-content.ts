@@ -7,7 +7,7 @@ import { MIB } from '../../sdk/contract/limits.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
 import { listHookLinks } from '../children/account-plugins-cache.ts';
 import { isPlainText } from '../host/media.ts';
-import { callBetweenHooks } from '../sessions/judged-call.ts';
+import { callBetweenHooks, HOST_RESULT_MAX_BYTES } from '../sessions/judged-call.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { formatContent } from '../sessions/tool-results.ts';
 
@@ -54,7 +54,8 @@ export async function readJudged(
       throw error;
     }
   };
-  const { problem, result } = await callBetweenHooks(services, session, { callId: randomUUIDv7(), ...reading }, run);
+  const call = { callId: randomUUIDv7(), ...reading, changedMaxBytes: HOST_RESULT_MAX_BYTES };
+  const { problem, result } = await callBetweenHooks(services, session, call, run);
   if (problem) throw problem;
   if (found && result === shown) return [found];
   if (result.isError) throw new McpError(ErrorCode.InvalidRequest, formatContent(result));

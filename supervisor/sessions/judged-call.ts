@@ -2,12 +2,19 @@
 import type { Session } from '../../db/sessions/sessions.ts';
 import type { Judgement } from '../../db/sessions/turns.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { limits } from '../../sdk/contract/limits.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
 import { type Cancel, type ChainState, formatCancel } from '../calls/chain.ts';
 import { toJudgement } from '../calls/judgement.ts';
 import { runSessionHook } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
 import { describeProblem, failedTool, readToolResult } from './tool-results.ts';
+
+/**
+ * Maximum size of a changed result of the host, such as the output of a command or a file, which may be larger than the result of a
+ * plugin's tool: the answer of a hook comes in one frame. Bytes.
+ */
+export const HOST_RESULT_MAX_BYTES = limits.frameBytes;
 
 export interface ToolCall {
   readonly callId: string;
@@ -20,6 +27,8 @@ export interface ToolCall {
   readonly noticeId?: string | undefined;
   /** Called with the arguments that plugins let pass, before the tool runs. */
   readonly onPassed?: ((args: unknown) => void) | undefined;
+  /** Maximum size of a result that plugins changed, bytes. Default: that of a plugin's tool. */
+  readonly changedMaxBytes?: number | undefined;
 }
 export interface JudgedResult {
   readonly result: ToolResult;
@@ -158,7 +167,7 @@ async function explainCancel(
 async function runResultHook(
   services: SessionServices,
   session: Session,
-  { callId: id, name, arguments: args, noticeId }: ToolCall,
+  { callId: id, name, arguments: args, noticeId, changedMaxBytes = services.toolResultBytes }: ToolCall,
   result: ToolResult,
   durationMs: number,
   excludedInstallationId?: string,
@@ -168,5 +177,5 @@ async function runResultHook(
   const answer = await runSessionHook(services, session, 'middleware.toolResult', context, 'agent', options);
   if (answer.cancelled || !answer.trace.some(({ outcome }) => outcome === 'changed')) return { ...answer, result };
   const changed = (answer.context as typeof context).result;
-  return { ...answer, result: readToolResult(name, changed, services.toolResultBytes) };
+  return { ...answer, result: readToolResult(name, changed, changedMaxBytes) };
 }

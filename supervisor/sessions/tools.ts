@@ -11,7 +11,7 @@ import { callSurface, readOrLog, toProblem } from '../calls/surface-call.ts';
 import type { AccountPlugins, ToolRef } from '../children/account-plugins-cache.ts';
 import { findHostTool, listHostTools } from '../host-tools/catalog.ts';
 import type { HostTool } from '../host-tools/host-tool.ts';
-import { callBetweenHooks, type JudgedResult, type ToolCall } from './judged-call.ts';
+import { callBetweenHooks, HOST_RESULT_MAX_BYTES, type JudgedResult, type ToolCall } from './judged-call.ts';
 import type { SessionServices } from './session-services.ts';
 import { failedTool, readToolResult } from './tool-results.ts';
 import { digestOfOffer } from './turn-answers.ts';
@@ -167,7 +167,8 @@ export async function callTool(
     );
   if (found.kind === 'host') {
     const { tool } = found;
-    return callBetweenHooks(services, session, { ...call, name: tool.name }, (args) =>
+    const ofHost = { ...call, name: tool.name, changedMaxBytes: HOST_RESULT_MAX_BYTES };
+    return callBetweenHooks(services, session, ofHost, (args) =>
       tool.call(services, session, args, { requestId, signal: call.signal }),
     );
   }

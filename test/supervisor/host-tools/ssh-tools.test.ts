@@ -14,7 +14,12 @@ const GUARD = `
   };
   middleware.sshCommand = note('command');
   middleware.sshCommandInput = note('input');
-  middleware.sshCommandOutput = note('output');`;
+  middleware.sshCommandOutput = note('output');
+  middleware.toolResult = ({ result }) => {
+    const [part] = result.content;
+    if (!part.json?.stdout?.startsWith('key')) return;
+    return { result: { content: [{ type: 'json', json: { ...part.json, stdout: part.json.stdout.replace('key', '[key]') } }] } };
+  };`;
 
 t.test('a command of an agent and of a person', { skip: noSshd }, async (t) => {
   const sshd = await startSshd(t);
@@ -63,6 +68,8 @@ t.test('a command of an agent and of a person', { skip: noSshd }, async (t) => {
     isError: false,
     content: [{ json: { exitCode: 3 } }],
   });
+  const log = await call('c6', { host: host.id, command: "echo key; head -c 300000 /dev/zero | tr '\\0' x" });
+  t.match(log.content, [{ json: { stdout: /^\[key\]\nx+\n\[truncated\]\n$/ } }], 'larger than a result of a plugin');
   t.match(await call('c3', { host: 'nowhere', command: 'ls' }), { isError: true, content: [{ text: /no SSH host/ }] });
   t.match(await call('c4', { host: host.id, command: 'sleep 60', timeoutMs: 100 }), {
     isError: true,

@@ -235,6 +235,9 @@ t.test('prompts and resources are judged like calls of tools', async (t) => {
           { type: 'image', mimeType: 'image/png', data: 'AAEC' },
           { type: 'json', json: { labels: 2 } },
         ] } };
+        if (text.includes('lengthy')) return { result: { ...result, content: [
+          { type: 'text', text: result.content[0].text.replace('lengthy', 'long') },
+        ] } };
         if (text.includes('stale')) return { result: { ...result, content: [{ type: 'text', text: 'good' }] } };
       };`,
   });
@@ -258,6 +261,8 @@ t.test('prompts and resources are judged like calls of tools', async (t) => {
   };
   await t.rejects(read(await keep('SECRET', 'text/plain')), { message: /no secrets/ });
   t.match(await read(await keep('stale', 'text/plain')), { mimeType: 'text/plain', text: 'good' });
+  const long = await read(await keep(`lengthy${'x'.repeat(300_000)}`, 'text/plain'));
+  t.match(long, { text: /^long(x{300000})$/ }, 'larger than a result of a tool');
   const uri = await keep('drawn', 'text/plain');
   t.same(
     (await client.readResource({ uri })).contents,
