@@ -1,3 +1,13 @@
+/** Of each output. A result may have 256 KiB as JSON, in which a character takes up to 6 bytes. */
+const OUTPUT_CHARS = 20_000;
+
+/** Makes an output fit into a result: otherwise the call fails, although the command ran. */
+function fit(output: string): string {
+  // A result must not contain U+0000.
+  const text = output.replaceAll('\0', '\uFFFD');
+  return text.length > OUTPUT_CHARS ? `${text.slice(0, OUTPUT_CHARS).toWellFormed()}\n[truncated]\n` : text;
+}
+
 tools.hosts = {
   description: 'Lists the machines that commands can run on, with their ids.',
   parameters: { type: 'object', additionalProperties: false },
@@ -5,7 +15,7 @@ tools.hosts = {
 };
 
 tools.run = {
-  description: 'Runs a shell command on a machine and returns its exit code and output.',
+  description: 'Runs a shell command on a machine and returns its exit code and output. Long output is cut.',
   parameters: {
     type: 'object',
     properties: {
@@ -20,6 +30,7 @@ tools.run = {
   async handler(args: { host: string; command: string; input?: string }) {
     // If another plugin cancels the command, this rejects with its reason. The agent sees a failed call.
     const done = await host.ssh.run(args.host, args.command, { input: args.input, timeoutMs: 45_000 });
-    return { content: [{ type: 'json', json: done }], isError: done.exitCode !== 0 };
+    const shown = { ...done, stdout: fit(done.stdout), stderr: fit(done.stderr) };
+    return { content: [{ type: 'json', json: shown }], isError: done.exitCode !== 0 };
   },
 };

@@ -71,6 +71,12 @@ t.test('between an agent and a machine', { skip: noSshd }, async (t) => {
   t.same(await service.tool(session, 'ssh-runner__hosts'), [{ id: 'web', name: 'Web server' }]);
 
   t.match(await run('echo fine; exit 3'), { exitCode: 3, stdout: 'fine\n' });
+  // The character U+0001 takes 6 bytes as JSON.
+  t.match(await run("head -c 300000 /dev/zero; head -c 300000 /dev/zero | tr '\\0' '\\1' >&2"), {
+    exitCode: 0,
+    stdout: `${'\uFFFD'.repeat(20_000)}\n[truncated]\n`,
+    stderr: `${'\u0001'.repeat(20_000)}\n[truncated]\n`,
+  });
   const before = sshd.total();
   t.match(await run('rm -rf /'), /Not on Web server: the command removes everything/);
   t.match(await run('sudo systemctl stop web'), /has “systemctl stop” in it/);
