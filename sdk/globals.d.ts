@@ -860,7 +860,8 @@ declare namespace Bulkhead {
 
   /**
    * A tool that agents can call. Arguments are validated against `parameters` before the handler runs. A returned
-   * string, or any other JSON value, becomes one text part.
+   * string, or any other JSON value, becomes one text part. A call that returns nothing fails: a tool that only
+   * acts returns a text such as `Done.`
    */
   interface Tool {
     description: string;
@@ -882,7 +883,10 @@ declare namespace Bulkhead {
     cancel(reason: string): never;
   }
 
-  /** A command that users can run in a session. Returns the text to show or to send. */
+  /**
+   * A command that users can run in a session. Returns the text to show or to send. A call that returns nothing
+   * fails.
+   */
   interface Command {
     description: string;
     /** Timeout: 60 s. The result may have at most 1 MiB. */

@@ -350,7 +350,7 @@ export const surfaces = {
   tools: {
     ...surface,
     maxResultBytes: limits.toolResultBytes,
-    doc: 'A tool that agents can call. Arguments are validated against `parameters` before the handler runs. A returned string, or any other JSON value, becomes one text part.',
+    doc: 'A tool that agents can call. Arguments are validated against `parameters` before the handler runs. A returned string, or any other JSON value, becomes one text part. A call that returns nothing fails: a tool that only acts returns a text such as `Done.`',
     reach: 'Offers the tool “{name}” to your agents.',
     risk: 'medium',
     registration: z.object({ description: p.description(4096), parameters: p.jsonSchema }),
@@ -360,7 +360,7 @@ export const surfaces = {
   },
   commands: {
     ...surface,
-    doc: 'A command that users can run in a session. Returns the text to show or to send.',
+    doc: 'A command that users can run in a session. Returns the text to show or to send. A call that returns nothing fails.',
     reach: 'Offers the command “/{name}”.',
     risk: 'low',
     registration: z.object({ description: p.description(1024) }),

@@ -16,7 +16,7 @@ Every hook, event, surface and host call of a plugin. The types are in \`globals
 first plugin, start with \`docs/getting-started-authors.md\`.
 
 Register a handler by assigning it at the top level of \`index.ts\`. A plugin imports and exports nothing.
-Every handler has a time budget and a \`signal\` that aborts when the budget is used up (\`reason\` is a \`TimeoutError\`) or the caller gives up (an \`AbortError\`). A handler that returns nothing changes nothing.`;
+Every handler has a time budget and a \`signal\` that aborts when the budget is used up (\`reason\` is a \`TimeoutError\`) or the caller gives up (an \`AbortError\`).`;
 
 type Schemas = Parameters<TypePrinter['printProperties']>[0];
 
@@ -70,8 +70,8 @@ function printHookSection(printer: TypePrinter): string {
   const head = `## Hooks
 
 Handlers of one hook form a chain over the installations of an account, in the order that the account sets. Each handler
-receives the context as the previous one left it. The first cancellation ends the chain. Registering a hook declares the
-capability of the same name.
+receives the context as the previous one left it. A handler that returns nothing changes nothing. The first cancellation ends
+the chain. Registering a hook declares the capability of the same name.
 
 ${printTable(['Hook', 'Can cancel', 'On failure', 'Budget'], overview)}
 

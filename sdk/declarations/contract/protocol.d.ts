@@ -837,7 +837,7 @@ export declare const surfaces: {
         readonly since: '0.1.0';
         readonly budgetMs: number;
         readonly maxResultBytes: number;
-        readonly doc: 'A tool that agents can call. Arguments are validated against `parameters` before the handler runs. A returned string, or any other JSON value, becomes one text part.';
+        readonly doc: 'A tool that agents can call. Arguments are validated against `parameters` before the handler runs. A returned string, or any other JSON value, becomes one text part. A call that returns nothing fails: a tool that only acts returns a text such as `Done.`';
         readonly reach: 'Offers the tool “{name}” to your agents.';
         readonly risk: 'medium';
         readonly registration: z.ZodObject<{
@@ -879,7 +879,7 @@ export declare const surfaces: {
         readonly since: '0.1.0';
         readonly budgetMs: number;
         readonly maxResultBytes: number;
-        readonly doc: 'A command that users can run in a session. Returns the text to show or to send.';
+        readonly doc: 'A command that users can run in a session. Returns the text to show or to send. A call that returns nothing fails.';
         readonly reach: 'Offers the command “/{name}”.';
         readonly risk: 'low';
         readonly registration: z.ZodObject<{
