@@ -117,9 +117,12 @@ export async function forgetWiderVersion(tx: ClientBase, installationId: string)
   return true;
 }
 
-/** Lets a supervisor try the update under way now, also one that waited for its user. */
+/** Lets a supervisor try the update under way now, also one that waited for its user: a sweep queues it again if the job is lost. */
 export async function queueUpdate(tx: Queryable, queues: Queues, installation: Updated): Promise<void> {
-  await forgetWaitingUpdate(tx, installation.id);
+  await tx.query(
+    'UPDATE installations SET waiting_target_since = NULL WHERE id = $1 AND waiting_target_since IS NOT NULL',
+    [installation.id],
+  );
   await sendUpdate(tx, queues, installation);
 }
 
@@ -143,14 +146,6 @@ export const recordWaitingUpdate = (
       WHERE id = $1 AND target_version_id = $2 AND date_trunc('milliseconds', updated_at) = $3
         AND waiting_target_since IS DISTINCT FROM target_since`,
     [installationId, versionId, updatedAt],
-  );
-
-/** Lets a sweep queue the update under way. */
-export const forgetWaitingUpdate = (db: Queryable, installationId: string): Promise<number> =>
-  changeRows(
-    db,
-    'UPDATE installations SET waiting_target_since = NULL WHERE id = $1 AND waiting_target_since IS NOT NULL',
-    [installationId],
   );
 
 /** Ends the update under way without a result, and forgets one that failed. @param tx has locked the installation's row, and notifies of it */

@@ -1,13 +1,7 @@
 /** Carries out updates of installations: starts the new version, makes it current, or records why it did not start. */
 import { loadInstalledPlugin, loadUpdateTarget } from '../../db/installations/account-plugins.ts';
 import { mayUpdate } from '../../db/installations/run-rule.ts';
-import {
-  completeUpdate,
-  failUpdate,
-  forgetWaitingUpdate,
-  recordWaitingUpdate,
-  type UpdateKey,
-} from '../../db/installations/updates.ts';
+import { completeUpdate, failUpdate, recordWaitingUpdate, type UpdateKey } from '../../db/installations/updates.ts';
 import type { FencedPool } from '../../db/postgres/pool.ts';
 import type { Fleet } from '../children/fleet.ts';
 import type { UpdateOutcome } from '../children/installation-runner.ts';
@@ -53,8 +47,6 @@ async function carryOutUpdate(deps: FencedDeps, installationId: string): Promise
   if (!plugin || !target) return false;
   const update = { installationId, versionId: target.plugin.versionId };
   if (target.missing.length > 0) await recordWaitingUpdate(pool, update, target.plugin.updatedAt);
-  // An API of the previous release does not clear it when the user saves.
-  else await forgetWaitingUpdate(pool, installationId);
   if (!mayUpdate(target)) return false;
   const outcome = await deps.fleet.update(plugin, target.plugin, async () => {
     await faultPoint('update.started');

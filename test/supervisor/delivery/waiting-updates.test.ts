@@ -77,15 +77,3 @@ t.test('an update whose user saves while a worker reads does not wait', async (t
   await updateInstallation(deps, 'i0', work);
   t.notOk((await sweep()).includes('i0'));
 });
-
-t.test('an update that lacks nothing any more is queued again when its job is lost', async (t) => {
-  await updateInstallation(deps, 'i2', work);
-  t.notOk((await sweep()).includes('i2'));
-  // As an API of the previous release saves, which does not know `waiting_target_since`.
-  await pool.query(
-    `UPDATE installations SET settings = '{"city": "Rome"}', updated_at = clock_timestamp() WHERE id = 'i2'`,
-  );
-  const stopping = { ...deps, fleet: { update: async () => ({ kind: 'dropped' }) } } as unknown as typeof deps;
-  await updateInstallation(stopping, 'i2', work);
-  t.ok((await sweep()).includes('i2'));
-});
