@@ -118,7 +118,8 @@ t.test('no secret is sent to Docker, and everything that the image is built from
 
 interface Service {
   readonly command?: readonly string[];
-  readonly environment?: Readonly<Record<string, string>>;
+  readonly environment?: Readonly<Record<string, string | number>>;
+  readonly env_file?: readonly { readonly path: string; readonly required: boolean }[];
   readonly image?: string;
   readonly depends_on?: readonly string[] | Readonly<Record<string, unknown>>;
   readonly ports?: readonly string[];
@@ -148,7 +149,8 @@ t.test('compose names settings, scripts, files and services that are there', asy
     const needs = Array.isArray(service.depends_on) ? service.depends_on : Object.keys(service.depends_on ?? {});
     for (const need of needs) t.ok(Object.hasOwn(services, need), `${name} needs ${need}`);
     const passwords = Object.entries(service.environment ?? {}).filter(([variable]) => variable.endsWith('PASSWORD'));
-    for (const [variable, value] of passwords) t.match(value, /\$\{\w+:\?/, `${name}: ${variable} has no default`);
+    for (const [variable, value] of passwords)
+      t.match(String(value), /\$\{\w+:\?/, `${name}: ${variable} has no default`);
     for (const volume of service.volumes ?? []) {
       const [from = ''] = volume.split(':');
       t.ok(
@@ -157,6 +159,29 @@ t.test('compose names settings, scripts, files and services that are there', asy
       );
     }
   }
+});
+
+t.test('settings in deploy/.env reach the processes, except those that compose itself depends on', async (t) => {
+  const text = read('deploy/compose.yaml');
+  const { services } = parse(text, { merge: true }) as { services: Readonly<Record<string, Service>> };
+  const settings = { ...apiSettings, ...supervisorSettings };
+  // Compose uses these itself, such as PORT for the port that it publishes.
+  const used = [...text.matchAll(/\$\{(\w+)/g)].map(([, variable = '']) => variable);
+  const image = all('ENV').flatMap((words) => [...words.matchAll(/(\w+)=/g)].map(([, variable = '']) => variable));
+  const fixed = ['DATABASE_URL', 'API_OPS_PORT', 'SUPERVISOR_OPS_PORT', ...used, ...image].filter((variable) =>
+    Object.hasOwn(settings, variable),
+  );
+  const ports = read('deploy/prometheus/prometheus.yml');
+  for (const [name, { image, environment = {}, env_file }] of Object.entries(services)) {
+    if (image !== 'bulkhead') continue;
+    t.same(env_file, [{ path: '.env', required: false }], `${name}: the file that Compose reads for its own variables`);
+    for (const variable of fixed) t.hasOwnProp(environment, variable, `${name}: ${variable}`);
+    t.match(ports, `api:${environment.API_OPS_PORT}"`);
+    t.match(ports, `supervisor:${environment.SUPERVISOR_OPS_PORT}"`);
+  }
+  t.match(services.api?.ports, [`:${services.api?.environment?.PORT}`]);
+  t.match(services.supervisor?.ports, [`:${services.supervisor?.environment?.SUPERVISOR_PORT}`]);
+  t.match(read('deploy/compose.yaml'), /`openssl rand -hex \d+` prints a password/, 'one that an address can contain');
 });
 
 t.test('the units of systemd start what is there and let it drain', async (t) => {
