@@ -34,7 +34,7 @@ export const limits = {
   deliveryWaits: [5, 15, 60, 600, 3_600],
   /** Days that per-minute metrics of installations are kept. */
   metricsDays: 14,
-  /** Slugs that operator metrics label separately; all others are labelled `other`. */
+  /** Slugs that operator metrics label separately, one account's at most half of them; all others are labelled `other`. */
   metricSlugs: 200,
   /** Per account. */
   workspaceBytes: 256 * MIB,

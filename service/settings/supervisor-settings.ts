@@ -162,7 +162,7 @@ export const supervisorSettings = {
     1,
     10_000,
     limits.metricSlugs,
-    "Plugins with their own label in the supervisor's /metrics: the first ones that are called. All others share the label other.",
+    "Plugins with their own label in the supervisor's /metrics: the first ones that are called, of one account at most as many as are left for the other accounts. All others share the label other.",
   ),
   SSH_HOSTS_FILE: optionalText(
     'JSON file of SSH hosts for accounts, as docs/security-model.md describes, beside those that accounts add themselves. Empty: none.',

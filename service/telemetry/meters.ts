@@ -1,5 +1,6 @@
 /** Creates metrics from a table that declares them. */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
 
 interface MetricRow {
   readonly type: 'counter' | 'gauge' | 'histogram';
@@ -49,12 +50,23 @@ function open(registry: Registry, name: string, row: MetricRow, read?: (gauge: G
   });
 }
 
-/** The label of every slug beyond the maximum. */
+/** The label of every slug that has none of its own. */
 const OTHER_SLUG = 'other';
 
-/** Limits the number of time series in a process, whatever the number of plugins. */
+/** A plugin in an account. */
+interface LabelledPlugin {
+  readonly slug: string;
+  readonly accountId: string;
+}
+
+/**
+ * Limits the number of time series in a process, whatever the number of plugins, and shares it among accounts: one account that
+ * calls many plugins must not keep those of others out of the metrics and alerts.
+ */
 export class SlugLabels {
   readonly #known = new Set<string>();
+  /** Number of labels by the account whose call was the first one of the plugin. */
+  readonly #ofAccount = new AmountsByKey();
   readonly #max: number;
 
   /** @param max number of slugs with their own label: the first ones */
@@ -62,10 +74,11 @@ export class SlugLabels {
     this.#max = max;
   }
 
-  /** Returns the slug, or `other` beyond the maximum. */
-  getLabel(slug: string): string {
+  /** Returns the slug, or `other`. An account gets at most as many labels as stay free: alone half of them, two a third each. */
+  getLabel({ slug, accountId }: LabelledPlugin): string {
     if (this.#known.has(slug)) return slug;
-    if (this.#known.size >= this.#max) return OTHER_SLUG;
+    if (this.#ofAccount.get(accountId) >= this.#max - this.#known.size) return OTHER_SLUG;
+    this.#ofAccount.add(accountId);
     this.#known.add(slug);
     return slug;
   }

@@ -289,20 +289,14 @@ export class Fleet implements PluginInvoker {
     return { busyRatio: this.#startQueue.busyRatio, startsWaiting: this.#startQueue.waiting };
   }
 
-  /** Resident bytes of running children by slug, for the metrics. */
-  measureMemory(): Map<string, number> {
-    const held = new Map<string, number>();
-    for (const { plugin, child } of this.#loadedChildren())
-      held.set(plugin.slug, (held.get(plugin.slug) ?? 0) + child.rss());
-    return held;
+  /** Resident bytes of each running child, for the metrics. */
+  *measureMemory(): Generator<[InstalledPlugin, number]> {
+    for (const { plugin, child } of this.#loadedChildren()) yield [plugin, child.rss()];
   }
 
-  /** Ends of the last ten minutes that count against a plugin, by slug, for the metrics. */
-  countRecentExits(): Map<string, number> {
-    const counts = new Map<string, number>();
-    for (const { plugin, recentExits } of this.#runners.values())
-      if (recentExits > 0) counts.set(plugin.slug, (counts.get(plugin.slug) ?? 0) + recentExits);
-    return counts;
+  /** Ends of the last ten minutes that count against a plugin, of each installation, for the metrics. */
+  *countRecentExits(): Generator<[InstalledPlugin, number]> {
+    for (const { plugin, recentExits } of this.#runners.values()) if (recentExits > 0) yield [plugin, recentExits];
   }
 
   /** Stops every child. Running calls may end within the grace. */

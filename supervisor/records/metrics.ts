@@ -40,7 +40,7 @@ export interface Metrics {
   deliveryDied(queue: DeliveryQueue): void;
   webhookDelivered(lagMs: number): void;
   /** A plugin's call of a configured model; the cost is in the operator's currency. */
-  modelAnswered(slug: string, provider: string, usage: ModelUsage, cost: number): void;
+  modelAnswered(plugin: CountedPlugin, provider: string, usage: ModelUsage, cost: number): void;
   sessionAnswered(method: string, route: string | undefined, status: number, ms: number): void;
   readyChecked(checks: Checks): void;
 }
@@ -54,10 +54,10 @@ export interface Gauges {
   readonly dataDir: string;
   children(): Record<string, number>;
   load(): { readonly busyRatio: number; readonly startsWaiting: number };
-  /** Resident bytes by slug. */
-  memory(): ReadonlyMap<string, number>;
-  /** Ends of the last ten minutes that count against a plugin, by slug. */
-  recentExits(): ReadonlyMap<string, number>;
+  /** Resident bytes of each child. */
+  memory(): Iterable<readonly [CountedPlugin, number]>;
+  /** Ends of the last ten minutes that count against a plugin, of each installation. */
+  recentExits(): Iterable<readonly [CountedPlugin, number]>;
   logQueue(): number;
   auditQueue(): number;
   sandbox(): { readonly state: string; readonly limiter: string };
@@ -85,7 +85,7 @@ export function createMetrics({ pool, gauges, rollups, slugs = limits.metricSlug
   for (const queue of DELIVERY_QUEUES) all.bulkhead_deliveries_dead_total.inc({ queue }, 0);
   const count = callCounter(all, labels);
   const called = ({ kind, name }: CallTarget, plugin: CountedPlugin, outcome: CallOutcome, ms: number) => {
-    count(kind, NAMED_KINDS.has(kind) ? name : ANY_NAME, plugin.slug, outcome, ms);
+    count(kind, NAMED_KINDS.has(kind) ? name : ANY_NAME, plugin, outcome, ms);
     rollups.called(plugin, kind, name, outcome, ms);
   };
   return {
@@ -97,18 +97,18 @@ export function createMetrics({ pool, gauges, rollups, slugs = limits.metricSlug
       all.bulkhead_host_call_seconds.observe({ member }, ms / 1000);
       rollups.used(plugin, 'hostCalls');
       if (outcome !== 'denied') return;
-      all.bulkhead_denials_total.inc({ slug: labels.getLabel(plugin.slug) });
+      all.bulkhead_denials_total.inc({ slug: labels.getLabel(plugin) });
       rollups.used(plugin, 'denials');
     },
     lineTaken: (installation, isKept) => rollups.used(installation, isKept ? 'logLines' : 'droppedLines'),
     childEnded: (reason) => all.bulkhead_child_exits_total.inc({ reason }),
     childStarted: (seconds) => all.bulkhead_child_start_seconds.observe(seconds),
     childRestarted: (plugin, reason) => {
-      all.bulkhead_child_restarts_total.inc({ slug: labels.getLabel(plugin.slug), reason });
+      all.bulkhead_child_restarts_total.inc({ slug: labels.getLabel(plugin), reason });
       rollups.used(plugin, 'restarts');
     },
     sampled: (plugin, { residentBytes, processorMs }) => {
-      all.bulkhead_plugin_cpu_seconds_total.inc({ slug: labels.getLabel(plugin.slug) }, processorMs / 1000);
+      all.bulkhead_plugin_cpu_seconds_total.inc({ slug: labels.getLabel(plugin) }, processorMs / 1000);
       rollups.resident(plugin, residentBytes);
       if (processorMs > 0) rollups.used(plugin, 'processorMs', processorMs);
     },
@@ -124,8 +124,8 @@ export function createMetrics({ pool, gauges, rollups, slugs = limits.metricSlug
         { method, route: route ?? 'unknown', status: String(status) },
         ms / 1000,
       ),
-    modelAnswered: (given, provider, { inputTokens, outputTokens }, cost) => {
-      const slug = labels.getLabel(given);
+    modelAnswered: (plugin, provider, { inputTokens, outputTokens }, cost) => {
+      const slug = labels.getLabel(plugin);
       all.bulkhead_model_answers_total.inc({ slug, provider });
       all.bulkhead_model_tokens_total.inc({ slug, provider, direction: 'input' }, inputTokens);
       all.bulkhead_model_tokens_total.inc({ slug, provider, direction: 'output' }, outputTokens);
@@ -150,10 +150,10 @@ function createReaders(pool: Pool, gauges: Gauges, rollups: Rollups, labels: Slu
     bulkhead_children_busy_ratio: (gauge) => gauge.set(gauges.load().busyRatio),
     bulkhead_starts_waiting: (gauge) => gauge.set(gauges.load().startsWaiting),
     bulkhead_plugin_memory_bytes: (gauge) => {
-      for (const [slug, bytes] of gauges.memory()) gauge.inc({ slug: labels.getLabel(slug) }, bytes);
+      for (const [plugin, bytes] of gauges.memory()) gauge.inc({ slug: labels.getLabel(plugin) }, bytes);
     },
     bulkhead_plugin_recent_exits: (gauge) => {
-      for (const [slug, count] of gauges.recentExits()) gauge.inc({ slug: labels.getLabel(slug) }, count);
+      for (const [plugin, count] of gauges.recentExits()) gauge.inc({ slug: labels.getLabel(plugin) }, count);
     },
     bulkhead_sandbox: (gauge) => {
       const { state, limiter } = gauges.sandbox();
@@ -195,8 +195,8 @@ interface CallRecord {
 /** Caches a handler's counters, because prom-client sorts and joins the labels of every call. */
 function callCounter(all: All, labels: SlugLabels) {
   const records = new Map<string, CallRecord>();
-  return (kind: string, name: string, given: string, outcome: CallOutcome, ms: number): void => {
-    const slug = labels.getLabel(given);
+  return (kind: string, name: string, plugin: CountedPlugin, outcome: CallOutcome, ms: number): void => {
+    const slug = labels.getLabel(plugin);
     const key = `${slug} ${kind} ${name}`;
     let record = records.get(key);
     if (!record) {

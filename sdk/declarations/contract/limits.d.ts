@@ -34,7 +34,7 @@ export declare const limits: {
     readonly deliveryWaits: readonly [5, 15, 60, 600, 3600];
     /** Days that per-minute metrics of installations are kept. */
     readonly metricsDays: 14;
-    /** Slugs that operator metrics label separately; all others are labelled `other`. */
+    /** Slugs that operator metrics label separately, one account's at most half of them; all others are labelled `other`. */
     readonly metricSlugs: 200;
     /** Per account. */
     readonly workspaceBytes: number;

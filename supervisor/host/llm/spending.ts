@@ -52,7 +52,7 @@ export class Spending {
    */
   async count(charge: Charge, usage: Usage): Promise<void> {
     const cost = computeCost(charge.model, usage);
-    this.#deps.metrics.modelAnswered(charge.plugin.slug, charge.provider.name, usage, cost);
+    this.#deps.metrics.modelAnswered(charge.plugin, charge.provider.name, usage, cost);
     await this.#add(charge, { answers: 1, ...usage, cost }).catch(this.#deps.onError);
   }
 

@@ -204,7 +204,7 @@ t.test('a child that runs on after a restart is measured, and ends with its acco
       scheduled += 1;
     };
   }
-  t.same(fleet.measureMemory(), new Map([['plugin', 7]]));
+  t.match([...fleet.measureMemory()], [[{ slug: 'plugin' }, 7]]);
   await eventually(async () => scheduled > 0);
   await fleet.stopAccounts((accountId) => accountId === 'a1', 0);
   t.equal(moved?.state, 'dead');

@@ -164,6 +164,27 @@ t.test('no name from a user becomes a label, and the number of slugs is limited'
   t.match(text, 'slug="other"');
 });
 
+t.test('an account that calls many plugins leaves labels to those of others', async (t) => {
+  const fixture = await startSupervisorFixture(t, { metricSlugs: 4 });
+  const { metrics } = fixture.supervisor;
+  const call = (accountId: string, slug: string) =>
+    metrics.targetRan({ kind: 'commands', name: 'run' }, { installationId: slug, accountId, slug }, 'answered', 1);
+  for (const slug of ['ann-1', 'ann-2', 'ann-3', 'ann-4', 'ann-5']) call('ann', slug);
+  for (const slug of ['bob-1', 'bob-2', 'ann-1']) call('bob', slug);
+  call('cid', 'cid-1');
+  const text = await scrape(fixture);
+  const counts = [...text.matchAll(/bulkhead_invocations_total\{slug="([^"]+)".*\} (\d+)/g)].map((match) =>
+    match.slice(1),
+  );
+  t.same(counts.sort(), [
+    ['ann-1', '2'],
+    ['ann-2', '1'],
+    ['bob-1', '1'],
+    ['cid-1', '1'],
+    ['other', '4'],
+  ]);
+});
+
 /** Its sums are written when a test says so. The last test stops it. */
 const manual = await startSupervisorFixture(t, { rollupsMs: 3_600_000 });
 
