@@ -184,6 +184,43 @@ t.test('settings in deploy/.env reach the processes, except those that compose i
   t.match(read('deploy/compose.yaml'), /`openssl rand -hex \d+` prints a password/, 'one that an address can contain');
 });
 
+t.test('commands for containers name services, options and scripts that are there', async (t) => {
+  const { name: project, services, volumes } = parse(read('deploy/compose.yaml'), { merge: true });
+  const sources = ['docs/operating.md', 'deploy/compose.yaml', 'deploy/helm/bulkhead/templates/NOTES.txt'];
+  const texts = sources
+    .map(read)
+    .join('\n')
+    .replaceAll(/\{\{.*?\}\}/g, 'NAME');
+  const commands = [
+    ...texts.matchAll(/(docker compose -f \S+ (?:exec|run)|kubectl (?:-n NAME )?exec) (.*?) (node|rm|npm) (\S+)(.*)/g),
+  ];
+  const operator: string[] = [];
+  for (const [command, tool = '', target = '', program, file = '', args = ''] of commands) {
+    t.not(program, 'npm', `${command}: the image has none`);
+    if (program === 'node') t.ok(existsSync(join(ROOT, file)), `${command}: ${file}`);
+    if (file === 'deploy/operator/operator.ts') operator.push(args.trim());
+    // The API's pods may have no workspaces.
+    if (tool.startsWith('kubectl')) t.match(target, /^(deploy\/\S+-supervisor|bulkhead-restore) --$/, command);
+    else t.equal(services[target.split(' ').at(-1) ?? ''].image, 'bulkhead', command);
+    // Otherwise Compose starts the migration.
+    if (tool.endsWith('run')) t.match(target, /^--rm --no-deps /, command);
+  }
+  for (const name of ['fleet', 'backup', 'restore', 'rotate-identity-key --revoke-old'])
+    t.ok(
+      operator.some((args) => args.startsWith(name)),
+      name,
+    );
+  for (const [, path = ''] of operator.join('\n').matchAll(/^backup (\S+)/gm))
+    t.match(path, `${services.supervisor.environment.DATA_DIR}/`, 'all else is read-only or in memory');
+  t.same(all('USER'), [/chown (\d+) /.exec(texts)?.[1]]);
+  const [, removed = ''] = /docker volume rm (.*)/.exec(texts) ?? [];
+  t.same(
+    removed.split(' '),
+    ['data', 'postgres'].map((volume) => `${project}_${volume}`),
+  );
+  t.hasProps(volumes, ['data', 'postgres']);
+});
+
 t.test('the units of systemd start what is there and let it drain', async (t) => {
   for (const name of ['api', 'supervisor']) {
     const unit = read(`deploy/systemd/bulkhead-${name}.service`);
