@@ -7,8 +7,8 @@ import { LRUCache } from 'lru-cache';
 import type { Pool } from 'pg';
 import { readRoom } from '../../db/accounts/usage.ts';
 import { isDatabaseUnavailable } from '../../db/postgres/database-errors.ts';
-import { Problem } from '../../sdk/contract/errors.ts';
 import { SECOND } from '../../sdk/contract/limits.ts';
+import { createRetryProblem } from '../../service/http/retry-problem.ts';
 
 /** Age at which the room is read again. Milliseconds. */
 const KNOWN_MS = SECOND;
@@ -38,8 +38,7 @@ export class DeliveryQuota {
     const known = this.#find(accountId);
     if (known.until <= performance.now()) this.#refresh(accountId, known);
     if (known.room > 0) return;
-    const detail = `Quota exceeded: this account's deliveries are full. Retry after ${RETRY_AFTER_S} s.`;
-    throw new Problem('rate_limited', detail, { retryAfter: RETRY_AFTER_S });
+    throw createRetryProblem('rate_limited', "Quota exceeded: this account's deliveries are full.", RETRY_AFTER_S);
   }
 
   /** Counts an accepted request. @param bytes of query, headers and body */

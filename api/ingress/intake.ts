@@ -13,6 +13,7 @@ import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
 import { RoundRobinQueue } from '../../db/timing/round-robin-queue.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { MIB, SECOND } from '../../sdk/contract/limits.ts';
+import { createRetryProblem } from '../../service/http/retry-problem.ts';
 import { within } from '../../service/timing/within.ts';
 import type { OwnerNotices } from './owner-notices.ts';
 import type { Spool } from './spool.ts';
@@ -122,8 +123,8 @@ export class Intake {
     const own = this.#waiting.count(accountId);
     const ownBytes = this.#waitingBytes.get(accountId);
     if (!mayTakePlace(own, freePlaces) || !mayTakeBytes(ownBytes, freeBytes, bytes)) {
-      const detail = `Too many webhook requests of this account wait to be stored. Retry after ${RETRY_AFTER_S} s.`;
-      throw new Problem('rate_limited', detail, { retryAfter: RETRY_AFTER_S });
+      const what = 'Too many webhook requests of this account wait to be stored.';
+      throw createRetryProblem('rate_limited', what, RETRY_AFTER_S);
     }
     const { spool, onError } = this.#options;
     // A full spool is reported where the group would be appended.

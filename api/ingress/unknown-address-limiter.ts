@@ -2,8 +2,8 @@
 import type { FoundAddress } from '../../db/channels/channels.ts';
 import { mayTakePlace } from '../../db/jobs/account-share.ts';
 import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
-import { Problem } from '../../sdk/contract/errors.ts';
 import { createRateLimitProblem } from '../../service/http/rate-limits.ts';
+import { createRetryProblem } from '../../service/http/retry-problem.ts';
 import { TokenBuckets } from '../../service/timing/token-bucket.ts';
 
 /**
@@ -27,9 +27,7 @@ export class UnknownAddressLimiter {
    */
   async run(network: string, lookUp: () => Promise<FoundAddress>): Promise<FoundAddress> {
     if (!mayTakePlace(this.#waiting.get(network), WAITING_MAX - this.#waiting.total))
-      throw new Problem('unavailable', `Too many webhook addresses are looked up. Retry after ${RETRY_AFTER_S} s.`, {
-        retryAfter: RETRY_AFTER_S,
-      });
+      throw createRetryProblem('unavailable', 'Too many webhook addresses are looked up.', RETRY_AFTER_S);
     const bucket = this.#buckets.get(network);
     if (bucket.remaining() === 0)
       throw createRateLimitProblem(bucket, 'too many requests of one network to unknown or retired webhook addresses');

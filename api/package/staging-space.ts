@@ -5,8 +5,9 @@
 import { readFreeSpace } from '../../db/files/data-dir.ts';
 import { mayTakeBytes } from '../../db/jobs/account-share.ts';
 import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
-import { Problem } from '../../sdk/contract/errors.ts';
+import type { Problem } from '../../sdk/contract/errors.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
+import { createRetryProblem } from '../../service/http/retry-problem.ts';
 
 const RETRY_AFTER_S = 5;
 
@@ -64,15 +65,15 @@ export class StagingSpace {
 const toMebibytes = (bytes: number): number => Math.ceil(bytes / MIB);
 
 const createShareProblem = (held: number, bytes: number): Problem =>
-  new Problem(
+  createRetryProblem(
     'rate_limited',
-    `Uploads of this account already take ${toMebibytes(held)} MiB of temporary files, so ${toMebibytes(bytes)} MiB more exceed its share. Retry after ${RETRY_AFTER_S} s.`,
-    { retryAfter: RETRY_AFTER_S },
+    `Uploads of this account already take ${toMebibytes(held)} MiB of temporary files, so ${toMebibytes(bytes)} MiB more exceed its share.`,
+    RETRY_AFTER_S,
   );
 
 const createFullProblem = (bytes: number): Problem =>
-  new Problem(
+  createRetryProblem(
     'unavailable',
-    `The service has too little disk space for the ${toMebibytes(bytes)} MiB of temporary files of this upload. Retry after ${RETRY_AFTER_S} s.`,
-    { retryAfter: RETRY_AFTER_S },
+    `The service has too little disk space for the ${toMebibytes(bytes)} MiB of temporary files of this upload.`,
+    RETRY_AFTER_S,
   );

@@ -1,8 +1,8 @@
 /** Limits bytes in memory, such as of request bodies: for the process, and for each account. */
 import { mayTakeBytes } from '../../db/jobs/account-share.ts';
 import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
-import { Problem } from '../../sdk/contract/errors.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
+import { createRetryProblem } from './retry-problem.ts';
 
 const RETRY_AFTER_S = 1;
 
@@ -32,12 +32,12 @@ export class ByteBudget {
     const { processBytes, accountBytes } = this.#limits;
     const held = this.#used.get(accountId);
     if (held + bytes > accountBytes) {
-      const detail = `This account already has ${accountBytes / MIB} MiB of ${this.#contents}. Retry after ${RETRY_AFTER_S} s.`;
-      throw new Problem('rate_limited', detail, { retryAfter: RETRY_AFTER_S });
+      const what = `This account already has ${accountBytes / MIB} MiB of ${this.#contents}.`;
+      throw createRetryProblem('rate_limited', what, RETRY_AFTER_S);
     }
     if (!mayTakeBytes(held, processBytes - this.#used.total, bytes)) {
-      const detail = `The service is close to its ${processBytes / MIB} MiB of ${this.#contents}. Retry after ${RETRY_AFTER_S} s.`;
-      throw new Problem('unavailable', detail, { retryAfter: RETRY_AFTER_S });
+      const what = `The service is close to its ${processBytes / MIB} MiB of ${this.#contents}.`;
+      throw createRetryProblem('unavailable', what, RETRY_AFTER_S);
     }
     this.#used.add(accountId, bytes);
   }

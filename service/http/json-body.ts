@@ -12,6 +12,7 @@ import { ByteBudget, type ByteLimits } from './byte-budget.ts';
 import { onceClosed } from './closed-responses.ts';
 import { createBadRequest } from './errors.ts';
 import { JsonParser } from './json-parser.ts';
+import { createRetryProblem } from './retry-problem.ts';
 
 /** Enough for the largest body over a slow line. Milliseconds. */
 const BODY_WITHIN_MS = 60 * SECOND;
@@ -96,8 +97,8 @@ export function readJsonBodies(
 }
 
 const tooManyIncomplete = (): Problem =>
-  new Problem(
+  createRetryProblem(
     'rate_limited',
-    `${INCOMPLETE_MAX} of your requests have not sent their whole bodies yet. Send fewer bodies at once. Retry after ${INCOMPLETE_RETRY_AFTER_S} s.`,
-    { retryAfter: INCOMPLETE_RETRY_AFTER_S },
+    `${INCOMPLETE_MAX} of your requests have not sent their whole bodies yet. Send fewer bodies at once.`,
+    INCOMPLETE_RETRY_AFTER_S,
   );

@@ -1,7 +1,7 @@
 /** Limits how much of one kind of work, such as uploads, a process does at once, and each account to a share of it. */
 import { mayTakePlace } from '../../db/jobs/account-share.ts';
 import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
-import { Problem } from '../../sdk/contract/errors.ts';
+import { createRetryProblem } from './retry-problem.ts';
 
 interface PlaceLimiterOptions {
   /** Maximum number at once. */
@@ -25,7 +25,7 @@ export class PlaceLimiter {
     const { places, verb, works, retryAfterS } = this.#options;
     const own = this.#taken.get(accountId);
     if (mayTakePlace(own, places - this.#taken.total)) return this.#taken.during(accountId, work);
-    const detail = `This process is ${verb} ${this.#taken.total} ${works}, ${own} of them from this account. Retry after ${retryAfterS} s.`;
-    throw new Problem('rate_limited', detail, { retryAfter: retryAfterS });
+    const what = `This process is ${verb} ${this.#taken.total} ${works}, ${own} of them from this account.`;
+    throw createRetryProblem('rate_limited', what, retryAfterS);
   }
 }

@@ -1,9 +1,10 @@
 /** Rate limits of HTTP requests, counted in this process: per account for requests with a valid token, per address for all others. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import ipaddr from 'ipaddr.js';
-import { Problem } from '../../sdk/contract/errors.ts';
+import type { Problem } from '../../sdk/contract/errors.ts';
 import { perMinute, type TokenBucket, TokenBuckets } from '../timing/token-bucket.ts';
 import { requireCaller } from './authentication.ts';
+import { createRetryProblem } from './retry-problem.ts';
 
 /** The longest address text that is stored: a proxy may pass on anything. Characters. */
 const ADDRESS_MAX = 64;
@@ -76,10 +77,8 @@ function takeToken(bucket: TokenBucket, reply: FastifyReply, limit: number, rule
 }
 
 /** The problem of a request for which a bucket has no token. @param rule names the limit */
-export function createRateLimitProblem(bucket: TokenBucket, rule: string): Problem {
-  const retryAfter = bucket.secondsUntil(1);
-  return new Problem('rate_limited', `Rate limit exceeded: ${rule}. Retry after ${retryAfter} s.`, { retryAfter });
-}
+export const createRateLimitProblem = (bucket: TokenBucket, rule: string): Problem =>
+  createRetryProblem('rate_limited', `Rate limit exceeded: ${rule}.`, bucket.secondsUntil(1));
 
 /** Returns the key under which an address is counted, of requests and of what they send. */
 export function parseNetwork(address: string): string {

@@ -4,6 +4,7 @@ import type { InstalledPlugin } from '../../db/installations/account-plugins.ts'
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
+import { createRetryProblem } from '../../service/http/retry-problem.ts';
 import type { AccountPluginsCache } from '../children/account-plugins-cache.ts';
 import type { LinkResult } from './chain.ts';
 import type { ChainDeps } from './chain-runner.ts';
@@ -108,11 +109,10 @@ export function toProblem(slug: string, result: Exclude<LinkResult, { kind: 'ans
   }
   if (result.kind === 'timeout') return new Problem('plugin_timeout', `${slug} took too long.`);
   if (result.kind === 'unavailable') {
-    const options = { retryAfter: RETRY_AFTER_S };
     const detail = `${slug}: ${result.message}`;
     return result.overLimit
-      ? new Problem('rate_limited', `${detail}. Retry after ${RETRY_AFTER_S} s.`, options)
-      : new Problem('unavailable', detail, options);
+      ? createRetryProblem('rate_limited', `${detail}.`, RETRY_AFTER_S)
+      : new Problem('unavailable', detail, { retryAfter: RETRY_AFTER_S });
   }
   return new Problem('plugin_failed', `${slug} failed: ${result.message}`);
 }

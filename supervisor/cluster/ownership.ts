@@ -24,7 +24,7 @@ import { SECOND } from '../../sdk/contract/limits.ts';
 import { within } from '../../service/timing/within.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { hasEnded, nameProcess } from './local-process.ts';
-import { createRetryProblem } from './lost-calls.ts';
+import { createOwnerProblem } from './lost-calls.ts';
 import {
   compareEpochs,
   computeBeatPause,
@@ -234,9 +234,9 @@ export class Ownership {
       if (route !== 'wait') return route === 'here' ? null : owner;
       const leftMs = endsAt - performance.now();
       if (this.#isDraining && this.#successors === 0)
-        throw createRetryProblem('No supervisor runs the plugins of this account now.');
+        throw createOwnerProblem('No supervisor runs the plugins of this account now.');
       if (leftMs <= 0)
-        throw createRetryProblem(
+        throw createOwnerProblem(
           `No supervisor took over the plugins of this account within ${OWNER_WAIT_MS / SECOND} s.`,
         );
       await within(this.#changed.promise, leftMs);
@@ -452,4 +452,4 @@ async function listLive(client: Client, self: number, peers: readonly Peer[]): P
   return held.filter((peer) => !ended.includes(peer));
 }
 
-export const movedElsewhere = () => createRetryProblem('The account moves to another supervisor.');
+export const movedElsewhere = () => createOwnerProblem('The account moves to another supervisor.');

@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LEASE_MS, type Peer } from '../../db/cluster/supervisors.ts';
-import { createRetryProblem } from './lost-calls.ts';
+import { createOwnerProblem } from './lost-calls.ts';
 
 /** Milliseconds. */
 export interface LinkTimes {
@@ -74,7 +74,7 @@ export class PeerLinks {
   wait(peer: Peer): LinkWait {
     const link = this.#links.get(peer.id) ?? this.#open(peer);
     if (link.state === 'cut off')
-      throw createRetryProblem('The supervisor that runs the plugins of this account does not answer this one.');
+      throw createOwnerProblem('The supervisor that runs the plugins of this account does not answer this one.');
     if (link.state === 'silent') throw new PeerGoneError('it does not answer');
     const wait = new AbortController();
     link.waiting.add(wait);
