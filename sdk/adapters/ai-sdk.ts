@@ -2,7 +2,7 @@
 import { dynamicTool, jsonSchema, type LanguageModelMiddleware, type ToolSet } from 'ai';
 import { encodeBase64 } from '../session/base64.ts';
 import type { Session, ToolResult } from '../session/session.ts';
-import type { JudgedAnswer, JudgedStream } from './judged-answer.ts';
+import type { JudgedAnswer } from './judged-answer.ts';
 import {
   type AdapterOptions,
   formatPart,
@@ -240,18 +240,21 @@ function readOutput(output: ToolOutput): string {
   return typeof output.value === 'string' ? output.value : JSON.stringify(output.value);
 }
 
-/** The parts of an answer after the plugins' changes. */
+/** The parts of an answer after the plugins' changes. A text that they changed is one part. */
 async function judgeContent(content: readonly Content[], answer: JudgedAnswer): Promise<Content[]> {
+  const texts = content.filter((part) => part.type === 'text');
+  const whole = texts.map(({ text }) => text).join('');
+  const shown = await answer.judge(whole);
   const judged: Content[] = [];
   for (const part of content) {
-    if (part.type === 'text') judged.push({ ...part, text: await answer.judge(part.text) });
-    else if (part.type === 'tool-call') judged.push(...(await judgeCall(part, answer)));
-    else judged.push(part);
+    if (part.type === 'tool-call') judged.push(...(await judgeCall(part, answer)));
+    else if (part.type !== 'text' || shown === whole) judged.push(part);
+    else if (part === texts[0]) judged.push({ ...part, text: shown });
   }
   if (answer.isFree) return judged;
   return judged.flatMap((part): Content[] => {
     if (part.type === 'text') return [{ type: 'text', text: part.text }];
-    return part.type === 'tool-call' || PASSED.has(part.type) ? [part] : [];
+    return PASSED.has(part.type) ? [part] : [];
   });
 }
 
@@ -330,22 +333,28 @@ const endParts = (reader: PartReader, reason?: unknown): Promise<void> => reader
 /** @returns whether the model is to be asked again */
 async function* judgeParts(reader: PartReader, { answer, params }: JudgedRequest): AsyncGenerator<StreamPart, boolean> {
   const canCall = (params.tools ?? []).length > 0;
-  const texts = new Map<string, JudgedStream>();
+  const text = answer.openStream();
+  /** The id of the only text part that leaves, if plugins judge messages: they judge all texts of the answer as one. */
+  let shownId: string | null = null;
+  /** Calls of the answer. They leave when its text is judged, so that no tool runs for a text that a plugin cancels. */
+  const calls: Extract<StreamPart, { type: 'tool-call' }>[] = [];
   /** Ids of calls whose arguments arrive. Null: they are not shown before they are judged. */
   const inputs = new Map<string, string | null>();
-  const endText = async function* (id: string): AsyncGenerator<StreamPart> {
-    const delta = (await texts.get(id)?.end()) ?? '';
-    texts.delete(id);
-    if (delta !== '') yield { type: 'text-delta', id, delta };
+  const endText = async function* (): AsyncGenerator<StreamPart> {
+    const delta = await text.end();
+    if (shownId === null) return;
+    if (delta !== '') yield { type: 'text-delta', id: shownId, delta };
+    yield { type: 'text-end', id: shownId };
   };
   let isWhole = false;
   try {
     for (let next = await reader.read(); !next.done; next = await reader.read()) {
       const part = next.value;
-      if (part.type === 'text-start') texts.set(part.id, answer.openStream());
-      if (part.type === 'text-delta') {
-        const delta = (await texts.get(part.id)?.push(part.delta)) ?? '';
-        if (delta !== '') yield answer.isFree ? part : { type: 'text-delta', id: part.id, delta };
+      const delta = part.type === 'text-delta' ? await text.push(part.delta) : '';
+      if (isText(part) && !answer.isFree) {
+        if (shownId === null) yield { type: 'text-start', id: part.id };
+        shownId ??= part.id;
+        if (delta !== '') yield { type: 'text-delta', id: shownId, delta };
         continue;
       }
       if (part.type === 'tool-input-start' && !part.providerExecuted)
@@ -355,15 +364,14 @@ async function* judgeParts(reader: PartReader, { answer, params }: JudgedRequest
         if (id !== null) yield id === undefined ? part : { ...part, id };
         continue;
       }
-      if (part.type === 'tool-call') {
-        yield* await judgeCall(part, answer);
+      if (part.type === 'tool-call' && !part.providerExecuted) {
+        calls.push(part);
         continue;
       }
-      if (part.type === 'text-end') yield* endText(part.id);
       if (part.type === 'error') answer.hasFailed = true;
       if (part.type === 'finish') {
-        // After an error, providers leave their texts without an end.
-        for (const id of texts.keys()) yield* endText(id);
+        yield* endText();
+        for (const call of calls) yield* await judgeCall(call, answer);
         const isAgain = await endAnswer(answer, part);
         isWhole = true;
         if (isAgain) return true;
@@ -373,7 +381,13 @@ async function* judgeParts(reader: PartReader, { answer, params }: JudgedRequest
       if (isOpen) yield part;
       else if (PASSED.has(part.type)) yield withoutProviderData(part);
     }
+    // A stream without a reason to finish broke off, which the framework may take for its end.
+    if (answer.isFree) await text.end();
     return false;
+  } catch (error) {
+    // A veto of what was shown before the stream broke off counts more than the error.
+    if (answer.isFree) await text.end();
+    throw error;
   } finally {
     if (!isWhole) await answer.abandon();
     await endParts(reader);
@@ -381,12 +395,11 @@ async function* judgeParts(reader: PartReader, { answer, params }: JudgedRequest
 }
 
 /**
- * Parts that leave while plugins judge messages, besides judged texts and calls. Reasoning, files, sources and the provider's own
- * parts are not among them; what the provider's own tools got is.
+ * Parts that leave while plugins judge messages, besides judged texts. Reasoning, files, sources and the provider's own parts are not
+ * among them; calls are, which are judged or of the provider's own tools, and so is what these tools got.
  */
 const PASSED: ReadonlySet<StreamPart['type'] | Content['type']> = new Set([
-  'text-start',
-  'text-end',
+  'tool-call',
   'tool-approval-request',
   'tool-result',
   'stream-start',
@@ -395,13 +408,16 @@ const PASSED: ReadonlySet<StreamPart['type'] | Content['type']> = new Set([
   'error',
 ]);
 
+type TextPart = Extract<StreamPart, { type: `text-${string}` }>;
+
+const isText = (part: StreamPart): part is TextPart => part.type.startsWith('text-');
+
 type ToolInputPart = Extract<StreamPart, { type: `tool-input-${string}` }>;
 
 const isToolInput = (part: StreamPart): part is ToolInputPart => part.type.startsWith('tool-input-');
 
-/** Without sources and the provider's own data about the text, which may hold the text as it was before. */
+/** Without the provider's own data about the answer, which may hold the text as it was before. */
 function withoutProviderData(part: StreamPart): StreamPart {
-  if (part.type === 'text-start' || part.type === 'text-end') return { type: part.type, id: part.id };
   if (part.type !== 'finish') return part;
   const { providerMetadata: _unjudged, ...rest } = part;
   return rest;

@@ -31,7 +31,7 @@ const ABANDONED = 'The turn of this answer was ended by the next message of the 
 
 export class JudgedAnswer {
   readonly #options: AnswerOptions;
-  readonly #streams = new Set<JudgedStream>();
+  #stream: JudgedStream | null = null;
   readonly #refused: RefusedCall[] = [];
   /** Ids of calls that are not judged yet, by the ids of the model. */
   readonly #callIds = new Map<string, string>();
@@ -71,7 +71,7 @@ export class JudgedAnswer {
     }
   }
 
-  /** Judges a whole text. @throws VetoError */
+  /** Judges the whole text of the answer. @throws VetoError */
   async judge(text: string): Promise<string> {
     if (text === '') return text;
     const { turn, target, signal } = this.#options;
@@ -82,13 +82,12 @@ export class JudgedAnswer {
     return show;
   }
 
-  /** Opens a text that the model writes piece by piece. */
+  /** Opens the text that the model writes piece by piece: the whole text of the answer, so that plugins judge no part of it alone. */
   openStream(): JudgedStream {
-    const stream = new JudgedStream(this.#options);
-    this.#streams.add(stream);
+    this.#stream = new JudgedStream(this.#options);
     // Frameworks neither read nor end the stream of an aborted run.
     this.#options.signal?.addEventListener('abort', this.#onAbort, { once: true });
-    return stream;
+    return this.#stream;
   }
 
   /** Whether a tool is the framework's own, whose calls are shown when they are judged. */
@@ -122,7 +121,7 @@ export class JudgedAnswer {
    * @returns true: plugins refused all calls, so ask the model again with a request that is prepared anew
    */
   async end(): Promise<boolean> {
-    this.#clearStreams();
+    this.#closeStream();
     try {
       const { onRefused, onEnd } = this.#options;
       const mayAskAgain = this.#refused.length > 0 && onRefused(this.#refused, !this.#hasCalls);
@@ -138,19 +137,19 @@ export class JudgedAnswer {
   /** Records what was shown of an answer that broke off, so that the transcript has it. Never fails. */
   async abandon(): Promise<void> {
     this.#isOver = true;
-    const work = Promise.all([...this.#streams].map((stream) => stream.abandon()));
-    this.#clearStreams();
+    const work = this.#stream?.abandon() ?? Promise.resolve();
+    this.#closeStream();
     this.#options.onAbandon(work);
     await work;
   }
 
-  #clearStreams(): void {
-    this.#streams.clear();
+  #closeStream(): void {
+    this.#stream = null;
     this.#options.signal?.removeEventListener('abort', this.#onAbort);
   }
 }
 
-/** One text as the model writes it. */
+/** The text of an answer as the model writes it. */
 export class JudgedStream {
   readonly #options: AnswerOptions;
   readonly #id = crypto.randomUUID();

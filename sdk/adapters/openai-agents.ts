@@ -413,16 +413,19 @@ function requireJudgeableResults(items: readonly AgentInputItem[], tools: readon
     );
 }
 
-/** Has plugins judge the calls and texts of the model, and leaves out items that no plugin can judge. */
+/**
+ * Has plugins judge the calls of the model and its texts, all of them as one, and leaves out items that no plugin can judge. A text
+ * that they changed is one message.
+ */
 async function judgeOutput(answer: JudgedAnswer, output: readonly AgentOutputItem[]): Promise<AgentOutputItem[]> {
   const items = await judgeCalls(answer, output);
-  const texts = new Map<AgentOutputItem, string>();
-  for (const item of items)
-    for (const text of listTexts([item])) texts.set(item, (texts.get(item) ?? '') + (await answer.judge(text)));
+  const whole = listTexts(items).join('');
+  const shown = await answer.judge(whole);
   if (answer.isFree) return items;
+  if (shown !== whole) return withJudgedText({ output: items }, shown).output;
   return items
     .filter(({ type }) => !UNJUDGED.has(type))
-    .map((item) => (isMessage(item) ? withText(item, texts.get(item) ?? '') : item));
+    .map((item) => (isMessage(item) ? withText(item, listTexts([item]).join('')) : item));
 }
 
 /** Whether the model returned a text or another item. */
@@ -487,7 +490,7 @@ const withText = (
   text: string,
 ): AssistantMessageItem => ({ ...message, content: [{ type: 'output_text', text }] });
 
-/** Replaces the messages of a streamed response by one message with the text that was shown. */
+/** Replaces the messages of a response by one message with the judged text. */
 function withJudgedText<Response extends { output: AgentOutputItem[]; providerData?: unknown }>(
   { providerData: _unjudged, ...response }: Response,
   shown: string,

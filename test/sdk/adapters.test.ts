@@ -47,7 +47,7 @@ import {
   stream,
 } from '../supervisor/host/model-server.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
-import { AI_SDK_MODEL } from './scripted-models.ts';
+import { AI_SDK_MODEL, createAgentsModel, createModelOfTexts } from './scripted-models.ts';
 
 const fixture = await startSupervisorFixture(t);
 await fixture.app.listen({ port: 0, host: '127.0.0.1' });
@@ -1265,6 +1265,120 @@ t.test('ai-sdk: the provider’s data about a judged text is left out, and a tex
     t.match((await session.turns()).items, [{ state: 'open' }], 'the model failed');
     t.notMatch(print(await judged.doGenerate({ prompt })), hidden);
     t.match((await session.turns()).items, [{ state: 'ended' }]);
+  }
+});
+
+/** Asks a model of the AI SDK. Returns the texts of the answer, or of its stream. */
+const askTexts = {
+  async whole(session: Session, model: ReturnType<typeof createModelOfTexts>, tools = {}): Promise<string[]> {
+    const judged = wrapLanguageModel({ model, middleware: aiSdk.bulkhead(session) });
+    const { content } = await generateText({ model: judged, prompt: 'hello', tools, maxRetries: 0 });
+    return content.flatMap((part) => (part.type === 'text' ? [part.text] : []));
+  },
+  async streamed(session: Session, model: ReturnType<typeof createModelOfTexts>, tools = {}): Promise<string[]> {
+    const judged = wrapLanguageModel({ model, middleware: aiSdk.bulkhead(session) });
+    const asked = streamText({ model: judged, prompt: 'hello', tools, maxRetries: 0, onError: () => undefined });
+    const texts = new Map<string, string>();
+    for await (const part of asked.fullStream) {
+      if (part.type === 'error') throw part.error;
+      if (part.type === 'text-delta') texts.set(part.id, (texts.get(part.id) ?? '') + part.text);
+    }
+    return [...texts.values()];
+  },
+};
+
+await fixture.install({ account: 'sentences', slug: 'sentences', code: SENTENCES });
+for (const [way, askFor] of Object.entries(askTexts))
+  t.test(`ai-sdk, ${way}: plugins judge the texts of an answer as one`, async (t) => {
+    for (const account of ['guarded', 'sentences']) {
+      let runs = 0;
+      const tools = {
+        oven: dynamicTool({
+          inputSchema: jsonSchema(OVEN),
+          execute: async () => {
+            runs += 1;
+            return 'warm';
+          },
+        }),
+      };
+      const call = { type: 'tool-call', toolCallId: 'c1', toolName: 'oven', input: '{"degrees":200}' };
+      const secret = createModelOfTexts(['It is class', 'ified', '.'], [call]);
+      const asked = askFor(await open(account), secret, tools);
+      await t.rejects(asked, { name: 'VetoError', reason: 'that is classified' }, account);
+      t.equal(runs, 0, 'a call of an answer that a plugin cancels does not run');
+      const session = await open(account);
+      t.same(await askFor(session, createModelOfTexts(['Two lo', 'af', 's.'])), ['Two loaves.'], account);
+      t.same(await readTranscript(session), ['user: hello', 'assistant: Two loaves.']);
+      const unchanged = await askFor(await open(account), createModelOfTexts(['Rye ', 'is fine.']));
+      t.equal(unchanged.join(''), 'Rye is fine.');
+    }
+    const session = await open('plain');
+    t.same(await askFor(session, createModelOfTexts(['Two ', 'loa', 'fs.'])), ['Two ', 'loa', 'fs.']);
+    t.same(await readTranscript(session), ['user: hello', 'assistant: Two loafs.']);
+  });
+
+t.test('ai-sdk: a stream that breaks off between two texts lets no unjudged text out, and loses no veto', async (t) => {
+  const fail = async (): Promise<void> => {
+    throw new Error('the connection broke');
+  };
+  const askBroken = async (session: Session, text: string, beforeEnd = fail) => {
+    const model = wrapLanguageModel({
+      model: createModelOfTexts([text], [], beforeEnd),
+      middleware: aiSdk.bulkhead(session),
+    });
+    const prompt = [{ role: 'user' as const, content: [{ type: 'text' as const, text: 'hello' }] }];
+    let shown = '';
+    try {
+      for await (const part of (await model.doStream({ prompt })).stream as unknown as AsyncIterable<unknown>)
+        shown += print(part);
+      return { shown, error: null };
+    } catch (error) {
+      return { shown, error };
+    }
+  };
+  for (const [account, before] of [
+    ['guarded', []],
+    ['sentences', ['assistant: Two loaves. ']],
+  ] as const) {
+    const session = await open(account);
+    const { shown, error } = await askBroken(session, 'Two loafs. It is class');
+    t.match(error, { message: 'the connection broke' }, account);
+    t.notMatch(shown, /loafs|class/, account);
+    t.same(await askTexts.whole(session, createModelOfTexts(['Rye.'])), ['Rye.']);
+    t.same(await readTranscript(session), ['user: hello', ...before, 'assistant: Rye.'], account);
+  }
+  for (const end of ['with an error', 'without a reason to finish']) {
+    const account = `between-${end.length}`;
+    const session = await open(account);
+    const { shown, error } = await askBroken(session, 'It is classified.', async () => {
+      await fixture.install({ account, slug: account, code: GUARD });
+      if (end === 'with an error') await fail();
+    });
+    t.match(shown, /It is classified/, 'no plugin judged messages');
+    t.match(error, { name: 'VetoError', plugin: account }, end);
+  }
+});
+
+t.test('openai-agents: plugins judge the messages of an answer as one', async (t) => {
+  const ask = async (session: Session, texts: readonly string[], isStreamed: boolean) => {
+    const scripted = createAgentsModel(() => texts.map((text) => assistant(text)));
+    const settings = openAiAgents.bulkhead(session, { modelProvider: { getModel: () => scripted } });
+    const runner = new Runner({ ...settings, tracingDisabled: true });
+    const agent = new Agent({ name: 'Baker', model: 'm' });
+    if (!isStreamed) return (await runner.run(agent, 'hello')).finalOutput;
+    const result = await runner.run(agent, 'hello', { stream: true });
+    await result.completed;
+    return result.finalOutput;
+  };
+  for (const isStreamed of [false, true]) {
+    const asked = ask(await open('guarded'), ['It is class', 'ified.'], isStreamed);
+    await t.rejects(asked, { name: 'VetoError', reason: 'that is classified' });
+    const session = await open('guarded');
+    t.equal(await ask(session, ['Two lo', 'afs.'], isStreamed), 'Two loaves.');
+    t.same(await readTranscript(session), ['user: hello', 'assistant: Two loaves.']);
+    const plain = await open('plain');
+    t.equal(await ask(plain, ['Rye ', 'is fine.'], isStreamed), 'is fine.', 'the framework takes the last message');
+    t.same(await readTranscript(plain), ['user: hello', 'assistant: Rye is fine.']);
   }
 });
 

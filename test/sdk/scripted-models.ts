@@ -2,6 +2,7 @@
 import { BaseChatModel } from '@langchain/core/language_models/chat_models';
 import type { AIMessage, BaseMessage } from '@langchain/core/messages';
 import { type Model, type ModelRequest, Usage } from '@openai/agents';
+import type { wrapLanguageModel } from 'ai';
 
 /** What the AI SDK asks of a model, beside its two methods. */
 export const AI_SDK_MODEL = { specificationVersion: 'v4', provider: 'local', modelId: 'm', supportedUrls: {} };
@@ -41,3 +42,45 @@ export const createAgentsModel = (answerTo: (input: ModelRequest['input']) => re
       yield { type: 'response_done', response: { id: 'r', usage, output: answerTo(input) } };
     },
   }) as unknown as Model;
+
+/** A model of the AI SDK whose answer has several texts, and then perhaps calls. @param beforeEnd runs before the answer ends */
+export function createModelOfTexts(
+  texts: readonly string[],
+  calls: readonly object[] = [],
+  beforeEnd = async (): Promise<void> => undefined,
+) {
+  const finishReason = { unified: calls.length > 0 ? 'tool-calls' : 'stop' };
+  const usage = { inputTokens: {}, outputTokens: {} };
+  const [first = '', ...rest] = texts;
+  const toParts = (text: string, id: number) => [
+    { type: 'text-start', id: `${id}` },
+    { type: 'text-delta', id: `${id}`, delta: text },
+    { type: 'text-end', id: `${id}` },
+  ];
+  // A call between two texts, too.
+  const [call, ...more] = calls.map((one) => [one]);
+  const parts = [toParts(first, 0), call ?? [], ...rest.map((text, index) => toParts(text, index + 1)), ...more].flat();
+  return {
+    ...AI_SDK_MODEL,
+    doGenerate: async () => ({
+      content: [{ type: 'text', text: first }, ...(call ?? []), ...rest.map((text) => ({ type: 'text', text }))],
+      finishReason,
+      usage,
+      warnings: [],
+    }),
+    doStream: async () => ({
+      stream: new ReadableStream({
+        async pull(controller) {
+          const part = parts.shift();
+          if (part) {
+            controller.enqueue(part);
+            return;
+          }
+          await beforeEnd();
+          controller.enqueue({ type: 'finish', finishReason, usage });
+          controller.close();
+        },
+      }),
+    }),
+  } as unknown as Parameters<typeof wrapLanguageModel>[0]['model'];
+}

@@ -2,7 +2,7 @@
 import type { AddressInfo } from 'node:net';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { Agent, type AgentInputItem, assistant, type Model, Runner, Usage } from '@openai/agents';
-import { generateText, wrapLanguageModel } from 'ai';
+import { generateText, streamText, wrapLanguageModel } from 'ai';
 import t from 'tap';
 import { bulkhead, VetoError } from '../../sdk/adapters/ai-sdk.ts';
 import * as openAiAgents from '../../sdk/adapters/openai-agents.ts';
@@ -12,6 +12,7 @@ import { eventually } from '../runner/eventually.ts';
 import { connect as connectChannel, deliver } from '../supervisor/delivery/channels.ts';
 import { startModelServer } from '../supervisor/host/model-server.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import { createModelOfTexts } from './scripted-models.ts';
 
 const shared = await startSupervisorFixture(t);
 await shared.app.listen({ port: 0, host: '127.0.0.1' });
@@ -518,6 +519,28 @@ t.test('an agent on an adapter answers in the turn that was opened for it', asyn
   t.equal((await desk.sent())[0], 'from the model');
   const judged = (await desk.fixture.readLog('inbound')).map(({ text }: { text: string }) => text);
   t.equal(new Set(judged).size, judged.length, 'each message was judged once');
+});
+
+t.test('the reply of an agent on an adapter is its whole answer, also if the model writes several texts', async (t) => {
+  const desk = await openDesk();
+  const texts = ['Two loaves', ', says the list', '.'];
+  const agent: ServedAgent = async ({ id, text: prompt }, { session, signal }) => {
+    const middleware = bulkhead(session, { messageId: id, trigger: 'channel' });
+    const model = wrapLanguageModel({
+      model: createModelOfTexts(prompt.startsWith('hello') ? ['ready'] : texts),
+      middleware,
+    });
+    if (prompt === 'stream') await streamText({ model, prompt, abortSignal: signal }).consumeStream();
+    else await generateText({ model, prompt, abortSignal: signal });
+  };
+  const { stop, served } = start(agent, { channels: true, client: desk.client('one') });
+  await untilServed(desk);
+  await desk.deliver('generate', 'stream');
+  const readReplies = async () => (await desk.sent()).filter((text) => text !== 'ready');
+  await eventually(async () => (await readReplies()).length === 2);
+  t.same(await readReplies(), [texts.join(''), texts.join('')]);
+  stop();
+  await served;
 });
 
 t.test('an answer of an adapter that a plugin stops ends its turn, and the next message is answered', async (t) => {

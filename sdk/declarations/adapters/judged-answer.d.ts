@@ -31,9 +31,9 @@ export declare class JudgedAnswer {
     get isAborted(): boolean;
     /** Runs a step of the answer. If it fails, abandons the answer, so that the same message can be answered again. */
     attempt<T>(work: () => PromiseLike<T>): Promise<T>;
-    /** Judges a whole text. @throws VetoError */
+    /** Judges the whole text of the answer. @throws VetoError */
     judge(text: string): Promise<string>;
-    /** Opens a text that the model writes piece by piece. */
+    /** Opens the text that the model writes piece by piece: the whole text of the answer, so that plugins judge no part of it alone. */
     openStream(): JudgedStream;
     /** Whether a tool is the framework's own, whose calls are shown when they are judged. */
     isOwn(name: string): Promise<boolean>;
@@ -50,7 +50,7 @@ export declare class JudgedAnswer {
     /** Records what was shown of an answer that broke off, so that the transcript has it. Never fails. */
     abandon(): Promise<void>;
 }
-/** One text as the model writes it. */
+/** The text of an answer as the model writes it. */
 export declare class JudgedStream {
     #private;
     /** Everything that was returned, judged. */
