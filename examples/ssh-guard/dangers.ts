@@ -3,15 +3,24 @@
  * the next one begins.
  */
 const DANGERS: readonly (readonly [RegExp, string])[] = [
-  [/\brm\s+(?:-(?:(?!\brm\b)\S)+\s+)*(?:--\s+)?(?:\/|~|\$HOME|\/\*)(?:\s|$|;|&|\|)/, 'removes everything'],
+  // Any argument that is the root or the home, as in `rm -rf "/"`, `rm -r ~/*` and `rm -rf /etc /`.
+  [
+    /(?<![-\w.])rm(?=\s)(?:(?!\brm\s)[^;&|\n])*?\s["']?(?:\/|(?:~|\$\{?HOME\}?)["']?\/?)\*?["']?(?=[\s;&|)]|$)/,
+    'removes everything',
+  ],
   [/\bmkfs(?:\.\w+)?\b|\bwipefs\b/, 'erases a disk'],
   [/\bdd\b(?:(?!\bdd\b)[^|;&])*\bof=\/dev\/|>\s*\/dev\/(?:sd|nvme|vd|disk)/, 'writes to a disk'],
-  [/(?:^|[;&|]|\bsudo)\s*(?:shutdown|reboot|halt|poweroff)\b/, 'turns the machine off'],
-  [/\b(?:curl|wget)\b(?:(?!\b(?:curl|wget)\b)[^|;&])*\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b/, 'runs what the network sends'],
+  [
+    /(?:(?:^|[;&|\n])[ \t]*|\bsudo(?:[ \t]+-(?:(?!\bsudo\b)[^\s;&|])+)*[ \t]+)(?:[\w./]*\/)?(?:systemctl[ \t]+)?(?:shutdown|reboot|halt|poweroff)\b/,
+    'turns the machine off',
+  ],
+  [
+    /\b(?:curl|wget)\b(?:(?!\b(?:curl|wget)\b)[^|;&])*\|\s*(?:sudo\s+(?:-[^\s|;&]+\s+)*)?(?:\/[\w/]*\/)?(?:ba|z|da)?sh\b/,
+    'runs what the network sends',
+  ],
   [/:\(\)\s*\{\s*:\s*\|\s*:/, 'starts processes without end'],
   [/\bchmod\s+(?:-(?:(?!\bchmod\b)\S)+\s+)*0?777\s+\/(?:\s|$)/, 'opens every file to everybody'],
 ];
 
-/** Returns the danger of a command, if any. */
-export const dangerIn = (command: string): string | undefined =>
-  DANGERS.find(([pattern]) => pattern.test(command))?.[1];
+/** Returns the danger of a command or script, if any. */
+export const dangerIn = (text: string): string | undefined => DANGERS.find(([pattern]) => pattern.test(text))?.[1];
