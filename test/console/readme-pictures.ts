@@ -1,12 +1,11 @@
 /**
- * Takes the README's pictures anew: `node test/console/readme-pictures.ts`. It starts a service of its own, publishes
- * examples, lets them work for a moment, and writes to docs/pictures, twice as fine as a screen.
+ * Takes the README's pictures: `node test/console/readme-pictures.ts`. It starts a service of its own, publishes
+ * examples, and writes to docs/pictures, twice as fine as a screen.
  */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Browser, Page } from 'playwright-core';
 import { readPackage } from '../../examples/demo-packages.ts';
 import { type ServiceFixture, startServiceFixture } from '../deploy/service-fixture.ts';
@@ -19,12 +18,6 @@ const VIEW = { width: 1280, height: 800 };
 const SCALE = 2;
 const QUALITY = 82;
 const EXAMPLES = ['house-style', 'message-guard', 'todo-policy', 'summarizer', 'ssh-guard', 'quiet-hours', 'weather'];
-/** Long enough for the charts to have a line. */
-const MESSAGES = 75;
-const PAUSE_MS = 1_500;
-/** Until the compiler is ready it explains nothing, milliseconds. */
-const HOVER_MS = 5_000;
-const SAID = ['Good morning', 'Where is my order 4711?', 'A forbidden thing', 'Thanks a lot'];
 
 const ends: (() => unknown)[] = [];
 const ending = { teardown: (end: () => unknown) => void ends.unshift(end) };
@@ -39,10 +32,9 @@ async function takeAll(): Promise<void> {
   ending.teardown(() => rm(folder, { recursive: true }));
   const service = await startServiceFixture(ending, { DATA_DIR: join(folder, 'data') });
   const plugin = await publishFrontDesk(service);
-  const examples: string[] = [];
-  for (const name of EXAMPLES) examples.push(await publishExample(service, name));
+  for (const name of EXAMPLES) await publishExample(service, name);
   const desk = await install(service, 'front-desk');
-  const session = await work(service);
+  const session = await openSession(service);
   const browser = await startBrowser(ending);
   const signedIn = await openFine(browser, service);
   const show = async (path: string, name: string, until: (page: Page) => Promise<unknown>) => {
@@ -51,17 +43,12 @@ async function takeAll(): Promise<void> {
     await picture(signedIn, name);
   };
   await show('/catalog', 'catalog', (page) => page.locator('.entry-card').nth(EXAMPLES.length).waitFor());
-  await show(`/installations/${desk}?tab=metrics`, 'metrics', (page) =>
-    page.getByRole('table', { name: 'Handlers' }).waitFor(),
-  );
   await show(`/playground/${session}`, 'playground', tryIt);
-  await show(`/plugins/${examples[0]}/edit`, 'editor', pointAtHook);
   await publish(service, plugin, '1.1.0', 'host.llm, "host.http:api.example.com"');
   await show(`/installations/${desk}`, 'consent', (page) => page.getByText('1.1.0 asks for more access').waitFor());
 }
 
-/** @returns the plugin's id */
-async function publishExample(service: ServiceFixture, slug: string): Promise<string> {
+async function publishExample(service: ServiceFixture, slug: string): Promise<void> {
   const { files } = await readPackage(slug);
   const texts = files.map(({ path, bytes }) => ({ path, contentText: bytes.toString('utf8') }));
   const readme = texts.find(({ path }) => path === 'readme.md')?.contentText ?? '';
@@ -70,7 +57,6 @@ async function publishExample(service: ServiceFixture, slug: string): Promise<st
   const published = await service.call('POST', `/api/plugins/${body.id}/versions`, { semVer: '1.0.0', files: texts });
   assert.equal(published.status, 201, JSON.stringify(published.body));
   await service.call('POST', `/api/plugins/${body.id}/listing`);
-  return body.id;
 }
 
 async function install(service: ServiceFixture, slug: string): Promise<string> {
@@ -80,16 +66,9 @@ async function install(service: ServiceFixture, slug: string): Promise<string> {
   return body.id;
 }
 
-/** Messages and calls of a tool for a while. @returns a session with a transcript */
-async function work(service: ServiceFixture): Promise<string> {
+/** @returns a session with a transcript */
+async function openSession(service: ServiceFixture): Promise<string> {
   const { body: session } = await service.session('POST', '/sessions', { agentId: 'ann', agentName: 'Ann' });
-  const { body: busy } = await service.session('POST', '/sessions', { agentId: 'bob' });
-  for (let at = 0; at < MESSAGES; at += 1) {
-    const message = { id: String(at), from: 'carol', text: SAID[at % SAID.length], attachments: [] };
-    await service.session('POST', `/sessions/${busy.id}/hooks/inboundMessage`, { context: { message } });
-    if (at % 3 === 0) await service.session('POST', `/sessions/${busy.id}/tools/front-desk__bell`, { arguments: {} });
-    await sleep(PAUSE_MS);
-  }
   const messages = [
     { role: 'user', text: 'Where is my order 4711?' },
     { role: 'assistant', text: 'It left the warehouse this morning and should be with you tomorrow.' },
@@ -103,19 +82,6 @@ async function tryIt(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Send' }).click();
   await page.getByRole('table', { name: 'Links of the chain' }).waitFor();
   await eventually(async () => (await page.locator('.said').count()) === 3);
-}
-
-/** The editor says what the SDK says of it. */
-async function pointAtHook(page: Page): Promise<void> {
-  const hover = page.locator('.monaco-hover').getByText('systemPrompt').first();
-  await eventually(async () => {
-    await page.mouse.move(0, 0);
-    await page.locator('.view-line').getByText('systemPrompt').first().hover();
-    return hover.waitFor({ timeout: HOVER_MS }).then(
-      () => true,
-      () => false,
-    );
-  });
 }
 
 async function openFine(browser: Browser, service: ServiceFixture): Promise<Page> {
