@@ -3,6 +3,7 @@
  * the account claims it and stores the plugin's answer.
  */
 import type { Pool } from 'pg';
+import { waitForAnswer } from '../postgres/answered-request.ts';
 import type { Listener } from '../postgres/listener.ts';
 import {
   notifyHandshakeAnsweredSql,
@@ -11,7 +12,6 @@ import {
 } from '../postgres/notifications.ts';
 import { type Fence, holdShardSql } from '../postgres/pool.ts';
 import { findRow, findValue } from '../postgres/rows.ts';
-import { Waker } from '../timing/waker.ts';
 import type { NewDelivery } from './deliveries.ts';
 import type { ClaimedDelivery } from './delivery-queue.ts';
 
@@ -44,23 +44,17 @@ export async function requestHandshake(
   { pool, listener }: { readonly pool: Pool; readonly listener: Listener },
   delivery: NewDelivery,
 ): Promise<HandshakeReply | null> {
-  const deadline = performance.now() + HANDSHAKE_TIMEOUT_MS;
-  const waker = new Waker();
-  const onAnswer = (id: string) => id === delivery.id && waker.wake();
-  const subscription = await subscribeToHandshakeAnswers(listener, onAnswer, () => waker.wake());
-  try {
-    await insertHandshake(pool, delivery);
-    for (let left = HANDSHAKE_TIMEOUT_MS; left > 0; left = deadline - performance.now()) {
-      await waker.wait(Math.min(left, POLL_MS));
-      const sql = 'SELECT answer FROM handshakes WHERE id = $1';
-      const answer = await findValue<{ reply: HandshakeReply | null }>(pool, sql, [delivery.id]);
-      if (answer) return answer.reply;
-    }
-    return null;
-  } finally {
-    await subscription.close();
-    await pool.query('DELETE FROM handshakes WHERE id = $1', [delivery.id]).catch(() => undefined);
-  }
+  const { id } = delivery;
+  const answer = await waitForAnswer<{ reply: HandshakeReply | null }>(listener, {
+    id,
+    subscribe: subscribeToHandshakeAnswers,
+    send: () => insertHandshake(pool, delivery),
+    readAnswer: () => findValue(pool, 'SELECT answer FROM handshakes WHERE id = $1', [id]),
+    deleteRow: () => pool.query('DELETE FROM handshakes WHERE id = $1', [id]),
+    timeoutMs: HANDSHAKE_TIMEOUT_MS,
+    pollMs: POLL_MS,
+  });
+  return answer?.reply ?? null;
 }
 
 async function insertHandshake(pool: Pool, { body, ...head }: NewDelivery): Promise<void> {

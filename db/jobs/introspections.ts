@@ -10,11 +10,11 @@ import { boundedRecord } from '../../sdk/contract/bounded-record.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { REGISTRATIONS_MAX } from '../../sdk/contract/limits.ts';
 import { registrations, schemaFault } from '../../sdk/contract/protocol.ts';
+import { waitForAnswer } from '../postgres/answered-request.ts';
 import { isRejectedRow } from '../postgres/database-errors.ts';
 import type { Listener } from '../postgres/listener.ts';
 import { notifyIntrospectionAnswered, subscribeToIntrospections } from '../postgres/notifications.ts';
 import { findRow, findValue, listValues } from '../postgres/rows.ts';
-import { Waker } from '../timing/waker.ts';
 import type { Payload, Queues } from './queues.ts';
 
 /** On a busy machine, a child is ready within 10 s and loads within 30; the rest is for waiting in the queue. Milliseconds. */
@@ -69,34 +69,27 @@ export async function requestIntrospection(
   request: NewIntrospection,
   { timeoutMs = TIMEOUT_MS }: { timeoutMs?: number } = {},
 ): Promise<Introspection> {
+  const { pool, queues, listener } = deps;
   const id = randomUUIDv7();
-  const waker = new Waker();
-  const onAnswer = (answeredId: string) => answeredId === id && waker.wake();
-  const subscription = await subscribeToIntrospections(deps.listener, onAnswer, () => waker.wake());
-  try {
-    const { accountId, bundleSha256, sourceName, hasFetch = false } = request;
-    const insert = 'INSERT INTO introspections (id, bundle_sha256, source_name) VALUES ($1, $2, $3)';
-    await deps.pool.query(insert, [id, bundleSha256, sourceName]);
-    await sendRequest(deps.pool, deps.queues, { introspectionId: id, accountId, hasFetch });
-    const result = await pollAnswer(deps.pool, id, waker, Date.now() + timeoutMs);
-    if (result && (result.ok || !result.unavailable)) return result;
-    throw new Problem('unavailable', result?.message ?? 'No supervisor checked the package in time. Retry shortly.', {
-      retryAfter: RETRY_AFTER_S,
-    });
-  } finally {
-    await subscription.close();
-    await deps.pool.query('DELETE FROM introspections WHERE id = $1', [id]).catch(() => undefined);
-  }
-}
-
-async function pollAnswer(pool: Pool, id: string, waker: Waker, giveUpAt: number): Promise<Introspection | null> {
-  for (;;) {
-    const left = giveUpAt - Date.now();
-    if (left <= 0) return null;
-    await waker.wait(Math.min(left, POLL_MS));
-    const result = await findValue(pool, 'SELECT result FROM introspections WHERE id = $1', [id]);
-    if (result) return introspection.parse(result);
-  }
+  const answer = await waitForAnswer(listener, {
+    id,
+    subscribe: subscribeToIntrospections,
+    send: async () => {
+      const { accountId, bundleSha256, sourceName, hasFetch = false } = request;
+      const insert = 'INSERT INTO introspections (id, bundle_sha256, source_name) VALUES ($1, $2, $3)';
+      await pool.query(insert, [id, bundleSha256, sourceName]);
+      await sendRequest(pool, queues, { introspectionId: id, accountId, hasFetch });
+    },
+    readAnswer: () => findValue(pool, 'SELECT result FROM introspections WHERE id = $1', [id]),
+    deleteRow: () => pool.query('DELETE FROM introspections WHERE id = $1', [id]),
+    timeoutMs,
+    pollMs: POLL_MS,
+  });
+  const result = answer === null ? null : introspection.parse(answer);
+  if (result && (result.ok || !result.unavailable)) return result;
+  throw new Problem('unavailable', result?.message ?? 'No supervisor checked the package in time. Retry shortly.', {
+    retryAfter: RETRY_AFTER_S,
+  });
 }
 
 /** For supervisors. Null: the request is answered or was given up. */
