@@ -3,17 +3,11 @@ import { randomUUIDv7 } from 'node:crypto';
 import t from 'tap';
 import { createAgent } from '../../../db/accounts/agents.ts';
 import { createSession } from '../../../db/sessions/sessions.ts';
+import { registerParts } from '../../fixtures/registrations.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { fileList, readmeWith } from '../package/packages.ts';
 
-const registrations = {
-  hooks: [],
-  events: ['sessionDeleted'],
-  tools: {},
-  commands: {},
-  providers: {},
-  channel: { receive: false, send: false, handshake: false, handshakeOn: null },
-};
+const registrations = registerParts({ events: ['sessionDeleted'] });
 const api = await startApiFixture(t, { introspect: async () => ({ ok: true, registrations, places: {} }) });
 const [ann, ben] = [await api.user('ann'), await api.user('ben')];
 const accountId = (await ann.get('/me')).body.id as string;

@@ -8,6 +8,7 @@ import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts
 import { orderedId } from '../../../db/postgres/ordered-id.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { untilLockIsAwaited } from '../../fixtures/lock-waits.ts';
+import { registerParts } from '../../fixtures/registrations.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { serveWebhooks } from '../ingress/serving.ts';
@@ -16,14 +17,10 @@ import { fileList, readmeWith } from '../package/packages.ts';
 
 const introspect: Introspect = async () => ({
   ok: true,
-  registrations: {
-    hooks: [],
+  registrations: registerParts({
     events: ['pluginInstalled'],
-    tools: {},
-    commands: {},
-    providers: {},
     channel: { receive: true, send: true, handshake: false, handshakeOn: null },
-  },
+  }),
   places: {},
 });
 const api = await startApiFixture(t, { introspect });

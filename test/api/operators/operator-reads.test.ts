@@ -6,17 +6,14 @@ import { randomUUIDv7 } from 'node:crypto';
 import t from 'tap';
 import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.ts';
 import { insertDeliveries } from '../../../db/channels/deliveries.ts';
+import { registerParts } from '../../fixtures/registrations.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, readmeWith, upload, zipOf } from '../package/packages.ts';
 
-const registrations = {
-  hooks: [],
+const registrations = registerParts({
   events: ['pluginInstalled'],
-  tools: {},
-  commands: {},
-  providers: {},
   channel: { receive: true, send: false, handshake: false, handshakeOn: null },
-};
+});
 const api = await startApiFixture(t, { introspect: async () => ({ ok: true, registrations, places: {} }) });
 await setOperator(api.pool, (await findOrCreateAccount(api.pool, 'olga')).id, true);
 const [ann, ben, olga] = [await api.user('ann'), await api.user('ben'), await api.user('olga')];

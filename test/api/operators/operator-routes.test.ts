@@ -3,17 +3,11 @@ import t from 'tap';
 import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.ts';
 import { createEmptyHistogram } from '../../../db/records/duration-histogram.ts';
 import { addCallSums, addUsageSums } from '../../../db/records/rollups.ts';
+import { registerParts } from '../../fixtures/registrations.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { fileList, MINIMAL } from '../package/packages.ts';
 
-const registrations = {
-  hooks: ['middleware.systemPrompt'],
-  events: ['pluginInstalled'],
-  tools: {},
-  commands: {},
-  providers: {},
-  channel: { receive: false, send: false, handshake: false, handshakeOn: null },
-};
+const registrations = registerParts({ hooks: ['middleware.systemPrompt'], events: ['pluginInstalled'] });
 const api = await startApiFixture(t, { introspect: async () => ({ ok: true, registrations, places: {} }) });
 await setOperator(api.pool, (await findOrCreateAccount(api.pool, 'olga')).id, true);
 const [ann, ben, olga] = [await api.user('ann'), await api.user('ben'), await api.user('olga')];

@@ -1,6 +1,7 @@
 /** The calls of the grant matrix, and a fixture with two accounts that each own one of everything a host call can name. */
 import { dirname } from 'node:path';
 import { capabilities, type HostCallName } from '../../../sdk/contract/protocol.ts';
+import { registerParts } from '../../fixtures/registrations.ts';
 import type { Teardown } from '../../runner/harness.ts';
 import { startDns } from '../host/dns-server.ts';
 import { serve } from '../host/http-target.ts';
@@ -83,9 +84,8 @@ const CALLING = `tools.run = { description: 'd', parameters: { type: 'object' },
     ({ code, message }) => JSON.stringify({ ok: false, code, message }));
 } };`;
 const RUN = { description: 'd', parameters: { type: 'object' } };
-const NO_CHANNEL = { receive: false, send: false, handshake: false, handshakeOn: null };
-const registered = { hooks: [], events: [], tools: { run: RUN }, commands: {}, providers: {}, channel: NO_CHANNEL };
-const offering = { ...registered, tools: {}, providers: { acme: { models: [{ id: 'm', name: 'M' }] } } };
+const registered = registerParts({ tools: { run: RUN } });
+const offering = registerParts({ providers: { acme: { models: [{ id: 'm', name: 'M' }] } } });
 
 const isRead = (capability: string): boolean => capability.endsWith(':read');
 const declarable = Object.keys(capabilities).flatMap((member) => [`host.${member}`, `host.${member}:read`]);

@@ -5,6 +5,7 @@ import t from 'tap';
 import { buildChild } from '../../../sandbox-child/build-child.ts';
 import type { Registrations } from '../../../sdk/contract/protocol.ts';
 import type { Child } from '../../../supervisor/children/child.ts';
+import { registerParts } from '../../fixtures/registrations.ts';
 import { amount } from '../../runner/soak.ts';
 import { bundleOf, callTool, errorOf, testChild, testJail } from './jailed-child.ts';
 
@@ -32,16 +33,12 @@ function nest(levels: number): object {
 }
 
 /** The registrations at publish of a version with these schemas. */
-const registering = (schemas: Readonly<Record<string, string>>): Registrations => ({
-  hooks: [],
-  events: [],
-  tools: Object.fromEntries(
-    Object.entries(schemas).map(([name, schema]) => [name, { description: 'd', parameters: JSON.parse(schema) }]),
-  ),
-  commands: {},
-  providers: {},
-  channel: { receive: false, send: false, handshake: false, handshakeOn: null },
-});
+const registering = (schemas: Readonly<Record<string, string>>): Registrations =>
+  registerParts({
+    tools: Object.fromEntries(
+      Object.entries(schemas).map(([name, schema]) => [name, { description: 'd', parameters: JSON.parse(schema) }]),
+    ),
+  });
 
 const closed = '"type":"object","additionalProperties":false';
 const code = "x');process.exit(1);//";

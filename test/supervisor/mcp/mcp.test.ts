@@ -19,6 +19,7 @@ import { readEvents } from '../../../sdk/session/event-stream.ts';
 import { Transport } from '../../../sdk/session/transport.ts';
 import { issueRecordedToken } from '../../../service/identity/recorded-tokens.ts';
 import { untilLockIsAwaited } from '../../fixtures/lock-waits.ts';
+import { registerParts } from '../../fixtures/registrations.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { storeKey, waitForKey } from '../held-handlers.ts';
 import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
@@ -163,9 +164,7 @@ t.test('tools are listed with their schemas and called', async (t) => {
 
 t.test('the own text of a plugin that does not load reaches no model', async (t) => {
   const own = fixture.withNewAccount();
-  const channel = { receive: false, send: false, handshake: false, handshakeOn: null };
-  const tools = { run: { description: 'd', parameters: {} } };
-  const registrations = { hooks: [], events: [], tools, commands: {}, providers: {}, channel };
+  const registrations = registerParts({ tools: { run: { description: 'd', parameters: {} } } });
   await own.install({ slug: 'unloadable', code: 'throw new Error("SECRET");', registrations });
   const { client } = await connect(t, await own.session(), own.account);
   t.match(await client.callTool({ name: 'unloadable__run' }), {
