@@ -1002,11 +1002,13 @@ function findFirstUncovered(
   knownByIndex: readonly (KnownMessage | null)[],
   after: readonly { readonly id: string; readonly role: string; readonly data?: unknown }[],
 ): number {
-  const last = knownByIndex.findLastIndex((one) => one !== null);
-  const [first] = after;
-  const turnId = first?.role === 'user' ? first.id : (first?.data as { turnId?: unknown } | undefined)?.turnId;
-  const index = knownByIndex.findIndex((one) => one?.turn.id === turnId);
-  return index < 0 ? last : index;
+  for (const { role, id, data } of after) {
+    const turnId = role === 'user' ? id : (data as { turnId?: unknown } | undefined)?.turnId;
+    const index = knownByIndex.findIndex((one) => one !== null && one.turn.id === turnId);
+    // Messages that the framework does not have belong to no turn of its conversation, such as mail of other agents.
+    if (index >= 0) return index;
+  }
+  return knownByIndex.findLastIndex((one) => one !== null);
 }
 
 const digestFiles = (files: readonly MessageFile[]): Promise<string> => digestText(describeFiles(files));

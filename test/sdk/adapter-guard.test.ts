@@ -2,7 +2,6 @@
  * The adapters, one call of the model at a time: what the model is asked has no result of a tool and no text of a user that a
  * guard vetoed, removed or has not judged, whatever an app sends.
  */
-import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import {
   AIMessage,
@@ -36,8 +35,7 @@ import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { AI_SDK_MODEL, createAgentsModel, ScriptedChatModel } from './scripted-models.ts';
 
 const fixture = await startSupervisorFixture(t);
-await fixture.app.listen({ port: 0, host: '127.0.0.1' });
-const url = `http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}`;
+const url = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
 
 const GUARD = `
   middleware.inboundMessage = (ctx) => {
@@ -252,6 +250,28 @@ for (const [name, ask] of Object.entries(adapters)) {
       t.match(asked, /They read files/);
       t.match(asked, /withheld its result/);
       t.notMatch(asked, /SECRET/);
+    }
+  });
+
+  t.test(`${name}: a summary leaves the recent messages, also if the first one is not the framework's`, async (t) => {
+    const account = `reminded-${name}`;
+    const SUMMARY = `compaction.summarize = () => 'They baked.';`;
+    await fixture.install({ account, slug: account, code: GUARD + SUMMARY });
+    for (const role of ['user', 'assistant'] as const) {
+      const session = await openSession(account);
+      const history: Entry[] = [];
+      for (const number of [1, 2, 3]) {
+        history.push(say(`question ${number}`));
+        if (number === 3) await session.append([{ id: crypto.randomUUID(), role, text: 'A reminder.' }]);
+        await ask({ session, history, answer: { text: `answer ${number}` } });
+        history.push({ role: 'assistant', text: `answer ${number}` });
+      }
+      history.push(say('question 4'));
+      const options = { compactAfter: 3, keep: 4 };
+      const asked = await ask({ session, history, answer: { text: 'answer 4' }, options });
+      t.match(asked, /They baked/, role);
+      for (const kept of ['question 3', 'answer 3', 'question 4']) t.match(asked, kept, role);
+      t.notMatch(asked, /question [12]|answer [12]/, role);
     }
   });
 
