@@ -2,12 +2,13 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { createServer, request } from 'node:http';
-import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from 'node:net';
+import { request } from 'node:http';
+import { connect, createServer as createTcpServer, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { freePort } from '../fixtures/free-port.ts';
+import { listenOn, serve } from '../fixtures/listening-server.ts';
 import { eventually } from '../runner/eventually.ts';
 import { whyMissing } from '../runner/programs.ts';
 
@@ -33,19 +34,13 @@ function hasTooFewFiles(): string | false {
 /** Answers every request: `/stream` with a line now and one when `end` was called, others with what they sent. */
 async function startBackend(t: Test): Promise<{ port: number; endStreams(): void }> {
   const streams: (() => void)[] = [];
-  const server = createServer((incoming, answer) => {
+  const { port } = await serve(t, (incoming, answer) => {
     if (incoming.url !== '/stream') return void text(incoming).then((body) => answer.end(`got ${body}`));
     answer.write('first ');
     streams.push(() => answer.end('last'));
   });
-  server.listen(0, HOST);
-  await once(server, 'listening');
-  t.teardown(() => {
-    server.closeAllConnections();
-    server.close();
-  });
   return {
-    port: (server.address() as AddressInfo).port,
+    port,
     endStreams: () => {
       for (const end of streams) end();
     },
@@ -55,10 +50,7 @@ async function startBackend(t: Test): Promise<{ port: number; endStreams(): void
 /** Greets everyone, as a server to which HAProxy only forwards bytes. */
 async function startDatabase(t: Test): Promise<number> {
   const server = createTcpServer((socket) => socket.on('error', () => undefined).end('hello'));
-  server.listen(0, HOST);
-  await once(server, 'listening');
-  t.teardown(() => server.close());
-  return (server.address() as AddressInfo).port;
+  return (await listenOn(t, server)).port;
 }
 
 async function startHaproxy(t: Test, backend: number) {

@@ -5,12 +5,10 @@ import { computeBackoff } from '../../deploy/backoff.ts';
 import { refuseTakenPorts } from '../../deploy/ports.ts';
 import { parseSettings, sharedSettings } from '../../service/settings/settings.ts';
 import { freePort } from '../fixtures/free-port.ts';
+import { listenOn } from '../fixtures/listening-server.ts';
 
 t.test('a taken port is named by its setting', async (t) => {
-  const other = createServer();
-  await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
-  t.teardown(() => other.close());
-  const { port } = other.address() as AddressInfo;
+  const { port } = await listenOn(t, createServer());
   const settings = parseSettings(sharedSettings, {});
   await t.rejects(refuseTakenPorts({ ...settings, PORT: port }), {
     message: `PORT ${port} is in use: stop the program that has it, or set PORT.`,

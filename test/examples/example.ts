@@ -8,10 +8,10 @@ import { build } from '../../api/package/bundler-worker.ts';
 import { readFrontmatter } from '../../api/package/frontmatter.ts';
 import { listSecretUses, manifest, resolveSettings } from '../../sdk/contract/manifest.ts';
 import type { SupervisorOptions } from '../../supervisor/supervisor.ts';
+import { serve } from '../fixtures/listening-server.ts';
 import { root } from '../house/source-files.ts';
 import type { Teardown } from '../runner/harness.ts';
 import { startDns } from '../supervisor/host/dns-server.ts';
-import { serve } from '../supervisor/host/http-target.ts';
 import type { PluginSource } from '../supervisor/supervisor-fixture.ts';
 
 export interface Configuration {

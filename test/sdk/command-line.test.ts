@@ -1,9 +1,7 @@
 /** `bulkhead` itself: templates, numbers, help, completion, and how it answers programs. */
 import { execFile } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
-import { createServer, type RequestListener } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { RequestListener } from 'node:http';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { stop as stopEsbuild } from 'esbuild';
@@ -18,6 +16,7 @@ import { readPackageFolder } from '../../sdk/cli/package-folder.ts';
 import type { Version } from '../../sdk/cli/rest-types.ts';
 import { renderTemplate, templates } from '../../sdk/cli/templates.ts';
 import { BulkheadError } from '../../sdk/session/transport.ts';
+import { serve } from '../fixtures/listening-server.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { bulkhead } from './typed.ts';
 
@@ -430,13 +429,11 @@ t.test('an address without a scheme is plain HTTP on this machine only', async (
 t.test('a token is not sent to an address that redirects to another one', async (t) => {
   const received: string[] = [];
   const startServer = async (answer: RequestListener): Promise<string> => {
-    const server = createServer((request, response) => {
+    const { url } = await serve(t, (request, response) => {
       received.push(JSON.stringify(request.headers));
       answer(request, response);
-    }).listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    t.teardown(() => void server.close().closeAllConnections());
-    return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    });
+    return url;
   };
   for (const status of [200, 500]) {
     const elsewhere = await startServer((_request, response) =>

@@ -1,18 +1,17 @@
 /** The bridge of `bulkhead mcp` with a service whose streams break, and that restarts. */
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
 import t, { type Test } from 'tap';
 import { McpBridge } from '../../sdk/cli/mcp-bridge.ts';
 import { Transport } from '../../sdk/session/transport.ts';
+import { serve } from '../fixtures/listening-server.ts';
 import { eventually } from '../runner/eventually.ts';
 
 interface Message {
-  readonly id?: number;
+  readonly id?: number | null;
   readonly method?: string;
   readonly result?: unknown;
-  readonly error?: { readonly message: string };
+  readonly error?: { readonly code: number; readonly message: string };
 }
 /** Answers a request. @param message of a POST; a GET has none */
 type Answer = (response: ServerResponse, message: Message) => void;
@@ -44,15 +43,9 @@ async function startBridge(test: Test, script: Script, silenceMs = 600_000) {
     asked.push(name);
     answer?.(response, message);
   };
-  const server = createServer((request, response) => void handle(request, response)).listen(0, '127.0.0.1');
-  await once(server, 'listening');
+  const { url } = await serve(test, (request, response) => void handle(request, response));
   const stop = new AbortController();
-  test.teardown(() => {
-    stop.abort();
-    server.closeAllConnections();
-    server.close();
-  });
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  test.teardown(() => stop.abort());
   const lines = new TransformStream<string, string>();
   const writer = lines.writable.getWriter();
   const received: Message[] = [];
@@ -63,7 +56,8 @@ async function startBridge(test: Test, script: Script, silenceMs = 600_000) {
     silenceMs,
   });
   const running = bridge.run();
-  const send = (message: object) => writer.write(JSON.stringify({ jsonrpc: '2.0', ...message }));
+  const sendLine = (line: string) => writer.write(line);
+  const send = (message: object) => sendLine(JSON.stringify({ jsonrpc: '2.0', ...message }));
   const receive = (isWanted: (message: Message) => boolean): Promise<Message> =>
     eventually(async () => received.find(isWanted));
   const call = async (id: number, method: string, params = {}): Promise<Message> => {
@@ -75,7 +69,7 @@ async function startBridge(test: Test, script: Script, silenceMs = 600_000) {
     await writer.close();
     await running;
   };
-  return { asked, received, send, call, receive, end };
+  return { asked, received, send, sendLine, call, receive, end };
 }
 
 t.test('the notification stream is opened again after it was lost, also if the service refuses it once', async (t) => {
@@ -153,6 +147,34 @@ t.test('a call that breaks after the client has answered a question with the sam
   const { error } = await service.receive(({ id, method }) => id === 1 && method === undefined);
   t.match(error?.message, /^The connection broke before the answer to tools\/call\./);
   await service.end();
+});
+
+t.test('a line that is no message has an error, and each message of a batch has its own answer', async (t) => {
+  const service = await startBridge(t, {
+    initialize: [succeed],
+    GET: [stayOpen],
+    'tools/list': [succeed],
+    'tools/call': [refuse(500)],
+  });
+  for (const line of ['null', '5', '[]', '[null]']) {
+    const before = service.received.length;
+    await service.sendLine(line);
+    await eventually(async () => service.received.length > before);
+    t.match(service.received.at(-1), { id: null, error: { code: -32_600 } }, line);
+  }
+  await service.sendLine('{');
+  await service.receive(({ error }) => error?.code === -32_700);
+  const batch = [
+    { id: 1, method: 'tools/list' },
+    { id: 2, method: 'tools/call' },
+    { method: 'notifications/initialized' },
+  ].map((message) => ({ jsonrpc: '2.0', ...message }));
+  await service.sendLine(JSON.stringify(batch));
+  t.match(await service.receive(({ id }) => id === 1), { result: {} });
+  t.match(await service.receive(({ id }) => id === 2), { error: { code: -32_603 } });
+  t.match(await service.call(3, 'tools/list'), { result: {} });
+  await service.end();
+  t.equal(service.asked.filter((name) => name === 'tools/call').length, 1, 'it is not sent again');
 });
 
 t.test('a cancelled call has no answer', async (t) => {

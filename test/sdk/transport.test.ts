@@ -1,27 +1,20 @@
 /** Requests of the session client whose response breaks off, and answers that are not the service's. */
-import { once } from 'node:events';
-import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { ServerResponse } from 'node:http';
 import t, { type Test } from 'tap';
 import { connect, type SessionClient } from '../../sdk/session/session.ts';
+import { serve } from '../fixtures/listening-server.ts';
 
 type Answer = (response: ServerResponse) => void;
 
 /** A service that gives these answers in order, and repeats the last one. */
 async function startService(test: Test, ...answers: readonly [Answer, ...Answer[]]) {
   let asked = 0;
-  const server = createServer((request, response) => {
+  const { url } = await serve(test, (request, response) => {
     request.resume();
     const answer = answers[asked] ?? answers.at(-1);
     asked += 1;
     answer?.(response);
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  test.teardown(() => {
-    server.closeAllConnections();
-    server.close();
   });
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   return { url, client: connect({ url, token: 'x', retryForMs: 5_000 }), countAsked: () => asked };
 }
 

@@ -1,9 +1,8 @@
 /** A real OpenID Connect issuer (`oidc-provider`) on a loopback port, whose keys can be changed while it runs. */
-import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { exportJWK, generateKeyPair, type JWK } from 'jose';
 import Provider from 'oidc-provider';
+import { listenOn } from '../fixtures/listening-server.ts';
 import type { Teardown } from '../runner/harness.ts';
 
 export const AUDIENCE = 'urn:bulkhead:test';
@@ -43,13 +42,7 @@ export async function startIssuer(test: Teardown, ...keys: JWK[]): Promise<Issue
     if (request.url === '/jwks') requests += 1;
     return handle(request, response);
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  test.teardown(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { url } = await listenOn(test, server);
   let current: Provider | null = null;
   const useKeys = (...used: JWK[]) => {
     current = provider(url, used);

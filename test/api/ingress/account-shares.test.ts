@@ -1,8 +1,5 @@
 /** An account that sends as many webhook requests as it can leaves room for those of other accounts. */
 import { randomUUIDv7 } from 'node:crypto';
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import type { Pool } from 'pg';
 import t from 'tap';
 import { IncomingBodies } from '../../../api/ingress/incoming-bodies.ts';
@@ -14,6 +11,7 @@ import { KIB, MIB } from '../../../sdk/contract/limits.ts';
 import { PlaceLimiter } from '../../../service/http/place-limiter.ts';
 import { RefusalPace } from '../../../service/http/refusal-pace.ts';
 import { TokenBuckets } from '../../../service/timing/token-bucket.ts';
+import { serve } from '../../fixtures/listening-server.ts';
 import { type Teardown, temporaryFolder } from '../../runner/harness.ts';
 import { send } from './webhook-fixture.ts';
 
@@ -211,10 +209,7 @@ t.test('an account has a rate over all of its addresses, and its quota counts he
     answered: ignore,
     onError: (error) => t.error(error),
   });
-  const server = createServer(handler).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  t.teardown(() => server.close());
+  const { port } = await serve(t, handler);
   const post = (address: string, headers = {}) =>
     send({ port, path: `/webhook/plugin/${address}`, agent: false, headers });
   for (let count = 0; count < 5; count += 1) t.match(await post('ann-1'), { status: 200 });

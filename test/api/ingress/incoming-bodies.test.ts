@@ -2,13 +2,14 @@
 import { once } from 'node:events';
 import { type FileHandle, open, readdir, readlink, rm } from 'node:fs/promises';
 import { createServer, request as httpRequest, type IncomingMessage } from 'node:http';
-import { type AddressInfo, connect } from 'node:net';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import t from 'tap';
 import { IncomingBodies } from '../../../api/ingress/incoming-bodies.ts';
 import { Problem } from '../../../sdk/contract/errors.ts';
 import { KIB, MIB } from '../../../sdk/contract/limits.ts';
+import { listenOn } from '../../fixtures/listening-server.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
 import { send } from './webhook-fixture.ts';
 
@@ -35,13 +36,8 @@ const server = createServer(async (request, response) => {
     response.end(JSON.stringify({ message, retryAfter }));
     server.emit('refused', message);
   }
-}).listen(0, '127.0.0.1');
-await once(server, 'listening');
-const { port } = server.address() as AddressInfo;
-t.teardown(() => {
-  server.closeAllConnections();
-  server.close();
 });
+const { port } = await listenOn(t, server);
 
 async function findPrototype(): Promise<FileHandle> {
   const probe = await open(join(folder, 'probe'), 'w');

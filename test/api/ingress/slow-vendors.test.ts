@@ -1,7 +1,7 @@
 /** Slow or too frequent requests of one account delay no other request to a webhook address. */
 import { EventEmitter, once } from 'node:events';
 import { createServer } from 'node:http';
-import { type AddressInfo, connect, type Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { setImmediate as waitForLoop } from 'node:timers/promises';
 import t from 'tap';
 import { IncomingBodies } from '../../../api/ingress/incoming-bodies.ts';
@@ -11,6 +11,7 @@ import { KIB } from '../../../sdk/contract/limits.ts';
 import { PlaceLimiter } from '../../../service/http/place-limiter.ts';
 import { RefusalPace } from '../../../service/http/refusal-pace.ts';
 import { perSecond, TokenBuckets } from '../../../service/timing/token-bucket.ts';
+import { listenOn } from '../../fixtures/listening-server.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
 import { send } from './webhook-fixture.ts';
 
@@ -44,14 +45,9 @@ const handler = createWebhookHandler({
   answered: () => undefined,
   onError: (error) => t.fail(error.message),
 });
-const server = createServer(handler).listen(0, '127.0.0.1');
+const server = createServer(handler);
 server.on('request', (request) => progress.emit('request', request));
-await once(server, 'listening');
-const { port } = server.address() as AddressInfo;
-t.teardown(() => {
-  server.closeAllConnections();
-  server.close();
-});
+const { port } = await listenOn(t, server);
 
 const get = (account: string, bytes = 0) =>
   send(

@@ -1,10 +1,10 @@
 /** The calls of the grant matrix, and a fixture with two accounts that each own one of everything a host call can name. */
 import { dirname } from 'node:path';
 import { capabilities, type HostCallName } from '../../../sdk/contract/protocol.ts';
+import { serve } from '../../fixtures/listening-server.ts';
 import { registerParts } from '../../fixtures/registrations.ts';
 import type { Teardown } from '../../runner/harness.ts';
 import { startDns } from '../host/dns-server.ts';
-import { serve } from '../host/http-target.ts';
 import { openAi, startModelServer } from '../host/model-server.ts';
 import { noSshd, startSshd } from '../host/sshd.ts';
 import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';

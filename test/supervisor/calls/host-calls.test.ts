@@ -2,9 +2,9 @@
 import t from 'tap';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
+import { serve } from '../../fixtures/listening-server.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { startDns } from '../host/dns-server.ts';
-import { serve } from '../host/http-target.ts';
 import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const shared = await startSupervisorFixture(t);

@@ -1,8 +1,8 @@
 /** Waiting for a model or an SSH host does not count against a handler's budget; waiting for anything else does. */
 import t from 'tap';
 import type { SupervisorOptions } from '../../../supervisor/supervisor.ts';
+import { serve } from '../../fixtures/listening-server.ts';
 import { startDns } from '../host/dns-server.ts';
-import { serve } from '../host/http-target.ts';
 import { openAi, startModelServer } from '../host/model-server.ts';
 import { noSshd, startSshd } from '../host/sshd.ts';
 import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';

@@ -1,7 +1,7 @@
 /** An open inspector with debuggers that send malformed and large messages. */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { type AddressInfo, connect } from 'node:net';
+import { connect } from 'node:net';
 import { Duplex } from 'node:stream';
 import t, { type Test } from 'tap';
 import { WebSocketServer } from 'ws';
@@ -9,6 +9,7 @@ import { decodeText, FrameBuffer } from '../../../sandbox-child/frame.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
 import type { Child } from '../../../supervisor/children/child.ts';
 import { COMMAND_MAX_BYTES, Inspection } from '../../../supervisor/children/inspector/inspection.ts';
+import { listenOn } from '../../fixtures/listening-server.ts';
 import { eventually } from '../../runner/eventually.ts';
 
 const HANDSHAKE = [
@@ -31,10 +32,7 @@ async function serve(t: Test, inspection: Inspection): Promise<number> {
   server.on('upgrade', (request, socket, head) =>
     sockets.handleUpgrade(request, socket, head, (client) => inspection.attach(client)),
   );
-  server.listen(0, '127.0.0.1');
-  t.teardown(() => server.close());
-  await once(server, 'listening');
-  return (server.address() as AddressInfo).port;
+  return (await listenOn(t, server)).port;
 }
 
 t.test('a malformed frame of a debugger that is refused ends its connection, and nothing else', async (t) => {

@@ -12,6 +12,7 @@ import { readSshLogin } from '../../../db/accounts/ssh-hosts.ts';
 import { rotateKey } from '../../../db/files/key-rotation.ts';
 import { readStorageValue } from '../../../db/installations/plugin-storage.ts';
 import { AccountHosts } from '../../../supervisor/host/ssh/account-hosts.ts';
+import { listenOn } from '../../fixtures/listening-server.ts';
 import { generateSshKeys } from '../../fixtures/ssh-keys.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { storeKey, waitForKey } from '../held-handlers.ts';
@@ -98,9 +99,8 @@ async function startSilentServer(test: Test) {
       socket.destroy();
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  test.teardown(() => new Promise<void>((resolve) => server.close(() => resolve())));
-  return { port: (server.address() as AddressInfo).port, offered };
+  const { port } = await listenOn(test, server);
+  return { port, offered };
 }
 
 t.test('a host gets no offer with which it could hold the service up', async (t) => {

@@ -13,11 +13,12 @@ import { HostCallRefusal } from '../../../supervisor/children/child-errors.ts';
 import { ArrivingBytes } from '../../../supervisor/host/http/arriving-bytes.ts';
 import { type Opened, send } from '../../../supervisor/host/http/exchange.ts';
 import { ResultTurns } from '../../../supervisor/host/result-turns.ts';
+import { type ListeningServer, listenOn, serve } from '../../fixtures/listening-server.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { whyMissing } from '../../runner/programs.ts';
 import { bundleOf, callTool, testChild, testJail, toolOf } from '../children/jailed-child.ts';
 import { startDns } from './dns-server.ts';
-import { listenOn, makeCertificate, type Plugin, pluginWith, serve, type Target } from './http-target.ts';
+import { makeCertificate, type Plugin, pluginWith } from './http-target.ts';
 
 const PUBLIC = '8.8.8.8';
 const MIB = 1024 * 1024;
@@ -25,7 +26,7 @@ const MIB = 1024 * 1024;
 /** A plugin that may reach a server of ours under a name. */
 async function reaching(
   t: Test,
-  server: Target,
+  server: ListeningServer,
   hosts = ['api.test'],
   options: Parameters<typeof pluginWith>[2] = {},
 ): Promise<Plugin> {
@@ -34,7 +35,7 @@ async function reaching(
   plugin.allow(`api.test:${server.port}`);
   return plugin;
 }
-const isIdle = (server: Target) => eventually(async () => (await server.open()) === 0);
+const isIdle = (server: ListeningServer) => eventually(async () => (await server.open()) === 0);
 
 t.test('DNS rebinding: the request connects to the checked address', async (t) => {
   const hosts: (string | undefined)[] = [];
@@ -560,7 +561,7 @@ const SMALL = { openMax: 2, bytesMax: MIB, totalMs: 60_000, idleMs: 60_000 };
 /** A plugin that may reach a server of ours, and its bodies within these bounds. */
 async function streaming(
   t: Test,
-  server: Target,
+  server: ListeningServer,
   bounds: Partial<typeof SMALL> = {},
   isFromProvider = false,
 ): Promise<Plugin> {

@@ -2,8 +2,9 @@
 import { createServer } from 'node:https';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import t from 'tap';
+import { listenOn, serve } from '../../fixtures/listening-server.ts';
 import { whyMissing } from '../../runner/programs.ts';
-import { listenOn, makeCertificate, pluginWith, serve } from './http-target.ts';
+import { makeCertificate, pluginWith } from './http-target.ts';
 
 t.test('fetch sends method, headers and body, and returns status, headers and body', async (t) => {
   const server = await serve(t, async (request, response) => {

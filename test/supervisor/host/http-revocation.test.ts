@@ -1,12 +1,12 @@
 /** `host.http.fetch` from a real plugin: what it is given, and that nothing stays open when it may not any more. */
 import t, { type Test } from 'tap';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
+import { type ListeningServer, serve } from '../../fixtures/listening-server.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { killProcess } from '../../runner/harness.ts';
 import { connectionEnds } from '../../runner/open-ends.ts';
 import { type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { startDns } from './dns-server.ts';
-import { serve, type Target } from './http-target.ts';
 
 const FETCHING = `commands.run = { description: 'd', handler: async (url) => {
   const all = Array.from({ length: 3 }, () => host.http.fetch(url).then(({ status, bodyText, bodyBytes }) =>
@@ -16,7 +16,7 @@ const FETCHING = `commands.run = { description: 'd', handler: async (url) => {
 
 interface Asking extends Installed {
   readonly fixture: SupervisorFixture;
-  readonly server: Target;
+  readonly server: ListeningServer;
   fetchPath(path: string): Promise<string>;
 }
 

@@ -1,10 +1,7 @@
 /** `host.http` as a plugin calls it, in this process, against servers of the test that are found by a DNS server of the test. */
 
 import { execFileSync } from 'node:child_process';
-import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { createServer, type RequestListener, type Server } from 'node:http';
-import type { AddressInfo, Server as NetServer } from 'node:net';
 import { join } from 'node:path';
 import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
@@ -19,44 +16,6 @@ import { ResultTurns } from '../../../supervisor/host/result-turns.ts';
 import { SecretHandles, type SecretSource } from '../../../supervisor/host/secret-handles.ts';
 import { type Teardown, temporaryFolder } from '../../runner/harness.ts';
 import { type DnsServer, startDns } from './dns-server.ts';
-
-export interface Target {
-  readonly port: number;
-  /** Connections that were made, open or not. */
-  readonly connections: () => number;
-  /** Connections that are open. */
-  readonly open: () => Promise<number>;
-}
-
-/** Listens on a loopback address and counts. */
-export async function listenOn<S extends NetServer>(
-  test: Teardown,
-  server: S,
-  host = '127.0.0.1',
-  port = 0,
-): Promise<Target> {
-  let connections = 0;
-  const sockets = new Set<{ destroy(): void }>();
-  server.on('connection', (socket) => {
-    connections += 1;
-    sockets.add(socket);
-    socket.on('close', () => sockets.delete(socket));
-  });
-  server.listen(port, host);
-  await once(server, 'listening');
-  test.teardown(async () => {
-    for (const socket of sockets) socket.destroy();
-    await new Promise((resolve) => server.close(resolve));
-  });
-  return {
-    port: (server.address() as AddressInfo).port,
-    connections: () => connections,
-    open: async () => sockets.size,
-  };
-}
-
-export const serve = (test: Teardown, listener: RequestListener, host?: string, port?: number): Promise<Target> =>
-  listenOn<Server>(test, createServer(listener), host, port);
 
 /** A certificate of `api.test` that signs itself, as PEM. Needs the program `openssl`. */
 export async function makeCertificate(

@@ -1,6 +1,7 @@
 /** An HTTP server that speaks the wire formats of OpenAI-compatible and Anthropic endpoints, as its test says. */
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import type { Socket } from 'node:net';
+import { listenOn } from '../../fixtures/listening-server.ts';
 import type { Teardown } from '../../runner/harness.ts';
 
 export interface Asked {
@@ -35,12 +36,7 @@ export async function startModelServer(test: Teardown): Promise<ModelServer> {
     socket.on('close', () => sockets.delete(socket));
     socket.on('error', () => undefined);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  model.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
-  test.teardown(async () => {
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-  });
+  model.url = `${(await listenOn(test, server)).url}/v1`;
   return model;
 }
 

@@ -8,9 +8,10 @@ import { SecretHandles } from '../../../supervisor/host/secret-handles.ts';
 import { SecretMask } from '../../../supervisor/records/secret-mask.ts';
 import { openAddress } from '../../examples/address.ts';
 import { startVendor } from '../../examples/example.ts';
+import { serve } from '../../fixtures/listening-server.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { asCommand, runCommand, startSupervisorFixture } from '../supervisor-fixture.ts';
-import { pluginWith, serve } from './http-target.ts';
+import { pluginWith } from './http-target.ts';
 
 /** Answers with the request's address and headers, or redirects to the `to` of the query. */
 const echo = (request: IncomingMessage, response: ServerResponse): void => {

@@ -1,23 +1,20 @@
 /** Bytes of an SSH host reach their reader in small slices, and no faster than the processor time of the account allows. */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { KIB, MIB } from '../../../sdk/contract/limits.ts';
 import { TokenBuckets } from '../../../service/timing/token-bucket.ts';
 import { MeteredSocket, openProcessorRates } from '../../../supervisor/host/ssh/metered-socket.ts';
+import { listenOn } from '../../fixtures/listening-server.ts';
 
 async function serve(test: Test, onConnection: (socket: Socket) => void): Promise<number> {
   const server = createServer((socket) => {
     socket.on('error', () => undefined);
-    test.teardown(() => socket.destroy());
     onConnection(socket);
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  test.teardown(() => server.close());
-  return (server.address() as AddressInfo).port;
+  return (await listenOn(test, server)).port;
 }
 
 function open(test: Test, port: number, accountId = 'ann', rates = openProcessorRates()): MeteredSocket {

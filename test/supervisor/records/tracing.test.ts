@@ -1,9 +1,9 @@
 /** Spans from a session call to the host calls of plugins, as a collector gets them over OTLP/HTTP. */
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { isTracingEnabled, startTracing, traced } from '../../../service/telemetry/tracing.ts';
+import { serve } from '../../fixtures/listening-server.ts';
 import { eventually } from '../../runner/eventually.ts';
+import type { Teardown } from '../../runner/harness.ts';
 import { connect, deliver } from '../delivery/channels.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
@@ -15,9 +15,9 @@ interface Received {
   readonly attributes: readonly { key: string; value: { stringValue?: string } }[];
 }
 
-async function startCollector() {
+async function startCollector(test: Teardown) {
   const spans: Received[] = [];
-  const server = createServer((request, response) => {
+  const { url } = await serve(test, (request, response) => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
@@ -27,12 +27,7 @@ async function startCollector() {
       response.writeHead(200, { 'content-type': 'application/json' }).end('{}');
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return {
-    spans,
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    close: () => new Promise((resolve) => server.close(resolve)),
-  };
+  return { spans, url };
 }
 
 const PLUGIN = `
@@ -50,8 +45,7 @@ t.test('traces are wanted by the standard variables only', async (t) => {
 });
 
 t.test('a session call and a webhook, down to what plugins call', async (t) => {
-  const collector = await startCollector();
-  t.teardown(collector.close);
+  const collector = await startCollector(t);
   process.env.OTEL_EXPORTER_OTLP_ENDPOINT = collector.url;
   const end = await startTracing('bulkhead-test', process.env);
   const fixture = await startSupervisorFixture(t);
