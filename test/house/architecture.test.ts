@@ -1,11 +1,10 @@
 /** The rules of the house that a compiler does not know: who may import whom, and what a file may be called. */
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, dirname, join, matchesGlob } from 'node:path';
-import { stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
 import { SOURCES } from '../../console/sources.ts';
 import { NAMED } from '../runner/schedule.ts';
-import { type Import, listFiles, parseSource, readSource, root } from './source-files.ts';
+import { describeImport, listFiles, parseSource, readSources, root } from './source-files.ts';
 
 const LONG_FILE = 350;
 const LONG_FUNCTION = 50;
@@ -68,14 +67,9 @@ const spawners: Readonly<Record<string, string>> = {
   'conform/runtime/': 'the agent runtime under test',
 };
 
-const sources = listFiles('*.ts', '*.tsx')
-  .filter((path) => !path.endsWith('.d.ts') && !path.startsWith('test/plugins/'))
-  .map(readSource);
-// Reading markup started its process.
-await stopEsbuild();
+const sources = await readSources();
 const production = sources.filter(({ path }) => folderOf(path) in folders);
 const imports = sources.flatMap((source) => source.imports);
-const describeImport = ({ from, to }: Import): string => `${from} imports ${to}`;
 
 function folderOf(path: string): string {
   return path.split('/')[0] ?? '';

@@ -1,9 +1,8 @@
 /** Packages: what a file imports is declared where Node finds it, what is declared is used, and a run needs no test package. */
 import { existsSync, lstatSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
-import { type Import, listFiles, readSource, root } from './source-files.ts';
+import { describeImport, readSources, root } from './source-files.ts';
 
 const INSTALL_MAX_MB = 450;
 const BYTES_PER_MB = 1024 * 1024;
@@ -79,17 +78,12 @@ const ENTRY_POINTS = [
   'docs/build-site.ts',
 ];
 
-const sources = listFiles('*.ts', '*.tsx')
-  .filter((path) => !path.endsWith('.d.ts') && !path.startsWith('test/plugins/'))
-  .map(readSource);
-// Reading markup started its process.
-await stopEsbuild();
+const sources = await readSources();
 const imports = sources.flatMap((source) => source.imports);
 // Vite reads a file as text by `?raw`, and builds a worker of one by `?worker`.
 const isFile = (to: string): boolean => existsSync(join(root, to.replace(/\?(raw|worker)$/, '')));
 const packageImports = imports.filter(({ to }) => !to.startsWith('node:') && !isFile(to));
 const packageNames = new Set(packageImports.map(({ to }) => to));
-const describeImport = ({ from, to }: Import): string => `${from} imports ${to}`;
 
 function declaredNames({ dependencies, optionalDependencies, devDependencies }: Manifest): string[] {
   return Object.keys({ ...dependencies, ...optionalDependencies, ...devDependencies });

@@ -4,7 +4,7 @@ import { builtinModules, stripTypeScriptTypes } from 'node:module';
 import { dirname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type AnyNode, type Program, parse } from 'acorn';
-import { transformSync } from 'esbuild';
+import { stop as stopEsbuild, transformSync } from 'esbuild';
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -39,10 +39,23 @@ export function listFiles(...globs: readonly string[]): string[] {
   return globSync(patterns, { cwd: root, exclude: ['.git', ...ignored] }).sort();
 }
 
+export const describeImport = ({ from, to }: Import): string => `${from} imports ${to}`;
+
+/** All TypeScript files, except declarations and the plugins of tests. */
+export async function readSources(): Promise<SourceFile[]> {
+  const paths = listFiles('*.ts', '*.tsx').filter(
+    (path) => !path.endsWith('.d.ts') && !path.startsWith('test/plugins/'),
+  );
+  const sources = paths.map(readSource);
+  // Reading markup started its process.
+  await stopEsbuild();
+  return sources;
+}
+
 const read = new Map<string, SourceFile>();
 
 /** Reads one TypeScript file, once for all test files of a process: parsing them all takes three seconds. */
-export function readSource(path: string): SourceFile {
+function readSource(path: string): SourceFile {
   const source = read.get(path) ?? parseSource(path, readFileSync(join(root, path), 'utf8'));
   read.set(path, source);
   return source;

@@ -5,6 +5,7 @@ import { loadAccountPlugins } from '../../db/installations/account-plugins.ts';
 import type { LinkResult } from '../../supervisor/calls/chain.ts';
 import { runChain } from '../../supervisor/calls/chain-runner.ts';
 import { indexAccountPlugins } from '../../supervisor/children/account-plugins-cache.ts';
+import { unrecorded } from '../supervisor/calls/unrecorded.ts';
 import type { Reality } from './reality.ts';
 import { type Model, type ModelInstallation, statusOf } from './reference.ts';
 
@@ -26,12 +27,6 @@ const FAILURES: Readonly<Record<string, LinkResult>> = {
 const RESULTS: readonly LinkResult[] = Object.values(FAILURES).flatMap((failure, index) =>
   index % 2 === 0 ? [failure] : [failure, RAN],
 );
-const none = {
-  system: () => undefined,
-  sometimes: () => undefined,
-  linkRan: () => undefined,
-  chainRan: () => undefined,
-};
 
 /** No message passes a required installation that its owner did not pause and that did not run. All others pass. */
 export async function checkMessages(model: Model, real: Reality): Promise<void> {
@@ -51,8 +46,7 @@ async function checkAccount(model: Model, real: Reality, account: string): Promi
     const state = await runChain(
       {
         invoker: { invoke: async ({ installationId }) => resultOf(installationId) },
-        logs: none as never,
-        metrics: none as never,
+        ...unrecorded,
       },
       {
         hook: HOOK,

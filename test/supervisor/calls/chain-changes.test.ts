@@ -4,14 +4,9 @@ import type { InstalledPlugin } from '../../../db/installations/account-plugins.
 import type { LinkResult } from '../../../supervisor/calls/chain.ts';
 import { runChain } from '../../../supervisor/calls/chain-runner.ts';
 import { indexAccountPlugins } from '../../../supervisor/children/account-plugins-cache.ts';
+import { unrecorded } from './unrecorded.ts';
 
 const HOOK = 'middleware.systemPrompt';
-const none = {
-  system: () => undefined,
-  sometimes: () => undefined,
-  linkRan: () => undefined,
-  chainRan: () => undefined,
-} as never;
 
 type Change = Partial<Record<keyof InstalledPlugin, unknown>>;
 const plugin = (slug: string, change: Change = {}): InstalledPlugin =>
@@ -48,7 +43,7 @@ async function run(
     },
   };
   const state = await runChain(
-    { invoker: invoker as never, logs: none, metrics: none },
+    { invoker: invoker as never, ...unrecorded },
     {
       hook: HOOK,
       session: null,

@@ -8,15 +8,10 @@ import type { LinkResult } from '../../../supervisor/calls/chain.ts';
 import { runChain } from '../../../supervisor/calls/chain-runner.ts';
 import type { PluginCall } from '../../../supervisor/calls/plugin-call.ts';
 import { indexAccountPlugins } from '../../../supervisor/children/account-plugins-cache.ts';
+import { unrecorded } from './unrecorded.ts';
 
 const START = Date.UTC(2026, 0, 5, 9);
 const LINKS = 6;
-const none = {
-  system: () => undefined,
-  sometimes: () => undefined,
-  linkRan: () => undefined,
-  chainRan: () => undefined,
-} as never;
 const STATE = { status: 'ready', blockedReason: null, settings: {} };
 
 /** An account whose plugins all have this hook. */
@@ -48,7 +43,7 @@ async function run(
   const { context } = hooks[hook].example;
   const plugins = accountWith(hook, LINKS, required);
   const now = () => clock.now;
-  const deps = { invoker, logs: none, metrics: none, clock: { now, budgetNow: now } };
+  const deps = { invoker, ...unrecorded, clock: { now, budgetNow: now } };
   const state = await runChain(deps, {
     hook,
     loadPlugins: () => plugins,

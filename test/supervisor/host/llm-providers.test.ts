@@ -2,14 +2,10 @@
 import t from 'tap';
 import { eventually } from '../../runner/eventually.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
+import { ASK, hello, writeTool } from './asking-plugin.ts';
 import { startModelServer } from './model-server.ts';
 
-const tool = (body: string) =>
-  `tools.run = { description: 'd', parameters: { type: 'object' }, handler: async (args, ctx) => { ${body} } };`;
-const ASK = tool(`
-  const said = await host.llm.complete(args).catch((error) => ({ refused: error.message }));
-  return { content: [{ type: 'json', json: said }] };`);
-const LIST = tool(`return { content: [{ type: 'json', json: await host.models.list() }] };`);
+const LIST = writeTool(`return { content: [{ type: 'json', json: await host.models.list() }] };`);
 const provider = (models: readonly string[], chat: string) =>
   `providers.acme = {
      models: ${JSON.stringify(models.map((id) => ({ id, name: `Acme ${id}`, contextWindow: 1000 })))},
@@ -17,7 +13,6 @@ const provider = (models: readonly string[], chat: string) =>
    };`;
 const answer = (text: string) =>
   `return { text: ${text}, model: request.model, usage: { inputTokens: 1, outputTokens: 2 } };`;
-const hello = { messages: [{ role: 'user', text: 'hello' }] };
 
 const server = await startModelServer(t);
 const fixture = await startSupervisorFixture(t, {

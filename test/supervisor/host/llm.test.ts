@@ -5,6 +5,7 @@ import type { ModelProvider } from '../../../supervisor/host/llm/configuration.t
 import { eventually } from '../../runner/eventually.ts';
 import { connectionEnds } from '../../runner/open-ends.ts';
 import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { ASK, hello, writeTool } from './asking-plugin.ts';
 import {
   anthropic,
   type ModelServer,
@@ -28,14 +29,7 @@ const providerOf = (server: ModelServer, more: Partial<ModelProvider> = {}): Mod
   models: [{ id: 'org/big', name: 'Big', contextWindow: 128_000, price }],
   ...more,
 });
-const tool = (body: string) =>
-  `tools.run = { description: 'd', parameters: { type: 'object' }, handler: async (args, ctx) => { ${body} } };`;
-/** Asks what the arguments say; answers the completion or the refusal's message. */
-const ASK = tool(`
-  const said = await host.llm.complete(args).catch((error) => ({ refused: error.message }));
-  return { content: [{ type: 'json', json: said }] };`);
 const asker = { slug: 'asker', capabilities: ['host.llm', 'host.models'], code: ASK };
-const hello = { messages: [{ role: 'user', text: 'hello' }] };
 
 async function run(fixture: SupervisorFixture, slug: string, args: unknown = {}) {
   const path = `/sessions/${await fixture.session()}/tools/${slug}__run`;
@@ -231,7 +225,7 @@ t.test('one installation asks for eight answers at once, no more', async (t) => 
   await fixture.install({
     ...asker,
     slug: 'crowd',
-    code: tool(`
+    code: writeTool(`
       let refused = 0;
       const countRefusal = (error) => {
         refused += 1;

@@ -18,6 +18,7 @@ import { noPluginUser, PLUGIN_USER } from '../../fixtures/foreign-user.ts';
 import { answering, breakers, endings } from '../../plugins/hostile-programs.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
 import { bundleOf, callTool, errorOf, isAlive, testChild, testJail, toolOf } from '../children/jailed-child.ts';
+import { isRunning } from './running-process.ts';
 
 const [HEAP_MB, RESIDENT_MB] = [64, 160];
 
@@ -264,12 +265,3 @@ t.test('killing the supervisor leaves no orphan', async (t) => {
   while (pids.some(isRunning)) await sleep(20);
   t.pass('all have ended');
 });
-
-/** Whether a process exists and is not a zombie: process 1, which reaps orphans, may be slow. */
-function isRunning(pid: number): boolean {
-  try {
-    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'latin1'));
-  } catch {
-    return false;
-  }
-}

@@ -11,6 +11,7 @@ import { eventually } from '../../runner/eventually.ts';
 import { killProcess, temporaryFolder } from '../../runner/harness.ts';
 import { listCandidates } from '../../runner/leak-guard.ts';
 import { bundleOf, callTool, testChild, testJail, toolOf } from '../children/jailed-child.ts';
+import { isRunning } from './running-process.ts';
 
 const NAME = 'bulkhead-spawner'.slice(0, 15);
 const AT_ONCE = 8;
@@ -122,12 +123,3 @@ t.test('a child that is started without a free descriptor has ended, and the nex
   t.match(ends, [killed, killed, killed, killed]);
   t.equal(code, 0);
 });
-
-/** Whether a process exists and is no zombie. */
-function isRunning(pid: number): boolean {
-  try {
-    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'latin1'));
-  } catch {
-    return false;
-  }
-}
