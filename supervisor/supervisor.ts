@@ -127,7 +127,7 @@ export interface SupervisorOptions
   readonly toolResultBytes?: number;
   /** The model endpoints plugins may ask. */
   readonly models?: readonly ModelProvider[];
-  /** Maximum tokens of these models per installation and day; 0: no limit. */
+  /** Maximum tokens of these models per account, plugin and day; 0: no limit. */
   readonly modelTokensPerDay?: number;
   /** Limits of a child's output and of concurrent calls. */
   readonly childBounds?: ChildBounds;

@@ -1,4 +1,4 @@
-/** Sums of the model usage (tokens and cost) of installations. */
+/** Sums of the model usage (tokens and cost) of installations, and of the tokens of each plugin in an account. */
 import type { Pool } from 'pg';
 import { deleteOldRows } from '../postgres/old-rows.ts';
 import { findValue } from '../postgres/rows.ts';
@@ -31,28 +31,49 @@ const addSql = (table: string): string =>
      input_tokens = ${table}.input_tokens + excluded.input_tokens,
      output_tokens = ${table}.output_tokens + excluded.output_tokens, cost = ${table}.cost + excluded.cost`;
 
-/** Skips a deleted installation. */
-export async function addUsage(pool: Pool, installationId: string, model: string, usage: UsageSum): Promise<void> {
+interface SpendingPlugin {
+  readonly installationId: string;
+  readonly accountId: string;
+  readonly pluginId: string;
+}
+
+/** Of a deleted installation, only the tokens count. */
+export async function addUsage(
+  pool: Pool,
+  { installationId, accountId, pluginId }: SpendingPlugin,
+  model: string,
+  usage: UsageSum,
+): Promise<void> {
   await pool.query(
     `WITH here AS (SELECT id FROM installations WHERE id = $1 FOR KEY SHARE),
      total AS (
        INSERT INTO model_usage (installation_id, model, answers, input_tokens, output_tokens, cost)
        SELECT id, $2, $3::bigint, $4::bigint, $5::bigint, $6::numeric FROM here
-       ON CONFLICT (installation_id, model) ${addSql('model_usage')})
+       ON CONFLICT (installation_id, model) ${addSql('model_usage')}),
+     tokens AS (
+       INSERT INTO model_tokens (day, account_id, plugin_id, tokens) VALUES (${TODAY}, $7, $8, $4::bigint + $5::bigint)
+       ON CONFLICT (day, account_id, plugin_id) DO UPDATE SET tokens = model_tokens.tokens + excluded.tokens)
      INSERT INTO model_usage_days (installation_id, day, answers, input_tokens, output_tokens, cost)
      SELECT id, ${TODAY}, $3::bigint, $4::bigint, $5::bigint, $6::numeric FROM here
      ON CONFLICT (installation_id, day) ${addSql('model_usage_days')}`,
-    [installationId, model, usage.answers, usage.inputTokens, usage.outputTokens, usage.cost],
+    [installationId, model, usage.answers, usage.inputTokens, usage.outputTokens, usage.cost, accountId, pluginId],
   );
 }
 
-/** Since midnight UTC. */
-export async function countTokensToday(pool: Pool, installationId: string): Promise<number> {
+/**
+ * The tokens of a plugin in an account since midnight UTC, also of its installations that were removed. On the day of the upgrade, the
+ * previous release counted some by the installation only.
+ */
+export async function countTokensToday(
+  pool: Pool,
+  { installationId, accountId, pluginId }: SpendingPlugin,
+): Promise<number> {
   const tokens = await findValue<number>(
     pool,
-    `SELECT (input_tokens + output_tokens)::float8 FROM model_usage_days
-      WHERE installation_id = $1 AND day = ${TODAY}`,
-    [installationId],
+    `SELECT greatest(
+       (SELECT input_tokens + output_tokens FROM model_usage_days WHERE installation_id = $1 AND day = ${TODAY}),
+       (SELECT tokens FROM model_tokens WHERE day = ${TODAY} AND account_id = $2 AND plugin_id = $3))::float8`,
+    [installationId, accountId, pluginId],
   );
   return tokens ?? 0;
 }
@@ -86,5 +107,7 @@ const addSums = (one: UsageSum, other: UsageSum): UsageSum => ({
   cost: one.cost + other.cost,
 });
 
-export const sweepUsage = (pool: Pool): Promise<void> =>
-  deleteOldRows(pool, 'model_usage_days', 'day', `day <= ${TODAY} - ${USAGE_DAYS}`);
+export async function sweepUsage(pool: Pool): Promise<void> {
+  await deleteOldRows(pool, 'model_usage_days', 'day', `day <= ${TODAY} - ${USAGE_DAYS}`);
+  await deleteOldRows(pool, 'model_tokens', 'day', `day < ${TODAY}`);
+}

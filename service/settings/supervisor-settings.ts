@@ -113,7 +113,7 @@ export const supervisorSettings = {
     0,
     1_000_000_000_000,
     0,
-    'Input and output tokens of the endpoints in MODELS_FILE that one installation may use per day (UTC). 0: no limit.',
+    'Input and output tokens of the endpoints in MODELS_FILE that one plugin may use per day (UTC) in one account, also after it was uninstalled and installed again. 0: no limit.',
     'a day',
   ),
   CHILDREN: wholeNumber(

@@ -1,4 +1,4 @@
-/** Counts the tokens that installations use of the operator's models, and enforces the daily limit. */
+/** Counts the tokens that plugins use of the operator's models, and enforces the daily limit. */
 import type { Pool } from 'pg';
 import { addUsage, countTokensToday } from '../../../db/accounts/model-usage.ts';
 import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
@@ -17,7 +17,7 @@ interface Charge {
 export interface SpendingDeps {
   readonly pool: Pool;
   readonly metrics: Metrics;
-  /** Input and output tokens of one installation; 0: no limit. */
+  /** Input and output tokens of one plugin in an account; 0: no limit. */
   readonly tokensPerDay: number;
   onError(error: Error): void;
 }
@@ -36,13 +36,13 @@ export class Spending {
    *
    * @throws HostError when the limit is reached
    */
-  async allow({ installationId }: InstalledPlugin): Promise<void> {
+  async allow(plugin: InstalledPlugin): Promise<void> {
     const { pool, tokensPerDay } = this.#deps;
     if (tokensPerDay === 0) return;
-    const used = await countTokensToday(pool, installationId);
+    const used = await countTokensToday(pool, plugin);
     if (used < tokensPerDay) return;
     throw new HostError(
-      `this installation has used ${used} of its ${tokensPerDay} model tokens of today; it may ask again after midnight UTC, or when the operator raises MODEL_TOKENS_PER_DAY`,
+      `this plugin has used ${used} of its ${tokensPerDay} model tokens of today in this account; it may ask again after midnight UTC, or when the operator raises MODEL_TOKENS_PER_DAY`,
     );
   }
 
@@ -62,7 +62,7 @@ export class Spending {
   }
 
   #add({ plugin, provider, model }: Charge, spent: Usage & { answers: number; cost: number }): Promise<void> {
-    return addUsage(this.#deps.pool, plugin.installationId, `${provider.name}/${model.id}`, spent);
+    return addUsage(this.#deps.pool, plugin, `${provider.name}/${model.id}`, spent);
   }
 }
 

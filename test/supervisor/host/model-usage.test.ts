@@ -2,6 +2,7 @@
 import type { ServerResponse } from 'node:http';
 import t from 'tap';
 import { readUsage, sweepUsage, USAGE_DAYS } from '../../../db/accounts/model-usage.ts';
+import { removeInstallation } from '../../../db/installations/installation-removal.ts';
 import { untilDayLasts } from '../../fixtures/utc-day.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { asCommand, runCommand, startSupervisorFixture } from '../supervisor-fixture.ts';
@@ -64,9 +65,9 @@ t.test('sums by model and by day, each installation’s own', async (t) => {
   t.equal((await readUsage(fixture.pool, installationId)).total.answers, 4, 'the sums are not');
 });
 
-t.test('a limit per day: the refusal says when to retry, and another installation has its own limit', async (t) => {
+t.test('a limit per day: the refusal says when to retry, and another plugin has its own limit', async (t) => {
   const fixture = await startSupervisorFixture(t, { models, modelTokensPerDay: CAP });
-  await fixture.install(asker);
+  const { installationId } = await fixture.install(asker);
   await fixture.install({ ...asker, slug: 'other' });
   await untilDayLasts(fixture.pool);
   server.answers = [openAi('hi')];
@@ -74,12 +75,30 @@ t.test('a limit per day: the refusal says when to retry, and another installatio
   for (let used = 0; used < CAP; used += 18) t.equal(await runCommand(fixture, 'asker'), 'hi');
   t.equal(
     await runCommand(fixture, 'asker'),
-    'host.llm.complete: this installation has used 54 of its 40 model tokens of today; it may ask again after midnight UTC, or when the operator raises MODEL_TOKENS_PER_DAY',
+    'host.llm.complete: this plugin has used 54 of its 40 model tokens of today in this account; it may ask again after midnight UTC, or when the operator raises MODEL_TOKENS_PER_DAY',
   );
   t.equal(server.asked.length, 3, 'a refused request is not counted');
   t.equal(await runCommand(fixture, 'other'), 'hi');
+  await fixture.change({ installationId }, `status = 'uninstalling'`);
+  await fixture.pool.query(
+    `INSERT INTO installations (id, account_id, plugin_id, version_policy, current_version_id, granted_capabilities, settings, status, hook_order)
+     SELECT 'again', account_id, plugin_id, version_policy, current_version_id, granted_capabilities, settings, 'ready', 3
+       FROM installations WHERE id = $1`,
+    [installationId],
+  );
+  await fixture.notify('again');
+  t.match(await runCommand(fixture, 'asker'), 'has used 54 of its 40', 'while the uninstalled one is being removed');
+  await removeInstallation(fixture.pool, fixture.supervisor.queues, installationId);
+  t.match(await runCommand(fixture, 'asker'), 'has used 54 of its 40', 'and afterwards');
+  t.equal((await readUsage(fixture.pool, 'again')).today.answers, 0);
   await fixture.pool.query(`UPDATE model_usage_days SET day = day - 1`);
+  await fixture.pool.query(`UPDATE model_tokens SET day = day - 1`);
   t.equal(await runCommand(fixture, 'asker'), 'hi', 'the next day it may ask again');
+  const listTokens = async () =>
+    (await fixture.pool.query('SELECT tokens::int FROM model_tokens ORDER BY tokens')).rows;
+  t.same(await listTokens(), [{ tokens: 18 }, { tokens: 18 }, { tokens: 54 }]);
+  await sweepUsage(fixture.pool);
+  t.same(await listTokens(), [{ tokens: 18 }], 'past days are forgotten');
 });
 
 t.test('an answer whose endpoint reports no usage, or a wrong one, is not free', async (t) => {
