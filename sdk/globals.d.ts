@@ -1317,7 +1317,10 @@ declare const global: typeof globalThis;
 declare function setTimeout<A extends unknown[]>(callback: (...args: A) => void, ms?: number, ...args: A): number;
 /** Cancels a timer of `setTimeout`. */
 declare function clearTimeout(id: number | undefined): void;
-/** Calls a function again and again, at an interval in milliseconds. */
+/**
+ * Calls a function again and again, at an interval in milliseconds, until the process ends: one without calls is
+ * stopped after ten minutes, or earlier.
+ */
 declare function setInterval<A extends unknown[]>(callback: (...args: A) => void, ms?: number, ...args: A): number;
 /** Cancels a timer of `setInterval`. */
 declare function clearInterval(id: number | undefined): void;

@@ -4,12 +4,11 @@ commands.write = {
   description: 'Writes a page of the diary about this chat',
   async handler(input) {
     const { name, page } = await thisChat(input);
+    // Awaited, because the process may be stopped once the handler has returned, and work that is not finished ends with it.
+    await writePage(name, page);
     await host.session.post(page);
     // Notices are for people; models do not see them.
     await host.session.notice(`The diary keeps this page as diary/${name}.`);
-
-    // Not awaited: the user gets the answer now, and the file is written afterwards. Errors appear in the log.
-    void writePage(name, page);
     return 'The page is written.';
   },
 };

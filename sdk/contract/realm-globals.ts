@@ -40,7 +40,8 @@ export const platformGlobals = {
     'Writes to the plugin’s log, one line a call, as in Node: `%s %d %i %f %j %o %O %c`, maps and sets shown, tables, groups, timers. `trace` writes the level debug, with a stack; `assert` writes error; the others write info unless their name says the level.',
   setTimeout: 'Calls a function once, after a time in milliseconds.',
   clearTimeout: 'Cancels a timer of `setTimeout`.',
-  setInterval: 'Calls a function again and again, at an interval in milliseconds.',
+  setInterval:
+    'Calls a function again and again, at an interval in milliseconds, until the process ends: one without calls is stopped after ten minutes, or earlier.',
   clearInterval: 'Cancels a timer of `setInterval`.',
   setImmediate: 'Calls a function once, as soon as other code had its turn.',
   clearImmediate: 'Cancels a call of `setImmediate`.',

@@ -61,7 +61,8 @@ An id of another account fails in the same way as an id that does not exist. Rev
 
 Timers and promises of a handler continue after it returns. They keep access to the installation’s own data (\`host.storage\`,
 \`host.secrets\`, \`host.http\`, \`host.workspace\` and so on). \`host.session\` works only until the handler returns. Log lines of such
-work have the source \`background\`. The process may be stopped when the plugin has been idle for a while.`;
+work have the source \`background\`. A process without calls is stopped after ten minutes, or at once if another plugin needs its place. Timers and
+unfinished work then end without a line in the log, so await what must be done before you return.`;
 
 /** The parts of a package without code. */
 export const FILES = `## Commands and skills without code

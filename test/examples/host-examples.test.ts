@@ -118,7 +118,7 @@ t.test('session-diary', async (t) => {
     ],
   });
 
-  await t.test('posts a page, and keeps it after its answer', async (t) => {
+  await t.test('posts a page, and keeps it before it answers', async (t) => {
     const path = `/sessions/${session}/commands/session-diary__write`;
     const written = async () => (await service.call('POST', path, { input: 'a good day' })).body.text;
     t.equal(await eventually(written), 'The page is written.');
@@ -129,7 +129,7 @@ t.test('session-diary', async (t) => {
     );
     t.match(page, /a good day\n$/);
     t.equal(notice, `The diary keeps this page as diary/${session}.md.`);
-    t.equal(await eventually(() => diary(`${session}.md`)), page);
+    t.equal(await diary(`${session}.md`), page);
   });
 
   await t.test('keeps the page of a chat that is cleared, and a line of one that is deleted', async (t) => {
