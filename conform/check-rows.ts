@@ -1,5 +1,5 @@
 /** Checks every row of the chapters, a bounded number at once. */
-import { Mismatch, Skipped } from './expect.ts';
+import { describeError, Mismatch, Skipped } from './expect.ts';
 import type { Chapter, Row } from './row.ts';
 import type { Run } from './run.ts';
 
@@ -18,27 +18,33 @@ export interface Result {
   readonly ms: number;
 }
 
-/** Checks the rows and resolves with their results, in the order of the chapters. */
-export async function checkRows(run: Run, chapters: readonly Chapter[]): Promise<Result[]> {
+/**
+ * Checks the rows and resolves with their results, in the order of the chapters.
+ *
+ * @param interrupted rows that have not begun when it aborts are skipped. Those under way end, because what they create is
+ *   known afterwards only
+ */
+export async function checkRows(run: Run, chapters: readonly Chapter[], interrupted: AbortSignal): Promise<Result[]> {
   const rows = chapters.flatMap(({ title, rows }) => rows.map((row) => ({ chapter: title, row })));
   const results: Result[] = new Array(rows.length);
   for (const isLate of [false, true]) {
     const queue = [...rows.entries()].filter(([, { row }]) => row.isLate === isLate).values();
     const work = async (): Promise<void> => {
-      for (const [index, { chapter, row }] of queue) results[index] = await checkRow(run, chapter, row);
+      for (const [index, { chapter, row }] of queue) results[index] = await checkRow(run, chapter, row, interrupted);
     };
     await Promise.all(Array.from({ length: ROWS_AT_ONCE }, work));
   }
   return results;
 }
 
-async function checkRow(run: Run, chapter: string, row: Row): Promise<Result> {
+async function checkRow(run: Run, chapter: string, row: Row, interrupted: AbortSignal): Promise<Result> {
   const started = performance.now();
   const finish = (verdict: Verdict, reason: string | null): Result => {
     const ms = Math.round(performance.now() - started);
     return { chapter, sentence: row.sentence, verdict, reason, ms };
   };
   try {
+    if (interrupted.aborted) throw new Skipped('the check was interrupted');
     await within(run, ROW_WITHIN_MS, row.check(run));
     return finish('held', null);
   } catch (error) {
@@ -60,10 +66,4 @@ function within(run: Run, ms: number, work: Promise<unknown>): Promise<unknown> 
   };
   check();
   return Promise.race([work, promise]).finally(() => clearTimeout(timer));
-}
-
-/** A fault of the network names its cause below. */
-function describeError(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  return error.cause instanceof Error ? `${error.message}: ${error.cause.message}` : `${error.name}: ${error.message}`;
 }

@@ -3,14 +3,15 @@ import { parseArgs } from 'node:util';
 import type { Addresses } from './account.ts';
 import { chapters } from './chapters/chapters.ts';
 import { checkRows } from './check-rows.ts';
+import { abortOnSignals, INTERRUPTED_EXIT_CODE } from './interruption.ts';
 import { formatResults, summarizeResults } from './print-results.ts';
 import { Run } from './run.ts';
 
 const HELP = `Usage: npm run conform -- <url> <token> [options]
 
 Checks a running deployment from outside, sentence by sentence, with plugins of its own that it publishes. Prints a table:
-sentence, then held, failed with the evidence, or skipped with the reason. Exits with 0 if no row failed, with 1 if one did,
-and with 2 if it could not begin.
+sentence, then held, failed with the evidence, or skipped with the reason. Exits with 0 if no row failed, with 1 if one did
+or something could not be removed, with 2 if it could not begin, and with 130 after Ctrl-C.
 
   <url>     the REST interface, such as http://localhost:4000/api
   <token>   of an account made for this: its other plugins would take part in every hook
@@ -25,7 +26,11 @@ Options
   --help             shows this
 
 A run sends about 1,000 requests and takes a minute and a half. Where the deployment's rate limits ask to wait, it waits.
-The command removes everything that it created at its end, except plugins with a published version, which it delists because they cannot be deleted.`;
+The command removes everything that it created at its end and after Ctrl-C, except about 30 plugins with a published version, which it
+delists because they cannot be deleted. What it cannot remove, it lists.`;
+
+const INTERRUPTED =
+  'Interrupted: the rows under way end, then the command removes what it created. A second Ctrl-C ends it at once.';
 
 const { values: flags, positionals } = parseArgs({
   options: {
@@ -46,6 +51,9 @@ else if (url === undefined || token === undefined) fail(`Give the address and a 
 else await check(url.replace(/\/$/, ''), token);
 
 async function check(rest: string, token: string): Promise<void> {
+  const selected = selectRows(flags.only);
+  if (selected.every(({ rows }) => rows.length === 0))
+    return fail(`No row contains “${flags.only}”. Give --only a part of a sentence or of the title of a chapter.`);
   const addresses = await findAddresses(rest).catch((error: Error) =>
     fail(`No deployment answers at ${rest}: ${error.message}.`),
   );
@@ -53,18 +61,27 @@ async function check(rest: string, token: string): Promise<void> {
   const run = new Run(addresses, token, flags.other ?? null);
   const me = await run.own.get('/me');
   if (me.status !== 200) return fail(`The token is not accepted: ${me.text.slice(0, 300)}`);
-  const results = await checkRows(run, selectRows(flags.only)).finally(() => (flags.keep ? undefined : run.close()));
+  const interrupted = abortOnSignals();
+  const onAbort = (): void => console.error(INTERRUPTED);
+  interrupted.addEventListener('abort', onAbort, { once: true });
+  const results = await checkRows(run, selected, interrupted);
   console.log(
     flags.json ? JSON.stringify(results, null, 2) : `${formatResults(results)}\n${summarizeResults(results)}`,
   );
+  const left = flags.keep ? [] : await run.close();
+  for (const line of left) console.error(`not removed: ${line}`);
+  const isBad = left.length > 0 || results.some(({ verdict }) => verdict === 'failed');
   // Streams of a deployment that does not end them would keep the process alive.
-  process.exit(results.some(({ verdict }) => verdict === 'failed') ? 1 : 0);
+  process.exit(interrupted.aborted ? INTERRUPTED_EXIT_CODE : isBad ? 1 : 0);
 }
 
 /** The deployment tells its console where the session API is. */
 async function findAddresses(rest: string): Promise<Addresses> {
   const response = await fetch(`${rest}/sign-in`);
-  const facts = response.ok ? ((await response.json()) as { sessionApiUrl?: string | null }) : {};
+  // Beside the REST interface, the console answers any address with its page.
+  if (!response.ok || !response.headers.get('content-type')?.includes('json'))
+    throw new Error(`GET /sign-in gave ${response.status} and no facts about it. The address ends in /api`);
+  const facts = (await response.json()) as { sessionApiUrl?: string | null };
   const sessions = flags.sessions ?? facts.sessionApiUrl ?? null;
   return { rest, sessions: sessions?.replace(/\/$/, '') ?? null, webhooks: flags.webhooks?.replace(/\/$/, '') ?? null };
 }

@@ -36,6 +36,12 @@ export const oneOf =
   (...values: readonly unknown[]): Check =>
   (value) =>
     values.includes(value);
+/** The text of an error. A fault of the network names its cause below. */
+export function describeError(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.cause instanceof Error ? `${error.message}: ${error.cause.message}` : `${error.name}: ${error.message}`;
+}
+
 /** A list with an item that fits. */
 export const holding =
   (wanted: unknown): Check =>

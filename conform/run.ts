@@ -2,13 +2,17 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Account, type Addresses, type Answer } from './account.ts';
-import { expect, Mismatch, Skipped } from './expect.ts';
+import { describeError, expect, Mismatch, Skipped } from './expect.ts';
 import { type LogLine, LogWatch } from './log-watch.ts';
 import { fileList, type Package, packageOf } from './packages.ts';
 import { kitPackage } from './plugins/kit.ts';
 
 const POLL_MS = 150;
 const WAIT_MS = 20_000;
+/** Statuses of a removal: it is done or under way, or something else removed it before. */
+const REMOVED = new Set([200, 202, 204, 404]);
+/** What a response shows of itself where a removal failed. */
+const SHOWN_CHARS = 200;
 
 interface PublishedPlugin {
   readonly id: string;
@@ -20,13 +24,19 @@ export interface InstalledPlugin extends PublishedPlugin {
   readonly installationId: string;
 }
 
+interface Removal {
+  /** Names it for the report of a removal that failed. */
+  readonly what: string;
+  remove(): Promise<Answer>;
+}
+
 export class Run {
   readonly addresses: Addresses;
   readonly own: Account;
   readonly #other: Account | null;
   readonly #made = new Map<string, Promise<unknown>>();
   readonly #watches: LogWatch[] = [];
-  readonly #removals: (() => Promise<unknown>)[] = [];
+  readonly #removals: Removal[] = [];
   #number = 0;
   readonly #name = `conform-${randomBytes(4).toString('hex')}`;
 
@@ -206,25 +216,45 @@ export class Run {
   }
 
   /** Removes something at the end of the run that is no plugin, installation or session. */
-  onClose(remove: () => Promise<unknown>): void {
-    this.#removals.push(remove);
+  onClose(what: string, remove: () => Promise<Answer>): void {
+    this.#removals.push({ what, remove });
   }
 
-  /** Ends its streams and removes what it created. Plugins with a published version cannot be deleted; they are delisted. */
-  async close(): Promise<void> {
+  /**
+   * Ends its streams and removes what it created. Plugins with a published version cannot be deleted; they are delisted. A
+   * removal that fails does not stop the others.
+   *
+   * @returns what is left, a line each with the reason
+   */
+  async close(): Promise<string[]> {
     for (const watch of this.#watches) watch.close();
-    for (const remove of this.#removals) await remove();
+    const left: (string | null)[] = [];
+    for (const removal of this.#removals) left.push(await attemptRemoval(removal));
     const accounts = [this.own, ...(this.#other ? [this.#other] : [])];
-    for (const kind of ['sessions', 'installations', 'plugins'] as const)
-      await Promise.all(
-        accounts.flatMap((account) =>
-          account.created.filter((one) => one.kind === kind).map(({ id }) => removeCreated(account, kind, id)),
-        ),
+    for (const kind of ['sessions', 'installations', 'plugins'] as const) {
+      const removals = accounts.flatMap((account) =>
+        account.created
+          .filter((one) => one.kind === kind)
+          .map(({ id }) => ({ what: `${kind}/${id}`, remove: () => removeCreated(account, kind, id) })),
       );
+      left.push(...(await Promise.all(removals.map(attemptRemoval))));
+    }
+    return left.filter((line) => line !== null);
   }
 }
 
-async function removeCreated(account: Account, kind: string, id: string): Promise<void> {
-  if (kind === 'sessions') await account.session('DELETE', `/sessions/${id}`);
-  else if ((await account.delete(`/${kind}/${id}`)).status === 409) await account.delete(`/plugins/${id}/listing`);
+async function removeCreated(account: Account, kind: string, id: string): Promise<Answer> {
+  if (kind === 'sessions') return account.session('DELETE', `/sessions/${id}`);
+  const answer = await account.delete(`/${kind}/${id}`);
+  return answer.body?.code === 'published_version_exists' ? account.delete(`/plugins/${id}/listing`) : answer;
+}
+
+/** @returns null: it is removed; else a line with the reason why not */
+async function attemptRemoval({ what, remove }: Removal): Promise<string | null> {
+  try {
+    const { status, text } = await remove();
+    return REMOVED.has(status) ? null : `${what}: ${status} ${text.slice(0, SHOWN_CHARS)}`;
+  } catch (error) {
+    return `${what}: ${describeError(error)}`;
+  }
 }

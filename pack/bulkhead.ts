@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 /** `bulkhead`: the command line with the service's own checks. In the repository: `npm run -s bulkhead`. */
 import { enableCompileCache } from 'node:module';
+import { abortOnSignals } from '../conform/interruption.ts';
 import { runCommandLine } from '../sdk/cli/command-line.ts';
 import { exitCodes } from '../sdk/cli/failure.ts';
 import sdk from '../sdk/package.json' with { type: 'json' };
@@ -9,18 +10,8 @@ import { localTools } from './local-tools.ts';
 // Cache compiled modules for the next start.
 enableCompileCache();
 
-/** npm repeats the terminal's Ctrl-C. A signal within this time is that repetition. Milliseconds. */
-const ECHO_MS = 1_000;
-
-const interrupted = new AbortController();
-let interruptedAt = 0;
 // `dev` still restores the installed version then. A second Ctrl-C ends the process.
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
-  process.on(signal, () => {
-    if (interrupted.signal.aborted && Date.now() - interruptedAt > ECHO_MS) process.exit(exitCodes.interrupted);
-    if (!interrupted.signal.aborted) interruptedAt = Date.now();
-    interrupted.abort();
-  });
+const interrupted = abortOnSignals();
 
 const outputClosed = new AbortController();
 // Exiting here would leave a command half done: `publish | head -1` without its upload, `dev | less` with the draft installed.
@@ -39,7 +30,7 @@ const exitCode = await runCommandLine(process.argv.slice(2), {
   env: process.env,
   folder: process.cwd(),
   localTools,
-  signal: interrupted.signal,
+  signal: interrupted,
   outputClosed: outputClosed.signal,
   version: sdk.version,
 });

@@ -31,8 +31,8 @@ const ownIds = (run: Run): Promise<Record<Port, Ids>> =>
       own.post('/me/delegations', { name: 'Foreign', issuer, subject: 'x', scopes: ['sessions:read'] }),
       201,
     );
-    run.onClose(() => own.delete(`/me/delegations/${delegation.id}`));
-    run.onClose(() => run.host('agents.remove', agent.id));
+    run.onClose(`me/delegations/${delegation.id}`, () => own.delete(`/me/delegations/${delegation.id}`));
+    run.onClose(`agents/${agent.id}`, () => own.delete(`/agents/${agent.id}`));
     const sessionId = await run.newSession('foreign');
     const session = `/sessions/${sessionId}`;
     const send = (path: string, body: object, status: 200 | 201 | 202 = 201) =>
@@ -50,7 +50,7 @@ const ownIds = (run: Run): Promise<Record<Port, Ids>> =>
       password: 'xxxxxxxx',
     };
     await own.need(own.session('POST', '/ssh-hosts', host), 201);
-    run.onClose(() => own.session('DELETE', `/ssh-hosts/${host.id}`));
+    run.onClose(`ssh-hosts/${host.id}`, () => own.session('DELETE', `/ssh-hosts/${host.id}`));
     return {
       rest: [
         ['/plugins/', { id: kit.id, versionId: kit.versionId }],

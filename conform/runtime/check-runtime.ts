@@ -23,6 +23,8 @@ export interface RuntimeCheck {
   readonly clock?: ServiceClock;
   readonly signal: AbortSignal;
   readonly onResult: (result: ScenarioResult) => void;
+  /** Called with each thing that could not be removed, and why. */
+  readonly onNotRemoved: (what: string) => void;
 }
 type ScenarioVerdict = 'held' | 'broken' | 'skipped';
 export interface ScenarioResult {
@@ -68,7 +70,7 @@ export async function checkRuntime(check: RuntimeCheck): Promise<ScenarioResult[
       await fixture.close();
     }
   } finally {
-    await run.close();
+    for (const what of await run.close()) check.onNotRemoved(what);
   }
 }
 
@@ -119,14 +121,15 @@ async function playOnce(fixture: RuntimeFixture, { chapter, scenario }: Planned)
     advice: verdict === 'broken' ? scenario.advice : null,
     ms: Math.round(performance.now() - started),
   });
-  const scene = await Scene.open(fixture);
+  let scene: Scene | null = null;
   try {
+    scene = await Scene.open(fixture);
     await scenario.play(scene);
     return finish('held', null);
   } catch (error) {
     if (error instanceof Skipped) return finish('skipped', error.message);
     return finish('broken', error instanceof Mismatch ? error.message : String(error));
   } finally {
-    await scene.close();
+    await scene?.close();
   }
 }

@@ -35,6 +35,8 @@ export interface RuntimeCheck {
   readonly signal: AbortSignal;
   /** Called with each scenario when it was played. */
   readonly onResult: (scenario: RuntimeScenario) => void;
+  /** Called with each thing that could not be removed, and why. */
+  readonly onNotRemoved: (what: string) => void;
 }
 export interface RuntimeScenario {
   readonly chapter: string;

@@ -132,6 +132,7 @@ for (const [program = ''] of amount({ quick: [['plain']], soak: PROGRAMS }))
       env: process.env,
       signal: AbortSignal.timeout(TIMED_MS),
       onResult: () => undefined,
+      onNotRemoved: (what: string) => void t.fail(`not removed: ${what}`),
     };
     const results = await checkRuntime({ ...check, clock: openSessionClock(database.pool) });
     t.equal(results.length, time.scenarios.length);

@@ -2,6 +2,7 @@
  * `npm run conform:runtime -- [options] -- <command>`: `bulkhead conform-runtime` with a service of its own, whose clock it sets,
  * so that the scenarios in which time passes are played, too.
  */
+import { abortOnSignals } from '../../conform/interruption.ts';
 import { checkRuntime } from '../../conform/runtime/check-runtime.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import { localTools } from '../../pack/local-tools.ts';
@@ -14,8 +15,7 @@ import { NO_RATE_LIMITS } from './shared-service.ts';
 
 const endings: (() => unknown)[] = [];
 const cleanup = { teardown: (end: () => unknown) => void endings.push(end) };
-const interrupted = new AbortController();
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => interrupted.abort());
+const interrupted = abortOnSignals();
 
 try {
   if (process.env[SERVER_VARIABLE] === undefined) {
@@ -35,7 +35,7 @@ try {
     env: { ...process.env, BULKHEAD_URL: service.url, BULKHEAD_TOKEN: service.token },
     folder: process.cwd(),
     localTools: { ...localTools, conformRuntime: (check) => checkRuntime({ ...check, clock }) },
-    signal: interrupted.signal,
+    signal: interrupted,
     version: sdk.version,
   });
 } finally {

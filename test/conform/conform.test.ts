@@ -1,11 +1,15 @@
 /** The executable specification against a running service: every sentence holds, or its row says why it was skipped. */
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import t from 'tap';
 import type { Result } from '../../conform/check-rows.ts';
+import type { CalledService } from '../deploy/service-fixture.ts';
 import { freePort } from '../fixtures/free-port.ts';
 import { root } from '../house/source-files.ts';
+import { startRestProxy } from './rest-proxy.ts';
 import { shareService } from './shared-service.ts';
 
 const ROWS_MIN = 500;
@@ -38,17 +42,56 @@ t.test('every row holds', async (t) => {
   }
   t.equal(code, results.some(({ verdict }) => verdict === 'failed') ? 1 : 0);
 
-  const before = (await service.call('GET', '/api/installations?limit=1000')).body.items.length;
+  const before = await countInstallations(service);
   const few = await conform(`${service.url}/api`, service.token, '--only', 'GET /installations/{id}');
   t.match(few, {
     code: 0,
     stdout: /held .*one installation\..*\n.*skipped .*no other account’s.*\n +needs a second account/s,
   });
-  const { items } = (await service.call('GET', '/api/installations?limit=1000')).body;
-  t.ok(
-    items.filter(({ status }: { status: string }) => status !== 'uninstalling').length <= before,
-    'it removed what it installed',
-  );
+  t.ok((await countInstallations(service)) <= before, 'it removed what it installed');
+});
+
+/** A row that installs a plugin. */
+const SMALL = ['--only', 'POST that creates answers 201.'];
+
+async function countInstallations(user: CalledService): Promise<number> {
+  const { items } = (await user.call('GET', '/api/installations?limit=1000')).body;
+  return items.filter(({ status }: { status: string }) => status !== 'uninstalling').length;
+}
+
+t.test('a removal that fails is named after the results, and the others are done', async (t) => {
+  const user = await (await shareService()).asUser('unremoved');
+  let kept = '';
+  const url = await startRestProxy(t, user.url, ({ method, url = '' }) => {
+    if (method !== 'DELETE' || !url.startsWith('/api/installations/')) return true;
+    kept = url.replace('/api/', '');
+    return false;
+  });
+  const { code, stdout, stderr } = await conform(`${url}/api`, user.token, ...SMALL);
+  t.match(stdout, /1 rows: 1 held/);
+  t.match(stderr, `not removed: ${kept}: fetch failed: `);
+  t.equal(code, 1);
+  t.equal(await countInstallations(user), 1, 'the one whose removal was refused');
+});
+
+t.test('Ctrl-C, also as npm repeats it, ends it when it has removed what it created', async (t) => {
+  const user = await (await shareService()).asUser('interrupter');
+  const interrupted = Promise.withResolvers<void>();
+  const url = await startRestProxy(t, user.url, async ({ method, url }) => {
+    if (method !== 'POST' || url !== '/api/installations' || child.killed) return true;
+    child.kill('SIGINT');
+    child.kill('SIGINT');
+    await interrupted.promise;
+    return true;
+  });
+  const args = [`${url}/api`, user.token, '--only', 'Chain: '];
+  const child = spawn(process.execPath, [join(root, 'conform/conform.ts'), ...args]);
+  child.stderr.setEncoding('utf8').once('data', interrupted.resolve);
+  const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
+  t.match(stderr, /^Interrupted: the rows under way end[^\n]*\n$/);
+  t.match(stdout, /the check was interrupted/, 'the rows that had not begun');
+  t.equal(code, 130);
+  t.equal(await countInstallations(user), 0);
 });
 
 t.test('one that cannot begin says what to do', async (t) => {
@@ -56,4 +99,7 @@ t.test('one that cannot begin says what to do', async (t) => {
   t.match(await conform('--help'), { code: 0, stdout: /^Usage: npm run conform -- <url> <token>/ });
   t.match(await conform(), { code: 2, stderr: /^Give the address and a token/ });
   t.match(await conform(url, 'x'), { code: 2, stderr: /^No deployment answers at http/ });
+  t.match(await conform(url, 'x', '--only', 'no such words'), { code: 2, stderr: /^No row contains “no such words”/ });
+  const { url: page } = await shareService();
+  t.match(await conform(page, 'x'), { code: 2, stderr: /GET \/sign-in gave 404 .* ends in \/api/ });
 });

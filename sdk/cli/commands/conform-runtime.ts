@@ -24,6 +24,7 @@ export const conformRuntime: Command = {
       env: context.env,
       signal: context.signal,
       onResult: (scenario) => printScenario(context, scenario),
+      onNotRemoved: (what) => context.output.printNote(`not removed: ${what}`),
     });
     const broken = scenarios.filter(({ verdict }) => verdict === 'broken').length;
     const held = scenarios.filter(({ verdict }) => verdict === 'held').length;

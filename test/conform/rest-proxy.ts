@@ -1,0 +1,32 @@
+/** Passes requests on to the REST interface of a service. A test sees each before, and may cut it off. */
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, request as sendRequest } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Teardown } from '../runner/harness.ts';
+
+/** @returns whether the request is passed on; else its connection is closed */
+type Intercept = (request: IncomingMessage) => boolean | Promise<boolean>;
+
+/** Starts it. @returns its address. It is stopped with the test */
+export async function startRestProxy(t: Teardown, target: string, intercept: Intercept): Promise<string> {
+  const server = createServer(async (request, response) => {
+    if (!(await intercept(request))) {
+      response.destroy();
+      return;
+    }
+    const { method, headers } = request;
+    const passed = sendRequest(`${target}${request.url}`, { method, headers }, (answer) => {
+      response.writeHead(answer.statusCode ?? 0, answer.headers);
+      answer.pipe(response);
+    });
+    response.on('close', () => passed.destroy());
+    passed.on('error', () => response.destroy());
+    request.pipe(passed);
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
