@@ -2,7 +2,6 @@
 import { execFile } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
-import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { stop } from 'esbuild';
@@ -87,7 +86,7 @@ const hasCurl = await run('curl', ['--version']).then(
 );
 t.test('the requests of the page read a skill', { skip: hasCurl ? false : 'no curl' }, async (t) => {
   const fixture = await startSupervisorFixture(t);
-  await fixture.app.listen({ port: 0, host: '127.0.0.1' });
+  const url = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
   await fixture.install({
     slug: 'kit',
     code: 'middleware.systemPrompt = () => undefined;',
@@ -99,7 +98,7 @@ t.test('the requests of the page read a skill', { skip: hasCurl ? false : 'no cu
   });
   const env = {
     PATH: `${dirname(process.execPath)}:${process.env.PATH ?? ''}`,
-    SESSION_API: `http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}`,
+    SESSION_API: url,
     TOKEN: await fixture.issuer.issue('ann'),
   };
   const blocks = [...page.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, code = '']) => code);

@@ -1,7 +1,6 @@
 /** The page about services: what it says is run, with curl, against a session API. */
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import type { AddressInfo } from 'node:net';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -18,10 +17,10 @@ const hasCurl = await run('curl', ['--version']).then(
 
 t.test('the requests of the page', { skip: hasCurl ? false : 'no curl' }, async (t) => {
   const fixture = await startSupervisorFixture(t);
-  await fixture.app.listen({ port: 0, host: '127.0.0.1' });
+  const url = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
   const env = {
     PATH: `${dirname(process.execPath)}:${process.env.PATH ?? ''}`,
-    SESSION_API: `http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}`,
+    SESSION_API: url,
     TOKEN: await fixture.issuer.issue('ann'),
   };
   const { stdout } = await run('sh', ['-eu', '-c', blocks.join('\n')], { env });

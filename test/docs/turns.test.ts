@@ -2,7 +2,6 @@
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
-import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -17,7 +16,7 @@ const blocksOf = (language: string): string[] =>
   [...page.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\`$`, 'gm'))].map(([, code = '']) => code);
 
 const fixture = await startSupervisorFixture(t);
-await fixture.app.listen({ port: 0, host: '127.0.0.1' });
+const url = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
 await fixture.install({
   slug: 'sums',
   code: `
@@ -28,7 +27,7 @@ await fixture.install({
 });
 const env = {
   PATH: `${dirname(process.execPath)}:${process.env.PATH ?? ''}`,
-  SESSION_API: `http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}`,
+  SESSION_API: url,
   TOKEN: await fixture.issuer.issue('ann'),
 };
 

@@ -1,7 +1,6 @@
 /** `acme-models`: its models are asked like any other, and its vendor, which streams, with `fetch`. */
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { OpenAIClient } from '@langchain/openai';
 import t from 'tap';
 import { STREAM_BOUNDS } from '../../supervisor/host/http/body-streams.ts';
@@ -86,8 +85,7 @@ t.test('what it cannot do and what Acme refuses is a failure, and no words of it
   t.notMatch(refused, /401|canary/);
 });
 
-await fixture.app.listen({ port: 0, host: '127.0.0.1' });
-const baseURL = `http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}/v1`;
+const baseURL = `${await fixture.app.listen({ port: 0, host: '127.0.0.1' })}/v1`;
 const client = new OpenAIClient({ baseURL, apiKey: await fixture.issuer.issue('ann'), maxRetries: 0 });
 const stream = (content: string) =>
   client.chat.completions.create({

@@ -4,7 +4,6 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -111,10 +110,10 @@ async function openShop({ pool, install }: Storage) {
 async function openQuickBakery(t: Test, sshd: Sshd): Promise<Bakery> {
   const sshTargets = await sshd.targets({ accounts: ['ann'] });
   const fixture = await startSupervisorFixture(t, { sshTargets, reminderScanMs: SCAN_MS });
-  await fixture.app.listen({ port: 0, host: '127.0.0.1' });
+  const url = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
   const { made, channel } = await openShop(fixture);
   return {
-    url: `http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}`,
+    url,
     pool: fixture.pool,
     token: await fixture.issuer.issue('ann'),
     order: (text) => deliver(fixture, made, channel, [text]),
@@ -263,8 +262,7 @@ t.test(
   'an answer that a required plugin does not judge is sent when it does, and one that it stops is not',
   async (t) => {
     const fixture = await startSupervisorFixture(t);
-    await fixture.app.listen({ port: 0, host: '127.0.0.1' });
-    const url = `http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}`;
+    const url = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
     const { made, channel } = await openShop(fixture);
     const guard = { slug: 'guard', account: 'ann', code: GUARD, required: true, settings: { mode: 'fails' } };
     const { installationId } = await fixture.install(guard);

@@ -5,7 +5,6 @@
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { bareEnvironment } from '../fixtures/bare-environment.ts';
@@ -14,8 +13,7 @@ import { type Asked, startModelServer } from '../supervisor/host/model-server.ts
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
 const fixture = await startSupervisorFixture(t);
-await fixture.app.listen({ port: 0, host: '127.0.0.1' });
-const { port } = fixture.app.server.address() as AddressInfo;
+const url = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
 await fixture.install({
   slug: 'house',
   code: `
@@ -63,7 +61,7 @@ async function runExample(name: string, modelUrl: string, account = 'ann', turns
     ...bareEnvironment,
     HOME: '/tmp',
     MODEL_URL: modelUrl,
-    BULKHEAD_URL: `http://127.0.0.1:${port}`,
+    BULKHEAD_URL: url,
     BULKHEAD_TOKEN: await fixture.issuer.issue(account),
   };
   const child = spawn(process.execPath, [script], { env, stdio: ['pipe', 'pipe', 'inherit'] });

@@ -1,5 +1,4 @@
 /** The OpenAI Agents SDK: runs of agents that are tools of other agents go through the plugins, and no model escapes the check. */
-import type { AddressInfo } from 'node:net';
 import { Agent, tool as agentsTool, assistant, type Model, Runner } from '@openai/agents';
 import t from 'tap';
 import { agentTool, bulkhead } from '../../sdk/adapters/openai-agents.ts';
@@ -8,8 +7,7 @@ import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { createAgentsModel } from './scripted-models.ts';
 
 const fixture = await startSupervisorFixture(t);
-await fixture.app.listen({ port: 0, host: '127.0.0.1' });
-const url = `http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}`;
+const url = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
 
 await fixture.install({
   account: 'baker',

@@ -1,5 +1,4 @@
 /** Calls of the app's own tools through the adapters: a tool gets exactly the arguments that plugins judged, however a model writes them. */
-import type { AddressInfo } from 'node:net';
 import { AIMessage, AIMessageChunk, type BaseMessage, HumanMessage } from '@langchain/core/messages';
 import { ChatGenerationChunk } from '@langchain/core/outputs';
 import { tool as langchainTool } from '@langchain/core/tools';
@@ -16,8 +15,7 @@ import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { AI_SDK_MODEL, createAgentsModel, ScriptedChatModel } from './scripted-models.ts';
 
 const fixture = await startSupervisorFixture(t);
-await fixture.app.listen({ port: 0, host: '127.0.0.1' });
-const url = `http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}`;
+const url = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
 
 await fixture.install({
   account: 'baker',

@@ -2,7 +2,6 @@
  * Texts of users and streams of models, made at random: whatever plugins forbid reaches neither the model nor the caller, whole,
  * split or dressed up. With marks of summaries, split tokens, halves of surrogate pairs and calls of tools inside texts.
  */
-import type { AddressInfo } from 'node:net';
 import { BaseChatModel } from '@langchain/core/language_models/chat_models';
 import { AIMessage, AIMessageChunk, type BaseMessage, HumanMessage } from '@langchain/core/messages';
 import { ChatGenerationChunk } from '@langchain/core/outputs';
@@ -74,8 +73,7 @@ const cases = fc.record({
 });
 
 const fixture = await startSupervisorFixture(t);
-await fixture.app.listen({ port: 0, host: '127.0.0.1' });
-const url = `http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}`;
+const url = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
 
 function cutText(text: string, cuts: readonly number[]): string[] {
   const deltas: string[] = [];

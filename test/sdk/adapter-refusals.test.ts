@@ -2,7 +2,6 @@
  * Calls of plugins' tools that the service does not make, because a person refuses them or the service cannot take them: plugins judge
  * the text that the framework writes as their result, and the model reads why the service did not take a call.
  */
-import type { AddressInfo } from 'node:net';
 import { AIMessage, type BaseMessage, HumanMessage, ToolMessage } from '@langchain/core/messages';
 import { Agent, type AgentInputItem, assistant, Runner, RunState, user } from '@openai/agents';
 import { generateText, type ModelMessage, stepCountIs, wrapLanguageModel } from 'ai';
@@ -15,8 +14,7 @@ import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { AI_SDK_MODEL, createAgentsModel, ScriptedChatModel } from './scripted-models.ts';
 
 const fixture = await startSupervisorFixture(t);
-await fixture.app.listen({ port: 0, host: '127.0.0.1' });
-const url = `http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}`;
+const url = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
 
 const FILES = `tools.read = {
   description: 'Reads a file.',

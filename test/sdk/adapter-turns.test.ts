@@ -1,5 +1,4 @@
 /** Which turn a call of the model is in: runs at once, runs within others, retries, and turns that were cleared elsewhere. */
-import type { AddressInfo } from 'node:net';
 import { AIMessage, HumanMessage, ToolMessage } from '@langchain/core/messages';
 import { END, MessagesAnnotation, START, StateGraph } from '@langchain/langgraph';
 import { generateText, wrapLanguageModel } from 'ai';
@@ -12,8 +11,7 @@ import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { AI_SDK_MODEL, ScriptedChatModel } from './scripted-models.ts';
 
 const fixture = await startSupervisorFixture(t);
-await fixture.app.listen({ port: 0, host: '127.0.0.1' });
-const url = `http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}`;
+const url = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
 const GUARD = `middleware.outboundMessage = (ctx) => { if (/classified/.test(ctx.message.text)) ctx.cancel('no'); };`;
 await fixture.install({ account: 'ann', slug: 'guard', code: GUARD });
 

@@ -1,7 +1,6 @@
 /** From nothing to a published plugin, as a new author does it: the packed command line in an empty folder. */
 import { randomUUIDv7 } from 'node:crypto';
 import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
@@ -23,8 +22,7 @@ import { bulkhead } from './typed.ts';
 t.after(() => stopEsbuild());
 
 const fixture = await startSupervisorFixture(t);
-await fixture.app.listen({ port: 0, host: '127.0.0.1' });
-const sessionUrl = `http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}`;
+const sessionUrl = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
 const api = await startApiFixture(t, { beside: fixture });
 const url = `http://127.0.0.1:${await listen(api)}`;
 const { token } = await api.user('ann');

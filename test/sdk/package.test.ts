@@ -1,7 +1,6 @@
 /** `@bulkhead/sdk` as an author gets it: built, laid where npm would lay it, compiled against. */
 import { execFile } from 'node:child_process';
 import { cp, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -371,8 +370,7 @@ const FRAMEWORKS = { node_modules: ['ai', '@ai-sdk'], 'test/node_modules': ['lan
 
 t.test('the programs of the page for runtimes stream from the packed package', async (t) => {
   const fixture = await startSupervisorFixture(t);
-  await fixture.app.listen({ port: 0, host: '127.0.0.1' });
-  const { port } = fixture.app.server.address() as AddressInfo;
+  const url = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
   const code = `middleware.outboundMessage = { stream: true, handler: (ctx) => {
     if (ctx.message.text.includes('secret')) ctx.cancel('we keep the recipe');
     return { message: { text: ctx.message.text.replace('loafs', 'loaves') } };
@@ -397,7 +395,7 @@ t.test('the programs of the page for runtimes stream from the packed package', a
   const env = {
     ...bareEnvironment,
     MODEL_URL: model.url,
-    BULKHEAD_URL: `http://127.0.0.1:${port}`,
+    BULKHEAD_URL: url,
     BULKHEAD_TOKEN: await fixture.issuer.issue('ann'),
   };
   for (const [, framework = '', program = ''] of programs) {

@@ -1,5 +1,4 @@
 /** `serve` answers what comes to sessions by itself, once, whoever else is there. */
-import type { AddressInfo } from 'node:net';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { Agent, type AgentInputItem, assistant, type Model, Runner, Usage } from '@openai/agents';
 import { generateText, streamText, wrapLanguageModel } from 'ai';
@@ -15,8 +14,7 @@ import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { createModelOfTexts } from './scripted-models.ts';
 
 const shared = await startSupervisorFixture(t);
-await shared.app.listen({ port: 0, host: '127.0.0.1' });
-const url = `http://127.0.0.1:${(shared.app.server.address() as AddressInfo).port}`;
+const url = await shared.app.listen({ port: 0, host: '127.0.0.1' });
 
 const DESK = `
   channel.receive = ({ bodyText: text }) => ({ messages: [{ conversationKey: /^\\w+(?=: )/.exec(text)?.[0] ?? 'k', from: 'vera', text }] });

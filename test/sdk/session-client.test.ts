@@ -20,9 +20,7 @@ import type { Teardown } from '../runner/harness.ts';
 import { DuringSteps, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
 const fixture = await startSupervisorFixture(t);
-await fixture.app.listen({ port: 0, host: '127.0.0.1' });
-const { port } = fixture.app.server.address() as AddressInfo;
-const url = `http://127.0.0.1:${port}`;
+const url = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
 const token = await fixture.issuer.issue('ann');
 const client = connect({ url, token: async () => token });
 
@@ -316,7 +314,7 @@ t.test('calls that may have run are retried only if they are idempotent', async 
 t.test('a call that takes longer than the HTTP library waits for a response is answered', async (t) => {
   const during = new DuringSteps();
   const slow = await startSupervisorFixture(t, { faultPoint: during.faultPoint, sessionApi: { interimMs: 50 } });
-  await slow.app.listen({ port: 0, host: '127.0.0.1' });
+  const slowUrl = await slow.app.listen({ port: 0, host: '127.0.0.1' });
   await slow.install({ slug: 'late', code: TOOL });
   const isLate = Promise.withResolvers<void>();
   let started = Number.POSITIVE_INFINITY;
@@ -330,7 +328,7 @@ t.test('a call that takes longer than the HTTP library waits for a response is a
     return dispatch(options, Object.assign(new DecoratorHandler(handler), { onResponseStart }));
   });
   const slowClient = connect({
-    url: `http://127.0.0.1:${(slow.app.server.address() as AddressInfo).port}`,
+    url: slowUrl,
     token: await slow.issuer.issue(slow.account),
     retryForMs: 0,
     fetch: ((input: string, init: RequestInit) =>

@@ -25,8 +25,7 @@ const PROGRAM = fileURLToPath(new URL('../../pack/bulkhead.ts', import.meta.url)
 const WAIT_MS = 60_000;
 
 const fixture = await startSupervisorFixture(t);
-await fixture.app.listen({ port: 0, host: '127.0.0.1' });
-const sessionUrl = `http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}`;
+const sessionUrl = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
 const api = await startApiFixture(t, { beside: fixture });
 const url = `http://127.0.0.1:${await listen(api)}`;
 const ann = await api.user('ann');

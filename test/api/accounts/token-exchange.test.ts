@@ -1,5 +1,4 @@
 /** Services that act for accounts: what they may exchange for what, and what the tokens that they get may do. */
-import type { AddressInfo } from 'node:net';
 import { decodeJwt, importJWK, type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
@@ -260,10 +259,9 @@ t.test('a service acts for an account that allowed it', async (t) => {
 
   await t.test('until the account ends it: requests are refused, and streams end', async (t) => {
     const { access_token: token } = (await exchange()).body;
-    await supervisor.app.listen({ port: 0, host: '127.0.0.1' });
-    const { port } = supervisor.app.server.address() as AddressInfo;
+    const url = await supervisor.app.listen({ port: 0, host: '127.0.0.1' });
     const headers = { authorization: `Bearer ${token}` };
-    const stream = await fetch(`http://127.0.0.1:${port}/sessions/stream`, { headers });
+    const stream = await fetch(`${url}/sessions/stream`, { headers });
     t.equal(stream.status, 200);
     t.equal((await ann.delete(`/me/delegations/${allowed.body.id}`)).status, 204);
     await stream.text();

@@ -1,5 +1,4 @@
 /** Many plugins that do not run yet are called at the same moment. */
-import type { AddressInfo } from 'node:net';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Writable } from 'node:stream';
 import { pino } from 'pino';
@@ -104,14 +103,13 @@ t.test(
 t.test('a plugin does not start for a caller that has left', async (t) => {
   const fixture = await startSupervisorFixture(t, { childrenMax: 2 });
   const { app, supervisor } = fixture;
-  await app.listen({ port: 0, host: '127.0.0.1' });
-  const { port } = app.server.address() as AddressInfo;
+  const url = await app.listen({ port: 0, host: '127.0.0.1' });
   const waits = `tools.x = { description: 'x', parameters: { type: 'object' }, handler: () => new Promise(() => undefined) };`;
   const begin = async (account: string, slug: string) => {
     const path = `/sessions/${await fixture.session(account)}/tools/${slug}__x`;
     const authorization = `Bearer ${await fixture.issuer.issue(account)}`;
     const closing = new AbortController();
-    const answered = fetch(`http://127.0.0.1:${port}${path}`, {
+    const answered = fetch(`${url}${path}`, {
       method: 'POST',
       headers: { authorization, 'content-type': 'application/json' },
       body: '{"arguments":{}}',

@@ -282,8 +282,7 @@ t.test('any supervisor leads a debugger to the one that has the inspector', asyn
   });
   let isStopped = false;
   t.teardown(() => (isStopped ? undefined : forwarding.stop()));
-  await forwarding.app.listen({ port: 0, host: '127.0.0.1' });
-  const at = `http://127.0.0.1:${(forwarding.app.server.address() as AddressInfo).port}`;
+  const at = await forwarding.app.listen({ port: 0, host: '127.0.0.1' });
   const draft = await installDraft();
   const session = await fixture.session();
   const { path, next, end } = await open(t, draft.installationId, 'ann', undefined, at);

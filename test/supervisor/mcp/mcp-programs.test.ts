@@ -17,7 +17,7 @@ const { resolve } = createRequire(import.meta.url);
 const PROGRAM_MS = 240_000;
 
 const fixture = await startSupervisorFixture(t);
-await fixture.app.listen({ port: 0, host: '127.0.0.1' });
+const service = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
 const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
 const schema = {
   $schema: 'https://json-schema.org/draft/2020-12/schema',
@@ -42,8 +42,7 @@ await fixture.install({
   files: { 'skills/text/SKILL.md': skill, 'skills/text/pixel.png': Buffer.from(PIXEL, 'base64') },
   discovered: { skills: [{ name: 'text', description: 'A text' }], commands: [] },
 });
-const { port } = fixture.app.server.address() as AddressInfo;
-const url = `http://127.0.0.1:${port}/sessions/${await fixture.session()}/mcp`;
+const url = `${service}/sessions/${await fixture.session()}/mcp`;
 const authorization = `Bearer ${await fixture.issuer.issue('ann')}`;
 
 t.test('the Inspector’s command line lists and calls', async (t) => {

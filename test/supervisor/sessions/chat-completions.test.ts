@@ -1,6 +1,5 @@
 /** Plugins' model providers for clients of OpenAI's protocol: its own client, and two frameworks. */
 import { randomUUID } from 'node:crypto';
-import type { AddressInfo } from 'node:net';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { OpenAIClient } from '@langchain/openai';
 import { generateText, jsonSchema, stepCountIs, streamText, tool, wrapLanguageModel } from 'ai';
@@ -13,8 +12,7 @@ import { startSupervisorFixture } from '../supervisor-fixture.ts';
 const operatorLog: string[] = [];
 const logger = pino({ level: 'error' }, { write: (line: string) => void operatorLog.push(line) });
 const fixture = await startSupervisorFixture(t, { logger });
-await fixture.app.listen({ port: 0, host: '127.0.0.1' });
-const baseURL = `http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}/v1`;
+const baseURL = `${await fixture.app.listen({ port: 0, host: '127.0.0.1' })}/v1`;
 await fixture.install({
   slug: 'acme',
   code: `providers.brain = {

@@ -1,5 +1,4 @@
 /** Children that speak the wire themselves: the text of an error that they make up is judged like any result of a tool. */
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
@@ -23,7 +22,7 @@ const TOOL = { description: 'd', parameters: {} };
 const directory = join(await temporaryFolder(t), 'forged');
 const sandbox = await openSandbox({ mode: 'auto', directory, program: PROGRAM });
 const fixture = await startSupervisorFixture(t, { sandbox });
-await fixture.app.listen({ port: 0, host: '127.0.0.1' });
+const address = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
 const guard = { slug: 'guard', code: '// guard', required: true };
 await fixture.install({ ...guard, registrations: { ...NOTHING, hooks: ['middleware.toolResult'] } });
 const tools = { leak: TOOL, fail: TOOL };
@@ -63,10 +62,9 @@ t.test('refused arguments are judged before the model and the transcript of a tu
 });
 
 t.test('refused arguments are judged before a client of the Model Context Protocol reads them', async (t) => {
-  const { port } = fixture.app.server.address() as AddressInfo;
   const client = new Client({ name: 'test', version: '1.0.0' });
   const requestInit = { headers: { authorization: `Bearer ${await fixture.issuer.issue(fixture.account)}` } };
-  const url = new URL(`http://127.0.0.1:${port}/sessions/${session}/mcp`);
+  const url = new URL(`${address}/sessions/${session}/mcp`);
   await client.connect(new StreamableHTTPClientTransport(url, { requestInit }) as never);
   t.teardown(() => client.close());
   const call = (tool: string) => client.callTool({ name: `kit__${tool}`, arguments: {} });

@@ -1,5 +1,4 @@
 /** Rate limits of the session API: by address before a token is verified, by account afterwards. */
-import type { AddressInfo } from 'node:net';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { FastifyInstance } from 'fastify';
@@ -132,12 +131,11 @@ t.test(
       call('POST', `/sessions/${session}/turns/t1/calls/c1`, { name: 'slow__quick', arguments: {} });
     t.match(await callInTurn(), { status: 429, body: { code: 'rate_limited', detail } });
 
-    await app.listen({ port: 0, host: '127.0.0.1' });
-    const { port } = app.server.address() as AddressInfo;
+    const address = await app.listen({ port: 0, host: '127.0.0.1' });
     const client = new Client({ name: 'test', version: '1.0.0' });
     t.teardown(() => client.close());
     const requestInit = { headers: { authorization: `Bearer ${await issuer.issue(account)}` } };
-    const url = new URL(`http://127.0.0.1:${port}/sessions/${session}/mcp`);
+    const url = new URL(`${address}/sessions/${session}/mcp`);
     await client.connect(new StreamableHTTPClientTransport(url, { requestInit }) as never);
     t.match(await client.callTool({ name: 'slow__quick', arguments: {} }), {
       isError: true,

@@ -1811,10 +1811,9 @@ t.test('a call that its runtime lets go on ends before its supervisor gives the 
   await fixture.install({ slug: 'slow', code });
   const session = await fixture.session();
   await asRuntime(fixture, session, 'r1')('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
-  await fixture.app.listen({ port: 0, host: '127.0.0.1' });
-  const { port } = fixture.app.server.address() as AddressInfo;
+  const url = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
   const closing = new AbortController();
-  const call = fetch(`http://127.0.0.1:${port}/sessions/${session}/turns/t1/calls/c1`, {
+  const call = fetch(`${url}/sessions/${session}/turns/t1/calls/c1`, {
     method: 'POST',
     headers: {
       authorization: `Bearer ${await fixture.issuer.issue(fixture.account)}`,
