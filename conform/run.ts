@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Account, type Addresses, type Answer } from './account.ts';
-import { describeError, expect, Mismatch, Skipped } from './expect.ts';
+import { describeError, ensure, expect, Mismatch, Skipped } from './expect.ts';
 import { type LogLine, LogWatch } from './log-watch.ts';
 import { fileList, type Package, packageOf } from './packages.ts';
 import { kitPackage } from './plugins/kit.ts';
@@ -196,7 +196,7 @@ export class Run {
     }
   }
 
-  /** Skips the row unless the deployment declares an operation, such as `POST /sessions/{id}/turns`. */
+  /** @throws Mismatch unless the deployment declares an operation, such as `POST /sessions/{id}/turns` */
   async requireOperation(port: 'rest' | 'sessions', operation: string): Promise<void> {
     const document = await this.document(port);
     const [method = '', path = ''] = operation.split(' ');
@@ -204,7 +204,7 @@ export class Run {
     const found = Object.entries(document.paths).some(
       ([name, methods]) => plain(name) === plain(path) && method.toLowerCase() in (methods as object),
     );
-    if (!found) throw new Skipped(`this deployment does not declare ${operation}`);
+    ensure(found, `the OpenAPI document does not declare ${operation}`);
   }
 
   /** The OpenAPI document of a port. */

@@ -178,6 +178,7 @@ export function pauseAndUninstall(run: Run) {
     const { own } = run;
     const code = `
       tools.make = { description: 'Makes an agent', parameters: { type: 'object' }, handler: () => host.agents.create({ name: 'Helper' }) };
+      middleware.agentMessage = () => undefined;
       channel.receive = () => ({ messages: [{ conversationKey: 'k', from: 'a', text: 'hello' }] });
       events.pluginUninstalled = (event) => host.log('event pluginUninstalled', event);`;
     const plugin = await run.install('removed', packageOf(code, { more: 'capabilities: [host.agents]' }));
@@ -194,12 +195,19 @@ export function pauseAndUninstall(run: Run) {
       const found = items.filter(({ channelId }: { channelId: string }) => channelId === channel.id);
       return found.length > 0 && found;
     });
+    const runChain = async () => {
+      const context = { fromAgentId: 'a', toAgentId: 'b', message: { text: 'x' } };
+      const { trace } = (await run.hook('agentMessage', context, session)).body;
+      return trace.some(({ slug }: { slug: string }) => slug === plugin.slug);
+    };
+    const isInChain = await runChain();
     const paused = await own.post(`${path}/pause`);
     // The supervisor learns of the pause a moment later.
     const pausedTools = await run.until('the pause', async () => {
       const answer = await own.session('GET', `/sessions/${session}/tools`);
       return !answer.body.items.some(({ slug }: { slug: string }) => slug === plugin.slug) && answer;
     });
+    const isInChainPaused = await runChain();
     const resumed = await own.post(`${path}/resume`);
     const removed = await own.delete(path);
     const event = await watch.find('pluginUninstalled', ({ message }) => message === 'event pluginUninstalled');
@@ -220,8 +228,10 @@ export function pauseAndUninstall(run: Run) {
       channel,
       made,
       agents,
+      isInChain,
       paused,
       pausedTools,
+      isInChainPaused,
       resumed,
       removed,
       event,

@@ -5,6 +5,7 @@ import { asker } from '../plugins/asker.ts';
 import { SLOW_MODEL_MS } from '../plugins/slow-model.ts';
 import { type Chapter, lateRow, type Row, row, unchecked } from '../row.ts';
 import type { Run } from '../run.ts';
+import { pauseAndUninstall } from './call-sequences.ts';
 
 const TODO = { title: '', notes: '', dueAt: null, assigneeAgentId: null };
 const NOTIFY = { at: '2026-01-05T09:00:00Z', repeat: null, to: 'team' };
@@ -357,6 +358,8 @@ export const hooks: Chapter = {
     row('Chain: over the running installations that registered the hook; a paused one takes no part.', async (run) => {
       const { body } = await run.own.session('GET', `/sessions/${await run.session()}/hooks`);
       expect(body.items, holding({ name: 'outboundMessage', slug: (await run.kit()).slug }));
+      const { isInChain, isInChainPaused } = await pauseAndUninstall(run);
+      expect({ isInChain, isInChainPaused }, { isInChain: true, isInChainPaused: false }, 'whether a link ran');
     }),
     lateRow('Compaction runs only one installation that registered it.', async (run) => {
       await installPair(run);

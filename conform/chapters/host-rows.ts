@@ -1,5 +1,6 @@
 /** Contract: host, globals and events. */
 import { ensure, expect, holding, isNumber, isText, isTime, oneOf } from '../expect.ts';
+import { packageOf } from '../packages.ts';
 import { asker } from '../plugins/asker.ts';
 import { type Chapter, lateRow, type Row, row, unchecked } from '../row.ts';
 import { callHandled, installHandled, signedText } from './secret-handles.ts';
@@ -165,7 +166,8 @@ export const host: Chapter = {
       for (const path of ['../../etc/passwd', '/etc/passwd', 'a/../../b'])
         expect(
           (await run.callTool('host', { member: 'workspace.readText', args: [path] })).body,
-          { isError: true },
+          // A file that is not there would be an error, too.
+          { isError: true, content: [{ text: /relative to the workspace|must not contain/ }] },
           path,
         );
     }),
@@ -228,6 +230,15 @@ export const host: Chapter = {
     row('fetch only where host.http was granted.', async (run) => {
       const found = (await run.tool('types', { names: ['fetch'] })).fetch;
       expect(found, 'function', 'typeof fetch with host.http');
+      const code =
+        "tools.fetch = { description: 'Type of fetch', parameters: { type: 'object' }, handler: () => typeof fetch };";
+      const { slug } = await run.installDraft('unconnected', packageOf(code));
+      const path = `/sessions/${await run.session()}/tools/${slug}__fetch`;
+      const { content } = await run.until('the start of the plugin', async () => {
+        const { status, body } = await run.own.session('POST', path, { arguments: {} });
+        return status === 200 && body;
+      });
+      expect(content, [{ text: 'undefined' }], 'typeof fetch without host.http');
     }),
     row('An undeclared name is a ReferenceError at run time.', async (run) =>
       expect(await run.tool('realm'), { undeclared: 'ReferenceError' }),

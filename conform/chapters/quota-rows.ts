@@ -95,10 +95,12 @@ export const quotas: Chapter = {
     }),
     row('Log message: 8 KiB.', async (run) => {
       const { watch } = await run.kit();
-      ensure(
-        watch.lines.every(({ message }) => Buffer.byteLength(message) <= 8_192),
-        'a longer message',
+      await run.tool('log', { mark: 'eight' });
+      const { message, truncated } = await watch.find('a long message', (line) =>
+        line.message.startsWith('wide eight'),
       );
+      const bytes = Buffer.byteLength(message);
+      ensure(bytes > 8_000 && bytes <= 8_192 && truncated, `${bytes} bytes, truncated ${truncated}`);
     }),
     unchecked(
       'Log 6,000 lines a minute; over it one “N lines dropped” line.',

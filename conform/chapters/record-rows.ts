@@ -52,7 +52,6 @@ export const records: Chapter = {
       });
     }),
     row('PATCH /plugins/{id} changes name and description of what has no version yet.', async (run) => {
-      await run.requireOperation('rest', 'PATCH /plugins/{id}');
       const { id } = await run.createPlugin('unnamed');
       expect(await run.own.patch(`/plugins/${id}`, { displayName: 'Named' }), {
         status: 200,
@@ -352,8 +351,7 @@ export const records: Chapter = {
       expect((await run.own.get('/docs')).headers.get('content-type'), /^text\/html/);
     }),
     row('The OpenAPI document declares every operation of the specification.', async (run) => {
-      for (const operation of OPERATIONS)
-        await run.requireOperation('rest', operation).catch(() => ensure(false, `${operation} is not declared`));
+      for (const operation of OPERATIONS) await run.requireOperation('rest', operation);
     }),
     row('statusReason is null where there is nothing to say.', async (run) =>
       expect(await kitInstallation(run), { statusReason: isOptionalText, status: 'ready' }),

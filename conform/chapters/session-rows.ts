@@ -13,7 +13,6 @@ const appendTexts = (run: Run, session: string, texts: readonly string[]) => {
   const messages = texts.map((text) => ({ role: 'user', text }));
   return run.own.need(append(run, session, messages));
 };
-/** An operation that a deployment either declares or has not yet. */
 const declared = (operation: string): Row =>
   row(`The session API has ${operation}.`, (run) => run.requireOperation('sessions', operation));
 

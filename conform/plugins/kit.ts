@@ -128,6 +128,7 @@ tools.log = {
     const cycle: any = { ok: 1, big: 1n };
     cycle.self = cycle;
     host.log('odd ' + mark, cycle);
+    host.log('wide ' + mark + ' ' + 'ä'.repeat(9_000));
     return 'ok';
   },
 };

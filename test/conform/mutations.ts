@@ -206,6 +206,42 @@ export const mutations: readonly Mutation[] = [
     to: 'secret.uses !== null ? secret.value',
   },
   {
+    row: 'The session API has POST /sessions/{sessionId}/mail.',
+    file: 'supervisor/host-tools/mail-routes.ts',
+    from: "'/sessions/:sessionId/mail', { schema: send }",
+    to: "'/sessions/:sessionId/letters', { schema: send }",
+  },
+  {
+    row: 'Log message: 8 KiB.',
+    file: 'supervisor/records/log-sink.ts',
+    from: 'isCut), this.#caps.messageBytes)',
+    to: 'isCut), 1e9)',
+  },
+  {
+    row: 'host.workspace stays inside the account’s workspace, never outside.',
+    file: 'supervisor/host/workspace/anchored-paths.ts',
+    from: "name === '.' || name === '..'",
+    to: "name === '.'",
+  },
+  {
+    row: 'fetch only where host.http was granted.',
+    file: 'sandbox-child/program.ts',
+    from: '...(this.#hasFetch ? this.#web.fetch : {})',
+    to: '...this.#web.fetch',
+  },
+  {
+    row: 'a paused one takes no part.',
+    file: 'supervisor/calls/chain-runner.ts',
+    from: 'if (!mayRun(plugin) && !plugin.required) {',
+    to: 'if (plugin.blockedReason !== null && !plugin.required) {',
+  },
+  {
+    row: 'No token, or a bad one: 401 unauthenticated.',
+    file: 'service/http/errors.ts',
+    from: "return new Problem('unauthenticated', 'The token is invalid",
+    to: "return new Problem('not_found', 'The token is invalid",
+  },
+  {
     row: 'A number that would become another one',
     file: 'sdk/contract/untrusted-json.ts',
     from: 'if (inexact !== null) throw createInexactError(inexact);',

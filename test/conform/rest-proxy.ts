@@ -1,15 +1,14 @@
 /** Passes requests on to the REST interface of a service. A test sees each before, and may cut it off. */
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, request as sendRequest } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type IncomingMessage, request as sendRequest } from 'node:http';
+import { serve } from '../fixtures/listening-server.ts';
 import type { Teardown } from '../runner/harness.ts';
 
 /** @returns whether the request is passed on; else its connection is closed */
 type Intercept = (request: IncomingMessage) => boolean | Promise<boolean>;
 
-/** Starts it. @returns its address. It is stopped with the test */
+/** Starts it. @returns its address */
 export async function startRestProxy(t: Teardown, target: string, intercept: Intercept): Promise<string> {
-  const server = createServer(async (request, response) => {
+  const { url } = await serve(t, async (request, response) => {
     if (!(await intercept(request))) {
       response.destroy();
       return;
@@ -22,11 +21,6 @@ export async function startRestProxy(t: Teardown, target: string, intercept: Int
     response.on('close', () => passed.destroy());
     passed.on('error', () => response.destroy());
     request.pipe(passed);
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.teardown(() => {
-    server.closeAllConnections();
-    server.close();
   });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return url;
 }
