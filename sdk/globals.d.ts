@@ -1086,7 +1086,8 @@ declare namespace Bulkhead {
   /** `host.workspace` */
   interface HostWorkspace {
     /**
-     * Returns the files below a directory of the workspace.
+     * Returns the files below a directory of the workspace, also in folders of it. Throws if there are more than
+     * 5,000. Of a missing directory, the error says `no such file or directory`.
      * Needs `host.workspace` or `host.workspace:read`. Timeout: 10 s.
      */
     list(path?: string): Promise<FileEntry[]>;

@@ -1,4 +1,10 @@
-import { listNotePaths, readNotes } from './notes.ts';
+import { formatFolder, listNotePaths, readNotes } from './notes.ts';
+
+/** Characters of a result, which may have 256 KiB as JSON: a character takes up to 6 bytes. */
+const SHOWN_CHARS = 40_000;
+const LINE_CHARS = 200;
+
+const cut = (text: string, max: number): string => text.slice(0, max).toWellFormed();
 
 tools.add = {
   description: 'Keeps a note that all agents can find again.',
@@ -9,9 +15,10 @@ tools.add = {
     additionalProperties: false,
   },
   async handler({ text }: { text: string }, ctx) {
+    const now = new Date();
     // Sorts by time. Colons are removed, because some systems do not allow them in file names.
-    const at = new Date().toISOString().replaceAll(':', '-');
-    const path = `notes/${at}-${crypto.randomUUID().slice(0, 8)}.md`;
+    const at = now.toISOString().replaceAll(':', '-');
+    const path = `${formatFolder(now)}/${at}-${crypto.randomUUID().slice(0, 8)}.md`;
     await host.workspace.write(path, `${text.trim()}\n\n— ${ctx.agent.name}\n`);
     return `Kept as ${path}`;
   },
@@ -25,8 +32,9 @@ tools.list = {
     additionalProperties: false,
   },
   async handler({ limit = 20 }: { limit?: number }) {
-    const notes = await readNotes((await listNotePaths()).slice(0, limit));
-    return notes.map(({ path, text }) => `${path}: ${text.split('\n')[0]}`).join('\n') || 'There are no notes.';
+    const notes = await readNotes(await listNotePaths(limit));
+    const lines = notes.map(({ path, text }) => `${path}: ${cut(text.split('\n')[0] ?? '', LINE_CHARS)}`);
+    return lines.join('\n') || 'There are no notes.';
   },
 };
 
@@ -42,6 +50,7 @@ tools.search = {
     const wanted = words.toLowerCase().split(/\s+/);
     const holds = (text: string) => wanted.every((word) => text.toLowerCase().includes(word));
     const found = (await readNotes(await listNotePaths())).filter(({ text }) => holds(text)).slice(0, 10);
-    return found.map(({ path, text }) => `## ${path}\n\n${text}`).join('\n') || `No note holds “${words}”.`;
+    const shown = found.map(({ path, text }) => `## ${path}\n\n${text}`).join('\n');
+    return cut(shown, SHOWN_CHARS) || `No note holds “${words}”.`;
   },
 };

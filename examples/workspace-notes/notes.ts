@@ -1,19 +1,35 @@
 /** Maximum number of notes that are read. */
 const READ_MAX = 500;
+/** How far back notes are found. */
+const MONTHS = 24;
 /** A child may make 16 host calls at once; this leaves some for other tools. */
 const AT_ONCE = 8;
 
 export type Note = { path: string; text: string };
 
-/** Lists the paths of the notes. Names begin with the time and `list` sorts by path, so the reverse is newest first. */
-export async function listNotePaths(): Promise<string[]> {
-  const files = await host.workspace.list('notes').catch((error: Error) => {
-    // The directory does not exist before the first note.
+/** Each month has its own folder, because `list` throws for more than 5,000 files. */
+export const formatFolder = (at: Date): string => `notes/${at.toISOString().slice(0, 7)}`;
+
+/** Lists the paths of notes, newest first. */
+export async function listNotePaths(max = READ_MAX): Promise<string[]> {
+  const paths: string[] = [];
+  const now = new Date();
+  for (let back = 0; back < MONTHS && paths.length < max; back += 1) {
+    const month = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - back));
+    paths.push(...(await listFolder(formatFolder(month))));
+  }
+  return paths.slice(0, max);
+}
+
+async function listFolder(folder: string): Promise<string[]> {
+  const files = await host.workspace.list(folder).catch((error: Error) => {
+    // A month without notes has no folder.
     if (error.message.includes('no such file or directory')) return [];
     throw error;
   });
   const paths = files.map(({ path }) => path).filter((path) => path.endsWith('.md'));
-  return paths.reverse().slice(0, READ_MAX);
+  // Names begin with the time and `list` sorts by path.
+  return paths.reverse();
 }
 
 /** Reads notes. Skips one that was removed meanwhile. */

@@ -40,6 +40,8 @@ export const limits = {
   workspaceBytes: 256 * MIB,
   /** Per account. Directories count as files. */
   workspaceFiles: 10_000,
+  /** Files in one answer of `host.workspace.list`, which names each with its size and time. */
+  workspaceListFiles: 5_000,
   /** Per account. */
   mediaBytes: 256 * MIB,
   mediaFiles: 10_000,

@@ -652,7 +652,7 @@ export const hostCalls = {
   'workspace.list': {
     ...read,
     capability: 'workspace',
-    doc: 'Returns the files below a directory of the workspace.',
+    doc: `Returns the files below a directory of the workspace, also in folders of it. Throws if there are more than ${limits.workspaceListFiles.toLocaleString('en')}. Of a missing directory, the error says \`no such file or directory\`.`,
     params: { path: path.optional() },
     result: z.array(p.fileEntry),
   },

@@ -1,5 +1,6 @@
 /** The examples that reach something: workspace, media, agents, and the session itself. */
 import { randomBytes } from 'node:crypto';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
@@ -25,8 +26,19 @@ t.test('workspace-notes are shared by all agents of the account, and by no other
   t.match(await use('list', { limit: 1 }), /^notes\/\S+\.md: # Lunch$/, 'the newest first');
   t.match(await use('search', { words: 'WIFI named' }), /^## notes\/\S+\n\nThe wifi is named Bulkhead\n\n— agent-1/);
   t.equal(await use('search', { words: 'wifi lunch' }), 'No note holds “wifi lunch”.');
-  const kept = join(service.dataDir, 'workspaces', (await account()) ?? '', path);
-  t.match(await readFile(kept, 'utf8'), /^The wifi/, 'a file that others may read');
+  const workspace = join(service.dataDir, 'workspaces', (await account()) ?? '');
+  t.match(await readFile(join(workspace, path), 'utf8'), /^The wifi/, 'a file that others may read');
+  const old = new Date();
+  old.setUTCMonth(old.getUTCMonth() - 5, 1);
+  const earlier = join(workspace, 'notes', old.toISOString().slice(0, 7));
+  // More files than `host.workspace.list` lists, and more text than a result may have.
+  const unfound = join(workspace, 'notes/2001-01');
+  for (const folder of [earlier, unfound]) mkdirSync(folder);
+  for (let number = 0; number < 5_000; number += 1) writeFileSync(join(unfound, `${number}.md`), '');
+  for (let number = 0; number < 20; number += 1)
+    writeFileSync(join(earlier, `${number}.md`), `cellar ${'ü'.repeat(20_000)}`);
+  t.match(await use('search', { words: 'cellar' }), /^## notes\/\S+\n\ncellar ü{20000}\n## .{19000}/s);
+  t.match(await use('list', { limit: 100 }), /: # Lunch\n.*: cellar ü{193}\n/s);
   t.equal(
     (await service.call('POST', `/sessions/${session}/tools/workspace-notes__add`, { arguments: {} })).status,
     422,

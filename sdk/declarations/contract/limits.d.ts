@@ -40,6 +40,8 @@ export declare const limits: {
     readonly workspaceBytes: number;
     /** Per account. Directories count as files. */
     readonly workspaceFiles: 10000;
+    /** Files in one answer of `host.workspace.list`, which names each with its size and time. */
+    readonly workspaceListFiles: 5000;
     /** Per account. */
     readonly mediaBytes: number;
     readonly mediaFiles: 10000;

@@ -1531,7 +1531,7 @@ export declare const hostCalls: {
         readonly pausesBudget: false;
         readonly readable: true;
         readonly capability: 'workspace';
-        readonly doc: 'Returns the files below a directory of the workspace.';
+        readonly doc: `Returns the files below a directory of the workspace, also in folders of it. Throws if there are more than ${string}. Of a missing directory, the error says \`no such file or directory\`.`;
         readonly params: {
             readonly path: z.ZodOptional<z.ZodString>;
         };

@@ -16,8 +16,7 @@ import { listTree, measureTree, type TreeFile, type Usage } from './tree.ts';
 
 /** Reads of one account at a time: each holds a buffer of the largest file, and open files. */
 const READS_AT_ONCE = 4;
-/** Maximum number of files in one list. */
-const LIST_FILES = 5_000;
+const LIST_FILES: number = limits.workspaceListFiles;
 /** Maximum number of names that one list looks at. */
 const LIST_ENTRIES = 2 * LIST_FILES;
 /**
