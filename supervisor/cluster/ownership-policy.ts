@@ -68,7 +68,7 @@ interface Tenure {
 
 /**
  * Whether plugins of a shard may run. While no other supervisor could take it over, an expired lease changes nothing: the
- * database is away, and plugins continue without it. Otherwise the children end before.
+ * database is away, and calls go on without it until sign-in has to check their token again. Otherwise the children end before.
  */
 export const mayRun = ({ epoch, others, validUntil }: Tenure, now: number): boolean =>
   epoch !== NO_EPOCH && (others === 0 || now < validUntil);
