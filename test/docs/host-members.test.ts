@@ -1,9 +1,7 @@
 /** The packages of docs/host-members.md, bundled as publishing does it and run in real children, and its requests. */
-import { execFile } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
-import { promisify } from 'node:util';
+import { join } from 'node:path';
 import { stop } from 'esbuild';
 import t from 'tap';
 import { BUILD_TIME_MS, ENTRY } from '../../api/package/bundle.ts';
@@ -11,10 +9,11 @@ import { build } from '../../api/package/bundler-worker.ts';
 import type { ModelProvider } from '../../supervisor/host/llm/configuration.ts';
 import { root } from '../house/source-files.ts';
 import { temporaryFolder } from '../runner/harness.ts';
+import { whyMissing } from '../runner/programs.ts';
 import { openAi, startModelServer } from '../supervisor/host/model-server.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import { runShellBlocks } from './shell-blocks.ts';
 
-const run = promisify(execFile);
 const page = readFileSync(join(root, 'docs/host-members.md'), 'utf8');
 const PACKAGE = /```ts\n\/\/ capabilities: \[(.*?)\]\n([\s\S]*?)```/g;
 
@@ -80,11 +79,7 @@ t.test('every package of the page does what the page says', async (t) => {
   t.equal(file.body, 'a,b\n1,2');
 });
 
-const hasCurl = await run('curl', ['--version']).then(
-  () => true,
-  () => false,
-);
-t.test('the requests of the page read a skill', { skip: hasCurl ? false : 'no curl' }, async (t) => {
+t.test('the requests of the page read a skill', { skip: whyMissing('curl') }, async (t) => {
   const fixture = await startSupervisorFixture(t);
   const url = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
   await fixture.install({
@@ -96,12 +91,7 @@ t.test('the requests of the page read a skill', { skip: hasCurl ? false : 'no cu
     },
     discovered: { skills: [{ name: 'pdf', description: 'PDFs' }] },
   });
-  const env = {
-    PATH: `${dirname(process.execPath)}:${process.env.PATH ?? ''}`,
-    SESSION_API: url,
-    TOKEN: await fixture.issuer.issue('ann'),
-  };
-  const blocks = [...page.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, code = '']) => code);
-  const { stdout } = await run('sh', ['-eu', '-c', blocks.join('\n')], { env });
+  const env = { SESSION_API: url, TOKEN: await fixture.issuer.issue('ann') };
+  const stdout = await runShellBlocks('host-members.md', env);
   t.match(JSON.parse(stdout), { name: 'kit__pdf', path: 'logo.png', content: 'a logo' });
 });

@@ -8,7 +8,9 @@ import { promisify } from 'node:util';
 import { createClient } from '@hey-api/openapi-ts';
 import t from 'tap';
 import { temporaryFolder } from '../runner/harness.ts';
+import { whyMissing } from '../runner/programs.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import { runShellBlocks } from './shell-blocks.ts';
 
 const run = promisify(execFile);
 const page = readFileSync(fileURLToPath(new URL('../../docs/turns.md', import.meta.url)), 'utf8');
@@ -38,14 +40,8 @@ async function readTranscripts(): Promise<Record<string, string[]>> {
   return Object.fromEntries(rows.map(({ session, lines }) => [session, lines]));
 }
 
-const hasProgram = (name: string): Promise<boolean> =>
-  run(name, ['--version']).then(
-    () => true,
-    () => false,
-  );
-
-t.test('the requests of curl take a turn', { skip: (await hasProgram('curl')) ? false : 'no curl' }, async (t) => {
-  const { stdout } = await run('sh', ['-eu', '-c', blocksOf('sh').join('\n')], { env });
+t.test('the requests of curl take a turn', { skip: whyMissing('curl') }, async (t) => {
+  const stdout = await runShellBlocks('turns.md', env);
   t.match(stdout, /"systemPrompt":"You are a baker\."/);
   t.match(stdout, /"content":\[\{"type":"text","text":"42"\}\]/);
   t.match(stdout, /Let me count\. Bye\.\nended\nopen\n220\n220 degrees\n$/);
@@ -55,47 +51,39 @@ t.test('the requests of curl take a turn', { skip: (await hasProgram('curl')) ? 
   ]);
 });
 
-t.test(
-  'the program in Python takes a turn',
-  { skip: (await hasProgram('python3')) ? false : 'no Python' },
-  async (t) => {
-    const before = new Set(Object.keys(await readTranscripts()));
-    const [, program = ''] = blocksOf('python');
-    t.equal((await run('python3', ['-c', program], { env })).stdout, 'It is 42. Bye.\n');
-    const added = Object.entries(await readTranscripts()).filter(([session]) => !before.has(session));
-    t.same(
-      added.map(([, lines]) => lines),
-      [['user: How many loaves are 12 and 30?', 'tool: 42', 'assistant: It is 42. Bye.']],
-    );
-  },
-);
+t.test('the program in Python takes a turn', { skip: whyMissing('python3') }, async (t) => {
+  const before = new Set(Object.keys(await readTranscripts()));
+  const [, program = ''] = blocksOf('python');
+  t.equal((await run('python3', ['-c', program], { env })).stdout, 'It is 42. Bye.\n');
+  const added = Object.entries(await readTranscripts()).filter(([session]) => !before.has(session));
+  t.same(
+    added.map(([, lines]) => lines),
+    [['user: How many loaves are 12 and 30?', 'tool: 42', 'assistant: It is 42. Bye.']],
+  );
+});
 
-t.test(
-  'the function in Python makes the messages of a model’s request',
-  { skip: (await hasProgram('python3')) ? false : 'no Python' },
-  async (t) => {
-    const session = (await fixture.call('POST', '/sessions', { agentId: 'baker' })).body.id;
-    const turns = `/sessions/${session}/turns`;
-    const old = { id: 'old', role: 'tool', text: 'It rains.' };
-    await fixture.call('POST', `/sessions/${session}/messages`, { messages: [old] });
-    await fixture.call('POST', turns, { id: 't1', text: 'How many loaves?', trigger: 'user' });
-    await fixture.call('POST', `${turns}/t1/output`, { id: 't1:o1', text: 'Let me count.' });
-    const add = { name: 'sums__add', arguments: { a: 12, b: 30 } };
-    t.equal((await fixture.call('POST', `${turns}/t1/calls/c1`, add)).status, 200);
-    const { messages } = (await fixture.call('GET', `${turns}/t1/prompt`)).body;
-    const [convert = ''] = blocksOf('python');
-    const program = `${convert}\nimport sys\nprint(json.dumps(to_openai(json.loads(sys.argv[1]))))`;
-    const { stdout } = await run('python3', ['-c', program, JSON.stringify(messages)]);
-    const called = { name: 'sums__add', arguments: '{"a": 12, "b": 30}' };
-    t.same(JSON.parse(stdout), [
-      { role: 'system', content: 'It rains.' },
-      { role: 'user', content: 'How many loaves?' },
-      { role: 'assistant', content: 'Let me count. Bye.' },
-      { role: 'assistant', content: null, tool_calls: [{ id: 'c1', type: 'function', function: called }] },
-      { role: 'tool', tool_call_id: 'c1', content: '42' },
-    ]);
-  },
-);
+t.test('the function in Python makes the messages of a model’s request', { skip: whyMissing('python3') }, async (t) => {
+  const session = (await fixture.call('POST', '/sessions', { agentId: 'baker' })).body.id;
+  const turns = `/sessions/${session}/turns`;
+  const old = { id: 'old', role: 'tool', text: 'It rains.' };
+  await fixture.call('POST', `/sessions/${session}/messages`, { messages: [old] });
+  await fixture.call('POST', turns, { id: 't1', text: 'How many loaves?', trigger: 'user' });
+  await fixture.call('POST', `${turns}/t1/output`, { id: 't1:o1', text: 'Let me count.' });
+  const add = { name: 'sums__add', arguments: { a: 12, b: 30 } };
+  t.equal((await fixture.call('POST', `${turns}/t1/calls/c1`, add)).status, 200);
+  const { messages } = (await fixture.call('GET', `${turns}/t1/prompt`)).body;
+  const [convert = ''] = blocksOf('python');
+  const program = `${convert}\nimport sys\nprint(json.dumps(to_openai(json.loads(sys.argv[1]))))`;
+  const { stdout } = await run('python3', ['-c', program, JSON.stringify(messages)]);
+  const called = { name: 'sums__add', arguments: '{"a": 12, "b": 30}' };
+  t.same(JSON.parse(stdout), [
+    { role: 'system', content: 'It rains.' },
+    { role: 'user', content: 'How many loaves?' },
+    { role: 'assistant', content: 'Let me count. Bye.' },
+    { role: 'assistant', content: null, tool_calls: [{ id: 'c1', type: 'function', function: called }] },
+    { role: 'tool', tool_call_id: 'c1', content: '42' },
+  ]);
+});
 
 /** Takes a turn with the client in the folder beside it. The compiler checks it against the types of the client. */
 const PROGRAM = `import { createClient } from './client/client/index.ts';
