@@ -2,12 +2,11 @@
  * A real issuer (`oidc-provider`) whose page asks for a name and a password, and believes both. Its token endpoint is on
  * another host than its pages, as that of some issuers is.
  */
-import { once } from 'node:events';
-import { createServer, type RequestListener } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { RequestListener } from 'node:http';
 import Provider from 'oidc-provider';
+import { serve } from '../fixtures/listening-server.ts';
 import type { Teardown } from '../runner/harness.ts';
-import { makeKey } from '../service/issuer.ts';
+import { issueJwts, makeKey } from '../service/issuer.ts';
 
 export const AUDIENCE = 'urn:bulkhead:test';
 export const CLIENT = 'console';
@@ -20,14 +19,8 @@ export interface SignInIssuer {
 
 export async function startSignInIssuer(t: Teardown): Promise<SignInIssuer> {
   let handle: RequestListener = (_request, response) => void response.writeHead(503).end();
-  const server = createServer((request, response) => handle(request, response));
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.teardown(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const url = `http://localhost:${(server.address() as AddressInfo).port}`;
+  const server = await serve(t, (request, response) => handle(request, response));
+  const url = `http://localhost:${server.port}`;
   const key = await makeKey('RS256', 'one');
   return {
     url,
@@ -62,15 +55,6 @@ const settings = (redirectUri: string): ConstructorParameters<typeof Provider>[1
   features: {
     // Its own pages, with a form for any name and any password.
     devInteractions: { enabled: true },
-    resourceIndicators: {
-      enabled: true,
-      getResourceServerInfo: (_context, resource) => ({
-        scope: '',
-        audience: resource,
-        accessTokenTTL: 60,
-        accessTokenFormat: 'jwt',
-        jwt: { sign: { alg: 'RS256' } },
-      }),
-    },
+    resourceIndicators: issueJwts('RS256'),
   },
 });

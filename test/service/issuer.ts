@@ -1,7 +1,7 @@
 /** A real OpenID Connect issuer (`oidc-provider`) on a loopback port, whose keys can be changed while it runs. */
 import { createServer, type RequestListener } from 'node:http';
 import { exportJWK, generateKeyPair, type JWK } from 'jose';
-import Provider from 'oidc-provider';
+import Provider, { type Configuration } from 'oidc-provider';
 import { listenOn } from '../fixtures/listening-server.ts';
 import type { Teardown } from '../runner/harness.ts';
 
@@ -88,21 +88,24 @@ function provider(url: string, keys: JWK[]): Provider {
     features: {
       devInteractions: { enabled: false },
       clientCredentials: { enabled: true },
-      resourceIndicators: {
-        enabled: true,
-        getResourceServerInfo: (_context, resource) => ({
-          scope: '',
-          audience: resource,
-          accessTokenTTL: 60,
-          accessTokenFormat: 'jwt',
-          jwt: { sign: { alg: (keys[0]?.alg ?? 'RS256') as 'RS256' } },
-        }),
-      },
+      resourceIndicators: issueJwts((keys[0]?.alg ?? 'RS256') as 'RS256'),
     },
   });
   made.on('server_error', (_context, error) => console.error(error));
   return made;
 }
+
+/** Issues access tokens as JWTs, for the audience that the client asks for. */
+export const issueJwts = (alg: 'RS256'): NonNullable<Configuration['features']>['resourceIndicators'] => ({
+  enabled: true,
+  getResourceServerInfo: (_context, resource) => ({
+    scope: '',
+    audience: resource,
+    accessTokenTTL: 60,
+    accessTokenFormat: 'jwt',
+    jwt: { sign: { alg } },
+  }),
+});
 
 async function requestToken(url: string, resource: string, client: string): Promise<string> {
   const response = await fetch(`${url}/token`, {
