@@ -23,6 +23,15 @@ t.test('every machine has the packages of a machine for production', async (t) =
   t.same(others, []);
 });
 
+t.test('the folder of PostgreSQL’s programs is that of the machine’s version', async (t) => {
+  const example = read('deploy/ha/machine.env.example');
+  const { POSTGRES_BIN_DIR = '', PATRONI_POSTGRESQL_BIN_DIR } = parseEnv(example);
+  t.equal(PATRONI_POSTGRESQL_BIN_DIR, POSTGRES_BIN_DIR);
+  t.match(POSTGRES_BIN_DIR, /^\/usr\/lib\/postgresql\/\d+\/bin$/);
+  for (const text of [example, read('docs/high-availability.md')])
+    t.match(text, '`ls -d /usr/lib/postgresql/*/bin`', 'where its name is, which differs between releases of Debian');
+});
+
 t.test('a supervisor without a jail does not start there, and nothing is downloaded', async (t) => {
   t.equal(parseEnv(read('deploy/ha/machine.env.example')).SANDBOX, 'require');
   for (const unit of ['api', 'supervisor'])
