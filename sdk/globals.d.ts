@@ -1015,7 +1015,7 @@ declare namespace Bulkhead {
     /**
      * Adds a message to the session as the plugin. `middleware.outboundMessage` of the other plugins runs first.
      * Works only in a hook, tool or command that runs for a session, before its handler answers.
-     * Needs `host.session`. Timeout: 145 s.
+     * Needs `host.session`. Masks values of the plugin’s secrets. Timeout: 145 s.
      */
     post(text: string): Promise<{
       id: string;
@@ -1023,7 +1023,7 @@ declare namespace Bulkhead {
     /**
      * Adds a notice to the transcript. Models do not see it. Works only in a hook, tool or command that runs for a
      * session, before its handler answers.
-     * Needs `host.session`. Timeout: 10 s.
+     * Needs `host.session`. Masks values of the plugin’s secrets. Timeout: 10 s.
      */
     notice(text: string): Promise<{
       id: string;
@@ -1039,12 +1039,12 @@ declare namespace Bulkhead {
     list(): Promise<AgentRecord[]>;
     /**
      * Creates an agent. It is removed together with this installation.
-     * Needs `host.agents`. Timeout: 10 s.
+     * Needs `host.agents`. Masks values of the plugin’s secrets. Timeout: 10 s.
      */
     create(agent: AgentFields): Promise<AgentRecord>;
     /**
      * Changes an agent that this installation created.
-     * Needs `host.agents`. Timeout: 10 s.
+     * Needs `host.agents`. Masks values of the plugin’s secrets. Timeout: 10 s.
      */
     update(agentId: string, changes: {
       name?: string;
@@ -1058,7 +1058,7 @@ declare namespace Bulkhead {
     remove(agentId: string): Promise<void>;
     /**
      * Sends a message to an agent. `middleware.agentMessage` and `middleware.inboundMessage` run first.
-     * Needs `host.agents`. Timeout: 160 s.
+     * Needs `host.agents`. Masks values of the plugin’s secrets. Timeout: 160 s.
      */
     send(agentId: string, text: string): Promise<{
       id: string;
@@ -1117,7 +1117,7 @@ declare namespace Bulkhead {
   interface HostMedia {
     /**
      * Stores a media file of at most 2 MiB and returns its id. The same bytes have the same id.
-     * Needs `host.media`. Timeout: 10 s.
+     * Needs `host.media`. Fails if an argument contains the value of a secret. Timeout: 10 s.
      */
     put(content: Uint8Array, name?: string): Promise<{
       id: string;
@@ -1162,7 +1162,7 @@ declare namespace Bulkhead {
     get(key: string): Promise<Json | null>;
     /**
      * Stores a JSON value of at most 1 MiB.
-     * Needs `host.storage`. Timeout: 10 s.
+     * Needs `host.storage`. Fails if an argument contains the value of a secret. Timeout: 10 s.
      */
     set(key: string, value: Json): Promise<void>;
     /**

@@ -35,8 +35,15 @@ export const describeCancel = (row: HookRow): string =>
     ? 'with `ctx.cancel(reason)`. The operation stops and the transcript shows the reason.'
     : 'is not possible.';
 
-/** The capability that a host call needs. */
-export function describeGrant(row: HostRow): string {
+const secretRules: Record<HostRow['secrets'], string> = {
+  sent: '',
+  masked: ' Masks values of the plugin’s secrets.',
+  refused: ' Fails if an argument contains the value of a secret.',
+};
+/** The capability that a host call needs, and its treatment of secrets. */
+export const describeGrant = (row: HostRow): string => `${describeCapability(row)}${secretRules[row.secrets]}`;
+
+function describeCapability(row: HostRow): string {
   if (row.capability === null) return 'Needs no capability.';
   if (row.capability === 'http') return 'Needs `host.http:<host>` for every host it connects to.';
   const full = `\`host.${row.capability}\``;
