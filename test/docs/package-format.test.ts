@@ -31,4 +31,5 @@ t.test('the lines of the page compute sourceSha256', async (t) => {
   }
   const printed = execFileSync('bash', ['-c', script], { cwd: folder, encoding: 'utf8' });
   t.equal(printed, `${hashFileTree(sortByPathBytes(files))}  -\n`);
+  t.notMatch(script, '-printf', 'only GNU find has it');
 });
