@@ -232,6 +232,26 @@ export const faults: readonly Fault[] = [
   },
 ];
 
+/** Parts of a machine that some faults need: why each is missing, or false where it is there. */
+type MissingParts = Readonly<Record<'pgbouncer' | 'clock', string | false>>;
+
+/**
+ * Selects the faults with these names, or all that this machine can have.
+ *
+ * @throws Error for a named one that needs a missing part: without it, the run would show that nothing happens
+ */
+export function selectFaults(only: readonly string[], missing: MissingParts): Fault[] {
+  const whyNot = ({ victim }: Fault): string | false =>
+    (victim === 'pgbouncer' || victim === 'clock') && missing[victim];
+  if (only.length === 0) return faults.filter((fault) => whyNot(fault) === false);
+  const named = faults.filter(({ name }) => only.includes(name));
+  for (const fault of named) {
+    const why = whyNot(fault);
+    if (why !== false) throw new Error(`This machine cannot have the fault “${fault.name}”: ${why}.`);
+  }
+  return named;
+}
+
 async function stepClock({ clockFile }: FaultContext, seconds: number): Promise<void> {
   if (clockFile !== null) await writeFile(clockFile, `${seconds < 0 ? '' : '+'}${seconds}s\n`);
 }

@@ -16,14 +16,18 @@ const NAMED_MAX = 5;
 export interface Finding {
   readonly invariant: string;
   readonly isKept: boolean;
+  /** Whether the run had anything to judge. */
+  readonly isJudged: boolean;
   /** The counts. */
   readonly figures: string;
   readonly violations: readonly string[];
 }
 
-const report = (invariant: string, figures: string, violations: readonly string[]): Finding => ({
+/** @param judged how many records were judged */
+const report = (invariant: string, figures: string, violations: readonly string[], judged: number): Finding => ({
   invariant,
   isKept: violations.length === 0,
+  isJudged: judged > 0,
   figures: violations.length === 0 ? figures : `${figures}, ${violations.length} violations`,
   violations: violations.slice(0, NAMED_MAX),
 });
@@ -58,7 +62,7 @@ export function judgeCounters(calls: readonly CounterCall[], writes: readonly Co
   }
   const good = calls.filter(({ count }) => count !== null).length;
   const figures = `${writes.length} kept, ${good} answered, ${calls.length - good} calls without an answer`;
-  return report('(a) counters kept = answers given', figures, violations);
+  return report('(a) counters kept = answers given', figures, violations, calls.length);
 }
 
 /** The epochs of an account's writes never go back, and each write adds one to the last. */
@@ -76,7 +80,8 @@ export function judgeEpochs(writes: readonly CounterWrite[]): Finding {
       last = { epoch: epoch ?? last.epoch, count };
     }
   }
-  return report('(b) one epoch writes per account', `${writes.length} writes in ${epochs.size} epochs`, violations);
+  const figures = `${writes.length} writes in ${epochs.size} epochs`;
+  return report('(b) one epoch writes per account', figures, violations, writes.length);
 }
 
 /** Every webhook request answered with 200 was delivered, or is a dead letter that says why. */
@@ -97,7 +102,7 @@ export function judgeDeliveries(
     else if (!arrivals.has(id)) violations.push(`${id}, accepted by ${acceptedBy}, is delivered and never arrived`);
   }
   const figures = `${accepted.length} accepted, ${accepted.length - dead} delivered, ${dead} dead with a cause`;
-  return report('(c) every 200 is delivered or dead', figures, violations);
+  return report('(c) every 200 is delivered or dead', figures, violations, accepted.length);
 }
 
 /** Every session that was opened is told, and in order. */
@@ -107,7 +112,8 @@ export function judgeEvents(acknowledged: readonly Entry[], arrived: readonly En
     ...lost.map((id) => `the start of session ${id} was not told`),
     ...misplaced.map(({ queue, place }) => `event ${queue} ${place} was overtaken`),
   ];
-  return report('(c) every event is told, in order', `${acknowledged.length} sessions`, violations);
+  const figures = `${acknowledged.length} sessions`;
+  return report('(c) every event is told, in order', figures, violations, acknowledged.length);
 }
 
 /**
@@ -134,7 +140,7 @@ export function judgeChannelOrder(
     .map(({ id, queue, place }) => `${queue} ${place} (${id}, ${acceptedById.get(id)?.acceptedBy}) was overtaken`);
   const channels = new Set(acknowledged.map(({ queue }) => queue)).size;
   const figures = `${acknowledged.length} requests to ${channels} channels, ${allowed.length} overtaken beside an API without database`;
-  return report('(d) order per channel over all APIs', figures, violations);
+  return report('(d) order per channel over all APIs', figures, violations, acknowledged.length);
 }
 
 /** Requests that were not acknowledged have no order. */
@@ -164,7 +170,7 @@ export function judgeAnswers(calls: readonly CounterCall[]): Finding {
       if (call.count <= highest) violations.push(`${account}: ${call.count} was answered after ${highest}`);
     }
   }
-  return report('(e) no older answer after a newer', `${calls.length} calls in real time`, violations);
+  return report('(e) no older answer after a newer', `${calls.length} calls in real time`, violations, calls.length);
 }
 
 /** How long the accounts of a supervisor were blocked after the faults of one name. Milliseconds, sorted. */
@@ -235,7 +241,7 @@ function judgeTimes(invariant: string, sorted: readonly number[], limitMs: numbe
   const p99 = readShare(sorted, 0.99);
   const figures = `${sorted.length} moves, p50 ${readShare(sorted, 0.5)} ms, p99 ${p99} ms`;
   const violations = p99 > limitMs ? [`p99 ${p99} ms, more than ${limitMs} ms`] : [];
-  return report(`${invariant}, p99 ≤ ${limitMs / 1_000} s`, figures, violations);
+  return report(`${invariant}, p99 ≤ ${limitMs / 1_000} s`, figures, violations, sorted.length);
 }
 
 /** The status of a call that may have run: its caller decides whether to repeat it. */
@@ -258,7 +264,7 @@ export function judgeReplies(calls: readonly CounterCall[], patience: number): F
       violations.push(`${account}: ${reply.status} without Retry-After: ${reply.message}`);
   }
   const figures = `${refused} refused, longest ${longest} ms`;
-  return report(`(h) answered or refused within ${limitMs / 1_000} s`, figures, violations);
+  return report(`(h) answered or refused within ${limitMs / 1_000} s`, figures, violations, calls.length);
 }
 
 /** How often calls were refused, by what the refusal says. */
@@ -284,10 +290,10 @@ export function judgeGuards(calls: readonly GuardCall[]): Finding {
   ];
   const count = (wanted: GuardCall['action']): number => calls.filter(({ action }) => action === wanted).length;
   const figures = `${count('continue')} passed, ${count('cancel')} cancelled, ${count(null)} without an answer`;
-  return report('(g) required guards are never skipped', figures, violations);
+  return report('(g) required guards are never skipped', figures, violations, calls.length);
 }
 
 /** No process of the product ended by itself. */
-export function judgeEnds(ends: readonly string[]): Finding {
-  return report('no process ended by itself', `${ends.length} unexpected ends`, ends);
+export function judgeEnds(processes: number, ends: readonly string[]): Finding {
+  return report('no process ended by itself', `${ends.length} unexpected ends`, ends, processes);
 }

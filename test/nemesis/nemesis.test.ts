@@ -1,8 +1,15 @@
 /** The invariants of the nemesis find what breaks them; with `--soak`, the nemesis itself runs for some minutes. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { temporaryFolder } from '../runner/harness.ts';
 import { amount, seed } from '../runner/soak.ts';
 import type { Entry } from '../storm/ledger.ts';
+import { selectFaults } from './faults.ts';
 import {
   type Finding,
   judgeAnswers,
@@ -146,13 +153,32 @@ t.test('guards: a message that got through without them', async (t) => {
   t.notOk(judged(false, 'continue', false));
 });
 
+t.test('a fault that this machine cannot have is left out, or refused if it was named', async (t) => {
+  const there = { pgbouncer: false, clock: false } as const;
+  const named = ['kill -9 of pgbouncer', 'drain of an API'];
+  const listNames = (...args: Parameters<typeof selectFaults>) => selectFaults(...args).map(({ name }) => name);
+  t.same(listNames(named, there).toSorted(), named.toSorted());
+  const missing = { ...there, pgbouncer: 'no pgbouncer' };
+  t.equal(listNames([], missing).length, listNames([], there).length - 1);
+  t.throws(() => selectFaults(named, missing), { message: /“kill -9 of pgbouncer”: no pgbouncer/ });
+});
+
+t.test('what had nothing to judge is not called ok', async (t) => {
+  const findings = [judgeReplies([call(1, 0, 1)], 1), ...judgeTakeovers([], 1)];
+  const table = formatReport({ struck: [], takeovers: [], refusals: new Map(), findings });
+  t.match(table, /\n {2}ok {4}\(h\)/);
+  t.match(table, /\n {2}none {2}\(f\) runs again after a drain.* 0 moves/);
+});
+
 async function holdThroughFaults(
   t: Test,
   options: Pick<NemesisOptions, 'only'> & Partial<Pick<NemesisOptions, 'startServer'>>,
 ): Promise<void> {
   const folder = await temporaryFolder(t);
   const onProgress = (line: string): void => void t.comment(line);
-  const report = await runNemesis({ seed, minutes: MINUTES, patience: PATIENCE, folder, onProgress, ...options });
+  const { signal: interrupted } = new AbortController();
+  const given = { seed, minutes: MINUTES, patience: PATIENCE, folder, onProgress, interrupted };
+  const report = await runNemesis({ ...given, ...options });
   t.comment(formatReport(report));
   // A failed assertion shows what happened when: the folder with the logs is removed.
   const timeline = formatTimeline(report.struck);
@@ -163,6 +189,25 @@ const skip = amount<string | false>({ quick: 'with --soak, or npm run nemesis', 
 t.test('two APIs and three supervisors keep every invariant while faults come', { skip }, (t) =>
   holdThroughFaults(t, { only: [] }),
 );
+
+t.test('Ctrl-C ends every process and removes the folder', { skip }, async (t) => {
+  // Its own process group: a terminal sends the signal to all processes of it.
+  const program = fileURLToPath(new URL('./nemesis.ts', import.meta.url));
+  const child = spawn(process.execPath, [program], { detached: true, stdio: ['ignore', 'pipe', 'inherit'] });
+  const ended = once(child, 'exit');
+  let folder = '';
+  for await (const line of createInterface({ input: child.stdout })) {
+    folder = / Logs: (.*)$/.exec(line)?.[1] ?? folder;
+    if (/ s {2}\S/.test(line)) break;
+  }
+  const [postgres] = readFileSync(join(folder, 'postgres/postgres/postmaster.pid'), 'utf8').split('\n');
+  // npm repeats the signal.
+  for (let times = 0; times < 2; times += 1) process.kill(-Number(child.pid), 'SIGINT');
+  t.same(await ended, [130, null]);
+  t.notOk(existsSync(folder), 'the folder is gone');
+  t.throws(() => process.kill(Number(postgres), 0), { code: 'ESRCH' }, 'PostgreSQL has ended');
+  t.throws(() => process.kill(-Number(child.pid), 0), { code: 'ESRCH' }, 'its processes have ended');
+});
 
 const skipFailover = amount<string | false>({ quick: 'with --soak, or npm run nemesis', soak: whyNoPatroni() });
 t.test('the same while the primary of two PostgreSQL servers is killed', { skip: skipFailover }, (t) =>

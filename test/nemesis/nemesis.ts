@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { abortOnSignals, INTERRUPTED_EXIT_CODE } from '../../conform/interruption.ts';
 import { completeSearchPath } from '../runner/programs.ts';
 import { chooseTemporaryFolder } from '../runner/temporary-folder.ts';
 import { faults } from './faults.ts';
@@ -20,7 +21,8 @@ const USAGE = `Usage: npm run nemesis -- [--minutes N] [--seed S] [--fault NAME]
 
 Runs two APIs and three supervisors on one PostgreSQL, as separate processes with a folder each, under load:
 counters, webhooks over both APIs, events and required guards. Meanwhile faults come, and at the end the
-invariants of several owners are judged. Exits with 1 if one is broken.
+invariants of several owners are judged. Exits with 1 if one is broken, and with 130 after Ctrl-C, when the faults
+under way are over and all processes have ended.
 
   --minutes N   how long faults come; default ${DEFAULT_MINUTES}
   --seed S      repeats the choice of the faults; default: by chance, and printed
@@ -32,6 +34,9 @@ invariants of several owners are judged. Exits with 1 if one is broken.
 
 Faults:
 ${faults.map(({ name }) => `  ${name}`).join('\n')}`;
+
+const INTERRUPTED =
+  'Interrupted: the faults under way end, then all processes. A second Ctrl-C ends this at once and leaves processes.';
 
 const { values } = parseArgs({
   options: {
@@ -45,7 +50,7 @@ const { values } = parseArgs({
   },
 });
 
-async function main(): Promise<number> {
+async function main(interrupted: AbortSignal): Promise<number> {
   const seed = Number(values.seed ?? randomInt(SEED_MAX));
   const [minutes, patience] = [Number(values.minutes), Number(values.patience)];
   const unknown = values.fault.filter((name) => !faults.some((fault) => fault.name === name));
@@ -59,8 +64,12 @@ async function main(): Promise<number> {
   if (why) throw new Error(`--patroni: ${why}.`);
   const folder = await mkdtemp(join(await chooseTemporaryFolder(), 'bulkhead-nemesis-'));
   const server = values.patroni ? { startServer: startPatroniServer } : {};
-  const options = { seed, minutes, patience, folder, only: values.fault, ...server };
-  const report = await runNemesis({ ...options, onProgress: (line) => console.log(line) });
+  const options = { seed, minutes, patience, folder, only: values.fault, interrupted, ...server };
+  const report = await runNemesis({ ...options, onProgress: (line) => console.log(line) }).catch(async (error) => {
+    if (interrupted.aborted && !values.keep) await rm(folder, { recursive: true, force: true });
+    else console.log(`Logs and ledgers: ${folder}`);
+    throw error;
+  });
   const isKept = report.findings.every((finding) => finding.isKept);
   console.log(formatReport(report));
   if (isKept && !values.keep) await rm(folder, { recursive: true, force: true });
@@ -69,10 +78,14 @@ async function main(): Promise<number> {
 }
 
 if (values.help) console.log(USAGE);
-else
+else {
+  const interrupted = abortOnSignals();
+  const onAbort = (): void => console.error(INTERRUPTED);
+  interrupted.addEventListener('abort', onAbort, { once: true });
   try {
-    process.exitCode = await main();
+    process.exitCode = await main(interrupted);
   } catch (error) {
-    console.error(error instanceof Error ? error.message : String(error));
-    process.exitCode = 1;
+    if (!interrupted.aborted) console.error(error instanceof Error ? error.message : String(error));
+    process.exitCode = interrupted.aborted ? INTERRUPTED_EXIT_CODE : 1;
   }
+}

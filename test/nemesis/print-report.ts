@@ -22,8 +22,8 @@ export function formatReport({ struck, takeovers, refusals, findings }: NemesisR
     ...formatCounts(refusals),
     '',
     'invariants:',
-    ...findings.flatMap(({ invariant, isKept, figures, violations }) => [
-      `  ${isKept ? 'ok  ' : 'FAIL'}  ${invariant.padEnd(wide)}  ${figures}`,
+    ...findings.flatMap(({ invariant, isKept, isJudged, figures, violations }) => [
+      `  ${isKept ? (isJudged ? 'ok  ' : 'none') : 'FAIL'}  ${invariant.padEnd(wide)}  ${figures}`,
       ...violations.map((violation) => `          ${violation}`),
     ]),
   ].join('\n');

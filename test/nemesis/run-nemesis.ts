@@ -3,12 +3,13 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool } from 'pg';
+import { whyMissing } from '../runner/programs.ts';
 import { type Random, seededRandom } from '../runner/random.ts';
 import { startArrivalServer } from '../storm/arrival-server.ts';
 import { Ledger } from '../storm/ledger.ts';
 import { openSteppingClock } from './clock.ts';
 import { type DatabaseServer, type NemesisCluster, startCluster, startOwnServer, waitUntil } from './cluster.ts';
-import { type Fault, type FaultContext, faults } from './faults.ts';
+import { type Fault, type FaultContext, selectFaults } from './faults.ts';
 import {
   countRefusals,
   type Finding,
@@ -51,6 +52,8 @@ export interface NemesisOptions {
   /** Default: one PostgreSQL of its own. */
   startServer?(folder: string): Promise<DatabaseServer>;
   onProgress(line: string): void;
+  /** Ends the run early. */
+  readonly interrupted: AbortSignal;
 }
 export interface NemesisReport {
   readonly struck: readonly FaultRecord[];
@@ -60,19 +63,28 @@ export interface NemesisReport {
   readonly findings: readonly Finding[];
 }
 
+/** @throws Error if it cannot begin, was interrupted, or no fault came. All processes have ended then, too */
 export async function runNemesis(options: NemesisOptions): Promise<NemesisReport> {
-  const { folder, seed, onProgress } = options;
+  const { folder, seed, onProgress, interrupted } = options;
   const random = seededRandom(seed);
+  const clock = await openSteppingClock(join(folder, 'clock'));
+  const selected = selectFaults(options.only, {
+    pgbouncer: whyMissing('pgbouncer'),
+    clock: clock === null && 'no libfaketime: apt-get install libfaketime',
+  });
   const records = await openRecords(folder);
   const arrivals = await startArrivalServer({
     arrive: (entry) => (entry.queue.startsWith('events ') ? records.events : records.webhooks).arrive(entry),
   });
-  const clock = await openSteppingClock(join(folder, 'clock'));
   const server = await (options.startServer ?? startOwnServer)(join(folder, 'postgres'));
   const endings: (() => unknown)[] = [() => server.stop(), arrivals.close];
   try {
     const cluster = await startCluster({ folder, server, models: arrivals.models, clockEnv: clock?.env ?? {} });
     endings.push(cluster.stop);
+    interrupted.throwIfAborted();
+    // A fault under way still ends by itself: a server that it starts later would outlive the run.
+    const closeMembers = (): void => void Promise.all(cluster.members.map((member) => member.close()));
+    interrupted.addEventListener('abort', closeMembers, { once: true });
     await installWriteLedger(cluster.pool);
     onProgress(`two APIs, three supervisors, ${cluster.pooler ? 'pgbouncer, ' : ''}one database. Logs: ${folder}`);
     const over = new AbortController();
@@ -83,10 +95,12 @@ export async function runNemesis(options: NemesisOptions): Promise<NemesisReport
       const shared = { supervisors, apis, records, over: over.signal, counterCallers: COUNTER_CALLERS };
       return runLoad({ ...shared, account, random: seededRandom(seed + index + 1) });
     });
-    const storm = new Storm({ cluster, random, clockFile: clock?.file ?? null }, options);
+    const storm = new Storm({ cluster, random, clockFile: clock?.file ?? null }, selected, options);
     await storm.run();
     over.abort();
+    interrupted.throwIfAborted();
     await Promise.all(loads);
+    if (storm.struck.length === 0) throw new Error(`No fault came in ${options.minutes} minutes. Give more --minutes.`);
     await settle(cluster.pool, records);
     return await judgeAll(cluster, records, storm.struck, options);
   } finally {
@@ -105,6 +119,7 @@ async function openRecords(folder: string): Promise<LoadRecords> {
 class Storm {
   readonly struck: FaultRecord[] = [];
   readonly #context: FaultContext;
+  readonly #faults: readonly Fault[];
   readonly #options: NemesisOptions;
   readonly #busy = new Set<string>();
   readonly #startedAt = performance.now();
@@ -112,38 +127,33 @@ class Storm {
   #begun = 0;
   #underWay = 0;
 
-  constructor(context: FaultContext, options: NemesisOptions) {
+  constructor(context: FaultContext, selected: readonly Fault[], options: NemesisOptions) {
     this.#context = context;
+    this.#faults = selected;
     this.#options = options;
   }
 
   async run(): Promise<void> {
     const { random } = this.#context;
+    const { interrupted } = this.#options;
     const endsAt = this.#startedAt + this.#options.minutes * 60_000;
     const queue: Fault[] = [];
-    while (performance.now() < endsAt) {
-      await sleep(random.integer(CALM_MS.min, CALM_MS.max));
+    const pause = (ms: number): Promise<void> => sleep(ms, undefined, { signal: interrupted }).catch(() => undefined);
+    while (performance.now() < endsAt && !interrupted.aborted) {
+      await pause(random.integer(CALM_MS.min, CALM_MS.max));
       // Each fault once before any comes again.
-      if (queue.length === 0) queue.push(...shuffle(this.#list(), random));
+      if (queue.length === 0) queue.push(...shuffle(this.#faults, random));
       const first = this.#begin(queue.pop());
       const isOverlapped = random.integer(0, 10) < OVERLAPPING_OF_TEN;
-      if (isOverlapped) await sleep(random.integer(0, CALM_MS.max));
+      if (isOverlapped) await pause(random.integer(0, CALM_MS.max));
       await Promise.all([first, isOverlapped ? this.#begin(queue.pop()) : undefined]);
-      await this.#waitForCalm();
+      if (!interrupted.aborted) await this.#waitForCalm();
     }
-  }
-
-  #list(): Fault[] {
-    const { cluster, clockFile } = this.#context;
-    const { only } = this.#options;
-    const isPossible = ({ victim }: Fault): boolean =>
-      (victim !== 'pgbouncer' || cluster.pooler !== null) && (victim !== 'clock' || clockFile !== null);
-    const wanted = faults.filter(({ name }) => only.length === 0 || only.includes(name));
-    return wanted.filter(isPossible);
   }
 
   /** @param fault none where the faults are used up */
   async #begin(fault: Fault | undefined): Promise<void> {
+    if (this.#options.interrupted.aborted) return;
     const { cluster, random } = this.#context;
     const candidates = cluster.members.filter(({ kind, name }) => kind === fault?.victim && !this.#busy.has(name));
     const isOfMember = fault?.victim === 'api' || fault?.victim === 'supervisor';
@@ -222,7 +232,7 @@ async function keepRecords(folder: string, records: Readonly<Record<string, read
 }
 
 async function judgeAll(
-  { pool, unexpectedEnds }: NemesisCluster,
+  { pool, members, unexpectedEnds }: NemesisCluster,
   { webhooks, events, counters, guards, accepted }: LoadRecords,
   struck: readonly FaultRecord[],
   { folder, patience }: NemesisOptions,
@@ -242,7 +252,7 @@ async function judgeAll(
     ...judgeTakeovers(takeovers, patience),
     judgeGuards(guards),
     judgeReplies(counters, patience),
-    judgeEnds(unexpectedEnds),
+    judgeEnds(members.length, unexpectedEnds),
   ];
   return { struck, takeovers, refusals: countRefusals(counters), findings };
 }
