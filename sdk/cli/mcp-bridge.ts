@@ -2,6 +2,7 @@
  * Connects an MCP client on standard input and output to a session's `/mcp` over HTTP. When the service restarts, the
  * bridge initializes a new MCP session, so that the client does not notice.
  */
+import { isRecord } from '../contract/is-record.ts';
 import { followEvents, readEvents, STREAM_SILENCE_MS } from '../session/event-stream.ts';
 import { pause } from '../session/pause.ts';
 import { BulkheadError, ConnectionLostError, type Transport } from '../session/transport.ts';
@@ -32,6 +33,7 @@ const RETRYABLE_STATUSES = new Set([409, 429]);
 const CANCELLED = 'notifications/cancelled';
 /** Error codes of JSON-RPC. */
 const PARSE_ERROR = -32_700;
+const INVALID_REQUEST = -32_600;
 const INTERNAL_ERROR = -32_603;
 
 export class McpBridge {
@@ -71,11 +73,21 @@ export class McpBridge {
   }
 
   async #handleLine(line: string): Promise<void> {
-    let message: RpcMessage;
+    let parsed: unknown;
     try {
-      message = JSON.parse(line) as RpcMessage;
+      parsed = JSON.parse(line);
     } catch {
       this.#sendError(null, PARSE_ERROR, 'The message is not valid JSON.');
+      return;
+    }
+    // The messages of a batch are sent one by one, so that each request has its own answer and its own error.
+    const messages: readonly unknown[] = Array.isArray(parsed) && parsed.length > 0 ? parsed : [parsed];
+    await Promise.all(messages.map((message) => this.#handleMessage(message)));
+  }
+
+  async #handleMessage(message: unknown): Promise<void> {
+    if (!isRpcMessage(message)) {
+      this.#sendError(null, INVALID_REQUEST, 'The message is not a JSON-RPC message, nor a list of some.');
       return;
     }
     const { id, method } = message;
@@ -243,6 +255,9 @@ async function* readMessages(response: Response, silenceMs: number): AsyncGenera
   const text = await response.text();
   if (text !== '') yield JSON.parse(text);
 }
+
+/** The service checks the members of a message. */
+const isRpcMessage = (message: unknown): message is RpcMessage => isRecord(message);
 
 const isSessionUnknown = (error: unknown): boolean => error instanceof BulkheadError && error.status === 404;
 const isRetryable = (error: unknown): boolean =>
