@@ -3,8 +3,18 @@
  * messages after the plugins' changes, and no text of the model leaves before it is judged.
  */
 
-import { failedResult } from '../session/own-tools.ts';
-import type { Attachment, Json, Prompt, Session, ToolResult, Trigger, Turn, TurnRecord } from '../session/session.ts';
+import { failedResult, INTERRUPTED_CALL } from '../session/own-tools.ts';
+import type {
+  Attachment,
+  Json,
+  Prompt,
+  Session,
+  ToolResult,
+  Trigger,
+  Turn,
+  TurnDetail,
+  TurnRecord,
+} from '../session/session.ts';
 import { BulkheadError } from '../session/session.ts';
 import { toStorable } from '../session/storable-text.ts';
 import { hasCode } from '../session/transport.ts';
@@ -155,6 +165,8 @@ interface OpenTurn {
   readonly turn: Turn;
   /** Ids of its calls in the framework. */
   readonly callIds: Set<string>;
+  /** Wire ids of calls of the framework's own tools that another process made. No other tool may get their results. */
+  readonly earlierOwn: Set<string>;
   /** Texts of the results that the framework has, by the wire ids of their calls. */
   readonly results: Map<string, string | null>;
   readonly refusals: Refusals[];
@@ -264,16 +276,19 @@ export class Conversation {
   }
 
   async #prepareInTurn<Message>(
-    { turn, digest }: KnownMessage,
+    { turn }: KnownMessage,
     knownByIndex: readonly (KnownMessage | null)[],
     request: PendingRequest<Message>,
   ): Promise<PreparedRequest<Message>> {
     const { messages, format, isOwn, signal } = request;
     const failed = this.#openTurns.get(turn.id)?.answer;
     if (failed?.hasFailed) await failed.abandon();
-    if (this.#openTurns.get(turn.id)?.mayHaveLeftOutputs ?? digest === '') await endLeftOutputs(turn, signal);
     const open = this.#holdOpenTurn(turn);
-    open.mayHaveLeftOutputs = false;
+    if (open.mayHaveLeftOutputs) {
+      const calls = await endLeftOutputs(turn, signal);
+      for (const { callId, name } of calls) if (await isOwn({ name })) open.earlierOwn.add(callId);
+      open.mayHaveLeftOutputs = false;
+    }
     const last = knownByIndex.findLastIndex((one) => one !== null);
     const isSent = await this.#sendResults(open, messages.slice(last + 1), request);
     const prompt = await this.#readPrompt(turn, request, isSent);
@@ -308,7 +323,10 @@ export class Conversation {
       isOwn,
       onCallId: (callId) => this.#nameCall(open, callId),
       onCall: async (call) => {
-        const judged = await judgeCall(turn, call, isOwn, signal);
+        const rename = () => this.#nameCall(open, call.callId);
+        const judged = (await isOwn(call))
+          ? await judgeCall(turn, call, rename, signal)
+          : { ...call, callId: await chooseUnusedId(open.earlierOwn, call.callId, rename) };
         if (!('text' in judged) && request.takesResults !== false) open.waiting.add(judged.callId);
         return judged;
       },
@@ -471,13 +489,29 @@ export class Conversation {
       const turn = this.#findTurnOfCall(callId) ?? (await this.#findOpenTurn());
       const id = await toWireId(callId);
       if (!turn) return await this.session.callTool(name, args, { callId: id, signal });
-      const result = await turn.call(id, name, args as never, { signal });
+      const result = await this.#callInTurn(turn, callId, (wireId) =>
+        turn.call(wireId, name, args as never, { signal }),
+      );
       if (result.isFinal === false) this.#trustResult(callId, id);
       return result;
     } catch (error) {
       const { message } = requireCorrectable(error);
       if (callId !== undefined) this.#trustResult(callId, await toWireId(callId));
       return failedResult(message);
+    }
+  }
+
+  /** Makes a call under the framework's id, or under the next one that no call of another process in the turn has. */
+  async #callInTurn(turn: Turn, callId: string, call: (wireId: string) => Promise<ToolResult>): Promise<ToolResult> {
+    const open = this.#holdOpenTurn(turn);
+    open.callIds.add(callId);
+    let id = callId;
+    for (;;) {
+      const result = await call(await toWireId(id)).catch(ignoreReusedId);
+      // The framework keeps its id, under which the service has the result of the other call.
+      if (result !== null && id !== callId) open.results.set(await toWireId(callId), null);
+      if (result !== null) return result;
+      id = chooseCallId(open, callId);
     }
   }
 
@@ -506,11 +540,13 @@ export class Conversation {
     const open: OpenTurn = {
       turn,
       callIds: new Set(),
+      earlierOwn: new Set(),
       results: new Map(),
       refusals: [],
       waiting: new Set<string>(),
       answer: null,
-      mayHaveLeftOutputs: false,
+      // Another process opened the turn.
+      mayHaveLeftOutputs: this.#known.find((one) => one.turn.id === turn.id)?.digest === '',
     };
     this.#openTurns.set(turn.id, open);
     return open;
@@ -868,24 +904,42 @@ const isObject = (value: unknown): value is object => typeof value === 'object' 
 /** Identifies a plugin's tool among those of a framework. */
 const keyOf = ({ name, description = '' }: RequestTool): string => JSON.stringify([name, description]);
 
-/** Has the plugins judge a call of the framework's own tool. Returns the call as it passed, or why it is refused. */
+/** Returns the id of the call, or if another process used it for a call of another tool, the next one that it did not use. */
+async function chooseUnusedId(used: ReadonlySet<string>, callId: string, rename: () => string): Promise<string> {
+  let id = callId;
+  while (used.has(await toWireId(id))) id = rename();
+  return id;
+}
+
+/**
+ * Has the plugins judge a call of the framework's own tool. Returns the call as it passed, or why it is refused.
+ *
+ * @param rename returns another id, for a call whose id belongs to another call of an earlier process
+ */
 async function judgeCall(
   turn: Turn,
   call: ModelCall,
-  isOwn: OwnCheck,
+  rename: () => string,
   signal: AbortSignal | undefined,
 ): Promise<ModelCall | RefusedCall> {
-  if (!(await isOwn(call))) return call;
   if (call.parseError !== undefined)
     return refuseUnreadable(
       call,
       `The arguments are not JSON: ${call.parseError}. Call the tool with one JSON object.`,
     );
+  const args = withoutPrototypes(call.arguments);
+  const name = formatToolName(call);
   try {
-    const callId = await toWireId(call.callId);
-    const args = withoutPrototypes(call.arguments);
-    const answer = await turn.requestCall(callId, formatToolName(call), args, { own: true, signal });
-    return 'content' in answer ? { ...call, text: formatToolResult(answer) } : { ...call, arguments: answer.arguments };
+    for (let { callId } = call; ; callId = rename()) {
+      const wireId = await toWireId(callId);
+      const answer = await turn.requestCall(wireId, name, args, { own: true, signal }).catch(ignoreReusedId);
+      if (answer === null) continue;
+      if ('content' in answer) return { ...call, callId, text: formatToolResult(answer) };
+      if (!answer.isRepeated) return { ...call, callId, arguments: answer.arguments };
+      // The framework's tools do not say whether they may run twice.
+      const interrupted = await judgeResult(turn, wireId, INTERRUPTED_CALL, signal);
+      return { ...call, callId, text: formatToolResult(interrupted ?? INTERRUPTED_CALL) };
+    }
   } catch (error) {
     return refuseUnreadable(
       call,
@@ -913,12 +967,13 @@ async function readResults(turn: Turn, isOwn: OwnCheck, signal: AbortSignal | un
 
 /**
  * Ends texts that another process or an answer that broke off left in the middle: the transcript has them before the next one.
+ * Returns the calls of the turn.
  *
  * @throws VetoError if a required plugin does not run
  */
-async function endLeftOutputs(turn: Turn, signal: AbortSignal | undefined): Promise<void> {
+async function endLeftOutputs(turn: Turn, signal: AbortSignal | undefined): Promise<TurnDetail['calls']> {
   for (let looks = 1; ; looks += 1) {
-    const { outputs } = await turn.look({ signal });
+    const { calls, outputs } = await turn.look({ signal });
     const left = outputs.filter(({ state, pieces }) => state === 'open' && pieces > 0);
     let isRefused = false;
     for (const { id, pieces } of left) {
@@ -928,7 +983,7 @@ async function endLeftOutputs(turn: Turn, signal: AbortSignal | undefined): Prom
     }
     // A piece that was on its way when its answer was aborted came after the look. If instead another message has got the id of the
     // output, only the end of the turn can complete it.
-    if (!isRefused || looks === LEFT_OUTPUT_LOOKS_MAX) return;
+    if (!isRefused || looks === LEFT_OUTPUT_LOOKS_MAX) return calls;
   }
 }
 

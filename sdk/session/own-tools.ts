@@ -4,6 +4,11 @@ import type { Json, OwnCall, OwnTool, ToolResult } from './api-types.ts';
 /** The result of a failed tool, which the model reads. */
 export const failedResult = (text: string): ToolResult => ({ content: [{ type: 'text', text }], isError: true });
 
+/** The result of a call that an earlier process got and did not answer. */
+export const INTERRUPTED_CALL: ToolResult = failedResult(
+  'The call was interrupted because its runtime stopped. The tool may have run: check before you call it again.',
+);
+
 /** The fields of tools that the service keeps. The others matter to this process alone. */
 export const describeTools = (tools: readonly OwnTool[]): Pick<OwnTool, 'name' | 'description' | 'parameters'>[] =>
   tools.map(({ name, description, parameters }) => ({
@@ -41,10 +46,7 @@ export class OwnTools {
       throw new Error(
         `The runtime performs ${name} itself, and this session object has no function for it. Give the tool a function: session.offerTools({ tools: [{ name, run }] }).`,
       );
-    if (isRepeated && !tool.isRepeatable)
-      return failedResult(
-        'The call was interrupted because its runtime stopped. The tool may have run: check before you call it again.',
-      );
+    if (isRepeated && !tool.isRepeatable) return INTERRUPTED_CALL;
     try {
       const returned = await tool.run(args as never, { callId, ...(signal ? { signal } : {}) });
       return toResult(returned);

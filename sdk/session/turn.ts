@@ -15,7 +15,7 @@ import type {
 import { failedResult, type OwnTools } from './own-tools.ts';
 import { toQueryString } from './query-string.ts';
 import { toStorable, toStorableJson } from './storable-text.ts';
-import { BulkheadError, type Cancellable, type Transport } from './transport.ts';
+import { BulkheadError, type Cancellable, hasCode, type Transport } from './transport.ts';
 
 interface OutputOptions extends Cancellable {
   /**
@@ -82,7 +82,15 @@ export class Turn {
       const answer = await this.requestCall(callId, name, args, { ...options, signal });
       if ('content' in answer) return answer;
       const result = await this.#ownTools.perform(answer, signal);
-      return sendResult(this, callId, result, { signal });
+      try {
+        return await sendResult(this, callId, result, { signal });
+      } catch (error) {
+        if (!hasCode(error, 'id_reused')) throw error;
+        // The call was aborted, or another process has sent a result. The tool has run, so the call must not seem to be another one.
+        const known = await this.lookUpCall(callId, { signal });
+        if (known.result === null) throw error;
+        return known.result;
+      }
     });
   }
 

@@ -1008,6 +1008,67 @@ for (const { name, framework, ways } of listWays(false))
       },
     );
 
+for (const { name, framework, ways } of listWays(true))
+  for (const isStreamed of ways)
+    t.test(
+      `${name}${isStreamed ? ', streamed' : ''}: another process continues a turn whose calls are numbered`,
+      async (t) => {
+        accounts += 1;
+        const account = `numbered-${accounts}`;
+        await fixture.install({ account, slug: account, code: JUDGE });
+        const token = await fixture.issuer.issue(account);
+        const client = () => connect({ url, token, runtime: 'numbering' });
+        const model = await startModelServer(t);
+        const call = (tool: string, args: object) => (response: ServerResponse, asked: Asked) =>
+          sendCalls(response, asked, [{ name: tool, args, id: 'call_0' }]);
+        const fail = (response: ServerResponse) => void response.writeHead(400).end();
+        const heated: number[] = [];
+        const oven = ({ degrees }: { degrees: number }): string => {
+          heated.push(degrees);
+          return `warm at ${degrees}`;
+        };
+        const add = `${account}__add`;
+        const options = { messageId: 'm1' };
+        const turnOf = (session: Session) => ({ session, modelUrl: model.url, oven, options });
+        /** Runs a turn that fails after a call, and again in another process. Returns the transcript and what the model read last. */
+        const runTwice = async (first: ReturnType<typeof call>, second: ReturnType<typeof call>) => {
+          const session = await client().start({ agentId: 'a' });
+          model.answers = [first, fail];
+          t.not(await run(framework, isStreamed, turnOf(session)), null, 'the model fails');
+          model.answers = [second, reply('Done.')];
+          t.equal(await run(framework, isStreamed, turnOf(client().open(session.id))), null);
+          t.match((await session.turns()).items, [{ state: 'ended' }], 'in the same turn');
+          return [...(await readTranscript(session)), JSON.stringify(model.asked.at(-1)?.body.messages)];
+        };
+        const warm = (degrees: number) => `tool: warm at ${degrees}`;
+        const own = await runTwice(call('oven', { degrees: 100 }), call('oven', { degrees: 120 }));
+        t.match(own, ['user: hello', warm(100), warm(120), 'assistant: Done.', /warm at 120/]);
+        t.same(heated, [100, 120]);
+        const again = await runTwice(call('oven', { degrees: 140 }), call('oven', { degrees: 140 }));
+        t.match(again, ['user: hello', warm(140), 'assistant: Done.', /warm at 140/]);
+        t.same(heated, [100, 120, 140], 'a call that has its result does not run again');
+        const plugins = await runTwice(call(add, { a: 1 }), call(add, { a: 5 }));
+        t.match(plugins, ['user: hello', 'tool: 2', 'tool: 6', 'assistant: Done.', /"6"/]);
+        const mixed = await runTwice(call('oven', { degrees: 160 }), call(add, { a: 6 }));
+        t.match(mixed, ['user: hello', warm(160), 'tool: 7', 'assistant: Done.', /"7"/], 'the result of its own call');
+
+        const stopped = new AbortController();
+        const session = await client().start({ agentId: 'a' });
+        const stopInside = ({ degrees }: { degrees: number }): string => {
+          stopped.abort(new Error('the process ends'));
+          return oven({ degrees });
+        };
+        model.answers = [call('oven', { degrees: 180 })];
+        await run(framework, isStreamed, { ...turnOf(session), oven: stopInside, signal: stopped.signal });
+        model.answers = [call('oven', { degrees: 180 }), reply('I look first.')];
+        t.equal(await run(framework, isStreamed, turnOf(client().open(session.id))), null);
+        t.same(heated.at(-1), 180);
+        t.equal(heated.filter((degrees) => degrees === 180).length, 1, 'a call without a result may have run');
+        t.match(JSON.stringify(model.asked.at(-1)?.body.messages), /The tool may have run/, 'the model reads that');
+        t.match(await readTranscript(session), ['user: hello', /may have run/, 'assistant: I look first.']);
+      },
+    );
+
 /** Answers a question whether a call may run, in another process perhaps. Returns the text of the turn. */
 type Decide = (again: TurnRun, isApproved: boolean) => Promise<string>;
 /** Runs a streamed turn until its call needs an approval. */

@@ -2,6 +2,8 @@
 import type { OwnCall, OwnTool, ToolResult } from './api-types.js';
 /** The result of a failed tool, which the model reads. */
 export declare const failedResult: (text: string) => ToolResult;
+/** The result of a call that an earlier process got and did not answer. */
+export declare const INTERRUPTED_CALL: ToolResult;
 /** The fields of tools that the service keeps. The others matter to this process alone. */
 export declare const describeTools: (tools: readonly OwnTool[]) => Pick<OwnTool, 'name' | 'description' | 'parameters'>[];
 export declare class OwnTools {

@@ -238,6 +238,8 @@ t.test('the client performs its tools in a turn', async (t) => {
   const run = async (args: { path: string }, { callId }: { callId: string }) => {
     ran.push([callId, args]);
     if (args.path === '/dev') throw new Error('no such folder');
+    if (args.path === '/tmp')
+      await turn.answerCall(callId, { content: [{ type: 'text', text: 'first' }], isError: false });
     return args.path === '/json' ? { files: 2 } : 'pay 4111';
   };
   const session = await client.start({ agentId: 'a', tools: [{ ...LIST_FILES, run }] });
@@ -263,4 +265,7 @@ t.test('the client performs its tools in a turn', async (t) => {
   t.match(await session.offerTools({ tools: [{ ...LIST_FILES, run, isRepeatable: true }] }), [{ name: 'list-files' }]);
   await turn.requestCall('c6', 'list-files', { path: '/home' });
   t.same(await turn.call('c6', 'list-files', { path: '/home' }), judged);
+  const first = { content: [{ type: 'text', text: 'first' }], isError: false };
+  t.same(await turn.call('c7', 'list-files', { path: '/tmp' }), first, 'another process sent a result meanwhile');
+  await t.rejects(turn.call('c7', 'list-files', { path: '/home' }), { code: 'id_reused' });
 });
