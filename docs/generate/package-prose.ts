@@ -100,11 +100,12 @@ files that nothing uses, such as \`command/review.md\`, code that is not importe
   hash: `## The hash of a version
 
 \`sourceSha256\` is the SHA-256 of one line for each file, \`path NUL hex(SHA-256 of the file) LF\`, sorted by the bytes of the paths. Anyone can repeat
-it with bash in the folder of the package, or in the unpacked archive of a version:
+it with bash in the unpacked archive of a version. Of a folder on your machine, \`bulkhead check --json\` prints it: the files of your tools, such as \`package.json\` and \`.gitignore\`, are
+no part of the package.
 
 \`\`\`sh
-find . -type f -printf '%P\\0' | LC_ALL=C sort -z |
-  while IFS= read -r -d '' path; do printf '%s\\0%s\\n' "$path" "$(sha256sum < "$path" | cut -c -64)"; done |
+find . -type f -print0 | LC_ALL=C sort -z |
+  while IFS= read -r -d '' path; do printf '%s\\0%s\\n' "\${path#./}" "$(sha256sum < "$path" | cut -c -64)"; done |
   sha256sum
 \`\`\``,
 } as const;
