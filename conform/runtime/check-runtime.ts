@@ -125,6 +125,7 @@ async function playOnce(fixture: RuntimeFixture, { chapter, scenario }: Planned)
   try {
     scene = await Scene.open(fixture);
     await scenario.play(scene);
+    scene.requireFaults();
     return finish('held', null);
   } catch (error) {
     if (error instanceof Skipped) return finish('skipped', error.message);

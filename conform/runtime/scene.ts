@@ -6,7 +6,7 @@ import { findOffered, type ModelAnswer, type ModelCall, type ModelRequest } from
 import type { RuntimeFixture } from './runtime-fixture.ts';
 import type { Answer, Exchange, RuntimeProcess, UserMessage } from './runtime-process.ts';
 import { within } from './runtime-process.ts';
-import type { FaultKind } from './session-proxy.ts';
+import type { Fault, FaultKind } from './session-proxy.ts';
 
 interface MessageOptions {
   readonly id?: string;
@@ -25,6 +25,11 @@ interface TranscriptLine {
   readonly text: string;
 }
 
+/** Requests that break, and requests that are refused, while the service is replaced. */
+const REPLACED_TIMES = 2;
+/** Advice for a scenario that replaces the service. */
+export const REPEAT_ENOUGH = `Up to ${2 * REPLACED_TIMES} requests in a row fail here. Wait as long as \`Retry-After\` says.`;
+
 export class Scene {
   readonly fixture: RuntimeFixture;
   readonly sessionId: string;
@@ -33,6 +38,7 @@ export class Scene {
   #requests: readonly ModelRequest[] = [];
   #messages = 0;
   readonly #processes: RuntimeProcess[] = [];
+  readonly #faults = new Map<Readonly<Fault>, string>();
 
   private constructor(fixture: RuntimeFixture, sessionId: string, mark: string) {
     this.fixture = fixture;
@@ -124,11 +130,23 @@ export class Scene {
     return within(`request ${times} to the model`, this.fixture.model.untilAsked(this.mark, times));
   }
 
-  /** Breaks the next requests of this session to the session API. @param path below the session */
-  break(kind: FaultKind, method: string, path: RegExp | string, times = 1): Promise<void> {
-    const tail = typeof path === 'string' ? path : path.source;
-    const wanted = new RegExp(`^${method} /sessions/${this.sessionId}${tail}$`);
-    return this.fixture.proxy.break(kind, wanted, times);
+  /** Breaks the next requests of this session to the session API. @param path below the session, without a query */
+  break(kind: FaultKind, method: string, path: string, times = 1): void {
+    const wanted = new RegExp(`^${method} /sessions/${this.sessionId}${path}$`);
+    const shown = `${method} …${path}`.replaceAll(/\[\^\/]\+|\.\*/g, '…');
+    this.#faults.set(this.fixture.proxy.break(kind, wanted, times), shown);
+  }
+
+  /** The service is replaced: the next requests of the session do not reach it, and those after them are refused. */
+  replaceService(): void {
+    this.break('cut', 'POST', '/turns/.*', REPLACED_TIMES);
+    this.break('refuse', 'POST', '/turns/.*', REPLACED_TIMES);
+  }
+
+  /** Skips the scenario if requests that it was to break did not come: nothing has failed then. */
+  requireFaults(): void {
+    for (const [{ times }, request] of this.#faults)
+      if (times > 0) throw new Skipped(`the runtime sent no ${request} that could be broken`);
   }
 
   /** Lets time pass for this session. */

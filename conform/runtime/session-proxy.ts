@@ -1,4 +1,5 @@
 /** Stands between the runtime under test and the session API, and breaks single requests as a scenario says. */
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -10,22 +11,30 @@ import { pipeline } from 'node:stream/promises';
  * connection breaks before the service sees the request.
  */
 export type FaultKind = 'lose' | 'refuse' | 'cut';
-interface Fault {
+export interface Fault {
   readonly kind: FaultKind;
-  /** Matched with the method and the path, such as `POST /sessions/s1/turns`. */
+  /** Matched with the method and the path without its query, such as `POST /sessions/s1/turns`. */
   readonly wanted: RegExp;
   times: number;
-  readonly seen: PromiseWithResolvers<void>;
 }
 
-/** Connection headers, and the encoding that `fetch` has removed. */
+/**
+ * Headers of one connection, and the encoding that `fetch` has removed. `fetch` refuses `expect` and `upgrade`, which some HTTP
+ * clients send by themselves: `Expect: 100-continue` and `Upgrade: h2c`. The server here has answered the first.
+ */
 const OWN_HEADERS = new Set([
   'connection',
   'content-encoding',
   'content-length',
+  'expect',
   'host',
+  'http2-settings',
   'keep-alive',
+  'proxy-connection',
+  'te',
+  'trailer',
   'transfer-encoding',
+  'upgrade',
 ]);
 const NO_BODY = new Set(['GET', 'HEAD']);
 
@@ -49,11 +58,11 @@ export class SessionProxy {
     return new SessionProxy(server, target);
   }
 
-  /** Breaks the next requests that match. Resolves when the first one has come. */
-  break(kind: FaultKind, wanted: RegExp, times = 1): Promise<void> {
-    const fault = { kind, wanted, times, seen: Promise.withResolvers<void>() };
+  /** Breaks the next requests that match. Returns the fault, whose `times` says how often it has yet to strike. */
+  break(kind: FaultKind, wanted: RegExp, times = 1): Readonly<Fault> {
+    const fault = { kind, wanted, times };
     this.#faults.push(fault);
-    return fault.seen.promise;
+    return fault;
   }
 
   close(): void {
@@ -63,14 +72,14 @@ export class SessionProxy {
 
   async #handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method = 'GET', url = '/' } = request;
-    const fault = this.#findFault(`${method} ${url}`);
+    const [path = ''] = url.split('?');
+    const fault = this.#findFault(`${method} ${path}`);
     if (fault === 'cut') {
       response.destroy();
       return;
     }
     if (fault === 'refuse') {
-      response.writeHead(503, { 'content-type': 'application/problem+json' });
-      response.end(JSON.stringify({ status: 503, code: 'unavailable', detail: 'The service is being replaced.' }));
+      refuse(response);
       return;
     }
     const closed = new AbortController();
@@ -96,9 +105,27 @@ export class SessionProxy {
     const fault = this.#faults.find(({ wanted, times }) => times > 0 && wanted.test(request));
     if (!fault) return null;
     fault.times -= 1;
-    fault.seen.resolve();
     return fault.kind;
   }
+}
+
+/** Answers as the service does while it is replaced. */
+function refuse(response: ServerResponse): void {
+  const requestId = randomUUID();
+  response.writeHead(503, {
+    'content-type': 'application/problem+json',
+    'retry-after': '1',
+    'x-request-id': requestId,
+  });
+  const body = {
+    type: 'urn:bulkhead:problem:unavailable',
+    title: 'A part of Bulkhead is unavailable',
+    status: 503,
+    code: 'unavailable',
+    detail: 'The service is being replaced. Retry shortly.',
+    requestId,
+  };
+  response.end(JSON.stringify(body));
 }
 
 function copyHeaders(entries: Iterable<[string, string | string[] | undefined]>): Record<string, string> {

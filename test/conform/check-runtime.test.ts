@@ -3,14 +3,18 @@
  * quick run plays some scenarios with one program, the long one all with each.
  */
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
 import { readFile, symlink, writeFile } from 'node:fs/promises';
+import { type IncomingMessage, request } from 'node:http';
 import { join } from 'node:path';
+import { json } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { checkRuntime, type ScenarioResult } from '../../conform/runtime/check-runtime.ts';
 import { FakeModel } from '../../conform/runtime/fake-model.ts';
 import { runtimeChapters } from '../../conform/runtime/runtime-chapters.ts';
 import { time } from '../../conform/runtime/scenarios/time-scenarios.ts';
+import { SessionProxy } from '../../conform/runtime/session-proxy.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import { root } from '../house/source-files.ts';
 import { temporaryFolder } from '../runner/harness.ts';
@@ -89,6 +93,34 @@ t.test('there are scenarios for each situation', async (t) => {
   t.equal(new Set(sentences).size, sentences.length, 'each is named once');
 });
 
+const sessions = `http://localhost:${service.env.SUPERVISOR_PORT}`;
+
+t.test('requests as HTTP clients send them pass the proxy, and one that it refuses gets a whole problem', async (t) => {
+  const proxy = await SessionProxy.start(sessions);
+  t.teardown(() => proxy.close());
+  const authorization = `Bearer ${await makeToken()}`;
+  const start = async (headers: Record<string, string>, query = ''): Promise<IncomingMessage> => {
+    const headersOfJson = { authorization, 'content-type': 'application/json', ...headers };
+    const sent = request(`${proxy.url}/sessions${query}`, { method: 'POST', headers: headersOfJson });
+    sent.end(JSON.stringify({ agentId: 'baker' }));
+    const [response] = await once(sent, 'response');
+    return response;
+  };
+  const upgrade = { connection: 'Upgrade, HTTP2-Settings', upgrade: 'h2c', 'http2-settings': 'AAMAAABk' };
+  for (const headers of [upgrade, { expect: '100-continue' }, { te: 'trailers', 'proxy-connection': 'keep-alive' }]) {
+    const response = await start(headers);
+    t.equal(response.statusCode, 201, JSON.stringify(headers));
+    t.match(await json(response), { agentId: 'baker' });
+  }
+  const fault = proxy.break('refuse', /^POST \/sessions$/);
+  const refused = await start({}, '?any=1');
+  t.equal(fault.times, 0, 'it is found without the query');
+  t.match(refused, { statusCode: 503, headers: { 'content-type': 'application/problem+json', 'retry-after': '1' } });
+  const requestId = refused.headers['x-request-id'];
+  const problem = { type: 'urn:bulkhead:problem:unavailable', status: 503, code: 'unavailable', requestId };
+  t.match(await json(refused), { ...problem, title: /./, detail: /./ });
+});
+
 t.test('the model of the kit lists its model and refuses requests that it does not know', async (t) => {
   const model = await FakeModel.start();
   t.teardown(() => model.close());
@@ -151,8 +183,32 @@ t.test('a runtime may repeat a message by itself that a required plugin could no
   for (const { verdict, scenario, seen } of results) t.equal(verdict, 'held', scenario, { seen });
 });
 
+/** A check in this process, which starts faster than the command. */
+const check = async (program: string, only: string): Promise<ScenarioResult[]> =>
+  checkRuntime({
+    command: startCommand(program),
+    rest: `${service.url}/api`,
+    sessions,
+    token: await makeToken(),
+    only,
+    env: process.env,
+    signal: AbortSignal.timeout(TIMED_MS),
+    onResult: () => undefined,
+    onNotRemoved: (what: string) => void t.fail(`not removed: ${what}`),
+  });
+
+/** What a runtime may do, the beginning of scenarios to which it matters, and their verdict. */
+const HABITS = [['ends-with-the-text', 'An output does not reach the service', 'skipped']];
+for (const [habit = '', only = '', wanted] of isLong ? HABITS : [])
+  t.test(`a runtime that ${habit.replaceAll('-', ' ')} is not at fault`, async (t) => {
+    const results = await check(`plain ${habit}`, only);
+    t.ok(results.length > 0);
+    for (const { scenario, verdict, seen } of results) t.equal(verdict, wanted, scenario, { seen });
+  });
+
 /** A fault of a runtime, and a scenario that finds it. */
 const FAULTS = [
+  ['reads-prompts-once', 'A prompt is refused while the service is replaced'],
   ['forgets-outputs', 'A text that a plugin stops is not shown'],
   ['shows-early streamed', 'Nothing is shown before the model has finished'],
   ['shows-unpatched', 'A text is shown as the plugins changed it, once'],

@@ -5,6 +5,7 @@
 import type { Prompt, Turn, TurnOutput } from '../../sdk/session/session.ts';
 import { answerMessages, type Exchange, isStreamed, model, readOptions, SYSTEM } from './runtime-protocol.ts';
 
+const { BULKHEAD_URL = '', BULKHEAD_TOKEN = '', BULKHEAD_RUNTIME = '' } = process.env;
 const has = (fault: string): boolean => process.argv.includes(fault);
 const ROUNDS_MAX = 8;
 
@@ -32,15 +33,27 @@ async function answer(exchange: Exchange): Promise<void> {
   const turn = await session.openTurn(isJudged ? opening : { ...opening, text: toStorable(text) }, { signal });
   if (turn.record?.action === 'cancel') throw new Error(turn.record.reason ?? '');
   const steps: ModelMessage[] = [];
+  let last: string | undefined;
   for (let round = 0; round < ROUNDS_MAX; round += 1) {
-    const prompt = await turn.prompt({ ...(compactAfter === undefined ? {} : { compactAfter }), signal });
+    const prompt = has('reads-prompts-once')
+      ? await readPromptOnce(told.session, turn.id)
+      : await turn.prompt({ ...(compactAfter === undefined ? {} : { compactAfter }), signal });
     if (prompt.action === 'cancel') throw new Error(prompt.reason ?? '');
     const { text: said, calls } = await askModel(exchange, turn, prompt, steps);
+    if (has('ends-with-the-text')) last = said;
     if (calls.length === 0) break;
     steps.push({ role: 'assistant', content: said === '' ? null : said, tool_calls: calls });
     for (const call of calls) steps.push(await runCall(exchange, turn, call, round));
   }
-  await turn.end(undefined, { signal });
+  await turn.end(last, { signal });
+}
+
+async function readPromptOnce(sessionId: string, turnId: string): Promise<Prompt> {
+  const headers = { authorization: `Bearer ${BULKHEAD_TOKEN}`, 'bulkhead-runtime': BULKHEAD_RUNTIME };
+  const path = `/sessions/${sessionId}/turns/${turnId}/prompt?compactAfter=6`;
+  const response = await fetch(BULKHEAD_URL + path, { headers });
+  if (!response.ok) throw new Error(`The prompt: ${response.status}`);
+  return (await response.json()) as Prompt;
 }
 
 /** Models may number the calls of each answer from zero. */
@@ -98,8 +111,9 @@ async function askModel(
     if (isFree && text !== '') await turn.output(toStorable(text), { id, isShown: true });
     throw error;
   }
-  if (text === '' || has('forgets-outputs')) {
-    if (has('forgets-outputs') && !isFree) show(text);
+  const sendsOutputs = !has('forgets-outputs') && !has('ends-with-the-text');
+  if (text === '' || !sendsOutputs) {
+    if (!isFree) show(text);
     return { text, calls };
   }
   const output: TurnOutput = await turn.output(toStorable(text), { id, isShown: isFree, signal });

@@ -1,7 +1,7 @@
 /** Processes, connections and required plugins that fail: nothing is lost, done twice or let through. */
 import { ensure, expect } from '../../expect.ts';
 import { type RuntimeChapter, scenario } from '../scenario.ts';
-import { describe, requireAnswer, requireVeto, type Scene } from '../scene.ts';
+import { describe, REPEAT_ENOUGH, requireAnswer, requireVeto, type Scene } from '../scene.ts';
 
 const REPEAT = 'Repeat a step whose response was lost with the same ids: it returns the same response.';
 const RESTART = 'After a restart with the same runtime name, open the turn again with the id of its message.';
@@ -11,7 +11,7 @@ const TWO =
 /** A message that is answered although single requests to the service fail. */
 const fails = (sentence: string, kind: 'lose' | 'refuse' | 'cut', method: string, path: string) =>
   scenario(sentence, REPEAT, async (scene) => {
-    void scene.break(kind, method, path);
+    scene.break(kind, method, path);
     scene.script({ calls: [scene.call('add', { a: 2, b: 3 })] }, 'It is 5.');
     requireAnswer(await scene.say('add'), 'It is 5.');
     expect(await scene.count('ran add'), 1, 'runs of the tool');
@@ -54,11 +54,10 @@ export const connections: RuntimeChapter = {
     ),
     scenario(
       'The service is replaced in the middle of a stream: the user sees the whole answer once.',
-      REPEAT,
+      `${REPEAT} ${REPEAT_ENOUGH}`,
       async (scene) => {
         const { exchange, finish } = await scene.holdAnswer('afterFirst', ['Wholemeal ', 'is ', 'best.']);
-        void scene.break('cut', 'POST', '/turns/.*', 2);
-        void scene.break('refuse', 'POST', '/turns/.*', 2);
+        scene.replaceService();
         finish();
         const end = await exchange.end();
         requireAnswer({ text: exchange.shown, end }, 'Wholemeal is best.');

@@ -1,7 +1,7 @@
 /** Answers that plugins judge: the user sees no text before the judgement, and only what the judgement lets pass. */
 import { ensure, expect } from '../../expect.ts';
 import { type RuntimeChapter, type Scenario, scenario } from '../scenario.ts';
-import { cutWords, describe, requireAnswer, requireVeto, type Scene } from '../scene.ts';
+import { cutWords, describe, REPEAT_ENOUGH, requireAnswer, requireVeto, type Scene } from '../scene.ts';
 
 const SEND_EVERY_TEXT =
   'Send every text of the model to POST …/turns/{turnId}/output, and show only `show` of the response.';
@@ -98,7 +98,7 @@ const createSharedScenarios = (): Scenario[] => [
     'An output whose answer is lost is shown once, and is in the transcript once.',
     'Give each output an id, and repeat it with the same.',
     async (scene) => {
-      void scene.break('lose', 'POST', '/turns/[^/]+/output');
+      scene.break('lose', 'POST', '/turns/[^/]+/output');
       requireAnswer(await scene.script('Two loafs.').say('hello'), 'Two loaves.');
       expect(await scene.texts('assistant'), ['Two loaves.'], 'messages of the agent');
     },
@@ -174,12 +174,11 @@ export const pieces: RuntimeChapter = {
     }),
     scenario(
       'The service is replaced in the middle of a stream: each sentence is shown once, in order.',
-      'Repeat what the service refused with 503, and what broke, with the same ids.',
+      `Repeat what the service refused with 503, and what broke, with the same ids. ${REPEAT_ENOUGH}`,
       async (scene) => {
         const deltas = cutWords('One. Two. Three. Four. Five.');
         const { exchange, finish } = await scene.holdAnswer('afterFirst', deltas);
-        void scene.break('cut', 'POST', '/turns/.*', 2);
-        void scene.break('refuse', 'POST', '/turns/.*', 2);
+        scene.replaceService();
         finish();
         requireAnswer(await exchange.waitForAnswer(), exchange.shown);
         expect(exchange.shown, 'One. Two. Three. Four. Five.', 'the answer');
