@@ -7,28 +7,36 @@ import { type Package, packageOf } from '../packages.ts';
 /** Which of them judges the agent's texts while the scenarios of a chapter are played. Each is required. */
 export type Guard = 'none' | 'whole' | 'pieces' | 'failing';
 
-/** A hook that waits gives up after it, milliseconds: it is longer than a runtime needs to close its request. */
-const WAIT_MS = 1_500;
+/**
+ * A hook that waits gives up so long before its deadline, milliseconds. The kit tells the runtime to stop when the hook's log line
+ * has come, which takes a fraction of a second, and seconds on a busy machine.
+ */
+const BEFORE_DEADLINE_MS = 1_000;
+/** How long the tool `hold` runs, milliseconds: until its runtime was killed and started again. */
+const HOLD_MS = 1_500;
 /** One red pixel. */
 const PICTURE = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==';
 
-const WAIT = `
-const wait = (signal: AbortSignal, name: string): Promise<void> => new Promise((resolve) => {
+const COMMON = `
+const wait = (ctx: any, name: string): Promise<void> => new Promise((resolve) => {
   host.log('waiting ' + name);
-  signal.addEventListener('abort', () => { host.log('aborted ' + name); resolve(); });
-  if (name !== 'tool') setTimeout(resolve, ${WAIT_MS});
+  ctx.signal.addEventListener('abort', () => { host.log('aborted ' + name); resolve(); });
+  if (name !== 'tool') setTimeout(resolve, Date.parse(ctx.deadlineAt) - Date.now() - ${BEFORE_DEADLINE_MS});
 });
+const processId = crypto.randomUUID();
+tools.mark = { description: 'For the kit alone', parameters: { type: 'object' },
+  handler: ({ mark }: any) => { host.log('mark ' + mark); return processId; } };
 `;
 
-const JUDGE = `${WAIT}
+const JUDGE = `${COMMON}
 middleware.systemPrompt = async (ctx) => {
-  if (ctx.agent.id === 'wait-prompt') await wait(ctx.signal, 'prompt');
+  if (ctx.agent.id === 'wait-prompt') await wait(ctx, 'prompt');
   return ctx.systemPrompt + ' Answer in one line.';
 };
 middleware.inboundMessage = async (ctx) => {
   const { text } = ctx.message;
   host.log('inbound', { trigger: ctx.trigger });
-  if (text.includes('wait-inbound')) await wait(ctx.signal, 'inbound');
+  if (text.includes('wait-inbound')) await wait(ctx, 'inbound');
   if (text.includes('forbidden')) ctx.cancel('we do not speak of it');
   return { message: { text: text.replaceAll('4111', '[card]') } };
 };
@@ -53,25 +61,24 @@ tools.leak = { description: 'Answers with a key', parameters, handler: () => 'ke
 tools.withheld = { description: 'Answers with a key', parameters, handler: () => 'key=hunter3' };
 tools.fail = { description: 'Fails', parameters, handler: () => { throw new Error('the oven is off'); } };
 tools.wait = { description: 'Waits', parameters,
-  handler: async (_args: object, ctx: any) => { host.log('ran wait'); await wait(ctx.signal, 'tool'); return 'late'; } };
+  handler: async (_args: object, ctx: any) => { host.log('ran wait'); await wait(ctx, 'tool'); return 'late'; } };
 tools.hold = { description: 'Takes a while', parameters,
-  handler: async () => { host.log('ran hold'); await new Promise((resolve) => setTimeout(resolve, ${WAIT_MS})); return 'held'; } };
+  handler: async () => { host.log('ran hold'); await new Promise((resolve) => setTimeout(resolve, ${HOLD_MS})); return 'held'; } };
 tools.picture = { description: 'Answers with a picture', parameters,
   handler: () => ({ content: [{ type: 'image', data: '${PICTURE}', mimeType: 'image/png' }] }) };
-tools.mark = { description: 'For the kit alone', parameters, handler: ({ mark }: any) => { host.log('mark ' + mark); return 'ok'; } };
 `;
 
-const OUTBOUND = `${WAIT}
+const OUTBOUND = `${COMMON}
 const judge = async (ctx: any) => {
   const { text } = ctx.message;
-  if (text.includes('wait-outbound')) await wait(ctx.signal, 'outbound');
+  if (text.includes('wait-outbound')) await wait(ctx, 'outbound');
   if (text.includes('classified')) ctx.cancel('that is classified');
   return { message: { text: text.replaceAll('loafs', 'loaves') } };
 };
 `;
 
 /** Its hooks fail for the agents `down-<hook>`, and once in each session of `moody-<hook>`. */
-const DOWN = `
+const DOWN = `${COMMON}
 const failed = new Set<string>();
 const check = (ctx: any, hook: string): void => {
   const isFirst = !failed.has(ctx.session.id + hook);

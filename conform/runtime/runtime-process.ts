@@ -15,10 +15,8 @@ export interface UserMessage {
   readonly text: string;
   readonly trigger: 'user' | 'channel' | 'schedule';
 }
-/** `died`: the process ended before the turn did. */
-type EndKind = 'done' | 'failed' | 'died';
 export interface End {
-  readonly kind: EndKind;
+  readonly kind: 'done' | 'failed';
   /** The text for the user after a failure. */
   readonly reason: string;
 }
@@ -38,6 +36,8 @@ const WAIT_TIMEOUT_MS = 20_000;
 /** How long a runtime may take to end after its input has ended, milliseconds. */
 const STOP_MS = 2_000;
 const STDERR_SHOWN_CHARS = 600;
+/** Most scenarios share a process, so those that are played beside the one that ends it break with it. */
+const SHARED_PROCESS = 'If more than one scenario says so, play each alone with --only.';
 /** Windows has no process groups. */
 const HAS_GROUPS = process.platform !== 'win32';
 
@@ -48,10 +48,13 @@ export class Exchange {
   shown = '';
   readonly #end = Promise.withResolvers<End>();
   readonly #onChange = new Set<() => void>();
-  #hasEnded = false;
+  /** Why the user sees nothing more. */
+  #ended: End | Mismatch | null = null;
 
   constructor(message: UserMessage) {
     this.message = message;
+    // A scenario that kills the runtime does not wait for the end.
+    this.#end.promise.catch(() => undefined);
   }
 
   /** Waits for the end. @throws Mismatch when it does not come */
@@ -60,7 +63,7 @@ export class Exchange {
     return { text: this.shown, end };
   }
 
-  /** Waits for the end. @throws Mismatch when it does not come */
+  /** Waits for the end. @throws Mismatch when it does not come, and when the runtime ends before */
   end(): Promise<End> {
     return within(`the end of the answer to “${this.message.text}”`, this.#end.promise);
   }
@@ -70,7 +73,8 @@ export class Exchange {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const check = (): void => {
       if (this.shown.includes(text)) resolve();
-      else if (this.#hasEnded) reject(new Mismatch(`the answer ended without “${text}”: “${this.shown}”`));
+      else if (this.#ended instanceof Mismatch) reject(this.#ended);
+      else if (this.#ended !== null) reject(new Mismatch(`the answer ended without “${text}”: “${this.shown}”`));
     };
     this.#onChange.add(check);
     check();
@@ -79,13 +83,22 @@ export class Exchange {
 
   applyLine({ text, end, reason }: Line): void {
     if (typeof text === 'string') this.shown += text;
-    if (end === 'done' || end === 'failed') this.finish(end, typeof reason === 'string' ? reason : '');
+    if (this.#ended === null && (end === 'done' || end === 'failed')) {
+      const ended: End = { kind: end, reason: typeof reason === 'string' ? reason : '' };
+      this.#ended = ended;
+      this.#end.resolve(ended);
+    }
     for (const check of this.#onChange) check();
   }
 
-  finish(kind: EndKind, reason = ''): void {
-    this.#hasEnded = true;
-    this.#end.resolve({ kind, reason });
+  /** The runtime ended. @param reason what is known of its end */
+  breakOff(reason: string): void {
+    if (this.#ended === null) {
+      this.#ended = new Mismatch(
+        `the runtime ended before its answer to “${this.message.text}”. ${SHARED_PROCESS} ${reason}`,
+      );
+      this.#end.reject(this.#ended);
+    }
     for (const check of this.#onChange) check();
   }
 }
@@ -98,7 +111,8 @@ process.once('exit', () => {
 
 export class RuntimeProcess {
   #stderr = '';
-  #isOver = false;
+  /** How it ended. Null: it runs. */
+  #ending: string | null = null;
   readonly #child: ChildProcess;
   readonly #exchanges: Exchange[] = [];
   readonly #killAll = (): void => {
@@ -116,20 +130,20 @@ export class RuntimeProcess {
       this.#stderr = (this.#stderr + text).slice(-STDERR_SHOWN_CHARS);
     });
     if (this.#child.stdout) createInterface({ input: this.#child.stdout }).on('line', (line) => this.#readLine(line));
-    this.#child.once('error', (error) => this.#finishAll(`it did not start: ${error.message}`));
-    this.#child.once('close', (code, signal) => this.#finishAll(`it ended with ${signal ?? code}. ${this.#stderr}`));
+    this.#child.once('error', (error) => this.#endAll(`It did not start: ${error.message}`));
+    this.#child.once('close', (code, signal) => this.#endAll(`It ended with ${signal ?? code}. ${this.#stderr}`));
   }
 
   get isOver(): boolean {
-    return this.#isOver;
+    return this.#ending !== null;
   }
 
   /** Gives the runtime a message of a user. */
   send(message: UserMessage): Exchange {
     const exchange = new Exchange(message);
     this.#exchanges.push(exchange);
-    if (this.#isOver) exchange.finish('died', this.#stderr);
-    else this.#write({ type: 'message', ...message });
+    if (this.#ending === null) this.#write({ type: 'message', ...message });
+    else exchange.breakOff(this.#ending);
     return exchange;
   }
 
@@ -140,7 +154,7 @@ export class RuntimeProcess {
 
   /** Kills it with the processes that it has started: the command may be a program that starts the runtime, such as npm. */
   async kill(): Promise<void> {
-    if (this.#isOver) return;
+    if (this.isOver) return;
     const closed = once(this.#child, 'close');
     this.#killAll();
     await closed;
@@ -148,7 +162,7 @@ export class RuntimeProcess {
 
   /** Ends its input, and kills it when it does not end. */
   async stop(): Promise<void> {
-    if (this.#isOver) return;
+    if (this.isOver) return;
     this.#child.stdin?.end();
     await Promise.race([once(this.#child, 'close'), sleep(STOP_MS, undefined, { ref: false })]);
     await this.kill();
@@ -170,10 +184,10 @@ export class RuntimeProcess {
     this.#exchanges.findLast(({ message }) => message.id === line.id)?.applyLine(line);
   }
 
-  #finishAll(reason: string): void {
-    this.#isOver = true;
+  #endAll(reason: string): void {
+    this.#ending ??= reason;
     running.delete(this.#killAll);
-    for (const exchange of this.#exchanges) exchange.finish('died', reason);
+    for (const exchange of this.#exchanges) exchange.breakOff(reason);
   }
 }
 

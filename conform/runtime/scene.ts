@@ -69,7 +69,7 @@ export class Scene {
 
   /** The name of a tool of the kit. */
   tool(name: string): string {
-    return `${this.fixture.judgeSlug}__${name}`;
+    return `${this.fixture.judge.slug}__${name}`;
   }
 
   /** Whether the model was offered a tool of the kit. */
@@ -175,19 +175,17 @@ export class Scene {
     return items.map(({ state }: { state: string }) => state);
   }
 
-  /** How often the kit's plugin has logged a message for this session. */
+  /** How often the judge has logged a message for this session. */
   async count(message: string): Promise<number> {
-    const mark = randomUUID();
-    const { own } = this.fixture.run;
-    // A plugin's lines come in order. The mark comes from another session, because a scenario may stop the tools of this one.
-    const path = `/sessions/${await this.fixture.run.session()}/tools/${this.tool('mark')}`;
-    await own.need(own.session('POST', path, { callId: mark, arguments: { mark } }));
-    await this.fixture.watch.find('the kit', ({ message: line }) => line === `mark ${mark}`);
-    return this.#lines().filter((line) => line.message === message).length;
+    await this.fixture.readLogs();
+    const { lines } = this.fixture.judge.watch;
+    return lines.filter((line) => line.message === message && line.sessionId === this.sessionId).length;
   }
 
-  untilLogged(message: string): Promise<LogLine> {
-    return this.fixture.watch.find(message, (line) => line.message === message && line.sessionId === this.sessionId);
+  /** @param by the plugin of the kit that writes it */
+  untilLogged(message: string, by: 'judge' | 'guard' = 'judge'): Promise<LogLine> {
+    const { watch } = this.fixture[by];
+    return watch.find(message, (line) => line.message === message && line.sessionId === this.sessionId);
   }
 
   /** Compares the given fields with what the service recorded. @throws Mismatch at the first difference */
@@ -223,10 +221,6 @@ export class Scene {
 
   async close(): Promise<void> {
     await Promise.all(this.#processes.map((process) => process.kill()));
-  }
-
-  #lines(): LogLine[] {
-    return this.fixture.watch.lines.filter(({ sessionId }) => sessionId === this.sessionId);
   }
 }
 

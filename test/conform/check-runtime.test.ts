@@ -184,18 +184,24 @@ t.test('a runtime may repeat a message by itself that a required plugin could no
 });
 
 /** A check in this process, which starts faster than the command. */
-const check = async (program: string, only: string): Promise<ScenarioResult[]> =>
+const check = async (program: string, only: string, env: Record<string, string> = {}): Promise<ScenarioResult[]> =>
   checkRuntime({
     command: startCommand(program),
     rest: `${service.url}/api`,
     sessions,
     token: await makeToken(),
     only,
-    env: process.env,
+    env: { ...process.env, ...env },
     signal: AbortSignal.timeout(TIMED_MS),
     onResult: () => undefined,
     onNotRemoved: (what: string) => void t.fail(`not removed: ${what}`),
   });
+
+t.test('a scenario that broke while a plugin of the check was restarted is played again', async (t) => {
+  const only = 'A message is answered, and the user sees';
+  const [replayed] = await check('plain fails-once while-the-judge-restarts', only, { REST_URL: `${service.url}/api` });
+  t.equal(replayed?.verdict, 'held', 'the service was at fault', { seen: replayed?.seen });
+});
 
 /** What a runtime may do, the beginning of scenarios to which it matters, and their verdict. */
 const HABITS = [['ends-with-the-text', 'An output does not reach the service', 'skipped']];
@@ -208,6 +214,9 @@ for (const [habit = '', only = '', wanted] of isLong ? HABITS : [])
 
 /** A fault of a runtime, and a scenario that finds it. */
 const FAULTS = [
+  ['dies-on-stop', 'Stopped before the model answers'],
+  ['fails-once', 'A message is answered, and the user sees'],
+  ['forgets-signals', 'Stopped while a plugin judges the message'],
   ['reads-prompts-once', 'A prompt is refused while the service is replaced'],
   ['forgets-outputs', 'A text that a plugin stops is not shown'],
   ['shows-early streamed', 'Nothing is shown before the model has finished'],

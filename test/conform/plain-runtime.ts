@@ -2,10 +2,10 @@
  * A runtime without a framework, over turns. Its arguments make it do one thing wrong: the check of runtimes must find each.
  * `streamed` makes it stream, and `repeats` lets it repeat a message by itself that a required plugin could not judge.
  */
-import type { Prompt, Turn, TurnOutput } from '../../sdk/session/session.ts';
+import type { Prompt, Session, Turn, TurnOutput } from '../../sdk/session/session.ts';
 import { answerMessages, type Exchange, isStreamed, model, readOptions, SYSTEM } from './runtime-protocol.ts';
 
-const { BULKHEAD_URL = '', BULKHEAD_TOKEN = '', BULKHEAD_RUNTIME = '' } = process.env;
+const { BULKHEAD_URL = '', BULKHEAD_TOKEN = '', BULKHEAD_RUNTIME = '', REST_URL = '' } = process.env;
 const has = (fault: string): boolean => process.argv.includes(fault);
 const ROUNDS_MAX = 8;
 
@@ -19,8 +19,17 @@ interface Answer {
 }
 type ModelMessage = Readonly<Record<string, unknown>>;
 
-async function answer(exchange: Exchange): Promise<void> {
+let isFirst = true;
+
+async function answer(given: Exchange): Promise<void> {
+  const exchange = has('forgets-signals') ? { ...given, signal: new AbortController().signal } : given;
   const { session, told, signal } = exchange;
+  if (has('dies-on-stop')) signal.addEventListener('abort', () => process.exit(1));
+  if (has('fails-once') && isFirst) {
+    isFirst = false;
+    if (has('while-the-judge-restarts')) await restartJudge(session);
+    throw new Error('Something failed.');
+  }
   const { messageId, compactAfter } = readOptions(exchange);
   const { id, from, text, trigger } = told;
   const isJudged = trigger === 'schedule';
@@ -56,13 +65,24 @@ async function readPromptOnce(sessionId: string, turnId: string): Promise<Prompt
   return (await response.json()) as Prompt;
 }
 
+/** Restarts the plugin of the check that judges messages, and waits until another process answers for it. */
+async function restartJudge(session: Session): Promise<void> {
+  const headers = { authorization: `Bearer ${BULKHEAD_TOKEN}` };
+  const response = await fetch(`${REST_URL}/installations`, { headers });
+  const { items } = (await response.json()) as { items: { id: string; slug: string }[] };
+  const judge = items.find(({ slug }) => slug.endsWith('-judge'));
+  const readProcess = async () => JSON.stringify(await session.callTool(`${judge?.slug}__mark`, { mark: 'test' }));
+  const before = await readProcess();
+  await fetch(`${REST_URL}/installations/${judge?.id}/restart`, { method: 'POST', headers });
+  while ((await readProcess()) === before);
+}
+
 /** Models may number the calls of each answer from zero. */
 async function runCall({ signal }: Exchange, turn: Turn, call: Call, round: number): Promise<ModelMessage> {
   const { name, arguments: text } = call.function;
   const id = `${round}-${call.id}`;
-  const abort = has('forgets-signals') ? {} : { signal };
-  if (has('runs-tools-twice')) await turn.call(`${id}-again`, name, JSON.parse(text), abort);
-  const { content } = await turn.call(id, name, JSON.parse(text), abort).catch((error: Error) => {
+  if (has('runs-tools-twice')) await turn.call(`${id}-again`, name, JSON.parse(text), { signal });
+  const { content } = await turn.call(id, name, JSON.parse(text), { signal }).catch((error: Error) => {
     signal.throwIfAborted();
     return { content: [{ type: 'text' as const, text: error.message }] };
   });
@@ -94,7 +114,7 @@ async function askModel(
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(body),
-    signal: has('forgets-signals') ? null : signal,
+    signal,
   });
   if (!response.ok) throw new Error(`The model answered ${response.status}.`);
   const id = crypto.randomUUID();

@@ -147,6 +147,7 @@ export const answers: RuntimeChapter = {
       await scene.untilLogged('waiting inbound');
       scene.abort(exchange);
       await exchange.end();
+      expect(scene.asked.length, 0, 'requests to the model');
       await scene.goesOn();
       ensure(exchange.shown === '', `the user saw “${exchange.shown}”`);
     }),

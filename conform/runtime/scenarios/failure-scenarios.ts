@@ -1,5 +1,6 @@
 /** Processes, connections and required plugins that fail: nothing is lost, done twice or let through. */
 import { ensure, expect } from '../../expect.ts';
+import type { Answer } from '../runtime-process.ts';
 import { type RuntimeChapter, scenario } from '../scenario.ts';
 import { describe, REPEAT_ENOUGH, requireAnswer, requireVeto, type Scene } from '../scene.ts';
 
@@ -146,7 +147,16 @@ export const processes: RuntimeChapter = {
 
 const CLOSED =
   'Where `action` is `cancel`, also with `isFinal` false, nothing passed: end the message as failed with the reason, and repeat the step when the message comes again.';
+const CALL_AGAIN =
+  'Give the model `content` of the response to the call, as for every result with `isError`, or end the message as failed. With `isFinal` false the same call may pass later.';
 const AWAY = 'failed with an error';
+
+/** @throws Mismatch unless the model or the user got the reason why a call has no result */
+function requireReason({ asked }: Scene, answer: Answer): void {
+  const isRead =
+    asked.at(-1)?.text.includes(AWAY) || (answer.end.kind === 'failed' && answer.end.reason.includes(AWAY));
+  ensure(isRead, `the model did not get the reason “${AWAY}”, and the user saw ${describe(answer)}`);
+}
 
 /** A required plugin fails in one hook: no model is asked. */
 const failsBefore = (sentence: string, hook: string) =>
@@ -180,16 +190,23 @@ export const requiredPlugins: RuntimeChapter = {
       requireVeto(await down.script('Wholemeal is best.').say('hello'), AWAY);
       expect(await down.texts('assistant'), [], 'messages of the agent');
     }),
-    scenario('For calls of tools: no tool runs.', CLOSED, async (scene) => {
+    scenario('For calls of tools: no tool runs, and the model or the user reads why.', CALL_AGAIN, async (scene) => {
       const down = await scene.withAgent('down-toolCall');
-      await down.script({ calls: [down.call('add', { a: 2, b: 3 })] }, 'Done.').say('add');
+      const answer = await down.script({ calls: [down.call('add', { a: 2, b: 3 })] }, 'Done.').say('add');
       expect(await down.count('ran add'), 0, 'runs of the tool');
+      requireReason(down, answer);
     }),
-    scenario('For results of tools: the result does not reach the model.', CLOSED, async (scene) => {
-      const down = await scene.withAgent('down-toolResult');
-      await down.script({ calls: [down.call('add', { a: 1_000_000, b: 2_345_678 })] }, 'Done.').say('add');
-      down.requireUnasked('3345678');
-    }),
+    scenario(
+      'For results of tools: the result does not reach the model, and the model or the user reads why.',
+      CALL_AGAIN,
+      async (scene) => {
+        const down = await scene.withAgent('down-toolResult');
+        const calls = [down.call('add', { a: 1_000_000, b: 2_345_678 })];
+        const answer = await down.script({ calls }, 'Done.').say('add');
+        down.requireUnasked('3345678');
+        requireReason(down, answer);
+      },
+    ),
     scenario('For summaries: the model is not asked past the limit of the conversation.', CLOSED, async (scene) => {
       const down = await scene.withAgent('down-summarize');
       down.script('Yes.');

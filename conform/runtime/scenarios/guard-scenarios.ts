@@ -87,10 +87,10 @@ const createSharedScenarios = (): Scenario[] => [
     PASS_SIGNAL,
     async (scene) => {
       const exchange = scene.script('A text to wait-outbound. And more.').begin('hello');
-      await scene.untilAsked();
+      await scene.untilLogged('waiting outbound', 'guard');
       scene.abort(exchange);
       await exchange.end();
-      ensure(!exchange.shown.includes('And more'), `the user saw “${exchange.shown}”`);
+      ensure(exchange.shown === '', `the user saw “${exchange.shown}”`);
       await scene.goesOn();
     },
   ),
@@ -120,9 +120,10 @@ export const wholeTexts: RuntimeChapter = {
   scenarios: [
     ...createSharedScenarios(),
     scenario('Nothing is shown before the model has finished.', SEND_EVERY_TEXT, async (scene) => {
-      const exchange = await startAndHold(scene, ['Wholemeal. ', 'It is best. ', 'Classified is the classified rest.']);
-      ensure(exchange.shownBefore === '', `the user saw “${exchange.shownBefore}” before the judgement`);
-      requireVeto(await exchange.answer, 'that is classified');
+      const deltas = ['Wholemeal. ', 'It is best. ', 'Classified is the classified rest.'];
+      const { exchange, shownBefore } = await startAndHold(scene, deltas);
+      ensure(shownBefore === '', `the user saw “${shownBefore}” before the judgement`);
+      requireVeto(await exchange.waitForAnswer(), 'that is classified');
     }),
   ],
 };
@@ -195,5 +196,5 @@ async function startAndHold(scene: Scene, deltas: readonly string[]) {
   await (await scene.withAgent('baker')).goesOn();
   const shownBefore = exchange.shown;
   finish();
-  return { shownBefore, answer: exchange.waitForAnswer() };
+  return { exchange, shownBefore };
 }
