@@ -126,6 +126,10 @@ export function createUnreachableError(url: string, waitedMs: number | null): Co
   return new CommandError('away', message, { exit: 'unavailable' });
 }
 
+/** Whether a read or a stream that failed may succeed when it is tried again. */
+export const isTransient = (error: unknown): boolean =>
+  !(error instanceof BulkheadError) || error.status >= 500 || error.status === 429;
+
 /** `fetch` throws a TypeError with the network error as its cause. */
 export function isUnreachable(error: unknown): boolean {
   if (!(error instanceof TypeError)) return false;

@@ -2,7 +2,7 @@
 
 import { isRecord } from '../contract/is-record.ts';
 import { followEvents } from '../session/event-stream.ts';
-import { BulkheadError } from '../session/transport.ts';
+import { isTransient } from './failure.ts';
 import type { Paint } from './output.ts';
 import type { Rest } from './rest.ts';
 
@@ -46,9 +46,7 @@ export async function* followLines(
     const headers: Record<string, string> = lastId === undefined ? {} : { 'last-event-id': lastId };
     return (await rest.open(`/plugin-logs/stream?${toQueryString(filter)}`, headers)).body;
   };
-  const isRetryable = (error: unknown) =>
-    !(error instanceof BulkheadError) || error.status >= 500 || error.status === 429;
-  for await (const { data } of followEvents({ open, after, isRetryable, pauseMs: PAUSE_MS, signal })) {
+  for await (const { data } of followEvents({ open, after, isRetryable: isTransient, pauseMs: PAUSE_MS, signal })) {
     yield JSON.parse(data) as LogLine;
   }
 }

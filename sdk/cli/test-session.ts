@@ -1,20 +1,29 @@
 /** Runs tools, commands, hooks and events of an installation in a temporary session. */
+import type { ProblemCode } from '../contract/errors.ts';
 import { completeFields } from '../contract/example-fields.ts';
 import { formatFullName } from '../contract/full-names.ts';
 import { type EventName, events, hooks } from '../contract/protocol.ts';
 import type { HookRow } from '../contract/rows.ts';
 import type { HookName } from '../session/api-types.ts';
 import type { Session } from '../session/client.ts';
-import { readEvents, type ServerSentEvent } from '../session/event-stream.ts';
-import { hasCode, type Transport } from '../session/transport.ts';
+import { followEvents, type ServerSentEvent } from '../session/event-stream.ts';
+import { BulkheadError, hasCode, type Transport } from '../session/transport.ts';
 import { describeConditionAndStep } from './condition-text.ts';
 import type { Context } from './context.ts';
-import { CommandError } from './failure.ts';
+import { CommandError, isTransient } from './failure.ts';
 import { suggestName } from './nearest-name.ts';
 import type { Installation } from './rest-types.ts';
 import { toOneLine } from './terminal-text.ts';
 
 const AGENT = { agentId: 'bulkhead-cli', agentName: 'bulkhead command line' };
+
+/** Longest pause before the inspector is opened again. Milliseconds. */
+const REOPEN_PAUSE_MS = 1_000;
+/**
+ * Refusals of an inspector that was open and may be again: the service has not noticed that the last stream broke, or the account moves to
+ * another supervisor.
+ */
+const REOPEN_LATER: ReadonlySet<string> = new Set(['inspector_open', 'not_running'] satisfies ProblemCode[]);
 
 interface FiredEvent {
   readonly id: string;
@@ -50,13 +59,23 @@ export class TestSession {
     return this.#postToDraft(installationId, 'fire', { event: name as EventName, data });
   }
 
-  /** Opens the draft's inspector and yields its events. The inspector closes when the caller stops reading. */
-  async *inspect(installationId: string): AsyncGenerator<ServerSentEvent> {
+  /**
+   * Opens the draft's inspector and yields its events. Opens it again whenever it was closed or its stream broke, until the signal
+   * aborts or the service refuses. The inspector closes when the caller stops reading.
+   *
+   * @param onBreak called when the inspector is not open any more
+   */
+  inspect(installationId: string, onBreak: () => void): AsyncGenerator<ServerSentEvent> {
     const path = `/installations/${installationId}/inspector`;
-    const response = await this.#transport.open({ method: 'POST', path, signal: this.#context.signal });
-    for await (const event of readEvents(response.body)) {
-      if (event.data !== '') yield event;
-    }
+    const { signal } = this.#context;
+    let attempts = 0;
+    const open = async () => {
+      attempts += 1;
+      return (await this.#transport.open({ method: 'POST', path, signal })).body;
+    };
+    const isRetryable = (error: unknown) =>
+      isTransient(error) || (attempts > 1 && error instanceof BulkheadError && REOPEN_LATER.has(error.code));
+    return followEvents({ open, isRetryable, onBreak, pauseMs: REOPEN_PAUSE_MS, signal });
   }
 
   /** @param name with or without the prefix `<slug>__` */

@@ -2,9 +2,9 @@
 import { once } from 'node:events';
 import fs from 'node:fs';
 import { mkdir, rmdir, writeFile } from 'node:fs/promises';
-import { createServer, request as sendRequest } from 'node:http';
+import { type IncomingMessage, type ServerResponse, request as sendRequest } from 'node:http';
 import { syncBuiltinESMExports } from 'node:module';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, connect } from 'node:net';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { fileURLToPath } from 'node:url';
@@ -15,6 +15,7 @@ import t, { type Test } from 'tap';
 import { SessionProxy } from '../../conform/runtime/session-proxy.ts';
 import { runCommandLine } from '../../sdk/cli/command-line.ts';
 import { startApiFixture } from '../api/api-fixture.ts';
+import { serve } from '../fixtures/listening-server.ts';
 import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { amount } from '../runner/soak.ts';
@@ -106,6 +107,24 @@ await mkdir(folder);
 await writeFile(join(folder, 'readme.md'), readme);
 const save = (text: string) => saveFile(folder, 'index.ts', text);
 
+/** Asks for a WebSocket and resets the connection, as the system does for a debugger that is killed. */
+async function resetUpgrade(address: string): Promise<void> {
+  const { host, port, pathname } = new URL(address);
+  const socket = connect(Number(port), '127.0.0.1');
+  const headers = ['connection: Upgrade', 'upgrade: websocket', 'sec-websocket-version: 13'];
+  const request = [
+    `GET ${pathname} HTTP/1.1`,
+    `host: ${host}`,
+    ...headers,
+    'sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==',
+    '',
+    '',
+  ].join('\r\n');
+  await new Promise((resolve) => socket.write(request, resolve));
+  socket.resetAndDestroy();
+  await once(socket, 'close');
+}
+
 t.test(
   'dev: a save is live within a second, faults name their file and line, and everything can be tried',
   async (t) => {
@@ -138,6 +157,9 @@ t.test(
     await save(source(40));
     await dev.next(({ saved }) => saved === 'adder');
 
+    // One has no answer yet when it resets its connection, the other one has the answer 404.
+    await resetUpgrade(inspector);
+    await resetUpgrade(`${inspector}0`);
     const debuggerClient = await CDP({ target: inspector, local: true });
     const { result } = await debuggerClient.Runtime.evaluate({ expression: '6 * 7' });
     t.equal(result.value, 42, 'a local debugger reaches the draft');
@@ -362,33 +384,62 @@ t.test('dev: saves again when the service accepts it, without a change', async (
   t.equal(await dev.code, 0);
 });
 
-t.test('dev: saves again behind a proxy that answers 502 while the service restarts', async (t) => {
-  const folder = await writePackage('behind', 1);
-  let refused = /^GET /;
-  let times = Number.POSITIVE_INFINITY;
-  const gateway = createServer((request, response) => {
+/**
+ * Starts a proxy before a service.
+ *
+ * @param answer returns whether it answers the request itself
+ * @returns its address
+ */
+async function startGateway(
+  test: Test,
+  target: string,
+  answer: (request: IncomingMessage, response: ServerResponse) => boolean,
+): Promise<string> {
+  const gateway = await serve(test, (request, response) => {
+    if (answer(request, response)) return;
     const { method, url: path = '/', headers } = request;
-    if (times > 0 && refused.test(`${method} ${path}`)) {
-      times -= 1;
-      request.resume();
-      response.writeHead(502, { 'content-type': 'text/html' });
-      response.end('<html><head><title>502 Bad Gateway</title></head></html>');
-      return;
-    }
-    const forwarded = sendRequest(`${url}${path}`, { method, headers }, (answer) => {
-      response.writeHead(answer.statusCode ?? 0, answer.headers);
-      answer.pipe(response);
+    const forwarded = sendRequest(`${target}${path}`, { method, headers }, (reply) => {
+      response.writeHead(reply.statusCode ?? 0, reply.headers);
+      reply.pipe(response);
     });
     forwarded.on('error', () => response.destroy());
     response.on('close', () => forwarded.destroy());
     request.pipe(forwarded);
   });
-  await once(gateway.listen(0, '127.0.0.1'), 'listening');
-  t.teardown(() => {
-    gateway.closeAllConnections();
-    gateway.close();
+  return gateway.url;
+}
+
+t.test('dev: opens the inspector again when its stream broke', async (t) => {
+  const folder = await writePackage('inspected');
+  const streams: ServerResponse[] = [];
+  const gateway = await startGateway(t, sessionUrl, ({ url = '' }, response) => {
+    if (!url.endsWith('/inspector')) return false;
+    streams.push(response);
+    if (streams.length === 1) response.destroy();
+    return streams.length === 1;
   });
-  const more = { BULKHEAD_URL: `http://127.0.0.1:${(gateway.address() as AddressInfo).port}` };
+  const dev = start(t, ['dev', '--inspect', '--inspect-port', '0'], folder, { BULKHEAD_SESSION_URL: gateway });
+  const isOpen = ({ inspector }: Item): boolean => String(inspector).startsWith('ws:');
+  await dev.next(isOpen);
+  streams.at(-1)?.destroy();
+  await dev.next(isOpen);
+  dev.interrupt();
+  t.equal(await dev.code, 0);
+});
+
+t.test('dev: saves again behind a proxy that answers 502 while the service restarts', async (t) => {
+  const folder = await writePackage('behind', 1);
+  let refused = /^GET /;
+  let times = Number.POSITIVE_INFINITY;
+  const gateway = await startGateway(t, url, (request, response) => {
+    if (times === 0 || !refused.test(`${request.method} ${request.url}`)) return false;
+    times -= 1;
+    request.resume();
+    response.writeHead(502, { 'content-type': 'text/html' });
+    response.end('<html><head><title>502 Bad Gateway</title></head></html>');
+    return true;
+  });
+  const more = { BULKHEAD_URL: gateway };
   const advice = /^The service responded with status 502\. Try again/;
 
   const status = start(t, ['status'], folder, more);

@@ -13,16 +13,18 @@ import {
 import { request as secureRequest } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { pause } from '../../session/pause.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
 import type { Draft } from './draft.ts';
 
 /** Other host names are refused as a defence against DNS rebinding. */
 const LOCAL_HOST = /^(127\.0\.0\.1|localhost|\[::1\])(:\d+)?$/;
-const PAUSE_MS = 1_000;
 
-/** Serves the inspector until the signal aborts. @throws CommandError if the port is taken or the service refuses */
+/**
+ * Serves the inspector until the signal aborts.
+ *
+ * @throws CommandError if the port is taken, BulkheadError if the service refuses
+ */
 export async function openInspector(context: Context, draft: Draft, port: number): Promise<void> {
   const { signal, output } = context;
   const base = await context.getSessionUrl();
@@ -30,24 +32,21 @@ export async function openInspector(context: Context, draft: Draft, port: number
   let target: string | null = null;
   const server = createInspectorServer({ id, title: `${draft.slug} (draft)`, getUrl: () => target });
   const boundPort = await listen(server, port);
+  const closeTarget = (): void => {
+    target = null;
+  };
   try {
-    for (;;) {
-      for await (const { type, data } of draft.testSession.inspect(await draft.waitForInstallation(signal))) {
-        const event = JSON.parse(data || '{}') as { path?: string; reason?: string };
-        if (type === 'open' && event.path) {
-          target = `${base}${event.path}`;
-          const address = `ws://127.0.0.1:${boundPort}/${id}`;
-          const line = `inspector ${address} (chrome://inspect, node inspect 127.0.0.1:${boundPort})`;
-          output.printItem({ inspector: address }, line);
-        } else if (type !== 'open') {
-          output.printItem(
-            { inspector: type, ...event },
-            `inspector ${type}${event.reason ? `: ${event.reason}` : ''}`,
-          );
-        }
+    const installationId = await draft.waitForInstallation(signal);
+    for await (const { type, data } of draft.testSession.inspect(installationId, closeTarget)) {
+      const event = JSON.parse(data) as { path?: string; reason?: string };
+      if (type === 'open' && event.path) {
+        target = `${base}${event.path}`;
+        const address = `ws://127.0.0.1:${boundPort}/${id}`;
+        const line = `inspector ${address} (chrome://inspect, node inspect 127.0.0.1:${boundPort})`;
+        output.printItem({ inspector: address }, line);
+      } else if (type !== 'open') {
+        output.printItem({ inspector: type, ...event }, `inspector ${type}${event.reason ? `: ${event.reason}` : ''}`);
       }
-      target = null;
-      await pause(PAUSE_MS, signal);
     }
   } finally {
     server.close();
@@ -76,6 +75,8 @@ interface InspectorTarget {
 function createInspectorServer(target: InspectorTarget): Server {
   const server = createServer((request, response) => sendDiscovery(target, request, response));
   server.on('upgrade', (request, socket: Duplex, head) => {
+    // A debugger that is killed resets its connection.
+    socket.on('error', () => socket.destroy());
     const url = target.getUrl();
     const isKnown = request.url === `/${target.id}` && isLocal(request);
     if (isKnown && url !== null) forwardWebSocket(url, request, socket, head);
@@ -117,15 +118,15 @@ function forwardWebSocket(url: string, request: IncomingMessage, socket: Duplex,
   const headers = Object.fromEntries(HANDSHAKE.map((name) => [name, request.headers[name] ?? '']));
   const send = url.startsWith('https:') ? secureRequest : plainRequest;
   const upstream = send(url, { headers });
+  socket.on('close', () => upstream.destroy());
   upstream.on('upgrade', ({ rawHeaders }, upstreamSocket: Duplex, upstreamHead: Buffer) => {
+    upstreamSocket.on('error', () => socket.destroy());
+    socket.on('close', () => upstreamSocket.destroy());
     const lines = rawHeaders.flatMap((name, index) => (index % 2 === 0 ? [`${name}: ${rawHeaders[index + 1]}`] : []));
     socket.write(`HTTP/1.1 101 Switching Protocols\r\n${lines.join('\r\n')}\r\n\r\n`);
     socket.write(upstreamHead);
     upstreamSocket.write(head);
     socket.pipe(upstreamSocket).pipe(socket);
-    upstreamSocket.on('error', () => socket.destroy());
-    socket.on('error', () => upstreamSocket.destroy());
-    socket.on('close', () => upstreamSocket.destroy());
   });
   upstream.on('response', (response) => {
     response.resume();
