@@ -55,24 +55,39 @@ export async function runCommandLine(argv: readonly string[], options: CommandLi
       exitCode = code;
     });
   }
-  redirectOutput(program, options);
+  const json = wantsJson(argv);
+  redirectOutput(program, options, json);
   try {
     await program.parseAsync(argv, { from: 'user' });
     return exitCode;
   } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.ok : exitCodes.usage;
-    throw error;
+    if (!(error instanceof CommanderError)) throw error;
+    if (error.exitCode === 0) return exitCodes.ok;
+    const { printsItems = false } = commands.find(({ name }) => name === argv[0]) ?? {};
+    const failure = { code: 'usage', message: removePrefix(error.message), exit: 'usage', errors: [] } as const;
+    // Without `--json`, commander has printed it.
+    if (json) printFailure(new Output({ ...options, json, printsItems }), failure);
+    return exitCodes[failure.exit];
   }
 }
 
+/** Whether a command line that commander refuses asks for JSON. Words after `--` belong to another program. */
+function wantsJson(argv: readonly string[]): boolean {
+  const end = argv.indexOf('--');
+  return argv.slice(0, end < 0 ? argv.length : end).includes('--json');
+}
+
+const removePrefix = (message: string): string => message.replace(/^error: /, '');
+
 /** Keeps commander from calling `process.exit` and from writing to the process's own streams. */
-function redirectOutput(program: Commander, { stdout, stderr }: CommandLineOptions): void {
+function redirectOutput(program: Commander, { stdout, stderr }: CommandLineOptions, json: boolean): void {
   for (const each of [program, ...program.commands]) {
     each.exitOverride();
     each.configureOutput({
       writeOut: (text) => void stdout.write(text),
-      writeErr: (text) => void stderr.write(text),
-      outputError: (text, write) => write(text.replace(/^error: /, '').replace(/\n?$/, '\n')),
+      // With `--json`, the message is printed as JSON.
+      writeErr: (text) => void (json || stderr.write(text)),
+      outputError: (text, write) => write(removePrefix(text).replace(/\n?$/, '\n')),
     });
     each.showHelpAfterError('Run it with --help to see its options.');
   }

@@ -459,6 +459,29 @@ t.test('the error of an address with TLS says how a service without it is addres
   t.end();
 });
 
+t.test('with --json an invalid command line is JSON too', async (t) => {
+  const refusals = {
+    'tokens --json --nope': /^unknown option '--nope'/,
+    'logs --json': /^missing required argument 'slug'/,
+    'deliveries weather --state pendng --json': /^option '--state <state>' argument 'pendng' is invalid/,
+    'nope --json': /^unknown command 'nope'/,
+    '--json': /^unknown option '--json'/,
+  };
+  for (const [line, message] of Object.entries(refusals)) {
+    const { code, stdout, stderr } = await bulkhead(line.split(' '));
+    t.equal(code, 2, line);
+    t.match(JSON.parse(stdout), { error: { code: 'usage', message, errors: [] } }, line);
+    t.equal(
+      stdout.trim().split('\n').length === 1,
+      line.startsWith('logs'),
+      'one line from a command that prints items',
+    );
+    t.equal(stderr, '');
+  }
+  const other = await bulkhead(['conform-runtime', '--nope', '--', 'agent', '--json']);
+  t.match(other, { code: 2, stdout: '', stderr: /^unknown option '--nope'/ });
+});
+
 t.test('completion scripts are scripts', async (t) => {
   const folder = await temporaryFolder(t);
   for (const shell of ['bash', 'zsh', 'fish']) {
