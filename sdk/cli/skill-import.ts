@@ -3,7 +3,7 @@
  * copied unchanged; everything else is skipped and reported.
  */
 import { lstat, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
-import { basename, dirname, join, resolve } from 'node:path';
+import { basename, dirname, join, relative, resolve } from 'node:path';
 import { limits, MIB } from '../contract/limits.ts';
 import { CommandError } from './failure.ts';
 import { NAME_MAX_CHARS, toDisplayText } from './package-folder.ts';
@@ -26,7 +26,7 @@ interface SkillImport {
   readonly name: string;
   readonly skills: readonly string[];
   readonly files: readonly ImportedFile[];
-  /** One sentence per skipped file or folder. */
+  /** One sentence for each file or folder that is skipped. */
   readonly notes: readonly string[];
 }
 
@@ -42,9 +42,6 @@ export async function readSkillFolder(folder: string): Promise<SkillImport> {
   if (!found?.isDirectory()) throw createError(`${folder} is not a folder. Pass the folder with the skills.`);
   const manifest = await readManifest(root);
   const notes: string[] = [];
-  if (await isFile(join(root, 'mcp.json'))) {
-    notes.push('Skipped mcp.json: a plugin implements tools in its own code, not in a server.');
-  }
   const skillPaths = await findSkills(root, manifest !== null, notes);
   if (skillPaths.length === 0) {
     throw createError(`${folder} has no skills. A skill is a folder with a SKILL.md.`);
@@ -53,9 +50,9 @@ export async function readSkillFolder(folder: string): Promise<SkillImport> {
     throw createError(`${folder} has ${skillPaths.length} skills. A package can have ${SKILLS_MAX}.`);
   }
   const files: ImportedFile[] = [];
-  const remaining = { files: FILES_MAX, bytes: BYTES_MAX };
+  const progress = { filesLeft: FILES_MAX, bytesLeft: BYTES_MAX, notes };
   for (const path of skillPaths) {
-    files.push(...(await readTree(path, `skills/${basename(path)}`, remaining, DEPTH_MAX)));
+    files.push(...(await readTree(path, `skills/${basename(path)}`, progress, DEPTH_MAX)));
   }
   const skills = skillPaths.map((path) => basename(path)).sort();
   const name = toDisplayText(manifest?.name ?? basename(root), NAME_MAX_CHARS) || 'Skills';
@@ -80,17 +77,36 @@ export async function writeSkillPackage({ files }: SkillImport, folder: string):
 async function findSkills(root: string, isPlugin: boolean, notes: string[]): Promise<string[]> {
   if (!isPlugin && (await isFile(join(root, 'SKILL.md')))) return [checkSkillName(root)];
   const skillsFolder = join(root, 'skills');
-  const folder = (await lstat(skillsFolder).catch(() => null))?.isDirectory() ? skillsFolder : root;
+  const hasSkillsFolder = (await lstat(skillsFolder).catch(() => null))?.isDirectory() === true;
+  const folder = hasSkillsFolder ? skillsFolder : root;
+  const isManifest = (at: string): boolean => isPlugin && at === join(root, 'plugin.json');
+  if (hasSkillsFolder) {
+    for (const name of (await readdir(root)).sort())
+      if (name !== 'skills' && !isManifest(join(root, name)))
+        notes.push(describeSkipped(name, 'only the folder skills is imported'));
+  }
   const found: string[] = [];
   for (const entry of await readdir(folder, { withFileTypes: true })) {
     const at = join(folder, entry.name);
-    if (entry.name.startsWith('.')) continue;
-    if (entry.isSymbolicLink()) throw createError(`${at} is a symbolic link. Replace it with a file or a folder.`);
-    if (!entry.isDirectory()) continue;
-    if (await isFile(join(at, 'SKILL.md'))) found.push(checkSkillName(at));
-    else notes.push(`Skipped ${entry.name}: it has no SKILL.md.`);
+    const isHidden = entry.name.startsWith('.');
+    if (!isHidden && entry.isSymbolicLink())
+      throw createError(`${at} is a symbolic link. Replace it with a file or a folder.`);
+    const isFolder = entry.isDirectory();
+    if (!isHidden && isFolder && (await isFile(join(at, 'SKILL.md')))) found.push(checkSkillName(at));
+    else if (!isManifest(at))
+      notes.push(describeSkipped(relative(root, at), isFolder ? 'it has no SKILL.md' : 'it belongs to no skill'));
   }
   return found.sort();
+}
+
+const HIDDEN = 'names that begin with a dot are left out';
+
+/** @param reason for names that have no reason of their own, as the end of a sentence */
+function describeSkipped(path: string, reason: string): string {
+  const name = basename(path);
+  if (name.startsWith('.')) return `Skipped ${path}: ${HIDDEN}.`;
+  if (name === 'mcp.json') return `Skipped ${path}: a plugin implements tools in its own code, not in a server.`;
+  return `Skipped ${path}: ${reason}.`;
 }
 
 function checkSkillName(path: string): string {
@@ -104,24 +120,27 @@ function checkSkillName(path: string): string {
 async function readTree(
   folder: string,
   path: string,
-  remaining: { files: number; bytes: number },
+  progress: { filesLeft: number; bytesLeft: number; readonly notes: string[] },
   depth: number,
 ): Promise<ImportedFile[]> {
   if (depth === 0) throw createError(`${folder} is too deep. A skill can have ${DEPTH_MAX} levels of folders.`);
   const files: ImportedFile[] = [];
   for (const name of await readdir(folder)) {
-    if (name.startsWith('.')) continue;
+    if (name.startsWith('.')) {
+      progress.notes.push(`Skipped ${path}/${name}: ${HIDDEN}.`);
+      continue;
+    }
     const at = join(folder, name);
     const entry = await lstat(at);
     if (entry.isDirectory()) {
-      files.push(...(await readTree(at, `${path}/${name}`, remaining, depth - 1)));
+      files.push(...(await readTree(at, `${path}/${name}`, progress, depth - 1)));
       continue;
     }
     if (!entry.isFile()) throw createError(`${at} is a symbolic link or a device. Replace it with a file.`);
-    remaining.files -= 1;
-    remaining.bytes -= entry.size;
-    if (remaining.files < 0) throw createError(`The skills have more than ${FILES_MAX} files.`);
-    if (remaining.bytes < 0) throw createError(`The skills have more than ${BYTES_MAX} bytes.`);
+    progress.filesLeft -= 1;
+    progress.bytesLeft -= entry.size;
+    if (progress.filesLeft < 0) throw createError(`The skills have more than ${FILES_MAX} files.`);
+    if (progress.bytesLeft < 0) throw createError(`The skills have more than ${BYTES_MAX} bytes.`);
     files.push({ path: `${path}/${name}`, at, text: null });
   }
   return files;

@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process';
 import { mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import type { RequestListener } from 'node:http';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
@@ -125,6 +125,46 @@ t.test('skills of a folder become a package, over nothing that is there', async 
   t.equal(checked.code, 0, checked.stderr);
   t.match(await bulkhead(['import-skills', 'skills', 'mine'], { folder }), { code: 1, stderr: /mine is not empty/ });
   t.match(await bulkhead(['import-skills', 'nowhere'], { folder }), { code: 1, stderr: /is not a folder/ });
+});
+
+t.test('import-skills names everything that it leaves out, each on one line', async (t) => {
+  const folder = await temporaryFolder(t);
+  const write = async (root: string, paths: readonly string[]): Promise<void> => {
+    for (const path of paths) {
+      await mkdir(dirname(join(folder, root, path)), { recursive: true });
+      await writeFile(join(folder, root, path), '{"name":"Team","description":"x"}');
+    }
+  };
+  const importNotes = async (root: string): Promise<string[]> => {
+    const { stderr } = await bulkhead(['import-skills', root, `${root}-package`], { folder });
+    return stderr.trimEnd().split('\n');
+  };
+  const skill = ['a/SKILL.md', 'a/.env', 'a/b/.cache/x'];
+  const [hidden, code] = ['names that begin with a dot are left out', 'a plugin implements tools in its own code'];
+  await write('plugin', [
+    'plugin.json',
+    'mcp.json',
+    '.git/HEAD',
+    'hooks/x',
+    'read\nme',
+    ...skill.map((path) => `skills/${path}`),
+  ]);
+  t.same(await importNotes('plugin'), [
+    `Skipped .git: ${hidden}.`,
+    'Skipped hooks: only the folder skills is imported.',
+    `Skipped mcp.json: ${code}, not in a server.`,
+    'Skipped read me: only the folder skills is imported.',
+    `Skipped skills/a/.env: ${hidden}.`,
+    `Skipped skills/a/b/.cache: ${hidden}.`,
+  ]);
+  await write('loose', ['plugin.json', 'README.md', '.git/HEAD', 'notes/x', ...skill]);
+  t.same((await importNotes('loose')).sort(), [
+    `Skipped .git: ${hidden}.`,
+    'Skipped README.md: it belongs to no skill.',
+    'Skipped notes: it has no SKILL.md.',
+    `Skipped skills/a/.env: ${hidden}.`,
+    `Skipped skills/a/b/.cache: ${hidden}.`,
+  ]);
 });
 
 t.test('dist and coverage are folders of tools at the top only, and left out with a warning', async (t) => {

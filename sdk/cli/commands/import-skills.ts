@@ -3,7 +3,7 @@ import { basename, relative, resolve } from 'node:path';
 import type { Command } from '../command.ts';
 import { toSlug } from '../package-folder.ts';
 import { readSkillFolder, writeSkillPackage } from '../skill-import.ts';
-import { quoteForShell } from '../terminal-text.ts';
+import { quoteForShell, toOneLine } from '../terminal-text.ts';
 
 export const importSkills: Command = {
   name: 'import-skills',
@@ -18,7 +18,7 @@ export const importSkills: Command = {
     const target = resolve(here, into ?? toSlug(basename(found.name)));
     await writeSkillPackage(found, target);
     const place = relative(here, target) || '.';
-    for (const note of found.notes) output.printNote(note);
+    for (const note of found.notes) output.printNote(toOneLine(note));
     output.printLine(`Wrote ${found.files.length} files to ${place}/ with the skills ${found.skills.join(', ')}.`);
     output.printLine(`Next: cd ${quoteForShell(place)}, then bulkhead check, then bulkhead publish`);
     return { folder: target, name: found.name, skills: found.skills, notes: found.notes };
