@@ -7,7 +7,7 @@ import type { FolderFile } from '../../sdk/cli/local-tools.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { completeFields } from '../../sdk/contract/example-fields.ts';
 import { limits } from '../../sdk/contract/limits.ts';
-import { listSecretCapabilities, resolveSettings } from '../../sdk/contract/manifest.ts';
+import { listSecretCapabilities } from '../../sdk/contract/manifest.ts';
 import { type EventName, events, type HookName, hooks, surfaces, type Target } from '../../sdk/contract/protocol.ts';
 import type { EventRow, HookRow } from '../../sdk/contract/rows.ts';
 import type { ToolResult, Trigger } from '../../sdk/session/api-types.ts';
@@ -24,6 +24,7 @@ import { findSummaryFault } from '../../supervisor/sessions/summary-faults.ts';
 import { failedTool, readToolResult } from '../../supervisor/sessions/tool-results.ts';
 import type { BorrowedSandbox } from '../local-sandbox.ts';
 import { PluginProcess, type ProcessOptions } from './plugin-process.ts';
+import { resolvePluginSettings } from './plugin-settings.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 export interface Opened extends BorrowedSandbox, ProcessOptions {
@@ -184,8 +185,11 @@ export class RunningPlugin implements OpenPlugin {
   }
 
   configure(settings: Readonly<Record<string, string>>): void {
-    const all = { ...this.#settings, ...settings };
-    this.#settings = resolveSettings(this.#opened.built.manifest, all);
+    const { built, options } = this.#opened;
+    this.#settings = resolvePluginSettings(built.manifest, {
+      ...options,
+      settings: { ...this.#settings, ...settings },
+    });
     this.#process.configure(this.#settings);
   }
 

@@ -7,16 +7,12 @@ import { basename, join, resolve } from 'node:path';
 import type { FolderFile } from '../../sdk/cli/local-tools.ts';
 import { readPackageFolder } from '../../sdk/cli/package-folder.ts';
 import { formatLocation, Problem } from '../../sdk/contract/errors.ts';
-import {
-  findMissingConfiguration,
-  listSecretUses,
-  type Manifest,
-  resolveSettings,
-} from '../../sdk/contract/manifest.ts';
+import { listSecretUses, type Manifest } from '../../sdk/contract/manifest.ts';
 import type { openPlugin as Declared, OpenPlugin, PluginOptions } from '../../sdk/testing/testing.ts';
 import { buildLocally, type LocalBuild } from '../local-build.ts';
 import { startIntrospector } from '../local-introspection.ts';
 import { type BorrowedSandbox, borrowSandbox } from '../local-sandbox.ts';
+import { resolvePluginSettings } from './plugin-settings.ts';
 import { RunningPlugin } from './running-plugin.ts';
 import { ScriptedHost } from './scripted-host.ts';
 
@@ -65,31 +61,4 @@ function resolveGrants({ capabilities }: Manifest, { grants = capabilities }: Pl
   throw new Error(
     `grants: ${undeclared} is not among the capabilities in readme.md (${declared}): declare it there, or leave it out here.`,
   );
-}
-
-function resolvePluginSettings(
-  manifest: Manifest,
-  { settings = {}, secrets = {} }: PluginOptions,
-): Record<string, string> {
-  refuseUnknown('settings', Object.keys(settings), manifest.settings);
-  refuseUnknown('secrets', Object.keys(secrets), manifest.secrets);
-  const effective = resolveSettings(manifest, settings);
-  const refused = Object.keys(settings).find((name) => effective[name] !== settings[name]);
-  if (refused !== undefined)
-    throw new Error(
-      `settings: ${refused} cannot be “${settings[refused]}”: readme.md allows ${manifest.settings[refused]?.enum?.join(', ')}.`,
-    );
-  const [missing] = findMissingConfiguration(manifest, settings, Object.keys(secrets));
-  if (missing === undefined) return effective;
-  const kind = Object.hasOwn(manifest.settings, missing) ? 'settings' : 'secrets';
-  throw new Error(
-    `readme.md requires ${missing}, and the plugin would not run without it: give { ${kind}: { ${missing}: '…' } }.`,
-  );
-}
-
-function refuseUnknown(kind: string, given: readonly string[], known: Readonly<Record<string, unknown>>): void {
-  const unknown = given.find((name) => !Object.hasOwn(known, name));
-  if (unknown === undefined) return;
-  const names = Object.keys(known).join(', ') || 'none';
-  throw new Error(`${kind}: ${unknown} is not in readme.md, which has ${names}: declare it there.`);
 }

@@ -166,7 +166,7 @@ export interface OpenPlugin extends AsyncDisposable {
   handshake(request: VendorRequest): Promise<Handshake | undefined>;
   /** Passes an agent's reply to `channel.send`. */
   send(message: AgentReply): Promise<void>;
-  /** Changes settings for the following calls. */
+  /** Changes settings for the following calls. @throws Error for settings that `openPlugin` refuses */
   configure(settings: Readonly<Record<string, string>>): void;
   /** Ends the process. */
   close(): Promise<void>;

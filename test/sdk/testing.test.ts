@@ -20,7 +20,7 @@ const HEAD = `---
 name: Kit
 description: For tests
 capabilities: [host.llm, host.session, host.storage, "host.http:api.example.com", "host.workspace:read"]
-settings: { tone: { default: dry, enum: [dry, warm] } }
+settings: { tone: { default: dry, enum: [dry, warm] }, title: { default: Kit, required: true } }
 secrets: { key: {}, bearer: { use: [http:api.example.com, webhooks] } }
 ---
 `;
@@ -457,6 +457,7 @@ t.test('an incomplete or wrong script fails with one sentence', async (t) => {
     [{ grants: ['host.ssh'] }, /host\.ssh is not among the capabilities in readme\.md/],
     [{ settings: { tune: 'x' } }, /tune is not in readme\.md, which has tone/],
     [{ settings: { tone: 'loud' } }, /tone cannot be “loud”: readme\.md allows dry, warm/],
+    [{ settings: { title: '' } }, /requires title, and the plugin would not run without it/],
     [{ secrets: { token: 'x' } }, /token is not in readme\.md, which has key/],
     [
       { host: { llm: { compleet: 1 } } as never },
@@ -466,6 +467,7 @@ t.test('an incomplete or wrong script fails with one sentence', async (t) => {
     [{ grants: [], host: { llm: { complete: () => ({}) as never } } }, /host\.llm\.complete is scripted, but/],
   ];
   for (const [options, message] of wrong) await t.rejects(openPlugin(folder, options), { message });
+  for (const [{ settings }, message] of wrong) if (settings) t.throws(() => silent.configure(settings), { message });
   await using odd = await openPlugin(folder, { host: { llm: { complete: { text: 1 } as never } } });
   await t.rejects(odd.tool('ask'), { message: /scripted with an answer that the service never gives: text/ });
   await using failing = await openPlugin(folder, {
