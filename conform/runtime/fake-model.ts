@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 export interface ModelCall {
   readonly id: string;
@@ -22,6 +23,8 @@ export interface ModelAnswer {
   readonly before?: Promise<unknown>;
   /** Awaited after the first delta. A request that is not streamed is answered as a whole after it. */
   readonly afterFirst?: Promise<unknown>;
+  /** Within each line of a stream, or a whole answer, the first character outside ASCII comes in two chunks. */
+  readonly isSplit?: boolean;
   /** The connection breaks where the answer would end. */
   readonly isCut?: boolean;
   /** The model fails where the answer would end: a stream says so, and has no other end. Otherwise the request is refused. */
@@ -46,6 +49,10 @@ interface Script {
 const MARK = /\bcase-\d+\b/g;
 const MODEL = 'kit';
 const CREATED_S = 1_700_000_000;
+/** How long after a character's first byte the others are sent, so that clients read the first one alone. Milliseconds. */
+const SPLIT_MS = 20;
+/** Bytes from this one on begin a character outside ASCII. */
+const FIRST_OF_MANY = 0xc0;
 const MODEL_ENTRY = { id: MODEL, object: 'model', created: CREATED_S, owned_by: MODEL };
 
 export class FakeModel {
@@ -185,33 +192,46 @@ async function sendWhole(response: ServerResponse, answer: ModelAnswer): Promise
     ...(calls.length === 0 ? {} : { tool_calls: calls.map(toToolCall) }),
   };
   const choice = { index: 0, message, finish_reason: calls.length === 0 ? 'stop' : 'tool_calls' };
-  sendJson(response, 200, { ...createHead('chat.completion'), choices: [choice], usage: USAGE });
+  const body = Buffer.from(JSON.stringify({ ...createHead('chat.completion'), choices: [choice], usage: USAGE }));
+  response.writeHead(200, { 'content-type': 'application/json', 'content-length': body.length });
+  await write(response, body, answer);
+  response.end();
 }
 
 async function sendStream(response: ServerResponse, answer: ModelAnswer): Promise<void> {
   const { deltas = [], calls = [], reasoning, refusal } = answer;
   const head = createHead('chat.completion.chunk');
-  const send = (value: object): void => void response.write(`data: ${JSON.stringify(value)}\n\n`);
-  const sendDelta = (delta: object, finish: string | null = null): void =>
+  const send = (value: object): Promise<void> =>
+    write(response, Buffer.from(`data: ${JSON.stringify(value)}\n\n`), answer);
+  const sendDelta = (delta: object, finish: string | null = null): Promise<void> =>
     send({ ...head, choices: [{ index: 0, delta, finish_reason: finish }] });
   response.writeHead(200, { 'content-type': 'text/event-stream' });
-  sendDelta({ role: 'assistant', content: '' });
-  if (reasoning !== undefined) sendDelta({ reasoning_content: reasoning });
+  await sendDelta({ role: 'assistant', content: '' });
+  if (reasoning !== undefined) await sendDelta({ reasoning_content: reasoning });
   for (const [index, content] of deltas.entries()) {
-    sendDelta({ content });
+    await sendDelta({ content });
     if (index === 0) await answer.afterFirst;
   }
-  if (refusal !== undefined) sendDelta({ refusal });
-  for (const [index, call] of calls.entries()) sendDelta({ tool_calls: [{ index, ...toToolCall(call) }] });
+  if (refusal !== undefined) await sendDelta({ refusal });
+  for (const [index, call] of calls.entries()) await sendDelta({ tool_calls: [{ index, ...toToolCall(call) }] });
   if (answer.isCut) {
     response.destroy();
     return;
   }
   if (answer.isFailed) {
-    send(createError(FAILURE));
+    await send(createError(FAILURE));
   } else {
-    sendDelta({}, calls.length === 0 ? 'stop' : 'tool_calls');
-    send({ ...head, choices: [], usage: USAGE });
+    await sendDelta({}, calls.length === 0 ? 'stop' : 'tool_calls');
+    await send({ ...head, choices: [], usage: USAGE });
   }
   response.end('data: [DONE]\n\n');
+}
+
+async function write(response: ServerResponse, bytes: Buffer, { isSplit = false }: ModelAnswer): Promise<void> {
+  const first = isSplit ? bytes.findIndex((byte) => byte >= FIRST_OF_MANY) : -1;
+  if (first >= 0) {
+    response.write(bytes.subarray(0, first + 1));
+    await sleep(SPLIT_MS);
+  }
+  response.write(bytes.subarray(first + 1));
 }

@@ -143,6 +143,11 @@ export class Scene {
     this.break('refuse', 'POST', '/turns/.*', REPLACED_TIMES);
   }
 
+  /** Whether the service has refused the content of a request of this session. */
+  get isRefused(): boolean {
+    return this.fixture.proxy.hasRefused(this.sessionId);
+  }
+
   /** Skips the scenario if requests that it was to break did not come: nothing has failed then. */
   requireFaults(): void {
     for (const [{ times }, request] of this.#faults)

@@ -43,6 +43,7 @@ export class SessionProxy {
   readonly #server: Server;
   readonly #target: string;
   readonly #faults: Fault[] = [];
+  readonly #refused: string[] = [];
 
   private constructor(server: Server, target: string) {
     this.#server = server;
@@ -63,6 +64,11 @@ export class SessionProxy {
     const fault = { kind, wanted, times };
     this.#faults.push(fault);
     return fault;
+  }
+
+  /** Whether the service has refused the content of a request of a session. */
+  hasRefused(sessionId: string): boolean {
+    return this.#refused.some((path) => path.startsWith(`/sessions/${sessionId}/`));
   }
 
   close(): void {
@@ -91,6 +97,7 @@ export class SessionProxy {
       signal: closed.signal,
       ...(NO_BODY.has(method) ? {} : { body: Readable.toWeb(request) as never, duplex: 'half' }),
     });
+    if (answer.status === 400) this.#refused.push(path);
     if (fault === 'lose') {
       await answer.arrayBuffer();
       response.destroy();

@@ -91,6 +91,13 @@ t.test('there are scenarios for each situation', async (t) => {
   );
   t.ok(sentences.length >= SCENARIOS_MIN, `${sentences.length} scenarios`);
   t.equal(new Set(sentences).size, sentences.length, 'each is named once');
+  const page = await readFile(join(root, 'docs/conform-runtime.md'), 'utf8');
+  const [, all = '', ...counts] = /^(\d+) scenarios: (\d+) held, (\d+) broken, (\d+) skipped$/m.exec(page) ?? [];
+  t.equal(Number(all), sentences.length, 'as many as the page shows');
+  t.equal(
+    counts.reduce((sum, count) => sum + Number(count), 0),
+    sentences.length,
+  );
 });
 
 const sessions = `http://localhost:${service.env.SUPERVISOR_PORT}`;
@@ -134,6 +141,20 @@ t.test('the model of the kit lists its model and refuses requests that it does n
     const refused = await fetch(`${model.url}/${path}`, { method });
     t.equal(refused.status, 404, `${method} ${path}`);
     t.match(await refused.json(), { error: { message: /POST \/v1\/chat\/completions and GET \/v1\/models only/ } });
+  }
+});
+
+t.test('the model of the kit sends the bytes of a character in two chunks', async (t) => {
+  const model = await FakeModel.start();
+  t.teardown(() => model.close());
+  model.play('case-1', [{ deltas: ['Bread 🍞.'], isSplit: true }]);
+  for (const stream of [true, false]) {
+    const body = JSON.stringify({ stream, messages: [{ role: 'user', content: 'case-1' }] });
+    const answer = await fetch(`${model.url}/chat/completions`, { method: 'POST', body });
+    const chunks: Uint8Array[] = [];
+    for await (const chunk of answer.body ?? []) chunks.push(chunk);
+    t.match(Buffer.concat(chunks).toString(), 'Bread 🍞.');
+    t.notMatch(chunks.map((chunk) => new TextDecoder().decode(chunk)).join(''), '🍞');
   }
 });
 
@@ -204,7 +225,11 @@ t.test('a scenario that broke while a plugin of the check was restarted is playe
 });
 
 /** What a runtime may do, the beginning of scenarios to which it matters, and their verdict. */
-const HABITS = [['ends-with-the-text', 'An output does not reach the service', 'skipped']];
+const HABITS = [
+  ['replaces-half-pairs streamed', 'urrogate pair', 'held'],
+  ['refuses-half-pairs streamed', 'urrogate pair', 'skipped'],
+  ['ends-with-the-text', 'An output does not reach the service', 'skipped'],
+];
 for (const [habit = '', only = '', wanted] of isLong ? HABITS : [])
   t.test(`a runtime that ${habit.replaceAll('-', ' ')} is not at fault`, async (t) => {
     const results = await check(`plain ${habit}`, only);
@@ -214,9 +239,11 @@ for (const [habit = '', only = '', wanted] of isLong ? HABITS : [])
 
 /** A fault of a runtime, and a scenario that finds it. */
 const FAULTS = [
+  ['decodes-each-chunk streamed', 'Answers that no plugin judges: A character whose bytes come in two chunks'],
   ['dies-on-stop', 'Stopped before the model answers'],
   ['fails-once', 'A message is answered, and the user sees'],
   ['forgets-signals', 'Stopped while a plugin judges the message'],
+  ['sends-half-pairs', 'A message with half a surrogate pair'],
   ['reads-prompts-once', 'A prompt is refused while the service is replaced'],
   ['forgets-outputs', 'A text that a plugin stops is not shown'],
   ['shows-early streamed', 'Nothing is shown before the model has finished'],

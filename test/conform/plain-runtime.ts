@@ -32,14 +32,16 @@ async function answer(given: Exchange): Promise<void> {
   }
   const { messageId, compactAfter } = readOptions(exchange);
   const { id, from, text, trigger } = told;
+  if (has('refuses-half-pairs')) requireWellFormed(text);
   const isJudged = trigger === 'schedule';
+  const sent = has('sends-half-pairs') ? text : toStorable(text);
   const opening = {
     id: has('forgets-ids') ? crypto.randomUUID() : (messageId ?? id),
     from,
     trigger,
     systemPrompt: SYSTEM,
   };
-  const turn = await session.openTurn(isJudged ? opening : { ...opening, text: toStorable(text) }, { signal });
+  const turn = await session.openTurn(isJudged ? opening : { ...opening, text: sent }, { signal });
   if (turn.record?.action === 'cancel') throw new Error(turn.record.reason ?? '');
   const steps: ModelMessage[] = [];
   let last: string | undefined;
@@ -55,6 +57,11 @@ async function answer(given: Exchange): Promise<void> {
     for (const call of calls) steps.push(await runCall(exchange, turn, call, round));
   }
   await turn.end(last, { signal });
+}
+
+/** Some languages have JSON parsers that refuse half a surrogate pair. */
+function requireWellFormed(text: string): void {
+  if (!text.isWellFormed()) throw new Error('lone leading surrogate in hex escape');
 }
 
 async function readPromptOnce(sessionId: string, turnId: string): Promise<Prompt> {
@@ -152,14 +159,17 @@ async function* readWhole(response: Response): AsyncGenerator<Answer> {
 
 async function* readStream(response: Response): AsyncGenerator<Answer> {
   let buffered = '';
-  for await (const chunk of (response.body ?? new ReadableStream()).pipeThrough(new TextDecoderStream())) {
-    buffered += chunk;
+  const decoder = new TextDecoder();
+  for await (const chunk of response.body ?? new ReadableStream<Uint8Array>()) {
+    buffered += decoder.decode(chunk, { stream: !has('decodes-each-chunk') });
     const events = buffered.split('\n\n');
     buffered = events.pop() ?? '';
     for (const event of events) {
       if (event === 'data: [DONE]') return;
       const delta = JSON.parse(event.slice('data: '.length)).choices[0]?.delta ?? {};
-      yield { text: delta.content ?? '', calls: delta.tool_calls ?? [] };
+      const text: string = delta.content ?? '';
+      if (has('refuses-half-pairs')) requireWellFormed(text);
+      yield { text: has('replaces-half-pairs') ? text.toWellFormed() : text, calls: delta.tool_calls ?? [] };
     }
   }
   throw new Error('The connection to the model broke.');

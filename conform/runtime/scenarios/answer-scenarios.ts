@@ -1,11 +1,13 @@
 /** Answers while no plugin judges them: they leave as the model writes them, whole and once. */
 import { ensure, expect } from '../../expect.ts';
+import type { Answer } from '../runtime-process.ts';
 import { type RuntimeChapter, scenario } from '../scenario.ts';
-import { describe, requireAnswer } from '../scene.ts';
+import { describe, requireAnswer, type Scene } from '../scene.ts';
+import { DECODE, playSplitBytes, playSplitPairs, requireHalfPairs, STORABLE } from './split-characters.ts';
 
 const STREAM =
   'Where the prompt’s `outbound` is `none`, show text as the model writes it, and send it whole with `isShown` at its end.';
-const WHOLE = 'Decode the model’s stream as UTF-8 across its chunks, and show every delta, in order.';
+const WHOLE = 'Show every delta, in order.';
 const FAILED = 'When the model fails, tell the user. Leave the turn open, and repeat the step with the same ids.';
 const ABORT = 'Pass the signal of the user’s stop to the model, to the tools and to every step of the turn.';
 const LONG_WORDS = 2_000;
@@ -35,10 +37,13 @@ export const answers: RuntimeChapter = {
         expect(await scene.texts('assistant'), [longText], 'messages of the agent');
       },
     ),
-    scenario('Characters that are split over deltas come out whole.', WHOLE, async (scene) => {
-      const answer = await scene.script({ deltas: ['Bread \ud83c', '\udf5e and \ud83e', '\udd50.'] }).say('hello');
-      requireAnswer(answer, 'Bread 🍞 and 🥐.');
-      expect(await scene.texts('assistant'), ['Bread 🍞 and 🥐.'], 'messages of the agent');
+    scenario('A character whose bytes come in two chunks is shown whole.', DECODE, async (scene) => {
+      const shown = await playSplitBytes(scene);
+      expect(await scene.texts('assistant'), [shown], 'messages of the agent');
+    }),
+    scenario('A surrogate pair that is split over deltas comes out whole, or as U+FFFD.', STORABLE, async (scene) => {
+      const shown = await playSplitPairs(scene);
+      expect(await scene.texts('assistant'), [shown], 'messages of the agent');
     }),
     scenario(
       'A call of a tool that the model writes as text is text, and runs nothing.',
@@ -49,15 +54,14 @@ export const answers: RuntimeChapter = {
         expect(await scene.count('ran add'), 0, 'runs of the tool');
       },
     ),
-    scenario(
-      'An answer with half a surrogate pair and NUL ends the turn.',
-      'Send texts that JSON and PostgreSQL can hold: `text.toWellFormed()`, without NUL.',
-      async (scene) => {
-        const { end } = await scene.script({ deltas: ['odd \ud83d', ' characters \0.'] }).say('hello');
-        expect(end.kind, 'done', 'the end');
-        expect(await scene.turns(), ['ended'], 'the turns');
-      },
-    ),
+    scenario('An answer with NUL ends the turn.', STORABLE, async (scene) => {
+      await requireEnded(scene, await scene.script({ deltas: ['odd ', 'characters \0.'] }).say('hello'));
+    }),
+    scenario('An answer with half a surrogate pair ends the turn.', STORABLE, async (scene) => {
+      const answer = await scene.script({ deltas: ['odd \ud83d', ' characters.'] }).say('hello');
+      requireHalfPairs(scene, answer);
+      await requireEnded(scene, answer);
+    }),
     scenario('An empty answer ends the turn.', 'End the turn, also without a text.', async (scene) => {
       // Some frameworks ask again.
       const answer = await scene.script({ deltas: [] }, 'Yes.').say('hello');
@@ -162,3 +166,8 @@ export const answers: RuntimeChapter = {
     }),
   ],
 };
+
+async function requireEnded(scene: Scene, { end }: Answer): Promise<void> {
+  expect(end.kind, 'done', 'the end');
+  expect(await scene.turns(), ['ended'], 'the turns');
+}

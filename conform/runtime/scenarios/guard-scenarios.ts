@@ -2,6 +2,7 @@
 import { ensure, expect } from '../../expect.ts';
 import { type RuntimeChapter, type Scenario, scenario } from '../scenario.ts';
 import { cutWords, describe, REPEAT_ENOUGH, requireAnswer, requireVeto, type Scene } from '../scene.ts';
+import { DECODE, playSplitBytes, playSplitPairs, requireHalfPairs, STORABLE } from './split-characters.ts';
 
 const SEND_EVERY_TEXT =
   'Send every text of the model to POST …/turns/{turnId}/output, and show only `show` of the response.';
@@ -52,14 +53,22 @@ const createSharedScenarios = (): Scenario[] => [
     requireVeto(await scene.say('add'), 'that is classified');
     expect(await scene.count('ran add'), 1, 'runs of the tool');
   }),
-  scenario('Characters that are split over deltas come out whole.', SEND_EVERY_TEXT, async (scene) => {
-    const answer = await scene.script({ deltas: ['Bread \ud83c', '\udf5e and \ud83e', '\udd50.'] }).say('hello');
-    requireAnswer(answer, 'Bread 🍞 and 🥐.');
+  scenario('A character whose bytes come in two chunks is shown whole.', DECODE, async (scene) => {
+    await playSplitBytes(scene);
   }),
-  scenario('Half a surrogate pair and NUL do not get a stopped word through.', SEND_EVERY_TEXT, async (scene) => {
-    const answer = await scene.script({ deltas: ['odd \ud83d', '\0 classified.'] }).say('hello');
-    requireVeto(answer, 'that is classified');
+  scenario('A surrogate pair that is split over deltas comes out whole, or as U+FFFD.', STORABLE, async (scene) => {
+    await playSplitPairs(scene);
   }),
+  scenario(
+    'Half a surrogate pair and NUL do not get a stopped word through.',
+    `${SEND_EVERY_TEXT} ${STORABLE}`,
+    async (scene) => {
+      const answer = await scene.script({ deltas: ['odd \ud83d', '\0 classified.'] }).say('hello');
+      const [reason, isShown] = ['that is classified', answer.text.includes('classified')];
+      if (!isShown && !answer.end.reason.includes(reason)) requireHalfPairs(scene, answer);
+      requireVeto(answer, reason);
+    },
+  ),
   scenario(
     `A text of ${LONG_CHARS.toLocaleString('en')} characters without an end of a sentence is shown whole.`,
     SEND_EVERY_TEXT,

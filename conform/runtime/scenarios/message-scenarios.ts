@@ -2,6 +2,7 @@
 import { ensure, expect } from '../../expect.ts';
 import { type RuntimeChapter, scenario } from '../scenario.ts';
 import { describe, requireAnswer, requireVeto } from '../scene.ts';
+import { STORABLE, skipHalfPairs } from './split-characters.ts';
 
 const OPEN = 'Open a turn for each message of the user, and give the model what the prompt of the turn says.';
 const ONCE = 'Give a message the id that it came with. Keep the ids, so that a repeated message is the same turn.';
@@ -116,14 +117,18 @@ export const messages: RuntimeChapter = {
       ensure(/one \[card\].*First answer\..*two/s.test(text), `the model got ${text.slice(0, 600)}`);
       scene.requireUnasked('4111');
     }),
-    scenario(
-      'A message with half a surrogate pair and NUL is answered.',
-      'Send texts that JSON and PostgreSQL can hold: `text.toWellFormed()`, without NUL.',
-      async (scene) => {
-        const answer = await scene.script('Yes.').say('odd \ud83d characters \0');
-        requireAnswer(answer, 'Yes.');
-      },
-    ),
+    scenario('A message with NUL is answered.', STORABLE, async (scene) => {
+      requireAnswer(await scene.script('Yes.').say('odd characters \0'), 'Yes.');
+    }),
+    scenario('A message with half a surrogate pair is answered.', STORABLE, async (scene) => {
+      try {
+        // Its own process: a runtime that cannot read the line may end.
+        requireAnswer(await scene.script('Yes.').say('odd \ud83d characters', { by: scene.start() }), 'Yes.');
+      } catch (error) {
+        if (scene.isRefused || (await scene.turns()).length > 0) throw error;
+        throw skipHalfPairs((error as Error).message);
+      }
+    }),
     scenario(
       'Two conversations at once do not mix.',
       'Keep nothing about a message outside of its session.',
