@@ -214,9 +214,8 @@ export class Conversation {
   readonly #files: MessageFiles;
   /** Messages of users, oldest first. */
   #known: KnownMessage[] = [];
-  #isLoaded: boolean;
-  /** Cursor of the next page of older messages. */
-  #cursor: string | null = null;
+  /** Cursor of the next page of older messages. Undefined: none was read. Null: all were read, but other processes may add some. */
+  #cursor: string | null | undefined;
   /** One request opens turns at a time, so that two runs at once do not open one twice. */
   #opening: Promise<unknown> = Promise.resolve();
   /** Keys of the session's tools that the framework got. Null: it got none from `bulkheadTools`. */
@@ -238,7 +237,7 @@ export class Conversation {
     this.session = session;
     this.#files = new MessageFiles(session);
     // A session that was started here has no messages yet; one with a key may have been started before.
-    this.#isLoaded = session.record !== null && session.record.key === null;
+    this.#cursor = session.record !== null && session.record.key === null ? null : undefined;
   }
 
   /**
@@ -378,7 +377,7 @@ export class Conversation {
     { systemPrompt, model, signal, options: { compactAfter, keep } }: PendingRequest<Message>,
     isChanged: boolean,
   ): Promise<Prompt> {
-    const known = this.#known.find((one) => one.turn.id === turn.id);
+    const known = this.#find(turn.id);
     const { prompt } = known ?? {};
     if (known) known.prompt = undefined;
     if (prompt && !isChanged) return prompt;
@@ -528,9 +527,9 @@ export class Conversation {
     return [...this.#openTurns.values()].findLast(({ callIds }) => callIds.has(callId));
   }
 
-  /** A framework that goes on after a restart calls tools before it asks the model. */
+  /** A framework that goes on after a restart, or in another process, calls tools before it asks the model. */
   async #findOpenTurn(): Promise<Turn | undefined> {
-    if (this.#cursor === null) await this.#load();
+    if (this.#cursor === undefined || this.#known.length > 0) await this.#loadNewest();
     return this.#known.findLast(({ state }) => state === 'open')?.turn;
   }
 
@@ -546,7 +545,7 @@ export class Conversation {
       waiting: new Set<string>(),
       answer: null,
       // Another process opened the turn.
-      mayHaveLeftOutputs: this.#known.find((one) => one.turn.id === turn.id)?.digest === '',
+      mayHaveLeftOutputs: this.#find(turn.id)?.digest === '',
     };
     this.#openTurns.set(turn.id, open);
     return open;
@@ -554,7 +553,7 @@ export class Conversation {
 
   /** @throws BulkheadError `turn_ended` if it was cleared elsewhere; VetoError if a required plugin could not judge a text that broke off */
   async #endTurn(turn: Turn): Promise<void> {
-    const known = this.#known.find((one) => one.turn.id === turn.id);
+    const known = this.#find(turn.id);
     const ended = await turn.end(undefined, known?.isInner ? { reply: false } : {});
     if (ended.state === 'open') {
       this.#holdOpenTurn(turn).mayHaveLeftOutputs = true;
@@ -616,6 +615,7 @@ export class Conversation {
     const isFirst = !this.#knownOptions.has(options);
     this.#knownOptions.add(options);
     const last = texts.findLastIndex((text) => text !== null);
+    const wasRead = this.#cursor !== undefined;
     const isLong = digests.filter((digest) => digest !== null).length > 1;
     if (isLong || lastReply >= 0 || options.messageId !== undefined) await this.#load(signal);
     // A message with files is recognized by its digest alone: the same words may come with another picture.
@@ -627,7 +627,13 @@ export class Conversation {
     };
     let { id: messageId, knownByIndex } = match();
     const lacks = (): boolean => knownByIndex.some((known, index) => known === null && digests[index] && index < last);
-    while (!this.#isLoaded && lacks()) {
+    const isOfOther = resultIds.length > 0 && !resultIds.some((callId) => this.#findTurnOfCall(callId));
+    if (wasRead && (lacks() || isOfOther)) {
+      // Another process may have opened turns since.
+      await this.#loadNewest(signal);
+      ({ id: messageId, knownByIndex } = match());
+    }
+    while (this.#cursor !== null && lacks()) {
       await this.#load(signal);
       ({ id: messageId, knownByIndex } = match());
     }
@@ -792,7 +798,7 @@ export class Conversation {
     digest: string,
     resultIds: readonly string[],
   ): string | undefined {
-    const known = this.#known.find(({ turn }) => turn.id === messageId);
+    const known = messageId === undefined ? undefined : this.#find(messageId);
     if (messageId === undefined || !known) return messageId;
     const isSame = digest === known.digest || digest === known.askedDigest || (text !== null && text === known.text);
     if (known.state === 'ended') return isFirst || isSame ? messageId : undefined;
@@ -830,30 +836,58 @@ export class Conversation {
     if (turn.state === 'cleared') this.#known = this.#known.filter((one) => one !== known);
   }
 
-  /** Reads more of the messages that the session knows already, newest first, until there are no more. */
+  /** Reads more of the messages that the session has, newest first, until there are no more. */
   async #load(signal?: AbortSignal): Promise<void> {
-    if (this.#isLoaded) return;
-    const page = await this.session.turns({
-      order: 'newest',
-      limit: PAGE_SIZE,
-      ...(this.#cursor === null ? {} : { cursor: this.#cursor }),
-      signal,
-    });
-    const isNew = (id: string): boolean => !this.#known.some(({ turn }) => turn.id === id);
-    const older = page.items
-      .filter(({ id, state }) => state !== 'cleared' && isNew(id))
-      .map(({ id, state, trigger, message }) => ({
-        turn: this.session.turn(id),
-        digest: '',
-        state,
-        isInner: trigger === INNER_TRIGGER,
-        text: message?.text ?? null,
-        attachments: message?.attachments ?? [],
-        sent: null,
-      }));
-    this.#known.unshift(...older.reverse());
+    if (this.#cursor === null) return;
+    if (this.#cursor === undefined) {
+      await this.#loadNewest(signal);
+      return;
+    }
+    const page = await this.#readTurns(this.#cursor, signal);
+    const older = this.#toKnown(page.items);
+    this.#known = [...older, ...this.#known.filter((one) => !older.includes(one))];
     this.#cursor = page.nextCursor;
-    this.#isLoaded = page.nextCursor === null;
+  }
+
+  /** Reads the newest messages, back to the first page that has a known one, or one page if none is known. */
+  async #loadNewest(signal?: AbortSignal): Promise<void> {
+    const items: TurnRecord[] = [];
+    let cursor: string | null | undefined;
+    do {
+      const page = await this.#readTurns(cursor, signal);
+      items.push(...page.items);
+      cursor = page.nextCursor;
+    } while (cursor !== null && this.#known.length > 0 && !items.some(({ id }) => this.#find(id)));
+    if (this.#cursor === undefined || this.#known.length === 0) this.#cursor = cursor;
+    const newest = this.#toKnown(items);
+    this.#known = [...this.#known.filter((one) => !newest.includes(one)), ...newest];
+  }
+
+  #readTurns(cursor: string | null | undefined, signal: AbortSignal | undefined) {
+    return this.session.turns({ order: 'newest', limit: PAGE_SIZE, ...(cursor ? { cursor } : {}), signal });
+  }
+
+  /** @param turns newest first. Returns their messages, oldest first: the known ones as they are. */
+  #toKnown(turns: readonly TurnRecord[]): KnownMessage[] {
+    return turns
+      .filter(({ state }) => state !== 'cleared')
+      .map(
+        ({ id, state, trigger, message }) =>
+          this.#find(id) ?? {
+            turn: this.session.turn(id),
+            digest: '',
+            state,
+            isInner: trigger === INNER_TRIGGER,
+            text: message?.text ?? null,
+            attachments: message?.attachments ?? [],
+            sent: null,
+          },
+      )
+      .reverse();
+  }
+
+  #find(turnId: string): KnownMessage | undefined {
+    return this.#known.find(({ turn }) => turn.id === turnId);
   }
 }
 

@@ -295,6 +295,22 @@ for (const [name, ask] of Object.entries(adapters)) {
     }
   });
 
+  t.test(`${name}: a result of a call that another process has asked for meanwhile is judged`, async (t) => {
+    const first = await openSession();
+    const second = await reopenSession(first);
+    const history: Entry[] = [say('m1')];
+    await ask({ session: first, history, answer: { text: 'Yes.' } });
+    history.push({ role: 'assistant', text: 'Yes.' }, say('m2'));
+    await ask({ session: second, history, answer: callFile('c1') });
+    history.push(callFile('c1'), result('c1', 'fine'));
+    t.match(await ask({ session: first, history, answer: callFile('c2') }), /fine/);
+    history.push(callFile('c2'), result('c2', 'SECRET'));
+    const asked = await ask({ session: second, history, answer: { text: 'Done.' } });
+    t.match(asked, /withheld its result: it is secret/);
+    t.notMatch(asked, /SECRET/);
+    t.match((await first.turns()).items, [{ state: 'ended' }, { state: 'ended' }], 'in the same turn');
+  });
+
   t.test(`${name}: a turn that another process has ended takes no results`, async (t) => {
     const session = await openSession();
     const history = [say('m1')];

@@ -629,6 +629,30 @@ for (const [name, framework] of Object.entries(told))
       ]);
     });
 
+for (const { name, framework, ways } of listWays(true))
+  for (const isStreamed of ways)
+    t.test(`${name}, ${isStreamed ? 'streamed' : 'whole'}: two processes answer a conversation by turns`, async (t) => {
+      accounts += 1;
+      const account = `pair-${accounts}`;
+      await fixture.install({ account, slug: account, code: JUDGE });
+      const model = await startModelServer(t);
+      model.answers = [reply('Sure.')];
+      const first = await open(account);
+      const sessions = [first, connect({ url, token: await fixture.issuer.issue(account) }).open(first.id)];
+      const messages: Said[] = [];
+      const transcript: string[] = [];
+      // The same words come twice.
+      for (const [index, content] of ['one', 'two', 'one', 'four', 'five'].entries()) {
+        messages.push({ role: 'user', content });
+        const session = sessions[index % 2] as Session;
+        t.equal(await run(framework, isStreamed, { session, modelUrl: model.url, messages }), null);
+        messages.push({ role: 'assistant', content: 'Sure.' });
+        transcript.push(`user: ${content}`, 'assistant: Sure.');
+      }
+      t.equal(await countLines(account, 'inbound'), 5, 'each message is judged once');
+      t.same(await readTranscript(first), transcript);
+    });
+
 for (const { name, framework, ways } of listWays(false))
   for (const isStreamed of ways)
     t.test(`${name}, ${isStreamed ? 'streamed' : 'whole'}: tools`, async (t) => {
