@@ -2,7 +2,7 @@
  * The check of agent runtimes: all of our adapters pass it, streamed and not, and runtimes that do one thing wrong do not. The
  * quick run plays some scenarios with one program, the long one all with each.
  */
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile, symlink, writeFile } from 'node:fs/promises';
 import { type IncomingMessage, request } from 'node:http';
@@ -16,9 +16,12 @@ import { runtimeChapters } from '../../conform/runtime/runtime-chapters.ts';
 import { time } from '../../conform/runtime/scenarios/time-scenarios.ts';
 import { SessionProxy } from '../../conform/runtime/session-proxy.ts';
 import { openPool } from '../../db/postgres/pool.ts';
+import { processTree, stillRunning } from '../deploy/process-tree.ts';
 import { root } from '../house/source-files.ts';
 import { temporaryFolder } from '../runner/harness.ts';
+import { SERVER_VARIABLE } from '../runner/server.ts';
 import { amount } from '../runner/soak.ts';
+import { startRestProxy } from './rest-proxy.ts';
 import { openSessionClock } from './session-clock.ts';
 import { shareService } from './shared-service.ts';
 
@@ -56,13 +59,18 @@ function startCommand(program: string): string[] {
 }
 
 /** Runs the command as it is typed, with an account of its own. */
-async function conformRuntime(program: string, options: readonly string[] = [], ownToken: string | null = null) {
+async function conformRuntime(
+  program: string,
+  options: readonly string[] = [],
+  ownToken: string | null = null,
+  url = service.url,
+) {
   const token = ownToken ?? (await makeToken());
   const command = [join(root, 'pack/bulkhead.ts'), 'conform-runtime', ...options, '--', ...startCommand(program)];
-  const env = { ...process.env, BULKHEAD_URL: service.url, BULKHEAD_TOKEN: token };
+  const env = { ...process.env, BULKHEAD_URL: url, BULKHEAD_TOKEN: token };
   return promisify(execFile)(process.execPath, command, { env, maxBuffer: OUTPUT_MAX_BYTES })
-    .then(({ stdout }) => ({ code: 0, stdout }))
-    .catch((error: { code: number; stdout: string }) => error);
+    .then(({ stdout, stderr }) => ({ code: 0, stdout, stderr }))
+    .catch((error: { code: number; stdout: string; stderr: string }) => error);
 }
 
 async function playScenarios(program: string, only?: string, token?: string): Promise<ScenarioResult[]> {
@@ -271,8 +279,28 @@ if (isLong)
     t.match(stdout, /\n2 scenarios: 2 held, 0 broken, 0 skipped\n/);
   });
 
-t.test('it prints a table, and says how to use it', async (t) => {
-  const { code, stdout } = await conformRuntime('plain runs-tools-twice', ['--only', 'A call runs once']);
+if (isLong)
+  t.test('npm run conform:runtime leaves nothing after Ctrl-C', async (t) => {
+    const command = [join(root, 'test/conform/conform-runtime.ts'), '--', ...startCommand('plain')];
+    const { [SERVER_VARIABLE]: _server, ...env } = process.env;
+    // Its own process group: a terminal sends the signal to all processes of it.
+    const child = spawn(process.execPath, command, { env, detached: true, stdio: ['ignore', 'pipe', 'inherit'] });
+    const ended = once(child, 'exit');
+    await once(child.stdout, 'data');
+    const started = await processTree(Number(child.pid));
+    t.ok(started.length > 3, 'the service, its database and the runtime');
+    // npm repeats the signal.
+    for (let times = 0; times < 2; times += 1) process.kill(-Number(child.pid), 'SIGINT');
+    t.same(await ended, [130, null]);
+    t.same(await stillRunning(started), []);
+  });
+
+t.test('it prints a table and what it could not remove, and says how to use it', async (t) => {
+  const isOther = ({ method, url }: IncomingMessage) => method !== 'DELETE' || !url?.startsWith('/api/installations/');
+  const url = await startRestProxy(t, service.url, isOther);
+  const options = ['--only', 'A call runs once'];
+  const { code, stdout, stderr } = await conformRuntime('plain runs-tools-twice', options, null, url);
+  t.match(stderr, /^not removed: installations\/[^:]+: fetch failed: /m);
   t.equal(code, 1);
   const table = /^BROKEN .*A call runs once.*\n +seen: .*\n +to do: .*\n1 scenarios: 0 held, 1 broken, 0 skipped/;
   t.match(stdout, table);
