@@ -154,19 +154,17 @@ t.test('publish, install and call', async (t) => {
 t.test('publish --list says what was published when the listing fails, and lists it when it is repeated', async (t) => {
   const proxy = await SessionProxy.start(url);
   t.teardown(() => proxy.close());
-  const options = { in: 'listed-later', env: { BULKHEAD_URL: proxy.url, BULKHEAD_TOKEN: token } };
+  const through = (address: string) => ({ in: 'listed-later', env: { BULKHEAD_URL: address, BULKHEAD_TOKEN: token } });
+  const [refusing, options] = [through(proxy.url), through(url)];
   t.equal((await typed(['init', 'listed-later', '--template', 'tool'])).code, 0);
-  // One listing makes at most five attempts.
-  const refuseListing = () => proxy.break('refuse', /^POST .*\/listing$/, 5);
-  refuseListing();
-  const failed = await typed(['publish', '--list'], options);
+  proxy.break('refuse', /^POST .*\/listing$/, Number.POSITIVE_INFINITY);
+  const failed = await typed(['publish', '--list'], refusing);
   t.match(failed, { code: 5, stdout: /\npublished listed-later 1\.0\.0\n$/ });
   t.match(
     failed.stderr,
     /^error 1\.0\.0 is published, but not listed: .* To list it, run `bulkhead list listed-later`\.\n$/,
   );
-  refuseListing();
-  const asJson = await typed(['publish', '--list', '--version', '1.0.1', '--json'], options);
+  const asJson = await typed(['publish', '--list', '--version', '1.0.1', '--json'], refusing);
   t.match(answer(asJson), { error: { code: 'unavailable' }, visibility: 'private', version: { semVer: '1.0.1' } });
 
   const planned = await typed(['publish', '--list', '--dry-run'], options);
