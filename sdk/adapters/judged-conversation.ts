@@ -4,22 +4,20 @@
  */
 
 import { failedResult, INTERRUPTED_CALL } from '../session/own-tools.ts';
-import type {
-  Attachment,
-  Json,
-  Prompt,
-  Session,
-  ToolResult,
-  Trigger,
-  Turn,
-  TurnDetail,
-  TurnRecord,
-} from '../session/session.ts';
+import type { Json, Prompt, Session, ToolResult, Trigger, Turn, TurnDetail } from '../session/session.ts';
 import { BulkheadError } from '../session/session.ts';
 import { toStorable } from '../session/storable-text.ts';
 import { hasCode } from '../session/transport.ts';
 import { sendResult } from '../session/turn.ts';
 import { JudgedAnswer } from './judged-answer.ts';
+import {
+  type CallResults,
+  INNER_TRIGGER,
+  type KnownMessage,
+  KnownMessages,
+  type SentFiles,
+  type TurnWork,
+} from './known-messages.ts';
 import { describeFiles, type MessageFile, MessageFiles } from './message-files.ts';
 import { formatToolName, type ModelCall, type RefusedCall, type ToolName, withoutPrototypes } from './model-calls.ts';
 import { VetoError } from './veto-error.ts';
@@ -130,36 +128,6 @@ interface NewMessage {
   readonly isInner: boolean;
 }
 
-/** A message of a user that this session knows. */
-interface KnownMessage {
-  readonly turn: Turn;
-  /** Digest of the text as it was sent. Empty: only the service's id and text identify the message. */
-  readonly digest: string;
-  state: TurnRecord['state'];
-  /** Whether it is within the turn of another message, whose answer alone goes to the channel. */
-  isInner: boolean;
-  /** The text after the plugins' changes. */
-  text: string | null;
-  readonly attachments: readonly Attachment[];
-  /** The files with which the message came last. Null: this process has not sent them. */
-  sent: SentFiles | null;
-  /** Digest of the text in whose place the model got this message, because the app named it by its id. */
-  askedDigest?: string | undefined;
-  /** As it came with the opened turn; it is good for one call of the model. */
-  prompt?: Prompt | undefined;
-  /** Of an ended turn whose results a prompt lacked. */
-  results?: CallResults;
-}
-
-/** Files of a message as they are sent to be judged. */
-interface SentFiles {
-  readonly digest: string;
-  readonly attachments: readonly Attachment[];
-}
-
-/** Texts of results after the plugins' changes, by call. Null: the service called the tool, so the framework has that text. */
-type CallResults = ReadonlyMap<string, string | null>;
-
 /** An open turn, as far as this process works on it. */
 interface OpenTurn {
   readonly turn: Turn;
@@ -194,9 +162,6 @@ const UNCALLED_PREFIX = 'uncalled-';
 /** Codes of calls that the service cannot judge as the model wrote them. The model reads why, and may correct itself. */
 const CORRECTABLE: ReadonlySet<string> = new Set(['bad_request', 'too_large', 'invalid_arguments']);
 const MODEL_MAX_CHARS = 200;
-/** The cause of turns within the turn of another message: an agent that answers it asked a model. */
-const INNER_TRIGGER: Trigger = 'tool';
-const PAGE_SIZE = 100;
 
 const conversations = new WeakMap<Session, Conversation>();
 
@@ -212,10 +177,7 @@ export function openConversation(session: Session): Conversation {
 export class Conversation {
   readonly session: Session;
   readonly #files: MessageFiles;
-  /** Messages of users, oldest first. */
-  #known: KnownMessage[] = [];
-  /** Cursor of the next page of older messages. Undefined: none was read. Null: all were read, but other processes may add some. */
-  #cursor: string | null | undefined;
+  readonly #known: KnownMessages;
   /** One request opens turns at a time, so that two runs at once do not open one twice. */
   #opening: Promise<unknown> = Promise.resolve();
   /** Keys of the session's tools that the framework got. Null: it got none from `bulkheadTools`. */
@@ -226,6 +188,11 @@ export class Conversation {
   readonly #runtimeNames = new Set<string>();
   /** By their ids. */
   readonly #openTurns = new Map<string, OpenTurn>();
+  /** What this process does in the turns of known messages. */
+  readonly #work: TurnWork = {
+    isBusy: (turnId, resultIds) => this.#isBusy(turnId, resultIds),
+    hasCallOf: (turnId, callIds) => this.#hasCallOf(turnId, callIds),
+  };
   /** Ids of turns in which a request to the model is prepared. */
   readonly #preparing = new Set<string>();
   /** The options of adapters that have asked a model. */
@@ -236,8 +203,7 @@ export class Conversation {
   constructor(session: Session) {
     this.session = session;
     this.#files = new MessageFiles(session);
-    // A session that was started here has no messages yet; one with a key may have been started before.
-    this.#cursor = session.record !== null && session.record.key === null ? null : undefined;
+    this.#known = new KnownMessages(session);
   }
 
   /**
@@ -377,7 +343,7 @@ export class Conversation {
     { systemPrompt, model, signal, options: { compactAfter, keep } }: PendingRequest<Message>,
     isChanged: boolean,
   ): Promise<Prompt> {
-    const known = this.#find(turn.id);
+    const known = this.#known.find(turn.id);
     const { prompt } = known ?? {};
     if (known) known.prompt = undefined;
     if (prompt && !isChanged) return prompt;
@@ -529,8 +495,8 @@ export class Conversation {
 
   /** A framework that goes on after a restart, or in another process, calls tools before it asks the model. */
   async #findOpenTurn(): Promise<Turn | undefined> {
-    if (this.#cursor === undefined || this.#known.length > 0) await this.#loadNewest();
-    return this.#known.findLast(({ state }) => state === 'open')?.turn;
+    if (!this.#known.wasRead || !this.#known.isEmpty) await this.#known.loadNewest();
+    return this.#known.findOpen()?.turn;
   }
 
   #holdOpenTurn(turn: Turn): OpenTurn {
@@ -545,7 +511,7 @@ export class Conversation {
       waiting: new Set<string>(),
       answer: null,
       // Another process opened the turn.
-      mayHaveLeftOutputs: this.#find(turn.id)?.digest === '',
+      mayHaveLeftOutputs: this.#known.find(turn.id)?.digest === '',
     };
     this.#openTurns.set(turn.id, open);
     return open;
@@ -553,7 +519,7 @@ export class Conversation {
 
   /** @throws BulkheadError `turn_ended` if it was cleared elsewhere; VetoError if a required plugin could not judge a text that broke off */
   async #endTurn(turn: Turn): Promise<void> {
-    const known = this.#find(turn.id);
+    const known = this.#known.find(turn.id);
     const ended = await turn.end(undefined, known?.isInner ? { reply: false } : {});
     if (ended.state === 'open') {
       this.#holdOpenTurn(turn).mayHaveLeftOutputs = true;
@@ -615,26 +581,29 @@ export class Conversation {
     const isFirst = !this.#knownOptions.has(options);
     this.#knownOptions.add(options);
     const last = texts.findLastIndex((text) => text !== null);
-    const wasRead = this.#cursor !== undefined;
+    const { wasRead } = this.#known;
     const isLong = digests.filter((digest) => digest !== null).length > 1;
-    if (isLong || lastReply >= 0 || options.messageId !== undefined) await this.#load(signal);
+    if (isLong || lastReply >= 0 || options.messageId !== undefined) await this.#known.loadMore(signal);
     // A message with files is recognized by its digest alone: the same words may come with another picture.
     const words = texts.map((text, index) => (files[index]?.length ? null : text));
     const resultIds = messages.slice(last + 1).flatMap((message) => format.readToolResult(message).map(readCallId));
     const match = () => {
       const id = this.#chooseMessageId(options, isFirst, words[last] ?? null, digests[last] ?? '', resultIds);
-      return { id, knownByIndex: this.#match(words, digests, lastReply, id, resultIds) };
+      return {
+        id,
+        knownByIndex: this.#known.match({ words, digests, lastReply, messageId: id, resultIds }, this.#work),
+      };
     };
     let { id: messageId, knownByIndex } = match();
     const lacks = (): boolean => knownByIndex.some((known, index) => known === null && digests[index] && index < last);
     const isOfOther = resultIds.length > 0 && !resultIds.some((callId) => this.#findTurnOfCall(callId));
     if (wasRead && (lacks() || isOfOther)) {
       // Another process may have opened turns since.
-      await this.#loadNewest(signal);
+      await this.#known.loadNewest(signal);
       ({ id: messageId, knownByIndex } = match());
     }
-    while (this.#cursor !== null && lacks()) {
-      await this.#load(signal);
+    while (!this.#known.isComplete && lacks()) {
+      await this.#known.loadMore(signal);
       ({ id: messageId, knownByIndex } = match());
     }
     await this.#endEarlier(knownByIndex, last, request);
@@ -730,59 +699,9 @@ export class Conversation {
     // Without its record, whose prompt has the whole conversation.
     const known = this.session.turn(id);
     const opened = { turn: known, digest, state, isInner, text: passed, attachments: kept, sent, prompt };
-    const at = this.#known.findIndex((one) => one.turn.id === id);
-    if (at < 0) this.#known.push(opened);
-    else this.#known[at] = opened;
+    this.#known.set(opened);
     if (record?.action === 'cancel' && !record.isFinal) throw new VetoError(record.cancelledBy, record.reason, false);
     return opened;
-  }
-
-  /**
-   * Finds messages among those that the session knows, from the last one back. A message that was answered and comes again without its
-   * answer is a new message.
-   */
-  #match(
-    words: readonly (string | null)[],
-    digests: readonly (string | null)[],
-    lastReply: number,
-    messageId: string | undefined,
-    resultIds: readonly string[],
-  ): (KnownMessage | null)[] {
-    const knownByIndex: (KnownMessage | null)[] = digests.map(() => null);
-    const last = digests.findLastIndex((digest) => digest !== null);
-    let before = this.#known.length;
-    for (let index = last; index >= 0; index -= 1) {
-      const text = words[index];
-      const digest = digests[index];
-      if (typeof digest !== 'string') continue;
-      const hasText = (known: KnownMessage): boolean =>
-        known.digest === digest ||
-        known.turn.id.startsWith(`${digest}.`) ||
-        (typeof text === 'string' && known.text === text);
-      const isSame = (known: KnownMessage): boolean => {
-        if (index === last && messageId !== undefined) return known.turn.id === messageId;
-        if (!hasText(known)) return false;
-        if (index < lastReply) return true;
-        if (index < last) return known.state !== 'ended';
-        // Its words without its files are another message.
-        if (known.digest !== digest && (known.sent?.attachments ?? []).length > 0) return false;
-        const isOpen = known.state === 'open' || known.state === 'judging';
-        return isOpen && !this.#isBusy(known.turn.id, resultIds);
-      };
-      const found = this.#known.slice(0, before);
-      // Several open turns may have these words. The last message is of the turn whose calls have results here, an earlier message
-      // of one that is not busy.
-      const isBest = ({ turn }: KnownMessage): boolean =>
-        index === last ? this.#hasCallOf(turn.id, resultIds) : !this.#isBusy(turn.id, []);
-      const best = found.findLastIndex((known) => isSame(known) && isBest(known));
-      const at = best < 0 ? found.findLastIndex(isSame) : best;
-      if (at < 0) continue;
-      const known = this.#known[at];
-      knownByIndex[index] = known ?? null;
-      // A message that comes again after its answer may be among the earlier ones, too.
-      if (index !== last || known?.state === 'open' || known?.state === 'judging') before = at;
-    }
-    return knownByIndex;
   }
 
   /**
@@ -798,7 +717,7 @@ export class Conversation {
     digest: string,
     resultIds: readonly string[],
   ): string | undefined {
-    const known = messageId === undefined ? undefined : this.#find(messageId);
+    const known = messageId === undefined ? undefined : this.#known.find(messageId);
     if (messageId === undefined || !known) return messageId;
     const isSame = digest === known.digest || digest === known.askedDigest || (text !== null && text === known.text);
     if (known.state === 'ended') return isFirst || isSame ? messageId : undefined;
@@ -833,61 +752,7 @@ export class Conversation {
     known.state = turn.state;
     known.prompt = undefined;
     this.#openTurns.delete(turn.id);
-    if (turn.state === 'cleared') this.#known = this.#known.filter((one) => one !== known);
-  }
-
-  /** Reads more of the messages that the session has, newest first, until there are no more. */
-  async #load(signal?: AbortSignal): Promise<void> {
-    if (this.#cursor === null) return;
-    if (this.#cursor === undefined) {
-      await this.#loadNewest(signal);
-      return;
-    }
-    const page = await this.#readTurns(this.#cursor, signal);
-    const older = this.#toKnown(page.items);
-    this.#known = [...older, ...this.#known.filter((one) => !older.includes(one))];
-    this.#cursor = page.nextCursor;
-  }
-
-  /** Reads the newest messages, back to the first page that has a known one, or one page if none is known. */
-  async #loadNewest(signal?: AbortSignal): Promise<void> {
-    const items: TurnRecord[] = [];
-    let cursor: string | null | undefined;
-    do {
-      const page = await this.#readTurns(cursor, signal);
-      items.push(...page.items);
-      cursor = page.nextCursor;
-    } while (cursor !== null && this.#known.length > 0 && !items.some(({ id }) => this.#find(id)));
-    if (this.#cursor === undefined || this.#known.length === 0) this.#cursor = cursor;
-    const newest = this.#toKnown(items);
-    this.#known = [...this.#known.filter((one) => !newest.includes(one)), ...newest];
-  }
-
-  #readTurns(cursor: string | null | undefined, signal: AbortSignal | undefined) {
-    return this.session.turns({ order: 'newest', limit: PAGE_SIZE, ...(cursor ? { cursor } : {}), signal });
-  }
-
-  /** @param turns newest first. Returns their messages, oldest first: the known ones as they are. */
-  #toKnown(turns: readonly TurnRecord[]): KnownMessage[] {
-    return turns
-      .filter(({ state }) => state !== 'cleared')
-      .map(
-        ({ id, state, trigger, message }) =>
-          this.#find(id) ?? {
-            turn: this.session.turn(id),
-            digest: '',
-            state,
-            isInner: trigger === INNER_TRIGGER,
-            text: message?.text ?? null,
-            attachments: message?.attachments ?? [],
-            sent: null,
-          },
-      )
-      .reverse();
-  }
-
-  #find(turnId: string): KnownMessage | undefined {
-    return this.#known.find(({ turn }) => turn.id === turnId);
+    if (turn.state === 'cleared') this.#known.remove(known);
   }
 }
 
