@@ -1,4 +1,4 @@
-/** `deploy/ha/haproxy.cfg` before servers of this test: what idle clients cannot do to others. */
+/** `deploy/ha/haproxy.cfg` before servers of this test: what idle clients cannot do to others, and its answer if none is ready. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -7,6 +7,9 @@ import { connect, createServer as createTcpServer, type Socket } from 'node:net'
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
+import { connect as connectClient } from '../../sdk/session/client.ts';
 import { freePort } from '../fixtures/free-port.ts';
 import { listenOn, serve } from '../fixtures/listening-server.ts';
 import { eventually } from '../runner/eventually.ts';
@@ -22,6 +25,10 @@ const IDLE = 4_000;
 const OPEN_FILES = 3 * IDLE;
 /** A user and group of every Debian. */
 const USER = 'daemon';
+/** What HAProxy says where no server is ready. */
+const DETAIL = 'No server of Bulkhead is available. Retry shortly.';
+/** Of a tool. */
+const RESULT = { content: [], isError: false };
 const isRoot = process.getuid?.() === 0;
 
 /** The limit of this process, which HAProxy inherits. */
@@ -31,10 +38,25 @@ function hasTooFewFiles(): string | false {
   return Number(limit) < OPEN_FILES && `needs ${OPEN_FILES} open files, ulimit -n is ${limit}`;
 }
 
-/** Answers every request: `/stream` with a line now and one when `end` was called, others with what they sent. */
-async function startBackend(t: Test): Promise<{ port: number; endStreams(): void }> {
+interface Backend {
+  readonly port: number;
+  endStreams(): void;
+  /** Whether it answers the checks of HAProxy with 200. */
+  setReady(isReady: boolean): void;
+}
+
+/**
+ * Answers `/stream` with a line now and one when `end` was called, calls of tools with `RESULT`, others with what they sent. Breaks
+ * the connections of `/break`.
+ */
+async function startBackend(t: Test): Promise<Backend> {
   const streams: (() => void)[] = [];
+  let isReady = true;
   const { port } = await serve(t, (incoming, answer) => {
+    const isCheck = incoming.url === '/readyz' || incoming.url === '/healthz';
+    if (isCheck && !isReady) return void answer.writeHead(503).end();
+    if (incoming.url === '/break') return void incoming.socket.destroy();
+    if (incoming.url?.includes('/tools/')) return void answer.end(JSON.stringify(RESULT));
     if (incoming.url !== '/stream') return void text(incoming).then((body) => answer.end(`got ${body}`));
     answer.write('first ');
     streams.push(() => answer.end('last'));
@@ -43,6 +65,9 @@ async function startBackend(t: Test): Promise<{ port: number; endStreams(): void
     port,
     endStreams: () => {
       for (const end of streams) end();
+    },
+    setReady: (value) => {
+      isReady = value;
     },
   };
 }
@@ -133,3 +158,35 @@ t.test(
     t.equal(await streamed, 'first last');
   },
 );
+
+t.test('where no server is ready, clients learn that nothing was sent, and repeat every call', { skip }, async (t) => {
+  const backend = await startBackend(t);
+  const { ports, ask } = await startHaproxy(t, backend.port);
+  const broken = `http://${HOST}:${ports.sessions}/break`;
+  for (const method of ['GET', 'POST'])
+    t.equal((await fetch(broken, { method })).status, 502, 'not 503, because the request was sent');
+  backend.setReady(false);
+  for (const port of [ports.api, ports.sessions]) {
+    await eventually(async () => (await ask(port)) === 503);
+    const answer = await fetch(`http://${HOST}:${port}/`);
+    t.equal(answer.headers.get('content-type'), PROBLEM_TYPE);
+    t.equal(answer.headers.get('retry-after'), '1');
+    const { requestId, ...body } = problemBody(new Problem('unavailable', DETAIL), 'not known to HAProxy');
+    t.same(await answer.json(), body, 'as of the service itself');
+  }
+  const statuses: number[] = [];
+  const client = connectClient({
+    url: `http://${HOST}:${ports.sessions}`,
+    token: 'token',
+    fetch: async (...request) => {
+      const answer = await fetch(...request);
+      statuses.push(answer.status);
+      backend.setReady(true);
+      return answer;
+    },
+  });
+  const result = await client.open('s').callTool('counter__add', { by: 1 });
+  t.same(result, RESULT);
+  t.equal(statuses.at(0), 503);
+  t.equal(statuses.at(-1), 200);
+});
