@@ -147,7 +147,7 @@ class PoolBehindPooler extends SharedPool {}
 export const countWaiting = (pool: Pick<Pool, 'waitingCount'>): number =>
   pool.waitingCount + (pool instanceof SharedPool ? pool.waitingForPlace : 0);
 
-/** How many wait only because their account uses as many connections as it may: others find free ones. */
+/** How many wait only because their account, the only one that waits, uses as many connections as it may. */
 export const countWaitingForShare = (pool: Pick<Pool, 'waitingCount'>): number =>
   pool instanceof SharedPool ? pool.waitingForShare : 0;
 

@@ -67,9 +67,12 @@ export class ConnectionShares {
     return this.#waiting.size;
   }
 
-  /** Those of them whose accounts hold as many places as they may, while places are free for others. */
+  /**
+   * Those of them that wait only because their account holds as many places as it may. Where several accounts wait, places are
+   * scarce for all: with fewer accounts than places one stays free, however long they wait.
+   */
   get waitingForShare(): number {
-    return this.#held.total < this.#places ? this.#waiting.size : 0;
+    return this.#waiting.keys.length === 1 && this.#held.total < this.#places ? this.#waiting.size : 0;
   }
 
   /** Resolves when the account has one more place. @throws Error that classifies as `busy` */

@@ -206,7 +206,7 @@ export const rows: Readonly<Record<string, readonly Panel[]>> = {
     },
     {
       title: 'Database connections',
-      what: 'waiting should be 0. waiting_for_share: requests of accounts that use up their own share, which delay no others.',
+      what: 'waiting should be 0. waiting_for_share: requests of the only account that waits, which uses up its own share.',
       unit: 'short',
       queries: [['{{job}} {{state}}', 'sum by (job, state) (bulkhead_database_connections)']],
     },

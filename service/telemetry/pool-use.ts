@@ -6,7 +6,7 @@ import { countWaiting, countWaitingForShare } from '../../db/postgres/pool.ts';
 export const poolMetrics = {
   bulkhead_database_connections: {
     type: 'gauge',
-    help: 'Database connections of the process: busy, idle, requests waiting for one, and requests waiting only because their account uses its share of the connections (`waiting_for_share`).',
+    help: 'Database connections of the process: busy, idle, requests waiting for one, and requests of the only account that waits, because it uses its share of the connections (`waiting_for_share`).',
     labels: ['state'],
   },
 } as const;

@@ -77,6 +77,16 @@ t.test('slow statements of one account leave connections to others', async (t) =
   t.equal(countWaiting(pool), 0);
 });
 
+t.test('several accounts that wait are a shortage, also while a place is free', async (t) => {
+  const { pool, waitForLock, untilBlocked, unlock } = await openLockedPool(t);
+  const slow = ['ann', 'bob', 'cid', 'dan'].flatMap((name) => asAccount(name, () => times(10, waitForLock)));
+  await untilBlocked(OF_ACCOUNTS - 1);
+  t.match(await readMetrics(pool), { waiting: 40 - (OF_ACCOUNTS - 1), waiting_for_share: 0 });
+  t.equal(await asAccount('eve', () => readOne(pool)), 1);
+  await unlock();
+  await Promise.all(slow);
+});
+
 t.test('work of no account is not limited, and finds connections beside all accounts', async (t) => {
   const { pool, waitForLock, untilBlocked, unlock } = await openLockedPool(t);
   const slow = times(CONNECTIONS, (index) =>
