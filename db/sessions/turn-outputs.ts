@@ -227,14 +227,14 @@ export const findLastOutput = (db: Queryable, { sessionId, turnId }: TurnKey): P
     [sessionId, turnId],
   );
 
-/** Whether another output of the open turn passed after this one. */
+/** Whether another output of the open turn passed after this one and is in the transcript. */
 export const isFollowedByOutput = (db: Queryable, { sessionId, turnId, outputId }: OutputKey): Promise<boolean> =>
   hasRow(
     db,
-    `SELECT 1 FROM turns t JOIN turn_outputs o ON o.session_id = t.session_id AND o.turn_id = t.id
-      WHERE t.session_id = $1 AND t.id = $2 AND t.state = 'open' AND o.id = $3 AND o.state = 'passed'
-        AND EXISTS (SELECT 1 FROM turn_outputs later WHERE later.session_id = $1 AND later.turn_id = $2
-                       AND later.state = 'passed' AND later.position > o.position)`,
+    `SELECT 1 FROM turns t JOIN turn_outputs earlier ON earlier.session_id = t.session_id AND earlier.turn_id = t.id
+      WHERE t.session_id = $1 AND t.id = $2 AND t.state = 'open' AND earlier.id = $3 AND earlier.state = 'passed'
+        AND EXISTS (SELECT 1 FROM turn_outputs o WHERE o.session_id = $1 AND o.turn_id = $2
+                       AND o.position > earlier.position AND ${TEXT_OF_OUTPUT} IS NOT NULL)`,
     [sessionId, turnId, outputId],
   );
 

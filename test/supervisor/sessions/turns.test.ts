@@ -32,7 +32,7 @@ const GUARD = `
   middleware.outboundMessage = (ctx) => {
     host.log('outbound', { text: ctx.message.text, trigger: ctx.trigger });
     if (/secret/.test(ctx.message.text)) ctx.cancel('no secrets');
-    return { message: { text: ctx.message.text.replace('darn', '[bleep]') } };
+    return { message: { text: ctx.message.text.replace('darn', '[bleep]').replace(/^Hmm$/, '') } };
   };
   middleware.systemPrompt = (ctx) => ctx.systemPrompt + ' Be kind.';`;
 const ADDER = `
@@ -1366,7 +1366,8 @@ t.test('a turn ends with a text that an earlier output has, and the channel gets
   await other('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
   await other('POST', '/t1/output', { id: 'o1', text: 'Let me look.' });
   const last = (await other('POST', '/t1/output', { text: 'Done.' })).body;
-  t.match((await other('POST', '/t1/end', { text: 'Done.' })).body, { state: 'ended', replyId: last.id });
+  t.equal((await other('POST', '/t1/output', { text: 'Hmm' })).body.show, '', 'not in the transcript');
+  t.equal((await other('POST', '/t1/end', { text: 'Done.' })).body.replyId, last.id, 'the same message');
 });
 
 t.test('messages that wait for an answer are listed, until their turns are over', async (t) => {
