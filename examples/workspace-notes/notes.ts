@@ -1,6 +1,6 @@
 /** Maximum number of notes that are read. */
 const READ_MAX = 500;
-/** How far back notes are found. */
+/** How far back notes are found where `list` cannot list all of them. */
 const MONTHS = 24;
 /** A child may make 16 host calls at once; this leaves some for other tools. */
 const AT_ONCE = 8;
@@ -12,25 +12,33 @@ export const formatFolder = (at: Date): string => `notes/${at.toISOString().slic
 
 /** Lists the paths of notes, newest first. */
 export async function listNotePaths(max = READ_MAX): Promise<string[]> {
+  const paths = await listFolder('notes').catch(() => listMonths(max));
+  return paths.slice(0, max);
+}
+
+/** Of too many notes, the newest are in the folders of the last months. */
+async function listMonths(max: number): Promise<string[]> {
   const paths: string[] = [];
   const now = new Date();
   for (let back = 0; back < MONTHS && paths.length < max; back += 1) {
     const month = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - back));
     paths.push(...(await listFolder(formatFolder(month))));
   }
-  return paths.slice(0, max);
+  return paths;
 }
 
 async function listFolder(folder: string): Promise<string[]> {
   const files = await host.workspace.list(folder).catch((error: Error) => {
-    // A month without notes has no folder.
+    // The folder does not exist before its first note.
     if (error.message.includes('no such file or directory')) return [];
     throw error;
   });
   const paths = files.map(({ path }) => path).filter((path) => path.endsWith('.md'));
-  // Names begin with the time and `list` sorts by path.
-  return paths.reverse();
+  // By name, which begins with the time: an older version of this plugin had no folders for months.
+  return paths.sort((a, b) => (nameOf(a) < nameOf(b) ? 1 : -1));
 }
+
+const nameOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1);
 
 /** Reads notes. Skips one that was removed meanwhile. */
 export async function readNotes(paths: readonly string[]): Promise<Note[]> {

@@ -28,6 +28,10 @@ t.test('workspace-notes are shared by all agents of the account, and by no other
   t.equal(await use('search', { words: 'wifi lunch' }), 'No note holds “wifi lunch”.');
   const workspace = join(service.dataDir, 'workspaces', (await account()) ?? '');
   t.match(await readFile(join(workspace, path), 'utf8'), /^The wifi/, 'a file that others may read');
+  // Where the first version of the plugin kept it.
+  writeFileSync(join(workspace, 'notes/2025-01-02T10-20-30.000Z-0a1b2c3d.md'), 'The safe is behind the oven');
+  t.match(await use('search', { words: 'safe' }), /^## notes\/2025-01-02T\S+\n\nThe safe/);
+  t.match(await use('list'), /: # Lunch\n.*: The wifi.*\n.*: The safe is behind the oven$/);
   const old = new Date();
   old.setUTCMonth(old.getUTCMonth() - 5, 1);
   const earlier = join(workspace, 'notes', old.toISOString().slice(0, 7));
