@@ -12,9 +12,10 @@ import {
   type Transaction,
   type WritingPool,
 } from '../postgres/pool.ts';
-import { changeRows, hasRow, listValues, type Queryable, SWEEP_BATCH } from '../postgres/rows.ts';
+import { changeRows, findValue, hasRow, listValues, type Queryable, SWEEP_BATCH } from '../postgres/rows.ts';
 import { KeyedLocks } from '../timing/keyed-locks.ts';
 import { recordChanges } from './session-changes.ts';
+import { CLEARED_TURN_SQL } from './sessions.ts';
 
 /**
  * Sessions that one transaction deletes, and at most as many events that it records for them: while it is open, the session
@@ -139,26 +140,63 @@ export async function emptySessions(pool: WritingPool, sessions: Sessions, signa
   for (const table of LARGE_TABLES) await deleteMany(pool, table, sessions, signal);
 }
 
-/** As `emptySessions`, only the messages, of sessions that are about to be cleared. @returns how many */
-export const deleteManyMessages = (pool: WritingPool, sessions: Sessions): Promise<number> =>
-  deleteMany(pool, 'session_messages', sessions);
+/**
+ * The same for a session that is about to be cleared. Clears the turns that have ended, whose rows stay. Leaves what belongs to
+ * other turns to `clearSession`: if the clear is interrupted, their runtimes go on, and must not make a call of a tool again.
+ *
+ * @returns how many messages were deleted
+ */
+export async function emptyForClear(
+  pool: WritingPool,
+  { accountId, id }: { readonly accountId: string; readonly id: string },
+): Promise<number> {
+  const sessions = { accountId, sessionIds: [id] };
+  const removed = await deleteMany(pool, 'session_messages', sessions);
+  await clearManyTurns(pool, accountId, id);
+  for (const table of ['turn_pieces', 'turn_outputs', 'tool_calls'] as const)
+    await deleteMany(pool, table, sessions, undefined, IS_OF_NO_OPEN_TURN);
+  return removed;
+}
+
+/** Condition on a row `r` of a turn. */
+const IS_OF_NO_OPEN_TURN = `NOT EXISTS (SELECT 1 FROM turns t
+  WHERE t.session_id = r.session_id AND t.id = r.turn_id AND t.state IN ('judging', 'open'))`;
 
 async function deleteMany(
   pool: WritingPool,
   table: (typeof LARGE_TABLES)[number],
   { accountId, sessionIds }: Sessions,
   signal?: AbortSignal,
+  condition = 'true',
 ): Promise<number> {
-  const isMuch = `SELECT 1 FROM ${table} WHERE session_id = ANY ($1) OFFSET ${SWEEP_BATCH} LIMIT 1`;
-  if (!(await hasRow(readingPool(pool), isMuch, [sessionIds]))) return 0;
-  const sql = `WITH batch AS MATERIALIZED (
-      SELECT ctid AS place FROM ${table} WHERE session_id = ANY ($1) LIMIT ${SWEEP_BATCH} FOR UPDATE SKIP LOCKED)
+  const rows = `FROM ${table} r WHERE r.session_id = ANY ($1) AND ${condition}`;
+  if (!(await hasRow(readingPool(pool), `SELECT 1 ${rows} OFFSET ${SWEEP_BATCH} LIMIT 1`, [sessionIds]))) return 0;
+  const sql = `WITH batch AS MATERIALIZED (SELECT r.ctid AS place ${rows} LIMIT ${SWEEP_BATCH} FOR UPDATE OF r SKIP LOCKED)
     DELETE FROM ${table} WHERE ctid = ANY (ARRAY(SELECT place FROM batch))`;
   const deleteBatch = () => inTransaction(pool, (tx) => changeRows(tx, sql, [sessionIds]));
   let removed = 0;
   for (let batch = SWEEP_BATCH; batch === SWEEP_BATCH; removed += batch)
     batch = await emptying.run(accountId, deleteBatch, signal);
   return removed;
+}
+
+/** Each batch begins after the last turn of the one before: it need not read the turns that were cleared already. */
+const CLEAR_TURNS = `WITH batch AS MATERIALIZED (
+    SELECT id FROM turns WHERE session_id = $1 AND id > $2 AND state IN ('ended', 'vetoed')
+     ORDER BY id LIMIT ${SWEEP_BATCH} FOR NO KEY UPDATE SKIP LOCKED),
+  cleared AS (UPDATE turns SET ${CLEARED_TURN_SQL} WHERE session_id = $1 AND id = ANY (ARRAY(SELECT id FROM batch)))
+  SELECT max(id) FROM batch HAVING count(*) = ${SWEEP_BATCH}`;
+
+/** Clears the turns of a session that have ended, if there are many. */
+async function clearManyTurns(pool: WritingPool, accountId: string, sessionId: string): Promise<void> {
+  const isMuch = `SELECT 1 FROM turns WHERE session_id = $1 AND state IN ('ended', 'vetoed') OFFSET ${SWEEP_BATCH} LIMIT 1`;
+  if (!(await hasRow(readingPool(pool), isMuch, [sessionId]))) return;
+  const clearBatch = (after: string) =>
+    inTransaction(pool, (tx) => findValue<string>(tx, CLEAR_TURNS, [sessionId, after]));
+  for (let last: string | null = ''; last !== null; ) {
+    const after: string = last;
+    last = await emptying.run(accountId, () => clearBatch(after));
+  }
 }
 
 interface Deletion {

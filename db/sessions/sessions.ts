@@ -296,6 +296,9 @@ export async function lastMessages(pool: Pool, sessionId: string, limit: number)
 export const countMessages = async (tx: Queryable, sessionId: string): Promise<number> =>
   (await findValue(tx, 'SELECT count(*)::int FROM session_messages WHERE session_id = $1', [sessionId])) ?? 0;
 
+/** What a clear sets in a turn. */
+export const CLEARED_TURN_SQL = `state = 'cleared', judgement = NULL, ended_at = coalesce(ended_at, now())`;
+
 /** Deletes all messages, and the copies of their texts in turns. @returns how many; null: the session was deleted */
 export async function clearSession(tx: Queryable, sessionId: string): Promise<number | null> {
   const marked = await tx.query('UPDATE sessions SET cleared_at = now() WHERE id = $1', [sessionId]);
@@ -304,7 +307,7 @@ export async function clearSession(tx: Queryable, sessionId: string): Promise<nu
   await recordChanges(tx, [sessionId], 'cleared');
   // The rows of turns stay: a late step, or a message that is sent once more, must not begin the turn again.
   await tx.query(
-    `UPDATE turns SET state = 'cleared', judgement = NULL, ended_at = coalesce(ended_at, now())
+    `UPDATE turns SET ${CLEARED_TURN_SQL}
       WHERE session_id = $1 AND (state <> 'cleared' OR judgement IS NOT NULL)`,
     [sessionId],
   );

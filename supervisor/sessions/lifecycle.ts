@@ -6,7 +6,7 @@ import { hasChannel } from '../../db/channels/channels.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { type RuntimeTool, setRuntimeTools } from '../../db/sessions/runtime-tools.ts';
 import { recordChanges } from '../../db/sessions/session-changes.ts';
-import { deleteManyMessages, deleteSession, emptySessions } from '../../db/sessions/session-removal.ts';
+import { deleteSession, emptyForClear, emptySessions } from '../../db/sessions/session-removal.ts';
 import {
   clearSession,
   countMessages,
@@ -103,8 +103,8 @@ function requireSameAgent(session: Session, { agentId, channelId }: NewSession):
 }
 
 /**
- * Clears a session. If it is interrupted, some of many messages may be deleted while the session is unchanged otherwise: the next
- * clear continues.
+ * Clears a session. If it is interrupted, some of many messages, and what ended turns contain, may be gone while the session is
+ * unchanged otherwise: the next clear continues.
  *
  * @throws Problem `cancelled`, `quota_exceeded`, `not_found`
  */
@@ -116,9 +116,9 @@ export async function clearTranscript(
   const messageCount = await countMessages(services.pool, session.id);
   await runHookOrThrow(services, session, 'middleware.sessionClear', { ...fields, messageCount }, trigger);
   await requireRoomForEvent(services.pool, session.accountId, 'sessionCleared');
-  const removedBefore = await deleteManyMessages(services.pool, { ...session, sessionIds: [session.id] });
+  const roomBefore = await readRoom(services.pool, session.accountId, 'transcripts');
+  const removedBefore = await emptyForClear(services.pool, session);
   const cleared = await inTransaction(services.pool, async (tx) => {
-    const roomBefore = await readRoom(tx, session.accountId, 'transcripts');
     const removedLast = await clearSession(tx, session.id);
     await releaseMediaOfSession(tx, session.id);
     if (removedLast === null) return null;

@@ -7,6 +7,7 @@ import type { Queues } from '../../../db/jobs/queues.ts';
 import { inTransaction, openPool } from '../../../db/postgres/pool.ts';
 import { SWEEP_BATCH } from '../../../db/postgres/rows.ts';
 import { bindConversation, deleteChannelWithSessions, lockChannelAgent } from '../../../db/sessions/conversations.ts';
+import { emptyForClear } from '../../../db/sessions/session-removal.ts';
 import { createSession } from '../../../db/sessions/sessions.ts';
 import { removeInTime } from '../../../service/http/removal-time.ts';
 import { eventually } from '../../runner/eventually.ts';
@@ -212,6 +213,8 @@ t.test('no way of removing sessions deletes many rows in one statement', async (
   for (const table of ['turns', 'turn_outputs', 'turn_pieces', 'tool_calls'])
     await pool.query(`CREATE TRIGGER noted AFTER DELETE ON ${table} REFERENCING OLD TABLE AS gone
       FOR EACH STATEMENT EXECUTE FUNCTION note()`);
+  await pool.query(`CREATE TRIGGER noted_changes AFTER UPDATE ON turns REFERENCING OLD TABLE AS gone
+    FOR EACH STATEMENT EXECUTE FUNCTION note()`);
   await pool.query(
     `INSERT INTO channels (id, installation_id, account_id, name, routing_id) VALUES ('c', $1, $2, 'c', 'r')`,
     [installationId, accountId],
@@ -225,12 +228,12 @@ t.test('no way of removing sessions deletes many rows in one statement', async (
     );
     return id;
   };
-  /** Also the rows of its turns, which a clear leaves. */
+  /** Also the rows of its turns, which have ended. */
   const fillAll = async (agentId: string): Promise<string> => {
     const id = await fill(agentId);
     for (const sql of [
-      `INSERT INTO turns (session_id, id, account_id, sender, trigger, digest, system_prompt, model, runtime, lease_seconds, lease_until)
-       SELECT $1, 't' || n, $2, 'user', 'user', '', '', '', 'r', 1, now()`,
+      `INSERT INTO turns (session_id, id, account_id, sender, trigger, digest, system_prompt, model, runtime, lease_seconds, lease_until, state)
+       SELECT $1, 't' || n, $2, 'user', 'user', '', '', '', 'r', 1, now(), 'ended'`,
       `INSERT INTO turn_outputs (session_id, turn_id, id, account_id, pieces, is_held) SELECT $1, 't' || n, 'o', $2, 1, false`,
       `INSERT INTO turn_pieces (session_id, turn_id, output_id, piece, account_id, text, is_shown) SELECT $1, 't' || n, 'o', 1, $2, '', false`,
       `INSERT INTO tool_calls (session_id, turn_id, call_id, digest, account_id, name) SELECT $1, 't' || n, 'c', '', $2, 'x'`,
@@ -249,7 +252,7 @@ t.test('no way of removing sessions deletes many rows in one statement', async (
   ];
   const removals: Readonly<Record<string, () => Promise<unknown>>> = {
     'DELETE /sessions/{id}': async () => fixture.call('DELETE', `/sessions/${await fillAll('x')}`),
-    clear: async () => fixture.call('POST', `/sessions/${await fill('x')}/clear`, { reason: 'r', by: 'user' }),
+    clear: async () => fixture.call('POST', `/sessions/${await fillAll('x')}/clear`, { reason: 'r', by: 'user' }),
     'of an agent': async () => {
       await fillAll(one);
       await deleteAgent(pool, supervisor.queues, { accountId }, one);
@@ -267,6 +270,47 @@ t.test('no way of removing sessions deletes many rows in one statement', async (
     t.equal((await pool.query('SELECT 1 FROM session_messages')).rowCount, 0);
     await pool.query('TRUNCATE deletions');
   }
+});
+
+t.test('a clear that is interrupted after its batches leaves what belongs to open turns', async (t) => {
+  const fixture = await startSupervisorFixture(t);
+  const { pool } = fixture;
+  const { accountId } = await fixture.install({ slug: 'ears', code: EARS });
+  const { id } = await createSession(pool, { accountId, agentId: 'x', agentName: 'A', channelId: null });
+  const ENDED = SWEEP_BATCH + 1;
+  await pool.query(
+    `INSERT INTO turns (session_id, id, account_id, sender, trigger, digest, system_prompt, model, runtime, lease_seconds, lease_until, state)
+     SELECT $1, 't' || n, $2, 'user', 'user', '', '', '', 'r', 1, now(), CASE n WHEN 1 THEN 'open' WHEN 2 THEN 'judging' ELSE 'ended' END
+       FROM generate_series(1, $3::int) n`,
+    [id, accountId, ENDED + 2],
+  );
+  for (const sql of [
+    `INSERT INTO turn_outputs (session_id, turn_id, id, account_id, pieces, is_held) SELECT $1, id, 'o', $2, 1, false`,
+    `INSERT INTO turn_pieces (session_id, turn_id, output_id, piece, account_id, text, is_shown) SELECT $1, id, 'o', 1, $2, '', false`,
+    `INSERT INTO tool_calls (session_id, turn_id, call_id, digest, account_id, name) SELECT $1, id, 'c', '', $2, 'x'`,
+  ])
+    await pool.query(`${sql} FROM turns WHERE session_id = $1`, [id, accountId]);
+  const readStates = async () =>
+    (
+      await pool.query('SELECT state, count(*)::int AS count FROM turns WHERE session_id = $1 GROUP BY 1 ORDER BY 1', [
+        id,
+      ])
+    ).rows;
+  const readTurnIds = async (table: string) =>
+    (await pool.query(`SELECT turn_id AS id FROM ${table} WHERE session_id = $1 ORDER BY 1`, [id])).rows.map(
+      (row) => row.id,
+    );
+  const tables = ['turn_outputs', 'turn_pieces', 'tool_calls'];
+  await emptyForClear(pool, { accountId, id });
+  t.same(await readStates(), [
+    { state: 'cleared', count: ENDED },
+    { state: 'judging', count: 1 },
+    { state: 'open', count: 1 },
+  ]);
+  for (const table of tables) t.same(await readTurnIds(table), ['t1', 't2'], table);
+  t.equal((await fixture.call('POST', `/sessions/${id}/clear`, { reason: 'r', by: 'user' })).status, 200);
+  t.same(await readStates(), [{ state: 'cleared', count: ENDED + 2 }]);
+  for (const table of tables) t.same(await readTurnIds(table), [], table);
 });
 
 t.test('removals of an account take turns, and one that waits for another ends in its time', async (t) => {
