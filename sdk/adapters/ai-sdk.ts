@@ -358,7 +358,10 @@ async function* judgeParts(reader: PartReader, { answer, params }: JudgedRequest
         continue;
       }
       if (part.type === 'tool-input-start' && !part.providerExecuted)
-        inputs.set(part.id, (await answer.isOwn(part.toolName)) ? null : answer.nameCall(part.id));
+        inputs.set(
+          part.id,
+          (await answer.isOwn(part.toolName)) ? null : await answer.nameCall(part.id, { name: part.toolName }),
+        );
       if (isToolInput(part)) {
         const id = inputs.get(part.id);
         if (id !== null) yield id === undefined ? part : { ...part, id };

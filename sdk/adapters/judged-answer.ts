@@ -12,8 +12,8 @@ interface AnswerOptions {
   readonly signal: AbortSignal | undefined;
   /** Whether a tool is the framework's own. */
   readonly isOwn: (tool: ToolName) => Promise<boolean>;
-  /** Returns an id that no other call of the turn has. */
-  readonly onCallId: (callId: string) => string;
+  /** Returns an id that no other call of the turn has, and for a call of a plugin's tool, none of another process either. */
+  readonly onCallId: (callId: string, tool: ToolName) => Promise<string>;
   /** Has the plugins judge a call. */
   readonly onCall: (call: ModelCall) => Promise<ModelCall | RefusedCall>;
   /** Keeps refused calls for the model. Returns whether it may be asked again. */
@@ -96,15 +96,15 @@ export class JudgedAnswer {
   }
 
   /** Returns the id that a call will have when it is judged. */
-  nameCall(callId: string): string {
-    const id = this.#callIds.get(callId) ?? this.#options.onCallId(callId);
+  async nameCall(callId: string, tool: ToolName): Promise<string> {
+    const id = this.#callIds.get(callId) ?? (await this.#options.onCallId(callId, tool));
     this.#callIds.set(callId, id);
     return id;
   }
 
   /** Has the plugins judge a call of a tool. Returns the call after their changes. Null: leave it out. */
   async judgeCall(call: ModelCall): Promise<ModelCall | null> {
-    const callId = this.nameCall(call.callId);
+    const callId = await this.nameCall(call.callId, call);
     this.#callIds.delete(call.callId);
     const judged = await this.#options.onCall({ ...call, callId });
     if ('text' in judged) {

@@ -286,12 +286,15 @@ export class Conversation {
       target: request.options.target,
       signal,
       isOwn,
-      onCallId: (callId) => this.#nameCall(open, callId),
+      onCallId: async (callId, tool) => {
+        let id = this.#nameCall(open, callId);
+        if (await isOwn(tool)) return id;
+        while (open.earlierOwn.has(await toWireId(id))) id = this.#nameCall(open, callId);
+        return id;
+      },
       onCall: async (call) => {
         const rename = () => this.#nameCall(open, call.callId);
-        const judged = (await isOwn(call))
-          ? await judgeCall(turn, call, rename, signal)
-          : { ...call, callId: await chooseUnusedId(open.earlierOwn, call.callId, rename) };
+        const judged = (await isOwn(call)) ? await judgeCall(turn, call, rename, signal) : call;
         if (!('text' in judged) && request.takesResults !== false) open.waiting.add(judged.callId);
         return judged;
       },
@@ -802,13 +805,6 @@ const isObject = (value: unknown): value is object => typeof value === 'object' 
 
 /** Identifies a plugin's tool among those of a framework. */
 const keyOf = ({ name, description = '' }: RequestTool): string => JSON.stringify([name, description]);
-
-/** Returns the id of the call, or if another process used it for a call of another tool, the next one that it did not use. */
-async function chooseUnusedId(used: ReadonlySet<string>, callId: string, rename: () => string): Promise<string> {
-  let id = callId;
-  while (used.has(await toWireId(id))) id = rename();
-  return id;
-}
 
 /**
  * Has the plugins judge a call of the framework's own tool. Returns the call as it passed, or why it is refused.

@@ -306,7 +306,8 @@ async function judgeCallChunk(part: CallChunk, answer: JudgedAnswer): Promise<Ca
   const { id = '', name = '', index } = part;
   const args = readArguments(part);
   // The framework runs no tool for it. Its text leaves as in a message that is not streamed.
-  if (args === null) return answer.isFree ? { ...part, id: answer.nameCall(id || crypto.randomUUID()) } : null;
+  if (args === null)
+    return answer.isFree ? { ...part, id: await answer.nameCall(id || crypto.randomUUID(), { name }) } : null;
   const judged = await answer.judgeCall({ callId: id, name, arguments: args as Json });
   if (!judged) return null;
   const shown = { id: judged.callId, name, args: JSON.stringify(judged.arguments), type: 'tool_call_chunk' as const };

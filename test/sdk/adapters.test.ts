@@ -1093,6 +1093,32 @@ for (const { name, framework, ways } of listWays(true))
       },
     );
 
+t.test('ai-sdk: a call of a plugin’s tool that gets another id has it from its first part on', async (t) => {
+  const account = 'renamed';
+  await fixture.install({ account, slug: account, code: JUDGE });
+  const token = await fixture.issuer.issue(account);
+  const session = await connect({ url, token, runtime: 'renaming' }).start({ agentId: 'a' });
+  const model = await startModelServer(t);
+  const call = (name: string, args: object) => (response: ServerResponse, asked: Asked) =>
+    sendCalls(response, asked, [{ name, args, id: 'call_0' }]);
+  const turn = { modelUrl: model.url, oven: () => 'warm', options: { messageId: 'm1' } };
+  const aiSdkAgent = told['ai-sdk'] as Framework;
+  model.answers = [call('oven', { degrees: 100 }), (response) => void response.writeHead(400).end()];
+  t.ok(
+    (await collect(aiSdkAgent, { ...turn, session })).error,
+    'the model fails after a call of the framework’s own tool',
+  );
+  model.answers = [call(`${account}__add`, { a: 1 }), reply('Done.')];
+  const ids: string[] = [];
+  const again = connect({ url, token, runtime: 'renaming' }).open(session.id);
+  for await (const part of aiSdkAgent.stream({ ...turn, session: again })) {
+    const { type, id, toolCallId = id } = part as { type: string; id?: string; toolCallId?: string };
+    if (/^tool-(input-|call$|result$)/.test(type)) ids.push(`${toolCallId}`);
+  }
+  t.ok(ids.length >= 4, 'input, call and result');
+  t.same([...new Set(ids)], ['call_0-2']);
+});
+
 /** Answers a question whether a call may run, in another process perhaps. Returns the text of the turn. */
 type Decide = (again: TurnRun, isApproved: boolean) => Promise<string>;
 /** Runs a streamed turn until its call needs an approval. */

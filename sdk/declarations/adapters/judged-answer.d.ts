@@ -9,8 +9,8 @@ interface AnswerOptions {
     readonly signal: AbortSignal | undefined;
     /** Whether a tool is the framework's own. */
     readonly isOwn: (tool: ToolName) => Promise<boolean>;
-    /** Returns an id that no other call of the turn has. */
-    readonly onCallId: (callId: string) => string;
+    /** Returns an id that no other call of the turn has, and for a call of a plugin's tool, none of another process either. */
+    readonly onCallId: (callId: string, tool: ToolName) => Promise<string>;
     /** Has the plugins judge a call. */
     readonly onCall: (call: ModelCall) => Promise<ModelCall | RefusedCall>;
     /** Keeps refused calls for the model. Returns whether it may be asked again. */
@@ -38,7 +38,7 @@ export declare class JudgedAnswer {
     /** Whether a tool is the framework's own, whose calls are shown when they are judged. */
     isOwn(name: string): Promise<boolean>;
     /** Returns the id that a call will have when it is judged. */
-    nameCall(callId: string): string;
+    nameCall(callId: string, tool: ToolName): Promise<string>;
     /** Has the plugins judge a call of a tool. Returns the call after their changes. Null: leave it out. */
     judgeCall(call: ModelCall): Promise<ModelCall | null>;
     /**
