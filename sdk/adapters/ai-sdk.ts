@@ -388,9 +388,7 @@ async function* judgeParts(reader: PartReader, { answer, params }: JudgedRequest
     if (answer.isFree) await text.end();
     return false;
   } catch (error) {
-    // A veto of what was shown before the stream broke off counts more than the error.
-    if (answer.isFree) await text.end();
-    throw error;
+    throw await answer.fail(error);
   } finally {
     if (!isWhole) await answer.abandon();
     await endParts(reader);

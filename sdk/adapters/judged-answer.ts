@@ -66,9 +66,13 @@ export class JudgedAnswer {
     try {
       return await work();
     } catch (error) {
-      await this.abandon();
-      throw error;
+      throw await this.fail(error);
     }
+  }
+
+  /** Abandons an answer that failed. Returns the error to throw: a veto of what was shown counts more than the failure. */
+  async fail(error: unknown): Promise<unknown> {
+    return (await this.abandon()) ?? error;
   }
 
   /** Judges the whole text of the answer. @throws VetoError */
@@ -134,13 +138,16 @@ export class JudgedAnswer {
     }
   }
 
-  /** Records what was shown of an answer that broke off, so that the transcript has it. Never fails. */
-  async abandon(): Promise<void> {
+  /**
+   * Records what was shown of an answer that broke off, so that the transcript has it. Never fails. Returns the veto of a plugin that was
+   * installed after the text was shown.
+   */
+  async abandon(): Promise<VetoError | null> {
     this.#isOver = true;
-    const work = this.#stream?.abandon() ?? Promise.resolve();
+    const work = this.#stream?.abandon() ?? Promise.resolve(null);
     this.#closeStream();
     this.#options.onAbandon(work);
-    await work;
+    return await work;
   }
 
   #closeStream(): void {
@@ -196,12 +203,16 @@ export class JudgedStream {
     return output.show;
   }
 
-  async abandon(): Promise<void> {
-    if (this.#isOver) return;
+  /** Never fails. Returns the veto of the text that was shown and not sent yet. */
+  async abandon(): Promise<VetoError | null> {
+    if (this.#isOver) return null;
     this.#isOver = true;
     this.#isAbandoned = true;
-    if (this.#options.outbound !== 'none' || this.#text === '') return;
-    await this.#recordShown().catch(() => undefined);
+    if (this.#options.outbound !== 'none' || this.#text === '') return null;
+    return this.#recordShown().then(
+      () => null,
+      (error) => (error instanceof VetoError ? error : null),
+    );
   }
 
   /** Ends an abandoned stream that is read nevertheless: the transcript would lack what it shows. */

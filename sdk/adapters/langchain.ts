@@ -128,6 +128,8 @@ class JudgedChatModel extends BaseChatModel {
         }
         isAgain = await answer.end();
         isWhole = true;
+      } catch (error) {
+        throw await answer.fail(error);
       } finally {
         if (!isWhole) await answer.abandon();
       }

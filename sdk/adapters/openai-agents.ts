@@ -295,6 +295,11 @@ class JudgedModel implements Model {
             yield { type: 'response_started' };
           }
         }
+        // The runner fails without a response. A veto of what was shown counts more.
+        const veto = isWhole ? null : await answer.abandon();
+        if (veto) throw veto;
+      } catch (error) {
+        throw await answer.fail(error);
       } finally {
         if (!isWhole) await answer.abandon();
       }

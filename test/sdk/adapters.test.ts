@@ -748,6 +748,28 @@ for (const [name, framework] of Object.entries(frameworks))
     ]);
   });
 
+for (const [name, framework] of Object.entries(frameworks))
+  t.test(`${name}: a stream that fails after text that a new plugin vetoes ends with the veto`, async (t) => {
+    accounts += 1;
+    const account = `new-guard-${accounts}`;
+    const server = await startModelServer(t);
+    const shown = Promise.withResolvers<void>();
+    server.answers = [
+      async (response) => {
+        stream(response).write(openAiStart + openAiDelta('It is classified. '));
+        await shown.promise;
+        await fixture.install({ account, slug: account, code: GUARD });
+        response.destroy();
+      },
+    ];
+    const session = await open(account);
+    const readAll = async () => {
+      for await (const event of framework.stream({ session, modelUrl: server.url }))
+        if (print(event).includes('It is classified. ')) shown.resolve();
+    };
+    await t.rejects(readAll(), { name: 'VetoError', plugin: account, reason: 'that is classified' });
+  });
+
 /** Opens a session whose model breaks off its first answer after a sentence. Each `ask` asks it the same. */
 async function startBrokenOff(t: Test, account: string, fetch?: typeof globalThis.fetch) {
   const [framework] = Object.values(frameworks);
@@ -1432,9 +1454,9 @@ t.test('ai-sdk: a stream that breaks off between two texts lets no unjudged text
   const fail = async (): Promise<void> => {
     throw new Error('the connection broke');
   };
-  const askBroken = async (session: Session, text: string, beforeEnd = fail) => {
+  const askBroken = async (session: Session, text: string, breakOff = fail) => {
     const model = wrapLanguageModel({
-      model: createModelOfTexts([text], [], beforeEnd),
+      model: createModelOfTexts([text, 'ified.'], [], breakOff),
       middleware: aiSdk.bulkhead(session),
     });
     const prompt = [{ role: 'user' as const, content: [{ type: 'text' as const, text: 'hello' }] }];
@@ -1468,6 +1490,26 @@ t.test('ai-sdk: a stream that breaks off between two texts lets no unjudged text
     t.match(shown, /It is classified/, 'no plugin judged messages');
     t.match(error, { name: 'VetoError', plugin: account }, end);
   }
+  const session = await open('plain');
+  const { error } = await askBroken(session, 'Rye.', async () => {
+    await session.clear({ by: 'user' });
+    await fail();
+  });
+  t.match(error, { message: 'the connection broke' }, 'not that the cleared turn takes no output');
+});
+
+t.test('openai-agents: a stream without a response loses no veto of what was shown', async (t) => {
+  const session = await open('unfinished');
+  const scripted = {
+    async *getStreamedResponse() {
+      yield { type: 'output_text_delta', delta: 'It is classified.' };
+      await fixture.install({ account: 'unfinished', slug: 'unfinished', code: GUARD });
+    },
+  };
+  const settings = openAiAgents.bulkhead(session, { modelProvider: { getModel: () => scripted as never } });
+  const runner = new Runner({ ...settings, tracingDisabled: true });
+  const result = await runner.run(new Agent({ name: 'Baker', model: 'm' }), 'hello', { stream: true });
+  await t.rejects(result.completed, { name: 'VetoError', plugin: 'unfinished' });
 });
 
 t.test('openai-agents: plugins judge the messages of an answer as one', async (t) => {

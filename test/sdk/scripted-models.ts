@@ -43,11 +43,15 @@ export const createAgentsModel = (answerTo: (input: ModelRequest['input']) => re
     },
   }) as unknown as Model;
 
-/** A model of the AI SDK whose answer has several texts, and then perhaps calls. @param beforeEnd runs before the answer ends */
+/**
+ * A model of the AI SDK whose answer has several texts, and then perhaps calls.
+ *
+ * @param breakOff runs after the first text of a stream, which then ends without a reason to finish, or with the error that it throws
+ */
 export function createModelOfTexts(
   texts: readonly string[],
   calls: readonly object[] = [],
-  beforeEnd = async (): Promise<void> => undefined,
+  breakOff?: () => Promise<void>,
 ) {
   const finishReason = { unified: calls.length > 0 ? 'tool-calls' : 'stop' };
   const usage = { inputTokens: {}, outputTokens: {} };
@@ -59,7 +63,8 @@ export function createModelOfTexts(
   ];
   // A call between two texts, too.
   const [call, ...more] = calls.map((one) => [one]);
-  const parts = [toParts(first, 0), call ?? [], ...rest.map((text, index) => toParts(text, index + 1)), ...more].flat();
+  const others = [call ?? [], ...rest.map((text, index) => toParts(text, index + 1)), ...more].flat();
+  const parts = [...toParts(first, 0), ...(breakOff ? [] : [...others, { type: 'finish', finishReason, usage }])];
   return {
     ...AI_SDK_MODEL,
     doGenerate: async () => ({
@@ -76,8 +81,7 @@ export function createModelOfTexts(
             controller.enqueue(part);
             return;
           }
-          await beforeEnd();
-          controller.enqueue({ type: 'finish', finishReason, usage });
+          await breakOff?.();
           controller.close();
         },
       }),

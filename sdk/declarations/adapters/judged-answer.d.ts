@@ -1,6 +1,7 @@
 /** Judges one answer of a model, whole or as it is streamed, and returns judged texts only. */
 import type { Prompt, Turn } from '../session/session.js';
 import type { ModelCall, RefusedCall, ToolName } from './model-calls.js';
+import { VetoError } from './veto-error.js';
 interface AnswerOptions {
     readonly turn: Turn;
     /** How plugins judge texts, as the turn's prompt said. */
@@ -31,6 +32,8 @@ export declare class JudgedAnswer {
     get isAborted(): boolean;
     /** Runs a step of the answer. If it fails, abandons the answer, so that the same message can be answered again. */
     attempt<T>(work: () => PromiseLike<T>): Promise<T>;
+    /** Abandons an answer that failed. Returns the error to throw: a veto of what was shown counts more than the failure. */
+    fail(error: unknown): Promise<unknown>;
     /** Judges the whole text of the answer. @throws VetoError */
     judge(text: string): Promise<string>;
     /** Opens the text that the model writes piece by piece: the whole text of the answer, so that plugins judge no part of it alone. */
@@ -47,8 +50,11 @@ export declare class JudgedAnswer {
      * @returns true: plugins refused all calls, so ask the model again with a request that is prepared anew
      */
     end(): Promise<boolean>;
-    /** Records what was shown of an answer that broke off, so that the transcript has it. Never fails. */
-    abandon(): Promise<void>;
+    /**
+     * Records what was shown of an answer that broke off, so that the transcript has it. Never fails. Returns the veto of a plugin that was
+     * installed after the text was shown.
+     */
+    abandon(): Promise<VetoError | null>;
 }
 /** The text of an answer as the model writes it. */
 export declare class JudgedStream {
@@ -60,6 +66,7 @@ export declare class JudgedStream {
     push(delta: string): Promise<string>;
     /** Returns the rest that may be shown. @throws VetoError; Error after `abandon` */
     end(): Promise<string>;
-    abandon(): Promise<void>;
+    /** Never fails. Returns the veto of the text that was shown and not sent yet. */
+    abandon(): Promise<VetoError | null>;
 }
 export {};
