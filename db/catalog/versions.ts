@@ -253,14 +253,24 @@ export async function deleteReplacedDrafts(tx: ClientBase, pluginId: string): Pr
 
 /** False: `releaseYankedVersions` gave up the version's content. */
 const HAS_CONTENT = `(status <> 'yanked' OR stored_bytes > 0)`;
-/** Blobs in use: as a version's file, bundle or source map, or as media. */
-const USED_BLOBS = `SELECT sha256 AS name FROM version_files
-  UNION SELECT bundle_sha256 FROM versions WHERE bundle_sha256 <> '' AND ${HAS_CONTENT}
-  UNION SELECT source_map_sha256 FROM versions WHERE source_map_sha256 IS NOT NULL AND ${HAS_CONTENT}
-  UNION SELECT sha256 FROM media`;
+/** Blobs in use: as a version's file, bundle or source map, or as media. Each column has an index. */
+const BLOB_USES = [
+  ['sha256', 'version_files WHERE true'],
+  ['bundle_sha256', `versions WHERE bundle_sha256 <> '' AND ${HAS_CONTENT}`],
+  ['source_map_sha256', `versions WHERE source_map_sha256 IS NOT NULL AND ${HAS_CONTENT}`],
+  ['sha256', 'media WHERE true'],
+] as const;
+
+const USED_BLOBS = BLOB_USES.map(([column, rows]) => `SELECT ${column} AS name FROM ${rows}`).join(' UNION ');
 
 export const findUsedBlobs = async (pool: Queryable, names: readonly string[]): Promise<Set<string>> =>
   new Set(await listValues(pool, `SELECT name FROM (${USED_BLOBS}) AS used WHERE name = ANY ($1)`, [names]));
 
+/** The page of each use, in the order of its index: a page of their union would read all remaining names. */
+const USED_BLOB_PAGES = BLOB_USES.map(
+  ([column, rows]) => `(SELECT DISTINCT ${column} AS name FROM ${rows} AND ${column} > $1 ORDER BY 1 LIMIT $2)`,
+).join(' UNION ');
+
+/** Lists names of blobs in use that follow a name, in order. */
 export const listUsedBlobs = (pool: Queryable, after: string, limit: number): Promise<string[]> =>
-  listValues(pool, `SELECT name FROM (${USED_BLOBS}) AS used WHERE name > $1 ORDER BY name LIMIT $2`, [after, limit]);
+  listValues(pool, `${USED_BLOB_PAGES} ORDER BY name LIMIT $2`, [after, limit]);
