@@ -5,6 +5,11 @@ const DURATION_BOUNDS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000
 
 export const createEmptyHistogram = (): number[] => new Array<number>(DURATION_BOUNDS.length + 1).fill(0);
 
+/** Adds up the column `buckets` of a group, bucket by bucket. Without `unnest`, which makes a row of every bucket. */
+export const SUM_BUCKETS_SQL = `ARRAY[${createEmptyHistogram()
+  .map((_, index) => `coalesce(sum(buckets[${index + 1}]), 0)::float8`)
+  .join(', ')}]`;
+
 export function findBucket(ms: number): number {
   const found = DURATION_BOUNDS.findIndex((bound) => ms <= bound);
   return found === -1 ? DURATION_BOUNDS.length : found;

@@ -4,7 +4,7 @@ import type { Pool } from 'pg';
 import { registrations } from '../../sdk/contract/protocol.ts';
 import { deleteOldRows } from '../postgres/old-rows.ts';
 import { findValue, listRows } from '../postgres/rows.ts';
-import { estimatePercentile } from './duration-histogram.ts';
+import { estimatePercentile, SUM_BUCKETS_SQL } from './duration-histogram.ts';
 
 export const MINUTE_MS = 60_000;
 
@@ -112,10 +112,6 @@ const WITHIN = 'installation_id = $1 AND minute >= $2 AND minute < $3';
 const CALLS = selectNewest('call_minutes', WITHIN);
 const BIN = "date_bin(make_interval(secs => $4), minute, '2000-01-01Z')";
 const sumSql = (column: string): string => `coalesce(sum(${column}), 0)::float8`;
-/** Adds up the histograms of each group, bucket by bucket. */
-const sumBucketsSql = (by: string): string => `SELECT by, array_agg(n ORDER BY position) AS buckets FROM (
-    SELECT ${by} AS by, position, sum(n)::float8 AS n
-      FROM ${CALLS} CROSS JOIN LATERAL unnest(buckets) WITH ORDINALITY AS u(n, position) GROUP BY 1, 2) b GROUP BY by`;
 
 /** Reads the points of a range, oldest first, without empty ones. */
 export async function readPoints(
@@ -125,19 +121,18 @@ export async function readPoints(
 ): Promise<Point[]> {
   const found = await pool.query<PointRow>(
     `WITH c AS (SELECT ${BIN} AS at, ${sumSql('calls')} AS calls, ${sumSql('errors')} AS errors,
-                       ${sumSql('timeouts')} AS timeouts FROM ${CALLS} GROUP BY 1),
+                       ${sumSql('timeouts')} AS timeouts, ${SUM_BUCKETS_SQL} AS buckets FROM ${CALLS} GROUP BY 1),
           u AS (SELECT ${BIN} AS at, ${sumSql('host_calls')} AS "hostCalls", ${sumSql('denials')} AS denials,
                        ${sumSql('log_lines')} AS "logLines", ${sumSql('dropped_lines')} AS "droppedLines",
                        ${sumSql('restarts')} AS restarts, ${sumSql('processor_ms')} AS "processorMs",
                        max(memory_max)::float8 AS "memoryMaxBytes" FROM ${selectNewest('usage_minutes', WITHIN)}
-                      GROUP BY 1),
-          b AS (${sumBucketsSql(BIN)})
+                      GROUP BY 1)
      SELECT at, coalesce(calls, 0) AS calls, coalesce(errors, 0) AS errors, coalesce(timeouts, 0) AS timeouts,
             coalesce("hostCalls", 0) AS "hostCalls", coalesce(denials, 0) AS denials,
             coalesce("logLines", 0) AS "logLines", coalesce("droppedLines", 0) AS "droppedLines",
             coalesce(restarts, 0) AS restarts, coalesce("processorMs", 0) AS "processorMs",
-            coalesce("memoryMaxBytes", 0) AS "memoryMaxBytes", b.buckets
-       FROM c FULL JOIN u USING (at) LEFT JOIN b ON b.by = at ORDER BY at`,
+            coalesce("memoryMaxBytes", 0) AS "memoryMaxBytes", buckets
+       FROM c FULL JOIN u USING (at) ORDER BY at`,
     [installationId, new Date(from), new Date(to), stepMs / 1000],
   );
   return found.rows.map(({ buckets, ...sums }) => ({ ...sums, ...estimatePercentiles(buckets) }));
@@ -157,9 +152,9 @@ export async function readHandlers(
 ): Promise<HandlerSums[]> {
   const found = await pool.query<HandlerSums & { buckets: number[] }>(
     `SELECT kind, name, ${sumSql('calls')} AS calls, ${sumSql('errors')} AS errors, ${sumSql('timeouts')} AS timeouts,
-            ${sumSql('cancels')} AS cancels, max(last_at) AS "lastAt", b.buckets
-       FROM ${CALLS} LEFT JOIN (${sumBucketsSql('ROW(kind, name)')}) b ON b.by = ROW(kind, name)
-      GROUP BY kind, name, b.buckets ORDER BY kind, name LIMIT ${HANDLERS_MAX}`,
+            ${sumSql('cancels')} AS cancels, max(last_at) AS "lastAt", ${SUM_BUCKETS_SQL} AS buckets
+       FROM ${CALLS}
+      GROUP BY kind, name ORDER BY kind, name LIMIT ${HANDLERS_MAX}`,
     [installationId, new Date(from), new Date(to)],
   );
   return found.rows.map(({ buckets, ...sums }) => ({ ...sums, ...estimatePercentiles(buckets) }));

@@ -2,6 +2,7 @@
 import type { Pool } from 'pg';
 import t from 'tap';
 import { readInstallationMetrics } from '../../../api/installations/installation-metrics.ts';
+import { createEmptyHistogram } from '../../../db/records/duration-histogram.ts';
 import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { explainPool } from '../../fixtures/explained-pool.ts';
 import { testDatabase } from '../../runner/harness.ts';
@@ -17,9 +18,9 @@ await insertBareInstallation(pool, { accountId: 'a' });
 const to = Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS;
 await pool.query(
   `INSERT INTO call_minutes
-   SELECT 'i', to_timestamp($1::float8) - make_interval(mins => m), 'tools', 'tool' || h, 1, 0, 0, 0, 1, '{1}', now()
+   SELECT 'i', to_timestamp($1::float8) - make_interval(mins => m), 'tools', 'tool' || h, 1, 0, 0, 0, 1, $4, now()
      FROM generate_series(1, $2::int) m, generate_series(1, $3::int) h`,
-  [to / 1000, MINUTES, HANDLERS],
+  [to / 1000, MINUTES, HANDLERS, createEmptyHistogram().with(1, 1)],
 );
 await pool.query('VACUUM ANALYZE call_minutes');
 
@@ -38,9 +39,10 @@ t.test('a request sums the newest of what is stored', async (t) => {
   t.match(points[0], { calls: 0 });
   t.equal(handlers.length, HANDLERS);
   t.match(handlers[0], { calls: SUMS_MAX / HANDLERS, p50Ms: Number, lastAt: String });
-  // The calls, and their durations.
-  for (const { rowsRead } of explained.costs)
-    t.ok((rowsRead.call_minutes ?? 0) <= 2 * SUMS_MAX, JSON.stringify(rowsRead));
+  for (const { rowsRead, temporaryBytes } of explained.costs) {
+    t.ok((rowsRead.call_minutes ?? 0) <= SUMS_MAX, JSON.stringify(rowsRead));
+    t.equal(temporaryBytes, 0);
+  }
 });
 
 t.test('a request reads with one connection', async (t) => {
@@ -55,4 +57,29 @@ t.test('a request reads with one connection', async (t) => {
   };
   await readMinutes({ query } as unknown as Pool, 10);
   t.equal(mostActive, 1);
+});
+
+t.test('sums with fewer buckets count', async (t) => {
+  await insertBareInstallation(pool, { accountId: 'a', pluginId: 'q', installationId: 'j' });
+  await pool.query(
+    `INSERT INTO call_minutes
+     SELECT 'j', to_timestamp($1::float8) - make_interval(mins => m), 'tools', name, 1, 0, 0, 0, 1, buckets::int[], now()
+       FROM (VALUES (1, 'tool', $2), (2, 'tool', '{0,1}'), (3, 'none', '{}')) sums (m, name, buckets)`,
+    [to / 1000, `{${createEmptyHistogram().with(1, 1)}}`],
+  );
+  const { points, handlers } = await readInstallationMetrics(pool, 'j', {
+    from: to - 3 * MINUTE_MS,
+    to,
+    stepMs: MINUTE_MS,
+  });
+  const percentiles = { p50Ms: 1.5, p95Ms: 1.95 };
+  t.match(points, [
+    { calls: 1, p50Ms: null },
+    { calls: 1, ...percentiles },
+    { calls: 1, ...percentiles },
+  ]);
+  t.match(handlers, [
+    { name: 'none', calls: 1, p50Ms: null, p95Ms: null },
+    { name: 'tool', calls: 2, ...percentiles },
+  ]);
 });
