@@ -164,6 +164,8 @@ export class JudgedStream {
   #piece = 0;
   #isOver = false;
   #isAbandoned = false;
+  /** The last request, which may have failed. */
+  #sending: Promise<unknown> = Promise.resolve();
   /** Everything that was returned, judged. */
   shown = '';
 
@@ -198,21 +200,25 @@ export class JudgedStream {
       await this.#recordShown();
       return '';
     }
-    const output = requirePassed(await turn.output(toStorable(text), this.#request()));
+    const output = await this.#awaitPassed(turn.output(toStorable(text), this.#request()));
     this.shown += output.show;
     return output.show;
   }
 
   /** Never fails. Returns the veto of the text that was shown and not sent yet. */
   async abandon(): Promise<VetoError | null> {
-    if (this.#isOver) return null;
-    this.#isOver = true;
-    this.#isAbandoned = true;
-    if (this.#options.outbound !== 'none' || this.#text === '') return null;
-    return this.#recordShown().then(
-      () => null,
-      (error) => (error instanceof VetoError ? error : null),
-    );
+    if (!this.#isOver) {
+      this.#isOver = true;
+      this.#isAbandoned = true;
+      if (this.#options.outbound === 'none' && this.#text !== '')
+        return this.#recordShown().then(
+          () => null,
+          (error) => (error instanceof VetoError ? error : null),
+        );
+    }
+    // A text on its way must be in the transcript before what follows.
+    await this.#sending;
+    return null;
   }
 
   /** Ends an abandoned stream that is read nevertheless: the transcript would lack what it shows. */
@@ -223,17 +229,23 @@ export class JudgedStream {
   /** Sends a text that was shown. No abort stops it: the transcript must have the text. @throws VetoError */
   async #recordShown(): Promise<void> {
     const { signal: _unused, ...request } = this.#request();
-    requirePassed(await this.#options.turn.output(toStorable(this.#text), { ...request, isShown: true }));
+    await this.#awaitPassed(this.#options.turn.output(toStorable(this.#text), { ...request, isShown: true }));
   }
 
   async #send(text: string, isLast: boolean): Promise<string> {
     const { turn } = this.#options;
     const request = { ...this.#request(), piece: this.#piece, done: isLast };
     this.#isOver = isLast;
-    const output = requirePassed(await turn.piece(toStorable(text), request));
+    const output = await this.#awaitPassed(turn.piece(toStorable(text), request));
     this.#piece += 1;
     this.shown += output.show;
     return output.show;
+  }
+
+  /** @throws VetoError */
+  async #awaitPassed(sent: Promise<TurnOutput>): Promise<TurnOutput> {
+    this.#sending = sent.catch(() => undefined);
+    return requirePassed(await sent);
   }
 
   #request() {

@@ -1364,6 +1364,60 @@ t.test('ai-sdk: the same message can be asked again as soon as the app reads an 
   t.same(await readTranscript(session), ['user: hello', 'assistant: Wholemeal ', 'assistant: Wholemeal is best.']);
 });
 
+t.test(
+  'ai-sdk: a message that is asked again waits until the transcript has what its failed answer showed',
+  async (t) => {
+    const sending = Promise.withResolvers<void>();
+    const held = Promise.withResolvers<void>();
+    const holdOutput: typeof fetch = async (input, init) => {
+      if (String(input).endsWith('/output')) {
+        sending.resolve();
+        await held.promise;
+      }
+      return fetch(input, init);
+    };
+    const finishReason = { unified: 'error' };
+    const parts = [
+      { type: 'text-start', id: '1' },
+      { type: 'text-delta', id: '1', delta: 'Wholemeal ' },
+      { type: 'error', error: 'overloaded' },
+      { type: 'finish', finishReason, usage: {} },
+    ];
+    let isAskedAgain = false;
+    const model = {
+      ...AI_SDK_MODEL,
+      async doGenerate() {
+        isAskedAgain = true;
+        const content = [{ type: 'text', text: 'Wholemeal is best.' }];
+        return { content, finishReason: { unified: 'stop' }, usage: {}, warnings: [] };
+      },
+      doStream: async () => ({
+        stream: new ReadableStream({
+          start(controller) {
+            for (const part of parts) controller.enqueue(part);
+            controller.close();
+          },
+        }),
+      }),
+    };
+    const session = await open('plain', holdOutput);
+    const judged = wrapLanguageModel({ model: model as never, middleware: aiSdk.bulkhead(session) });
+    const prompt = [{ role: 'user' as const, content: [{ type: 'text' as const, text: 'hello' }] }];
+    const reader = (await judged.doStream({ prompt })).stream.getReader();
+    while ((await reader.read()).value?.type !== 'error');
+    await sending.promise;
+    const answered = judged.doGenerate({ prompt });
+    // The second request would need one round trip to the service before it asks the model.
+    for (let trip = 0; trip < 3; trip += 1) await session.turns();
+    t.notOk(isAskedAgain);
+    held.resolve();
+    await answered;
+    while (!(await reader.read()).done);
+    t.match((await session.turns()).items, [{ state: 'ended' }]);
+    t.same(await readTranscript(session), ['user: hello', 'assistant: Wholemeal ', 'assistant: Wholemeal is best.']);
+  },
+);
+
 t.test('ai-sdk: the provider’s data about a judged text is left out, and a text without an end is kept', async (t) => {
   const providerMetadata = { local: { logprobs: 'loafs' } };
   const parts = [
