@@ -4,8 +4,11 @@
  * another.
  */
 
-/** Control characters, private use, what Unicode lets programs ignore (zero width, direction, tags), line separators. */
-const HIDDEN = String.raw`[\p{Cc}\p{Cs}\p{Co}\p{Default_Ignorable_Code_Point}\u2028\u2029\uFFF9-\uFFFB]`;
+/**
+ * Control characters, private use, what Unicode lets programs ignore (zero width, direction, tags), line separators, and the
+ * blank of Braille, which no check for white space finds.
+ */
+const HIDDEN = String.raw`[\p{Cc}\p{Cs}\p{Co}\p{Default_Ignorable_Code_Point}\u2028\u2029\u2800\uFFF9-\uFFFB]`;
 
 /** Scripts whose spelling needs joiners. */
 const JOINED_SCRIPTS = [
@@ -13,17 +16,28 @@ const JOINED_SCRIPTS = [
   ...['Myanmar', 'Nko', 'Oriya', 'Sinhala', 'Syriac', 'Tamil', 'Telugu', 'Tibetan'],
 ];
 
+/**
+ * Has characters of `JOINED_SCRIPTS` that do not join: marks and punctuation shared with Latin or Chinese, where a joiner
+ * after them shows nothing, and characters that are hidden themselves.
+ */
+const NOT_JOINED = String.raw`\p{Script_Extensions=Latin}\p{Script_Extensions=Han}\p{Default_Ignorable_Code_Point}`;
+
 /** Where a character of `HIDDEN` belongs to a visible one before it. */
 const ALLOWED = [
   // The emoji of several people, a flag in colours, and an emoji shown as text.
   String.raw`\p{Extended_Pictographic}\p{Emoji_Modifier}?\uFE0F?\u200D(?=\p{Extended_Pictographic})`,
-  String.raw`\p{Emoji}[\uFE0E\uFE0F]`,
+  // A digit looks the same with a variation selector, except as the start of a keycap.
+  String.raw`(?![0-9#*])\p{Emoji}[\uFE0E\uFE0F]`,
+  String.raw`[0-9#*]\uFE0F(?=\u20E3)`,
   // The flags of England, Scotland and Wales.
   String.raw`\u{1F3F4}(?:${['gbeng', 'gbsct', 'gbwls'].map(formatTags).join('|')})`,
-  String.raw`[${JOINED_SCRIPTS.map((name) => String.raw`\p{Script_Extensions=${name}}`).join('')}][\u200C\u200D]`,
+  String.raw`(?![${NOT_JOINED}])[${JOINED_SCRIPTS.map((name) => String.raw`\p{Script_Extensions=${name}}`).join('')}][\u200C\u200D]`,
   // Forms of one letter, such as the two ways to write a family name.
   String.raw`\p{Ideographic}[\uFE00-\uFE02\u{E0100}-\u{E01EF}]`,
-  String.raw`\p{Script=Mongolian}[\u180B-\u180F]`,
+  // A Mongolian letter. The selectors themselves are of that script, too.
+  String.raw`(?!\p{Default_Ignorable_Code_Point})\p{Script=Mongolian}[\u180B-\u180F]`,
+  // A space between two words of Braille.
+  String.raw`[\u2801-\u28FF]\u2800(?=[\u2801-\u28FF])`,
 ].join('|');
 const LINE_BREAKS_AND_TABS = String.raw`[\t\n]|\r(?=\n)`;
 

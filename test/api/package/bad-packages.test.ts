@@ -626,6 +626,8 @@ t.test('paths that a package may not hold', async (t) => {
     'a\nb',
     'a\u200bb',
     'gpj\u202e.md',
+    'lib/rule1\uFE0F.ts',
+    'lib/a\u0308\u200C.ts',
     '\ud800',
     'con',
     'a/NUL.txt',
