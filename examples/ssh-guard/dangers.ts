@@ -3,15 +3,15 @@
  * the next one begins.
  */
 const DANGERS: readonly (readonly [RegExp, string])[] = [
-  // Any argument that is the root or the home, as in `rm -rf "/"`, `rm -r ~/*` and `rm -rf /etc /`.
+  // Any argument that is the root or the home, as in `rm -rf "/"`, `rm -r ~/*` and `rm -rf /etc /`. Not `git rm`, nor in a comment.
   [
-    /(?<![-\w.])rm(?=\s)(?:(?!\brm\s)[^;&|\n])*?\s["']?(?:\/|(?:~|\$\{?HOME\}?)["']?\/?)\*?["']?(?=[\s;&|)]|$)/,
+    /(?<![-\w.]|\bgit )rm(?=\s)(?:(?!\brm\s|\s#)[^;&|\n])*?\s["']?(?:\/|(?:~|\$\{?HOME\}?)["']?\/?)\*?["']?(?=[\s;&|)]|$)/,
     'removes everything',
   ],
   [/\bmkfs(?:\.\w+)?\b|\bwipefs\b/, 'erases a disk'],
   [/\bdd\b(?:(?!\bdd\b)[^|;&])*\bof=\/dev\/|>\s*\/dev\/(?:sd|nvme|vd|disk)/, 'writes to a disk'],
   [
-    /(?:(?:^|[;&|\n])[ \t]*|\bsudo(?:[ \t]+-(?:(?!\bsudo\b)[^\s;&|])+)*[ \t]+)(?:[\w./]*\/)?(?:systemctl[ \t]+)?(?:shutdown|reboot|halt|poweroff)\b/,
+    /(?:(?:^|[;&|\n])[ \t]*|\bsudo(?:[ \t]+-(?:(?!\bsudo\b)[^\s;&|])+)*[ \t]+)(?:[\w./]*\/)?(?:systemctl[ \t]+)?(?:shutdown|reboot|halt|poweroff)(?![\w.:=-])/,
     'turns the machine off',
   ],
   [
