@@ -12,7 +12,10 @@ export const formatFolder = (at: Date): string => `notes/${at.toISOString().slic
 
 /** Lists the paths of notes, newest first. */
 export async function listNotePaths(max = READ_MAX): Promise<string[]> {
-  const paths = await listFolder('notes').catch(() => listMonths(max));
+  const paths = await listFolder('notes').catch((error: Error) => {
+    if (error.message.includes('there are more than')) return listMonths(max);
+    throw error;
+  });
   return paths.slice(0, max);
 }
 

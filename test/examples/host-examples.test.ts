@@ -43,6 +43,7 @@ t.test('workspace-notes are shared by all agents of the account, and by no other
     writeFileSync(join(earlier, `${number}.md`), `cellar ${'ü'.repeat(20_000)}`);
   t.match(await use('search', { words: 'cellar' }), /^## notes\/\S+\n\ncellar ü{20000}\n## .{19000}/s);
   t.match(await use('list', { limit: 100 }), /: # Lunch\n.*: cellar ü{193}\n/s);
+  t.equal(await use('search', { words: 'safe' }), 'No note holds “safe”.', 'the readme says so');
   t.equal(
     (await service.call('POST', `/sessions/${session}/tools/workspace-notes__add`, { arguments: {} })).status,
     422,
