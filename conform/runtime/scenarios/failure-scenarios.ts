@@ -148,7 +148,7 @@ export const processes: RuntimeChapter = {
 const CLOSED =
   'Where `action` is `cancel`, also with `isFinal` false, nothing passed: end the message as failed with the reason, and repeat the step when the message comes again.';
 const CALL_AGAIN =
-  'Give the model `content` of the response to the call, as for every result with `isError`, or end the message as failed. With `isFinal` false the same call may pass later.';
+  'Give the model `content` of the response to the call, as for every result with `isError`, or end the message as failed with the text of `content` as its `reason`. With `isFinal` false the same call may pass later.';
 const AWAY = 'failed with an error';
 
 /** @throws Mismatch unless the model or the user got the reason why a call has no result */
