@@ -205,7 +205,7 @@ t.test('commands for containers name services, options and scripts that are ther
     // Otherwise Compose starts the migration.
     if (tool.endsWith('run')) t.match(target, /^--rm --no-deps /, command);
   }
-  for (const name of ['fleet', 'backup', 'restore', 'rotate-identity-key --revoke-old'])
+  for (const name of ['fleet', 'backup', 'restore', 'accept-data-dir', 'rotate-identity-key --revoke-old'])
     t.ok(
       operator.some((args) => args.startsWith(name)),
       name,

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { hostname, userInfo } from 'node:os';
 import { join } from 'node:path';
@@ -54,6 +55,19 @@ t.test('verifies authors and blocks plugins with any DATABASE_URL, and reports i
     ],
     'what changed nothing is not recorded',
   );
+});
+
+t.test('docs/operating.md names the arguments of each command', async (t) => {
+  const { stdout } = await operator({}, '--help');
+  const synopses = new Map(
+    [...stdout.matchAll(/^ {2}([a-z-]+) ((?:<[a-z]+> ?)+)/gm)].map(([, name, args = '']) => [name, args.trim()]),
+  );
+  const text = readFileSync(new URL('../../docs/operating.md', import.meta.url), 'utf8');
+  const found = [...text.matchAll(/(?:`|operator -- |operator\.ts )([a-z-]+) ((?:<[a-z]+> ?)+)/g)].filter(([, name]) =>
+    synopses.has(name),
+  );
+  for (const [command, name, args = ''] of found) t.equal(args.trim(), synopses.get(name), command);
+  t.ok(found.length > 10, `${found.length} commands with arguments`);
 });
 
 t.test('suspends accounts, appoints and demotes operators, lists and revokes tokens, moves accounts', async (t) => {
