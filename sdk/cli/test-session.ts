@@ -63,9 +63,10 @@ export class TestSession {
    * Opens the draft's inspector and yields its events. Opens it again whenever it was closed or its stream broke, until the signal
    * aborts or the service refuses. The inspector closes when the caller stops reading.
    *
-   * @param onBreak called when the inspector is not open any more
+   * @param onBreak called when the inspector is not open any more, and when it cannot be opened now, with the error
+   * @throws BulkheadError if the service refuses to open it for the first time, or never opens it again
    */
-  inspect(installationId: string, onBreak: () => void): AsyncGenerator<ServerSentEvent> {
+  inspect(installationId: string, onBreak: (error?: unknown) => void): AsyncGenerator<ServerSentEvent> {
     const path = `/installations/${installationId}/inspector`;
     const { signal } = this.#context;
     let attempts = 0;
@@ -73,8 +74,9 @@ export class TestSession {
       attempts += 1;
       return (await this.#transport.open({ method: 'POST', path, signal })).body;
     };
+    // The first refusal may last: the service is out of inspectors until a developer closes one.
     const isRetryable = (error: unknown) =>
-      isTransient(error) || (attempts > 1 && error instanceof BulkheadError && REOPEN_LATER.has(error.code));
+      !(error instanceof BulkheadError) || (attempts > 1 && (isTransient(error) || REOPEN_LATER.has(error.code)));
     return followEvents({ open, isRetryable, onBreak, pauseMs: REOPEN_PAUSE_MS, signal });
   }
 

@@ -13,8 +13,8 @@ interface FollowOptions {
   readonly after?: string | undefined;
   /** Whether to try again after `open` failed. */
   readonly isRetryable: (error: unknown) => boolean;
-  /** Called before the pause after a stream ended or broke. */
-  readonly onBreak?: () => void;
+  /** Called before the pause after a stream ended or broke, or `open` failed with this error. */
+  readonly onBreak?: (error?: unknown) => void;
   /** Longest pause before the stream is opened again, milliseconds. */
   readonly pauseMs: number;
   /** A stream that sends nothing for this time has ended, milliseconds. Default: 45,000. */
@@ -35,9 +35,11 @@ const LINE_MAX = 8 * 1024 * 1024;
 export async function* followEvents(options: FollowOptions): AsyncGenerator<ServerSentEvent> {
   const { open, after, isRetryable, onBreak, pauseMs, silenceMs = STREAM_SILENCE_MS, signal } = options;
   for (let lastId = after; ; ) {
+    let openError: unknown;
     const body = await open(lastId).catch((error: unknown) => {
       signal?.throwIfAborted();
       if (!isRetryable(error)) throw error;
+      openError = error;
       return null;
     });
     try {
@@ -48,7 +50,7 @@ export async function* followEvents(options: FollowOptions): AsyncGenerator<Serv
     } catch {
       signal?.throwIfAborted();
     }
-    onBreak?.();
+    onBreak?.(openError);
     // Full jitter: clients of a restarted service do not all reconnect at once.
     await pause(pauseMs * Math.random(), signal);
   }

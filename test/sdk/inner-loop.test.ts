@@ -409,22 +409,49 @@ async function startGateway(
   return gateway.url;
 }
 
+const IN_USE = 'All 16 inspectors are in use.';
+
+/** Answers like a service without a free inspector. */
+const refuseInspector = (response: ServerResponse): void =>
+  void response
+    .writeHead(503, { 'content-type': 'application/problem+json', 'retry-after': '60' })
+    .end(JSON.stringify({ status: 503, code: 'unavailable', detail: IN_USE }));
+
 t.test('dev: opens the inspector again when its stream broke', async (t) => {
   const folder = await writePackage('inspected');
   const streams: ServerResponse[] = [];
   const gateway = await startGateway(t, sessionUrl, ({ url = '' }, response) => {
     if (!url.endsWith('/inspector')) return false;
     streams.push(response);
-    if (streams.length === 1) response.destroy();
-    return streams.length === 1;
+    const attempt = streams.length;
+    if (attempt === 1) response.destroy();
+    else if (attempt === 3 || attempt === 4) refuseInspector(response);
+    else return false;
+    return true;
   });
   const dev = start(t, ['dev', '--inspect', '--inspect-port', '0'], folder, { BULKHEAD_SESSION_URL: gateway });
   const isOpen = ({ inspector }: Item): boolean => String(inspector).startsWith('ws:');
   await dev.next(isOpen);
   streams.at(-1)?.destroy();
   await dev.next(isOpen);
+  t.equal(streams.length, 5);
+  const messages = dev.items.flatMap(({ error }) => error?.message ?? []);
+  t.match(messages, [new RegExp(`^${IN_USE}`)]);
+  t.equal(messages.length, 1, 'the reason is printed once');
   dev.interrupt();
   t.equal(await dev.code, 0);
+});
+
+t.test('dev: ends with the reason when the service refuses the inspector', async (t) => {
+  const folder = await writePackage('uninspected');
+  const gateway = await startGateway(t, sessionUrl, ({ url = '' }, response) => {
+    const isInspector = url.endsWith('/inspector');
+    if (isInspector) refuseInspector(response);
+    return isInspector;
+  });
+  const dev = start(t, ['dev', '--inspect', '--inspect-port', '0'], folder, { BULKHEAD_SESSION_URL: gateway });
+  t.equal(await dev.code, 5);
+  t.match(dev.items.at(-1), { error: { code: 'unavailable', message: new RegExp(`^${IN_USE}`) } });
 });
 
 t.test('dev: saves again behind a proxy that answers 502 while the service restarts', async (t) => {

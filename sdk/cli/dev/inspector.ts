@@ -13,8 +13,9 @@ import {
 import { request as secureRequest } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { ConnectionLostError } from '../../session/transport.ts';
 import type { Context } from '../context.ts';
-import { CommandError } from '../failure.ts';
+import { CommandError, toFailure } from '../failure.ts';
 import type { Draft } from './draft.ts';
 
 /** Other host names are refused as a defence against DNS rebinding. */
@@ -32,8 +33,15 @@ export async function openInspector(context: Context, draft: Draft, port: number
   let target: string | null = null;
   const server = createInspectorServer({ id, title: `${draft.slug} (draft)`, getUrl: () => target });
   const boundPort = await listen(server, port);
-  const closeTarget = (): void => {
+  let isReported = false;
+  const closeTarget = (error?: unknown): void => {
     target = null;
+    // A connection that broke says nothing; the next attempt says why if the service is away. Then all fail alike.
+    if (error === undefined || error instanceof ConnectionLostError || isReported) return;
+    isReported = true;
+    const { code, message } = toFailure(error, base);
+    const next = output.paint.dim('The inspector opens as soon as the service accepts it.');
+    output.printItem({ error: { code, message } }, `${output.paint.red('error')} ${message}\n${next}`);
   };
   try {
     const installationId = await draft.waitForInstallation(signal);
@@ -41,6 +49,7 @@ export async function openInspector(context: Context, draft: Draft, port: number
       const event = JSON.parse(data) as { path?: string; reason?: string };
       if (type === 'open' && event.path) {
         target = `${base}${event.path}`;
+        isReported = false;
         const address = `ws://127.0.0.1:${boundPort}/${id}`;
         const line = `inspector ${address} (chrome://inspect, node inspect 127.0.0.1:${boundPort})`;
         output.printItem({ inspector: address }, line);

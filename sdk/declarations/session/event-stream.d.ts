@@ -10,8 +10,8 @@ interface FollowOptions {
     readonly after?: string | undefined;
     /** Whether to try again after `open` failed. */
     readonly isRetryable: (error: unknown) => boolean;
-    /** Called before the pause after a stream ended or broke. */
-    readonly onBreak?: () => void;
+    /** Called before the pause after a stream ended or broke, or `open` failed with this error. */
+    readonly onBreak?: (error?: unknown) => void;
     /** Longest pause before the stream is opened again, milliseconds. */
     readonly pauseMs: number;
     /** A stream that sends nothing for this time has ended, milliseconds. Default: 45,000. */
