@@ -59,13 +59,12 @@ export class Context {
   /** Yields the lines of standard input until it ends or the command is interrupted. */
   async *readLines(): AsyncGenerator<string> {
     if (!this.#stdin) return;
-    const input = createInterface({ input: this.#stdin, crlfDelay: Number.POSITIVE_INFINITY });
-    const close = () => input.close();
-    this.signal.addEventListener('abort', close, { once: true });
+    const { signal } = this;
+    // Unlike a listener, `signal` also closes an interface that is created after the abort.
+    const input = createInterface({ input: this.#stdin, crlfDelay: Number.POSITIVE_INFINITY, signal });
     try {
       yield* input;
     } finally {
-      this.signal.removeEventListener('abort', close);
       input.close();
     }
   }

@@ -442,6 +442,20 @@ t.test('dev: opens the inspector again when its stream broke', async (t) => {
   t.equal(await dev.code, 0);
 });
 
+t.test('mcp: ends at once when it is interrupted while its session starts', async (t) => {
+  let isStarting = false;
+  const gateway = await startGateway(t, sessionUrl, ({ method, url = '' }) => {
+    if (method === 'POST' && url === '/sessions') {
+      isStarting = true;
+      mcp.interrupt();
+    }
+    return false;
+  });
+  const mcp = start(t, ['mcp'], home, { BULKHEAD_SESSION_URL: gateway });
+  t.equal(await mcp.code, 0);
+  t.ok(isStarting);
+});
+
 t.test('dev: ends with the reason when the service refuses the inspector', async (t) => {
   const folder = await writePackage('uninspected');
   const gateway = await startGateway(t, sessionUrl, ({ url = '' }, response) => {
