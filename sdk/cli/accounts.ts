@@ -91,7 +91,7 @@ export class Accounts {
 }
 
 /** Host names and addresses of this machine, as `URL` writes them. */
-const LOOPBACK = /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/;
+export const LOOPBACK = /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/;
 
 /**
  * Normalizes an address: no trailing slash, no `/api`. Without a scheme it is `https`, because the token must not cross a network

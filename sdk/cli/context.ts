@@ -3,7 +3,7 @@ import { createInterface } from 'node:readline';
 import { addAbortSignal, type Readable } from 'node:stream';
 import { connect, type SessionClient } from '../session/client.ts';
 import { BulkheadError, hasCode, SESSION_API_HINT, Transport } from '../session/transport.ts';
-import { Accounts, normalizeServiceUrl } from './accounts.ts';
+import { Accounts, LOOPBACK, normalizeServiceUrl } from './accounts.ts';
 import { CommandError, createUnreachableError, isUnreachable } from './failure.ts';
 import type { LocalTools } from './local-tools.ts';
 import type { Output } from './output.ts';
@@ -103,7 +103,9 @@ export class Context {
   async getSessionUrl(): Promise<string> {
     const service = await this.getUrl();
     const { sessionApiUrl, refusal } = await this.requireService(service);
-    const url = this.env.BULKHEAD_SESSION_URL ?? sessionApiUrl;
+    const ownUrl = this.env.BULKHEAD_SESSION_URL;
+    const url = ownUrl ?? sessionApiUrl;
+    if (url && ownUrl === undefined) requireEncryption(service, url);
     if (url) return url.replace(/\/+$/, '');
     if (refusal) throw refusal;
     const message = `${service} does not publish the address of its session API. Set BULKHEAD_SESSION_URL.`;
@@ -167,6 +169,20 @@ export class Context {
 function requireSameOrigin(url: string, origin: string): void {
   if (origin === new URL(url).origin) return;
   throw new CommandError('failed', `${url} redirects to ${origin}. Pass that address with \`--url\`.`);
+}
+
+/**
+ * Refuses a published address that would get the token unencrypted, although the service itself is reached with TLS.
+ *
+ * @throws CommandError
+ */
+function requireEncryption(service: string, sessionUrl: string): void {
+  const isPlain = sessionUrl.startsWith('http:') && !LOOPBACK.test(new URL(sessionUrl).hostname);
+  if (!service.startsWith('https:') || !isPlain) return;
+  throw new CommandError(
+    'failed',
+    `${service} publishes ${sessionUrl} as the address of its session API, where your token would be sent unencrypted. The operator should set SUPERVISOR_URL to an https address. To use the address all the same, set BULKHEAD_SESSION_URL=${sessionUrl}.`,
+  );
 }
 
 const REST_HINT =

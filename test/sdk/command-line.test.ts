@@ -2,7 +2,9 @@
 import { execFile } from 'node:child_process';
 import { mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import type { RequestListener } from 'node:http';
+import { createServer as createSecureServer } from 'node:https';
 import { dirname, join } from 'node:path';
+import tls from 'node:tls';
 import { promisify } from 'node:util';
 import { stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
@@ -16,8 +18,10 @@ import { readPackageFolder } from '../../sdk/cli/package-folder.ts';
 import type { Version } from '../../sdk/cli/rest-types.ts';
 import { renderTemplate, templates } from '../../sdk/cli/templates.ts';
 import { BulkheadError } from '../../sdk/session/transport.ts';
-import { serve } from '../fixtures/listening-server.ts';
+import { listenOn, serve } from '../fixtures/listening-server.ts';
 import { temporaryFolder } from '../runner/harness.ts';
+import { whyMissing } from '../runner/programs.ts';
+import { makeCertificate } from '../supervisor/host/http-target.ts';
 import { bulkhead } from './typed.ts';
 
 t.after(() => stopEsbuild());
@@ -491,6 +495,39 @@ t.test('a token is not sent to an address that redirects to another one', async 
   }
   t.notMatch(received.join(), 'a.secret.token');
 });
+
+t.test(
+  'a token is not sent unencrypted to the session API of a service with TLS',
+  {
+    skip: whyMissing('openssl'),
+  },
+  async (t) => {
+    const certificate = await makeCertificate(t, 'ec');
+    const trusted = tls.getCACertificates();
+    tls.setDefaultCACertificates([...trusted, certificate.cert]);
+    t.teardown(() => tls.setDefaultCACertificates(trusted));
+    const asked: string[] = [];
+    // A host name that no server answers to.
+    const sessionApiUrl = 'http://agents.invalid';
+    const service = await listenOn(
+      t,
+      createSecureServer(certificate, ({ url = '' }, response) => {
+        asked.push(url);
+        response.end(JSON.stringify({ sessionApiUrl }));
+      }),
+    );
+    const url = service.url.replace('http:', 'https:');
+    const env = { BULKHEAD_TOKEN: 'a.secret.token', BULKHEAD_URL: url };
+    const refused = await bulkhead(['call', 'weather__now'], { env });
+    t.equal(refused.code, 1);
+    t.match(refused.stderr, `error ${url} publishes ${sessionApiUrl} as the address of its session API`);
+    t.match(refused.stderr, `set BULKHEAD_SESSION_URL=${sessionApiUrl}.\n`);
+    t.same(asked, ['/api/sign-in']);
+    const local = await serve(t, (_request, response) => response.writeHead(418).end('{"detail":"reached"}'));
+    const allowed = await bulkhead(['call', 'weather__now'], { env: { ...env, BULKHEAD_SESSION_URL: local.url } });
+    t.match(allowed.stderr, 'reached', 'an address of your own is used as it is');
+  },
+);
 
 t.test('the error of an address with TLS says how a service without it is addressed', (t) => {
   const advice = 'pass its address with `--url`, which begins with http:// if the service has no TLS.';

@@ -34,7 +34,16 @@ export async function makeCertificate(
     'openssl',
     [
       ...['req', '-config', files.config, '-x509', ...newKey[keyKind], '-nodes', '-days', '2'],
-      ...['-subj', '/CN=api.test', '-addext', 'subjectAltName=DNS:api.test', '-keyout', files.key, '-out', files.cert],
+      ...[
+        '-subj',
+        '/CN=api.test',
+        '-addext',
+        'subjectAltName=DNS:api.test,IP:127.0.0.1',
+        '-keyout',
+        files.key,
+        '-out',
+        files.cert,
+      ],
     ],
     { stdio: 'ignore' },
   );
