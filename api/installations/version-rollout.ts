@@ -1,7 +1,10 @@
-/** Begins updates of installations to a new latest version, or offers it if it needs the user's consent. */
+/**
+ * Begins updates of installations to a new latest version, or offers it if it needs the user's consent. Ends updates to a yanked
+ * version.
+ */
 import type { ClientBase } from 'pg';
 import { lockPlugin } from '../../db/catalog/plugins.ts';
-import { findVersion, type Version } from '../../db/catalog/versions.ts';
+import { findVersion, releaseYankedVersions, type Version } from '../../db/catalog/versions.ts';
 import { dropsHook, mayApply } from '../../db/installations/consent-rule.ts';
 import {
   changeInstallation,
@@ -10,8 +13,16 @@ import {
   LOCKED_PAGE,
   lockInstallations,
 } from '../../db/installations/installations.ts';
-import { advanceRollout, findRollout, listRollouts } from '../../db/installations/rollouts.ts';
-import { beginUpdate, beginUpdates, cancelUpdate } from '../../db/installations/updates.ts';
+import {
+  advanceRollout,
+  beginRollout,
+  beginWithdrawal,
+  endWithdrawal,
+  findRollout,
+  findWithdrawal,
+  listRollouts,
+} from '../../db/installations/rollouts.ts';
+import { beginUpdate, beginUpdates, cancelUpdate, endUpdatesTo } from '../../db/installations/updates.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import { notifyIfInstallationChanged, notifyInstallationsChanged } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
@@ -25,6 +36,34 @@ const RESUME_EVERY_MS = 60_000;
 type RolloutServices = Pick<Services, 'pool' | 'queues'>;
 
 /**
+ * Ends the first updates to a version that was yanked, and records if others may be left: `endWithdrawals` goes on after the
+ * transaction. Those whose update ended are offered the latest version, which may be the same as before.
+ *
+ * @param tx has locked the plugin's row
+ */
+export async function withdrawVersion(tx: ClientBase, pluginId: string, versionId: string): Promise<void> {
+  const { hasEnded, mayFollow } = await endUpdatesTo(tx, versionId);
+  if (hasEnded) await beginRollout(tx, pluginId);
+  if (mayFollow) await beginWithdrawal(tx, versionId);
+  else {
+    await endWithdrawal(tx, versionId);
+    await releaseYankedVersions(tx, pluginId);
+  }
+}
+
+/** Ends all updates to yanked versions of a plugin. Returns at once if none is left. @param signal as of `rollOutLatestVersion` */
+export async function endWithdrawals({ pool }: RolloutServices, pluginId: string, signal?: AbortSignal): Promise<void> {
+  const withdrawFromBatch = async (tx: ClientBase): Promise<boolean> => {
+    const plugin = await lockPlugin(tx, pluginId, 'exclusive');
+    const versionId = plugin && (await findWithdrawal(tx, pluginId));
+    if (!versionId) return false;
+    await withdrawVersion(tx, pluginId, versionId);
+    return true;
+  };
+  while (!signal?.aborted && (await inTransaction(pool, withdrawFromBatch)));
+}
+
+/**
  * Offers the latest version of a plugin to all installations with the policy Latest: updates those that need no consent for it; for
  * all others, it becomes pending. Each transaction offers it to a page of them, so that users wait for a page at most. Returns at
  * once if no rollout was begun, or all were offered it.
@@ -36,6 +75,7 @@ export async function rollOutLatestVersion(
   pluginId: string,
   signal?: AbortSignal,
 ): Promise<void> {
+  await endWithdrawals(services, pluginId, signal);
   while (!signal?.aborted && (await inTransaction(services.pool, (tx) => offerToPage(tx, services.queues, pluginId))));
 }
 
@@ -54,7 +94,7 @@ async function offerToPage(tx: ClientBase, queues: Queues, pluginId: string): Pr
 }
 
 /**
- * Continues the rollouts that an API was stopped in, or that an error ended: now and every minute.
+ * Continues the rollouts and withdrawals that an API was stopped in, or that an error ended: now and every minute.
  *
  * @returns stops it after the page under way
  */

@@ -13,20 +13,13 @@ import {
   setVisibility,
   sweepDeletedPlugins,
 } from '../../db/catalog/plugins.ts';
-import {
-  findVersion,
-  listVersionNumbers,
-  markYanked,
-  releaseYankedVersions,
-  type Version,
-} from '../../db/catalog/versions.ts';
+import { findVersion, listVersionNumbers, markYanked, type Version } from '../../db/catalog/versions.ts';
 import { lockInstallations } from '../../db/installations/installations.ts';
-import { beginRollout } from '../../db/installations/rollouts.ts';
-import { endUpdatesTo } from '../../db/installations/updates.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { beginUninstall } from '../installations/installation-lifecycle.ts';
+import { endWithdrawals, withdrawVersion } from '../installations/version-rollout.ts';
 import type { Services } from '../services.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
 import type { newPlugin } from './plugin-input.ts';
@@ -116,13 +109,13 @@ export async function yankVersion(
     await markYanked(tx, version.id);
     const left = versions.map((one) => (one.id === version.id ? { ...one, status: 'yanked' as const } : one));
     await updateLatestVersion(tx, plugin, left);
-    // Those whose update ended are offered the latest version, which may be the same as before.
-    if (await endUpdatesTo(tx, version.id)) await beginRollout(tx, plugin.id);
-    await releaseYankedVersions(tx, plugin.id);
+    await withdrawVersion(tx, plugin.id, version.id);
     const released = await findVersion(tx, version.id);
     if (!released) throw new Error(`Version ${version.id} was deleted while it was yanked.`);
     return released;
   });
+  // An outage fails the request: a supervisor of an earlier release could still start the version. The repeated request goes on.
+  await endWithdrawals(services, pluginId);
   await rollOut(services, pluginId);
   return yanked;
 }

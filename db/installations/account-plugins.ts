@@ -8,7 +8,7 @@ import {
 } from '../../sdk/contract/manifest.ts';
 import { type Registrations, registrations } from '../../sdk/contract/protocol.ts';
 import { findRow, findValue, listRows, listValues, type Queryable } from '../postgres/rows.ts';
-import { BLOCKED_REASON_SQL } from './run-rule.ts';
+import { BLOCKED_REASON_SQL, IS_TARGET_VALID_SQL } from './run-rule.ts';
 
 /** The version number of drafts in envelopes and log lines. No published version has it. */
 export const DRAFT_SEM_VER = '0.0.0-draft';
@@ -115,8 +115,9 @@ export const TARGET_GRANTS_SQL = `(SELECT ${rememberHandlesSql('t.grants', 'i.gr
                     ELSE coalesce(i.previous_grants, v.capabilities) END AS grants) t)`;
 /** The version that an update moves to, with the grants that it will have. */
 const TARGET = ['i.target_version_id', TARGET_GRANTS_SQL] as const;
-const SELECT_TARGET_WITHOUT_OFFER = selectSql(...TARGET);
-const SELECT_TARGET = selectSql(...TARGET, `, ${OFFER}`);
+const OF_VALID_TARGET = `WHERE i.id = $1 AND ${IS_TARGET_VALID_SQL}`;
+const SELECT_TARGET_WITHOUT_OFFER = `${selectSql(...TARGET)} ${OF_VALID_TARGET}`;
+const SELECT_TARGET = `${selectSql(...TARGET, `, ${OFFER}`)} ${OF_VALID_TARGET}`;
 /** Offers have up to 256 KiB each, and the driver parses the rows of one query without a pause. */
 const OFFERS_PER_QUERY = 4;
 
@@ -210,16 +211,16 @@ interface UpdateTarget {
   readonly missing: readonly string[];
 }
 
-/** Loads the update under way. Null: no update is under way. */
+/** Loads the update under way. Null: no update is under way, or its version was yanked. */
 export async function loadUpdateTarget(pool: Queryable, installationId: string): Promise<UpdateTarget | null> {
-  const row = await findRow<Row & OfferRow>(pool, `${SELECT_TARGET} WHERE i.id = $1`, [installationId]);
+  const row = await findRow<Row & OfferRow>(pool, SELECT_TARGET, [installationId]);
   if (!row) return null;
   return { plugin: toInstalledPlugin(row, toOffer(row)), missing: listMissing(row) };
 }
 
 /** As `loadUpdateTarget`, without what the version offers: what decides whether the update may go on. */
 export async function loadUpdateState(pool: Queryable, installationId: string) {
-  const plugin = await findRow<Row>(pool, `${SELECT_TARGET_WITHOUT_OFFER} WHERE i.id = $1`, [installationId]);
+  const plugin = await findRow<Row>(pool, SELECT_TARGET_WITHOUT_OFFER, [installationId]);
   return plugin && { plugin, missing: listMissing(plugin) };
 }
 

@@ -36,6 +36,14 @@ export const mayRun = (installation: RunState): boolean =>
 export const mayUpdate = ({ plugin: { status, blockedReason }, missing }: UpdateState): boolean =>
   status !== 'paused' && status !== 'uninstalling' && blockedReason === null && missing.length === 0;
 
+/** Whether the update under way of `installations i` goes on when its version is yanked: its user pinned that version. */
+export const KEEPS_YANKED_SQL = `(i.version_policy = 'Pinned' AND i.rollback_reason IS NULL)`;
+/**
+ * Whether the update under way of `installations i` may go on to its version `v`. A yank of a version with thousands of followers
+ * ends their updates in batches: until then, this condition stops them.
+ */
+export const IS_TARGET_VALID_SQL = `(v.status <> 'yanked' OR ${KEEPS_YANKED_SQL})`;
+
 /** Statuses in which an installation receives events: the last event arrives while it is uninstalled. For a query with `installations i`. */
 export const RECEIVES_EVENTS_SQL = `i.status IN ('ready', 'failed', 'uninstalling')`;
 

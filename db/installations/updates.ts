@@ -16,7 +16,7 @@ import {
   subscribeToInstallations,
 } from '../postgres/notifications.ts';
 import { inTransaction, type WritingPool } from '../postgres/pool.ts';
-import { changeRows, findRow, findValue, listRows, listValues, type Queryable } from '../postgres/rows.ts';
+import { changeRows, findRow, findValue, listRows, listValues, type Queryable, SWEEP_BATCH } from '../postgres/rows.ts';
 import { Waker } from '../timing/waker.ts';
 import {
   DRAFT_SEM_VER,
@@ -30,7 +30,7 @@ import { mayApply } from './consent-rule.ts';
 import { mergePendingUpdates, recordEvent } from './events.ts';
 import { findInstallation } from './installations.ts';
 import { mayRollBack, type RollbackState } from './rollback-rule.ts';
-import { BLOCKED_REASON_SQL, mayUpdate } from './run-rule.ts';
+import { BLOCKED_REASON_SQL, IS_TARGET_VALID_SQL, KEEPS_YANKED_SQL, mayUpdate } from './run-rule.ts';
 
 interface Updated {
   readonly id: string;
@@ -158,27 +158,32 @@ export async function cancelUpdate(tx: ClientBase, installationId: string): Prom
 }
 
 /**
- * Ends the updates under way to a version that its author yanked, except those of installations that pinned it, and all
- * rollbacks to it. Asks no user about it any more.
+ * Ends updates under way to a version that its author yanked, except those of installations that pinned it, and rollbacks to it,
+ * and asks users about it no more: for at most `SWEEP_BATCH` installations, because the session streams of all accounts wait for
+ * the transaction.
  *
  * @param tx has locked the plugin's row
- * @returns whether an update ended
  */
-export async function endUpdatesTo(tx: ClientBase, versionId: string): Promise<boolean> {
+export async function endUpdatesTo(
+  tx: ClientBase,
+  versionId: string,
+): Promise<{ readonly hasEnded: boolean; readonly mayFollow: boolean }> {
+  // Targets first: an installation that becomes required moves its target to the pending version.
   const stopped = await listValues<string>(
     tx,
-    `UPDATE installations SET ${ENDED_SQL}, updated_at = clock_timestamp()
-      WHERE target_version_id = $1 AND (version_policy <> 'Pinned' OR rollback_reason IS NOT NULL) RETURNING id`,
+    `UPDATE installations SET ${ENDED_SQL}, updated_at = clock_timestamp() WHERE id = ANY (ARRAY(
+       SELECT i.id FROM installations i
+        WHERE i.target_version_id = $1 AND NOT ${KEEPS_YANKED_SQL} LIMIT ${SWEEP_BATCH} FOR UPDATE)) RETURNING id`,
     [versionId],
   );
   const asked = await listValues<string>(
     tx,
-    `UPDATE installations SET pending_version_id = NULL, updated_at = clock_timestamp()
-      WHERE pending_version_id = $1 RETURNING id`,
-    [versionId],
+    `UPDATE installations SET pending_version_id = NULL, updated_at = clock_timestamp() WHERE id = ANY (ARRAY(
+       SELECT i.id FROM installations i WHERE i.pending_version_id = $1 LIMIT $2 FOR UPDATE)) RETURNING id`,
+    [versionId, SWEEP_BATCH - stopped.length],
   );
   await notifyInstallationsChanged(tx, [...new Set([...stopped, ...asked])]);
-  return stopped.length > 0;
+  return { hasEnded: stopped.length > 0, mayFollow: stopped.length + asked.length === SWEEP_BATCH };
 }
 
 interface LockedUpdate {
@@ -191,7 +196,7 @@ interface LockedUpdate {
   readonly toSemVer: string | null;
 }
 
-/** Locks the row of an update that may end now. Null: it was replaced or cancelled, or the installation may not run. */
+/** Locks the row of an update that may end now. Null: it was replaced, cancelled or withdrawn, or the installation may not run. */
 async function lockUpdate(tx: ClientBase, { installationId, versionId }: UpdateKey): Promise<LockedUpdate | null> {
   await tx.query('SELECT 1 FROM installations WHERE id = $1 FOR UPDATE', [installationId]);
   return findRow(
@@ -201,7 +206,7 @@ async function lockUpdate(tx: ClientBase, { installationId, versionId }: UpdateK
             c.semver AS "fromSemVer", v.semver AS "toSemVer"
        FROM installations i JOIN versions v ON v.id = i.target_version_id
        LEFT JOIN versions c ON c.id = i.current_version_id
-      WHERE i.id = $1 AND i.target_version_id = $2 AND i.status NOT IN ('paused', 'uninstalling')`,
+      WHERE i.id = $1 AND i.target_version_id = $2 AND i.status NOT IN ('paused', 'uninstalling') AND ${IS_TARGET_VALID_SQL}`,
     [installationId, versionId],
   );
 }

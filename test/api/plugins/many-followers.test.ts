@@ -1,7 +1,10 @@
-/** A publish moves all followers of a plugin, also those of a popular one, each as its own state requires. */
+/** A publish or a yank moves all followers of a plugin, also those of a popular one, each as its own state requires. */
 import { Client } from 'pg';
 import t, { type Test } from 'tap';
 import { resumeRollouts } from '../../../api/installations/version-rollout.ts';
+import { loadUpdateTarget } from '../../../db/installations/account-plugins.ts';
+import { completeUpdate, failUpdate } from '../../../db/installations/updates.ts';
+import { SWEEP_BATCH } from '../../../db/postgres/rows.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL } from '../package/packages.ts';
@@ -132,4 +135,109 @@ t.test('a rollout that was cut off is continued', async (t) => {
     { id: 'c2', target: '1.1.0' },
     { id: 'c3', target: '1.0.0' },
   ]);
+});
+
+/** A plugin with two versions, and followers of which each runs the first one. @param state of follower `n`, with the second version as `v` */
+async function addFollowers(t: Test, slug: string, count: number, state: string) {
+  const { id: pluginId } = (await ann.post('/plugins', { slug, displayName: slug })).body;
+  const ids: string[] = [];
+  for (const semVer of ['1.0.0', '1.1.0']) {
+    const { status, body } = await ann.post(`/plugins/${pluginId}/versions`, { semVer, files: fileList(MINIMAL) });
+    t.equal(status, 201);
+    ids.push(body.id);
+  }
+  await api.pool.query(
+    `INSERT INTO accounts (id, issuer, subject, name) SELECT 'a' || n, 'i', 's' || n, 'n' || n FROM generate_series(1, $1) n
+     ON CONFLICT DO NOTHING`,
+    [count],
+  );
+  await api.pool.query(
+    `INSERT INTO installations (id, account_id, plugin_id, current_version_id, granted_capabilities, status, hook_order,
+       version_policy, pinned_version_id, target_version_id, target_since, rollback_reason, pending_version_id)
+     SELECT $4::text || n, 'a' || n, $1, $2, v.capabilities, 'ready', 1, s.*
+       FROM generate_series(1, $5) n JOIN versions v ON v.id = $3 CROSS JOIN LATERAL (${state}) s`,
+    [pluginId, ids[0], ids[1], `${slug}-`, count],
+  );
+  return { pluginId: pluginId as string, first: ids[0] as string, second: ids[1] as string };
+}
+
+t.test('a yank withdraws a version from many followers in transactions of a batch', async (t) => {
+  const { pluginId, second } = await addFollowers(
+    t,
+    'withdrawn',
+    2 * SWEEP_BATCH + 100,
+    `SELECT 'Latest', NULL::text, CASE n % 2 WHEN 0 THEN v.id END, CASE n % 2 WHEN 0 THEN now() END, NULL::text,
+            CASE n % 2 WHEN 1 THEN v.id END`,
+  );
+  await api.pool.query(`CREATE TABLE withdrawn (transaction xid8);
+    CREATE FUNCTION note_withdrawn() RETURNS trigger LANGUAGE plpgsql AS
+      'BEGIN INSERT INTO withdrawn VALUES (pg_current_xact_id()); RETURN NULL; END';
+    CREATE TRIGGER noted AFTER UPDATE ON installations FOR EACH ROW EXECUTE FUNCTION note_withdrawn()`);
+  t.teardown(() => api.pool.query('DROP TRIGGER noted ON installations'));
+  t.match(await ann.post(`/plugins/${pluginId}/versions/${second}/yank`), { status: 200, body: { status: 'yanked' } });
+  const most = await api.pool.query(
+    'SELECT count(*)::int AS rows FROM withdrawn GROUP BY transaction ORDER BY 1 DESC LIMIT 1',
+  );
+  t.equal(most.rows[0].rows, SWEEP_BATCH);
+  const left = 'SELECT 1 FROM installations WHERE $1 IN (target_version_id, pending_version_id)';
+  t.equal((await api.pool.query(left, [second])).rowCount, 0);
+  t.equal((await api.pool.query('SELECT 1 FROM version_withdrawals')).rowCount, 0);
+  const { rows } = await api.pool.query('SELECT stored_bytes AS bytes FROM versions WHERE id = $1', [second]);
+  t.equal(Number(rows[0].bytes), 0, 'its content was given up');
+});
+
+t.test('a yank that was cut off is continued, and its version does not start meanwhile', async (t) => {
+  const { pluginId, first, second } = await addFollowers(
+    t,
+    'cut-yank',
+    4,
+    `SELECT CASE n WHEN 1 THEN 'Pinned' ELSE 'Latest' END, CASE n WHEN 1 THEN v.id END, CASE WHEN n < 4 THEN v.id END,
+            CASE WHEN n < 4 THEN now() END, CASE n WHEN 3 THEN 'crashed' END, CASE n WHEN 4 THEN v.id END`,
+  );
+  // As after a kill between two batches.
+  await api.pool.query(`UPDATE versions SET status = 'yanked', yanked_at = now() WHERE id = $1`, [second]);
+  await api.pool.query('UPDATE plugins SET latest_version_id = $2 WHERE id = $1', [pluginId, first]);
+  await api.pool.query('INSERT INTO version_withdrawals VALUES ($1)', [second]);
+  const { pool, queues } = api.services;
+  t.equal((await loadUpdateTarget(pool, 'cut-yank-1'))?.plugin.versionId, second, 'its user pinned it');
+  for (const installationId of ['cut-yank-2', 'cut-yank-3']) {
+    const update = { installationId, versionId: second };
+    t.equal(await loadUpdateTarget(pool, installationId), null);
+    t.equal(await completeUpdate(pool, queues, update), null, 'it had been started before');
+    t.equal(await failUpdate(pool, update, 'did not start'), false);
+  }
+  const list = async () =>
+    (
+      await pool.query(
+        `SELECT id, current_version_id = $2 AS "isFirst", target_version_id AS target, pending_version_id AS pending
+           FROM installations WHERE plugin_id = $1 ORDER BY id`,
+        [pluginId, first],
+      )
+    ).rows;
+  t.match(await list(), [{ isFirst: true }, { isFirst: true }, { isFirst: true }, { isFirst: true }]);
+  const stop = resumeRollouts(api.services, (error) => t.fail(error.message));
+  t.teardown(stop);
+  const isOver = async () =>
+    (await pool.query('SELECT plugin_id FROM version_rollouts UNION SELECT version_id FROM version_withdrawals'))
+      .rowCount === 0;
+  await eventually(isOver);
+  t.same(await list(), [
+    { id: 'cut-yank-1', isFirst: true, target: second, pending: null },
+    ...[2, 3, 4].map((n) => ({ id: `cut-yank-${n}`, isFirst: true, target: null, pending: null })),
+  ]);
+});
+
+t.test('a repeated yank continues one that was cut off before it is answered', async (t) => {
+  const { pluginId, first, second } = await addFollowers(
+    t,
+    'repeated-yank',
+    2,
+    `SELECT 'Latest', NULL::text, v.id, now(), NULL::text, NULL::text`,
+  );
+  await api.pool.query(`UPDATE versions SET status = 'yanked', yanked_at = now() WHERE id = $1`, [second]);
+  await api.pool.query('UPDATE plugins SET latest_version_id = $2 WHERE id = $1', [pluginId, first]);
+  await api.pool.query('INSERT INTO version_withdrawals VALUES ($1)', [second]);
+  t.equal((await ann.post(`/plugins/${pluginId}/versions/${second}/yank`)).status, 200);
+  const left = 'SELECT 1 FROM installations WHERE target_version_id = $1';
+  t.equal((await api.pool.query(left, [second])).rowCount, 0);
 });
