@@ -9,6 +9,8 @@ import type { Prompt } from './prompts.ts';
 export const WARNINGS_MAX = 20;
 /** Code that uses `host` as a value may use any member, so nothing is reported. */
 const WHOLE_HOST = /\bhost\b(?!\s*\.\s*[A-Za-z_$])/;
+/** A use of the global `fetch`, which sends its requests with `host.http`. A method of that name is none. */
+const GLOBAL_FETCH = /(?<![\w$.])fetch\b|\b(?:globalThis|self|global)\s*\??\.\s*fetch\b/;
 const MEMBERS = [...Object.keys(capabilities), 'http'];
 
 interface Warned {
@@ -32,7 +34,7 @@ export async function findWarnings(
   const slices = new LoopSlices(loopKey);
   const declared = [...new Set(manifest.capabilities)];
   const found = [
-    ...(WHOLE_HOST.test(code) ? [] : findMemberWarnings(declared, await findMembers(code, slices))),
+    ...(WHOLE_HOST.test(code) ? [] : findMemberWarnings(declared, await findMembers(declared, code, slices))),
     ...(await findWriteWarnings(declared, code, slices)),
     ...(await findHostWarnings(declared, code, slices)),
     ...(await findUnread('setting', Object.keys(manifest.settings ?? {}), code, slices)),
@@ -46,15 +48,20 @@ export async function findWarnings(
   return found.slice(0, WARNINGS_MAX);
 }
 
-/** The members of `host` that the code uses. */
-async function findMembers(code: string, slices: LoopSlices): Promise<Set<string>> {
+/** The members of `host` that the code uses, also as `fetch`. */
+async function findMembers(declared: readonly string[], code: string, slices: LoopSlices): Promise<Set<string>> {
   const used = new Set<string>();
   for (const [, member = ''] of code.matchAll(/\bhost\s*\.\s*([A-Za-z_$][\w$]*)/g)) {
     await slices.pauseWhenOver();
     used.add(member);
   }
+  await slices.pauseWhenOver();
+  // Without a declared host there is no `fetch`, which the bundling reports.
+  if (declared.some(isHostCapability) && GLOBAL_FETCH.test(code)) used.add('http');
   return used;
 }
+
+const isHostCapability = (capability: string): boolean => capability.startsWith('host.http:');
 
 function findMemberWarnings(declared: readonly string[], used: ReadonlySet<string>): string[] {
   const members = new Set(declared.map((capability) => /^host\.(\w+)/.exec(capability)?.[1] ?? ''));
@@ -93,7 +100,7 @@ const REQUEST =
 
 /** Requests to hosts that are not declared, in packages that declare others. */
 async function findHostWarnings(declared: readonly string[], code: string, slices: LoopSlices): Promise<string[]> {
-  if (!declared.some((capability) => capability.startsWith('host.http:'))) return [];
+  if (!declared.some(isHostCapability)) return [];
   const asked = new Set<string>();
   const missing: string[] = [];
   for (const [, host = ''] of code.matchAll(REQUEST)) {

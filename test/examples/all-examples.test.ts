@@ -23,11 +23,12 @@ t.test('the table names each of them, with what it asks for', async (t) => {
   t.equal(table.split('\n').filter((line) => line.startsWith('| [')).length, slugs.length);
 });
 
-t.test('each is published and installed, and runs once it has the secrets it asks for', async (t) => {
+t.test('each is published without a warning and installed, and runs once it has the secrets it asks for', async (t) => {
   const service = await startExamplesFixture(t);
   const check = async (slug: string) => {
     const secrets = Object.fromEntries(Object.keys(headOf(slug).secrets).map((name) => [name, 'canary']));
-    const { installationId, discovered } = await service.publish(slug, {}, secrets);
+    const { installationId, discovered, warnings } = await service.publish(slug, {}, secrets);
+    t.same(warnings, [], `${slug} has no warnings`);
     const { body } = await service.ann.get(`/installations/${installationId}`);
     t.match(body, { status: 'ready', secretNames: Object.keys(secrets).sort() }, slug);
     t.ok(Object.values(discovered).flat().filter(Boolean).length > 0, `${slug} registers something`);

@@ -15,6 +15,7 @@ export interface Published {
   readonly pluginId: string;
   // biome-ignore lint/suspicious/noExplicitAny: tests look into what was discovered
   readonly discovered: any;
+  readonly warnings: readonly string[];
 }
 export interface ExamplesFixture extends SupervisorFixture {
   readonly ann: Client;
@@ -69,13 +70,13 @@ async function publish(fixture: SupervisorFixture, ann: Client, slug: string, gi
   const { id: pluginId } = expected(made, 201);
   const url = `/api/plugins/${pluginId}/versions/zip`;
   const published = await ann.send({ method: 'POST', url, ...upload(await zipOf(filesOf(slug)), '1.0.0') });
-  const { discovered } = expected(published, 201);
+  const { discovered, warnings } = expected(published, 201);
   const installed = await ann.post('/installations', { slug, versionPolicy: 'Latest' });
   const { id: installationId } = expected(installed, 201);
   if (Object.keys({ ...given.settings, ...given.secrets }).length > 0)
     expected(await ann.post(`/installations/${installationId}/configure`, given), 200);
   await isHeld(fixture, installationId, given.settings);
-  return { installationId, pluginId, discovered };
+  return { installationId, pluginId, discovered, warnings };
 }
 
 function expected({ status, body }: { status: number; body: Reply['body'] }, wanted: number): Reply['body'] {

@@ -40,6 +40,26 @@ t.test('no warning about computed accesses', async (t) => {
   t.same(await warnings([], hook("host.log('hello');")), []);
 });
 
+t.test('a host that only fetch asks', async (t) => {
+  const head = ['capabilities: ["host.http:example.com"]'];
+  const idle = 'host.http:example.com is declared but never used. Remove it, so that users need not grant it.';
+  const uses = [
+    "await fetch('https://example.com/');",
+    "await globalThis . fetch('https://example.com/');",
+    "await self?.fetch('https://example.com/');",
+    "const { fetch: send } = globalThis; await send('https://example.com/');",
+  ];
+  for (const use of uses) t.same(await warnings(head, hook(use)), [], use);
+  const others = [
+    "await ctx.fetch('https://example.com/');",
+    'const isFetched = true, $fetch = 1, fetch1 = $fetch; console.log(isFetched, fetch1);',
+  ];
+  for (const use of others) t.same(await warnings(head, hook(use)), [idle], use);
+  const vendored = { 'vendor/send.js': 'export const canSend = () => typeof fetch === "function";' };
+  const index = `import { canSend } from './vendor/send.js';\n${hook('console.log(canSend());')}`;
+  t.same(await warnings([], index, vendored), [], 'a library that asks whether there is one');
+});
+
 t.test('calls that the declared form does not allow', async (t) => {
   const head = [
     'capabilities: ["host.workspace:read", "host.http:a.example.com", "host.http:*.example.org", "host.llm", "host.llm"]',
