@@ -1,4 +1,5 @@
 /** Content-addressed store of package files, bundles and media: named by SHA-256, written once, verified when read. */
+import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { readFile, rename, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -13,7 +14,7 @@ const COMMIT_CONCURRENCY = 16;
 const SHA256 = /^[0-9a-f]{64}$/;
 
 export interface Blobs extends StagingFolder {
-  /** Stores bytes durably. */
+  /** Stores bytes durably. Replaces a damaged blob. */
   put(bytes: Uint8Array): Promise<BlobName>;
   /** @throws Error when the blob is missing or its content does not match its name */
   read(sha256: string): Promise<Buffer>;
@@ -74,8 +75,8 @@ async function commit(root: string, files: readonly StagedFile[]): Promise<void>
 
 async function storeFile(root: string, file: StagedFile, directories: Set<string>): Promise<void> {
   const target = joinPath(root, file.sha256);
-  const existing = await stat(target).catch(() => null);
-  if (existing?.size === file.sizeBytes) {
+  // A file that the disk changed is replaced: the bytes at hand may be the only whole copy.
+  if (await isIntact(target, file)) {
     // Touched, so that the sweep spares it until the new version's row refers to it.
     const now = new Date();
     const isTouched = await utimes(target, now, now).then(
@@ -92,6 +93,22 @@ async function storeFile(root: string, file: StagedFile, directories: Set<string
   directories.add(directory);
 }
 
+/** False where it is missing or cannot be read, too. */
+async function isIntact(path: string, { sha256, sizeBytes }: BlobName): Promise<boolean> {
+  const found = await stat(path).catch(() => null);
+  if (found?.size !== sizeBytes) return false;
+  return hashFile(path).then(
+    (actual) => actual === sha256,
+    () => false,
+  );
+}
+
+async function hashFile(path: string): Promise<string> {
+  const hash = createHash('sha256');
+  for await (const chunk of createReadStream(path)) hash.update(chunk);
+  return hash.digest('hex');
+}
+
 async function readVerified({ root, condemned }: BlobFolders, sha256: string): Promise<Buffer> {
   const path = joinPath(root, sha256);
   // A running sweep may hold the blob for a moment before it restores it.
@@ -100,7 +117,9 @@ async function readVerified({ root, condemned }: BlobFolders, sha256: string): P
     .catch(() => readFile(path));
   const actual = hashBytes(bytes);
   if (actual !== sha256)
-    throw new Error(`Blob ${sha256} is damaged on disk: its content has the hash ${actual}. Restore it from a backup.`);
+    throw new Error(
+      `Blob ${sha256} is damaged on disk: its content has the hash ${actual}. Restore it from a backup, or publish a version with the same file: that replaces it.`,
+    );
   return bytes;
 }
 

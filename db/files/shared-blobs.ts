@@ -61,7 +61,8 @@ export async function openSharedBlobs(options: SharedBlobsOptions): Promise<Blob
     ...(await openStagingFolder(dataDir, (files) => commit(store, files))),
     async put(bytes) {
       const name = { sha256: hashBytes(bytes), sizeBytes: bytes.byteLength };
-      await keepBlob(store, name.sha256, () => bytes);
+      const isStored = (await touchBlob(pool, name.sha256, kept)) && (await isIntact(store, name.sha256));
+      if (!isStored) await upload(store, name.sha256, bytes);
       return name;
     },
     read: (sha256) => readBlob(store, sha256),
@@ -73,17 +74,19 @@ export async function openSharedBlobs(options: SharedBlobsOptions): Promise<Blob
 
 async function commit(store: Store, files: readonly StagedFile[]): Promise<void> {
   const distinct = [...new Map(files.map((file) => [file.sha256, file])).values()];
-  await forEachOf(distinct, ({ sha256, stagedAt }) => keepBlob(store, sha256, () => readFile(stagedAt)));
+  await forEachOf(distinct, async ({ sha256, stagedAt }) => {
+    // Those that are stored are not verified: a version repeats most files of the one before, and each would be a request.
+    const isStored = await touchBlob(store.pool, sha256, store.kept);
+    if (!isStored) await upload(store, sha256, await readFile(stagedAt));
+  });
 }
 
-/** Stores a blob, or makes one that is stored already safe from the next sweep. */
-async function keepBlob(
-  store: Store,
-  sha256: string,
-  readBytes: () => Uint8Array | Promise<Uint8Array>,
-): Promise<void> {
-  if (!(await touchBlob(store.pool, sha256, store.kept))) await upload(store, sha256, await readBytes());
-}
+/** Reads a stored blob, to find out whether it must be stored again. A store that does not answer proves no damage. */
+const isIntact = (store: Store, sha256: string): Promise<boolean> =>
+  fetchBlob(store, sha256).then(
+    (bytes) => bytes !== null,
+    (error: unknown) => error instanceof BlobStoreUnavailableError,
+  );
 
 async function forEachOf<T>(items: readonly T[], work: (item: T) => Promise<unknown>): Promise<void> {
   for (let start = 0; start < items.length; start += CONCURRENCY)

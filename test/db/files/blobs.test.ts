@@ -21,6 +21,23 @@ t.test('bytes are found by their SHA-256 and checked when read', async (t) => {
   t.notOk(await blobs.has('0'.repeat(64)));
 });
 
+t.test('bytes that are stored again replace a file that the disk changed', async (t) => {
+  const folder = await temporaryFolder(t);
+  const blobs = await openBlobs(folder);
+  const { sha256 } = await blobs.put(Buffer.from('hello'));
+  const path = join(folder, 'blobs', sha256.slice(0, 2), sha256.slice(2));
+  const { ino } = await stat(path);
+  await blobs.put(Buffer.from('hello'));
+  t.equal((await stat(path)).ino, ino, 'a file that is whole stays');
+  await writeFile(path, 'hellO');
+  await blobs.put(Buffer.from('hello'));
+  t.equal((await blobs.read(sha256)).toString(), 'hello');
+  await writeFile(path, 'hellO');
+  await using staging = await blobs.stage();
+  await staging.commit([await staging.add([Buffer.from('hello')])]);
+  t.equal((await blobs.read(sha256)).toString(), 'hello', 'by a publish, too');
+});
+
 t.test('staged files that are not committed are removed', async (t) => {
   const folder = await temporaryFolder(t);
   const blobs = await openBlobs(folder);

@@ -5,6 +5,7 @@ import { buffer } from 'node:stream/consumers';
 import t from 'tap';
 import { setBlobPlace } from '../../../db/cluster/cluster-record.ts';
 import type { Blobs } from '../../../db/files/blobs.ts';
+import { openBucket } from '../../../db/files/s3.ts';
 import { reserveObject } from '../../../db/files/stored-blobs.ts';
 import { describeBlobPlace, openConfiguredBlobs } from '../../../service/storage/blob-stores.ts';
 import { type ObjectStoreFixture, startObjectStore } from '../../object-store/object-store.ts';
@@ -40,6 +41,19 @@ const listCopies = async ({ dataDir }: Machine): Promise<string[]> =>
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name));
 
+/** Changes an object in the bucket. */
+async function replaceObject({ pool }: TestDatabase, sha256: string, text: string): Promise<void> {
+  const { BLOBS: address, AWS_ENDPOINT_URL: endpoint, AWS_REGION: region, ...keys } = bucket.settings;
+  const credentials = {
+    accessKeyId: keys.AWS_ACCESS_KEY_ID,
+    secretAccessKey: keys.AWS_SECRET_ACCESS_KEY,
+    sessionToken: undefined,
+  };
+  const objects = openBucket({ address, endpoint, region, credentials });
+  const { rows } = await pool.query('SELECT object_key FROM stored_blobs WHERE sha256 = $1', [sha256]);
+  await objects.put(rows[0].object_key, Buffer.from(text));
+}
+
 for (const [name, settings] of [
   ['database', { BLOBS: 'database' }],
   ['bucket', bucket.settings],
@@ -68,6 +82,18 @@ for (const [name, settings] of [
     await writeFile(copy, 'hellO');
     t.equal((await machine.blobs.read(sha256)).toString(), 'hello');
     t.equal(await readFile(copy, 'utf8'), 'hello');
+  });
+
+  t.test(`${name}: bytes that are stored again replace a damaged blob`, async (t) => {
+    const database = await testDatabase(t);
+    const machine = await openMachine(t, database, settings);
+    const { sha256 } = await machine.blobs.put(HELLO);
+    if (name === 'database') await database.pool.query(`UPDATE stored_blobs SET content = 'hellO'`);
+    else await replaceObject(database, sha256, 'hellO');
+    const reader = await openMachine(t, database, settings);
+    await t.rejects(reader.blobs.read(sha256), /is damaged in /);
+    await machine.blobs.put(HELLO);
+    t.equal((await reader.blobs.read(sha256)).toString(), 'hello');
   });
 
   t.test(`${name}: the sweep removes what nothing uses, and nothing that was touched`, async (t) => {
@@ -117,6 +143,14 @@ t.test('an upload that is cut off leaves nothing that is read, and is repeated',
   await machine.blobs.put(HELLO);
   t.equal((await machine.blobs.read(rows[0].sha256)).toString(), 'hello');
   t.equal(await bucket.countObjects(), before + 1);
+});
+
+t.test('bytes that are stored already need no bucket that answers', async (t) => {
+  const machine = await openMachine(t, await testDatabase(t), bucket.settings);
+  const { sha256 } = await machine.blobs.put(HELLO);
+  bucket.intercept(() => 'hang up');
+  t.equal((await machine.blobs.put(HELLO)).sha256, sha256);
+  bucket.intercept(() => null);
 });
 
 t.test('a process that was killed after its upload leaves an object that a sweep finds', async (t) => {
