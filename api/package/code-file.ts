@@ -3,6 +3,7 @@ import { isBuiltin } from 'node:module';
 import { type Loader, type OnLoadResult, type PartialMessage, transform } from 'esbuild';
 import { mapPosition, NAMESPACE } from '../../db/records/source-maps.ts';
 import { formatLocation, type ProblemLocation } from '../../sdk/contract/errors.ts';
+import { cutQuoted } from '../../service/text/quoted-text.ts';
 import { findLibraryLines } from './author-files.ts';
 import type { BuildTime } from './build-time.ts';
 import { CodeFault, type FileSyntax, findImports, type ImportCall, parseFile } from './file-syntax.ts';
@@ -24,11 +25,7 @@ const FOREIGN_IMPORT = /\b(?:from|import)\s*['"](?!\.)/;
 const COMPUTED_IMPORT =
   'import() needs a relative path in quotes: only files of the package can be imported, which are fixed at its publish';
 
-/** Longer paths are cut in messages: one may have the length of the file. Characters. */
-const QUOTED_MAX = 300;
-
-export const quotePath = (path: string): string =>
-  path.length > QUOTED_MAX ? `“${path.slice(0, QUOTED_MAX)}…”` : `“${path}”`;
+export const quotePath = (path: string): string => `“${cutQuoted(path)}”`;
 export const refuseImport = (path: string, fault = 'cannot be imported'): string =>
   path.includes('\\')
     ? `${quotePath(path)} has backslashes. Write ${quotePath(path.replaceAll('\\', '/'))}`

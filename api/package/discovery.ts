@@ -1,5 +1,4 @@
 /** Collects and checks the surface of a version: the registrations of its code, and its prompt files. */
-import { closest } from 'fastest-levenshtein';
 import type { Introspection } from '../../db/jobs/introspections.ts';
 import { findBundlePosition, mapStack } from '../../db/records/source-maps.ts';
 import { listRegisteredCapabilities } from '../../sdk/contract/capabilities.ts';
@@ -11,6 +10,8 @@ import { surfaceName } from '../../sdk/contract/payloads.ts';
 import { events, hooks, type Registrations, type SchemaFault, surfaces } from '../../sdk/contract/protocol.ts';
 import type { HookRow } from '../../sdk/contract/rows.ts';
 import { describeHiddenCharacter } from '../../sdk/contract/visible-text.ts';
+import { findNearName } from '../../service/text/near-name.ts';
+import { cutQuoted } from '../../service/text/quoted-text.ts';
 import { type Bundle, ENTRY } from './bundle.ts';
 import { invalidAll, invalidAt } from './invalid-package.ts';
 import { suggestFix } from './load-hints.ts';
@@ -44,6 +45,8 @@ const FIXED: readonly string[] = [
 const STREAMED: readonly string[] = (Object.entries(hooks) as [string, HookRow][])
   .filter(([, { streams }]) => streams)
   .map(([name]) => name);
+/** Edits between a name and a suggestion, at most: a word is missing in `middleware.prompt`. */
+const EDITS_MAX = 8;
 /** Groups with free names, and the maximum number of entries of each. */
 const CHOSEN: Readonly<Record<string, number>> = {
   tools: limits.tools,
@@ -91,7 +94,7 @@ export function acceptIntrospection(found: Introspection, bundle: Bundle, source
   faults.push(
     ...unstreamed.map((name) => ({
       ...place(found.places[name]),
-      message: `${name} cannot have “stream”: only ${STREAMED.join(', ')} judges messages piece by piece.`,
+      message: `${cutQuoted(name)} cannot have “stream”: only ${STREAMED.join(', ')} judges messages piece by piece.`,
     })),
   );
   if (faults.length > 0) throw invalidAll(faults);
@@ -108,10 +111,12 @@ function nameFault(name: string): string | null {
   const dot = name.indexOf('.');
   if (!Object.hasOwn(CHOSEN, name.slice(0, dot))) {
     if (FIXED.includes(name)) return null;
-    return `“${name}” cannot be registered by a plugin; did you mean “${closest(name, [...FIXED])}”?`;
+    const near = findNearName(name, FIXED, EDITS_MAX);
+    const hint = near === null ? '' : `; did you mean “${near}”?`;
+    return `“${cutQuoted(name)}” cannot be registered by a plugin${hint}`;
   }
   const fault = surfaceName.safeParse(name.slice(dot + 1)).error?.issues[0]?.message;
-  return fault === undefined ? null : `“${name}” cannot be registered: its name ${fault}`;
+  return fault === undefined ? null : `“${cutQuoted(name)}” cannot be registered: its name ${fault}`;
 }
 
 /**

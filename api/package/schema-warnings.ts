@@ -3,6 +3,7 @@ import { formatLocation } from '../../sdk/contract/errors.ts';
 import { isRecord } from '../../sdk/contract/is-record.ts';
 import { checkedKeywords, describingKeywords } from '../../sdk/contract/schema-keywords.ts';
 import { findNearName } from '../../service/text/near-name.ts';
+import { cutQuoted } from '../../service/text/quoted-text.ts';
 import type { Introspected } from './discovery.ts';
 import { WARNINGS_MAX } from './warnings.ts';
 
@@ -29,7 +30,7 @@ export function findSchemaWarnings({ registrations, placeOf }: Introspected): st
     for (const { at, message } of findUnknownKeywords(parameters, '')) {
       // Schemas may have tens of thousands of them, and each is compared with all known keywords.
       if (warnings.length === WARNINGS_MAX) return warnings;
-      const field = `tools.${tool}.parameters${at}`;
+      const field = cutQuoted(`tools.${tool}.parameters${at}`);
       warnings.push(formatLocation({ ...placeOf(`tools.${tool}`), field, message }));
     }
   return warnings;
@@ -54,5 +55,5 @@ function suggest(keyword: string, schema: Schema, at: string): string {
   const near = findNearName(keyword, KNOWN, EDITS_MAX);
   if (near !== null) return ` Did you mean “${near}”?`;
   const isParameter = at === '' && schema.properties === undefined && isRecord(schema[keyword]);
-  return isParameter ? ` Write the parameter as properties: { ${keyword}: … }.` : '';
+  return isParameter ? ` Write the parameter as properties: { ${cutQuoted(keyword)}: … }.` : '';
 }

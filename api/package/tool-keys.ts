@@ -1,9 +1,12 @@
 /** Finds fields of tools that the host does not read, such as a misspelt `paramaters`. The child drops them when it registers. */
 import type { AnyNode } from 'acorn';
-import { closest } from 'fastest-levenshtein';
+import { findNearName } from '../../service/text/near-name.ts';
+import { cutQuoted } from '../../service/text/quoted-text.ts';
 import type { FreeName } from './free-names.ts';
 
 const KEYS = ['description', 'parameters', 'handler'];
+/** Edits between a field and a suggestion, at most. */
+const EDITS_MAX = 3;
 
 interface UnknownKey {
   /** Offset in the code. */
@@ -27,8 +30,9 @@ export function findUnknownToolKeys(tree: AnyNode, freeNames: readonly FreeName[
     return right.properties.flatMap((property) => {
       const key = readKey(property);
       if (key === null || KEYS.includes(key)) return [];
-      const message = `A tool has no field “${key}”, so it is ignored. Did you mean “${closest(key, KEYS)}”?`;
-      return [{ start: property.start, message }];
+      const near = findNearName(key, KEYS, EDITS_MAX);
+      const hint = near === null ? `Its fields are ${KEYS.join(', ')}.` : `Did you mean “${near}”?`;
+      return [{ start: property.start, message: `A tool has no field “${cutQuoted(key)}”, so it is ignored. ${hint}` }];
     });
   });
 }

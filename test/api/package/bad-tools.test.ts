@@ -19,6 +19,11 @@ const tool = (parameters: unknown, name = 'x') =>
 const tools = (schemas: readonly unknown[]) =>
   schemas.map((parameters, index) => tool(parameters, `t${index}`)).join('\n');
 
+/** Fields of a tool that passes. */
+const TOOL = "description: 'x', parameters: {}, handler: () => ''";
+/** A few messages, each with the start of a name. */
+const ANSWER_MAX_BYTES = 3_000;
+
 const refused: Record<string, [parameters: unknown, at: string, message: RegExp]> = {
   'a schema that is itself': [{ $ref: '#' }, '', /without end/],
   'two that are each other': [
@@ -207,6 +212,27 @@ t.test('invalid registrations are rejected', async (t) => {
     t.equal(status, 422, JSON.stringify(body));
     t.match(body.errors[0], { path: 'index.ts', line: 2, message }, index);
   }
+});
+
+t.test('a name of megabytes is neither compared nor repeated', async (t) => {
+  const bytesOf = (body: unknown) => Buffer.byteLength(JSON.stringify(body));
+  const unknown = await publish("middleware['ab'.repeat(600_000)] = () => 1;");
+  t.equal(unknown.status, 422);
+  t.match(unknown.body.errors, [{ message: /^“middleware\.[ab]+…” cannot be registered by a plugin$/ }]);
+  t.ok(bytesOf(unknown.body) < ANSWER_MAX_BYTES, `the answer has ${bytesOf(unknown.body)} bytes`);
+
+  const chosen = await publish("commands['ab'.repeat(600_000)] = { description: 'x', handler: () => ({ text: '' }) };");
+  t.match(chosen.body.errors, [{ message: /^“commands\.[ab]+…” cannot be registered: its name / }]);
+  t.ok(bytesOf(chosen.body) < ANSWER_MAX_BYTES, `the answer has ${bytesOf(chosen.body)} bytes`);
+
+  const keyword = 'x'.repeat(60_000);
+  const hidden = await publish(tool({ properties: { [keyword]: { description: 'a\u202eb' } } }));
+  t.match(hidden.body.errors, [{ field: /^tools\.x\.parameters\/properties\/x+…$/, message: /U\+202E/ }]);
+  t.ok(bytesOf(hidden.body) < ANSWER_MAX_BYTES, `the answer has ${bytesOf(hidden.body)} bytes`);
+
+  const warned = await publish(`${tool({ [keyword]: {} })}\ntools.y = { ${keyword}: 1, ${TOOL} };`);
+  t.match(warned.body.warnings, [/A tool has no field “x+…”/, /tools\.x\.parameters\/x+…: .*properties: \{ x+…: … \}/]);
+  t.ok(bytesOf(warned.body.warnings) < ANSWER_MAX_BYTES, `the warnings have ${bytesOf(warned.body.warnings)} bytes`);
 });
 
 t.test('a global that is not there', async (t) => {
