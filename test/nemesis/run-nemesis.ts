@@ -101,7 +101,9 @@ export async function runNemesis(options: NemesisOptions): Promise<NemesisReport
     interrupted.throwIfAborted();
     await Promise.all(loads);
     if (storm.struck.length === 0) throw new Error(`No fault came in ${options.minutes} minutes. Give more --minutes.`);
-    await settle(cluster.pool, records);
+    await settle(cluster.pool, records, interrupted);
+    // What is still under way then is not lost.
+    interrupted.throwIfAborted();
     return await judgeAll(cluster, records, storm.struck, options);
   } finally {
     for (const end of endings.reverse()) await end();
@@ -181,7 +183,9 @@ class Storm {
   /** Every shard has an owner, and every supervisor some. */
   async #waitForCalm(): Promise<void> {
     const { pool, supervisors } = this.#context.cluster;
+    const { interrupted } = this.#options;
     await waitUntil(async () => {
+      if (interrupted.aborted) return true;
       const { rows } = await pool.query(
         `SELECT s.owner FROM shards s JOIN supervisors v ON v.id = s.owner AND v.expires_at > now() GROUP BY s.owner`,
       );
@@ -213,9 +217,10 @@ async function readOwned({ pool }: NemesisCluster, { pid }: Member): Promise<Rea
 }
 
 /** Waits until nothing that was acknowledged is under way any more, within bounds. */
-async function settle(pool: Pool, { webhooks, events }: LoadRecords): Promise<void> {
+async function settle(pool: Pool, { webhooks, events }: LoadRecords, interrupted: AbortSignal): Promise<void> {
   const pending = `SELECT 1 FROM deliveries WHERE state = 'pending' UNION ALL SELECT 1 FROM events WHERE state = 'pending' LIMIT 1`;
   await waitUntil(async () => {
+    if (interrupted.aborted) return true;
     if ((await pool.query(pending)).rows.length > 0) return false;
     return webhooks.verdict().lost.length === 0 && events.verdict().lost.length === 0;
   }, ARRIVAL_MS).catch(() => undefined);
