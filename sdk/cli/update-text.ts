@@ -1,11 +1,25 @@
 /** Says what became of an update that was just accepted or tried again. */
+import { CommandError } from './failure.ts';
+import type { Output } from './output.ts';
 import type { Installation } from './rest-types.ts';
 import { toOneLine } from './terminal-text.ts';
+
+/** Prints it. @throws CommandError if the update failed */
+export function printUpdate(output: Output, installation: Installation): void {
+  const text = describeUpdate(installation);
+  if (installation.failedUpdate) throw new CommandError('update_failed', text, { result: installation });
+  output.printLine(text);
+}
 
 export function describeUpdate(installation: Installation): string {
   const { slug, currentSemVer, pendingUpdate, updateUnderWay, failedUpdate } = installation;
   const now = currentSemVer ?? 'the draft';
-  if (failedUpdate) return `${slug} still runs ${now}: ${toOneLine(failedUpdate.reason)}`;
+  if (failedUpdate) {
+    const name = failedUpdate.semVer ?? 'the draft';
+    const reason = toOneLine(failedUpdate.reason).replace(/(?<![.!?])$/, '.');
+    const again = `Run \`bulkhead retry ${slug}\` to try again, or wait for the next version.`;
+    return `${slug} still runs ${now}, because ${name} did not start: ${reason} ${again}`;
+  }
   if (pendingUpdate)
     return `${slug} still runs ${now}: ${pendingUpdate.semVer} needs your consent: bulkhead accept ${slug}`;
   if (!updateUnderWay) return `${slug} now runs ${now}.`;

@@ -25,7 +25,8 @@ const fixture = await startSupervisorFixture(t);
 const sessionUrl = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
 const api = await startApiFixture(t, { beside: fixture });
 const url = `http://127.0.0.1:${await listen(api)}`;
-const { token } = await api.user('ann');
+const ann = await api.user('ann');
+const { token } = ann;
 const author = await newAuthor(t, { BULKHEAD_SESSION_URL: sessionUrl });
 
 const here = { in: 'word-count' };
@@ -263,6 +264,37 @@ t.test('a call says why a plugin does not load with its grants, and what to do',
     stderr: /“word-count__cuont”\. Did you mean “word-count__count”\?\n$/,
   });
   t.equal((await typed(['uninstall', 'choosy', '--yes'])).code, 0);
+});
+
+t.test('accept, retry and install end with 1 if the new code does not start', async (t) => {
+  await typed(['init', 'brittle', '--template', 'tool']);
+  t.equal((await typed(['publish', 'brittle'])).code, 0);
+  t.equal((await typed(['install', 'brittle', '--yes'])).code, 0);
+  const source = join(author.folder, 'brittle/index.ts');
+  const code = `${await readFile(source, 'utf8')}\nif (host.storage) throw new Error('no disk');\n`;
+  await writeFile(source, code);
+  const readme = join(author.folder, 'brittle/readme.md');
+  const manifest = (await readFile(readme, 'utf8')).replace('---\n', '---\ncapabilities: [host.storage]\n');
+  await writeFile(readme, manifest);
+  t.equal((await typed(['publish', 'brittle'])).code, 0);
+  const fault = (next: string) =>
+    `brittle still runs 1.0.0, because ${next} did not start: no disk. Run \`bulkhead retry brittle\` to try again, or wait for the next version.`;
+  t.match(await typed(['accept', 'brittle', '--yes']), { code: 1, stderr: `error ${fault('1.1.0')}\n` });
+  const retried = await typed(['retry', 'brittle', '--json']);
+  t.equal(retried.code, 1);
+  t.match(answer(retried), {
+    error: { code: 'update_failed', message: fault('1.1.0') },
+    currentSemVer: '1.0.0',
+    failedUpdate: { semVer: '1.1.0', reason: 'no disk' },
+  });
+  const [{ id }] = (await ann.get('/plugins')).body.items.filter((one: { slug: string }) => one.slug === 'brittle');
+  const files = [
+    { path: 'readme.md', contentText: manifest },
+    { path: 'index.ts', contentText: code },
+  ];
+  t.equal((await ann.post(`/plugins/${id}/draft`, { files })).status, 200);
+  t.match(await typed(['install', 'brittle', '--draft']), { code: 1, stderr: `error ${fault('the draft')}\n` });
+  t.equal((await typed(['uninstall', 'brittle', '--yes'])).code, 0);
 });
 
 t.test('list, delist, yank and status', async (t) => {

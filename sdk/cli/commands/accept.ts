@@ -6,7 +6,7 @@ import { requireInstallation } from '../lookup.ts';
 import { formatReach, formatSecretUses } from '../reach-text.ts';
 import type { Installation, UpdateChanges } from '../rest-types.ts';
 import { askToConfirm } from '../terminal-prompts.ts';
-import { describeUpdate } from '../update-text.ts';
+import { printUpdate } from '../update-text.ts';
 
 export const accept: Command = {
   name: 'accept',
@@ -33,7 +33,7 @@ export const accept: Command = {
     await askToConfirm(context, args, 'Accept it?', 'Nothing was accepted.');
     // Names the version that was shown, so that a later one is not accepted with it.
     const updated = await rest.post<Installation>(`/installations/${id}/accept-update`, { versionId });
-    output.printLine(describeUpdate(updated));
+    printUpdate(output, updated);
     return updated;
   },
 };

@@ -11,7 +11,7 @@ import type { Rest } from '../rest.ts';
 import type { CatalogEntry, Installation, Reach } from '../rest-types.ts';
 import { askToConfirm } from '../terminal-prompts.ts';
 import { toOneLine } from '../terminal-text.ts';
-import { describeUpdate } from '../update-text.ts';
+import { printUpdate } from '../update-text.ts';
 
 interface Policy {
   readonly versionPolicy: Installation['versionPolicy'];
@@ -52,7 +52,7 @@ export const install: Command = {
       (entry ? await switchFromDraft(rest, entry, body, versionId) : await switchToDraft(rest, slug, body)) ??
       (await rest.post<Installation>('/installations', { slug, ...body, ...named }));
     const { output } = context;
-    if (installation.updateUnderWay || installation.failedUpdate) output.printLine(describeUpdate(installation));
+    if (installation.updateUnderWay || installation.failedUpdate) printUpdate(output, installation);
     else output.printLine(describeInstalled(installation, output.paint));
     if (installation.status === 'needs_configuration') {
       output.printLine(`${installation.statusReason ?? ''} See bulkhead configure ${slug} --help.`.trim());

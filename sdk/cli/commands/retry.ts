@@ -4,7 +4,7 @@ import type { Command } from '../command.ts';
 import { CommandError } from '../failure.ts';
 import { requireInstallation } from '../lookup.ts';
 import type { Installation } from '../rest-types.ts';
-import { describeUpdate } from '../update-text.ts';
+import { printUpdate } from '../update-text.ts';
 
 export const retry: Command = {
   name: 'retry',
@@ -15,7 +15,7 @@ export const retry: Command = {
     const { id, slug, failedUpdate } = await requireInstallation(rest, args.positional[0] ?? '');
     if (!failedUpdate) throw new CommandError('not_pending', `No update of “${slug}” has failed.`);
     const updated = await rest.post<Installation>(`/installations/${id}/retry-update`);
-    context.output.printLine(describeUpdate(updated));
+    printUpdate(context.output, updated);
     return updated;
   },
 };
