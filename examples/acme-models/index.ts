@@ -35,7 +35,7 @@ providers.acme = {
         stream_options: { include_usage: true },
       }),
     });
-    // The caller learns only that the provider failed; this text is in this plugin's log.
+    // The plugin's log and agent runtimes of the account get this text; other plugins do not.
     if (!response.ok) throw new Error(`Acme answered ${response.status}`);
 
     let text = '';

@@ -20,7 +20,8 @@ export const surfaceFailures: Readonly<Record<SurfaceName, string>> = {
   tools:
     'a thrown error becomes a result with `isError` and its message, so that the agent can correct its call; a malformed result or a timeout fails the call',
   commands: 'the call fails with the message of the thrown error',
-  providers: 'the call fails without a reason; the plugin’s log has the reason',
+  providers:
+    'the call fails; an agent runtime of the account gets the message of the error, another plugin that calls `host.llm` does not; the plugin’s log has it',
   'channel.receive':
     'the request is retried, up to 6 attempts in 80 minutes, then kept for a manual replay; after two failures the channel’s later requests pass it',
   'channel.send':
