@@ -5,6 +5,7 @@ import type { Runtime } from '../installations/installation-runtimes.ts';
 import { describeFailedUpdate, type FailedUpdate } from '../installations/installation-state.ts';
 import { BLOCKED_REASON_SQL, RECEIVES_EVENTS_SQL } from '../installations/run-rule.ts';
 import { listRows } from '../postgres/rows.ts';
+import { SUM_BUCKETS_SQL } from './duration-histogram.ts';
 import { estimatePercentiles } from './rollups.ts';
 
 interface FleetRow extends Omit<Runtime, 'inspected'> {
@@ -53,6 +54,12 @@ interface PluginCost {
   readonly processorMs: number;
 }
 
+const MATCHES_SEARCH = `strpos(lower(concat_ws(' ', p.slug, p.display_name, a.name)), lower($3)) > 0`;
+/** An array, so that PostgreSQL reads the minutes of these installations by primary key, not those of all. */
+const OF_FOUND_PLUGINS = `AND m.installation_id = ANY (ARRAY(
+    SELECT i.id FROM installations i JOIN plugins p ON p.id = i.plugin_id JOIN accounts a ON a.id = p.owner_id
+     WHERE ${MATCHES_SEARCH}))`;
+
 /**
  * Lists plugins by error rate, highest first; then blocked ones, then by calls and restarts. Those that nobody called come
  * last.
@@ -65,26 +72,20 @@ export async function listPluginCosts(
   search: string | null,
   limit: number,
 ): Promise<PluginCost[]> {
+  const within = `minute >= now() - make_interval(hours => $1) ${search === null ? '' : OF_FOUND_PLUGINS}`;
   const { rows } = await pool.query<Omit<PluginCost, 'p50Ms' | 'p95Ms'> & { buckets: number[] | null }>(
-    `WITH c AS (SELECT i.plugin_id, sum(calls)::float8 AS calls, sum(errors + timeouts)::float8 AS failures
-                  FROM call_minutes m JOIN installations i ON i.id = m.installation_id
-                 WHERE minute >= now() - make_interval(hours => $1) GROUP BY 1),
-          b AS (SELECT plugin_id, array_agg(n ORDER BY position) AS buckets FROM (
-                  SELECT i.plugin_id, position, sum(n)::float8 AS n FROM call_minutes m
-                    JOIN installations i ON i.id = m.installation_id
-                    CROSS JOIN LATERAL unnest(buckets) WITH ORDINALITY AS u(n, position)
-                   WHERE minute >= now() - make_interval(hours => $1) GROUP BY 1, 2) s GROUP BY 1),
+    `WITH c AS (SELECT i.plugin_id, sum(calls)::float8 AS calls, sum(errors + timeouts)::float8 AS failures,
+                       ${SUM_BUCKETS_SQL} AS buckets
+                  FROM call_minutes m JOIN installations i ON i.id = m.installation_id WHERE ${within} GROUP BY 1),
           u AS (SELECT i.plugin_id, sum(restarts)::float8 AS restarts, sum(processor_ms) AS processor
-                  FROM usage_minutes m JOIN installations i ON i.id = m.installation_id
-                 WHERE minute >= now() - make_interval(hours => $1) GROUP BY 1)
+                  FROM usage_minutes m JOIN installations i ON i.id = m.installation_id WHERE ${within} GROUP BY 1)
      SELECT p.slug, p.display_name AS "displayName", a.name AS author, a.verified_at IS NOT NULL AS verified,
             p.blocked_reason AS "blockedReason", coalesce(n.installs, 0)::int AS installations,
-            coalesce(c.calls, 0) AS calls, coalesce(c.failures, 0) AS failures, b.buckets,
+            coalesce(c.calls, 0) AS calls, coalesce(c.failures, 0) AS failures, c.buckets,
             coalesce(u.restarts, 0) AS restarts, coalesce(u.processor, 0) AS "processorMs"
        FROM plugins p JOIN accounts a ON a.id = p.owner_id LEFT JOIN install_counts n ON n.plugin_id = p.id
-       LEFT JOIN c ON c.plugin_id = p.id LEFT JOIN b ON b.plugin_id = p.id LEFT JOIN u ON u.plugin_id = p.id
-      WHERE p.deleted_at IS NULL AND ($3::text IS NULL
-            OR strpos(lower(concat_ws(' ', p.slug, p.display_name, a.name)), lower($3)) > 0)
+       LEFT JOIN c ON c.plugin_id = p.id LEFT JOIN u ON u.plugin_id = p.id
+      WHERE p.deleted_at IS NULL AND ($3::text IS NULL OR ${MATCHES_SEARCH})
       ORDER BY coalesce(c.failures / nullif(c.calls, 0), 0) DESC, p.blocked_reason IS NULL, c.calls DESC NULLS LAST,
                u.restarts DESC NULLS LAST, p.slug LIMIT $2`,
     [hours, limit, search],

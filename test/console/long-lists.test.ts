@@ -20,6 +20,7 @@ const MESSAGES = 201;
 /** How many lines the page of a log loads, and more than that. */
 const LOADED = 1_000;
 const LINES = 1_500;
+const MINUTE_MS = 60_000;
 
 const service = await startServiceOnTestDatabase(t);
 const browser = await shareBrowser(t);
@@ -153,6 +154,24 @@ t.test('pages of operators say when they do not list everything', async (t) => {
   await page.getByRole('status').getByText(`${ROWS_MAX} plugins, and maybe more`).waitFor();
   await page.getByLabel('Find a plugin or an author').fill('ann');
   await page.getByText(`Only ${ROWS_MAX} plugins are listed`).waitFor({ state: 'detached' });
+});
+
+t.test('the costs of plugins are read once a minute', async (t) => {
+  const { page } = await openSignedIn(browser, service);
+  let reads = 0;
+  page.on('request', (request) => {
+    if (request.url().includes('/operator/plugins')) reads += 1;
+  });
+  await page.clock.install();
+  await page.goto(`${service.url}/operator?tab=plugins`);
+  await page.getByRole('table', { name: 'Plugins by cost' }).waitFor();
+  await page.clock.runFor(MINUTE_MS / 2);
+  // The page sends its requests in order: a read of the first half minute comes before this one.
+  await page.evaluate(() => fetch('/api/operator/fleet'));
+  const next = page.waitForRequest(/operator\/plugins/);
+  await page.clock.runFor(MINUTE_MS / 2);
+  await next;
+  t.equal(reads, 2);
 });
 
 t.test('the browser complains about nothing', async (t) => t.same(complaints, []));
