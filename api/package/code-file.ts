@@ -50,6 +50,17 @@ export interface CompileContext {
   hasModule(importer: string, path: string): boolean;
 }
 
+/**
+ * esbuild takes a file without imports and exports for a CommonJS module. An import of a missing name of such a module is undefined
+ * instead of an error.
+ */
+const MODULE_MARK = '\nexport {};';
+/** What a CommonJS module has. In JavaScript, `this` at its top level is its exports. */
+const COMMON_JS: Readonly<Partial<Record<Loader, RegExp>>> = {
+  ts: /\b(?:module|exports)\b/,
+  js: /\b(?:module|exports|this)\b/,
+};
+
 /** Compiles a file. Throws because of its content only when the time of the build is over. */
 export async function compileFile(file: CodeFile, context: CompileContext): Promise<OnLoadResult> {
   try {
@@ -67,7 +78,8 @@ export async function compileFile(file: CodeFile, context: CompileContext): Prom
       context.sourceMaps.set(file.path, map);
       const url = `data:application/json;base64,${Buffer.from(map).toString('base64')}`;
       const absent = compiled.findAbsentImports(context);
-      const contents = `${respellImportCalls(code, absent)}\n//# sourceMappingURL=${url}`;
+      const mark = compiled.isPlainScript() ? MODULE_MARK : '';
+      const contents = `${respellImportCalls(code, absent)}${mark}\n//# sourceMappingURL=${url}`;
       return { contents, loader: 'js', warnings: compiled.listWarnings() };
     });
   } catch (error) {
@@ -131,14 +143,16 @@ class CompiledFile {
   readonly syntax: FileSyntax;
   readonly #freeNames: readonly FreeName[];
   readonly #path: string;
+  readonly #loader: Loader;
   readonly #code: string;
   readonly #map: string;
   readonly #isLibraryLine: (line: number) => boolean;
   #lines: LineIndex | null = null;
 
   /** @throws with the errors of the code */
-  constructor({ path, source }: CodeFile, code: string, map: string) {
+  constructor({ path, source, loader }: CodeFile, code: string, map: string) {
     this.#path = path;
+    this.#loader = loader;
     this.#code = code;
     this.#map = map;
     this.#isLibraryLine = findLibraryLines(path, source);
@@ -187,6 +201,11 @@ class CompiledFile {
     return findUnknownToolKeys(this.syntax.tree, this.#freeNames).map(({ start, message }) => ({
       text: formatLocation({ path: this.#path, ...this.#locate(start), message }),
     }));
+  }
+
+  /** Whether the file is the author's own, without import and export statements and without exports of CommonJS. */
+  isPlainScript(): boolean {
+    return !this.syntax.isModule && !this.#isLibraryLine(1) && COMMON_JS[this.#loader]?.test(this.#code) === false;
   }
 
   #isInLibrary({ line = 1 }: CodePlace): boolean {

@@ -135,6 +135,15 @@ export const mistakes: readonly Mistake[] = [
     exit: 3,
     files: { 'index.ts': `import './plases.ts';\n${INDEX}`, 'places.ts': 'export {};\n' },
   },
+  {
+    title: 'An export is missing',
+    args: ['check'],
+    exit: 3,
+    files: {
+      'index.ts': `import { places } from './places.ts';\n${INDEX}places();\n`,
+      'places.ts': "const places = () => ['Rome'];\n",
+    },
+  },
   { title: 'A Node API is used', args: ['check'], files: { 'index.ts': `process.cwd();\n${INDEX}` }, exit: 3 },
   {
     title: 'A name is misspelt',

@@ -313,6 +313,16 @@ const cases: Record<string, [Files, Expected]> = {
     withIndex("import { x } from './lib.ts';\nx();", { 'lib.ts': 'export const y = 1' }),
     { path: 'index.ts', line: 1, message: /^“lib\.ts” exports nothing with the name “x”$/ },
   ],
+  'an export of a file without exports': [
+    withIndex("import { x } from './lib.ts';\nx();", {
+      'lib.ts': "const x = () => '';\nclass A { y() { return this; } }",
+    }),
+    { path: 'index.ts', line: 1, column: 10, message: /^“lib\.ts” exports nothing with the name “x”$/ },
+  ],
+  'a default export of a file without exports': [
+    withIndex("import x from './lib.js';\nx();", { 'lib.js': "const x = () => '';" }),
+    { path: 'index.ts', line: 1, column: 8, message: /^“lib\.js” has no default export$/ },
+  ],
   'a package': [withIndex("import _ from 'lodash';\n_();"), { path: 'index.ts', line: 1, message: /lodash/ }],
   'an absolute import': [
     withIndex("import x from '/etc/hostname';\nx();"),
