@@ -297,6 +297,33 @@ t.test('accept, retry and install end with 1 if the new code does not start', as
   t.equal((await typed(['uninstall', 'brittle', '--yes'])).code, 0);
 });
 
+t.test('install --pin and --latest move an installed plugin', async (t) => {
+  await typed(['init', 'mover', '--template', 'tool']);
+  t.equal((await typed(['publish', 'mover'])).code, 0);
+  t.equal((await typed(['install', 'mover', '--yes'])).code, 0);
+  const source = join(author.folder, 'mover/index.ts');
+  await writeFile(source, `${await readFile(source, 'utf8')}\nmiddleware.inboundMessage = () => {};\n`);
+  t.equal((await typed(['publish', 'mover'])).code, 0);
+  t.match(await typed(['install', 'mover', '--pin', '1.0.0', '--latest']), {
+    code: 2,
+    stderr: /Pass one of `--pin`, `--latest` and `--draft`\./,
+  });
+  t.match(await typed(['install', 'mover', '--yes']), {
+    code: 1,
+    stderr: /already installed “mover”\. .* `--pin <semver>` and `--latest` move it to another version\.\n$/,
+  });
+  const move = async (...options: string[]) => answer(await typed(['install', 'mover', ...options, '--yes', '--json']));
+  t.match(await move('--latest'), { versionPolicy: 'Latest', currentSemVer: '1.1.0' }, 'accepts what it has shown');
+  t.match(await move('--pin', '1.0.0'), { versionPolicy: 'Pinned', currentSemVer: '1.0.0', pendingUpdate: null });
+  t.match(await move('--latest', '--required'), { versionPolicy: 'Latest', currentSemVer: '1.1.0', required: true });
+  t.match(
+    await typed(['install', 'mover', '--pin', '1.0.0', '--yes']),
+    { code: 0, stdout: /mover still runs 1\.1\.0: 1\.0\.0 needs your consent: bulkhead accept mover\n/ },
+    'dropping a hook of a required plugin was not shown',
+  );
+  t.equal((await typed(['uninstall', 'mover', '--yes'])).code, 0);
+});
+
 t.test('list, delist, yank and status', async (t) => {
   t.match(await typed(['list'], here), { code: 0, stdout: /word-count is in the catalog/ });
   const last = await typed(['yank', '1.0.0'], here);

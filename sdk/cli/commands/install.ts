@@ -28,20 +28,27 @@ interface Choice {
 
 export const install: Command = {
   name: 'install',
-  summary: 'Install a plugin after showing what it can access',
+  summary: 'Install a plugin, or move it to another version, after showing what it can access',
   args: [{ name: '<slug>', doc: 'slug of the plugin in the catalog' }],
   options: [
     { flags: '--draft', doc: 'run the draft of your own plugin' },
-    { flags: '--pin <semver>', doc: 'stay on this version' },
+    { flags: '--pin <semver>', doc: 'stay on this version, also if the plugin is installed' },
+    { flags: '--latest', doc: 'follow the latest version, also if the plugin is installed' },
     {
       flags: '--required',
       doc: 'stop messages and turns that its hooks check, if the plugin is not running, fails or times out',
     },
     { flags: '-y, --yes', doc: 'consent to what it can access; needed without a terminal' },
   ],
-  examples: ['install weather', 'install message-guard --required', 'install my-plugin --draft'],
+  examples: [
+    'install weather',
+    'install weather --pin 1.0.0',
+    'install message-guard --required',
+    'install my-plugin --draft',
+  ],
   async run(context, args) {
     const slug = args.positional[0] ?? '';
+    refuseSeveralPolicies(args);
     const rest = await context.getRest();
     const entry = args.flag('draft') ? null : await getCatalogEntry(rest, slug);
     const { policy, versionId, reach } = entry ? await chooseVersion(args, rest, slug, entry) : DRAFT;
@@ -49,10 +56,12 @@ export const install: Command = {
     const body = { ...policy, ...(args.flag('required') ? { required: true } : {}) };
     const named = policy.versionPolicy === 'Latest' && versionId !== undefined ? { versionId } : {};
     const installation =
-      (entry ? await switchFromDraft(rest, entry, body, versionId) : await switchToDraft(rest, slug, body)) ??
+      (entry ? await moveToPublished(args, rest, entry, body, versionId) : await switchToDraft(rest, slug, body)) ??
       (await rest.post<Installation>('/installations', { slug, ...body, ...named }));
     const { output } = context;
-    if (installation.updateUnderWay || installation.failedUpdate) printUpdate(output, installation);
+    const { updateUnderWay, failedUpdate, pendingUpdate } = installation;
+    const isPending = pendingUpdate !== null && pendingUpdate.versionId === versionId;
+    if (updateUnderWay || failedUpdate || isPending) printUpdate(output, installation);
     else output.printLine(describeInstalled(installation, output.paint));
     if (installation.status === 'needs_configuration') {
       output.printLine(`${installation.statusReason ?? ''} See bulkhead configure ${slug} --help.`.trim());
@@ -65,6 +74,12 @@ export const install: Command = {
     return installation;
   },
 };
+
+/** @throws CommandError if the options contradict each other */
+function refuseSeveralPolicies(args: ParsedArgs): void {
+  const given = [args.flag('draft'), args.flag('latest'), args.text('pin') !== undefined].filter(Boolean);
+  if (given.length > 1) throw new CommandError('usage', 'Pass one of `--pin`, `--latest` and `--draft`.');
+}
 
 function describeInstalled({ slug, status, currentSemVer }: Installation, paint: Paint): string {
   // The process starts with its first call, so its code may still fail to load.
@@ -106,8 +121,13 @@ const describeReach = (capability: string): Reach => ({
 const followsOrRunsDraft = ({ versionPolicy, currentVersionId, currentSemVer }: Installation): boolean =>
   versionPolicy === 'Draft' || (currentVersionId !== null && currentSemVer === null);
 
-/** Moves an installation from the draft to published versions. @returns null if no installation runs the draft */
-async function switchFromDraft(
+/**
+ * Moves an installation to published versions: from the draft, or as `--pin` or `--latest` asks.
+ *
+ * @returns null if the plugin is not installed, or no option asks to move it and it does not run the draft
+ */
+async function moveToPublished(
+  args: ParsedArgs,
   rest: Rest,
   { installationId }: CatalogEntry,
   policy: Policy,
@@ -115,12 +135,15 @@ async function switchFromDraft(
 ) {
   if (installationId === null) return null;
   const path = `/installations/${installationId}`;
-  if (!followsOrRunsDraft(await rest.get<Installation>(path))) return null;
+  const isAsked = args.flag('latest') || args.text('pin') !== undefined;
+  if (!isAsked && !followsOrRunsDraft(await rest.get<Installation>(path))) return null;
   const updated = await rest.patch<Installation>(path, policy);
-  const pendingId = updated.pendingUpdate?.versionId;
+  const { pendingUpdate } = updated;
   // Accepts only the version that was shown, not one published since.
-  if (pendingId === undefined || pendingId !== versionId) return updated;
-  return await rest.post<Installation>(`${path}/accept-update`, { versionId: pendingId });
+  if (pendingUpdate === null || pendingUpdate.versionId !== versionId) return updated;
+  // The version drops a hook of a plugin that the user requires, which was not shown.
+  if (pendingUpdate.added.length + pendingUpdate.missing.length === 0) return updated;
+  return await rest.post<Installation>(`${path}/accept-update`, { versionId });
 }
 
 /** Moves an installation from published versions to the draft. @returns null if the plugin is not installed, or runs the draft */
