@@ -76,10 +76,10 @@ export class RunningPlugin implements OpenPlugin {
     const row: HookRow = hooks[hook];
     this.#require('hooks', hook, hook);
     const context = completeFields(hook, row.context, row.example.context, given as Fields);
-    const { trigger = hostTrigger(hook), repeated = false } = options;
+    const { trigger = hostTrigger(hook), repeated = false, signal } = options;
     const base = { hook, ...this.#place(), settings: this.#settings, trigger, at: new Date().toISOString() };
     const fields = { ...base, ...(repeated ? { repeated } : {}), ...context };
-    const answer = await this.#process.call({ kind: 'hook', name: hook }, row.budgetMs, fields);
+    const answer = await this.#process.call({ kind: 'hook', name: hook }, row.budgetMs, fields, signal);
     if (isFailure(answer)) throw this.#process.fault(hook, answer.message, answer.stack);
     const folded = foldHook(hook, context, answer);
     if (folded.fault !== null) throw this.#process.fault('its answer', folded.fault);

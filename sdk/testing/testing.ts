@@ -54,6 +54,7 @@ export interface PluginOptions {
   readonly grants?: readonly string[];
   /** Settings that replace the defaults of `readme.md`. */
   readonly settings?: Readonly<Record<string, string>>;
+  /** Values by name. A handle that the plugin sends in a header reaches a scripted `http.fetch` and `calls` as its value, as it reaches a vendor. */
   readonly secrets?: Readonly<Record<string, string>>;
   /** Results of host calls. `host.secrets` reads `secrets` and `host.storage` works without a script. */
   readonly host?: HostScript;
@@ -99,6 +100,8 @@ interface HookOptions {
    * for `compaction.summarize`, `schedule` for `notifyDeliver` and `agent` for all others.
    */
   readonly trigger?: Trigger;
+  /** Aborts `ctx.signal` of the hook. */
+  readonly signal?: AbortSignal;
 }
 
 /** A vendor's webhook request. */
@@ -110,6 +113,7 @@ export interface VendorRequest {
   readonly query?: string;
   readonly channelId?: string;
   readonly routingId?: string;
+  /** Default: another one at each call. Pass the same `deliveryId` twice to repeat a delivery. */
   readonly deliveryId?: string;
   readonly attempt?: number;
   /** An ISO timestamp, with which the timestamp of a signature is compared. Default: now. */

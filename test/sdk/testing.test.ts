@@ -252,6 +252,23 @@ t.test('a plugin reaches only granted and scripted host calls', async (t) => {
   t.match(plugin.discovered, { tools: [{ name: 'look' }, { name: 'keep' }, { name: 'stray' }] });
 });
 
+t.test('hook passes its signal on to the handler', async (t) => {
+  const plugin = await open(
+    t,
+    `middleware.systemPrompt = (ctx) => new Promise((resolve) => {
+       ctx.signal.addEventListener('abort', () => { host.log('aborted: ' + ctx.signal.reason.name); resolve(); });
+       host.log('waits');
+     });`,
+  );
+  const caller = new AbortController();
+  const answer = plugin.hook('systemPrompt', {}, { signal: caller.signal });
+  const logged = (message: string) => eventually(async () => plugin.logs.some((line) => line.message === message));
+  await logged('waits');
+  caller.abort();
+  await t.rejects(answer, { name: 'PluginError', message: /the caller aborted the call/ });
+  await logged('aborted: AbortError');
+});
+
 t.test('a provider that streams, from a vendor that the test scripts', async (t) => {
   const folder = await write(
     t,
