@@ -46,9 +46,9 @@ export function packageModules(
         names,
         time,
         sourceMaps,
-        hasModule: (importer, path) => {
+        findModule: (importer, path) => {
           const found = isRelative(path) ? findModule(files, targetOf(importer, path)) : undefined;
-          return found !== undefined && isCode(found);
+          return found !== undefined && isCode(found) ? found : undefined;
         },
       };
       const hints = new NearestFiles(files);

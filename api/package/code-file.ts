@@ -8,6 +8,7 @@ import { findLibraryLines } from './author-files.ts';
 import type { BuildTime } from './build-time.ts';
 import { CodeFault, type FileSyntax, findImports, type ImportCall, parseFile } from './file-syntax.ts';
 import { type FreeName, findFreeNames } from './free-names.ts';
+import { blankAttributes, describeAttributesFault } from './import-attributes.ts';
 import { LineIndex } from './line-index.ts';
 import { applyEdits } from './ses-source.ts';
 import { findUnknownToolKeys } from './tool-keys.ts';
@@ -46,8 +47,8 @@ export interface CompileContext {
   readonly names: UndeclaredNames;
   readonly time: BuildTime;
   readonly sourceMaps: SourceMaps;
-  /** Whether a relative path that a file imports is a code file of the package. */
-  hasModule(importer: string, path: string): boolean;
+  /** The code file of the package that a relative path in a file leads to. */
+  findModule(importer: string, path: string): string | undefined;
 }
 
 /**
@@ -69,7 +70,7 @@ export async function compileFile(file: CodeFile, context: CompileContext): Prom
     });
     const { compiled, errors } = context.time.run(code, () => {
       const compiled = new CompiledFile(file, code, map);
-      return { compiled, errors: compiled.findErrors() };
+      return { compiled, errors: compiled.findErrors(context) };
     });
     if (errors.length === 0 && FOREIGN_IMPORT.test(file.source)) errors.push(...(await findBuiltins(file, context)));
     if (errors.length > 0) return { errors: errors.slice(0, ERRORS_MAX) };
@@ -78,8 +79,9 @@ export async function compileFile(file: CodeFile, context: CompileContext): Prom
       context.sourceMaps.set(file.path, map);
       const url = `data:application/json;base64,${Buffer.from(map).toString('base64')}`;
       const absent = compiled.findAbsentImports(context);
+      const plain = blankAttributes(code, compiled.syntax.importAttributes);
       const mark = compiled.isPlainScript() ? MODULE_MARK : '';
-      const contents = `${respellImportCalls(code, absent)}${mark}\n//# sourceMappingURL=${url}`;
+      const contents = `${respellImportCalls(plain, absent)}${mark}\n//# sourceMappingURL=${url}`;
       return { contents, loader: 'js', warnings: compiled.listWarnings() };
     });
   } catch (error) {
@@ -101,6 +103,8 @@ const transformFile = ({ path, source, loader }: CodeFile, tsconfig = '{}', endi
     sourcemap: 'external',
     sourcesContent: false,
     target: 'es2024',
+    // They are checked and removed before the bundling.
+    supported: { 'import-attributes': true },
     charset: 'utf8',
     define: {
       // An address that leads nowhere, so that a library can resolve paths against it.
@@ -166,21 +170,38 @@ class CompiledFile {
   }
 
   /** Finds forbidden constructs in the author's own code. The resolver checks imports of files. */
-  findErrors(): PartialMessage[] {
+  findErrors(context: CompileContext): PartialMessage[] {
     const imports = this.syntax.importCalls
       .filter(({ from }) => from === null || !isRelative(from))
       .map(({ start, from }) => ({ start, message: from === null ? COMPUTED_IMPORT : refuseImport(from) }));
-    return [...this.syntax.forbidden, ...imports]
+    const faults = [...this.syntax.forbidden, ...imports]
       .map(({ start, message }) => ({ at: this.#locate(start), message }))
-      .filter(({ at }) => !this.#isInLibrary(at))
-      .map(({ at, message }) => reportAt(this.#path, at, message));
+      .filter(({ at }) => !this.#isInLibrary(at));
+    return [...faults, ...this.#findAttributesFaults(context)].map(({ at, message }) =>
+      reportAt(this.#path, at, message),
+    );
+  }
+
+  /**
+   * Checks the attributes of imports of files in the package. Also in libraries: a file that is not what its import says would mislead
+   * a reader.
+   */
+  #findAttributesFaults(context: CompileContext): { at: CodePlace; message: string }[] {
+    return this.syntax.importAttributes.flatMap((attributes) => {
+      const { start, from, isLiteral } = attributes;
+      const at = this.#locate(start);
+      if (!isLiteral && this.#isInLibrary(at)) return [];
+      const found = from === null ? undefined : context.findModule(this.#path, from);
+      const message = found === undefined ? null : describeAttributesFault(attributes, found);
+      return message === null ? [] : [{ at, message }];
+    });
   }
 
   /** Calls of import() in libraries for something else than a file of the package. */
   findAbsentImports(context: CompileContext): ImportCall[] {
     return this.syntax.importCalls.filter(
       ({ start, from }) =>
-        (from === null || !context.hasModule(this.#path, from)) && this.#isInLibrary(this.#locate(start)),
+        (from === null || context.findModule(this.#path, from) === undefined) && this.#isInLibrary(this.#locate(start)),
     );
   }
 

@@ -1,6 +1,7 @@
 /** Wall L0: parses a code file of a package, and finds its imports and the calls that are not allowed. */
 import { type AnyNode, parse } from 'acorn';
 import { isNode } from './free-names.ts';
+import { type ImportAttributes, readImportAttributes, readText } from './import-attributes.ts';
 
 interface ForbiddenCall {
   /** Offset in the code. */
@@ -21,6 +22,8 @@ export interface FileSyntax {
   /** Calls of `require` and direct `eval`. */
   readonly forbidden: readonly ForbiddenCall[];
   readonly importCalls: readonly ImportCall[];
+  /** In the order of the code. */
+  readonly importAttributes: readonly ImportAttributes[];
   /** Names that the code assigns as properties of the global object. */
   readonly createdGlobals: readonly string[];
 }
@@ -50,6 +53,7 @@ export function parseFile(code: string): FileSyntax {
   const tree = parseModule(code);
   const forbidden: ForbiddenCall[] = [];
   const importCalls: ImportCall[] = [];
+  const importAttributes: ImportAttributes[] = [];
   const createdGlobals: string[] = [];
   // Not recursive, because a hostile tree could exhaust the stack.
   const open: unknown[] = [tree];
@@ -60,7 +64,14 @@ export function parseFile(code: string): FileSyntax {
       continue;
     }
     if (!isNode(node)) continue;
-    if (node.type === 'ImportExpression') importCalls.push({ start: node.start, from: readText(node.source) });
+    const attributes = readImportAttributes(node, code);
+    if (attributes) importAttributes.push(attributes);
+    if (node.type === 'ImportExpression') {
+      importCalls.push({ start: node.start, from: readText(node.source) });
+      // The bundler gets no options of the call.
+      open.push(node.source);
+      continue;
+    }
     const message = describeForbidden(node);
     if (message !== null) forbidden.push({ start: node.start, message });
     const created = readCreatedGlobal(node);
@@ -68,7 +79,14 @@ export function parseFile(code: string): FileSyntax {
     for (const value of Object.values(node)) if (typeof value === 'object' && value !== null) open.push(value);
   }
   const isModule = tree.body.some((node) => /^(Import|Export)/.test(node.type));
-  return { tree, isModule, forbidden: forbidden.sort(byStart), importCalls: importCalls.sort(byStart), createdGlobals };
+  return {
+    tree,
+    isModule,
+    forbidden: forbidden.sort(byStart),
+    importCalls: importCalls.sort(byStart),
+    importAttributes: importAttributes.sort(byStart),
+    createdGlobals,
+  };
 }
 
 function parseModule(code: string) {
@@ -91,8 +109,6 @@ export function findImports(code: string): { from: string; start: number }[] {
   });
 }
 
-const readText = (node: AnyNode): string | null =>
-  node.type === 'Literal' && typeof node.value === 'string' ? node.value : null;
 const byStart = (a: { start: number }, b: { start: number }): number => a.start - b.start;
 
 /** Returns the name in `globalThis.name = value`; null for all other nodes. */

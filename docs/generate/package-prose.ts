@@ -11,6 +11,8 @@ skills/<name>/SKILL.md a skill in the Agent Skills layout, with any files beside
 assets/**              files of any kind, which the code reads with host.assets; binary ones only in a zip
 \`\`\`
 
+An import may say that it reads JSON: \`import data from './data.json' with { type: 'json' }\`. For a code file that is refused, and so is every other import attribute.
+
 Both forms of the same tree are the same version. \`bulkhead check\` says on your machine what a publish would say.`,
 
   frontmatter: `\`readme.md\` starts with YAML between two lines \`---\`:
@@ -119,7 +121,7 @@ zeros and build metadata (\`+…\`) are refused, because two texts would be one 
 **Latest** is the highest published version by SemVer precedence, a pre-release only where there is no stable version. The time of a publish
 does not matter: \`1.0.1\` published after \`1.1.0\` changes nothing for followers of Latest. To yank a version is to withdraw it: installations that follow
 Latest move to the new Latest, and those that pinned the version keep it, with a notice. An update that has not started the version yet, for example of a paused
-installation, ends, unless its user pinned that version. No crash loop returns to a yanked version. The last version cannot be yanked.`,
+installation, ends before the yank is answered, unless its user pinned that version. No crash loop returns to a yanked version. The last version cannot be yanked.`,
 
   names: `## Name and description
 

@@ -52,6 +52,34 @@ const belowTypes: Record<string, [code: string, Expected, more?: Files]> = {
     { line: 6, column: 51, message: /not in the package/ },
   ],
   'an import of a text': ["/* é */ import './readme.md';", { line: 6, column: 16, message: /not a code file/ }],
+  'an attribute that calls code JSON': [
+    "import x from './lib' with { type: 'json' };\nx();",
+    { line: 6, column: 15, message: /^“lib\.ts” is not a \.json file\. Remove with/ },
+    { 'lib.json': '1' },
+  ],
+  'an export * that calls code JSON': [
+    "export * from './lib.ts' with { 'type': 'json' };",
+    { line: 6, column: 15, message: /^“lib\.ts” is not a \.json file/ },
+  ],
+  'an import() that calls code JSON': [
+    "const read = (): unknown => import('./lib.ts', { with: { type: 'json' } });\nread();",
+    { line: 6, column: 36, message: /^“lib\.ts” is not a \.json file/ },
+  ],
+  'an attribute that calls JSON a text': [
+    "import x from './a.json' with { type: 'text' };\nx();",
+    { line: 6, column: 15, message: /^The only import attribute is with \{ type: 'json' \}/ },
+    { 'a.json': '1' },
+  ],
+  'an import() of a library that calls JSON a text': [
+    "import './vendor/a.js';",
+    { path: 'vendor/a.js', line: 1, column: 8, message: /^The only import attribute is/ },
+    { 'vendor/a.js': "import('../a.json', { with: { type: 'text' } });", 'a.json': '1' },
+  ],
+  'options of import() that are computed': [
+    "const options: ImportCallOptions = {};\nconst read = () => import('./a.json', options);\nread();",
+    { line: 7, column: 27, message: /^The only import attribute is/ },
+    { 'a.json': '1' },
+  ],
   'a default export that is not there': [
     "import x from './lib.ts';\nx();",
     { line: 6, column: 8, message: /has no default export/ },

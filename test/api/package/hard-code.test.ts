@@ -78,6 +78,23 @@ for (const [name, [source, more]] of Object.entries(passes))
     t.ok(ms < PATIENCE_MS, `${Math.round(ms)} ms`);
   });
 
+t.test('an import attribute for JSON changes nothing', async (t) => {
+  const index = `import copy, { n } from './data.json' with { type: 'json' };
+import data from './data.json';
+import './vendor/late.js';
+export { n as again } from './data' with { 'type': 'json' };
+if (copy !== data || n !== 1) throw new Error('another copy of the file');
+export const read = () => import('./data.json', { with: { type: 'json' } });
+${INDEX}`;
+  const more = {
+    'data.json': '{"n":1}',
+    'vendor/late.js':
+      "const options = {};\nexport const late = () => [import('../data.json', options, ), import('./a.css', { with: { type: 'css' } })];",
+  };
+  const { status, body } = await publish(index, more);
+  t.equal(status, 201, JSON.stringify(body));
+});
+
 /** Published libraries contain this. Each throws at load where it means something else than in Node. */
 const library = (...lines: string[]): string =>
   ["const check = (is, what) => { if (!is) throw new Error('wrong: ' + what); };", ...lines, 'export {};'].join('\n');
