@@ -86,6 +86,7 @@ export async function buildPackage(
         bundling: [...bundle.warnings, ...findSchemaWarnings(introspected)],
         manifest: head.data,
         code: bundle.text,
+        sourceMap: bundle.sourceMap,
         commands: prompts.commands,
         unusedFiles: await findUnusedFiles(of, loopKey),
       },

@@ -3,6 +3,7 @@ import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
 import type { Manifest } from '../../sdk/contract/manifest.ts';
 import { capabilities, hostCalls } from '../../sdk/contract/protocol.ts';
 import { LoopSlices } from '../../service/timing/loop-turns.ts';
+import { findFieldWarnings } from './field-warnings.ts';
 import type { Prompt } from './prompts.ts';
 
 /** Warnings of one build. */
@@ -17,6 +18,8 @@ interface Warned {
   readonly manifest: Manifest;
   /** The bundle, without comments. */
   readonly code: string;
+  /** Of the bundle. */
+  readonly sourceMap: string;
   readonly commands: readonly Prompt[];
   readonly bundling: readonly string[];
   readonly unusedFiles: readonly string[];
@@ -28,7 +31,7 @@ interface Warned {
  * @param loopKey whose turns of the event loop it uses: one search of a bundle of megabytes takes milliseconds
  */
 export async function findWarnings(
-  { manifest, code, commands, bundling, unusedFiles }: Warned,
+  { manifest, code, sourceMap, commands, bundling, unusedFiles }: Warned,
   loopKey: string,
 ): Promise<string[]> {
   const slices = new LoopSlices(loopKey);
@@ -37,8 +40,7 @@ export async function findWarnings(
     ...(WHOLE_HOST.test(code) ? [] : findMemberWarnings(declared, await findMembers(declared, code, slices))),
     ...(await findWriteWarnings(declared, code, slices)),
     ...(await findHostWarnings(declared, code, slices)),
-    ...(await findUnread('setting', Object.keys(manifest.settings ?? {}), code, slices)),
-    ...(await findUnread('secret', Object.keys(manifest.secrets ?? {}), code, slices)),
+    ...(await findFieldWarnings(manifest, { code, sourceMap }, slices, WARNINGS_MAX)),
     ...commands
       .filter(({ description }) => description === '')
       .map(({ path }) => `${path} has no description: menus show its name alone.`),
@@ -115,24 +117,4 @@ async function findHostWarnings(declared: readonly string[], code: string, slice
     (capability) =>
       `The code sends a request to a host that is not declared, so it will be refused. Declare ${capability}.`,
   );
-}
-
-/** Settings or secrets that the code does not name. */
-async function findUnread(
-  kind: 'setting' | 'secret',
-  names: readonly string[],
-  code: string,
-  slices: LoopSlices,
-): Promise<string[]> {
-  // Settings may be read as a whole, and secrets by a computed name.
-  const all =
-    kind === 'setting' ? /\bsettings\b(?!\s*(?:\.\s*[A-Za-z_$]|\[\s*["']))/ : /\bsecrets\b(?!\s*\.\s*get\(\s*["'])/;
-  await slices.pauseWhenOver();
-  if (all.test(code)) return [];
-  const found: string[] = [];
-  for (const name of names) {
-    await slices.pauseWhenOver();
-    if (!code.includes(name)) found.push(`The ${kind} “${name}” is declared but never read.`);
-  }
-  return found;
 }

@@ -53,6 +53,18 @@ export const mistakes: readonly Mistake[] = [
     files: { 'index.ts': INDEX.replace('=> `', "=> host.storage.set('last', place) && `") },
   },
   {
+    title: 'A setting or a secret is misspelt',
+    args: ['check'],
+    exit: 0,
+    files: {
+      'readme.md': README.replace('---\n\n#', 'settings: { city: {} }\nsecrets: { token: {} }\n---\n\n#'),
+      'index.ts': INDEX.replace(
+        '({ place }: { place: string }) =>',
+        "async ({ place = host.settings.citi }) => (await host.secrets.get('tokne')) &&",
+      ),
+    },
+  },
+  {
     title: 'A folder is misspelt',
     args: ['check'],
     exit: 0,

@@ -60,6 +60,40 @@ t.test('a host that only fetch asks', async (t) => {
   t.same(await warnings([], index, vendored), [], 'a library that asks whether there is one');
 });
 
+t.test('settings and secrets that are read by undeclared names', async (t) => {
+  const head = ['settings: { city: { label: City }, ct: { label: C } }', 'secrets: { tok: { label: Token } }'];
+  const code = `interface Forecast { city: string }
+const draw = ({ settings }: { settings: Record<string, string> }) => settings['citty'] ?? settings.width;
+middleware.systemPrompt = async (ctx) => {
+  const unit = ctx.settings.unitOfTheDay ?? ctx.settings.hasOwnProperty('x');
+  return unit + (await host.secrets.get('tokn')) + ctx.settings.citi + ctx.settings.citi + draw(ctx);
+};
+commands.known = { description: 'x', handler: (ctx) => ctx.settings.ct };
+commands.computed = { description: 'x', handler: () => host.secrets.get(\`\${Date.now()}x\`) };
+`;
+  const undefinedSetting = 'is not declared, so it is undefined.';
+  const nullSecret = 'The secret “tokn” is not declared, so host.secrets.get returns null. Did you mean “tok”?';
+  t.same(await warnings(head, code), [
+    `index.ts:2:79: The setting “citty” ${undefinedSetting} Did you mean “city”?`,
+    `index.ts:4:29: The setting “unitOfTheDay” ${undefinedSetting} Declare it in the frontmatter of readme.md.`,
+    `index.ts:5:65: The setting “citi” ${undefinedSetting} Did you mean “city”?`,
+    `index.ts:5:41: ${nullSecret}`,
+  ]);
+  const plain = hook("if (ctx.settings.citi) return ctx.settings['ct']; await host.secrets.get('tokn');");
+  t.same(await warnings(head, plain), [
+    `index.ts:1:61: The setting “citi” ${undefinedSetting} Did you mean “city”?`,
+    'The setting “city” is declared but never read.',
+    `index.ts:1:117: ${nullSecret}`,
+    'The secret “tok” is declared but never read.',
+  ]);
+  const [long = ''] = await warnings([], hook(`ctx.settings.${'a'.repeat(100_000)};`));
+  t.match(long, /^index\.ts:1:57: The setting “a+…” is not declared/);
+  t.ok(long.length < 500, 'a long name is cut');
+  t.same(await warnings([], hook("await host.secrets.get('tokn');")), [
+    'index.ts:1:67: The secret “tokn” is not declared, so host.secrets.get returns null. Declare it in the frontmatter of readme.md.',
+  ]);
+});
+
 t.test('calls that the declared form does not allow', async (t) => {
   const head = [
     'capabilities: ["host.workspace:read", "host.http:a.example.com", "host.http:*.example.org", "host.llm", "host.llm"]',
