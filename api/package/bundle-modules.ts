@@ -59,7 +59,8 @@ export function packageModules(
         const bytes = await readFile(stagedAt);
         loadedBytes += bytes.byteLength;
         if (loadedBytes > SOURCE_MAX_BYTES) {
-          return { errors: [at(path, `The code of the package is larger than ${SOURCE_MAX_BYTES} bytes`)] };
+          const message = `The imported files have more than ${SOURCE_MAX_BYTES} bytes (${SOURCE_MAX_BYTES / MIB} MiB) together; this one has ${bytes.byteLength}. Put data into files below assets/, which host.assets reads`;
+          return { errors: [at(path, message)] };
         }
         return load(path, bytes, context);
       });

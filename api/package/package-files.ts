@@ -1,7 +1,7 @@
 /** Reads and hashes the files of an uploaded package in a staging directory. */
 import { readFile } from 'node:fs/promises';
 import type { StagedFile } from '../../db/files/staging.ts';
-import { MIB } from '../../sdk/contract/limits.ts';
+import { KIB, MIB } from '../../sdk/contract/limits.ts';
 import { decodeText } from '../../sdk/contract/text-bytes.ts';
 import { escapeCharacter, findHiddenCharacter, replaceHiddenCharacters } from '../../sdk/contract/visible-text.ts';
 import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
@@ -37,7 +37,7 @@ export async function readText(file: PackageFile, loopKey: string): Promise<stri
   if (file.sizeBytes > TEXT_MAX_BYTES) {
     throw invalidAt({
       path: file.path,
-      message: `is larger than ${TEXT_MAX_BYTES} bytes, the limit for this file`,
+      message: `The file has ${file.sizeBytes} bytes; the maximum is ${TEXT_MAX_BYTES} (${TEXT_MAX_BYTES / KIB} KiB). Shorten it, or move parts into other files: a skill may have pages beside its SKILL.md.`,
     });
   }
   const text = await decodeInTurn(file, loopKey);

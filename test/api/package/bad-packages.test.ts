@@ -165,7 +165,10 @@ const cases: Record<string, [Files, Expected]> = {
     withReadme('---\nname: !!binary aGk=\ndescription: b\n---\n'),
     { line: 2, message: /quotes|tag/i },
   ],
-  'a name of 1 MB': [withReadme(`---\nname: ${'x'.repeat(1_000_000)}\ndescription: b\n---\n`), { message: /larger/ }],
+  'a name of 1 MB': [
+    withReadme(`---\nname: ${'x'.repeat(1_000_000)}\ndescription: b\n---\n`),
+    { path: 'readme.md', message: /^The file has 1000030 bytes; the maximum is 262144 \(256 KiB\)\. Shorten it/ },
+  ],
   'a name with nothing to see in it': [
     withReadme('---\nname: "\\u200B\\u200B"\ndescription: b\n---\n'),
     { line: 2, field: 'name', message: /./ },
@@ -500,7 +503,13 @@ const cases: Record<string, [Files, Expected]> = {
     withIndex(`globalThis.x = ${'['.repeat(200_000)}${']'.repeat(200_000)};`),
     { path: 'index.ts', message: /nested/ },
   ],
-  'too much code': [withIndex(`globalThis.x = "${'x'.repeat(9_000_000)}";`), { path: 'index.ts', message: /larger/ }],
+  'too much code': [
+    withIndex(`globalThis.x = "${'x'.repeat(9_000_000)}";`),
+    {
+      path: 'index.ts',
+      message: /more than 8388608 bytes \(8 MiB\) together; this one has 9000018\. Put data into files below assets/,
+    },
+  ],
 
   'nothing registered': [
     withIndex('const a = 1;\nconsole.log(a);'),
