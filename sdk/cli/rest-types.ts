@@ -96,6 +96,9 @@ export interface Installation {
 export interface UpdateChanges {
   /** Those that the update needs and that have no value. */
   readonly fields: { readonly secrets: readonly SecretField[] };
+  /** The texts that models read. */
+  readonly texts: readonly { readonly kind: string; readonly name: string; readonly change: string }[];
+  readonly files: readonly { readonly path: string; readonly change: string }[];
 }
 export interface Agent {
   readonly id: string;

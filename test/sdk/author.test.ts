@@ -415,6 +415,9 @@ t.test('accept shows an update that requests more access, and accepts it', async
       '  Runs commands on your SSH hosts. (high risk)\n' +
       'word-count 1.1.0 needs key, which you have not set.\n' +
       '  Reads the value of the secret “key”.\n' +
+      'Changes that the console shows line by line:\n' +
+      '  index.ts: changed\n' +
+      '  readme.md: changed\n' +
       'word-count runs 1.0.0 until 1.1.0 has started. Set key, so that 1.1.0 can start.\n',
     accepted.stderr,
   );

@@ -6,7 +6,11 @@ import { requireInstallation } from '../lookup.ts';
 import { formatReach, formatSecretUses } from '../reach-text.ts';
 import type { Installation, UpdateChanges } from '../rest-types.ts';
 import { askToConfirm } from '../terminal-prompts.ts';
+import { toOneLine } from '../terminal-text.ts';
 import { printUpdate } from '../update-text.ts';
+
+/** Changed texts and files that are listed by name. More would push the requested access off a screen of usual height. */
+const LISTED_CHANGES_MAX = 12;
 
 export const accept: Command = {
   name: 'accept',
@@ -22,14 +26,15 @@ export const accept: Command = {
     if (added.length > 0) output.printLine(`${slug} ${semVer} asks for more access:`);
     const requested = reach.filter(({ capability }) => added.includes(capability));
     for (const line of formatReach(requested, output.paint)) output.printLine(line);
+    const changes = await rest.get<UpdateChanges>(`/installations/${id}/update-changes?versionId=${versionId}`);
     if (missing.length > 0) {
       output.printLine(`${slug} ${semVer} needs ${missing.join(', ')}, which you have not set.`);
-      const { fields } = await rest.get<UpdateChanges>(`/installations/${id}/update-changes?versionId=${versionId}`);
-      for (const line of formatSecretUses(fields.secrets, output.paint)) output.printLine(line);
+      for (const line of formatSecretUses(changes.fields.secrets, output.paint)) output.printLine(line);
     }
     if (added.length + missing.length === 0) {
       output.printLine(`${slug} ${semVer} drops a hook of a plugin that you require.`);
     }
+    for (const line of formatChanges(changes)) output.printLine(line);
     await askToConfirm(context, args, 'Accept it?', 'Nothing was accepted.');
     // Names the version that was shown, so that a later one is not accepted with it.
     const updated = await rest.post<Installation>(`/installations/${id}/accept-update`, { versionId });
@@ -37,3 +42,15 @@ export const accept: Command = {
     return updated;
   },
 };
+
+/** Lists the texts that models read before the other files. */
+function formatChanges({ texts, files }: UpdateChanges): string[] {
+  const all = [
+    ...texts.map(({ kind, name, change }) => `  ${kind} “${name}”: ${change}`),
+    ...files.map(({ path, change }) => `  ${path}: ${change}`),
+  ];
+  if (all.length === 0) return [];
+  const left = all.length - LISTED_CHANGES_MAX;
+  const more = left > 0 ? [`  and ${left} more`] : [];
+  return ['Changes that the console shows line by line:', ...all.slice(0, LISTED_CHANGES_MAX).map(toOneLine), ...more];
+}
