@@ -43,6 +43,7 @@ dot, or \`*.\` and a name for all hosts below it, in lower case and without sche
 |---|---|
 | \`import … from './file.ts'\`, \`import('./file.ts')\` | Files of the package, by a path in quotes. \`import()\` evaluates its file when it is called first. |
 | any other import, \`require(…)\`, \`eval(…)\`, top-level \`await\` | Refused with file, line and column. |
+| a name that the imported file does not export | Refused, also if that file has no \`import\` and no \`export\`: it is a module. A file of CommonJS (\`module.exports\`) has no fixed names. |
 | a name that nothing declares | Refused, with the nearest name. A name that the file tests with \`typeof\` may be missing, and so may properties of \`globalThis\`. |
 
 A published library works as it is. Bundle it into one file, for example with \`npx esbuild lib.ts --bundle --format=esm --outfile=vendor/lib.js\`, and
@@ -95,8 +96,10 @@ answers a zip that depends on the tree alone. [Agreement with other readers](pac
   warnings: `## Warnings
 
 Publishing, saving a draft and \`bulkhead check\` answer warnings about what is allowed but probably wrong: a capability that is declared and not
-used, or used and not declared; a call that writes where only the \`:read\` form is declared; a request to a host that is not declared; a field
-of a tool that does not exist, and a keyword of its schema that JSON Schema does not have; a setting that nothing reads; a command without a description;
+used, or used and not declared; a call that writes where only the \`:read\` form is declared; a request to a host that is not declared,
+if the package declares others and the call has the address in quotes, as \`fetch('https://api.example.com/x')\` does; a field
+of a tool that does not exist, and a keyword of its schema that JSON Schema does not have; a setting or a secret that nothing reads, and a read of one
+that is not declared, such as \`ctx.settings.citi\` or \`host.secrets.get('tokn')\`; a command without a description;
 files that nothing uses, such as \`command/review.md\`, code that is not imported, \`.git/\` and \`node_modules/\`. A warning prevents nothing.`,
 
   hash: `## The hash of a version
