@@ -2,7 +2,7 @@
 import type { ClientBase } from 'pg';
 import type { z } from 'zod';
 import { lockPlugin, type Plugin } from '../../db/catalog/plugins.ts';
-import { findVersion } from '../../db/catalog/versions.ts';
+import { findVersion, type Version } from '../../db/catalog/versions.ts';
 import { resolveStatus } from '../../db/installations/configuration.ts';
 import { dropsHook } from '../../db/installations/consent-rule.ts';
 import {
@@ -77,6 +77,7 @@ export async function acceptUpdate(
 ): Promise<Installation> {
   return withPlugin(services, caller, installationId, async (tx, installation) => {
     const version = installation.pendingVersionId === versionId ? await findVersion(tx, versionId) : null;
+    if (version?.status === 'yanked') throw withdrawn(version);
     if (version?.status !== 'published') throw notPending(installation);
     await beginUpdate(tx, services.queues, installation, version.id);
   });
@@ -88,10 +89,7 @@ export async function retryUpdate(services: Services, caller: Caller, installati
     const { failedVersionId, versionPolicy, pendingVersionId } = installation;
     const version = failedVersionId === null ? null : await findVersion(tx, failedVersionId);
     if (!version) throw new Problem('not_pending', 'No update has failed, so there is nothing to try again.');
-    if (version.status === 'yanked' || version.status === 'replaced') {
-      const name = version.semVer ?? 'the draft';
-      throw new Problem('not_pending', `Its author has withdrawn ${name}. Wait for the next version.`);
-    }
+    if (version.status === 'yanked' || version.status === 'replaced') throw withdrawn(version);
     // It may have become required since.
     if (installation.required && versionPolicy !== 'Draft' && dropsHook(installation, version)) {
       await cancelUpdate(tx, installationId);
@@ -136,6 +134,9 @@ export async function restart(services: Services, caller: Caller, installationId
   });
   return requireInstallation(services, caller, installationId);
 }
+
+const withdrawn = ({ semVer }: Version): Problem =>
+  new Problem('not_pending', `Its author has withdrawn ${semVer ?? 'the draft'}. Wait for the next version.`);
 
 function notPending({ id, pendingVersionId, pendingSemVer }: Installation): Problem {
   if (pendingVersionId === null) return new Problem('not_pending', 'No update is pending.');

@@ -168,18 +168,19 @@ export async function endUpdatesTo(
   tx: ClientBase,
   versionId: string,
 ): Promise<{ readonly hasEnded: boolean; readonly mayFollow: boolean }> {
-  // Targets first: an installation that becomes required moves its target to the pending version.
+  // Targets first: an installation that becomes required moves its target to the pending version. Not `FOR UPDATE`: writers of
+  // metrics and states lock many installations as the referred rows of theirs, in another order.
   const stopped = await listValues<string>(
     tx,
     `UPDATE installations SET ${ENDED_SQL}, updated_at = clock_timestamp() WHERE id = ANY (ARRAY(
        SELECT i.id FROM installations i
-        WHERE i.target_version_id = $1 AND NOT ${KEEPS_YANKED_SQL} LIMIT ${SWEEP_BATCH} FOR UPDATE)) RETURNING id`,
+        WHERE i.target_version_id = $1 AND NOT ${KEEPS_YANKED_SQL} LIMIT ${SWEEP_BATCH} FOR NO KEY UPDATE)) RETURNING id`,
     [versionId],
   );
   const asked = await listValues<string>(
     tx,
     `UPDATE installations SET pending_version_id = NULL, updated_at = clock_timestamp() WHERE id = ANY (ARRAY(
-       SELECT i.id FROM installations i WHERE i.pending_version_id = $1 LIMIT $2 FOR UPDATE)) RETURNING id`,
+       SELECT i.id FROM installations i WHERE i.pending_version_id = $1 LIMIT $2 FOR NO KEY UPDATE)) RETURNING id`,
     [versionId, SWEEP_BATCH - stopped.length],
   );
   await notifyInstallationsChanged(tx, [...new Set([...stopped, ...asked])]);

@@ -4,6 +4,7 @@ import t, { type Test } from 'tap';
 import { resumeRollouts } from '../../../api/installations/version-rollout.ts';
 import { loadUpdateTarget } from '../../../db/installations/account-plugins.ts';
 import { completeUpdate, failUpdate } from '../../../db/installations/updates.ts';
+import { inTransaction } from '../../../db/postgres/pool.ts';
 import { SWEEP_BATCH } from '../../../db/postgres/rows.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { startApiFixture } from '../api-fixture.ts';
@@ -184,6 +185,26 @@ t.test('a yank withdraws a version from many followers in transactions of a batc
   t.equal((await api.pool.query('SELECT 1 FROM version_withdrawals')).rowCount, 0);
   const { rows } = await api.pool.query('SELECT stored_bytes AS bytes FROM versions WHERE id = $1', [second]);
   t.equal(Number(rows[0].bytes), 0, 'its content was given up');
+});
+
+t.test('a yank waits for no row that refers to a follower, and accepting its version is refused', async (t) => {
+  const { pluginId, second } = await addFollowers(
+    t,
+    'metered',
+    2,
+    `SELECT 'Latest', NULL::text, NULL::text, NULL::timestamptz, NULL::text, v.id`,
+  );
+  const id = 'metered-2';
+  await inTransaction(api.pool, async (tx) => {
+    // As the metrics of many installations do, in the order of their ids.
+    await tx.query('SELECT 1 FROM installations WHERE id = $1 FOR KEY SHARE', [id]);
+    t.equal((await ann.post(`/plugins/${pluginId}/versions/${second}/yank`)).status, 200);
+  });
+  // As between two batches of a yank.
+  const asked = `UPDATE installations SET pending_version_id = $2, account_id = (SELECT owner_id FROM plugins WHERE id = plugin_id) WHERE id = $1`;
+  await api.pool.query(asked, [id, second]);
+  const accepted = await ann.post(`/installations/${id}/accept-update`, { versionId: second });
+  t.match(accepted, { status: 409, body: { code: 'not_pending', detail: /author has withdrawn 1\.1\.0/ } });
 });
 
 t.test('a yank that was cut off is continued, and its version does not start meanwhile', async (t) => {
