@@ -61,6 +61,8 @@ const COMMON_JS: Readonly<Partial<Record<Loader, RegExp>>> = {
   ts: /\b(?:module|exports)\b/,
   js: /\b(?:module|exports|this)\b/,
 };
+/** A TypeScript file may export types only, of which its compiled code has nothing. Another file may export them again by name. */
+const TYPE_EXPORT = /\bexport\b/;
 
 /** Compiles a file. Throws because of its content only when the time of the build is over. */
 export async function compileFile(file: CodeFile, context: CompileContext): Promise<OnLoadResult> {
@@ -147,6 +149,7 @@ class CompiledFile {
   readonly syntax: FileSyntax;
   readonly #freeNames: readonly FreeName[];
   readonly #path: string;
+  readonly #source: string;
   readonly #loader: Loader;
   readonly #code: string;
   readonly #map: string;
@@ -156,6 +159,7 @@ class CompiledFile {
   /** @throws with the errors of the code */
   constructor({ path, source, loader }: CodeFile, code: string, map: string) {
     this.#path = path;
+    this.#source = source;
     this.#loader = loader;
     this.#code = code;
     this.#map = map;
@@ -224,9 +228,11 @@ class CompiledFile {
     }));
   }
 
-  /** Whether the file is the author's own, without import and export statements and without exports of CommonJS. */
+  /** Whether the file is the author's own, without import and export statements, also of types, and without exports of CommonJS. */
   isPlainScript(): boolean {
-    return !this.syntax.isModule && !this.#isLibraryLine(1) && COMMON_JS[this.#loader]?.test(this.#code) === false;
+    if (this.syntax.isModule || this.#isLibraryLine(1)) return false;
+    if (this.#loader === 'ts' && TYPE_EXPORT.test(this.#source)) return false;
+    return COMMON_JS[this.#loader]?.test(this.#code) === false;
   }
 
   #isInLibrary({ line = 1 }: CodePlace): boolean {

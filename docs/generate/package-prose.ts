@@ -43,7 +43,7 @@ dot, or \`*.\` and a name for all hosts below it, in lower case and without sche
 |---|---|
 | \`import … from './file.ts'\`, \`import('./file.ts')\` | Files of the package, by a path in quotes. \`import()\` evaluates its file when it is called first. |
 | any other import, \`require(…)\`, \`eval(…)\`, top-level \`await\` | Refused with file, line and column. |
-| a name that the imported file does not export | Refused, also if that file has no \`import\` and no \`export\`: it is a module. A file of CommonJS (\`module.exports\`) has no fixed names. |
+| a name that the imported file does not export | Refused, also if that file has no \`import\` and no \`export\`: it is a module. The names of a file of CommonJS (\`module.exports\`), and of a \`.ts\` file that exports types only, are not checked. |
 | a name that nothing declares | Refused, with the nearest name. A name that the file tests with \`typeof\` may be missing, and so may properties of \`globalThis\`. |
 
 A published library works as it is. Bundle it into one file, for example with \`npx esbuild lib.ts --bundle --format=esm --outfile=vendor/lib.js\`, and

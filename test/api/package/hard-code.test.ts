@@ -69,6 +69,16 @@ const passes: Record<string, [source: string, more?: Files]> = {
   'Windows line ends': [INDEX.replaceAll('\n', '\r\n')],
   'CommonJS exports, which are ignored': [`exports.a = 1;\n${INDEX}`],
   'JSON by import': [`import data from './data.json';\nglobalThis.n = data.n;\n${INDEX}`, { 'data.json': '{"n":1}' }],
+  'files that export types only': [
+    `import { type A, B, C, D, e } from './all.ts';\nconst x: A | B | C | D | number = e;\nconsole.log(x);\n${INDEX}`,
+    {
+      'all.ts':
+        "export { A, B } from './types.ts';\nimport { C } from './more.ts';\nexport { C };\nexport { D } from './d.ts';\nexport const e = 1;",
+      'types.ts': 'export interface A {}\nexport declare const B: number;',
+      'more.ts': 'export namespace C { export type E = string }',
+      'd.ts': "const name = 'd';\nconsole.log(name);\nexport type D = typeof name;",
+    },
+  ],
   'JavaScript besides': [`import { n } from './a.js';\nglobalThis.n = n;\n${INDEX}`, { 'a.js': 'export const n = 1;' }],
 };
 for (const [name, [source, more]] of Object.entries(passes))
