@@ -5,10 +5,12 @@
  */
 
 /**
- * Control characters, private use, what Unicode lets programs ignore (zero width, direction, tags), line separators, and the
- * blank of Braille, which no check for white space finds.
+ * Control characters, private use, what Unicode lets programs ignore (zero width, direction, tags) and line separators. Members of
+ * a character class.
  */
-const HIDDEN = String.raw`[\p{Cc}\p{Cs}\p{Co}\p{Default_Ignorable_Code_Point}\u2028\u2029\u2800\uFFF9-\uFFFB]`;
+const HIDDEN = String.raw`\p{Cc}\p{Cs}\p{Co}\p{Default_Ignorable_Code_Point}\u2028\u2029\uFFF9-\uFFFB`;
+/** No check for white space finds it, so that it would make a name that looks empty. Longer texts may hold drawings of Braille. */
+const BRAILLE_BLANK = String.raw`\u2800`;
 
 /** Scripts whose spelling needs joiners. */
 const JOINED_SCRIPTS = [
@@ -44,8 +46,8 @@ const LINE_BREAKS_AND_TABS = String.raw`[\t\n]|\r(?=\n)`;
 /** `line`: text of one line, without tabs. */
 export type TextShape = 'line' | 'lines';
 const patterns: Readonly<Record<TextShape, RegExp>> = {
-  line: new RegExp(`${ALLOWED}|(?<hidden>${HIDDEN})`, 'gu'),
-  lines: new RegExp(`${LINE_BREAKS_AND_TABS}|${ALLOWED}|(?<hidden>${HIDDEN})`, 'gu'),
+  line: new RegExp(`${ALLOWED}|(?<hidden>[${HIDDEN}${BRAILLE_BLANK}])`, 'gu'),
+  lines: new RegExp(`${LINE_BREAKS_AND_TABS}|${ALLOWED}|(?<hidden>[${HIDDEN}])`, 'gu'),
 };
 
 function formatTags(region: string): string {

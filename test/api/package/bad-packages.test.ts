@@ -687,6 +687,7 @@ t.test('paths that a package may not hold', async (t) => {
     const { status, body } = await ann.post(`/plugins/${id}/versions`, { semVer: '1.0.0', files });
     t.equal(status, 422, `${JSON.stringify(path)} ${JSON.stringify(body)}`);
   }
+    'lib/a\u2800b.ts',
   const twice = [...fileList(MINIMAL), ...fileList(MINIMAL)];
   t.match((await ann.post(`/plugins/${id}/versions`, { semVer: '1.0.0', files: twice })).body.detail, /duplicated/);
   const many = Array.from({ length: 10_001 }, (_, index) => ({ path: `f${index}`, contentText: '' }));
