@@ -106,7 +106,7 @@ const transformFile = ({ path, source, loader }: CodeFile, tsconfig = '{}', endi
     sourcesContent: false,
     target: 'es2024',
     // They are checked and removed before the bundling.
-    supported: { 'import-attributes': true },
+    supported: { 'import-attributes': true, 'import-assertions': true },
     charset: 'utf8',
     define: {
       // An address that leads nowhere, so that a library can resolve paths against it.

@@ -1,5 +1,5 @@
 /** Wall L0: parses a code file of a package, and finds its imports and the calls that are not allowed. */
-import { type AnyNode, parse } from 'acorn';
+import { type AnyNode, type Options, Parser, type TokenType, tokTypes } from 'acorn';
 import { isNode } from './free-names.ts';
 import { type ImportAttributes, readImportAttributes, readText } from './import-attributes.ts';
 
@@ -22,7 +22,7 @@ export interface FileSyntax {
   /** Calls of `require` and direct `eval`. */
   readonly forbidden: readonly ForbiddenCall[];
   readonly importCalls: readonly ImportCall[];
-  /** In the order of the code. */
+  /** In the order of their texts. */
   readonly importAttributes: readonly ImportAttributes[];
   /** Names that the code assigns as properties of the global object. */
   readonly createdGlobals: readonly string[];
@@ -41,6 +41,27 @@ export class CodeFault extends Error {
 
 const GLOBAL_OBJECT: ReadonlySet<string> = new Set(['globalThis', 'self', 'global']);
 const MODULE = { ecmaVersion: 'latest', sourceType: 'module', allowHashBang: true } as const;
+
+/** What acorn's types leave out of its parser. */
+type ClauseParser = new (
+  options: Options,
+  code: string,
+) => {
+  type: TokenType;
+  readonly value: unknown;
+  parseWithClause(): unknown;
+};
+
+/** acorn knows only the keyword `with` of import attributes. Older code has `assert`, which esbuild keeps. */
+const ModuleParser = Parser.extend((Base) => {
+  class AssertParser extends (Base as unknown as ClauseParser) {
+    override parseWithClause(): unknown {
+      if (this.type === tokTypes.name && this.value === 'assert') this.type = tokTypes._with;
+      return super.parseWithClause();
+    }
+  }
+  return AssertParser as unknown as typeof Base;
+});
 
 /**
  * Parses one file. Must run before bundling: for an `import()` of a computed path, esbuild searches the host's disk for
@@ -84,14 +105,14 @@ export function parseFile(code: string): FileSyntax {
     isModule,
     forbidden: forbidden.sort(byStart),
     importCalls: importCalls.sort(byStart),
-    importAttributes: importAttributes.sort(byStart),
+    importAttributes: importAttributes.sort((a, b) => byStart(a.text, b.text)),
     createdGlobals,
   };
 }
 
 function parseModule(code: string) {
   try {
-    return parse(code, MODULE);
+    return ModuleParser.parse(code, MODULE);
   } catch (error) {
     if (error instanceof RangeError) throw new CodeFault('The code is nested too deeply', { line: 1, column: 0 });
     if (!(error instanceof SyntaxError) || !('loc' in error)) throw error;
@@ -101,7 +122,7 @@ function parseModule(code: string) {
 
 /** Lists the statements `import` and `export … from` of an ES module, with the offset of the path. */
 export function findImports(code: string): { from: string; start: number }[] {
-  const { body } = parse(code, MODULE);
+  const { body } = ModuleParser.parse(code, MODULE);
   return body.flatMap((node) => {
     const source = 'source' in node ? node.source : null;
     if (!source || typeof source.value !== 'string') return [];

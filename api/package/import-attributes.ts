@@ -1,6 +1,6 @@
 /**
- * Import attributes: `import a from './a.json' with { type: 'json' }`. A package may say with one that it imports JSON. The bundler
- * gets the code without them: it would ignore them, and keep a second copy of the file.
+ * Import attributes: `import a from './a.json' with { type: 'json' }`, or with the old keyword `assert`. A package may say with one
+ * that it imports JSON. The bundler gets the code without them: it would ignore them, and keep a second copy of the file.
  */
 import type { AnyNode } from 'acorn';
 import { isNode } from './free-names.ts';
@@ -19,6 +19,7 @@ export interface ImportAttributes {
   readonly text: { readonly start: number; readonly end: number };
 }
 
+const KEYWORDS: ReadonlySet<string | null> = new Set(['with', 'assert']);
 const ONLY_JSON = "The only import attribute is with { type: 'json' }, for a .json file. Remove this one";
 
 /** Reads the attributes of a statement or a call of `import()`; null: it has none. */
@@ -46,10 +47,14 @@ export function readImportAttributes(node: AnyNode, code: string): ImportAttribu
 export function describeAttributesFault({ type }: ImportAttributes, found: string): string | null {
   if (type !== 'json') return ONLY_JSON;
   if (found.endsWith('.json')) return null;
-  return `“${found}” is not a .json file. Remove with { type: 'json' }, or write the path of a .json file with its extension`;
+  return `“${found}” is not a .json file. Remove the attribute, or write the path of a .json file with its extension`;
 }
 
-/** Replaces the attributes by spaces, so that no position changes. */
+/**
+ * Replaces the attributes by spaces, so that no position changes.
+ *
+ * @param found in the order of their texts, which do not overlap
+ */
 export function blankAttributes(code: string, found: readonly ImportAttributes[]): string {
   const pieces: string[] = [];
   let done = 0;
@@ -65,10 +70,10 @@ function placeOf(path: AnyNode): { start: number; from: string | null } {
   return { start: path.start, from: readText(path) };
 }
 
-/** The entries of `{ with: { … } }`; null: it is another expression. */
+/** The entries of `{ with: { … } }` or `{ assert: { … } }`; null: it is another expression. */
 function readOptions(options: AnyNode): readonly unknown[] | null {
   const [only, ...others] = options.type === 'ObjectExpression' ? options.properties : [];
-  if (only?.type !== 'Property' || others.length > 0 || readKey(only) !== 'with') return null;
+  if (only?.type !== 'Property' || others.length > 0 || !KEYWORDS.has(readKey(only))) return null;
   return only.value.type === 'ObjectExpression' ? only.value.properties : null;
 }
 

@@ -11,7 +11,7 @@ skills/<name>/SKILL.md a skill in the Agent Skills layout, with any files beside
 assets/**              files of any kind, which the code reads with host.assets; binary ones only in a zip
 \`\`\`
 
-An import may say that it reads JSON: \`import data from './data.json' with { type: 'json' }\`. For a code file that is refused, and so is every other import attribute.
+An import may say that it reads JSON: \`import data from './data.json' with { type: 'json' }\`. For a code file that is refused, and so is every other import attribute. The old keyword \`assert\` means the same as \`with\`.
 
 Both forms of the same tree are the same version. \`bulkhead check\` says on your machine what a publish would say.`,
 

@@ -54,7 +54,7 @@ const belowTypes: Record<string, [code: string, Expected, more?: Files]> = {
   'an import of a text': ["/* é */ import './readme.md';", { line: 6, column: 16, message: /not a code file/ }],
   'an attribute that calls code JSON': [
     "import x from './lib' with { type: 'json' };\nx();",
-    { line: 6, column: 15, message: /^“lib\.ts” is not a \.json file\. Remove with/ },
+    { line: 6, column: 15, message: /^“lib\.ts” is not a \.json file\. Remove the attribute/ },
     { 'lib.json': '1' },
   ],
   'an export * that calls code JSON': [
@@ -64,6 +64,19 @@ const belowTypes: Record<string, [code: string, Expected, more?: Files]> = {
   'an import() that calls code JSON': [
     "const read = (): unknown => import('./lib.ts', { with: { type: 'json' } });\nread();",
     { line: 6, column: 36, message: /^“lib\.ts” is not a \.json file/ },
+  ],
+  'an attribute with the old keyword that calls code JSON': [
+    "import x from './lib' assert { type: 'json' };\nx();",
+    { line: 6, column: 15, message: /^“lib\.ts” is not a \.json file\. Remove the attribute/ },
+  ],
+  'an import() with the old keyword that calls code JSON': [
+    "const read = (): unknown => import('./lib.ts', { assert: { type: 'json' } });\nread();",
+    { line: 6, column: 36, message: /^“lib\.ts” is not a \.json file/ },
+  ],
+  'an attribute of a library with the old keyword that calls code JSON': [
+    "import './vendor/a.js';",
+    { path: 'vendor/a.js', line: 1, column: 15, message: /^“lib\.ts” is not a \.json file/ },
+    { 'vendor/a.js': "export * from '../lib.ts' assert { type: 'json' };" },
   ],
   'an attribute that calls JSON a text': [
     "import x from './a.json' with { type: 'text' };\nx();",
@@ -674,6 +687,7 @@ t.test('paths that a package may not hold', async (t) => {
     'a\u200bb',
     'gpj\u202e.md',
     'lib/rule1\uFE0F.ts',
+    'lib/a\u2800b.ts',
     'lib/a\u0308\u200C.ts',
     '\ud800',
     'con',
@@ -687,7 +701,6 @@ t.test('paths that a package may not hold', async (t) => {
     const { status, body } = await ann.post(`/plugins/${id}/versions`, { semVer: '1.0.0', files });
     t.equal(status, 422, `${JSON.stringify(path)} ${JSON.stringify(body)}`);
   }
-    'lib/a\u2800b.ts',
   const twice = [...fileList(MINIMAL), ...fileList(MINIMAL)];
   t.match((await ann.post(`/plugins/${id}/versions`, { semVer: '1.0.0', files: twice })).body.detail, /duplicated/);
   const many = Array.from({ length: 10_001 }, (_, index) => ({ path: `f${index}`, contentText: '' }));

@@ -93,13 +93,15 @@ t.test('an import attribute for JSON changes nothing', async (t) => {
 import data from './data.json';
 import './vendor/late.js';
 export { n as again } from './data' with { 'type': 'json' };
+export { n as old } from './data.json' assert { type: 'json' };
 if (copy !== data || n !== 1) throw new Error('another copy of the file');
 export const read = () => import('./data.json', { with: { type: 'json' } });
+export const readOld = () => import('./data.json', { assert: { type: 'json' } });
 ${INDEX}`;
   const more = {
     'data.json': '{"n":1}',
     'vendor/late.js':
-      "const options = {};\nexport const late = () => [import('../data.json', options, ), import('./a.css', { with: { type: 'css' } })];",
+      "const options = {};\nexport const late = () => [import('../data.json', options, ), import('./a.css', { with: { type: 'css' } }), import(import('../data.json', options), options)];",
   };
   const { status, body } = await publish(index, more);
   t.equal(status, 201, JSON.stringify(body));
