@@ -29,7 +29,7 @@ export const endWithdrawal = (tx: ClientBase, versionId: string): Promise<number
 
 const UNENDED = 'FROM version_withdrawals w JOIN versions v ON v.id = w.version_id';
 
-/** Finds a version of a plugin whose withdrawal has not ended. Null: there is none. */
+/** Finds a version of a plugin whose withdrawal has not ended. Null: all have ended. */
 export const findWithdrawal = (tx: ClientBase, pluginId: string): Promise<string | null> =>
   findValue(tx, `SELECT v.id ${UNENDED} WHERE v.plugin_id = $1 ORDER BY v.id LIMIT 1`, [pluginId]);
 
