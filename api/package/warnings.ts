@@ -10,7 +10,7 @@ import type { Prompt } from './prompts.ts';
 export const WARNINGS_MAX = 20;
 /** Code that uses `host` as a value may use any member, so nothing is reported. */
 const WHOLE_HOST = /\bhost\b(?!\s*\.\s*[A-Za-z_$])/;
-/** A use of the global `fetch`, which sends its requests with `host.http`. A method of that name is none. */
+/** A use of the global `fetch`, which sends its requests with `host.http`. A method of that name does not count. */
 const GLOBAL_FETCH = /(?<![\w$.])fetch\b|\b(?:globalThis|self|global)\s*\??\.\s*fetch\b/;
 const MEMBERS = [...Object.keys(capabilities), 'http'];
 

@@ -113,7 +113,7 @@ export function judgeEvents(acknowledged: readonly Entry[], arrived: readonly En
     ...misplaced.map(({ queue, place }) => `event ${queue} ${place} was overtaken`),
   ];
   const figures = `${acknowledged.length} sessions`;
-  return report('(c) every event is told, in order', figures, violations, acknowledged.length);
+  return report('(c) every event arrives, in order', figures, violations, acknowledged.length);
 }
 
 /**
