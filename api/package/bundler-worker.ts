@@ -11,14 +11,13 @@ import { rewordBuildMessage } from './build-messages.ts';
 import { BuildTime } from './build-time.ts';
 import { type ModulePaths, packageModules } from './bundle-modules.ts';
 import type { SourceMaps } from './code-file.ts';
+import { withoutWarnings } from './esbuild-warnings.ts';
 import { listRealmGlobals } from './load-hints.ts';
 import { applyEdits, findSesEdits } from './ses-source.ts';
 import { moveColumns } from './source-map-columns.ts';
 
 /** Stops an idle esbuild after this time, to release its memory. Milliseconds. */
 const IDLE_MS = 30_000;
-/** Maximum number of messages of one build; later ones usually follow from the first. */
-const MESSAGES_MAX = 20;
 yieldThread();
 
 export interface BuildTask {
@@ -94,8 +93,7 @@ const runEsbuild = ({ entry, files, hasFetch = false }: BuildTask, time: BuildTi
     // An explicit text keeps esbuild from reading a tsconfig.json of the package or the host.
     tsconfigRaw: '{}',
     absWorkingDir: '/',
-    logLevel: 'silent',
-    logLimit: MESSAGES_MAX,
+    ...withoutWarnings,
     plugins: [packageModules(files, listRealmGlobals(hasFetch), time, sourceMaps)],
   });
 

@@ -6,6 +6,7 @@ import { formatLocation, type ProblemLocation } from '../../sdk/contract/errors.
 import { cutQuoted } from '../../service/text/quoted-text.ts';
 import { findLibraryLines } from './author-files.ts';
 import type { BuildTime } from './build-time.ts';
+import { withoutWarnings } from './esbuild-warnings.ts';
 import { CodeFault, type FileSyntax, findImports, type ImportCall, parseFile } from './file-syntax.ts';
 import { type FreeName, findFreeNames } from './free-names.ts';
 import { blankAttributes, describeAttributesFault } from './import-attributes.ts';
@@ -115,7 +116,7 @@ const transformFile = ({ path, source, loader }: CodeFile, tsconfig = '{}', endi
       'process.env.NODE_ENV': '"production"',
     },
     tsconfigRaw: tsconfig,
-    logLevel: 'silent',
+    ...withoutWarnings,
   });
 
 /**

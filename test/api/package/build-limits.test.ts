@@ -61,6 +61,26 @@ t.test('a build that the parser keeps busy ends in its own thread, which reaps i
   t.equal(await countZombies(), zombies);
 });
 
+t.test('a long line that esbuild would warn about in 10,000 places is built', async (t) => {
+  const bundler = startBundler({ threads: 1 });
+  t.teardown(() => bundler.close());
+  const doubtful = [
+    '[, NaN].includes(x === NaN)',
+    'x === -0',
+    '!x in {}',
+    'x === []',
+    "typeof x === 'nul'",
+    '!x instanceof Array',
+  ];
+  const line = range(10_000).map((at) => doubtful[at % doubtful.length]);
+  const { text, warnings } = await bundle(bundler, 'ann', {
+    'index.ts': `import './vendor/small.min.js';\n${INDEX}`,
+    'vendor/small.min.js': `globalThis.x = 1; globalThis.results = [${line.join()}];`,
+  });
+  t.match(text, /Be kind/);
+  t.same(warnings, []);
+});
+
 t.test('imports of missing files are refused, however long they and the paths of the package are', async (t) => {
   const bundler = startBundler({ threads: 1 });
   t.teardown(() => bundler.close());
