@@ -1,6 +1,6 @@
 /** Routes for operators: child processes, costs, queues, and moderation of plugins and authors. */
 
-import type { FastifyInstance, FastifySchema } from 'fastify';
+import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { changeBlock, type Moderated, verifyAuthor } from '../../db/accounts/moderation.ts';
 import { listDeadLetters, listFleet, listPluginCosts } from '../../db/records/operator-overview.ts';
@@ -104,11 +104,16 @@ export function operatorRoutes({ pool }: Services): FastifyPluginAsyncZod {
   };
 }
 
-/** Refuses the requests of all other accounts to a scope. */
+/**
+ * Refuses the requests of all other accounts to a scope: before the body is validated, and again after `requireSignIn` has signed
+ * the sender in once more, who may have been demoted since the request began.
+ */
 export function requireOperator(scope: FastifyInstance): void {
-  scope.addHook('preValidation', async (request) => {
+  const refuseOthers = async (request: FastifyRequest): Promise<void> => {
     if (!requireCaller(request).operator) throw new Problem('operators_only', 'Only operators may do this.');
-  });
+  };
+  scope.addHook('preValidation', refuseOthers);
+  scope.addHook('preHandler', refuseOthers);
 }
 
 /** @throws Problem `not_found` */

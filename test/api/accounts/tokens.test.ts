@@ -124,6 +124,16 @@ t.test('a request whose token is revoked before its body ends changes nothing', 
   t.same((await (await api.signIn('dan', 'another')).get('/plugins')).body.items, []);
 });
 
+t.test('an operator who is demoted before the body of a request ends cannot appoint themselves again', async (t) => {
+  const jay = await api.signIn('jay', 'laptop');
+  await jay.get('/me');
+  await change(() => olga.post('/operator/accounts/jay/appoint'));
+  t.equal((await jay.get('/operator/accounts')).status, 200);
+  const demote = () => change(() => olga.post('/operator/accounts/jay/demote'));
+  t.equal((await sendSlowly(jay, '/operator/accounts/jay/appoint', {}, demote)).body.code, 'operators_only');
+  t.equal((await jay.get('/operator/accounts')).body.code, 'operators_only');
+});
+
 t.test(
   'a service is added neither during nor after a revocation of all tokens that its request did not see',
   async (t) => {
