@@ -889,7 +889,7 @@ declare namespace Bulkhead {
    */
   interface Command {
     description: string;
-    /** Timeout: 60 s. The result may have at most 1 MiB. */
+    /** Timeout: 60 s. The text may have at most 262,144 characters. */
     handler(input: string, ctx: CommandContext): Answer<string | {
       text: string;
     }>;
@@ -908,11 +908,12 @@ declare namespace Bulkhead {
 
   /**
    * A model provider: the models it offers, and `chat`, which completes one request. As an async generator, `chat`
-   * yields the pieces of its answer as they come and returns the whole answer.
+   * yields the pieces of its answer as they come and returns the whole answer. The pieces may have at most 262,144
+   * characters of text in all, and 1,048,576 of arguments.
    */
   interface Provider {
     models: Model[];
-    /** Timeout: 120 s. The result may have at most 1 MiB. */
+    /** Timeout: 120 s. The text may have at most 262,144 characters, and the result may have at most 4 MiB. */
     chat(request: ProviderRequest, ctx: ProviderContext): Answer<ProviderCompletion | AsyncGenerator<ProviderDelta, ProviderCompletion, void>>;
   }
 
@@ -939,14 +940,14 @@ declare namespace Bulkhead {
     /**
      * Sends an agent’s reply to the vendor, at least once. Every attempt has the same `deliveryId`, with which a
      * vendor can recognise a repetition; `attempt` counts from 1.
-     * Timeout: 30 s. The result may have at most 1 MiB.
+     * Timeout: 30 s.
      */
     send?(message: ChannelReply, ctx: ChannelContext): Answer<void>;
     /**
      * Responds immediately to a vendor that verifies the webhook address, by GET, OPTIONS or a POST that
      * `channel.handshakeOn` selects. Return nothing to queue the request for `channel.receive`. Of `headers`, only
      * `content-type`, `x-hook-secret`, `webhook-allowed-origin` and `webhook-allowed-rate` are sent.
-     * Timeout: 2.5 s. The result may have at most 1 MiB.
+     * Timeout: 2.5 s. The body may have at most 65,536 characters.
      */
     handshake?(request: ChannelRequest, ctx: ChannelContext): Answer<HandshakeAnswer | void>;
     /**
@@ -1006,9 +1007,9 @@ declare namespace Bulkhead {
       createdAt: string;
     }>;
     /**
-     * Returns the newest messages of the session, oldest first. Fewer than the limit if they have 4 MiB together, or
-     * less with much data. Works only in a hook, tool or command that runs for a session, before its handler
-     * answers.
+     * Returns the newest messages of the session, oldest first. Default: 100. Fewer than the limit if they have 4
+     * MiB together, or less with much data. Works only in a hook, tool or command that runs for a session, before
+     * its handler answers.
      * Needs `host.session` or `host.session:read`. Timeout: 10 s.
      */
     messages(limit?: number): Promise<TranscriptMessage[]>;

@@ -8,6 +8,8 @@ export const MODEL_TIMEOUT_MS = 120 * SECOND;
 export const REGISTRATIONS_MAX = 1_000;
 /** Maximum compression ratio of a file in a package's zip, against zip bombs. Deflate reaches 1032. */
 export const ZIP_RATIO_MAX = 200;
+/** Messages that `host.session.messages` returns if the plugin names no number. */
+export const SESSION_MESSAGES_DEFAULT = 100;
 /** Deliveries that one request to replay many replays at most. */
 export const REPLAY_MAX = 10_000;
 export const limits = {

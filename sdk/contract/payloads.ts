@@ -4,7 +4,7 @@ import { boundedList } from './bounded-list.ts';
 import { boundedRecord } from './bounded-record.ts';
 import { allowNull, refuse } from './field-faults.ts';
 import { isRecord } from './is-record.ts';
-import { KIB, MODEL_TIMEOUT_MS } from './limits.ts';
+import { KIB, MIB, MODEL_TIMEOUT_MS } from './limits.ts';
 
 /** An opaque id, made by Bulkhead or by the agent runtime. */
 export const id = z.string().min(1).max(200);
@@ -219,6 +219,8 @@ export const completion = z.object({ text, json: json.optional(), model: z.strin
 export const providerCompletion = completion.extend({
   toolCalls: boundedList(toolCall, TOOL_CALLS_MAX).optional(),
 });
+/** Characters of the arguments of all tool calls that an answer yields: in UTF-8 they take up to three bytes each, and fit into a frame. */
+export const YIELDED_ARGUMENTS_MAX_CHARS = MIB;
 /**
  * A piece of an answer, in order: more of its text, or more of one tool call. `index` is the call's place in `toolCalls`; its first
  * piece has `id` and `name`, and the pieces of `argumentsText` together are the JSON of its arguments.
@@ -282,10 +284,12 @@ const headerValue = z
   .string()
   .max(8192)
   .regex(/^[\t\x20-\x7e\x80-\xff]*$/, 'holds a character that no header may');
+/** Vendors ask for their challenge again, which has some hundred characters. */
+export const HANDSHAKE_BODY_MAX_CHARS = 65_536;
 export const handshakeAnswer = z.object({
   status: z.number().int().min(200).max(599),
   headers: boundedRecord(headerValue, HEADERS_MAX).optional(),
-  body: z.string().max(65_536).optional(),
+  body: z.string().max(HANDSHAKE_BODY_MAX_CHARS).optional(),
 });
 
 export const fileEntry = z.object({ path: z.string(), sizeBytes: z.number().int(), updatedAt: timestamp });

@@ -8,7 +8,7 @@
 import { z } from 'zod';
 import { boundedList } from './bounded-list.ts';
 import { boundedRecord } from './bounded-record.ts';
-import { limits, MIB, MODEL_TIMEOUT_MS, REGISTRATIONS_MAX, SECOND } from './limits.ts';
+import { limits, MIB, MODEL_TIMEOUT_MS, REGISTRATIONS_MAX, SECOND, SESSION_MESSAGES_DEFAULT } from './limits.ts';
 import * as p from './payloads.ts';
 import type { CapabilityRow, EventRow, HookRow, HostRow, Reach, SurfaceRow } from './rows.ts';
 
@@ -333,7 +333,7 @@ export const eventEnvelope = z.object({
 });
 
 // Registered surfaces
-const surface = { since: '0.1.0', budgetMs: 60 * SECOND, maxResultBytes: MIB } as const;
+const surface = { since: '0.1.0', budgetMs: 60 * SECOND } as const;
 const callFrame = { invocationId: p.id, settings: p.settings, deadlineAt: p.timestamp };
 
 /** Messages of one webhook request. */
@@ -349,7 +349,7 @@ const channelReach = {
 export const surfaces = {
   tools: {
     ...surface,
-    maxResultBytes: limits.toolResultBytes,
+    resultMax: { bytes: limits.toolResultBytes },
     doc: 'A tool that agents can call. Arguments are validated against `parameters` before the handler runs. A returned string, or any other JSON value, becomes one text part. A call that returns nothing fails: a tool that only acts returns a text such as `Done.`',
     reach: 'Offers the tool “{name}” to your agents.',
     risk: 'medium',
@@ -360,6 +360,7 @@ export const surfaces = {
   },
   commands: {
     ...surface,
+    resultMax: { textChars: p.TEXT_MAX_CHARS },
     doc: 'A command that users can run in a session. Returns the text to show or to send. A call that returns nothing fails.',
     reach: 'Offers the command “/{name}”.',
     risk: 'low',
@@ -371,7 +372,8 @@ export const surfaces = {
   providers: {
     ...surface,
     budgetMs: MODEL_TIMEOUT_MS,
-    doc: 'A model provider: the models it offers, and `chat`, which completes one request. As an async generator, `chat` yields the pieces of its answer as they come and returns the whole answer.',
+    resultMax: { bytes: limits.frameBytes, textChars: p.TEXT_MAX_CHARS },
+    doc: `A model provider: the models it offers, and \`chat\`, which completes one request. As an async generator, \`chat\` yields the pieces of its answer as they come and returns the whole answer. The pieces may have at most ${p.TEXT_MAX_CHARS.toLocaleString('en')} characters of text in all, and ${p.YIELDED_ARGUMENTS_MAX_CHARS.toLocaleString('en')} of arguments.`,
     reach: 'Offers models as provider “{name}” and reads the conversations sent to them.',
     risk: 'high',
     registration: z.object({ models: z.array(p.model).min(1).max(100) }),
@@ -384,7 +386,7 @@ export const surfaces = {
     ...surface,
     budgetMs: 30 * SECOND,
     // Longer ones do not fit into a frame of the child.
-    maxResultBytes: limits.frameBytes,
+    resultMax: { bytes: limits.frameBytes },
     doc: `Receives one webhook request of a connected channel, at least once and in order. Return nothing to add no message. At most ${MESSAGES_MAX} messages; in each, \`conversationKey\` has 1 to 500 characters, \`from\` at most 500, \`text\` at most ${p.TEXT_MAX_CHARS.toLocaleString('en')}, and \`attachments\` at most 50. None of them may contain U+0000 or lone surrogates.`,
     ...channelReach,
     registration: null,
@@ -395,6 +397,7 @@ export const surfaces = {
   'channel.send': {
     ...surface,
     budgetMs: 30 * SECOND,
+    resultMax: {},
     doc: 'Sends an agent’s reply to the vendor, at least once. Every attempt has the same `deliveryId`, with which a vendor can recognise a repetition; `attempt` counts from 1.',
     ...channelReach,
     registration: null,
@@ -405,6 +408,7 @@ export const surfaces = {
   'channel.handshake': {
     ...surface,
     budgetMs: 2_500,
+    resultMax: { bodyChars: p.HANDSHAKE_BODY_MAX_CHARS },
     doc: 'Responds immediately to a vendor that verifies the webhook address, by GET, OPTIONS or a POST that `channel.handshakeOn` selects. Return nothing to queue the request for `channel.receive`. Of `headers`, only `content-type`, `x-hook-secret`, `webhook-allowed-origin` and `webhook-allowed-rate` are sent.',
     ...channelReach,
     registration: null,
@@ -572,7 +576,7 @@ export const hostCalls = {
   'session.messages': {
     ...read,
     capability: 'session',
-    doc: `Returns the newest messages of the session, oldest first. Fewer than the limit if they have 4 MiB together, or less with much data. ${IN_SESSION}`,
+    doc: `Returns the newest messages of the session, oldest first. Default: ${SESSION_MESSAGES_DEFAULT}. Fewer than the limit if they have 4 MiB together, or less with much data. ${IN_SESSION}`,
     maxBytes: 4 * MIB,
     params: { limit: z.number().int().min(1).max(1000).optional() },
     result: z.array(p.transcriptMessage),

@@ -5,7 +5,7 @@ import { eventEnvelope, events, handshakeOn, type SurfaceName, surfaces } from '
 import type { EventRow, SurfaceRow } from '../contract/rows.ts';
 import { printDocComment, printInterface, SIGNAL } from './doc-comment.ts';
 import { capitalize, isOptional, printLiteral, type TypePrinter } from './printer.ts';
-import { formatBytes, formatSeconds } from './wording.ts';
+import { describeResultLimit, formatSeconds } from './wording.ts';
 
 const eventRows: readonly (readonly [string, EventRow])[] = Object.entries(events);
 
@@ -113,5 +113,7 @@ export function printResult(kind: SurfaceName, row: SurfaceRow, printer: TypePri
   return isOptional(row.result) && printed !== 'void' ? `${printed} | void` : printed;
 }
 
-const describeLimits = (row: SurfaceRow): string =>
-  `Timeout: ${formatSeconds(row.budgetMs)}. The result may have at most ${formatBytes(row.maxResultBytes)}.`;
+function describeLimits(row: SurfaceRow): string {
+  const limit = describeResultLimit(row);
+  return [`Timeout: ${formatSeconds(row.budgetMs)}.`, ...(limit ? [`${capitalize(limit)}.`] : [])].join(' ');
+}

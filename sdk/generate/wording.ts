@@ -1,6 +1,6 @@
 /** Phrases and units that the generated types and the reference share. */
 import { KIB, MIB, SECOND } from '../contract/limits.ts';
-import type { FailureRule, HookRow, HostRow } from '../contract/rows.ts';
+import type { FailureRule, HookRow, HostRow, SurfaceRow } from '../contract/rows.ts';
 
 /** `3 s`, `2.5 s`. */
 export const formatSeconds = (milliseconds: number): string => `${milliseconds / SECOND} s`;
@@ -8,6 +8,16 @@ export const formatSeconds = (milliseconds: number): string => `${milliseconds /
 export const formatBytes = (bytes: number): string => (bytes % MIB === 0 ? `${bytes / MIB} MiB` : `${bytes / KIB} KiB`);
 /** `65,536`, the same in every locale. */
 export const formatCount = (value: number): string => value.toLocaleString('en-US');
+
+/** Describes what the result of a tool, command, provider or channel handler may have at most. Null: it returns nothing. */
+export function describeResultLimit({ resultMax: { bytes, textChars, bodyChars } }: SurfaceRow): string | null {
+  const parts = [
+    ...(textChars ? [`the text may have at most ${formatCount(textChars)} characters`] : []),
+    ...(bodyChars ? [`the body may have at most ${formatCount(bodyChars)} characters`] : []),
+    ...(bytes ? [`the result may have at most ${formatBytes(bytes)}`] : []),
+  ];
+  return parts.length === 0 ? null : parts.join(', and ');
+}
 
 const failures: Record<FailureRule, string> = {
   skip: 'the chain continues as if the handler had returned nothing',

@@ -3,7 +3,12 @@ import { isDeepStrictEqual } from 'node:util';
 import type { z } from 'zod';
 import { isStorable } from '../../db/postgres/storable-json.ts';
 import { describeFieldFault, locateFault } from '../../sdk/contract/field-faults.ts';
-import type { providerCompletion, providerDelta } from '../../sdk/contract/payloads.ts';
+import {
+  type providerCompletion,
+  type providerDelta,
+  TEXT_MAX_CHARS,
+  YIELDED_ARGUMENTS_MAX_CHARS,
+} from '../../sdk/contract/payloads.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
 import type { LinkResult } from '../calls/chain.ts';
 import type { MaskedStream, SecretMask } from '../records/secret-mask.ts';
@@ -24,7 +29,8 @@ export class AnswerDeltas {
   readonly #read: DeltaReader;
   readonly #refused = new AbortController();
   #fault: string | null = null;
-  #chars = 0;
+  #textChars = 0;
+  #argumentsChars = 0;
   readonly #text: TextDeltas;
   readonly #calls: CallDeltas[] = [];
 
@@ -48,10 +54,14 @@ export class AnswerDeltas {
   readonly receive = (delta: unknown): (() => Promise<void>) => {
     const { data, error } = providers.delta.safeParse(delta, { error: describeFieldFault });
     if (!data) return async () => this.#refuse(`it yielded a malformed delta: ${locateFault(error)}`);
-    this.#chars += (data.text?.length ?? 0) + (data.toolCall?.argumentsText?.length ?? 0);
-    return this.#chars > providers.maxResultBytes
-      ? async () => this.#refuse(`it yielded more than ${providers.maxResultBytes} characters`)
-      : () => this.#passOn(data);
+    this.#textChars += data.text?.length ?? 0;
+    this.#argumentsChars += data.toolCall?.argumentsText?.length ?? 0;
+    // The answer would be refused after the caller has shown all of it.
+    if (this.#textChars > TEXT_MAX_CHARS)
+      return async () => this.#refuse(`it yielded more than ${TEXT_MAX_CHARS} characters of text`);
+    if (this.#argumentsChars > YIELDED_ARGUMENTS_MAX_CHARS)
+      return async () => this.#refuse(`it yielded more than ${YIELDED_ARGUMENTS_MAX_CHARS} characters of arguments`);
+    return () => this.#passOn(data);
   };
 
   /** Passes on what the answer has beyond the deltas. @returns the result of the call */

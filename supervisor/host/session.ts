@@ -3,14 +3,12 @@ import { randomUUIDv7 } from 'node:crypto';
 import type { Pool } from 'pg';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { appendMessages, lastMessages, type NewMessage, type Session } from '../../db/sessions/sessions.ts';
+import { SESSION_MESSAGES_DEFAULT } from '../../sdk/contract/limits.ts';
 import { formatCancel } from '../calls/chain.ts';
 import { toJudgement } from '../calls/judgement.ts';
 import type { PluginPort } from '../calls/plugin-port.ts';
 import { HostError, type HostHandlers, type HostScope, requireScopeSession, requireStorable } from './host-call.ts';
 import type { MessageChains } from './message-chains.ts';
-
-/** Default number of messages that `session.messages` returns. */
-const DEFAULT_MESSAGES = 100;
 
 type Calls = 'session.get' | 'session.messages' | 'session.post' | 'session.notice';
 
@@ -26,7 +24,7 @@ export const sessionCalls = (deps: SessionDeps): Pick<HostHandlers, Calls> => ({
     return { id, agentId, channelId, createdAt };
   },
   'session.messages': (scope, { limit }) =>
-    lastMessages(deps.pool, requireScopeSession(scope).id, limit ?? DEFAULT_MESSAGES),
+    lastMessages(deps.pool, requireScopeSession(scope).id, limit ?? SESSION_MESSAGES_DEFAULT),
   'session.post': (scope, { text }) => postMessage(deps, scope, text),
   'session.notice': (scope, { text }) =>
     addMessage(scope, requireScopeSession(scope), { role: 'notice', text: requireText(text) }),

@@ -36,6 +36,14 @@ t.test('the reference says the limits that the host applies', async (t) => {
   t.match(reference, /Stores a media file of at most 2 MiB .*The result may have at most 1 MiB\./);
   t.match(reference, '| `host.workspace` per account | 256 MiB in 10,000 files and folders; 1 MiB per file |');
   t.match(reference, '| Size of the arguments of one host call | 4 MiB of JSON, with bytes as base64 |');
+  for (const limit of [
+    'Budget** 60 s; the text may have at most 262,144 characters\n',
+    'Budget** 120 s; the text may have at most 262,144 characters, and the result may have at most 4 MiB\n',
+    'Budget** 2.5 s; the body may have at most 65,536 characters\n',
+    'at most 262,144 characters of text in all, and 1,048,576 of arguments.',
+    'Returns the newest messages of the session, oldest first. Default: 100.',
+  ])
+    t.match(reference, limit);
   t.notMatch(printGlobals(), /no process, require, import\(\), fetch/);
 });
 

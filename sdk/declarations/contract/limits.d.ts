@@ -8,6 +8,8 @@ export declare const MODEL_TIMEOUT_MS: number;
 export declare const REGISTRATIONS_MAX = 1000;
 /** Maximum compression ratio of a file in a package's zip, against zip bombs. Deflate reaches 1032. */
 export declare const ZIP_RATIO_MAX = 200;
+/** Messages that `host.session.messages` returns if the plugin names no number. */
+export declare const SESSION_MESSAGES_DEFAULT = 100;
 /** Deliveries that one request to replay many replays at most. */
 export declare const REPLAY_MAX = 10000;
 export declare const limits: {

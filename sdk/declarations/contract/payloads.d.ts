@@ -332,6 +332,8 @@ export declare const providerCompletion: z.ZodObject<{
         arguments: z.ZodCustom<z.JSONType, z.JSONType>;
     }, z.core.$strip>>>;
 }, z.core.$strip>;
+/** Characters of the arguments of all tool calls that an answer yields: in UTF-8 they take up to three bytes each, and fit into a frame. */
+export declare const YIELDED_ARGUMENTS_MAX_CHARS: number;
 /**
  * A piece of an answer, in order: more of its text, or more of one tool call. `index` is the call's place in `toolCalls`; its first
  * piece has `id` and `name`, and the pieces of `argumentsText` together are the JSON of its arguments.
@@ -388,6 +390,8 @@ export declare const channelReply: z.ZodObject<{
  * instructions to a proxy in front of the service, such as X-Accel-Redirect, or would replace the service's own.
  */
 export declare const HANDSHAKE_HEADERS: readonly string[];
+/** Vendors ask for their challenge again, which has some hundred characters. */
+export declare const HANDSHAKE_BODY_MAX_CHARS = 65536;
 export declare const handshakeAnswer: z.ZodObject<{
     status: z.ZodNumber;
     headers: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodString>>;

@@ -836,7 +836,9 @@ export declare const surfaces: {
     readonly tools: {
         readonly since: '0.1.0';
         readonly budgetMs: number;
-        readonly maxResultBytes: number;
+        readonly resultMax: {
+            readonly bytes: number;
+        };
         readonly doc: 'A tool that agents can call. Arguments are validated against `parameters` before the handler runs. A returned string, or any other JSON value, becomes one text part. A call that returns nothing fails: a tool that only acts returns a text such as `Done.`';
         readonly reach: 'Offers the tool “{name}” to your agents.';
         readonly risk: 'medium';
@@ -878,7 +880,9 @@ export declare const surfaces: {
     readonly commands: {
         readonly since: '0.1.0';
         readonly budgetMs: number;
-        readonly maxResultBytes: number;
+        readonly resultMax: {
+            readonly textChars: 262144;
+        };
         readonly doc: 'A command that users can run in a session. Returns the text to show or to send. A call that returns nothing fails.';
         readonly reach: 'Offers the command “/{name}”.';
         readonly risk: 'low';
@@ -906,9 +910,12 @@ export declare const surfaces: {
     };
     readonly providers: {
         readonly since: '0.1.0';
-        readonly maxResultBytes: number;
         readonly budgetMs: number;
-        readonly doc: 'A model provider: the models it offers, and `chat`, which completes one request. As an async generator, `chat` yields the pieces of its answer as they come and returns the whole answer.';
+        readonly resultMax: {
+            readonly bytes: number;
+            readonly textChars: 262144;
+        };
+        readonly doc: `A model provider: the models it offers, and \`chat\`, which completes one request. As an async generator, \`chat\` yields the pieces of its answer as they come and returns the whole answer. The pieces may have at most ${string} characters of text in all, and ${string} of arguments.`;
         readonly reach: 'Offers models as provider “{name}” and reads the conversations sent to them.';
         readonly risk: 'high';
         readonly registration: z.ZodObject<{
@@ -984,7 +991,9 @@ export declare const surfaces: {
         readonly reach: 'Receives webhooks and turns them into messages for your agents, responds to vendors that verify its webhook address, and sends your agents’ replies in its conversations to the connected vendor.';
         readonly risk: 'high';
         readonly budgetMs: number;
-        readonly maxResultBytes: number;
+        readonly resultMax: {
+            readonly bytes: number;
+        };
         readonly doc: `Receives one webhook request of a connected channel, at least once and in order. Return nothing to add no message. At most 100 messages; in each, \`conversationKey\` has 1 to 500 characters, \`from\` at most 500, \`text\` at most ${string}, and \`attachments\` at most 50. None of them may contain U+0000 or lone surrogates.`;
         readonly registration: null;
         readonly params: z.ZodObject<{
@@ -1022,10 +1031,10 @@ export declare const surfaces: {
     };
     readonly 'channel.send': {
         readonly since: '0.1.0';
-        readonly maxResultBytes: number;
         readonly reach: 'Receives webhooks and turns them into messages for your agents, responds to vendors that verify its webhook address, and sends your agents’ replies in its conversations to the connected vendor.';
         readonly risk: 'high';
         readonly budgetMs: number;
+        readonly resultMax: {};
         readonly doc: 'Sends an agent’s reply to the vendor, at least once. Every attempt has the same `deliveryId`, with which a vendor can recognise a repetition; `attempt` counts from 1.';
         readonly registration: null;
         readonly params: z.ZodObject<{
@@ -1051,10 +1060,12 @@ export declare const surfaces: {
     };
     readonly 'channel.handshake': {
         readonly since: '0.1.0';
-        readonly maxResultBytes: number;
         readonly reach: 'Receives webhooks and turns them into messages for your agents, responds to vendors that verify its webhook address, and sends your agents’ replies in its conversations to the connected vendor.';
         readonly risk: 'high';
         readonly budgetMs: 2500;
+        readonly resultMax: {
+            readonly bodyChars: 65536;
+        };
         readonly doc: 'Responds immediately to a vendor that verifies the webhook address, by GET, OPTIONS or a POST that `channel.handshakeOn` selects. Return nothing to queue the request for `channel.receive`. Of `headers`, only `content-type`, `x-hook-secret`, `webhook-allowed-origin` and `webhook-allowed-rate` are sent.';
         readonly registration: null;
         readonly params: z.ZodObject<{
@@ -1315,7 +1326,7 @@ export declare const hostCalls: {
         readonly pausesBudget: false;
         readonly readable: true;
         readonly capability: 'session';
-        readonly doc: "Returns the newest messages of the session, oldest first. Fewer than the limit if they have 4 MiB together, or less with much data. Works only in a hook, tool or command that runs for a session, before its handler answers.";
+        readonly doc: "Returns the newest messages of the session, oldest first. Default: 100. Fewer than the limit if they have 4 MiB together, or less with much data. Works only in a hook, tool or command that runs for a session, before its handler answers.";
         readonly maxBytes: number;
         readonly params: {
             readonly limit: z.ZodOptional<z.ZodNumber>;

@@ -55,7 +55,12 @@ export interface SurfaceRow extends Row, Reach {
     /** The values that a handler yields if it is an async generator. It returns the result. */
     readonly delta?: z.ZodType;
     readonly budgetMs: number;
-    readonly maxResultBytes: number;
+    /** What the result has at most: bytes in all, characters of its `text` or `body`. Empty: the handler returns nothing. */
+    readonly resultMax: {
+        readonly bytes?: number;
+        readonly textChars?: number;
+        readonly bodyChars?: number;
+    };
 }
 export interface CapabilityRow extends Reach {
     /** What `host.<member>:read` allows. */

@@ -52,7 +52,11 @@ const DRIP = `let gates = [];
     other: { yields: [{ text: 'Some ' }], returns: { text: 'None' } },
     otherCall: { yields: [{ toolCall: { index: 0, id: 'c1', name: 'add', argumentsText: '{}' } }], returns: { text: '', toolCalls: [{ id: 'c1', name: 'add', arguments: { a: 1 } }] } },
     lateCall: { yields: [{ text: 'Some ' }, { toolCall: { index: 1, id: 'c1', name: 'add' } }], returns: { text: 'Some ' } },
-    long: { yields: Array.from({ length: 5 }, () => ({ text: 'x'.repeat(250_000) })), returns: { text: '' } },
+    long: { yields: [{ text: 'Some ' }, { text: 'x'.repeat(262_140) }], returns: { text: '' } },
+    longCall: {
+      yields: Array.from({ length: 5 }, () => ({ toolCall: { index: 0, id: 'c1', name: 'add', argumentsText: 'x'.repeat(250_000) } })),
+      returns: { text: '' },
+    },
     secret: { yields: ['It is zk-0', '123', '456789, 1', '\\ud83d', '\\ude42.'].map((text) => ({ text })), returns: { text: 'It is zk-0123456789, 1\\ud83d\\ude42.' } },
   };
   providers.tap = {
@@ -285,7 +289,8 @@ t.test('an error in mid-stream ends it, in OpenAI’s form', async (t) => {
     text: 'Some ',
     message: /^drip__tap failed: the first delta of tool call 1 must have/,
   });
-  t.match(await read('long'), fails('it yielded more than 1048576 characters'));
+  t.match(await read('long'), { text: 'Some ', ...fails('it yielded more than 262144 characters of text') });
+  t.match(await read('longCall'), fails('it yielded more than 1048576 characters of arguments'));
   t.match(await read('secret'), { text: 'It is [secret key], 1🙂.' }, 'a secret that is split, and half a letter');
   const logged = await fixture.readLog('providers.tap (error): the vendor is gone');
   t.equal(logged.length, 1);
