@@ -114,11 +114,13 @@ export class CpuScheduler {
     for (const child of all) {
       const { versionId, accountId } = child.plugin;
       const use = this.#getUse(accountId, now);
-      if (this.#measureIsBusy(child, use, now)) use.penalizedUntil.set(versionId, now + PENALTY_MS);
       const isRunning = child.running > 0;
+      const wasBusy = this.#measureIsBusy(child, use, now);
       // A call whose caller has left runs on until its deadline, and timers need no call.
-      if (isPenalized(use, versionId, now) && (isRunning || this.#getMeasurement(child, now).isBusy))
-        use.hasBusyChild = true;
+      const computesAlone = !isRunning && this.#getMeasurement(child, now).isBusy;
+      // Among many in the idle class a child has too little CPU time to be measured again before its penalty ends.
+      if (wasBusy || computesAlone) use.penalizedUntil.set(versionId, now + PENALTY_MS);
+      if (isPenalized(use, versionId, now) && (isRunning || computesAlone)) use.hasBusyChild = true;
       if (isRunning) use.runningUntil.set(versionId, now + OTHERS_RAN_MS);
     }
     for (const { plugin, child } of all) child.setCpuClasses(this.#classify(plugin, now));

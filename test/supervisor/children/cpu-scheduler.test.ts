@@ -119,6 +119,16 @@ t.test('a hundred calls whose callers have left step back', async (t) => {
   t.strictSame(new Set(left.map(({ ofAccount }) => ofAccount.at(-1))), new Set(['idle']));
 });
 
+t.test('and stay back while they get too little CPU time to be measured again', async (t) => {
+  const left = Array.from({ length: 100 }, (_, index) => actor(`i-${index}`));
+  const stage = new Stage();
+  stage.pass(2_000, ...left.map((one): Demand => [one, 1, 0]));
+  t.strictSame(new Set(left.map(({ ofAccount }) => ofAccount.at(-1))), new Set(['idle']));
+  for (const one of left) one.ofAccount.length = 0;
+  stage.pass(60_000, ...left.map((one): Demand => [one, 0.0005, 0.9995]));
+  t.strictSame(new Set(left.map(({ ofAccount }) => ofAccount.join(' '))), new Set(['idle']));
+});
+
 t.test('a child that replaces a CPU-bound one starts as CPU-bound until it has been idle for a while', async (t) => {
   const [first, second] = [actor('a'), actor('a')];
   const stage = new Stage();
