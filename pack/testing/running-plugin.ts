@@ -19,6 +19,7 @@ import type { InvokeOptions } from '../../supervisor/children/child-calls.ts';
 import { splitHandshakeHeaders } from '../../supervisor/delivery/handshake-headers.ts';
 import { toRequest } from '../../supervisor/delivery/webhook-request.ts';
 import { defaultTrigger } from '../../supervisor/sessions/default-trigger.ts';
+import { chooseModel } from '../../supervisor/sessions/model-choice.ts';
 import { belowFrontmatter, fillPrompt } from '../../supervisor/sessions/prompt-texts.ts';
 import { findSummaryFault } from '../../supervisor/sessions/summary-faults.ts';
 import { failedTool, readToolResult } from '../../supervisor/sessions/tool-results.ts';
@@ -124,7 +125,8 @@ export class RunningPlugin implements OpenPlugin {
     this.#require('providers', provider, `providers.${provider}`);
     const full = `providers.${provider}`;
     const deltas = new AnswerDeltas(this.#opened.host.mask, async (delta) => onDelta?.(delta), signal);
-    const answered = this.#surface('providers', provider, { request }, deltas.signal, deltas.receive);
+    const fields = { request: this.#completionRequest(provider, request) };
+    const answered = this.#surface('providers', provider, fields, deltas.signal, deltas.receive);
     const answer = this.#answered(
       full,
       await answered.catch((error: unknown) => {
@@ -205,6 +207,14 @@ export class RunningPlugin implements OpenPlugin {
   #place() {
     const { agent = AGENT, session = SESSION } = this.#opened.options;
     return { agent, session };
+  }
+
+  /** Returns a request as the service would send it: it always names one of the provider's models. @throws Error for others */
+  #completionRequest(provider: string, given: Fields): Fields {
+    const request = completeFields('the request', surfaces.providers.params.shape.request, {}, given);
+    const { models = [] } = this.#opened.built.registrations.providers[provider] ?? {};
+    const wanted = given.model;
+    return { ...request, model: chooseModel(`providers.${provider}`, models, wanted as string | undefined) };
   }
 
   #surface(

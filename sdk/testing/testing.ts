@@ -149,7 +149,12 @@ export interface OpenPlugin extends AsyncDisposable {
   tool(name: string, args?: unknown, options?: { readonly signal?: AbortSignal }): Promise<ToolResult>;
   /** Runs a command from code or from `commands/`. */
   command(name: string, input?: string): Promise<string>;
-  /** Completes a request with a model provider. `onDelta` gets the pieces of the answer, the next one when it has returned. */
+  /**
+   * Completes a request with a model provider. The request gets the provider's first model if it names none, as in the service.
+   * `onDelta` gets the pieces of the answer, the next one when it has returned.
+   *
+   * @throws Error for a request that the service refuses
+   */
   chat(
     provider: string,
     request: ProviderRequest,

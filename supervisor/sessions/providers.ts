@@ -8,13 +8,12 @@ import type { providerCompletion, providerRequest } from '../../sdk/contract/pay
 import type { Completion } from '../../sdk/session/api-types.ts';
 import { callSurface, toProblem } from '../calls/surface-call.ts';
 import type { DeltaReader, ProviderDelta } from '../children/answer-deltas.ts';
+import { chooseModel } from './model-choice.ts';
 import type { SessionServices } from './session-services.ts';
 
 export type ProviderRequest = z.infer<typeof providerRequest>;
 export type ProviderAnswer = z.infer<typeof providerCompletion>;
 
-/** Maximum number of models that an error names. */
-const MODELS_NAMED = 20;
 const READER_LEFT = 'the runtime closed the request';
 
 export const listProviders = (plugins: readonly InstalledPlugin[]) =>
@@ -89,14 +88,4 @@ export async function askProvider(
   const result = await callSurface(services, { kind: 'providers', name, plugin, session, signal, onDelta, fields });
   if (result.kind !== 'answered') throw toProblem(wanted, result);
   return result.answer as ProviderAnswer;
-}
-
-/** Returns the id of the requested model. Default: the first one. @throws Problem `invalid_arguments` */
-function chooseModel(provider: string, models: readonly { readonly id: string }[], wanted: string | undefined): string {
-  const found = wanted === undefined ? models[0] : models.find(({ id }) => id === wanted);
-  if (found) return found.id;
-  const names = models.slice(0, MODELS_NAMED).map(({ id }) => id);
-  throw new Problem('invalid_arguments', `${provider} has no model with this name; it has ${names.join(', ')}.`, {
-    errors: [{ field: 'request.model', message: 'is not a model of this provider' }],
-  });
 }

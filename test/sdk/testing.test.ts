@@ -100,7 +100,7 @@ t.test('handles of secrets, storage, logs and handshakes have the limits of the 
      channel.receive = () => undefined;
      channel.handshake = () => ({ status: 200, headers: { 'x-hook-secret': 'a', 'x-other': 'b' } });
      commands.typo = { description: 'd', handler: () => ({ txt: 'x' }) };
-     providers.acme = { models: [{ id: 'm', name: 'M' }], async *chat(request) {
+     providers.acme = { models: ['m', 'odd', 'other', 'leak'].map((id) => ({ id, name: id })), async *chat(request) {
        if (request.model === 'odd') yield 'x';
        if (request.model === 'leak') {
          for (const text of ['s3cret', '-value']) yield { text };
@@ -168,6 +168,27 @@ t.test('handles of secrets, storage, logs and handshakes have the limits of the 
   const onDelta = ({ text = '' }): void => void shown.push(text);
   t.match(await plugin.chat('acme', request, { onDelta }), { text: '[secret key]' });
   t.equal(shown.join(''), '[secret key]');
+});
+
+t.test('a provider gets the requests that the service would send', async (t) => {
+  const folder = await write(
+    t,
+    `providers.acme = {
+      models: [{ id: 'large', name: 'L' }, { id: 'small', name: 'S' }],
+      chat: ({ model }) => ({ text: model, model, usage: { inputTokens: 1, outputTokens: 1 } }),
+    };`,
+  );
+  await using plugin = await openPlugin(folder);
+  const messages = [{ role: 'user' as const, text: 'hello' }];
+  t.match(await plugin.chat('acme', { messages }), { text: 'large' });
+  t.match(await plugin.chat('acme', { messages, model: 'small' }), { text: 'small' });
+  await t.rejects(plugin.chat('acme', { messages, model: 'huge' }), {
+    message: 'providers.acme has no model with this name; it has large, small.',
+  });
+  await t.rejects(plugin.chat('acme', { messages: [] }), {
+    message: /^the request: messages: /,
+  });
+  await t.rejects(plugin.chat('acme', { messages, maxTokens: 0 }), { message: /^the request: maxTokens: / });
 });
 
 t.test('the storage has as many keys as in the service', async (t) => {
@@ -273,7 +294,7 @@ t.test('a provider that streams, from a vendor that the test scripts', async (t)
   const folder = await write(
     t,
     `providers.acme = {
-      models: [{ id: 'm', name: 'M' }],
+      models: [{ id: 'm', name: 'M' }, { id: 'wrong', name: 'W' }],
       async *chat(request, { signal }) {
         const response = await fetch('https://api.example.com/answers', { signal });
         let text = '';
