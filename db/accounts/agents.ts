@@ -33,7 +33,7 @@ export const listAgents = (pool: Pool, accountId: string): Promise<AgentRecord[]
 export const findAgentRecord = (pool: Pool, accountId: string, id: string): Promise<AgentRecord | null> =>
   findRow(pool, `SELECT ${COLUMNS} FROM agents WHERE account_id = $1 AND id = $2`, [accountId, id]);
 
-/** Locks an agent's row until the transaction ends, against its removal and a concurrent start of its first session. */
+/** Locks an agent's row until the transaction ends, against its removal. */
 export const lockAgent = (tx: Transaction, accountId: string, id: string): Promise<AgentRecord | null> =>
   findRow(tx, `SELECT ${COLUMNS} FROM agents WHERE account_id = $1 AND id = $2 FOR NO KEY UPDATE`, [accountId, id]);
 

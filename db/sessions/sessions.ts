@@ -105,9 +105,18 @@ export const findSessionByKey = (db: Queryable, accountId: string, key: string):
 export const findSession = (tx: Queryable, id: string): Promise<Session | null> =>
   findRow(tx, `SELECT ${COLUMNS} FROM sessions WHERE id = $1`, [id]);
 
-/** The newest one. */
+/** The newest one without a channel: what the agent says in a channel's session is sent to the person who writes there. */
 export const findAgentSession = (pool: Queryable, accountId: string, agentId: string): Promise<Session | null> =>
-  findRow(pool, `SELECT ${COLUMNS} FROM sessions WHERE account_id = $1 AND agent_id = $2 ORDER BY id DESC LIMIT 1`, [
+  findRow(
+    pool,
+    `SELECT ${COLUMNS} FROM sessions WHERE account_id = $1 AND agent_id = $2 AND channel_id IS NULL
+      ORDER BY id DESC LIMIT 1`,
+    [accountId, agentId],
+  );
+
+/** The name of an agent in its newest session. Null: it has no session. */
+export const findAgentName = (tx: Queryable, accountId: string, agentId: string): Promise<string | null> =>
+  findValue(tx, 'SELECT agent_name FROM sessions WHERE account_id = $1 AND agent_id = $2 ORDER BY id DESC LIMIT 1', [
     accountId,
     agentId,
   ]);

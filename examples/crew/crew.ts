@@ -104,7 +104,7 @@ async function workForEver(agentId: string, agent: Agent): Promise<void> {
   }
 }
 
-// An agent without a session gets no mail. The planner's sessions are the conversations of the channel.
+// An agent without a session gets no mail. The planner has a session for each conversation of the channel: mail to it names one.
 for (const agentId of ['worker', 'reviewer']) await client.start({ agentId, key: agentId, strict: true });
 console.log('ready');
 await Promise.all(Object.entries(agents).map(([agentId, agent]) => workForEver(agentId, agent)));

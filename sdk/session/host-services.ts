@@ -68,9 +68,14 @@ export class HostServices {
     return this.#send('DELETE', `/notifications/${encodeURIComponent(id)}`, undefined, signal);
   }
 
-  /** Sends a message to another agent of the account. Idempotent by `id`. @throws BulkheadError `cancelled` */
+  /**
+   * Sends a message to another agent of the account. Idempotent by `id`. `toSessionId` names the session of that agent that gets it.
+   * Default: the newest one without a channel.
+   *
+   * @throws BulkheadError `cancelled`
+   */
   sendMail(
-    mail: { readonly id?: string; readonly toAgentId: string; readonly text: string },
+    mail: { readonly id?: string; readonly toAgentId: string; readonly toSessionId?: string; readonly text: string },
     { trigger, signal }: Started,
   ): Promise<SentMail> {
     return this.#send('POST', '/mail', { id: crypto.randomUUID(), ...mail, trigger }, signal);

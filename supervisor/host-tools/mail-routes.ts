@@ -35,7 +35,7 @@ const list = {
 const send = {
   summary: 'Sends a message to another agent of the account',
   details:
-    'Runs `outboundMessage` and `agentMessage` for this session, then `inboundMessage` for the session of the receiver. A repeated request with the same id sends no second message; one for another agent or with another text is refused.',
+    'Runs `outboundMessage` and `agentMessage` for this session, then `inboundMessage` for the session of the receiver. A repeated request with the same id sends no second message; one for another agent or session, or with another text, is refused.',
   problems: ['cancelled', 'id_reused', 'quota_exceeded'],
   params: sessionParams,
   body: jsonBody({

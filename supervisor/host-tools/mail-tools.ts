@@ -8,7 +8,12 @@ const TEXT_MAX_CHARS = 65_536;
 
 /** Fields that requests and tools share. */
 export const mailFields = {
-  toAgentId: storedId.describe('The agent who gets it: in its newest session, or in a first one.'),
+  toAgentId: storedId.describe('The agent who gets it.'),
+  toSessionId: storedId
+    .optional()
+    .describe(
+      'The session of that agent that gets it, such as `data.fromSessionId` of the mail that this one answers. If it is a session of a channel, the person who writes there gets what the agent says to the mail. Default: the newest session without a channel, or a new one.',
+    ),
   text: storedText(TEXT_MAX_CHARS).min(1, 'must not be empty'),
 };
 

@@ -1,8 +1,7 @@
 /** Mail between agents of an account: judged by the hooks of both sessions, and added to the receiver's transcript. */
 import type { z } from 'zod';
 import { findMail } from '../../db/sessions/mail.ts';
-import type { Session } from '../../db/sessions/sessions.ts';
-import { appendMessages } from '../../db/sessions/sessions.ts';
+import { appendMessages, findSession, type Session } from '../../db/sessions/sessions.ts';
 import type { Trigger } from '../../db/sessions/turns.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { attachments as attachmentList } from '../../sdk/contract/payloads.ts';
@@ -17,11 +16,13 @@ export interface Mail {
   /** Idempotency key: a repeated request with this id sends nothing. */
   readonly id: string;
   readonly toAgentId: string;
+  /** A session of that agent. Absent: as `openAgentSession` chooses. */
+  readonly toSessionId?: string | undefined;
   readonly text: string;
 }
 
 /**
- * Sends a message to the newest session of an agent. Runs `outboundMessage` and `agentMessage` for the sender, then
+ * Sends a message to a session of an agent. Runs `outboundMessage` and `agentMessage` for the sender, then
  * `inboundMessage` for the receiver.
  *
  * @throws Problem `not_found`, `cancelled`, `id_reused`, `quota_exceeded`
@@ -29,21 +30,20 @@ export interface Mail {
 export async function sendMail(
   services: SessionServices,
   session: Session,
-  { id, toAgentId, text }: Mail,
+  mail: Mail,
   trigger: Trigger,
 ): Promise<SentMail> {
   const { accountId, agentId: fromAgentId } = session;
+  const { id, toAgentId, toSessionId, text } = mail;
   const messageId = `mail-${digestOf([session.id, id])}`;
-  const requestDigest = digestOf([toAgentId, text]);
+  const requestDigest = digestOf(toSessionId === undefined ? [toAgentId, text] : [toAgentId, text, toSessionId]);
   return services.turnLocks.run(`mail ${messageId}`, async () => {
     const known = await findMail(services.pool, accountId, messageId);
     if (known) {
       if (known.digest !== requestDigest) throw createReusedProblem('a mail');
       return { messageId, sessionId: known.sessionId, toAgentId };
     }
-    const receiver = await openAgentSession(services, services.pool, { accountId, agentId: toAgentId });
-    if (!receiver)
-      throw new Problem('not_found', 'No agent of the account has this id, and none has a session under it.');
+    const receiver = await openReceiver(services, accountId, mail);
     const noticeId = `${messageId}:vetoed`;
     const none: z.infer<typeof attachmentList> = [];
     const written = { message: { id: messageId, text, attachments: none }, target: toAgentId };
@@ -89,4 +89,23 @@ export async function sendMail(
     await services.faultPoint('mail.written');
     return { messageId, sessionId: receiver.id, toAgentId };
   });
+}
+
+/** @throws Problem `not_found` */
+async function openReceiver(
+  services: SessionServices,
+  accountId: string,
+  { toAgentId, toSessionId }: Mail,
+): Promise<Session> {
+  if (toSessionId === undefined) {
+    const opened = await openAgentSession(services, services.pool, { accountId, agentId: toAgentId });
+    if (opened) return opened;
+    throw new Problem('not_found', 'No agent of the account has this id, and none has a session under it.');
+  }
+  const named = await findSession(services.pool, toSessionId);
+  if (named?.accountId === accountId && named.agentId === toAgentId) return named;
+  throw new Problem(
+    'not_found',
+    'The agent has no session with the id toSessionId. Without toSessionId, the message goes to a session without a channel.',
+  );
 }

@@ -6,8 +6,14 @@ import { randomUUIDv7 } from 'node:crypto';
 import type { Pool } from 'pg';
 import { lockAgent } from '../../db/accounts/agents.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
-import { inTransaction, type Transaction, type WritingPool } from '../../db/postgres/pool.ts';
-import { appendMessages, createSession, findAgentSession, type Session } from '../../db/sessions/sessions.ts';
+import { inLockedTransaction, inTransaction, type Transaction, type WritingPool } from '../../db/postgres/pool.ts';
+import {
+  appendMessages,
+  createSession,
+  findAgentName,
+  findAgentSession,
+  type Session,
+} from '../../db/sessions/sessions.ts';
 import { type Cancel, formatCancel } from '../calls/chain.ts';
 import { toJudgement } from '../calls/judgement.ts';
 import type { PluginPort } from '../calls/plugin-port.ts';
@@ -27,7 +33,7 @@ interface AgentMessage {
 }
 
 /**
- * Opens the agent's newest session, or starts its first one.
+ * Opens the agent's newest session without a channel, or starts one.
  *
  * @param signal prevents the start when aborted before the commit
  * @returns null: the account has no such agent
@@ -38,21 +44,22 @@ export async function openAgentSession(
   { accountId, agentId }: { readonly accountId: string; readonly agentId: string },
   signal?: AbortSignal,
 ): Promise<Session | null> {
-  // Agents of an agent runtime are known only by their sessions.
   const newest = await findAgentSession(pool, accountId, agentId);
   if (newest) return newest;
   const start = async (tx: Transaction): Promise<Session | null> => {
     const agent = await lockAgent(tx, accountId, agentId);
-    if (!agent) return null;
+    // Agents of an agent runtime are known only by their sessions.
+    const agentName = agent?.name ?? (await findAgentName(tx, accountId, agentId));
+    if (agentName === null) return null;
     // Another message may have created the session while this one waited for the lock.
     const started = await findAgentSession(tx, accountId, agentId);
     if (started) return started;
-    const session = await createSession(tx, { accountId, agentId, agentName: agent.name, channelId: null });
+    const session = await createSession(tx, { accountId, agentId, agentName, channelId: null });
     const data = { sessionId: session.id, agentId, channelId: null };
     await recordSessionEvent(tx, queues, accountId, 'sessionStarted', data);
     return session;
   };
-  return inTransaction(writes, start, signal);
+  return inLockedTransaction(writes, `agent session:${accountId}:${agentId}`, start, signal);
 }
 
 /**

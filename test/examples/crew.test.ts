@@ -53,7 +53,10 @@ const BAKERY = `
       return 'kept ' + (await host.media.put(bytes, text + '.png')).mediaType;
     },
   };
-  channel.receive = ({ bodyText }) => ({ messages: [{ conversationKey: 'shop', from: 'bob', text: bodyText }] });
+  channel.receive = ({ bodyText }) => {
+    const [from, text] = bodyText.split(': ');
+    return { messages: [{ conversationKey: from, from, text }] };
+  };
   channel.send = ({ text }) => { host.log('sent', { text }); };`;
 
 interface Crew {
@@ -64,8 +67,8 @@ interface Bakery {
   readonly url: string;
   readonly pool: Pool;
   readonly token: string;
-  /** A customer writes to the shop. */
-  order(text: string): Promise<unknown>;
+  /** A customer writes to the shop: `bob: Order 1`. */
+  order(body: string): Promise<unknown>;
   /** Faults, by name. Each may happen at any time. */
   readonly faults: Readonly<Record<string, (crew: Crew) => Promise<unknown>>>;
 }
@@ -116,7 +119,7 @@ async function openQuickBakery(t: Test, sshd: Sshd): Promise<Bakery> {
     url,
     pool: fixture.pool,
     token: await fixture.issuer.issue('ann'),
-    order: (text) => deliver(fixture, made, channel, [text]),
+    order: (body) => deliver(fixture, made, channel, [body]),
     faults: { killCrew },
   };
 }
@@ -181,22 +184,28 @@ t.test('a day of the crew', { skip: noSshd }, async (t) => {
   const { pool, url, token } = bakery;
   const crew = startCrew(t, bakery);
   /** By turn: a reminder may come before the turn that scheduled it has ended. */
-  const readTexts = async (agentId: string): Promise<string[]> => {
+  const readTexts = async (agentId: string, customer: string | null = null): Promise<string[]> => {
     const { rows } = await pool.query(
       `SELECT m.role, m.text FROM session_messages m JOIN sessions s ON s.id = m.session_id
          JOIN session_messages asked ON asked.session_id = m.session_id AND asked.id = coalesce(m.data ->> 'turnId', m.id)
-        WHERE s.agent_id = $1 AND m.role <> 'notice' ORDER BY asked.position, m.position`,
-      [agentId],
+         LEFT JOIN conversations k ON k.session_id = s.id
+        WHERE s.agent_id = $1 AND k.conversation_key IS NOT DISTINCT FROM $2 AND m.role <> 'notice'
+        ORDER BY asked.position, m.position`,
+      [agentId, customer],
     );
-    return rows.map(({ role, text }) => (role === 'tool' ? 'tool' : `${role}: ${text.replace(/: [\w-]{20,}$/, '')}`));
+    const toLine = (text: string): string => text.replace(/( of [\w-]{20,})?: [\w-]{20,}$/, '');
+    return rows.map(({ role, text }) => (role === 'tool' ? 'tool' : `${role}: ${toLine(text)}`));
   };
-  const say = async (text: string, reply: string): Promise<void> => {
-    await bakery.order(text);
-    await eventually(async () => (await readTexts('planner')).includes(`assistant: ${reply}`), ORDER_MS);
+  const say = async (customer: string, text: string, reply: string): Promise<void> => {
+    await bakery.order(`${customer}: ${text}`);
+    await eventually(async () => (await readTexts('planner', customer)).includes(`assistant: ${reply}`), ORDER_MS);
   };
+  const greeting = ['user: Hello', 'assistant: What would you like?'];
+  // The newest conversation is of a customer who orders nothing.
+  for (const customer of ['bob', 'eve']) await say(customer, 'Hello', 'What would you like?');
   const faults = startFaults(bakery, crew);
   const orders = Array.from({ length: ORDERS }, (_, at) => `Order ${at + 1}`);
-  for (const order of orders) await say(order, `${order} is done.`);
+  for (const order of orders) await say('bob', order, `${order} is done.`);
   const caused = await faults.stop();
   t.same(
     Object.keys(bakery.faults).filter((name) => !caused.includes(name)),
@@ -211,12 +220,15 @@ t.test('a day of the crew', { skip: noSshd }, async (t) => {
 
   const perOrder = (lines: (order: string) => readonly string[]): string[] => orders.flatMap(lines);
   t.same(
-    await readTexts('planner'),
-    perOrder((order) => [
-      ...[`user: ${order}`, 'tool', 'tool', `assistant: ${order} is planned.`],
-      ...[`user: ${order} is approved`, `assistant: ${order} is done.`],
-    ]),
+    await readTexts('planner', 'bob'),
+    greeting.concat(
+      perOrder((order) => [
+        ...[`user: ${order}`, 'tool', 'tool', `assistant: ${order} is planned.`],
+        ...[`user: ${order} is approved`, `assistant: ${order} is done.`],
+      ]),
+    ),
   );
+  t.same(await readTexts('planner', 'eve'), greeting, 'nothing of the orders of another customer');
   t.same(
     await readTexts('worker'),
     perOrder((order) => [
@@ -232,11 +244,13 @@ t.test('a day of the crew', { skip: noSshd }, async (t) => {
   t.equal(await count('SELECT count(*) FROM todos'), 0, 'to-dos');
   t.equal(await count(`SELECT count(*) FROM reminders WHERE last_outcome = 'delivered'`), ORDERS, 'reminders');
 
-  await say('Good night', 'Good night.');
+  await say('bob', 'Good night', 'Good night.');
   await eventually(async () => (await readTexts('reviewer')).length === 0, ORDER_MS);
   const countReplies = () => count(`SELECT count(*) FROM deliveries WHERE direction = 'out'`);
-  await eventually(async () => (await countReplies()) > ORDERS * 2, ORDER_MS);
-  t.equal(await countReplies(), ORDERS * 2 + 1, 'replies');
+  // To the greetings of two customers, twice for each order, and to the farewell.
+  const replies = 2 + ORDERS * 2 + 1;
+  await eventually(async () => (await countReplies()) >= replies, ORDER_MS);
+  t.equal(await countReplies(), replies, 'replies');
   const asked = new Map<string, number>();
   // biome-ignore lint/suspicious/noExplicitAny: answers of any shape
   const read = async (path: string): Promise<any> =>
@@ -275,12 +289,12 @@ t.test(
       eventually(async () => (await fixture.readLog('asked')).some((data: { mode: string }) => data.mode === mode));
     const readTurns = async () => (await fixture.pool.query('SELECT state FROM turns ORDER BY opened_at')).rows;
     startCrew(t, { url, token: await fixture.issuer.issue('ann') });
-    await deliver(fixture, made, channel, ['Good night']);
+    await deliver(fixture, made, channel, ['bob: Good night']);
     await untilAsked('fails');
     await setMode('');
     await eventually(async () => (await readTurns())[0]?.state === 'ended');
     await setMode('stops');
-    await deliver(fixture, made, channel, ['Good night']);
+    await deliver(fixture, made, channel, ['bob: Good night']);
     await untilAsked('stops');
     await eventually(async () => (await readTurns())[1]?.state === 'ended');
     const { rows } = await fixture.pool.query(`SELECT text FROM session_messages WHERE role = 'assistant'`);

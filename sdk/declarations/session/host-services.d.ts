@@ -30,10 +30,16 @@ export declare class HostServices {
     } & Cancellable): Promise<Page<Reminder>>;
     /** Cancels what is to come of a reminder, and returns it as it was. */
     cancelReminder(id: string, { signal }?: Cancellable): Promise<Reminder>;
-    /** Sends a message to another agent of the account. Idempotent by `id`. @throws BulkheadError `cancelled` */
+    /**
+     * Sends a message to another agent of the account. Idempotent by `id`. `toSessionId` names the session of that agent that gets it.
+     * Default: the newest one without a channel.
+     *
+     * @throws BulkheadError `cancelled`
+     */
     sendMail(mail: {
         readonly id?: string;
         readonly toAgentId: string;
+        readonly toSessionId?: string;
         readonly text: string;
     }, { trigger, signal }: Started): Promise<SentMail>;
     /** Runs a command over SSH. Not repeated after a broken connection. @throws BulkheadError `cancelled` */

@@ -1,5 +1,9 @@
 /** Mail between agents: judged once on each side, in one transcript once. */
 import t from 'tap';
+import { inTransaction } from '../../../db/postgres/pool.ts';
+import { setChannelAgent } from '../../../db/sessions/conversations.ts';
+import { eventually } from '../../runner/eventually.ts';
+import { connect, deliver } from '../delivery/channels.ts';
 import { CrashOnce, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const shared = await startSupervisorFixture(t);
@@ -283,6 +287,53 @@ t.test('the id of a mail is refused for another text or another agent, until its
   t.same(await readMessages(fixture, other), []);
   await fixture.call('POST', `/sessions/${worker}/clear`, {});
   t.match(await send({ ...mail, text: 'stop' }), { status: 200 });
+});
+
+t.test('mail comes into a conversation of a channel only if it names it', async (t) => {
+  const fixture = shared.withNewAccount();
+  const shop = await fixture.install({
+    slug: `shop-${fixture.account}`,
+    code: `channel.receive = ({ bodyText }) => ({ messages: [{ conversationKey: bodyText, from: bodyText, text: 'Hi' }] });
+      channel.send = () => {};`,
+  });
+  const channel = await connect(fixture, shop);
+  const agent = { id: 'planner', name: 'The planner' };
+  await inTransaction(fixture.pool, (tx) => setChannelAgent(tx, channel.id, agent));
+  await deliver(fixture, shop, channel, ['bob', 'eve']);
+  const [bob, eve] = await eventually(async () => {
+    const sql = `SELECT session_id AS id FROM conversations WHERE channel_id = $1 ORDER BY conversation_key`;
+    const { rows } = await fixture.pool.query<{ id: string }>(sql, [channel.id]);
+    return rows.length === 2 && rows.map(({ id }) => id);
+  });
+  const worker = await startSession(fixture, 'worker');
+  const mail = { toAgentId: 'planner', text: 'for bob', trigger: 'agent' };
+  const send = (body: object) => fixture.call('POST', `/sessions/${worker}/mail`, { ...mail, ...body });
+  const sent = await Promise.all(['m1', 'm2'].map((id) => send({ id })));
+  const apart = sent[0]?.body.sessionId;
+  t.match(
+    sent[1],
+    { status: 200, body: { sessionId: apart } },
+    'of two at once, the second finds the session of the first',
+  );
+  t.match((await fixture.call('GET', `/sessions/${apart}`)).body, {
+    agentId: 'planner',
+    agentName: 'The planner',
+    channelId: null,
+  });
+  const named = await send({ id: 'm3', toSessionId: bob });
+  t.match(named, { status: 200, body: { sessionId: bob } });
+  t.match(await send({ id: 'm3', toSessionId: eve }), { status: 409, body: { code: 'id_reused' } });
+  t.match(await send({ id: 'm3' }), { status: 409, body: { code: 'id_reused' } });
+  const tool = await fixture.call('POST', `/sessions/${worker}/tools/agent__send`, {
+    arguments: { toAgentId: 'planner', toSessionId: bob, text: 'more for bob' },
+  });
+  t.match(tool.body, { isError: false, content: [{ json: { sessionId: bob } }] });
+  const texts = async (id: string) => (await readMessages(fixture, id)).map(({ text }: { text: string }) => text);
+  t.same(await texts(bob ?? ''), ['Hi', 'for bob', 'more for bob']);
+  t.same(await texts(eve ?? ''), ['Hi']);
+  const foreign = await startSession(shared.withNewAccount(), 'planner');
+  for (const toSessionId of [worker, foreign, 'unknown'])
+    t.match(await send({ toSessionId }), { status: 404, body: { detail: /no session with the id toSessionId/ } });
 });
 
 t.test('a crash in the middle repeats nothing that arrived', async (t) => {

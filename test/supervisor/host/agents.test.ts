@@ -4,6 +4,7 @@ import { limits } from '../../../sdk/contract/limits.ts';
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
 import { MESSAGE_CHAIN_MAX } from '../../../supervisor/host/message-chains.ts';
 import { eventually } from '../../runner/eventually.ts';
+import { connect } from '../delivery/channels.ts';
 import {
   asCommand,
   type Installed,
@@ -84,6 +85,20 @@ t.test('a message passes agentMessage, then it is in the agent’s newest sessio
   );
   t.equal(new Set(all.map(({ session_id }) => session_id)).size, 1, 'one session');
   t.match(await one('send', 'nobody', 'hi'), /no agent with this id/);
+});
+
+t.test('a message of a plugin comes into no conversation of a channel', async (t) => {
+  const fixture = await startSupervisorFixture(t);
+  const made = await fixture.install({ slug: 'one', capabilities, code });
+  const channel = await connect(fixture, made);
+  const agent = { agentId: 'planner', agentName: 'The planner' };
+  const { status } = await fixture.call('POST', '/sessions', { ...agent, channelId: channel.id });
+  t.equal(status, 201);
+  await as(fixture, 'one')('send', 'planner', 'hi');
+  const { rows } = await fixture.pool.query(
+    `SELECT m.text, s.channel_id, s.agent_name FROM session_messages m JOIN sessions s ON s.id = m.session_id`,
+  );
+  t.same(rows, [{ text: 'hi', channel_id: null, agent_name: 'The planner' }]);
 });
 
 t.test('a message to an agent is judged where it arrives, as one from the sender', async (t) => {
