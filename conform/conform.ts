@@ -75,15 +75,25 @@ async function check(rest: string, token: string): Promise<void> {
   process.exit(interrupted.aborted ? INTERRUPTED_EXIT_CODE : isBad ? 1 : 0);
 }
 
-/** The deployment tells its console where the session API is. */
-async function findAddresses(rest: string): Promise<Addresses> {
+/** The deployment tells its console where the session API is. @returns undefined if that address would get the token unencrypted */
+async function findAddresses(rest: string): Promise<Addresses | undefined> {
   const response = await fetch(`${rest}/sign-in`);
   // Beside the REST interface, the console answers any address with its page.
   if (!response.ok || !response.headers.get('content-type')?.includes('json'))
     throw new Error(`GET /sign-in gave ${response.status} and no facts about it. The address ends in /api`);
   const facts = (await response.json()) as { sessionApiUrl?: string | null };
   const sessions = flags.sessions ?? facts.sessionApiUrl ?? null;
+  if (flags.sessions === undefined && rest.startsWith('https:') && sessions !== null && isPlain(sessions))
+    return fail(
+      `${rest} publishes ${sessions} as the address of its session API, where the token would be sent unencrypted. The operator should set SUPERVISOR_URL to an https address. To use the address all the same, pass --sessions ${sessions}.`,
+    );
   return { rest, sessions: sessions?.replace(/\/$/, '') ?? null, webhooks: flags.webhooks?.replace(/\/$/, '') ?? null };
+}
+
+/** Whether a connection to the address crosses a network without encryption. */
+function isPlain(url: string): boolean {
+  const { protocol, hostname } = new URL(url);
+  return protocol === 'http:' && !/^(?:localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname);
 }
 
 function selectRows(text: string | undefined) {

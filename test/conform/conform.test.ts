@@ -1,6 +1,8 @@
 /** The executable specification against a running service: every sentence holds, or its row says why it was skipped. */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
+import { createServer } from 'node:https';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
@@ -8,7 +10,11 @@ import t from 'tap';
 import type { Result } from '../../conform/check-rows.ts';
 import type { CalledService } from '../deploy/service-fixture.ts';
 import { freePort } from '../fixtures/free-port.ts';
+import { listenOn } from '../fixtures/listening-server.ts';
 import { root } from '../house/source-files.ts';
+import { temporaryFolder } from '../runner/harness.ts';
+import { whyMissing } from '../runner/programs.ts';
+import { makeCertificate } from '../supervisor/host/http-target.ts';
 import { startRestProxy } from './rest-proxy.ts';
 import { shareService } from './shared-service.ts';
 
@@ -103,3 +109,34 @@ t.test('one that cannot begin says what to do', async (t) => {
   const { url: page } = await shareService();
   t.match(await conform(page, 'x'), { code: 2, stderr: /GET \/sign-in gave 404 .* ends in \/api/ });
 });
+
+t.test(
+  'the token is not sent unencrypted to the session API of a deployment with TLS',
+  { skip: whyMissing('openssl') },
+  async (t) => {
+    const certificate = await makeCertificate(t, 'ec');
+    const trusted = join(await temporaryFolder(t), 'certificate.pem');
+    await writeFile(trusted, certificate.cert);
+    const asked: string[] = [];
+    const deployment = await listenOn(
+      t,
+      createServer(certificate, ({ url = '' }, response) => {
+        asked.push(url);
+        response.setHeader('content-type', 'application/json').end('{"sessionApiUrl":"http://agents.invalid"}');
+      }),
+    );
+    const url = `${deployment.url.replace('http:', 'https:')}/api`;
+    const { code, stderr } = await promisify(execFile)(
+      process.execPath,
+      [join(root, 'conform/conform.ts'), url, 'a.secret.token'],
+      { env: { ...process.env, NODE_EXTRA_CA_CERTS: trusted } },
+    ).then(
+      ({ stderr }) => ({ code: 0, stderr }),
+      (error: { code: number; stderr: string }) => error,
+    );
+    t.equal(code, 2);
+    t.match(stderr, `${url} publishes http://agents.invalid as the address of its session API`);
+    t.match(stderr, 'pass --sessions http://agents.invalid.\n');
+    t.same(asked, ['/api/sign-in']);
+  },
+);
