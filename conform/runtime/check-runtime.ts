@@ -60,9 +60,16 @@ export async function checkRuntime(check: RuntimeCheck): Promise<ScenarioResult[
     check.signal.addEventListener('abort', onAbort, { once: true });
     try {
       const results: ScenarioResult[] = [];
+      let fault: string | null = null;
       for (const [guard, group] of Map.groupBy(planned, (one) => one.guard)) {
-        await fixture.setGuard(guard);
-        results.push(...(await playGroup(fixture, group, check)));
+        // After one guard failed, it is not known which guards judge: later scenarios would blame the runtime.
+        fault ??= await fixture.setGuard(guard).then(
+          () => null,
+          (error) => describePluginsFault(error),
+        );
+        check.signal.throwIfAborted();
+        const played = fault === null ? await playGroup(fixture, group, check) : refuseGroup(group, fault, check);
+        results.push(...played);
       }
       return results;
     } finally {
@@ -101,6 +108,18 @@ async function playGroup(
   return results;
 }
 
+/** Reports the scenarios of a group that cannot be played. */
+function refuseGroup(group: readonly Planned[], seen: string, check: RuntimeCheck): ScenarioResult[] {
+  return group.map(({ chapter, scenario }) => {
+    const result = { chapter, scenario: scenario.sentence, verdict: 'broken', seen, advice: null, ms: 0 } as const;
+    check.onResult(result);
+    return result;
+  });
+}
+
+const describePluginsFault = (error: unknown): string =>
+  `the check’s own plugins do not run: ${error}`.slice(0, SEEN_MAX_CHARS);
+
 /** Plays a scenario, again where a plugin of the kit did not run meanwhile: a busy machine is not the runtime's fault. */
 async function playScenario(fixture: RuntimeFixture, planned: Planned): Promise<ScenarioResult> {
   for (let left = REPLAYS_MAX; ; left -= 1) {
@@ -110,7 +129,7 @@ async function playScenario(fixture: RuntimeFixture, planned: Planned): Promise<
     try {
       await fixture.readLogs();
     } catch (error) {
-      return { ...result, seen: `the check’s own plugins do not run: ${error}`.slice(0, SEEN_MAX_CHARS), advice: null };
+      return { ...result, seen: describePluginsFault(error), advice: null };
     }
     if (fixture.faults === faults) return result;
   }

@@ -20,7 +20,7 @@ const PICTURE = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8B
 const COMMON = `
 const wait = (ctx: any, name: string): Promise<void> => new Promise((resolve) => {
   host.log('waiting ' + name);
-  ctx.signal.addEventListener('abort', () => { host.log('aborted ' + name); resolve(); });
+  ctx.signal.addEventListener('abort', () => { host.log('aborted ' + name, { sessionId: ctx.session.id }); resolve(); });
   if (name !== 'tool') setTimeout(resolve, Date.parse(ctx.deadlineAt) - Date.now() - ${BEFORE_DEADLINE_MS});
 });
 const processId = crypto.randomUUID();

@@ -251,6 +251,7 @@ const FAULTS = [
   ['dies-on-stop', 'Stopped before the model answers'],
   ['fails-once', 'A message is answered, and the user sees'],
   ['forgets-signals', 'Stopped while a plugin judges the message'],
+  ['forgets-signals', 'Stopped while a tool runs'],
   ['sends-half-pairs', 'A message with half a surrogate pair'],
   ['reads-prompts-once', 'A prompt is refused while the service is replaced'],
   ['forgets-outputs', 'A text that a plugin stops is not shown'],
@@ -294,6 +295,29 @@ if (isLong)
     t.same(await ended, [130, null]);
     t.same(await stillRunning(started), []);
   });
+
+t.test('scenarios whose plugin cannot be installed are reported, and the others have been played', async (t) => {
+  let installs = 0;
+  // The first is of the plugin that judges messages of users.
+  const url = await startRestProxy(t, service.url, ({ method, url }) => {
+    if (method !== 'POST' || url !== '/api/installations') return true;
+    installs += 1;
+    return installs === 1;
+  });
+  const only = 'bytes come in two chunks';
+  const { stdout } = await conformRuntime('plain', ['--json', '--only', only], null, url);
+  const { error, scenarios } = JSON.parse(stdout);
+  t.match(error, { code: 'runtime_broken', message: 'The runtime breaks 2 of 3 scenarios.' });
+  t.match(scenarios, [
+    { chapter: 'Answers that no plugin judges', verdict: 'held' },
+    {
+      chapter: 'Answers that a plugin judges as a whole',
+      verdict: 'broken',
+      seen: /own plugins do not run: .*fetch failed/,
+    },
+    { chapter: 'Answers that a plugin judges piece by piece', verdict: 'broken', seen: /own plugins do not run/ },
+  ]);
+});
 
 t.test('it prints a table and what it could not remove, and says how to use it', async (t) => {
   const isOther = ({ method, url }: IncomingMessage) => method !== 'DELETE' || !url?.startsWith('/api/installations/');

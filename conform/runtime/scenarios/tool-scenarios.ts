@@ -164,8 +164,11 @@ export const tools: RuntimeChapter = {
         await scene.untilLogged('waiting tool');
         scene.abort(exchange);
         await exchange.end();
-        // It comes after the call has ended, so it is of no session.
-        await scene.fixture.judge.watch.find('the abort', ({ message }) => message === 'aborted tool');
+        // The line comes after the call has ended, so it is of no session. Its data names the session: the scenario may be played again.
+        await scene.fixture.judge.watch.find(
+          'the abort',
+          ({ message, data }) => message === 'aborted tool' && data?.sessionId === scene.sessionId,
+        );
         await scene.goesOn();
         expect(await scene.count('ran wait'), 1, 'runs of the tool');
       },
