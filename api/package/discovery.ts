@@ -132,8 +132,11 @@ export function checkSurfaces(slug: string, { registrations, schemaFaults, place
       const field = `tools.${tool}.parameters`;
       const nameFault = findToolNameFault({ slug }, tool);
       if (nameFault !== null) return [{ ...place(), message: `The tool “${tool}” ${nameFault}.` }];
-      if (Buffer.byteLength(JSON.stringify(parameters)) > SCHEMA_MAX_BYTES)
-        return [{ ...place(), field, message: `is larger than ${SCHEMA_MAX_BYTES} bytes` }];
+      const bytes = Buffer.byteLength(JSON.stringify(parameters));
+      if (bytes > SCHEMA_MAX_BYTES) {
+        const message = `has ${bytes} bytes of JSON; the maximum is ${SCHEMA_MAX_BYTES}. Shorten it: models get it with every request`;
+        return [{ ...place(), field, message }];
+      }
       const hidden = [
         ...findHiddenTexts(description, `tools.${tool}.description`),
         ...findHiddenTexts(parameters, field),
