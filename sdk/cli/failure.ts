@@ -112,8 +112,12 @@ export function formatFaults({ message, errors }: Pick<Failure, 'message' | 'err
   return texts.map((text) => `${paint.red('error')} ${text}`);
 }
 
+/** The service's own advice to repeat a request: “Retry after 12 s.”, “Send it again later.” */
+const ADVISES_REPEAT = /\b(?:retry|again)\b/i;
+
 function describeProblem(code: string, message: string, url: string): string {
   if (code === 'unauthenticated') return `Your token for ${url} is not valid or has expired. Run \`bulkhead login\`.`;
+  if (EXITS[code] === 'unavailable' && ADVISES_REPEAT.test(message)) return message;
   const hint = Object.hasOwn(HINTS, code) ? HINTS[code] : undefined;
   return hint === undefined ? message : `${message.replace(/(?<![.!?])$/, '.')} ${hint}`;
 }

@@ -401,6 +401,16 @@ t.test('a hint follows a whole sentence, and does not say that waiting always he
   t.end();
 });
 
+t.test('the service’s own advice to repeat a request is the only one', (t) => {
+  for (const [code, detail] of [
+    ['rate_limited', 'Rate limit exceeded: 600 requests per minute. Retry after 12 s.'],
+    ['unavailable', 'The database is unavailable. Retry shortly.'],
+    ['unavailable', 'Webhook requests cannot be stored now. Send it again later.'],
+  ] as const)
+    t.equal(toFailure(new BulkheadError(503, { code, detail }), 'http://localhost:4000').message, detail);
+  t.end();
+});
+
 t.test('with --json, a command that prints items prints a refusal as one line, too', async (t) => {
   const refused = await bulkhead(['logs', 'weather', '-n', '0', '--json']);
   t.match(refused.stdout, /^\{"error":\{"code":"usage".*\}\}\n$/);
