@@ -32,8 +32,9 @@ export function connectChannel(
         `The installation has its maximum of ${CHANNELS_MAX} channels. Disconnect one first.`,
       );
     const channel = await insertChannel(tx, { installationId, accountId: caller.id, name });
-    if (agentId !== undefined) await setChannelAgent(tx, channel.id, { id: agentId, name: agentName ?? null });
-    return channel;
+    if (agentId === undefined) return channel;
+    await setChannelAgent(tx, channel.id, { id: agentId, name: agentName ?? null });
+    return { ...channel, agentId };
   });
 }
 

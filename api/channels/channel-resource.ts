@@ -14,16 +14,17 @@ export const channelResource = z
     id: z.string(),
     name: z.string(),
     webhookUrl: z.string().describe('Give it to the vendor. A replaced address stops working at once.'),
+    agentId: z.string().describe('The agent that answers in the channel.'),
     connectedAt: timestamp,
   })
   .meta({ id: 'Channel', description: 'A connected vendor inbox of an installation.' });
 
 /** @param webhookUrl the base address of webhooks, without a slash at the end */
 export function showChannel(
-  { id, name, routingId, connectedAt }: Omit<Channel, 'installationId'>,
+  { id, name, routingId, agentId, connectedAt }: Omit<Channel, 'installationId'>,
   webhookUrl: string,
 ): z.output<typeof channelResource> {
-  return { id, name, webhookUrl: `${webhookUrl}/webhook/plugin/${routingId}`, connectedAt };
+  return { id, name, webhookUrl: `${webhookUrl}/webhook/plugin/${routingId}`, agentId, connectedAt };
 }
 
 const deliveryFields = {

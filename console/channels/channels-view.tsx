@@ -88,6 +88,7 @@ function ChannelCard({ installationId, channel }: OfChannel) {
             {escapeText(channel.name)}
           </Text>
           <Text size="sm" c="dimmed">
+            {channel.agentId === channel.id ? null : <>answered by {escapeText(channel.agentId)}, </>}
             connected <Timestamp at={channel.connectedAt} />
           </Text>
         </Group>

@@ -1729,6 +1729,8 @@ export interface components {
             name: string;
             /** @description Give it to the vendor. A replaced address stops working at once. */
             webhookUrl: string;
+            /** @description The agent that answers in the channel. */
+            agentId: string;
             /** Format: date-time */
             connectedAt: string;
         };

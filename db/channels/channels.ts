@@ -17,9 +17,12 @@ export interface Channel {
   readonly installationId: string;
   readonly name: string;
   readonly routingId: string;
+  /** Answers in the channel. */
+  readonly agentId: string;
   readonly connectedAt: string;
 }
-const COLUMNS = `id, installation_id AS "installationId", name, routing_id AS "routingId", connected_at AS "connectedAt"`;
+const COLUMNS = `id, installation_id AS "installationId", name, routing_id AS "routingId",
+  coalesce(agent_id, id) AS "agentId", connected_at AS "connectedAt"`;
 
 export async function insertChannel(
   tx: ClientBase,

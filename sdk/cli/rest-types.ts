@@ -111,6 +111,8 @@ export interface Channel {
   readonly name: string;
   /** The address for the vendor. */
   readonly webhookUrl: string;
+  /** The agent that answers. Absent from a service of an earlier version. */
+  readonly agentId?: string;
 }
 export interface Delivery {
   readonly id: string;

@@ -129,6 +129,7 @@ const watching: readonly PageAction[] = [
       await page.getByText(agent.name, { exact: true }).waitFor();
       await press(page, 'Connect');
       await page.getByLabel('Webhook address for the vendor').waitFor();
+      await page.getByText(`answered by ${agent.id}`).waitFor();
     },
   },
   {

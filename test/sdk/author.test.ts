@@ -63,6 +63,9 @@ t.test('login stores the token in a file that only the user can read', async (t)
   t.match((await typed(['tokens', '--rename', 'old laptop', '--to', 'lost'])).stdout, /lost, used never/);
   t.match((await typed(['tokens', '--revoke', 'lost'])).stdout, /“lost” is revoked/);
   t.match((await typed(['tokens', '--revoke', 'lost'])).stderr, /no token with this id or name: lost/);
+  for (let times = 0; times < 2; times += 1) await api.signIn('ann', 'twin');
+  const several = answer(await typed(['tokens', '--revoke', 'twin', '--json']));
+  t.match(several, { error: { code: 'ambiguous', message: /Several tokens have this name; pass an id: twin/ } });
 });
 
 t.test('login says what to do where it cannot store the token', async (t) => {
@@ -438,6 +441,7 @@ t.test('channels are connected, listed, moved to another address and disconnecte
   );
   const listed = await typed(['channels', 'inbox']);
   t.match(listed.stdout, `${connected.id}  Desk  ${connected.webhookUrl}\n`);
+  t.match(listed.stdout, /\/webhook\/plugin\/\S+ {2}agent a1\n/);
   const several = await typed(['channels', 'inbox', 'disconnect', 'Desk', '--json']);
   t.match(several.code, 1);
   t.match(answer(several), { error: { code: 'ambiguous', message: /several channels of this name/ } });

@@ -84,7 +84,10 @@ const actions: Readonly<Record<string, (action: Action) => Promise<unknown>>> = 
 };
 
 function listChannels({ output }: Context, { slug, channels: connected }: Installation): readonly Channel[] {
-  for (const { id, name, webhookUrl } of connected) output.printLine(`${id}  ${toOneLine(name)}  ${webhookUrl}`);
+  for (const { id, name, webhookUrl, agentId = id } of connected) {
+    const agent = agentId === id ? '' : `  agent ${toOneLine(agentId)}`;
+    output.printLine(`${id}  ${toOneLine(name)}  ${webhookUrl}${agent}`);
+  }
   if (connected.length === 0) output.printLine(`none. To connect one: bulkhead channels ${slug} connect <name>`);
   return connected;
 }

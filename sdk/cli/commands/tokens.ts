@@ -51,7 +51,9 @@ function requireToken(all: readonly Token[], wanted: string): Token {
   const found = all.filter(({ id, name }) => id === wanted || name === wanted);
   const [token] = found;
   if (token && found.length === 1) return token;
-  const why =
-    found.length === 0 ? 'You have no token with this id or name' : 'Several tokens have this name; pass an id';
-  throw new CommandError('not_found', `${why}: ${wanted}. See: bulkhead tokens`);
+  const [code, why] =
+    found.length === 0
+      ? ['not_found', 'You have no token with this id or name']
+      : ['ambiguous', 'Several tokens have this name; pass an id'];
+  throw new CommandError(code, `${why}: ${wanted}. See: bulkhead tokens`);
 }
