@@ -100,7 +100,7 @@ export const changeClusterKey: OperatorCommand = {
     const count = await sealAnew(pool, oldKey, decodeKey(file, await readKeyFile(file)));
     await inTransaction(pool, (tx) => recordAction(tx, { action: 'change-cluster-key', subject: file }));
     return {
-      sentence: `${count} keys are sealed under the new key. Set it for every process and restart them: until then they use the keys that they have read.`,
+      sentence: `${count} keys are sealed under the new key. Set it for every process and restart them: until then they use the keys that they have read. Keep the old key as long as you keep backups from before: they need it.`,
       fields: { keys: count },
     };
   },

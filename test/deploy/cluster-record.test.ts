@@ -331,7 +331,7 @@ t.test('with the key of the cluster a second machine needs the database only', a
   await writeFile(file, `${randomBytes(32).toString('base64')}\n`);
   t.match(await operator(env2, 'change-cluster-key', file), {
     code: 0,
-    stdout: /^4 keys are sealed under the new key/,
+    stdout: /^4 keys are sealed under the new key\..* Keep the old key/,
   });
   t.match(await refusal(env2), /^CLUSTER_KEY is not the key of this cluster/);
   const backup = join(await temporaryFolder(t), 'file.backup');
