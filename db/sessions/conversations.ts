@@ -4,7 +4,7 @@ import type { ClientBase, Pool } from 'pg';
 import { deleteChannel } from '../channels/channels.ts';
 import type { Queues } from '../jobs/queues.ts';
 import type { Transaction, WritingPool } from '../postgres/pool.ts';
-import { changeRows, findRow, hasRow, listValues, type Queryable } from '../postgres/rows.ts';
+import { changeRows, findRow, findValue, hasRow, listValues, type Queryable } from '../postgres/rows.ts';
 import { deleteWithSessions } from './session-removal.ts';
 
 /** @returns its session, and whether it has the message; null: the conversation has no session yet */
@@ -44,15 +44,24 @@ export interface ReplyAddress {
   readonly routingId: string;
 }
 
-/** Null: the session does not belong to a channel. */
+/**
+ * Null: the session does not belong to a channel, or the plugin has no `channel.send`, and its replies would wait for a version that
+ * may never come.
+ */
 export const findReplyAddress = (pool: Queryable, sessionId: string): Promise<ReplyAddress | null> =>
   findRow(
     pool,
     `SELECT c.id AS "channelId", k.conversation_key AS "conversationKey", c.installation_id AS "installationId",
             c.account_id AS "accountId", c.routing_id AS "routingId"
-       FROM conversations k JOIN channels c ON c.id = k.channel_id WHERE k.session_id = $1`,
+       FROM conversations k JOIN channels c ON c.id = k.channel_id
+       JOIN installations i ON i.id = c.installation_id JOIN versions v ON v.id = i.current_version_id
+      WHERE k.session_id = $1 AND (v.registrations -> 'channel' ->> 'send')::boolean`,
     [sessionId],
   );
+
+/** Null: the session does not belong to a channel. */
+export const findConversationKey = (pool: Queryable, sessionId: string): Promise<string | null> =>
+  findValue(pool, 'SELECT conversation_key FROM conversations WHERE session_id = $1', [sessionId]);
 
 /** Reads the agent of a channel and locks the channel's row against deletion. Null: the channel was deleted. */
 export const lockChannelAgent = (tx: Transaction, channelId: string): Promise<{ id: string; name: string } | null> =>

@@ -5,7 +5,7 @@ import { isInterruption } from '../../db/postgres/database-errors.ts';
 import type { FencedPool } from '../../db/postgres/pool.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { asAccount } from '../../db/postgres/shares.ts';
-import { findReplyAddress } from '../../db/sessions/conversations.ts';
+import { findConversationKey, findReplyAddress } from '../../db/sessions/conversations.ts';
 import { advanceReminder, listDueReminders, postponeReminder, type ReminderRow } from '../../db/sessions/reminders.ts';
 import { appendMessages, type NewMessage, type Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
@@ -200,8 +200,8 @@ async function judgeReminder(
   const isForAgent = to === TO_AGENT;
   const hook = isForAgent ? 'inboundMessage' : 'outboundMessage';
   // What a channel's session sends goes to its conversation, whatever recipient was given.
-  const address = isForAgent || session.channelId === null ? null : await findReplyAddress(services.pool, session.id);
-  const target = address?.conversationKey ?? to;
+  const key = isForAgent || session.channelId === null ? null : await findConversationKey(services.pool, session.id);
+  const target = key ?? to;
   const context = isForAgent ? { message: { ...message, from: SENDER } } : { message, target };
   const answer = await runMessageHook(services, session, `middleware.${hook}`, context, 'schedule', { noticeId });
   if (answer.cancelled) return answer.cancelled.cause === 'failure' ? 'stopped' : null;

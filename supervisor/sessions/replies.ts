@@ -45,7 +45,11 @@ type IdentifiedReply = NewReply & { readonly id: string };
  */
 export async function sendReply(services: SessionServices, session: Session, reply: NewReply): Promise<string> {
   const address = await findReplyAddress(services.pool, session.id);
-  if (!address) throw new Problem('no_channel', 'This session is not a conversation of a connected channel.');
+  if (!address)
+    throw new Problem(
+      'no_channel',
+      'This session is not a conversation of a connected channel whose plugin sends replies: the plugin needs channel.send.',
+    );
   const identified = { ...reply, id: reply.id ?? randomUUIDv7() };
   if (!(await isStored(services.pool, session.id, identified)))
     await storeReply(services, session, address, identified);

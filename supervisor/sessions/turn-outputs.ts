@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto';
 import type { Pool } from 'pg';
 import type { z } from 'zod';
 import { requireRoom } from '../../db/accounts/usage.ts';
-import { findReplyAddress } from '../../db/sessions/conversations.ts';
+import { findConversationKey } from '../../db/sessions/conversations.ts';
 import { appendNotice, hasMessage, type Session } from '../../db/sessions/sessions.ts';
 import {
   addPiece,
@@ -227,8 +227,8 @@ async function runOutputHook(
   target: string,
   { textMaxChars, ...rest }: { readonly partial?: z.output<typeof partialOf>; readonly textMaxChars?: number } = {},
 ) {
-  const address = session.channelId === null ? null : await findReplyAddress(services.pool, session.id);
-  const context = { ...rest, message, target: address?.conversationKey ?? target };
+  const key = session.channelId === null ? null : await findConversationKey(services.pool, session.id);
+  const context = { ...rest, message, target: key ?? target };
   return runMessageHook(services, session, HOOK, context, 'agent', {
     noticeId: `${message.id}:vetoed`,
     requiresFiles: true,

@@ -177,7 +177,7 @@ export const turnResource = z
       .string()
       .nullable()
       .describe(
-        'The output that ended the turn. It was sent to the session’s channel, unless the turn was ended with `reply: false`.',
+        'The output that ended the turn. It was sent to the session’s channel, unless the turn was ended with `reply: false` or the channel’s plugin has no `channel.send`.',
       ),
   })
   .meta({ id: 'Turn', description: 'One turn of an agent: a message, and everything until the reply to it.' });

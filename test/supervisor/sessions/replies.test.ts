@@ -11,8 +11,8 @@ import { connect, deliver } from '../delivery/channels.ts';
 import { storeKey, waitForKey } from '../held-handlers.ts';
 import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
-const CODE = `
-channel.receive = () => ({ messages: [{ conversationKey: 'k', from: 'v', text: 'hello' }] });
+const RECEIVE = `channel.receive = () => ({ messages: [{ conversationKey: 'k', from: 'v', text: 'hello' }] });`;
+const CODE = `${RECEIVE}
 channel.send = async (message) => {
   const sent = (await host.storage.get('sent')) ?? [];
   await host.storage.set('sent', [...sent, message]);
@@ -151,6 +151,33 @@ t.test('a session without a channel rejects replies', async (t) => {
   const session = await fixture.session();
   const answer = await fixture.call('POST', `/sessions/${session}/replies`, { text: 'x' });
   t.match(answer, { status: 409, body: { code: 'no_channel' } });
+});
+
+t.test('a plugin without channel.send gets no replies that would wait for one', async (t) => {
+  const fixture = await startSupervisorFixture(t, { reminderScanMs: 100 });
+  const made = await fixture.install({ slug: 'desk', code: RECEIVE });
+  await fixture.install({
+    slug: 'witness',
+    code: `middleware.outboundMessage = ({ target }) => { host.log('asked', { target }); };`,
+  });
+  await deliver(fixture, made, await connect(fixture, made), ['x']);
+  const session = await eventually(async () => (await fixture.call('GET', '/sessions')).body.items[0]?.id);
+  const at = `/sessions/${session}`;
+  const [{ id }] = (await fixture.call('GET', `${at}/messages`)).body.items;
+  t.match((await fixture.call('POST', `${at}/turns`, { id, trigger: 'channel' })).body, { state: 'open' });
+  t.match((await fixture.call('POST', `${at}/turns/${id}/end`, { text: 'noted' })).body, { state: 'ended' });
+  t.match(await fixture.call('POST', `${at}/replies`, { text: 'more' }), {
+    status: 409,
+    body: { code: 'no_channel', detail: /needs channel\.send/ },
+  });
+  const due = { text: 'due', at: new Date(Date.now() - 1_000).toISOString(), trigger: 'user' };
+  await fixture.call('POST', `${at}/notifications`, due);
+  const texts = async () =>
+    (await fixture.call('GET', `${at}/messages`)).body.items.map(({ text }: { text: string }) => text);
+  await eventually(async () => (await texts()).length === 3);
+  t.same(await texts(), ['hello', 'noted', 'due']);
+  t.same(await fixture.readLog('asked'), [{ target: 'k' }, { target: 'k' }]);
+  t.same(await listFinishedReplies(fixture), []);
 });
 
 t.test('a reply whose session is deleted while plugins judge it is not found', async (t) => {
