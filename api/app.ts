@@ -141,7 +141,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   });
   await app.register(helmet, protectiveHeaders(publicUrl));
   await app.register((scope) => frontPage(scope, deps));
-  await app.register(docsFiles);
+  await app.register((scope) => docsFiles(scope, deps.signInFacts?.sessionApiUrl ?? null));
   const site = describeConsole(publicUrl, deps.cookieDomain);
   await app.register((scope) => accountScope(scope, deps, site), { prefix: API_PREFIX });
   const anonymousScope = async (scope: FastifyInstance) => {

@@ -16,8 +16,12 @@ const POLICY = [
   .flat()
   .join('; ');
 
-/** Serves `/docs`, if the site is built. */
-export async function docsFiles(app: FastifyInstance): Promise<void> {
+/**
+ * Serves `/docs`, if the site is built.
+ *
+ * @param sessionApiUrl where the session API has its reference. Null: the page about it is shown
+ */
+export async function docsFiles(app: FastifyInstance, sessionApiUrl: string | null): Promise<void> {
   if (!existsSync(join(DIST, 'index.html'))) return;
   const pages = new Map(globSync('**/*.html', { cwd: DIST }).map((file) => [file.replace(/\.html$/, ''), file]));
   await app.register(fastifyStatic, { root: join(DIST, 'assets'), prefix: '/docs/assets/', ...HASHED_FILES });
@@ -26,6 +30,8 @@ export async function docsFiles(app: FastifyInstance): Promise<void> {
     return reply.sendFile(file, DIST, { cacheControl: false });
   };
   app.get('/docs', { schema: { hide: true } }, (_request, reply) => sendPage(reply, 'index.html'));
+  const reference = sessionApiUrl === null ? '/docs/session-api' : `${sessionApiUrl.replace(/\/$/, '')}/docs`;
+  app.get('/docs/session-api-reference', { schema: { hide: true } }, (_request, reply) => reply.redirect(reference));
   app.get('/docs/*', { schema: { hide: true } }, (request: FastifyRequest<{ Params: { '*': string } }>, reply) => {
     const name = request.params['*'];
     if (name === '') return reply.redirect('/docs', 301);

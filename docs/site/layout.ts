@@ -52,7 +52,7 @@ function frame(page: Page, site: Site, assets: Assets, main: string): string {
 <header class="top">
 <button class="menu" type="button" popovertarget="places" aria-label="Menu"><span aria-hidden="true">☰</span></button>
 <a class="home" href="/docs"><img src="${assets.icon}" alt="" width="28" height="28"><span>Bulkhead <span class="docs">docs</span></span></a>
-<button class="search-button" type="button" hidden>Search <kbd>/</kbd></button>
+<button class="search-button" type="button" hidden>Search <kbd>Ctrl K</kbd></button>
 <a class="console" href="/">Console</a>
 </header>
 <nav class="places" id="places" popover aria-label="Pages">

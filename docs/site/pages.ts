@@ -10,6 +10,8 @@ export const FRONT = 'docs/README.md';
 export const COOKBOOK = 'examples/README.md';
 /** The service's address in the pages. Links to it become paths on the service that shows the site. */
 const SERVICE = 'http://localhost:4000/';
+/** The reference of the session API. The service redirects this path to it, at the address that the operator set. */
+const SESSION_API_REFERENCE = { link: 'http://localhost:4010/docs', path: '/docs/session-api-reference' };
 /** Files whose address differs from their name. */
 const ADDRESSES: Readonly<Record<string, string>> = {
   [FRONT]: '',
@@ -82,8 +84,10 @@ function unlistedPages(sections: readonly Section[]): string[] {
 }
 
 /** Turns an address of the service into a path; returns others unchanged. */
-export const localAddress = (href: string): string =>
-  href.startsWith(SERVICE) ? href.slice(SERVICE.length - 1) : href;
+export function localAddress(href: string): string {
+  if (href === SESSION_API_REFERENCE.link) return SESSION_API_REFERENCE.path;
+  return href.startsWith(SERVICE) ? href.slice(SERVICE.length - 1) : href;
+}
 
 /** The names of the examples, in the order of their table. */
 export function exampleNames(): string[] {

@@ -17,7 +17,7 @@ const PAGES = ['', '/authoring', '/models'];
 t.test('the documentation site', async (t) => {
   await promisify(execFile)(process.execPath, [join(root, 'docs/build-site.ts')]);
   const app = fastify({ forceCloseConnections: true });
-  await app.register(docsFiles);
+  await app.register((scope) => docsFiles(scope, 'https://runtimes.example.com'));
   t.teardown(() => app.close());
   const url = `${await app.listen({ host: '127.0.0.1', port: 0 })}/docs`;
 
@@ -42,6 +42,13 @@ t.test('the documentation site', async (t) => {
     await climbing.text();
   });
 
+  await t.test('links to the reference of the session API of this service', async (t) => {
+    const guide = await (await fetch(`${url}/getting-started-runtimes`)).text();
+    const [, path = ''] = /is in its own <a href="([^"]*)"/.exec(guide) ?? [];
+    const answer = await fetch(new URL(path, url), { redirect: 'manual' });
+    t.equal(answer.headers.get('location'), 'https://runtimes.example.com/docs');
+  });
+
   const { page, complaints } = await openConsole(await startBrowser(t), url);
 
   await t.test('is free of barriers, in every look', async (t) => {
@@ -56,11 +63,23 @@ t.test('the documentation site', async (t) => {
     await page.goto(url);
     await page.keyboard.press('/');
     const search = page.getByRole('combobox', { name: 'Search the documentation' });
+    t.notOk(await search.isVisible(), 'a bare character is no shortcut');
+    await page.keyboard.press('Control+k');
     await search.fill('verify signature');
     await page.getByRole('option').first().waitFor();
     t.same(await violations(page), []);
     await search.fill('webhooks_per_second');
     await page.getByRole('option').filter({ hasText: 'webhooks_per_second' }).first().waitFor();
+    await search.fill('plugin');
+    await page.getByRole('option').nth(15).waitFor();
+    for (let down = 0; down < 12; down += 1) await page.keyboard.press('ArrowDown');
+    for (let up = 0; up < 8; up += 1) await page.keyboard.press('ArrowUp');
+    const selected = await page.getByRole('option', { selected: true }).boundingBox();
+    const box = await page.locator('.search-box').boundingBox();
+    t.ok((selected?.y ?? 0) >= (box?.y ?? 0) + (box?.height ?? 0), 'the selected result is below the search box');
+    const composed = "new KeyboardEvent('keydown', { key: 'Enter', isComposing: true })";
+    await page.evaluate(`document.activeElement.dispatchEvent(${composed})`);
+    t.ok(await search.isVisible(), 'an input method composes with Enter');
     await search.fill('summarize');
     await page.getByRole('option', { name: 'compaction.summarize' }).first().waitFor();
     await page.keyboard.press('Enter');

@@ -15,6 +15,13 @@ t.test('all pages are listed in docs/README.md, and all links and anchors lead s
   t.ok(site.pages.every(({ headings }) => headings[0]?.level === 1));
 });
 
+t.test('no link leads to the machine of the reader', async (t) => {
+  const local = site.pages.flatMap(({ file, html }) =>
+    [...html.matchAll(/href="http:\/\/localhost[^"]*"/g)].map(([link]) => `${file}: ${link}`),
+  );
+  t.same(local, []);
+});
+
 t.test('every picture is brought along', async (t) => {
   const shown = site.pages.flatMap(({ html }) => [...html.matchAll(/<img src="([^"]*)"/g)].map(([, src]) => src));
   t.ok(shown.length > 0);

@@ -1,4 +1,4 @@
-/** The search dialog, opened by its button or `/`. Fetches the index when it first opens. */
+/** The search dialog, opened by its button or Ctrl+K. Fetches the index when it first opens. */
 import MiniSearch from 'minisearch';
 import { type Found, searchOptions } from '../search-words.ts';
 
@@ -42,7 +42,8 @@ export function installSearch(): void {
   input.addEventListener('input', () => void search());
   input.addEventListener('keydown', (event) => moveSelection(parts, event));
   document.addEventListener('keydown', (event) => {
-    const isShortcut = event.key === '/' || (event.key === 'k' && (event.ctrlKey || event.metaKey));
+    // With a modifier: a bare character is also sent by speech input and by keys that a tremor presses (WCAG 2.1.4).
+    const isShortcut = event.key === 'k' && (event.ctrlKey || event.metaKey) && !event.altKey;
     if (!isShortcut || (event.target instanceof HTMLElement && event.target.matches('input, textarea'))) return;
     event.preventDefault();
     show();
@@ -104,6 +105,8 @@ function markWords(text: string, words: readonly string[]): (Node | string)[] {
 }
 
 function moveSelection({ list, input }: Parts, event: KeyboardEvent): void {
+  // Enter and the arrows belong to the input method while it composes a word.
+  if (event.isComposing) return;
   const options = [...list.children];
   const at = options.findIndex((one) => one.ariaSelected === 'true');
   const to = { ArrowDown: at + 1, ArrowUp: at - 1 }[event.key];
