@@ -73,6 +73,8 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
   const lock = await lockDataDir(dataDir, options.purpose ?? 'service');
   let server: PostgresServer | undefined;
   try {
+    // In a copy of a DATA_DIR, the file names the server of the original, and from now on a process holds the lock of the copy.
+    await rm(addressFile(dataDir), { force: true });
     const binaries = await findBinaries();
     const launcher = chooseLauncher(binaries.postgres);
     const cluster = await createCluster(dataDir, binaries, launcher);
@@ -110,11 +112,13 @@ export const hasEmbedded = (dataDir: string): boolean =>
 export async function findEmbedded(dataDir: string): Promise<string | null> {
   try {
     const { url } = address.parse(JSON.parse(await readFile(addressFile(dataDir), 'utf8')));
+    // If no process holds the lock, the server of the file has ended and another program may have its port, or this folder is a copy
+    // of a DATA_DIR whose service runs: the file then names the database of the original.
+    if (!isLocked(dataDir)) return null;
     await withConnection(url, CONNECTION, async () => undefined);
     return url;
   } catch (error) {
-    // If no process holds the lock, the server of the file has ended, and its port is that of another program now.
-    if (isConnectTimeout(error) && isLocked(dataDir))
+    if (isConnectTimeout(error))
       throw new Error(
         `The embedded PostgreSQL of DATA_DIR ${dataDir} did not answer within ${CONNECTION.connectionTimeoutMillis / 1_000} s. See ${join(dataDir, 'postgres.log')}, or restart the service.`,
       );
@@ -124,7 +128,10 @@ export async function findEmbedded(dataDir: string): Promise<string | null> {
 }
 
 function isLocked(dataDir: string): boolean {
-  const lock = tryLock(join(dataDir, 'lock'));
+  const path = join(dataDir, 'lock');
+  // Not created, because `hasEmbedded` looks for it.
+  if (!existsSync(path)) return false;
+  const lock = tryLock(path);
   lock?.release();
   return lock === null;
 }

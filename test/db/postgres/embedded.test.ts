@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { appendFile, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { appendFile, copyFile, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
 import t from 'tap';
 import { DataDirInUseError, lockDataDir } from '../../../db/files/data-dir.ts';
-import { findEmbedded, startEmbedded } from '../../../db/postgres/embedded.ts';
+import { findEmbedded, hasEmbedded, startEmbedded } from '../../../db/postgres/embedded.ts';
 import { operator } from '../../deploy/operator-command.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { type Teardown, temporaryFolder } from '../../runner/harness.ts';
@@ -141,6 +141,21 @@ t.test('a port of an ended server that another program has is not that of a serv
   const url = `postgres://bulkhead:x@127.0.0.1:${port}/bulkhead?sslmode=disable`;
   await writeFile(join(dataDir, 'postgres.json'), JSON.stringify({ url }));
   t.equal(await findEmbedded(dataDir), null);
+});
+
+t.test('the database of a running service is not found through a copy of its DATA_DIR', async (t) => {
+  const original = await startEmbedded({ dataDir, throwAway: true });
+  t.teardown(() => original.stop());
+  const copy = await temporaryFolder(t);
+  for (const name of ['lock', 'owner.json', 'postgres.json']) await copyFile(join(dataDir, name), join(copy, name));
+  t.equal(await findEmbedded(copy), null);
+  await rm(join(copy, 'lock'));
+  t.equal(await findEmbedded(copy), null);
+  t.notOk(hasEmbedded(copy), 'the search creates no lock');
+  const command = await startEmbedded({ dataDir: copy, purpose: 'command', throwAway: true });
+  t.teardown(() => command.stop());
+  t.equal(await findEmbedded(copy), null, 'nor while a command holds the lock of the copy');
+  t.equal(await findEmbedded(dataDir), original.url);
 });
 
 t.test('a killed server restarts at the same address with its data', async (t) => {
