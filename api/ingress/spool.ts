@@ -24,6 +24,13 @@ const SEGMENT_BYTES = 16 * MIB;
 const LOCK = 'lock';
 const SEE_RUNBOOK = 'See BulkheadWebhooksKept in docs/runbook.md.';
 const ATTEMPTS_MAX = 5;
+/**
+ * A segment that failed this often to be read is set aside. The intake tries twice a second, so a disk or a network file system has
+ * 10 s to recover; all requests are stored on the disk meanwhile.
+ */
+export const READ_ATTEMPTS_MAX = 20;
+/** A read that fails with these says nothing about the file. */
+const EXHAUSTED: readonly string[] = ['EMFILE', 'ENFILE', 'ENOMEM'];
 /** A running process takes over files up to this share of its bound, because new requests need room as well. */
 const ADOPTED_SHARE = 0.5;
 
@@ -43,6 +50,8 @@ interface Reading {
   readBytes: number;
   at: number;
   isDamaged: boolean;
+  /** Error code of the file system. Null: the segment was read. */
+  readFault: string | null;
 }
 /** The oldest requests. Call `remove` when they are stored elsewhere. */
 interface SpooledBatch {
@@ -62,6 +71,8 @@ export class Spool {
   readonly #accountBytes = new AmountsByKey();
   /** The content of the oldest segment and the read position. */
   #reading: Reading | null = null;
+  /** Attempts to read the oldest segment that failed, one after the other. */
+  #failedReads = 0;
   /** Serializes writes to segments and their removal. */
   readonly #operations = new KeyedLocks();
 
@@ -226,31 +237,53 @@ export class Spool {
   async #readSegment(): Promise<Reading | null> {
     const [segment] = this.#segments;
     if (!segment) return null;
-    if (this.#reading?.segment !== segment)
-      this.#reading = { segment, ...(await readContent(segment)), at: 0, isDamaged: false };
-    // The segment is open for writing and has grown.
-    else if (this.#reading.readBytes < segment.bytes) Object.assign(this.#reading, await readContent(segment));
-    return this.#reading;
+    const reading =
+      this.#reading?.segment === segment
+        ? this.#reading
+        : { segment, content: Buffer.alloc(0), readBytes: -1, at: 0, isDamaged: false, readFault: null };
+    // Not read yet, or it is open for writing and has grown.
+    if (reading.readBytes < segment.bytes) Object.assign(reading, await this.#readContent(segment));
+    this.#reading = reading;
+    return reading;
   }
 
-  async #removeSegment({ segment, isDamaged }: Reading): Promise<void> {
+  /** Reads a segment, without records that are being written. Without content if it cannot be read after several attempts. */
+  async #readContent({ path, bytes }: Segment): Promise<Pick<Reading, 'content' | 'readBytes' | 'readFault'>> {
+    try {
+      const content = await readFile(path);
+      this.#failedReads = 0;
+      return { content: content.subarray(0, bytes), readBytes: bytes, readFault: null };
+    } catch (error) {
+      const { code = '' } = error as NodeJS.ErrnoException;
+      // This process lacks memory or file descriptors: the file may be whole.
+      if (EXHAUSTED.includes(code)) throw error;
+      this.#failedReads += 1;
+      if (this.#failedReads < READ_ATTEMPTS_MAX) throw error;
+      return { content: Buffer.alloc(0), readBytes: bytes, readFault: code };
+    }
+  }
+
+  async #removeSegment({ segment, isDamaged, readFault }: Reading): Promise<void> {
     if (this.#segments[0] !== segment) return;
     if (this.#writing?.segment === segment) await this.#closeWriting();
     this.#segments.shift();
     this.#reading = null;
+    this.#failedReads = 0;
     this.#bytes -= segment.bytes;
     for (const [accountId, bytes] of segment.accountBytes) this.#accountBytes.subtract(accountId, bytes);
-    await (isDamaged ? this.#keepDamaged(segment) : rm(segment.path, { force: true })).catch(this.#onError);
+    const isKept = isDamaged || readFault !== null;
+    await (isKept ? this.#keepDamaged(segment, readFault) : rm(segment.path, { force: true })).catch(this.#onError);
   }
 
-  async #keepDamaged({ path }: Segment): Promise<void> {
+  async #keepDamaged({ path, bytes }: Segment, readFault: string | null): Promise<void> {
     const kept = `${path}.damaged`;
-    await rename(path, kept);
-    this.#onError(
-      new UnrepeatedError(
-        `The disk changed accepted webhook requests in ${kept}. Those that can be read are delivered; the others are lost. ${SEE_RUNBOOK}`,
-      ),
-    );
+    const isMissing = await rename(path, kept).then(() => false, isMissingFile);
+    const sentence = isMissing
+      ? `The file ${path} with accepted webhook requests is missing (${bytes} bytes). Those that were not delivered yet are lost.`
+      : readFault === null
+        ? `The disk changed accepted webhook requests in ${kept}. Those that can be read are delivered; the others are lost.`
+        : `Accepted webhook requests in ${kept} cannot be read (${readFault}). Those that were not delivered yet stay in the file.`;
+    this.#onError(new UnrepeatedError(`${sentence} ${SEE_RUNBOOK}`));
   }
 
   #enqueue<T>(operation: () => Promise<T>): Promise<T> {
@@ -258,10 +291,10 @@ export class Spool {
   }
 }
 
-/** Reads a segment, without records that are being written. */
-async function readContent({ path, bytes }: Segment): Promise<Pick<Reading, 'content' | 'readBytes'>> {
-  const content = await readFile(path);
-  return { content: content.subarray(0, bytes), readBytes: bytes };
+/** For `catch` of a rename. */
+function isMissingFile(error: NodeJS.ErrnoException): boolean {
+  if (error.code !== 'ENOENT') throw error;
+  return true;
 }
 
 /**

@@ -4,7 +4,7 @@ import { appendFile, mkdir, readdir, readFile, rename, rm, truncate, writeFile }
 import { join } from 'node:path';
 import t from 'tap';
 import { Intake } from '../../../api/ingress/intake.ts';
-import { Spool } from '../../../api/ingress/spool.ts';
+import { READ_ATTEMPTS_MAX, Spool } from '../../../api/ingress/spool.ts';
 import { SpoolOrder } from '../../../api/ingress/spool-order.ts';
 import { encodeRecord, hasCompleteRecord } from '../../../api/ingress/spool-segment.ts';
 import { insertDeliveries, type NewDelivery } from '../../../db/channels/deliveries.ts';
@@ -245,6 +245,65 @@ t.test(
     await spool.close();
   },
 );
+
+/** Reads everything, again after each failure, as the intake does. */
+async function readPersistently(spool: Spool): Promise<{ deliveries: NewDelivery[]; failures: number }> {
+  for (let failures = 0; failures < 2 * READ_ATTEMPTS_MAX; failures += 1) {
+    const deliveries = await everything(spool).catch(() => null);
+    if (deliveries !== null) return { deliveries, failures };
+  }
+  throw new Error('The spool cannot be read.');
+}
+
+t.test('a file that cannot be read is kept for an operator, and the requests behind it are delivered', async (t) => {
+  const folder = await temporaryFolder(t);
+  const killed = await open(folder);
+  await killed.append([deliveryOf(1)]);
+  const left = await abandon(folder);
+  const [name = ''] = await readdir(left);
+  // Cannot be read by root either.
+  await rm(join(left, name));
+  await mkdir(join(left, name));
+  const errors: string[] = [];
+  const heir = await Spool.open(folder, 100 * MIB, ({ message }) => errors.push(message));
+  await heir.append([deliveryOf(2)]);
+  const { deliveries, failures } = await readPersistently(heir);
+  t.same(
+    deliveries.map(({ query }) => query),
+    ['n=2'],
+  );
+  t.equal(failures, READ_ATTEMPTS_MAX - 1, 'it may be readable again in a moment');
+  t.ok(heir.isEmpty);
+  t.equal(heir.bytes, 0);
+  const [own = ''] = await readdir(folder);
+  const kept = join(folder, own, `${name}.damaged`);
+  t.same(errors, [
+    `Accepted webhook requests in ${kept} cannot be read (EISDIR). Those that were not delivered yet stay in the file. See BulkheadWebhooksKept in docs/runbook.md.`,
+  ]);
+  t.same(await heir.countKept(), { refused: 0, damaged: 1 });
+  await heir.close();
+  await killed.close();
+});
+
+t.test('a file that is missing is reported, and the requests behind it are delivered', async (t) => {
+  const folder = await temporaryFolder(t);
+  const errors: string[] = [];
+  const spool = await Spool.open(folder, 100 * MIB, ({ message }) => errors.push(message));
+  await spool.append([deliveryOf(1)]);
+  const [own = ''] = await readdir(folder);
+  const [, name = ''] = (await readdir(join(folder, own))).sort((a) => (a === 'lock' ? -1 : 1));
+  await rm(join(folder, own, name));
+  t.same(await readPersistently(spool), { deliveries: [], failures: READ_ATTEMPTS_MAX - 1 });
+  t.match(errors, [
+    new RegExp(`^The file ${join(folder, own, name)} with accepted webhook requests is missing \\(\\d+ bytes\\)\\. `),
+  ]);
+  await spool.append([deliveryOf(2)]);
+  t.same(
+    (await everything(spool)).map(({ query }) => query),
+    ['n=2'],
+  );
+  await spool.close();
+});
 
 t.test('zeros that a file system leaves behind the last request are no request', async (t) => {
   const folder = await temporaryFolder(t);
