@@ -111,7 +111,7 @@ export class ServiceProcess {
    * @throws Error with one sentence when it does not start, is not ready in time, or lets fewer plugins run than the old process
    */
   async startSuccessor(readyTimeoutMs: number): Promise<Successor> {
-    if (this.#stopping.signal.aborted) throw new Error(`The ${this.#options.name} is stopping.`);
+    if (this.#stopping.signal.aborted) throw this.#createStoppingError();
     const replacement = Promise.withResolvers<void>();
     this.#replacementEnded = replacement.promise;
     try {
@@ -149,8 +149,14 @@ export class ServiceProcess {
     await this.#restartsEnded;
   }
 
+  #createStoppingError(): Error {
+    return new Error(`The ${this.#options.name} is stopping.`);
+  }
+
   async #launch(): Promise<Run> {
     await this.#options.checkStart?.();
+    // `stop` found no process to end meanwhile, and waits until none is started any more.
+    if (this.#stopping.signal.aborted) throw this.#createStoppingError();
     const run = await this.#spawn({});
     await this.#killOnFailure(run, this.#waitForAnnouncement(run));
     return run;

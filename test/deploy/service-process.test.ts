@@ -99,6 +99,40 @@ t.test('a process that is replaced during its restart is not left running', asyn
   await service.stop(patient);
 });
 
+for (const [name, blocked] of [
+  ['a first start', 1],
+  ['a restart', 2],
+] as const)
+  t.test(`a stop during the check before ${name} leaves no process running`, async (t) => {
+    const checking = Promise.withResolvers<void>();
+    const checked = Promise.withResolvers<void>();
+    let checks = 0;
+    const { service, lines } = make('serves', {}, async () => {
+      checks += 1;
+      if (checks < blocked) return;
+      checking.resolve();
+      await checked.promise;
+    });
+    t.teardown(() => {
+      for (const pid of pids(lines).slice(blocked - 1)) process.kill(pid, 'SIGKILL');
+    });
+    const started = service.start();
+    if (blocked === 2) {
+      await started;
+      process.kill(pids(lines)[0] ?? 0, 'SIGKILL');
+    }
+    await checking.promise;
+    let isStopped = false;
+    void service.stop(patient).then(() => {
+      isStopped = true;
+    });
+    checked.resolve();
+    if (blocked === 1) await t.rejects(started, { message: 'The API is stopping.' });
+    t.ok(await until(() => isStopped || pids(lines).length === blocked));
+    t.ok(isStopped);
+    t.equal(pids(lines).length, blocked - 1);
+  });
+
 t.test('a process that cannot start reports one sentence', async (t) => {
   await t.rejects(make('refuses').service.start(), { message: 'SETTING must be nice.' });
   await t.rejects(make('crashes').service.start(), {
