@@ -1,13 +1,16 @@
 /** Writes a backup's zip file as a stream and hashes every entry. */
 import { createHash } from 'node:crypto';
 import { createWriteStream, existsSync } from 'node:fs';
-import { link, rm } from 'node:fs/promises';
+import { link, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { ZipFile } from 'yazl';
 import { syncPath } from '../files/data-dir.ts';
 import { BackupError } from './format.ts';
+
+/** File systems without hard links: FAT and exFAT, many of FUSE (a mounted bucket), and some shares of SMB. */
+const NO_LINKS: readonly string[] = ['EPERM', 'ENOSYS', 'ENOTSUP'];
 
 interface Written {
   readonly bytes: number;
@@ -25,12 +28,12 @@ export interface NewEntry {
 /**
  * Writes the entries to a new file that only its owner can read. The file appears when it is complete and durable.
  *
+ * @param makeLink gives a file a second name
  * @throws BackupError when the file exists already or cannot be written
  */
-export async function writeArchive(path: string, entries: Iterable<NewEntry>): Promise<void> {
-  const createExistsError = () => new BackupError(`${path} exists already. Choose another name.`);
+export async function writeArchive(path: string, entries: Iterable<NewEntry>, makeLink = link): Promise<void> {
   // Before hours of work.
-  if (existsSync(path)) throw createExistsError();
+  if (existsSync(path)) throw createExistsError(path);
   const unfinished = `${path}.unfinished`;
   const zip = new ZipFile();
   const failed = new AbortController();
@@ -40,10 +43,7 @@ export async function writeArchive(path: string, entries: Iterable<NewEntry>): P
   zip.on('error', (error: Error) => output.destroy(error));
   try {
     await pipeline(output, createWriteStream(unfinished, { flags: 'w', mode: 0o600, flush: true }));
-    // Unlike a rename, a link does not replace an existing file.
-    await link(unfinished, path).catch((error: NodeJS.ErrnoException) => {
-      throw error.code === 'EEXIST' ? createExistsError() : error;
-    });
+    await nameFile(unfinished, path, makeLink);
     await syncPath(dirname(path));
   } catch (error) {
     failed.abort();
@@ -52,6 +52,23 @@ export async function writeArchive(path: string, entries: Iterable<NewEntry>): P
     await rm(unfinished, { force: true });
   }
 }
+
+/** @throws BackupError when the name is that of another file */
+async function nameFile(unfinished: string, path: string, makeLink: typeof link): Promise<void> {
+  try {
+    // Unlike a rename, a link does not replace an existing file.
+    await makeLink(unfinished, path);
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST') throw createExistsError(path);
+    if (!NO_LINKS.includes(code)) throw error;
+    if (existsSync(path)) throw createExistsError(path);
+    await rename(unfinished, path);
+  }
+}
+
+const createExistsError = (path: string): BackupError =>
+  new BackupError(`${path} exists already. Choose another name.`);
 
 /** Advice to the operator about an error of the file system. */
 function explainFileError(error: unknown, path: string): unknown {

@@ -1,5 +1,5 @@
 /** The file of a backup replaces no other one. */
-import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import t from 'tap';
@@ -39,3 +39,24 @@ t.test('a file that appears meanwhile is refused at the end', async (t) => {
   t.same(await readdir(folder), ['one.backup']);
   t.equal(await readFile(path, 'utf8'), 'another backup');
 });
+
+// FAT and exFAT answer EPERM, file systems of FUSE ENOSYS, and SMB ENOTSUP.
+for (const code of ['EPERM', 'ENOSYS', 'ENOTSUP']) {
+  t.test(`a file system without hard links (${code}) gets the file, too`, async (t) => {
+    const folder = await temporaryFolder(t);
+    const path = join(folder, 'one.backup');
+    const refuseLink = () => Promise.reject(Object.assign(new Error(code), { code }));
+    const write = (open: NewEntry['open']) => writeArchive(path, [createEntry(open)], refuseLink);
+    await write(async () => Readable.from([Buffer.from('rye')]));
+    t.same(await readdir(folder), ['one.backup']);
+    t.match(await readFile(path, 'latin1'), /rye/);
+    await rm(path);
+    const appearing = write(async () => {
+      await writeFile(path, 'another backup');
+      return Readable.from([Buffer.from('x')]);
+    });
+    await t.rejects(appearing, refused);
+    t.same(await readdir(folder), ['one.backup']);
+    t.equal(await readFile(path, 'utf8'), 'another backup');
+  });
+}
