@@ -51,9 +51,13 @@ async function restore(folders: BlobFolders, name: string): Promise<void> {
   const path = joinPath(folders, name);
   await makeFolder(dirname(path));
   const aside = join(folders.condemned, name);
-  // May replace a copy that a publish wrote meanwhile, with the same bytes. Touched first: with its old modification time, this
-  // sweep would remove it before the publish inserts its row.
+  // Touched, because with an old modification time this sweep would remove it before the publish that uses it inserts its row.
   const now = new Date();
+  if ((await utimes(path, now, now).catch(ignoreMissing)) !== null) {
+    // A publish wrote a copy meanwhile. It stays: its content was verified then, and the file that was moved aside may be damaged.
+    await rm(aside, { force: true });
+    return;
+  }
   await utimes(aside, now, now);
   await rename(aside, path);
 }

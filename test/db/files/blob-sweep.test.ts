@@ -1,5 +1,5 @@
 /** Blobs that nothing names go, whatever happens at the same moment; those that something names stay. */
-import { readdir, rename, utimes } from 'node:fs/promises';
+import { readdir, rename, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { type Blobs, openBlobs } from '../../../db/files/blobs.ts';
@@ -90,6 +90,21 @@ t.test('a blob that a killed sweep moved aside does not age the copy that a publ
   t.equal(await blobs.sweepUnused(MINUTE, Date.now(), nothing), 0, 'before the row of the publish is committed');
   t.equal((await blobs.read(name)).toString(), 'published again');
 });
+
+t.test(
+  'a damaged blob that a killed sweep moved aside does not replace the copy that a publish wrote since',
+  async (t) => {
+    const { blobs, putOld, folder } = await store(t);
+    const name = await putOld('whole');
+    const aside = join(folder, 'condemned', name);
+    await rename(join(folder, 'blobs', name.slice(0, 2), name.slice(2)), aside);
+    await writeFile(aside, 'wHole');
+    await blobs.put(Buffer.from('whole'));
+    t.equal(await blobs.sweepUnused(MINUTE, Date.now(), async () => new Set([name])), 0);
+    t.equal((await blobs.read(name)).toString(), 'whole');
+    t.same(await readdir(join(folder, 'condemned')), []);
+  },
+);
 
 t.test('of publishes and sweeps at the same time no publish loses a file', async (t) => {
   const { blobs, putOld } = await store(t);
