@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { readFile, rename, stat, utimes } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { hashBytes } from './blob-cache.ts';
 import { type BlobFolders, locateBlobFolders, sweepUnused } from './blob-sweep.ts';
@@ -40,13 +40,14 @@ export interface Blobs extends StagingFolder {
  * Opens blobs as files of a data directory and creates its folders if missing.
  *
  * @param dataDir `DATA_DIR`; `blobs/` and `staging/` are on the same file system, so that a rename is atomic
+ * @param syncFolder makes renames in a folder durable
  */
-export async function openBlobs(dataDir: string): Promise<Blobs> {
+export async function openBlobs(dataDir: string, syncFolder = syncPath): Promise<Blobs> {
   const folders = locateBlobFolders(dataDir);
   const { root, condemned } = folders;
   await makeFolder(root);
   await makeFolder(condemned);
-  const staging = await openStagingFolder(dataDir, (files) => commit(root, files));
+  const staging = await openStagingFolder(dataDir, (files) => commit(root, files, syncFolder));
   return {
     ...staging,
     put: async (bytes) => {
@@ -62,7 +63,7 @@ export async function openBlobs(dataDir: string): Promise<Blobs> {
   };
 }
 
-async function commit(root: string, files: readonly StagedFile[]): Promise<void> {
+async function commit(root: string, files: readonly StagedFile[], syncFolder: typeof syncPath): Promise<void> {
   const distinct = [...new Map(files.map((file) => [file.sha256, file])).values()];
   const directories = new Set<string>();
   for (let start = 0; start < distinct.length; start += COMMIT_CONCURRENCY) {
@@ -70,11 +71,14 @@ async function commit(root: string, files: readonly StagedFile[]): Promise<void>
     await Promise.all(batch.map((file) => storeFile(root, file, directories)));
   }
   // A rename is durable only after an fsync of its directory. The root too: a first blob creates its prefix directory.
-  for (const directory of [...directories, root]) await syncPath(directory);
+  for (const directory of [...directories, root]) await syncFolder(directory);
 }
 
 async function storeFile(root: string, file: StagedFile, directories: Set<string>): Promise<void> {
   const target = joinPath(root, file.sha256);
+  const directory = dirname(target);
+  // Also if the file is there already: a publish that is still running, or was killed, may have renamed it a moment ago.
+  directories.add(directory);
   // A file that the disk changed is replaced: the bytes at hand may be the only whole copy.
   if (await isIntact(target, file)) {
     // Touched, so that the sweep spares it until the new version's row refers to it.
@@ -87,10 +91,8 @@ async function storeFile(root: string, file: StagedFile, directories: Set<string
     if (isTouched) return;
   }
   await syncPath(file.stagedAt);
-  const directory = join(root, file.sha256.slice(0, 2));
   await makeFolder(directory);
   await rename(file.stagedAt, target);
-  directories.add(directory);
 }
 
 /** False where it is missing or cannot be read, too. */

@@ -38,6 +38,17 @@ t.test('bytes that are stored again replace a file that the disk changed', async
   t.equal((await blobs.read(sha256)).toString(), 'hello', 'by a publish, too');
 });
 
+t.test('the folder of a file that is there already is flushed, too', async (t) => {
+  const folder = await temporaryFolder(t);
+  const flushed: string[] = [];
+  const blobs = await openBlobs(folder, async (path) => void flushed.push(path));
+  const { sha256 } = await blobs.put(Buffer.from('hello'));
+  // As if the process that renamed it had been killed before it flushed the folder.
+  flushed.length = 0;
+  await blobs.put(Buffer.from('hello'));
+  t.same(flushed, [join(folder, 'blobs', sha256.slice(0, 2)), join(folder, 'blobs')]);
+});
+
 t.test('staged files that are not committed are removed', async (t) => {
   const folder = await temporaryFolder(t);
   const blobs = await openBlobs(folder);
