@@ -7,12 +7,11 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { findOrCreateAccount, hasOperator, setOperator } from '../db/accounts/accounts.ts';
-import { isUnfinished } from '../db/backup/stored-files.ts';
 import { ignoreMissing, makeDataDir } from '../db/files/data-dir.ts';
 import { migrate } from '../db/postgres/migrate.ts';
 import { openPool } from '../db/postgres/pool.ts';
 import { issueSignInLink } from '../service/identity/console-sessions.ts';
-import { createDatabaseFault } from '../service/lifecycle/start-faults.ts';
+import { createDatabaseFault, requireWholeRestore } from '../service/lifecycle/start-faults.ts';
 import {
   localSettings,
   parseSettings,
@@ -106,7 +105,7 @@ async function start(): Promise<void> {
   actAsOwner(settings.DATA_DIR);
   await makeDataDir(settings.DATA_DIR);
   const checkDataDir = await rememberFolder(settings.DATA_DIR);
-  await refuseHalfRestored(settings.DATA_DIR);
+  await requireWholeRestore(settings.DATA_DIR);
   const built = buildSites();
   const needsBubblewrap = settings.SANDBOX_FETCH === 'on' && env.SANDBOX !== 'off';
   const fetching = { onNotice: printLine, signal: starting.signal };
@@ -138,12 +137,6 @@ async function start(): Promise<void> {
   const hint = await describeSignIn(settings, sessionUrl);
   if (stopping === undefined)
     printLine(`bulkhead ready ${publicUrl(settings)}/${hint === null ? '' : `\nsign in: ${hint}`}`);
-}
-
-/** After an interrupted restore, rows may refer to missing files. */
-async function refuseHalfRestored(dataDir: string): Promise<void> {
-  if (!(await isUnfinished(dataDir))) return;
-  throw new Error(`A restore into ${dataDir} was interrupted. Run npm run -s operator -- restore <file> again.`);
 }
 
 /** A failed build prevents neither a start nor a replacement. */

@@ -1,6 +1,5 @@
 /** Restores a backup into an empty database and data directory. */
 
-import { randomUUID } from 'node:crypto';
 import { escapeLiteral } from 'pg';
 import { withConnection } from '../postgres/dedicated-connection.ts';
 import { listKnownMigrations, migrate } from '../postgres/migrate.ts';
@@ -35,7 +34,7 @@ interface RestoreSummary {
  */
 export async function beginRestore(dataDir: string, manifest: Manifest): Promise<string> {
   await requireKnownMigrations(manifest);
-  return prepareRestore(dataDir, `${markerPrefix(manifest)}${randomUUID()}`);
+  return prepareRestore(dataDir, markerPrefix(manifest));
 }
 
 /**

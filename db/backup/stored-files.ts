@@ -1,4 +1,5 @@
 /** Reads and restores the files of a backup: keys, blobs and workspaces in `DATA_DIR`. */
+import { randomUUID } from 'node:crypto';
 import type { Dirent } from 'node:fs';
 import {
   constants,
@@ -91,24 +92,31 @@ async function isAt(file: FileHandle, dataDir: string, path: string): Promise<bo
 const readCode = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? String(error);
 
 /**
- * Removes the files of an interrupted restore and marks the restore as started.
+ * Removes the files of an interrupted restore of the same backup and marks the restore as started.
  *
+ * @param backup names the backup: the marker begins with it
  * @returns the marker
  * @throws BackupError naming a folder that is not empty
  */
-export async function prepareRestore(dataDir: string, marker: string): Promise<string> {
-  const wasInterrupted = await isUnfinished(dataDir);
+export async function prepareRestore(dataDir: string, backup: string): Promise<string> {
+  const found = await readMarker(dataDir);
+  const isContinued = found?.startsWith(backup) ?? false;
   for (const folder of FOLDERS) {
     const path = join(dataDir, folder);
     // A service that used the workspaces has made their staging folder, which has no files of a workspace.
     const entries = ((await readdir(path).catch(ignoreMissing)) ?? []).filter(
       (name) => `${folder}/${name}` !== WORKSPACE_STAGING,
     );
-    if (entries.length > 0 && !wasInterrupted)
-      throw new BackupError(`${path} is not empty. Restore into a new DATA_DIR.`);
+    if (entries.length > 0 && !isContinued)
+      throw new BackupError(
+        found === null
+          ? `${path} is not empty. Restore into a new DATA_DIR.`
+          : `${path} is not empty, and the restore that ${join(dataDir, MARKER)} marks as interrupted is that of another backup. Restore that backup again, or restore into a new DATA_DIR.`,
+      );
     // Not the folder itself: a file system may be mounted there.
     for (const name of entries) await rm(join(path, name), { recursive: true, force: true });
   }
+  const marker = `${backup}${randomUUID()}`;
   await writeFile(join(dataDir, MARKER), marker, { mode: 0o600, flush: true });
   return marker;
 }

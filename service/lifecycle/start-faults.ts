@@ -4,6 +4,7 @@ import { access, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import type { Pool } from 'pg';
+import { isUnfinished } from '../../db/backup/stored-files.ts';
 import { isPoolerRefusal, POOLER_REFUSAL } from '../../db/postgres/database-errors.ts';
 import { SettingsError } from '../settings/settings.ts';
 import { listenOptions } from './drain.ts';
@@ -63,7 +64,11 @@ export async function requireDatabase(pool: Pool, setting: string): Promise<void
   }
 }
 
-/** Creates nothing: the folder may be the wrong one. @throws SettingsError if DATA_DIR can neither be read nor created */
+/**
+ * Creates nothing: the folder may be the wrong one.
+ *
+ * @throws SettingsError if DATA_DIR can neither be read nor created, or a restore into it was interrupted
+ */
 export async function requireDataDir(dataDir: string): Promise<void> {
   const { R_OK, W_OK, X_OK } = constants;
   let code = '';
@@ -78,6 +83,15 @@ export async function requireDataDir(dataDir: string): Promise<void> {
     throw new SettingsError(
       `DATA_DIR ${dataDir} cannot be used (${code}): set DATA_DIR to a folder that this user can read and write.`,
     );
+  await requireWholeRestore(dataDir);
+}
+
+/** After an interrupted restore, rows may refer to missing files, or be missing. @throws SettingsError */
+export async function requireWholeRestore(dataDir: string): Promise<void> {
+  if (!(await isUnfinished(dataDir))) return;
+  throw new SettingsError(
+    `A restore into ${dataDir} was interrupted. Run npm run -s operator -- restore <file> again. Use the same file.`,
+  );
 }
 
 /** The path, or the nearest folder above it that exists. */

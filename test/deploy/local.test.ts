@@ -2,6 +2,7 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -23,6 +24,8 @@ import { buildWorkshop } from './workshop.ts';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const LOCAL = fileURLToPath(new URL('../../deploy/local.ts', import.meta.url));
 const API_MAIN = fileURLToPath(new URL('../../api/main.ts', import.meta.url));
+const SUPERVISOR_MAIN = fileURLToPath(new URL('../../supervisor/main.ts', import.meta.url));
+const MIGRATE = fileURLToPath(new URL('../../deploy/migrate.ts', import.meta.url));
 const LINK = /http:\S+\/#code=[\w-]{43}/;
 const SENTENCE = /^[A-Z][^\n]+[^.\n]\.\n$/;
 
@@ -167,6 +170,13 @@ t.test('a failed start prints one sentence that names the setting', async (t) =>
   await t.rejects(forkProcess(t, API_MAIN, { ...database, PORT: taken }, 'SIGKILL'), {
     message: new RegExp(`did not start: PORT ${taken} is in use`),
   });
+  await writeFile(join(own, 'restore.unfinished'), '');
+  for (const main of [API_MAIN, SUPERVISOR_MAIN])
+    await t.rejects(forkProcess(t, main, database, 'SIGKILL'), {
+      message: new RegExp(`did not start: A restore into ${own} was interrupted\\.`),
+    });
+  const migrating = run(process.execPath, [MIGRATE], { cwd: '/', env: { ...process.env, ...database } });
+  await t.rejects(migrating, { code: 1, stderr: new RegExp(`^A restore into ${own} was interrupted\\.`) });
 });
 
 t.test('API and supervisor name the setting that is wrong', async (t) => {

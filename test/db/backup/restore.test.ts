@@ -10,6 +10,7 @@ import { restoreBackup } from '../../../db/backup/restore.ts';
 import { isUnfinished } from '../../../db/backup/stored-files.ts';
 import { WORKSPACE_STAGING } from '../../../db/files/data-dir.ts';
 import { MIGRATIONS, migrate } from '../../../db/postgres/migrate.ts';
+import { requireDataDir } from '../../../service/lifecycle/start-faults.ts';
 import {
   emptyDatabase,
   type Teardown,
@@ -59,10 +60,19 @@ for (const [name, end] of [
     await t.rejects(restore(url, dataDir, path, endAt(end)), /killed/);
     await t.rejects(restore(url, dataDir, path, endAt(end)), /killed/, 'twice');
     t.equal(await isUnfinished(dataDir), true);
+    const interrupted = new RegExp(
+      `^A restore into ${dataDir} was interrupted\\. Run npm run -s operator -- restore <file> again`,
+    );
+    await t.rejects(
+      requireDataDir(dataDir),
+      { name: 'SettingsError', message: interrupted },
+      'nor does a process start',
+    );
     const { files, rows, migrated } = await restore(url, dataDir, path, ignore);
     t.same({ files, migrated: migrated.length }, { files: 1, migrated: 1 });
     t.ok(rows > 0);
     t.equal(await isUnfinished(dataDir), false);
+    await requireDataDir(dataDir);
     t.equal(await readFile(join(dataDir, 'workspaces', 'notes.txt'), 'utf8'), 'rye');
     t.equal((await pool.query('SELECT FROM accounts')).rowCount, 1);
     await t.rejects(restore(url, dataDir, path, ignore), /not empty/, 'once it is complete');
@@ -122,3 +132,22 @@ t.test('after a killed restore, another backup or another folder is refused', as
   await t.rejects(restore(url, other, path, ignore), refused, 'whose files are of a restore into another database');
   await restore(url, dataDir, path, ignore);
 });
+
+t.test(
+  'files that were written since an interrupted restore are not removed by the restore of another backup',
+  async (t) => {
+    const path = await writeOldBackup(t);
+    const dataDir = await temporaryFolder(t);
+    await t.rejects(restore((await emptyDatabase(t)).url, dataDir, path, endAt(/rows restored$/)), /killed/);
+    const written = join(dataDir, 'workspaces', 'written-since.txt');
+    await writeFile(written, 'oats');
+    const { url } = await emptyDatabase(t);
+    await t.rejects(restore(url, dataDir, await writeOldBackup(t), ignore), {
+      name: 'BackupError',
+      message: `${join(dataDir, 'workspaces')} is not empty, and the restore that ${join(dataDir, 'restore.unfinished')} marks as interrupted is that of another backup. Restore that backup again, or restore into a new DATA_DIR.`,
+    });
+    t.equal(await readFile(written, 'utf8'), 'oats');
+    await restore(url, dataDir, path, ignore);
+    t.same(await readdir(join(dataDir, 'workspaces')), ['notes.txt'], 'the same backup is restored again');
+  },
+);
