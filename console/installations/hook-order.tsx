@@ -9,6 +9,7 @@ import { PluginIcon } from '../shell/plugin-icon.tsx';
 import { IconArrowDown, IconArrowUp, IconGripVertical } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import { useDeclinedUpdate } from './declined-updates.ts';
+import { planHookNumbers } from './hook-numbers.ts';
 import { describeProcess, StatusBadge } from './status-badge.tsx';
 import { describeReason } from './update-consent.tsx';
 
@@ -82,13 +83,12 @@ function useHookOrder(installations: readonly Installation[]) {
   return { sorted, move, announcement };
 }
 
-/** Saves the places that the service does not have yet. */
+/** Saves an order. An installation that is missing in it was made elsewhere meanwhile, with the last number. */
 async function saveOrder(ids: readonly string[]): Promise<void> {
-  for (const { id, hookOrder } of await readInstallations()) {
-    const place = ids.indexOf(id) + 1;
-    if (place === 0 || place === hookOrder) continue;
-    await rest.PATCH('/installations/{id}', { params: { path: { id } }, body: { hookOrder: place } });
-  }
+  const place = ({ id }: Installation) => (ids.includes(id) ? ids.indexOf(id) : ids.length);
+  const wanted = (await readInstallations()).toSorted((a, b) => place(a) - place(b) || a.hookOrder - b.hookOrder);
+  for (const { id, hookOrder } of planHookNumbers(wanted))
+    await rest.PATCH('/installations/{id}', { params: { path: { id } }, body: { hookOrder } });
 }
 
 function InstallationCard({ installation, children }: { installation: Installation; children: ReactNode }) {

@@ -335,9 +335,14 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     await page.getByRole('link', { name: 'Installations' }).click();
     const cards = page.locator('.drop-place');
     await cards.nth(1).getByText('Back desk').waitFor();
+    let writes = 0;
+    page.on('request', (request) => {
+      if (request.method() === 'PATCH') writes += 1;
+    });
     await page.getByRole('button', { name: /^Run Back desk.* earlier$/ }).focus();
     await page.keyboard.press('Enter');
     await orderIs(service, ['back-desk', 'front-desk']);
+    t.equal(writes, 1, 'one move is one write');
     await cards.nth(0).getByText('Back desk').waitFor();
     const last = page.getByRole('button', { name: /^Run Back desk.* later$/ });
     await last.focus();
