@@ -51,6 +51,10 @@ t.test('on a page by plain HTTP a message is sent, and what cannot be copied can
 const LONG_WORD = 'W'.repeat(100);
 /** The narrowest screen of WCAG 2.2, criterion 1.4.10: 1280 pixels at a zoom of 400 %. */
 const NARROW = { width: 320, height: 640 };
+/** An upright tablet: the narrowest screen with the navigation beside the page. */
+const TABLET = { width: 768, height: 1024 };
+/** Pixels of a line of a log that can be read, about forty characters. */
+const READABLE_PX = 320;
 
 t.test('on a narrow screen, the closed menu cannot be reached, and the open one holds the focus', async (t) => {
   const { context, page, complaints } = await openSignedIn(browser, service, '/agents');
@@ -107,6 +111,16 @@ t.test('a label of one long word fits a narrow screen', async (t) => {
   await page.goto(`${service.url}/installations/${body.id}?tab=settings`);
   await page.getByLabel(LONG_WORD).first().waitFor();
   t.notOk(await scrollsSideways(page), 'Settings');
+  await context.close();
+});
+
+t.test('the lines of a log are readable where the navigation takes a part of a narrow screen', async (t) => {
+  const { context, page } = await openSignedIn(browser, service, `/installations/${desk.id}?tab=logs`);
+  const said = page.locator('.log-said').first();
+  await said.waitFor();
+  await page.setViewportSize(TABLET);
+  const { width } = (await said.boundingBox()) ?? { width: 0 };
+  t.ok(width >= READABLE_PX, `${width} px`);
   await context.close();
 });
 
