@@ -4,12 +4,20 @@ import { type ReactNode, useState } from 'react';
 import { ReachList } from '../catalog/reach-list.tsx';
 import type { Reach } from '../catalog/risks.ts';
 import { FieldInputs } from '../configuration/field-inputs.tsx';
-import { NOTHING_STORED, UNCHANGED } from '../configuration/form-values.ts';
+import {
+  type FormValues,
+  hasSecrets,
+  isChanged,
+  NOTHING_STORED,
+  pickFields,
+  UNCHANGED,
+} from '../configuration/form-values.ts';
 import { saveConfiguration } from '../configuration/save-configuration.ts';
 import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
 import { useAction } from '../rest/use-action.ts';
 import { ActionForm } from '../shell/action-form.tsx';
+import { UnsavedGuard } from '../shell/unsaved-guard.tsx';
 import { IconMinus, IconPlus, IconShieldQuestion } from '../style/icons.tsx';
 import { useDeclinedUpdate } from './declined-updates.ts';
 import { UpdateChanges, useUpdateChanges } from './update-changes.tsx';
@@ -19,6 +27,8 @@ type Pending = NonNullable<Installation['pendingUpdate']>;
 export function UpdateConsent({ installation }: { readonly installation: Installation }) {
   const { id, pendingUpdate } = installation;
   const { declined, decline } = useDeclinedUpdate(id);
+  // Here, so that what is typed stays when the user declines the update and looks at it again, or when a newer version takes its place.
+  const [entered, setEntered] = useState<Entered>({ versionId: null, values: UNCHANGED });
   if (!pendingUpdate) return null;
   const { versionId, semVer } = pendingUpdate;
   const name = semVer ?? 'The draft';
@@ -50,10 +60,15 @@ export function UpdateConsent({ installation }: { readonly installation: Install
               {installation.currentSemVer ?? 'What you have'} keeps running until you decide.
             </Text>
           </div>
+          <UnsavedGuard isUnsaved={isChanged(entered.values)}>
+            What you typed for the update is not saved, and is lost if you leave.
+          </UnsavedGuard>
           <ConsentForm
             key={versionId}
             installation={installation}
             pending={pendingUpdate}
+            entered={entered}
+            setEntered={setEntered}
             onDecline={() => decline(versionId)}
           />
         </Stack>
@@ -62,21 +77,36 @@ export function UpdateConsent({ installation }: { readonly installation: Install
   );
 }
 
+/** What the user typed that the update asks for. */
+interface Entered {
+  /** The version that was shown. Null: nothing was typed. */
+  readonly versionId: string | null;
+  readonly values: FormValues;
+}
+
 interface ConsentFormProps {
   readonly installation: Installation;
   readonly pending: Pending;
+  readonly entered: Entered;
+  readonly setEntered: (entered: Entered) => void;
   readonly onDecline: () => void;
 }
 
-function ConsentForm({ installation: { id, reach }, pending, onDecline }: ConsentFormProps) {
+function ConsentForm({ installation: { id, reach }, pending, entered, setEntered, onDecline }: ConsentFormProps) {
   const { versionId, semVer } = pending;
-  const [filled, setFilled] = useState(UNCHANGED);
+  const isOther = entered.versionId !== null && entered.versionId !== versionId;
+  // Another version may use a secret in other ways.
+  const filled = isOther ? { ...entered.values, secrets: {} } : entered.values;
+  const setFilled = (values: FormValues) => setEntered({ versionId, values });
   const fields = useUpdateChanges({ installationId: id, versionId }).data?.fields;
-  const configure = useAction(() => saveConfiguration({ id, versionId, settings: {} }, filled));
+  const configure = useAction(async () => {
+    if (fields) await saveConfiguration({ id, versionId, settings: {} }, pickFields(fields, filled));
+  });
   const accept = useAction<void, void>(async () => {
     await rest.POST('/installations/{id}/accept-update', { params: { path: { id } }, body: { versionId } });
     // A notification shows its error, because an accepted update has no form any more.
     await configure.mutateAsync().catch(() => undefined);
+    setEntered({ versionId: null, values: UNCHANGED });
   }, 'Accepted: the new version runs when it has started and answered');
   return (
     <ActionForm action={accept} onSubmit={() => accept.mutate()}>
@@ -84,6 +114,12 @@ function ConsentForm({ installation: { id, reach }, pending, onDecline }: Consen
         <Difference pending={pending} reach={reach} />
         {fields && fields.settings.length + fields.secrets.length > 0 ? (
           <Side sign="added" title="It asks you for">
+            {isOther && hasSecrets(entered.values) ? (
+              <Text size="sm" mb="xs" role="status">
+                {semVer ?? 'Another draft'} took the place of the version for which you entered secrets, and may use
+                them in other ways. Review it, then enter them again.
+              </Text>
+            ) : null}
             <FieldInputs fields={fields} filled={filled} setFilled={setFilled} stored={NOTHING_STORED} />
           </Side>
         ) : null}
