@@ -60,12 +60,14 @@ function continueAs(accountId: string): void {
   } else recordSignIn();
 }
 
-/** @param everywhere ends the sessions of all browsers */
+/** @param everywhere ends the sessions of all browsers. If that of this browser has ended, the user signs in again first */
 export async function signOut(everywhere: boolean): Promise<void> {
-  await rest.POST('/sign-out', { body: { everywhere }, fetch: fetchAsConsole }).catch((error: unknown) => {
-    // A session that has ended needs no end.
-    if (!(error instanceof Problem && error.code === 'unauthenticated')) throw error;
-  });
+  if (everywhere) await rest.POST('/sign-out', { body: { everywhere } });
+  else
+    await rest.POST('/sign-out', { body: { everywhere }, fetch: fetchAsConsole }).catch((error: unknown) => {
+      // A session that has ended needs no end.
+      if (!(error instanceof Problem && error.code === 'unauthenticated')) throw error;
+    });
   tabs.postMessage({ accountId: null } satisfies SessionNotice);
   signedOutId = readAccountId();
   recordSignOut();

@@ -129,6 +129,26 @@ export async function runSessionCases(t: Test, service: ServiceFixture, browser:
     await own.close();
   });
 
+  await t.test(
+    'signing out everywhere from a session that has ended signs in first, and then ends all others',
+    async (t) => {
+      const ann = await service.asUser('ann');
+      const lost = await openSignedIn(browser, ann, '/tokens');
+      const { context: own, page: tab, complaints } = await openSignedIn(browser, ann, '/tokens');
+      await tab.getByRole('button', { name: 'ann', exact: true }).click();
+      await own.clearCookies();
+      await tab.getByRole('menuitem', { name: 'Sign out everywhere' }).click();
+      const dialog = tab.getByRole('dialog', { name: 'Your session has ended' });
+      await dialog.getByLabel('Token').first().fill(ann.token);
+      await tab.keyboard.press('Enter');
+      await tab.getByRole('heading', { name: 'Sign in to Bulkhead' }).waitFor();
+      await lost.page.reload();
+      await lost.page.getByRole('heading', { name: 'Sign in to Bulkhead' }).waitFor();
+      t.same([complaints, lost.complaints], [[], []]);
+      await Promise.all([own.close(), lost.context.close()]);
+    },
+  );
+
   await t.test('a sign-in link signs in once', async (t) => {
     const link = await makeLink(service, 'local');
     await page.goto(link);
