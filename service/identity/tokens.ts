@@ -37,11 +37,12 @@ const privateJwk = z.object({
 });
 type PrivateJwk = z.infer<typeof privateJwk>;
 
-/** A valid user name: one line of 1-200 visible characters. */
+/** A valid user name: one line of 1-200 visible characters. A path of a URL cannot name `.` and `..`, and operators' routes have to. */
 export const userName = z
   .string()
   .min(1, 'must not be empty')
   .max(200, 'must be at most 200 characters')
+  .refine((name) => name !== '.' && name !== '..', 'must not be . or ..')
   .superRefine(refuseHidden('line'));
 
 /** The token lacks a claim, has expired, is forged, or is for another audience. */
