@@ -3,7 +3,7 @@
  * and follows no link. So a link that appears between a check and an open cannot lead outside.
  */
 import { constants } from 'node:fs';
-import { type FileHandle, mkdir, open, rmdir } from 'node:fs/promises';
+import { type FileHandle, lstat, mkdir, open, rmdir } from 'node:fs/promises';
 import { HostError } from '../host-call.ts';
 
 const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
@@ -17,17 +17,20 @@ const FORBIDDEN = /[\u0000-\u001f\u007f\\]/;
 /**
  * Splits a path into names.
  *
+ * @param isWritten false: agents and operators may have given the files any names that the file system allows
  * @throws HostError for a path that is absolute, goes up, is too deep, or has an invalid name
  */
-export function splitPath(path: string): string[] {
-  const names = path.normalize('NFC').split('/');
+export function splitPath(path: string, isWritten: boolean): string[] {
+  const names = path.split('/');
   if (path.startsWith('/')) throw new HostError('a path is relative to the workspace: leave out the first slash');
   if (names.length > DEPTH_MAX) throw new HostError(`a path has ${DEPTH_MAX} names at most`);
   for (const name of names) {
     if (name === '' || name === '.' || name === '..')
       throw new HostError('a path must not contain an empty name, . or ..');
-    if (FORBIDDEN.test(name) || !name.isWellFormed())
-      throw new HostError('a name must not contain a backslash, a control character or a lone surrogate');
+    if (isWritten && FORBIDDEN.test(name))
+      throw new HostError('a new name must not contain a backslash or a control character');
+    if (name.includes('\0') || !name.isWellFormed())
+      throw new HostError('a name must not contain U+0000 or a lone surrogate');
     if (Buffer.byteLength(name) > NAME_MAX_BYTES) throw new HostError(`a name has ${NAME_MAX_BYTES} bytes at most`);
   }
   return names;
@@ -51,53 +54,79 @@ export const openEntry = (directory: FileHandle, name: string): Promise<FileHand
   open(pathIn(directory, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
 
 /**
- * Walks from a root along the names and runs work in the last directory. Each directory is closed when the next one is open, so that
+ * The name as the directory has it. Archives and programs of macOS write the decomposed form of Unicode (NFD): a name in it may be that
+ * of an existing file. New names are composed (NFC), so that two spellings are one file.
+ */
+export async function findSpelling(directory: FileHandle, name: string): Promise<string> {
+  const composed = name.normalize('NFC');
+  if (composed === name) return name;
+  return lstat(pathIn(directory, name)).then(
+    () => name,
+    () => composed,
+  );
+}
+
+/**
+ * Walks from a root along the names and runs work in the last directory, with the names as they are spelled there. Each directory is closed when the next one is open, so that
  * many walks at once do not use up the descriptors of the process.
  */
 export async function inDirectory<T>(
   root: FileHandle,
   names: readonly string[],
-  work: (directory: FileHandle) => Promise<T>,
+  work: (directory: FileHandle, found: readonly string[]) => Promise<T>,
 ): Promise<T> {
   let directory = root;
+  const found: string[] = [];
   try {
     for (const name of names) {
       const above = directory;
-      directory = await openDirectory(above, name);
+      found.push(await findSpelling(above, name));
+      directory = await openDirectory(above, found.at(-1) as string);
       if (above !== root) await above.close();
     }
-    return await work(directory);
+    return await work(directory, found);
   } finally {
     if (directory !== root) await directory.close();
   }
 }
 
+/** Open directories from a root on, so that work can prune them. */
+export interface Trail {
+  readonly directories: readonly FileHandle[];
+  /** Of those below the root, as they are spelled on the disk. */
+  readonly names: readonly string[];
+  /** Number of those that were created. */
+  readonly made: number;
+}
+
 /**
- * Walks from a root along the names and runs work with all directories of the way, so that it can prune them. They stay open meanwhile.
+ * Walks from a root along the names and runs work with all directories of the way, which stay open meanwhile.
  *
  * @param make creates missing directories durably
- * @param work gets the number of created ones, too
  */
 export async function onTrail<T>(
   root: FileHandle,
   names: readonly string[],
   make: boolean,
-  work: (trail: readonly FileHandle[], made: number) => Promise<T>,
+  work: (trail: Trail) => Promise<T>,
 ): Promise<T> {
-  const trail = [root];
+  const directories = [root];
+  const found: string[] = [];
   let made = 0;
   try {
     for (const name of names) {
-      const above = trail.at(-1) as FileHandle;
-      if (make && (await makeDirectory(above, name))) made += 1;
-      trail.push(await openDirectory(above, name));
+      const above = directories.at(-1) as FileHandle;
+      const spelled = await findSpelling(above, name);
+      if (make && (await makeDirectory(above, spelled))) made += 1;
+      directories.push(await openDirectory(above, spelled));
+      found.push(spelled);
     }
-    return await work(trail, made);
+    return await work({ directories, names: found, made });
   } catch (error) {
-    if (make) await prune(trail, names);
+    if (make) await prune({ directories, names: found });
     throw error;
   } finally {
-    for (const opened of trail.slice(1)) await opened.close();
+    for (const opened of directories.slice(1)) await opened.close();
   }
 }
 
@@ -113,11 +142,11 @@ async function makeDirectory(above: FileHandle, name: string): Promise<boolean> 
   return true;
 }
 
-/** Removes the empty directories at the end of a trail. `names`: those of the trail. @returns the number of removed ones */
-export async function prune(trail: readonly FileHandle[], names: readonly string[]): Promise<number> {
+/** Removes the empty directories at the end of a trail. @returns the number of removed ones */
+export async function prune({ directories, names }: Omit<Trail, 'made'>): Promise<number> {
   let removed = 0;
-  for (let depth = trail.length - 1; depth > 0; depth -= 1) {
-    const [above, name] = [trail[depth - 1], names[depth - 1]];
+  for (let depth = directories.length - 1; depth > 0; depth -= 1) {
+    const [above, name] = [directories[depth - 1], names[depth - 1]];
     if (!above || name === undefined) break;
     const isGone = await rmdir(pathIn(above, name)).then(
       () => true,

@@ -11,7 +11,18 @@ import { KeyedLocks } from '../../../db/timing/keyed-locks.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
 import { TokenBuckets } from '../../../service/timing/token-bucket.ts';
 import { HostError } from '../host-call.ts';
-import { inDirectory, onTrail, openEntry, openRoot, pathIn, prune, readCode, splitPath } from './anchored-paths.ts';
+import {
+  findSpelling,
+  inDirectory,
+  onTrail,
+  openEntry,
+  openRoot,
+  pathIn,
+  prune,
+  readCode,
+  splitPath,
+  type Trail,
+} from './anchored-paths.ts';
 import { listTree, measureTree, type TreeFile, type Usage } from './tree.ts';
 
 /** Reads of one account at a time: each holds a buffer of the largest file, and open files. */
@@ -92,13 +103,13 @@ export class Workspaces {
 
   /** Lists the files below a directory or of the whole workspace. @throws HostError */
   async list(accountId: string, path: string | undefined, signal?: AbortSignal): Promise<TreeFile[]> {
-    const names = path === undefined || path === '.' ? [] : splitPath(path);
+    const names = path === undefined || path === '.' ? [] : splitPath(path, false);
     return this.#lists.run(accountId, async () => {
       signal?.throwIfAborted();
       const rate = this.#nameRates.get(accountId);
       await rate.waitOutDebt(signal);
-      return this.#in(accountId, names, async (directory) => {
-        const prefix = names.map((name) => `${name}/`).join('');
+      return this.#in(accountId, names, async (directory, found) => {
+        const prefix = found.map((name) => `${name}/`).join('');
         const bounds = { files: LIST_FILES, entries: LIST_ENTRIES, onEntry: () => void rate.overdraw(1) };
         const files = await listTree(directory, prefix, bounds);
         if (!files)
@@ -112,12 +123,12 @@ export class Workspaces {
 
   /** Reads a regular file. @throws HostError */
   async read(accountId: string, path: string, maxBytes: number, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
-    const { directories, name } = splitFilePath(path);
+    const { directories, name } = splitFilePath(path, false);
     this.#readCount += 1;
     return this.#reads.run(`${accountId} ${this.#readCount % READS_AT_ONCE}`, async () => {
       signal.throwIfAborted();
       return this.#in(accountId, directories, async (directory) => {
-        const file = await openEntry(directory, name);
+        const file = await openEntry(directory, await findSpelling(directory, name));
         try {
           const found = await file.stat();
           if (!found.isFile()) throw new HostError('it is not a regular file');
@@ -135,13 +146,14 @@ export class Workspaces {
 
   /** Writes a file atomically and durably. @throws HostError */
   async write(accountId: string, path: string, bytes: Uint8Array, signal: AbortSignal): Promise<void> {
-    const { directories, name } = splitFilePath(path);
+    const { directories, name } = splitFilePath(path, true);
     return this.#changes.run(accountId, async () => {
       signal.throwIfAborted();
       if (Date.now() - this.#sweptAt > SWEEP_EVERY_MS) await this.sweep();
       await this.#requireRoom(accountId, bytes.byteLength, directories.length + 1);
-      await this.#along(accountId, directories, true, async (trail, made) => {
-        await this.#replace(accountId, trail.at(-1) as FileHandle, name, bytes, made, signal);
+      await this.#along(accountId, directories, true, async (trail) => {
+        const directory = trail.directories.at(-1) as FileHandle;
+        await this.#replace(accountId, directory, await findSpelling(directory, name), bytes, trail.made, signal);
       });
       await this.#recordUsage(accountId);
     });
@@ -149,15 +161,16 @@ export class Workspaces {
 
   /** Removes a file and the directories it leaves empty. @throws HostError */
   async remove(accountId: string, path: string, signal?: AbortSignal): Promise<void> {
-    const { directories, name } = splitFilePath(path);
+    const { directories, name } = splitFilePath(path, false);
     return this.#changes.run(accountId, async () => {
       await this.#along(accountId, directories, false, async (trail) => {
         signal?.throwIfAborted();
-        const directory = trail.at(-1) as FileHandle;
-        const found = await lstat(pathIn(directory, name));
+        const directory = trail.directories.at(-1) as FileHandle;
+        const place = pathIn(directory, await findSpelling(directory, name));
+        const found = await lstat(place);
         if (found.isDirectory()) throw new HostError('it is a directory: remove its files');
-        await unlink(pathIn(directory, name));
-        const pruned = await prune(trail, directories);
+        await unlink(place);
+        const pruned = await prune(trail);
         this.#add(accountId, found.isFile() ? -found.size : 0, -1 - pruned);
       });
       await this.#recordUsage(accountId);
@@ -245,7 +258,11 @@ export class Workspaces {
   }
 
   /** Runs work in a directory of the account. */
-  #in<T>(accountId: string, names: readonly string[], work: (directory: FileHandle) => Promise<T>): Promise<T> {
+  #in<T>(
+    accountId: string,
+    names: readonly string[],
+    work: (directory: FileHandle, found: readonly string[]) => Promise<T>,
+  ): Promise<T> {
     return this.#inRoot(accountId, (root) => inDirectory(root, names, work));
   }
 
@@ -254,7 +271,7 @@ export class Workspaces {
     accountId: string,
     names: readonly string[],
     make: boolean,
-    work: (trail: readonly FileHandle[], made: number) => Promise<T>,
+    work: (trail: Trail) => Promise<T>,
   ): Promise<T> {
     return this.#inRoot(accountId, (root) => onTrail(root, names, make, work));
   }
@@ -275,8 +292,8 @@ export class Workspaces {
   }
 }
 
-function splitFilePath(path: string): { directories: string[]; name: string } {
-  const names = splitPath(path);
+function splitFilePath(path: string, isWritten: boolean): { directories: string[]; name: string } {
+  const names = splitPath(path, isWritten);
   return { directories: names.slice(0, -1), name: names.at(-1) as string };
 }
 

@@ -50,6 +50,25 @@ t.test('files are written, listed, read and removed, with their directories', as
   t.same(await readdir(join(dataDir, WORKSPACE_STAGING)), []);
 });
 
+t.test('what is listed is read and removed, whatever name an agent gave it', async (t) => {
+  const { workspaces, write, read, root } = await open(t);
+  const [composed, decomposed] = ['caf\u00e9', 'cafe\u0301'];
+  const paths = ['a\\b.txt', 'a\nb.txt', `${decomposed}/${decomposed}.txt`];
+  await mkdir(join(root, decomposed));
+  for (const path of paths) await writeFile(join(root, path), path);
+  const list = async () => (await workspaces.list(ACCOUNT, undefined)).map(({ path }) => path).sort();
+  t.same(await list(), paths.toSorted());
+  for (const path of paths) t.equal(await read(path), path);
+  t.match(await workspaces.list(ACCOUNT, decomposed), [{ path: paths[2] }]);
+  await write(`${decomposed}/${decomposed}.txt`, 'replaced');
+  t.same(await list(), paths.toSorted(), 'no second file');
+  await write(`${decomposed}/${decomposed}-new.txt`, 'new');
+  t.equal(await read(`${decomposed}/${composed}-new.txt`), 'new', 'a new name is composed');
+  t.equal(await read(`${decomposed}/${decomposed}-new.txt`), 'new', 'and found in both spellings');
+  for (const path of await list()) await workspaces.remove(ACCOUNT, path);
+  t.same(await readdir(root), [], 'with the directory');
+});
+
 /** A folder on another file system than the tests' own folders, like one that is mounted. */
 const elsewhere = ['/dev/shm', '/var/tmp'].find((folder) => {
   const found = statSync(folder, { throwIfNoEntry: false });
