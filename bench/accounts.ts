@@ -17,6 +17,7 @@ import { openCleanup } from './fixtures/cleanup.ts';
 import type { GoodResult } from './fixtures/good-account.ts';
 import type { AttackResult } from './fixtures/hostile-accounts.ts';
 import { startPostgres } from './fixtures/postgres.ts';
+import { readPositiveNumber } from './options.ts';
 import { percentile } from './percentiles.ts';
 
 const nameAccounts = (name: string, count: number): string[] =>
@@ -40,9 +41,9 @@ const { values } = parseArgs({
     rest: { type: 'string', default: '60' },
   },
 });
-const seconds = Number(values.seconds);
+const seconds = readPositiveNumber('--seconds', values.seconds);
 /** After each attack, until its plugins have ended and memory is compared with the start. Seconds. */
-const restSeconds = Number(values.rest);
+const restSeconds = readPositiveNumber('--rest', values.rest);
 
 const cleanup = openCleanup();
 // In a session of its own, whose priority it raises: good clients have other machines, and their waits are not the service's.

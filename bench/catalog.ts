@@ -14,6 +14,7 @@ import { openPool } from '../db/postgres/pool.ts';
 import { withDatabase } from '../test/runner/server.ts';
 import { type CatalogScale, fillCatalog } from './fixtures/catalog-filling.ts';
 import { openCatalog, type ServedCatalog } from './fixtures/catalog-serving.ts';
+import { readPositiveNumber } from './options.ts';
 import { percentile } from './percentiles.ts';
 
 const SMALL: CatalogScale = { plugins: 100, installations: 1_000 };
@@ -32,8 +33,11 @@ const { values } = parseArgs({
     'fill-only': { type: 'boolean', default: false },
   },
 });
-const large: CatalogScale = { plugins: Number(values.plugins), installations: Number(values.installations) };
-const requests = Number(values.requests);
+const large: CatalogScale = {
+  plugins: readPositiveNumber('--plugins', values.plugins),
+  installations: readPositiveNumber('--installations', values.installations),
+};
+const requests = readPositiveNumber('--requests', values.requests);
 
 /** The requests to measure; the path of the `index`th one. */
 type Question = readonly [name: string, path: (catalog: ServedCatalog, index: number) => string];

@@ -14,11 +14,12 @@ import { cacheProgram } from '../supervisor/jail/cached-program.ts';
 import { type Jail, makeJail } from '../supervisor/jail/jail.ts';
 import { openSandbox } from '../supervisor/jail/sandbox.ts';
 import { completeSearchPath } from '../test/runner/programs.ts';
+import { readPositiveNumber } from './options.ts';
 import { median, percentile } from './percentiles.ts';
 
 const STARTS = 25;
 /** Number of children side by side; `CHILDREN=40 sh deploy/node.sh bench/child-start.ts` starts more. */
-const HANDFUL = Number(process.env.CHILDREN ?? 8);
+const HANDFUL = readPositiveNumber('CHILDREN', process.env.CHILDREN ?? '8');
 /** Wait until an idle child has collected its start-up garbage. */
 const SETTLE_MS = 11_000;
 const PLUGIN = 'middleware.systemPrompt = (ctx) => ctx.systemPrompt + " Use metric units.";';

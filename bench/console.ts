@@ -14,10 +14,11 @@ import { startServiceFixture } from '../test/deploy/service-fixture.ts';
 import { startTestServer, withDatabase } from '../test/runner/server.ts';
 import { fillCatalog } from './fixtures/catalog-filling.ts';
 import { openCleanup } from './fixtures/cleanup.ts';
+import { readPositiveNumber } from './options.ts';
 import { percentile } from './percentiles.ts';
 
-const PLUGINS = Number(process.argv[2] ?? 10_000);
-const LOADS = Number(process.argv[3] ?? 15);
+const PLUGINS = readPositiveNumber('plugins', process.argv[2] ?? '10000');
+const LOADS = readPositiveNumber('loads', process.argv[3] ?? '15');
 const GOAL_MS = 1_000;
 const MEDIAN = 0.5;
 const P95 = 0.95;

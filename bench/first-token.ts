@@ -16,9 +16,10 @@ import { openAiDelta, openAiEvents, openAiStart } from '../test/supervisor/host/
 import { startSupervisorFixture } from '../test/supervisor/supervisor-fixture.ts';
 import { openCleanup } from './fixtures/cleanup.ts';
 import { startPostgres } from './fixtures/postgres.ts';
+import { readPositiveNumber } from './options.ts';
 import { median } from './percentiles.ts';
 
-const TURNS = Number(process.argv[2] ?? 30);
+const TURNS = readPositiveNumber('turns', process.argv[2] ?? '30');
 const WARM_UP = 5;
 const THINK_MS = 300;
 const WORD_MS = 10;

@@ -21,10 +21,11 @@ import { type Fence, inTransaction, openPool } from '../db/postgres/pool.ts';
 import { ChannelScheduler } from '../supervisor/delivery/channel-scheduler.ts';
 import { insertBareInstallation } from '../test/fixtures/bare-installation.ts';
 import { startTestServer, TEMPLATE, withDatabase } from '../test/runner/server.ts';
+import { readPositiveNumber } from './options.ts';
 import { percentile } from './percentiles.ts';
 
 const { values } = parseArgs({ options: { requests: { type: 'string', default: '4000' } } });
-const BACKLOG = Number(values.requests);
+const BACKLOG = readPositiveNumber('--requests', values.requests);
 const SINGLE = 300;
 const CHANNELS = 50;
 const WORKERS = 32;

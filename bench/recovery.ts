@@ -19,9 +19,10 @@ import { CAPABILITIES, REPORTING, startRecorder } from '../test/storm/recorder.t
 import { openStorageFixture } from '../test/supervisor/supervisor-fixture.ts';
 import { openCleanup } from './fixtures/cleanup.ts';
 import { startPostgres } from './fixtures/postgres.ts';
+import { readPositiveNumber } from './options.ts';
 import { percentile } from './percentiles.ts';
 
-const PLUGINS = Number(process.argv[2] ?? 100);
+const PLUGINS = readPositiveNumber('plugins', process.argv[2] ?? '100');
 const GOAL_P99_MS = 10_000;
 const MAIN = fileURLToPath(new URL('../supervisor/main.ts', import.meta.url));
 /** Time limit for each step. Milliseconds. */

@@ -24,15 +24,19 @@ import {
 import { type SupervisorProcess, startProcess } from '../test/supervisor/supervisor-process.ts';
 import { openCleanup } from './fixtures/cleanup.ts';
 import { startPostgres } from './fixtures/postgres.ts';
+import { readPositiveNumber } from './options.ts';
 import { percentile } from './percentiles.ts';
 
 const { values, positionals } = parseArgs({
-  options: { supervisors: { type: 'string', default: '0' }, seconds: { type: 'string', default: '5' } },
+  options: { supervisors: { type: 'string' }, seconds: { type: 'string', default: '5' } },
   allowPositionals: true,
 });
 
 const LINKS = ['one', 'two', 'three'];
-const CALLS = Number(positionals[0] ?? 1_500);
+const CALLS = readPositiveNumber('calls', positionals[0] ?? '1500');
+const SECONDS = readPositiveNumber('--seconds', values.seconds);
+/** Null: the chain is measured. */
+const SUPERVISORS = values.supervisors === undefined ? null : readPositiveNumber('--supervisors', values.supervisors);
 const WARM_UP = 300;
 const GOAL_MS = 1.5;
 const MEDIAN = 0.5;
@@ -243,9 +247,8 @@ async function measureThroughput(count: number, seconds: number): Promise<void> 
 
 try {
   await startPostgres(cleanup);
-  if (values.supervisors !== '0') {
-    await measureThroughput(Number(values.supervisors), Number(values.seconds));
-  } else await measureChain();
+  if (SUPERVISORS === null) await measureChain();
+  else await measureThroughput(SUPERVISORS, SECONDS);
 } finally {
   await cleanup.end();
 }

@@ -11,9 +11,10 @@ import { Client } from 'undici';
 import { startSupervisorFixture } from '../test/supervisor/supervisor-fixture.ts';
 import { openCleanup } from './fixtures/cleanup.ts';
 import { startPostgres } from './fixtures/postgres.ts';
+import { readPositiveNumber } from './options.ts';
 import { percentile } from './percentiles.ts';
 
-const TURNS = Number(process.argv[2] ?? 500);
+const TURNS = readPositiveNumber('turns', process.argv[2] ?? '500');
 const WARM_UP = 100;
 const GOAL_MS = 2;
 const MEDIAN = 0.5;

@@ -19,6 +19,7 @@ import { insertBareInstallation } from '../test/fixtures/bare-installation.ts';
 import { startTestServer, TEMPLATE, withDatabase } from '../test/runner/server.ts';
 import { openCleanup } from './fixtures/cleanup.ts';
 import { startWebhookIngress } from './fixtures/webhook-ingress.ts';
+import { readPositiveNumber } from './options.ts';
 import { percentile } from './percentiles.ts';
 
 const CONNECTIONS = 20;
@@ -28,7 +29,7 @@ const GOALS = { share: 0.7, p99Ms: 50 };
 const VENDORS = fileURLToPath(new URL('fixtures/webhook-vendors.ts', import.meta.url));
 
 const { values } = parseArgs({ options: { seconds: { type: 'string', default: '4' } } });
-const seconds = Number(values.seconds);
+const seconds = readPositiveNumber('--seconds', values.seconds);
 
 export interface Load {
   readonly port: number;

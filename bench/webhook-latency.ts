@@ -13,9 +13,10 @@ import { startSupervisorFixture } from '../test/supervisor/supervisor-fixture.ts
 import { openCleanup } from './fixtures/cleanup.ts';
 import { startPostgres } from './fixtures/postgres.ts';
 import { startWebhookIngress } from './fixtures/webhook-ingress.ts';
+import { readPositiveNumber } from './options.ts';
 import { percentile } from './percentiles.ts';
 
-const REQUESTS = Number(process.argv[2] ?? 400);
+const REQUESTS = readPositiveNumber('requests', process.argv[2] ?? '400');
 const WARM_UP = 20;
 /** Pause between requests, so that the system is idle again. Milliseconds. */
 const PAUSE_MS = 25;

@@ -15,13 +15,14 @@ import { startProcess } from '../test/supervisor/supervisor-process.ts';
 import { openCleanup } from './fixtures/cleanup.ts';
 import { startPostgres } from './fixtures/postgres.ts';
 import { startWebhookIngress } from './fixtures/webhook-ingress.ts';
+import { readPositiveNumber } from './options.ts';
 
 const { values } = parseArgs({
   options: { channels: { type: 'string', default: '100000' }, requests: { type: 'string', default: '1200' } },
 });
-const REQUESTS = Number(values.requests);
+const REQUESTS = readPositiveNumber('--requests', values.requests);
 const FEW_CHANNELS = 100;
-const MANY_CHANNELS = Number(values.channels);
+const MANY_CHANNELS = readPositiveNumber('--channels', values.channels);
 /** Accounts with a channel each that get requests. */
 const ACCOUNTS = 12;
 /** Requests a second: a load that leaves the queue empty most of the time, so that each request is woken for. */

@@ -1,0 +1,18 @@
+/** A measurement that measured nothing, or in which the product failed, does not meet its goals. */
+import t from 'tap';
+import { type Figures, listMisses } from '../../bench/fixtures/neighbour-goals.ts';
+import { percentile } from '../../bench/percentiles.ts';
+
+t.test('neighbours', async (t) => {
+  const quiet: Figures = { answered: 6_000, failed: 0, p99: 2, overdue: [], loopMs: 1, grownMb: 0 };
+  t.same(listMisses(quiet, quiet), []);
+  t.same(listMisses({ ...quiet, failed: 1 }, quiet), ['1 good calls failed']);
+  t.same(listMisses({ ...quiet, answered: 5_000 }, quiet), ['83 % of the calls']);
+  const silent = { ...quiet, answered: 0 };
+  t.same(listMisses(silent, silent), ['NaN % of the calls'], 'no plugin answered at all');
+});
+
+t.test('percentiles', async (t) => {
+  t.equal(percentile([3, 1, 2], 0.5), 2);
+  t.throws(() => percentile([], 0.5), { message: /^There are no samples/ });
+});
