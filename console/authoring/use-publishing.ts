@@ -10,6 +10,7 @@ import {
 } from '../../sdk/contract/version-numbers.ts';
 import { type Plugin, usePlugin } from '../rest/plugins.ts';
 import { queryClient } from '../rest/query-client.ts';
+import { useRunGuard } from '../rest/use-action.ts';
 import type { Dropped } from './package-files.ts';
 import { publishVersion, saveDraft } from './publish-requests.ts';
 
@@ -44,10 +45,13 @@ export function usePublishing({ pluginId, dropped, madeFrom, onAnswer, keepsFaul
   const semVer = typed ?? (plugin ? proposeVersion(plugin) : '');
   const [part, setPart] = useState(0);
   const [newest, setNewest] = useState(madeFrom);
+  const runs = useRunGuard();
   const publish = useMutation({
     mutationFn: (sent: Dropped | null) => publishVersion(pluginId, semVer.trim(), sent, setPart),
-    onSettled: (published, refusal, sent) =>
-      onAnswer?.({ refusal, sent, isStored: published !== undefined && newest === null }),
+    onSettled: (published, refusal, sent) => {
+      runs.end('publish');
+      onAnswer?.({ refusal, sent, isStored: published !== undefined && newest === null });
+    },
     onSuccess: async () => {
       await queryClient.invalidateQueries();
       setTyped(null);
@@ -56,6 +60,7 @@ export function usePublishing({ pluginId, dropped, madeFrom, onAnswer, keepsFaul
   const draft = useMutation({
     mutationFn: ({ sent, isForced }: DraftSave) => saveDraft(pluginId, sent, isForced ? undefined : newest),
     onSettled: (saved, refusal, { sent }) => {
+      runs.end('draft');
       if (saved && madeFrom !== undefined) setNewest(saved.sourceSha256);
       onAnswer?.({ refusal, sent, isStored: saved !== undefined });
     },
@@ -77,8 +82,18 @@ export function usePublishing({ pluginId, dropped, madeFrom, onAnswer, keepsFaul
     semVerFault: fault === null ? null : `The version number ${fault}.`,
     part,
     newestDraft: newest,
-    publish,
-    draft,
+    publish: {
+      ...publish,
+      mutate: (sent: Dropped | null) => {
+        if (runs.begin('publish')) publish.mutate(sent);
+      },
+    },
+    draft: {
+      ...draft,
+      mutate: (save: DraftSave) => {
+        if (runs.begin('draft')) draft.mutate(save);
+      },
+    },
   };
 }
 

@@ -21,7 +21,7 @@ export function useAction<Input, Output>(
   run: (input: Input) => Promise<Output>,
   done: string | ((output: Output) => string) | null = null,
 ): UseMutationResult<Output, Error, Input> & RefusableAction {
-  const running = useRef(new Set<unknown>());
+  const runs = useRunGuard();
   const isErrorShown = useRef(false);
   const action = useMutation<Output, Error, Input>({
     mutationFn: run,
@@ -36,18 +36,28 @@ export function useAction<Input, Output>(
       // The error must not wait for these: while the service is away, they take seconds.
       void queryClient.invalidateQueries();
     },
-    onSettled: (_output, _error, input) => {
-      running.current.delete(input);
-    },
+    onSettled: (_output, _error, input) => runs.end(input),
   });
   const mutate: typeof action.mutate = (...args) => {
-    const [input] = args;
-    // The second click of a double click comes before the button is disabled.
-    if (running.current.has(input)) return;
-    running.current.add(input);
-    action.mutate(...args);
+    if (runs.begin(args[0])) action.mutate(...args);
   };
   return { ...action, mutate, isErrorShown };
+}
+
+/** Keeps a run from beginning twice: the second click of a double click comes before the button is disabled. */
+export function useRunGuard() {
+  const running = useRef(new Set<unknown>());
+  return {
+    /** @returns whether it begins: no run with this key has begun and not ended */
+    begin(key: unknown): boolean {
+      if (running.current.has(key)) return false;
+      running.current.add(key);
+      return true;
+    },
+    end(key: unknown): void {
+      running.current.delete(key);
+    },
+  };
 }
 
 function showError(error: Error): void {

@@ -284,7 +284,23 @@ t.test('a double click sends one request, and a refusal is shown at its field', 
   t.ok(await isFocusedOn(page, 'INPUT '));
   t.equal(await page.locator('[aria-invalid=true]').inputValue(), 'Not A Slug');
   t.equal(await page.locator('.mantine-Notification-root').count(), 0);
+
+  const { body: plugin } = await service.call('POST', '/api/plugins', { slug: 'twice', displayName: 'Twice' });
+  await page.goto(`${service.url}/plugins/${plugin.id}`);
+  await page
+    .locator('input[accept*=zip]')
+    .setInputFiles({ name: 'twice.zip', mimeType: 'application/zip', buffer: Buffer.of(0) });
+  await page.getByText('twice.zip, ').waitFor();
+  requests.length = 0;
+  await page.getByRole('button', { name: 'Publish', exact: true }).evaluate(clickTwice);
+  await page.locator('.publish-faults').waitFor();
+  t.same(requests, [`${service.url}/api/plugins/${plugin.id}/versions/zip`], 'a version is published once');
+  await service.call('DELETE', `/api/plugins/${plugin.id}`);
 });
+
+const clickTwice = (button: object): void => {
+  for (const _click of [1, 2]) (button as { click(): void }).click();
+};
 
 t.test('a refusal is shown inside its dialog, in which one can try again', async (t) => {
   const { page } = await openOperating();
