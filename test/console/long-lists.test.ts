@@ -4,6 +4,7 @@ import t from 'tap';
 import { ROWS_MAX } from '../../api/operators/operator-resource.ts';
 import { orderedId } from '../../db/postgres/ordered-id.ts';
 import { openPool } from '../../db/postgres/pool.ts';
+import { insertAudit } from '../../db/records/audit.ts';
 import { insertLogs } from '../../db/records/logs.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { enlargeOffers } from '../api/plugins/copied-versions.ts';
@@ -21,6 +22,11 @@ const MESSAGES = 201;
 const LOADED = 1_000;
 const LINES = 1_500;
 const MINUTE_MS = 60_000;
+/** How many host calls a page of their list has, and how many pages are refreshed. */
+const CALLS_PAGE = 100;
+const REFRESHED_PAGES = 3;
+/** How often they are. Milliseconds. */
+const FOLLOW_MS = 2_500;
 
 const service = await startServiceOnTestDatabase(t);
 const browser = await shareBrowser(t);
@@ -172,6 +178,64 @@ t.test('the costs of plugins are read once a minute', async (t) => {
   await page.clock.runFor(MINUTE_MS / 2);
   await next;
   t.equal(reads, 2);
+});
+
+t.test('a list of many pages is refreshed on request only: each refresh reads all of them', async (t) => {
+  await publishFrontDesk(service, 'host.storage', { slug: 'busy-desk', displayName: 'Busy desk' });
+  const { body: desk } = await service.call('POST', '/api/installations', { slug: 'busy-desk' });
+  const insert = (count: number, member: string) =>
+    withDatabase((pool) =>
+      insertAudit(
+        pool,
+        Array.from({ length: count }, () => ({
+          id: orderedId(Date.now()),
+          at: new Date().toISOString(),
+          installationId: desk.id,
+          sessionId: null,
+          invocationId: null,
+          member,
+          outcome: 'ok' as const,
+          durationMs: 1,
+          argumentsSha256: null,
+          detail: null,
+        })),
+      ),
+    );
+  await insert(CALLS_PAGE * (REFRESHED_PAGES + 1), 'storage.get');
+  const { context, page, complaints } = await openSignedIn(browser, service);
+  let reads = 0;
+  page.on('request', (request) => {
+    if (request.url().includes('/audit')) reads += 1;
+  });
+  await page.clock.install();
+  await page.goto(`${service.url}/installations/${desk.id}?tab=calls`);
+  const rows = page.getByRole('table', { name: 'Host calls' }).locator('tbody tr');
+  const refresh = page.getByRole('button', { name: 'Refresh', exact: true });
+  for (let pages = 1; pages < REFRESHED_PAGES; pages += 1) {
+    await rows.nth(CALLS_PAGE * pages - 1).waitFor();
+    await press(page, 'Show more');
+  }
+  await rows.nth(CALLS_PAGE * REFRESHED_PAGES - 1).waitFor();
+  const again = page.waitForRequest(/audit/);
+  await page.clock.runFor(FOLLOW_MS);
+  await again;
+  t.equal(await refresh.count(), 0, 'so many pages are refreshed');
+
+  await press(page, 'Show more');
+  await rows.nth(CALLS_PAGE * (REFRESHED_PAGES + 1) - 1).waitFor();
+  await refresh.waitFor();
+  await inspect(t, page, 'calls-long');
+  await insert(1, 'storage.set');
+  const before = reads;
+  // The page itself goes on reading its installation.
+  const followed = page.waitForRequest(new RegExp(`/installations/${desk.id}$`));
+  await page.clock.runFor(2 * FOLLOW_MS);
+  await followed;
+  t.equal(reads, before, 'more pages are not');
+  await refresh.click();
+  await rows.first().getByText('storage.set').waitFor();
+  t.same(complaints, []);
+  await context.close();
 });
 
 t.test('the browser complains about nothing', async (t) => t.same(complaints, []));
