@@ -73,14 +73,20 @@ async function loadLines(filter: LogFilter, signal: AbortSignal, update: Update)
   try {
     // Lines that a hidden page would not follow must not be written after its history was read.
     await waitUntilVisible(signal);
-    const { lines, older } = await readHistory(filter, '', signal);
-    update(() => ({ held: appendLines(NO_LINES, lines), older, state: 'live', error: null }));
+    const lines = await loadNewest(filter, signal, update);
     await followLines(filter, lines.at(-1)?.id, signal, update);
   } catch (cause) {
     if (signal.aborted) return;
     const error = cause instanceof Error ? cause : new Error('The log could not be read.');
     update((last) => ({ ...last, state: 'failed', error }));
   }
+}
+
+/** Shows the newest lines instead of those that are shown. @returns them */
+async function loadNewest(filter: LogFilter, signal: AbortSignal, update: Update): Promise<readonly LogLine[]> {
+  const { lines, older } = await readHistory(filter, '', signal);
+  update(() => ({ held: appendLines(NO_LINES, lines), older, state: 'live', error: null }));
+  return lines;
 }
 
 /** @returns the lines that were added; none if the user has chosen another filter or left the page */
@@ -139,11 +145,22 @@ async function followLines(
     batch = [];
     if (!signal.aborted) update((last) => ({ ...last, held: appendLines(last.held, added) }));
   };
+  /** Ids of lines that were loaded after the stream was open: it may send them, too. */
+  let loaded: ReadonlySet<string> = new Set();
   let hidden = new AbortController();
   const open = async (lastId: string | undefined) => {
     await waitUntilVisible(signal);
     hidden = new AbortController();
     const body = await openStream(filter, lastId, AbortSignal.any([signal, hidden.signal]));
+    // A stream without a last line begins with the next one: lines that were written since the log was read, and found empty, are
+    // missing in both.
+    if (lastId === undefined) {
+      const lines = await loadNewest(filter, signal, update).catch(async (error: unknown) => {
+        await body?.cancel();
+        throw error;
+      });
+      loaded = new Set(lines.map(({ id }) => id));
+    }
     update((last) => ({ ...last, state: 'live' }));
     return body;
   };
@@ -154,7 +171,8 @@ async function followLines(
   });
   try {
     for await (const { data } of followEvents({ open, after, isRetryable, onBreak, pauseMs: PAUSE_MS, signal })) {
-      if (batch.push(JSON.parse(data)) === 1) setTimeout(renderBatch, BATCH_MS);
+      const line: LogLine = JSON.parse(data);
+      if (!loaded.has(line.id) && batch.push(line) === 1) setTimeout(renderBatch, BATCH_MS);
     }
   } finally {
     unsubscribe();

@@ -10,7 +10,7 @@ import { MIB } from '../../sdk/contract/limits.ts';
 import { enlargeOffers } from '../api/plugins/copied-versions.ts';
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { createLogLine } from '../fixtures/log-line.ts';
-import { openSignedIn, shareBrowser } from './browser.ts';
+import { answerInstead, openSignedIn, shareBrowser } from './browser.ts';
 import { press, pressInDialog, tab } from './console-fixture.ts';
 import { publish, publishFrontDesk } from './front-desk.ts';
 import { inspect } from './pictures.ts';
@@ -103,6 +103,29 @@ t.test('the page of a long log says that older lines are not loaded, and loads t
   await view.getByText('line 33', { exact: true }).waitFor();
   t.equal(await page.getByText('Older lines are not loaded').count(), 0);
   await service.call('DELETE', `/api/plugins/${plugin}/listing`);
+});
+
+t.test('lines that are written before the stream of an empty log is open are shown', async (t) => {
+  await publishFrontDesk(service, 'host.storage', { slug: 'quiet-desk', displayName: 'Quiet desk' });
+  const { body: desk } = await service.call('POST', '/api/installations', { slug: 'quiet-desk' });
+  const { context, page, complaints } = await openSignedIn(browser, service);
+  const write = (message: string) =>
+    withDatabase((pool) =>
+      insertLogs(pool, [createLogLine({ id: orderedId(Date.now()), message, installationId: desk.id })]),
+    );
+  const endOutage = await answerInstead(context, '**/api/plugin-logs/stream*', async (route) => {
+    endOutage();
+    await write('while the service restarts');
+    await route.fulfill({ status: 503 });
+  });
+  await page.goto(`${service.url}/installations/${desk.id}?tab=logs`);
+  const view = page.getByRole('region', { name: 'Log lines' });
+  await view.getByText('while the service restarts', { exact: true }).waitFor();
+  await write('when it is back');
+  await view.getByText('when it is back', { exact: true }).waitFor();
+  await page.getByText('2 lines ·').waitFor();
+  t.same(complaints, []);
+  await context.close();
 });
 
 t.test('versions that do not fit into an answer are listed without details, and can be yanked', async (t) => {
