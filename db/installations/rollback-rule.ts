@@ -19,7 +19,7 @@ export interface RollbackState {
 }
 
 /**
- * Whether a crash loop may return the installation to its previous version. Checked when the rollback begins and when it completes:
+ * Says why a crash loop may not return the installation to its previous version. Checked when the rollback begins and when it completes:
  *
  * - not away from a version that the user pinned, and not to a yanked one;
  * - a required plugin not to a version without one of its hooks: a user who can make the plugin crash must not switch its
@@ -29,13 +29,19 @@ export interface RollbackState {
  * - not to access that a pending update asks the user for, even if that update was published after the rollback began.
  *
  * After a pin no version with more access is left: `forgetWiderVersion` removes it.
+ *
+ * @returns a part of a sentence for the user; null: it may
  */
-export function mayRollBack(state: RollbackState): boolean {
+export function findRollbackRefusal(state: RollbackState): string | null {
   const { required, isPinned, granted, previousGrants, previousStatus } = state;
-  if (isPinned || previousStatus === 'yanked') return false;
-  if (required && listDroppedHooks(granted, previousGrants).length > 0) return false;
+  if (isPinned) return 'its user pinned it';
+  if (previousStatus === 'yanked') return 'that one was yanked';
+  if (required && listDroppedHooks(granted, previousGrants).length > 0)
+    return 'the plugin is required, and that one lacks a hook';
   const more = findMissingCapabilities(previousGrants, granted);
-  return more.length === 0 || (isUpgrade(state) && !isAskedFor(more, state));
+  if (more.length === 0) return null;
+  if (!isUpgrade(state)) return 'that one has more access, which was taken away';
+  return isAskedFor(more, state) ? 'that one has access that an update asks for' : null;
 }
 
 const isAskedFor = (more: readonly string[], { pendingCapabilities, granted }: RollbackState): boolean =>

@@ -29,7 +29,7 @@ import {
 import { mayApply } from './consent-rule.ts';
 import { mergePendingUpdates, recordEvent } from './events.ts';
 import { findInstallation } from './installations.ts';
-import { mayRollBack, type RollbackState } from './rollback-rule.ts';
+import { findRollbackRefusal, type RollbackState } from './rollback-rule.ts';
 import { BLOCKED_REASON_SQL, IS_TARGET_VALID_SQL, KEEPS_YANKED_SQL, mayUpdate } from './run-rule.ts';
 
 interface Updated {
@@ -214,7 +214,7 @@ async function lockUpdate(tx: ClientBase, { installationId, versionId }: UpdateK
 
 /**
  * Makes the version of an update current, grants exactly its capabilities, and records `pluginUpdated` for it. Begins the pending
- * update if that needs no more. Ends a rollback that `mayRollBack` no longer allows. Call it when the version runs and has answered.
+ * update if that needs no more. Ends a rollback that `findRollbackRefusal` no longer allows. Call it when the version runs and has answered.
  *
  * @returns the installation as it is then; null when the update no longer counts: the version must be stopped
  */
@@ -262,7 +262,7 @@ export async function completeUpdate(
 async function endRefusedRollback(tx: ClientBase, installationId: string): Promise<boolean> {
   // No state: the user pinned the version that it returns to, so it is no previous version with more access. The pin is the consent.
   const state = await findRollbackState(tx, installationId);
-  if (!state || mayRollBack(state)) return false;
+  if (!state || findRollbackRefusal(state) === null) return false;
   await cancelUpdate(tx, installationId);
   await notifyInstallationChanged(tx, installationId);
   return true;
@@ -350,9 +350,16 @@ const findRollbackState = (tx: ClientBase, installationId: string): Promise<(Rol
     [installationId],
   );
 
+export type RollbackStart =
+  | { readonly kind: 'begun' }
+  /** `why` is a part of a sentence for the user. */
+  | { readonly kind: 'refused'; readonly why: string }
+  /** No version ran before, the version is no longer current, or another update is under way. */
+  | { readonly kind: 'not_due' };
+
 /**
- * Begins the return to the previous version, if the current one became current lately, nothing else is under way and
- * `mayRollBack` allows it. Counts it for the author. Otherwise the installation keeps the version that crashes.
+ * Begins the return to the previous version, if nothing else is under way and `findRollbackRefusal` allows it. Counts it for the
+ * author. Otherwise the installation keeps the version that crashes.
  *
  * @param reason shown to the user
  */
@@ -361,10 +368,12 @@ export async function beginRollback(
   queues: Queues,
   update: UpdateKey,
   { reason, cause }: { readonly reason: string; readonly cause: RollbackCause },
-): Promise<boolean> {
-  return inTransaction(pool, async (tx) => {
+): Promise<RollbackStart> {
+  return inTransaction(pool, async (tx): Promise<RollbackStart> => {
     const installation = await lockRollback(tx, update);
-    if (!installation || !mayRollBack(installation)) return false;
+    if (!installation) return { kind: 'not_due' };
+    const why = findRollbackRefusal(installation);
+    if (why !== null) return { kind: 'refused', why };
     await tx.query(
       `UPDATE installations SET target_version_id = previous_version_id, target_since = clock_timestamp(),
               rollback_reason = $2
@@ -378,7 +387,7 @@ export async function beginRollback(
     );
     await queueUpdate(tx, queues, installation);
     await notifyInstallationChanged(tx, installation.id);
-    return true;
+    return { kind: 'begun' };
   });
 }
 

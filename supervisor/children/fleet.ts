@@ -480,8 +480,13 @@ export class Fleet implements PluginInvoker {
     const update = { installationId, versionId };
     const pool = this.#options.ownership.pool(plugin.accountId);
     const begin = () => beginRollback(pool, this.#options.queues, update, { reason: text, cause });
-    if (await this.#writeStatus(installationId, begin))
-      this.#options.logs.system(plugin, 'error', `${plugin.semVer} returns to the previous version: ${text}`);
+    const start = await this.#writeStatus(installationId, begin);
+    if (start.kind === 'not_due') return;
+    const returns =
+      start.kind === 'begun'
+        ? 'returns to the previous version'
+        : `does not return to the previous version (${start.why})`;
+    this.#options.logs.system(plugin, 'error', `${plugin.semVer} ${returns}: ${text}`);
   }
 
   #writeStatus<T>(installationId: string, write: () => Promise<T>): Promise<T> {

@@ -146,13 +146,11 @@ t.test('a plugin that becomes required keeps its hooks, whatever is under way', 
   const next = await publish('1.2.0', guard['index.ts']);
   await ann.patch(path, { versionPolicy: 'Latest' });
   t.match((await ann.post(`${path}/accept-update`, { versionId: next })).body, { currentSemVer: '1.2.0' });
-  const rollBack = () =>
-    beginRollback(
-      api.pool,
-      api.services.queues,
-      { installationId: made.id, versionId: next },
-      { reason: 'it ends', cause: 'crashed' },
-    );
+  const rollBack = async (): Promise<boolean> => {
+    const update = { installationId: made.id, versionId: next };
+    const start = await beginRollback(api.pool, api.services.queues, update, { reason: 'it ends', cause: 'crashed' });
+    return start.kind === 'begun';
+  };
   t.equal(await rollBack(), false, 'a message that makes it crash does not switch it off');
   await ann.patch(path, { required: false });
   t.equal(await rollBack(), true);
@@ -490,7 +488,9 @@ t.test(
     t.same(await set({ new: '2' }), { old: '1', both: '1', new: '2' });
     t.same((await loadInstalledPlugin(api.pool, made.id))?.settings, { both: '1', new: '2' });
     const failed = { installationId: made.id, versionId: second.id };
-    t.ok(await beginRollback(api.pool, api.services.queues, failed, { reason: 'It crashed.', cause: 'crashed' }));
+    t.same(await beginRollback(api.pool, api.services.queues, failed, { reason: 'It crashed.', cause: 'crashed' }), {
+      kind: 'begun',
+    });
     t.ok(await completeUpdate(api.pool, api.services.queues, { installationId: made.id, versionId: first }));
     t.same((await loadInstalledPlugin(api.pool, made.id))?.settings, { old: '1', both: '1' });
     t.same(await set({ both: '3' }), { old: '1', both: '3', new: '2' });

@@ -1,6 +1,6 @@
 /** When a crash loop returns an installation to its previous version, and when its user's choice stays. */
 import t from 'tap';
-import { beginRollback } from '../../../db/installations/updates.ts';
+import { beginRollback, type RollbackStart } from '../../../db/installations/updates.ts';
 import { untilLockIsAwaited } from '../../fixtures/lock-waits.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL, readmeWith } from '../package/packages.ts';
@@ -32,10 +32,11 @@ async function installed(policy: (ids: Record<string, string>) => object, ...ver
   const made = await ben.post('/installations', { slug, ...policy(ids) });
   if (made.status !== 201) throw new Error(JSON.stringify(made.body));
   const path = `/installations/${made.body.id}`;
-  const begin = (semVer: string): Promise<boolean> => {
+  const start = (semVer: string): Promise<RollbackStart> => {
     const update = { installationId: made.body.id, versionId: ids[semVer] ?? '' };
     return beginRollback(api.pool, api.services.queues, update, { reason: 'it ends', cause: 'crashed' });
   };
+  const begin = async (semVer: string): Promise<boolean> => (await start(semVer)).kind === 'begun';
   return {
     id: made.body.id as string,
     path,
@@ -53,6 +54,7 @@ async function installed(policy: (ids: Record<string, string>) => object, ...ver
     },
     /** The same, before the previous version has started. */
     begin,
+    start,
   };
 }
 const latest = () => ({});
@@ -157,6 +159,7 @@ t.test('Latest below a pinned pre-release is not rolled back to more access', as
   const one = await installed(pinned('2.0.0-rc.1'), ['1.0.0', LESS], ['2.0.0-rc.1', MORE]);
   const kept = { currentSemVer: '1.0.0', grantedCapabilities: [HOOK], updateUnderWay: null };
   t.match(await one.change({ versionPolicy: 'Latest' }), kept);
+  t.same(await one.start('1.0.0'), { kind: 'refused', why: 'that one has more access, which was taken away' });
   t.equal(await one.crashLoop('1.0.0'), false);
   t.match(await one.get(), kept);
 });
@@ -208,6 +211,7 @@ t.test('an upgrade is not rolled back to access that its user is asked for', asy
   await one.publish('3.0.0', MORE);
   const asked = { currentSemVer: '2.0.0', grantedCapabilities: [HOOK], pendingUpdate: { semVer: '3.0.0' } };
   t.match(await one.get(), asked);
+  t.same(await one.start('2.0.0'), { kind: 'refused', why: 'that one has access that an update asks for' });
   t.equal(await one.crashLoop('2.0.0'), false);
   t.match(await one.get(), asked);
 });
@@ -245,6 +249,7 @@ t.test('a downgrade is rolled back if the previous version needs no more', async
 t.test('a version that its user pinned stays', async (t) => {
   const one = await installed(pinned('1.0.0'), ['1.0.0', LESS], ['2.0.0', LESS]);
   t.match(await one.change(pinned('2.0.0')(one.ids)), { currentSemVer: '2.0.0' });
+  t.same(await one.start('2.0.0'), { kind: 'refused', why: 'its user pinned it' });
   t.equal(await one.crashLoop('2.0.0'), false);
   t.match(await one.get(), { currentSemVer: '2.0.0', updateUnderWay: null });
 });
@@ -261,6 +266,7 @@ t.test('a yanked version is not returned to', async (t) => {
   const one = await installed(latest, ['1.0.0', LESS]);
   await one.publish('2.0.0', LESS);
   await one.yank('1.0.0');
+  t.same(await one.start('2.0.0'), { kind: 'refused', why: 'that one was yanked' });
   t.equal(await one.crashLoop('2.0.0'), false);
   t.match(await one.get(), { currentSemVer: '2.0.0', updateUnderWay: null });
 });

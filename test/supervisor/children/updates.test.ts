@@ -344,6 +344,20 @@ t.test(
   },
 );
 
+t.test('the log says why a version that crash-loops does not return to the previous one', async (t) => {
+  const { fixture, made, user, path, get, begin } = await openCase();
+  const pinnedVersionId = await begin(answering('2.0.0', CRASHING));
+  await eventually(async () => (await get()).currentSemVer === '2.0.0');
+  await user.patch(path, { versionPolicy: 'Pinned', pinnedVersionId });
+  const crash = await openCrash(fixture, made);
+  const refused = /^2\.0\.0 does not return to the previous version \(its user pinned it\): it ended 3 times/;
+  await eventually(async () => {
+    await crash();
+    return (await listLines(fixture, made)).some((line) => refused.test(line));
+  });
+  t.match(await get(), { currentSemVer: '2.0.0', updateUnderWay: null });
+});
+
 t.test('a version whose process is killed from outside again and again is rolled back in the end', async (t) => {
   const { fixture, made, get, begin, call } = await openCase();
   await begin(answering('2.0.0'));
