@@ -13,9 +13,9 @@ import { constants, setPriority } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { type MeasuredProcess, startAccountsService } from './fixtures/accounts-service.ts';
+import { type AttackResult, listIdleAttacks } from './fixtures/attack-result.ts';
 import { openCleanup } from './fixtures/cleanup.ts';
 import type { GoodResult } from './fixtures/good-account.ts';
-import type { AttackResult } from './fixtures/hostile-accounts.ts';
 import { startPostgres } from './fixtures/postgres.ts';
 import { readPositiveNumber } from './options.ts';
 import { percentile } from './percentiles.ts';
@@ -178,7 +178,11 @@ function printRow({ name, good, attack, ...uses }: Observed): void {
 /** Returns the goals that a row misses. */
 function listMissed(row: Observed, quiet: Observed): string[] {
   const { passed, failed, hookMs, apiMs } = row.good;
-  const missed = [...(passed > 0 ? ['a forbidden message passed'] : []), ...(failed > 0 ? ['a good call failed'] : [])];
+  const missed = [
+    ...(row.attack ? listIdleAttacks(row.attack) : []),
+    ...(passed > 0 ? ['a forbidden message passed'] : []),
+    ...(failed > 0 ? ['a good call failed'] : []),
+  ];
   for (const [name, samples, quietly] of [
     ['hook', hookMs, quiet.good.hookMs],
     ['API', apiMs, quiet.good.apiMs],

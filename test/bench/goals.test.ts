@@ -1,5 +1,6 @@
 /** A measurement that measured nothing, or in which the product failed, does not meet its goals. */
 import t from 'tap';
+import { listIdleAttacks } from '../../bench/fixtures/attack-result.ts';
 import { type Figures, listMisses } from '../../bench/fixtures/neighbour-goals.ts';
 import { percentile } from '../../bench/percentiles.ts';
 
@@ -10,6 +11,12 @@ t.test('neighbours', async (t) => {
   t.same(listMisses({ ...quiet, answered: 5_000 }, quiet), ['83 % of the calls']);
   const silent = { ...quiet, answered: 0 };
   t.same(listMisses(silent, silent), ['NaN % of the calls'], 'no plugin answered at all');
+});
+
+t.test('accounts whose attacks did not begin', async (t) => {
+  const attack = { sent: 1, answered: 0, refused: 0, planned: 2, begun: 1 };
+  t.same(listIdleAttacks(attack), ['only 1 of 2 attacks began']);
+  t.same(listIdleAttacks({ ...attack, begun: 2 }), []);
 });
 
 t.test('percentiles', async (t) => {
