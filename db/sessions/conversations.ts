@@ -7,19 +7,19 @@ import type { Transaction, WritingPool } from '../postgres/pool.ts';
 import { changeRows, findRow, findValue, hasRow, listValues, type Queryable } from '../postgres/rows.ts';
 import { deleteWithSessions } from './session-removal.ts';
 
-/** @returns its session, and whether it has the message; null: the conversation has no session yet */
+/** @returns its session, and whether it has one of the messages; null: the conversation has no session yet */
 export const findConversation = (
   pool: Pool,
   channelId: string,
   key: string,
-  messageId: string,
+  messageIds: readonly string[],
 ): Promise<{ readonly sessionId: string; readonly hasMessage: boolean } | null> =>
   findRow(
     pool,
     `SELECT k.session_id AS "sessionId", EXISTS (
-       SELECT 1 FROM session_messages m WHERE m.session_id = k.session_id AND m.id = $3) AS "hasMessage"
+       SELECT 1 FROM session_messages m WHERE m.session_id = k.session_id AND m.id = ANY ($3)) AS "hasMessage"
        FROM conversations k WHERE k.channel_id = $1 AND k.conversation_key = $2`,
-    [channelId, key, messageId],
+    [channelId, key, messageIds],
   );
 
 /** Binds a conversation to its session. False: it has one already. */

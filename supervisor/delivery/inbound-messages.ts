@@ -48,10 +48,10 @@ async function storeMessage(
 ): Promise<void> {
   const context = { message: { id, from, text, attachments } };
   const answer = await runMessageHook(services, session, 'middleware.inboundMessage', context, 'channel', {
-    noticeId: id,
+    noticeId: nameVeto(id),
   });
   if (answer.cancelled) {
-    // A plugin's own cancel is final. After a failure, no plugin has cancelled: the delivery is attempted again.
+    // A plugin's own cancel ends the message, until the delivery is replayed. After a failure, no plugin has cancelled: the delivery is attempted again.
     if (answer.cancelled.cause === 'plugin') return;
     throw new RequiredPluginError(answer.cancelled.reason);
   }
@@ -73,16 +73,23 @@ async function storeMessage(
   if (!added) throw new Problem('not_found', 'The session of the conversation was deleted meanwhile.');
 }
 
-/** Finds the conversation's session or creates one. Null: it has the message already, or the channel was deleted. */
+/** The id of the notice of a message that a plugin cancelled. */
+const nameVeto = (messageId: string): string => `${messageId}:vetoed`;
+
+/**
+ * Finds the conversation's session or creates one. Null: it has the message already, a plugin cancelled the message in an earlier attempt,
+ * or the channel was deleted.
+ */
 async function findOrCreateConversation(
   services: SessionServices,
   fence: Fence,
   delivery: ClaimedDelivery,
   message: { readonly id: string; readonly key: string },
 ): Promise<Session | null> {
-  const { accountId, channelId } = delivery;
+  const { accountId, channelId, isReplayed } = delivery;
   const { id, key } = message;
-  const known = await findConversation(services.pool, channelId, key, id);
+  // A replay has a cancelled message judged again: the plugin that cancelled it may be gone or corrected.
+  const known = await findConversation(services.pool, channelId, key, isReplayed ? [id] : [id, nameVeto(id)]);
   if (known !== null) return known.hasMessage ? null : services.sessions.get(accountId, known.sessionId);
   const started = await inTransaction({ pool: services.pool, fence }, async (tx) => {
     const agent = await lockChannelAgent(tx, channelId);

@@ -155,7 +155,7 @@ export async function judgeWaitingReply(
   if (!hasNewGuard(guards, present)) return { reply: { conversationKey, text, attachments } };
   const context = { message: { id, text, attachments }, target: conversationKey };
   const options = { noticeId: `${id}:vetoed`, isRepeated: true };
-  const conversation = await findConversation(services.pool, channelId, conversationKey, id);
+  const conversation = await findConversation(services.pool, channelId, conversationKey, []);
   const session = conversation && (await findSession(services.pool, conversation.sessionId));
   // The session may have been deleted since.
   const answer = session

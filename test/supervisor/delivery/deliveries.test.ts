@@ -315,6 +315,46 @@ t.test('messages go through inboundMessage into a session of their conversation,
   t.equal((await fixture.call('GET', `/sessions/${items[1].id}/messages`)).body.items.length, transcript.length);
 });
 
+t.test('a replay has a cancelled message judged again, and adds no other one twice', async (t) => {
+  const fixture = shared.withNewAccount();
+  const made = await fixture.install({
+    slug: 'repeated-talk',
+    code: `channel.receive = ({ bodyText }) => ({ messages: ['hello', bodyText].map((text) => ({ conversationKey: 'k', from: 'v', text })) });`,
+  });
+  const guard = await fixture.install({
+    slug: 'repeated-guard',
+    code: `middleware.inboundMessage = ({ message, cancel }) => {
+      host.log('asked', { text: message.text });
+      if (message.text === 'cancelled') cancel('no');
+    };`,
+  });
+  const { installationId } = made;
+  const channel = await connect(fixture, made);
+  const [id = ''] = await deliver(fixture, made, channel, ['cancelled']);
+  const isDelivered = async () => (await stateOf(fixture, id)) === 'delivered';
+  await eventually(isDelivered);
+  const replay = async () => {
+    const replayed = { installationId, state: 'delivered', limit: 10 } as const;
+    t.equal(await inTransaction(fixture.pool, (tx) => replayDeliveries(tx, replayed)), 1);
+    await eventually(isDelivered);
+  };
+  const [session] = (await fixture.call('GET', '/sessions')).body.items;
+  const readRoles = async () =>
+    (await fixture.call('GET', `/sessions/${session.id}/messages`)).body.items.map(
+      ({ role, text }: { role: string; text: string }) => (role === 'notice' ? role : text),
+    );
+  await replay();
+  t.same(
+    (await fixture.readLog('asked')).map(({ text }) => text),
+    ['hello', 'cancelled', 'cancelled'],
+  );
+  t.same(await readRoles(), ['hello', 'notice'], 'one notice of one message');
+  await fixture.change(guard, `status = 'paused'`);
+  await replay();
+  await replay();
+  t.same(await readRoles(), ['hello', 'notice', 'cancelled']);
+});
+
 t.test('the waits grow from 5 s to an hour, and end', async (t) => {
   const failed = { kind: 'error', message: 'x' } as const;
   const away = { kind: 'unavailable', message: 'starting again' } as const;

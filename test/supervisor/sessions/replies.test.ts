@@ -163,7 +163,7 @@ t.test('a plugin without channel.send gets no replies that would wait for one', 
   await deliver(fixture, made, await connect(fixture, made), ['x']);
   const session = await eventually(async () => (await fixture.call('GET', '/sessions')).body.items[0]?.id);
   const at = `/sessions/${session}`;
-  const [{ id }] = (await fixture.call('GET', `${at}/messages`)).body.items;
+  const id = await eventually(async () => (await fixture.call('GET', `${at}/messages`)).body.items[0]?.id);
   t.match((await fixture.call('POST', `${at}/turns`, { id, trigger: 'channel' })).body, { state: 'open' });
   t.match((await fixture.call('POST', `${at}/turns/${id}/end`, { text: 'noted' })).body, { state: 'ended' });
   t.match(await fixture.call('POST', `${at}/replies`, { text: 'more' }), {
