@@ -11,17 +11,21 @@ import {
   type VersionNumber,
   versionExists,
 } from '../../db/catalog/versions.ts';
+import { BlobTooLargeError } from '../../db/files/blob-errors.ts';
+import type { Staging } from '../../db/files/staging.ts';
 import { findInstallationOfPlugin } from '../../db/installations/installations.ts';
 import { beginRollout } from '../../db/installations/rollouts.ts';
 import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { MIB } from '../../sdk/contract/limits.ts';
 import { findLatestVersion, findPreviousVersion, validateSemVer } from '../../sdk/contract/version-numbers.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { rollOutLatestVersion } from '../installations/version-rollout.ts';
 import { type BuildServices, buildPackage, type StagedBuild } from '../package/builder.ts';
 import { invalidAt } from '../package/invalid-package.ts';
+import type { PackageFile } from '../package/package-files.ts';
 import type { PackageSource } from '../package/reader.ts';
 import type { Services } from '../services.ts';
 import type { Author } from './author.ts';
@@ -83,14 +87,31 @@ export async function buildVersion(
   };
   const built = await buildOrRefuse(() => buildPackage(forAccount, staging, source, slug));
   await addBlobBytes(pool, accountId, built.sizeBytes);
-  await staging.commit(built.files);
+  await storeFiles(staging, built.files);
   await signInAgain();
+  // A slow store may have taken longer than the time for which its sweep spares what is new.
+  const names = [built.bundleSha256, built.sourceMapSha256, ...built.files.map(({ sha256 }) => sha256)];
+  await blobs.keep(names.filter((name) => name !== null));
   const version = await inTransaction(pool, async (tx) =>
     record(tx, requireOwnedPlugin(await lockPlugin(tx, pluginId, 'exclusive'), caller), built),
   );
   await rollOut(services, pluginId);
   await finishOwnUpdate(services, caller, pluginId);
   return { version, warnings: built.warnings };
+}
+
+/** @throws Problem `invalid_package` for a file that the store cannot take */
+async function storeFiles(staging: Staging, files: readonly PackageFile[]): Promise<void> {
+  try {
+    await staging.commit(files);
+  } catch (error) {
+    if (!(error instanceof BlobTooLargeError)) throw error;
+    const { path = '', sizeBytes } = files.find(({ sha256 }) => sha256 === error.sha256) ?? {};
+    throw invalidAt({
+      path,
+      message: `The file has ${sizeBytes} bytes. This service keeps files in its database, which takes at most ${error.maxBytes} (${error.maxBytes / MIB} MiB) of each. Split it, or load it from elsewhere with host.http.`,
+    });
+  }
 }
 
 /** Offers the latest version to those that follow it. An outage does not fail the request: the rollout goes on later. */

@@ -1,7 +1,9 @@
 /** Writes a backup while the service runs: a snapshot of the tables, then the files. */
 import { Readable } from 'node:stream';
 import type { Client } from 'pg';
+import { MIB } from '../../sdk/contract/limits.ts';
 import { locateBlobFolders, restoreCondemned } from '../files/blob-sweep.ts';
+import { findLongRow } from '../files/stored-blobs.ts';
 import { SWEEP_LOCK } from '../files/unused-blobs.ts';
 import { isMissingObject, isPermissionDenied } from '../postgres/database-errors.ts';
 import { withConnection } from '../postgres/dedicated-connection.ts';
@@ -23,6 +25,9 @@ import {
 } from './format.ts';
 import { type LeaveOut, listFiles, openFile } from './stored-files.ts';
 import { exportTable, listMigrations, listTables, type Table } from './tables.ts';
+
+/** PostgreSQL exports a row as text of at most 1 GiB, in which each byte of a blob takes two characters. */
+const EXPORTED_MAX_BYTES = 511 * MIB;
 
 export interface BackupSummary {
   /** ISO 8601. */
@@ -64,6 +69,7 @@ export async function writeBackup(
     const { rows } = await client.query<{ at: Date }>('SELECT now() AS at');
     const at = rows[0]?.at.toISOString() ?? '';
     const migrations = (await listMigrations(client)) ?? [];
+    await readIfMigrated(client, () => requireShortRows(client));
     const written = { tables: [] as StoredTable[], files: [] as StoredFile[] };
     const tables = (await listTables(client)).map((table) =>
       createTableEntry(client, table, written.tables, onProgress),
@@ -85,6 +91,19 @@ export async function writeBackup(
   }).catch((error: unknown) => {
     throw explainDenial(error);
   });
+}
+
+/**
+ * A release before 2026-11-28 stored blobs of any size in rows.
+ *
+ * @throws BackupError for a row that PostgreSQL cannot export
+ */
+async function requireShortRows(client: Client): Promise<void> {
+  const long = await findLongRow(client, EXPORTED_MAX_BYTES);
+  if (long === null) return;
+  throw new BackupError(
+    `The blob ${long.sha256} has ${formatBytes(long.sizeBytes)}, and PostgreSQL cannot export a row of more than ${formatBytes(EXPORTED_MAX_BYTES)}. Stop the service, move the blobs out of the database with the operator command move-blobs (files or s3://bucket/folder), and repeat the backup.`,
+  );
 }
 
 /** Says what the role lacks, if PostgreSQL denied a read. */

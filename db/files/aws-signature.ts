@@ -11,7 +11,8 @@ interface SignedRequest {
   readonly method: string;
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: Uint8Array;
+  /** SHA-256 of the body, lower-case hex. */
+  readonly bodySha256: string;
 }
 
 const ALGORITHM = 'AWS4-HMAC-SHA256';
@@ -33,24 +34,23 @@ export const encodePath = (path: string): string =>
  * @param now of the signature; services refuse one that is more than 15 minutes off
  */
 export function signRequest(
-  { method, url, headers, body }: SignedRequest,
+  { method, url, headers, bodySha256 }: SignedRequest,
   { accessKeyId, secretAccessKey, sessionToken }: Credentials,
   region: string,
   now: Date,
 ): Record<string, string> {
   const time = now.toISOString().replaceAll(/[-:]|\.\d+/g, '');
   const scope = [time.slice(0, 8), region, SERVICE, 'aws4_request'];
-  const hashed = hash('sha256', body);
   const signed: Record<string, string> = {
     ...headers,
     host: url.host,
-    'x-amz-content-sha256': hashed,
+    'x-amz-content-sha256': bodySha256,
     'x-amz-date': time,
     ...(sessionToken === undefined ? {} : { 'x-amz-security-token': sessionToken }),
   };
   const names = Object.keys(signed).sort();
   const lines = names.map((name) => `${name}:${signed[name]?.trim()}\n`).join('');
-  const canonical = [method, url.pathname, '', lines, names.join(';'), hashed].join('\n');
+  const canonical = [method, url.pathname, '', lines, names.join(';'), bodySha256].join('\n');
   const toSign = [ALGORITHM, time, scope.join('/'), hash('sha256', canonical)].join('\n');
   const key = scope.reduce<string | Buffer>((secret, part) => hmac(secret, part), `AWS4${secretAccessKey}`);
   const signature = hmac(key, toSign).toString('hex');

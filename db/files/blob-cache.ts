@@ -20,6 +20,8 @@ export interface BlobCache {
   read(sha256: string, maxBytes?: number): Promise<Buffer | null>;
   /** A copy that cannot be written is not an error. */
   save(sha256: string, bytes: Uint8Array): Promise<void>;
+  /** As `save`, with a file of the same file system, which is moved. One that is too large stays. */
+  adopt(sha256: string, path: string, sizeBytes: number): Promise<void>;
 }
 
 /**
@@ -35,6 +37,22 @@ export async function openBlobCache(folder: string, maxBytes: number): Promise<B
     trimming = trimming.then(() => trim(folder, maxBytes)).catch(() => undefined);
     return trimming;
   };
+  async function add(sha256: string, sizeBytes: number, write: (path: string) => Promise<void>): Promise<void> {
+    if (sizeBytes > maxBytes * TRIM_SHARE) return;
+    const path = locate(sha256);
+    const unfinished = `${path}.${randomUUID()}${UNFINISHED}`;
+    try {
+      await makeFolder(join(folder, sha256.slice(0, 2)));
+      await write(unfinished);
+      await rename(unfinished, path);
+    } catch {
+      await rm(unfinished, { force: true }).catch(() => undefined);
+    }
+    written += sizeBytes;
+    if (written < maxBytes * TRIM_SHARE) return;
+    written = 0;
+    await startTrim();
+  }
   await startTrim();
   return {
     async read(sha256, maxBytes = Number.POSITIVE_INFINITY) {
@@ -50,22 +68,8 @@ export async function openBlobCache(folder: string, maxBytes: number): Promise<B
       await utimes(path, now, now).catch(() => undefined);
       return bytes;
     },
-    async save(sha256, bytes) {
-      if (bytes.byteLength > maxBytes * TRIM_SHARE) return;
-      const path = locate(sha256);
-      const unfinished = `${path}.${randomUUID()}${UNFINISHED}`;
-      try {
-        await makeFolder(join(folder, sha256.slice(0, 2)));
-        await writeFile(unfinished, bytes, { mode: 0o600 });
-        await rename(unfinished, path);
-      } catch {
-        await rm(unfinished, { force: true }).catch(() => undefined);
-      }
-      written += bytes.byteLength;
-      if (written < maxBytes * TRIM_SHARE) return;
-      written = 0;
-      await startTrim();
-    },
+    save: (sha256, bytes) => add(sha256, bytes.byteLength, (path) => writeFile(path, bytes, { mode: 0o600 })),
+    adopt: (sha256, from, sizeBytes) => add(sha256, sizeBytes, (path) => rename(from, path)),
   };
 }
 

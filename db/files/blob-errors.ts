@@ -6,6 +6,21 @@ export class BlobStoreUnavailableError extends Error {
   override readonly name = 'BlobStoreUnavailableError';
 }
 
+/** The blob store takes no blob of this size. The message is for the operator. */
+export class BlobTooLargeError extends Error {
+  override readonly name = 'BlobTooLargeError';
+  readonly sha256: string;
+  readonly maxBytes: number;
+
+  constructor(sha256: string, sizeBytes: number, maxBytes: number) {
+    super(
+      `Blob ${sha256} has ${sizeBytes} bytes. In the database, a blob may have at most ${maxBytes}. Keep the blobs in files or in a bucket (BLOBS).`,
+    );
+    this.sha256 = sha256;
+    this.maxBytes = maxBytes;
+  }
+}
+
 /** Whether the blob store is unavailable for now, so that a retry may succeed. */
 export const isBlobStoreUnavailable = (error: unknown): boolean =>
   error instanceof BlobStoreUnavailableError || isDatabaseUnavailable(error);

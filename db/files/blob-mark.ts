@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Pool } from 'pg';
 import { findValue } from '../postgres/rows.ts';
 import { ignoreMissing, makeFolder, replaceFile } from './data-dir.ts';
-import type { ObjectStore } from './s3.ts';
+import { type ObjectStore, toContent } from './s3.ts';
 import { hasStoredBlobs } from './stored-blobs.ts';
 
 /** Where a cluster keeps its blobs. */
@@ -62,6 +62,6 @@ export const openBlobObjects = (objects: ObjectStore): BlobPlace => ({
   description: objects.address,
   setting: 'BLOBS',
   readMark: async () => (await objects.get(MARK, MARK_MAX_BYTES))?.toString('utf8') ?? null,
-  writeMark: (clusterId) => objects.put(MARK, Buffer.from(clusterId)),
+  writeMark: (clusterId) => objects.put(MARK, toContent(Buffer.from(clusterId))),
   hasBlobs: async () => null,
 });

@@ -5,6 +5,7 @@ import { readFile, rename, stat, utimes } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { hashBytes } from './blob-cache.ts';
+import { BlobStoreUnavailableError } from './blob-errors.ts';
 import { type BlobFolders, locateBlobFolders, sweepUnused } from './blob-sweep.ts';
 import { makeFolder, syncPath } from './data-dir.ts';
 import { type BlobName, openStagingFolder, type StagedFile, type StagingFolder } from './staging.ts';
@@ -24,6 +25,12 @@ export interface Blobs extends StagingFolder {
    */
   stream(sha256: string): Readable;
   has(sha256: string): Promise<boolean>;
+  /**
+   * Makes the sweep spare blobs that were stored, for as long as it spares new ones.
+   *
+   * @throws BlobStoreUnavailableError when one of them was removed meanwhile
+   */
+  keep(names: readonly string[]): Promise<void>;
   /**
    * Removes older blobs that are not in use. Publishes may run at the same time, another sweep may not.
    *
@@ -59,6 +66,7 @@ export async function openBlobs(dataDir: string, syncFolder = syncPath): Promise
     read: (sha256) => readVerified(folders, sha256),
     stream: (sha256) => createReadStream(joinPath(root, sha256)),
     has: async (sha256) => (await stat(joinPath(root, sha256)).catch(() => null)) !== null,
+    keep: (names) => keep(root, names),
     sweepUnused: (olderThanMs, now, findUsed) => sweepUnused(folders, now - olderThanMs, findUsed),
   };
 }
@@ -72,6 +80,19 @@ async function commit(root: string, files: readonly StagedFile[], syncFolder: ty
   }
   // A rename is durable only after an fsync of its directory. The root too: a first blob creates its prefix directory.
   for (const directory of [...directories, root]) await syncFolder(directory);
+}
+
+async function keep(root: string, names: readonly string[]): Promise<void> {
+  const distinct = [...new Set(names)];
+  const now = new Date();
+  for (let start = 0; start < distinct.length; start += COMMIT_CONCURRENCY) {
+    const batch = distinct.slice(start, start + COMMIT_CONCURRENCY);
+    await Promise.all(batch.map((name) => utimes(joinPath(root, name), now, now).catch(failAsRemoved)));
+  }
+}
+function failAsRemoved(error: NodeJS.ErrnoException): never {
+  if (error.code !== 'ENOENT') throw error;
+  throw new BlobStoreUnavailableError('A blob was removed as unused before it was used. Store all again.');
 }
 
 async function storeFile(root: string, file: StagedFile, directories: Set<string>): Promise<void> {

@@ -1,14 +1,30 @@
 /** Objects in a bucket of S3 or a compatible service. */
+import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { KIB, SECOND } from '../../sdk/contract/limits.ts';
 import { type Credentials, encodePath, signRequest } from './aws-signature.ts';
+import { hashBytes } from './blob-cache.ts';
 import { BlobStoreUnavailableError } from './blob-errors.ts';
+
+/** What an object shall contain. */
+export interface ObjectContent {
+  readonly sha256: string;
+  readonly sizeBytes: number;
+  /** Called for each attempt. */
+  open(): Uint8Array<ArrayBuffer> | Readable;
+}
+export const toContent = (bytes: Uint8Array): ObjectContent => ({
+  sha256: hashBytes(bytes),
+  sizeBytes: bytes.byteLength,
+  open: () => new Uint8Array(bytes),
+});
 
 /** Named blobs outside of this machine. */
 export interface ObjectStore {
   /** `s3://bucket/folder`. */
   readonly address: string;
   /** @throws BlobStoreUnavailableError */
-  put(key: string, bytes: Uint8Array): Promise<void>;
+  put(key: string, content: ObjectContent): Promise<void>;
   /**
    * Null: there is no such object.
    *
@@ -36,15 +52,17 @@ interface BucketSettings {
 
 /** Pauses before the second and third attempt. Milliseconds. */
 const PAUSES_MS = [200, 1_000];
-/** For a request with its body. Milliseconds. */
+/** For a request without its body, and the answer to it. Milliseconds. */
 const ANSWER_MS = 15_000;
+/** Slower connections to a bucket cannot be used: a body gets this much more time. Bytes per second. */
+const LEAST_BYTES_PER_SECOND = 512 * KIB;
 /** Enough for an error's code and message. Bytes. */
 const PROBLEM_MAX_BYTES = 16_384;
 const ERROR_CODE = /<Code>([A-Za-z0-9]{1,60})<\/Code>/;
 const TOO_MANY_REQUESTS = 429;
 const PARTIAL_CONTENT = 206;
 const RANGE_NOT_SATISFIABLE = 416;
-const NOTHING = new Uint8Array();
+const NOTHING = toContent(new Uint8Array());
 
 export function openBucket(settings: BucketSettings): ObjectStore {
   const { address } = settings;
@@ -54,8 +72,8 @@ export function openBucket(settings: BucketSettings): ObjectStore {
     new URL(encodePath(['', url.host, ...(folder === '' ? [] : [folder]), key].join('/')), settings.endpoint);
   return {
     address,
-    async put(key, bytes) {
-      const { status, body } = await send(settings, { ...PLAIN, method: 'PUT', url: locate(key), body: bytes });
+    async put(key, content) {
+      const { status, body } = await send(settings, { ...PLAIN, method: 'PUT', url: locate(key), content });
       if (status !== 200) throw refused(settings, 'store a blob', status, body);
     },
     async get(key, maxBytes) {
@@ -85,11 +103,11 @@ interface BucketRequest {
   readonly url: URL;
   /** Not signed: S3 requires that of its own headers only. */
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: Uint8Array;
+  readonly content: ObjectContent;
   /** The rest of a longer answer is not read. */
   readonly maxBytes: number;
 }
-const PLAIN = { headers: {}, body: NOTHING, maxBytes: PROBLEM_MAX_BYTES };
+const PLAIN = { headers: {}, content: NOTHING, maxBytes: PROBLEM_MAX_BYTES };
 
 interface Answer {
   readonly status: number;
@@ -115,18 +133,34 @@ async function send(settings: BucketSettings, request: BucketRequest): Promise<A
 
 async function sendOnce(
   { credentials, region }: BucketSettings,
-  { method, url, headers, body, maxBytes }: BucketRequest,
+  { method, url, headers, content, maxBytes }: BucketRequest,
 ): Promise<Answer> {
-  const response = await fetch(url, {
-    method,
-    headers: { ...headers, ...signRequest({ method, url, headers: {}, body }, credentials, region, new Date()) },
-    ...(method === 'PUT' ? { body: new Uint8Array(body) } : {}),
-    // A redirect would take the signature to another host.
-    redirect: 'manual',
-    signal: AbortSignal.timeout(ANSWER_MS),
-  });
-  return { status: response.status, body: await readBounded(response, response.ok ? maxBytes : PROBLEM_MAX_BYTES) };
+  const signed = { method, url, headers: {}, bodySha256: content.sha256 };
+  const sent = method === 'PUT' ? content.open() : null;
+  try {
+    const response = await fetch(url, {
+      method,
+      headers: {
+        ...headers,
+        ...signRequest(signed, credentials, region, new Date()),
+        // Without it a stream is sent in chunks, which S3 refuses.
+        ...(sent === null ? {} : { 'content-length': String(content.sizeBytes) }),
+      },
+      ...(sent === null
+        ? {}
+        : { body: sent instanceof Readable ? (Readable.toWeb(sent) as ReadableStream) : sent, duplex: 'half' }),
+      // A redirect would take the signature to another host.
+      redirect: 'manual',
+      signal: AbortSignal.timeout(computeLimitMs(Math.max(content.sizeBytes, maxBytes))),
+    });
+    return { status: response.status, body: await readBounded(response, response.ok ? maxBytes : PROBLEM_MAX_BYTES) };
+  } finally {
+    // Not read to its end where the request failed.
+    if (sent instanceof Readable) sent.destroy();
+  }
 }
+
+const computeLimitMs = (bytes: number): number => ANSWER_MS + Math.ceil((bytes / LEAST_BYTES_PER_SECOND) * SECOND);
 
 /** Cuts off what is longer: its hash will not fit. */
 async function readBounded(response: Response, maxBytes: number): Promise<Buffer> {

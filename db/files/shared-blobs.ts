@@ -4,16 +4,17 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { createHash, randomUUID } from 'node:crypto';
+import { createReadStream } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import type { Pool } from 'pg';
 import { KIB, MIB } from '../../sdk/contract/limits.ts';
 import { type BlobCache, hashBytes, openBlobCache } from './blob-cache.ts';
-import { BlobStoreUnavailableError } from './blob-errors.ts';
+import { BlobStoreUnavailableError, BlobTooLargeError } from './blob-errors.ts';
 import { type Blobs, requireHash } from './blobs.ts';
-import type { ObjectStore } from './s3.ts';
-import { openStagingFolder, type StagedFile } from './staging.ts';
+import { type ObjectStore, toContent } from './s3.ts';
+import { type BlobName, openStagingFolder, type StagedFile } from './staging.ts';
 import {
   condemnBlobs,
   deleteCondemned,
@@ -23,6 +24,7 @@ import {
   finishObject,
   insertBlob,
   isBlobStored,
+  keepBlobs,
   listUntouched,
   reserveObject,
   touchBlob,
@@ -30,6 +32,13 @@ import {
 
 /** Blobs stored or removed at once. */
 const CONCURRENCY = 8;
+/** Bytes of the files that are stored at once, unless one alone has more: they share the line to the bucket. */
+const STORED_AT_ONCE_BYTES = 64 * MIB;
+/**
+ * Size of a blob that is a row: it is in memory twice while it is written. From 256 MiB on, PostgreSQL's client cannot read a row
+ * at once, and from 512 MiB on a backup cannot export it.
+ */
+const ROW_MAX_BYTES = 128 * MIB;
 /** Blobs that a sweep looks at together. */
 const BATCH = 5_000;
 /** A stream holds one piece of its blob, and its reader chunks of the one before. Copies of smaller blobs are kept on the disk. */
@@ -49,21 +58,28 @@ interface SharedBlobsOptions {
   readonly dataDir: string;
   /** Limit of the copies. */
   readonly cacheBytes: number;
+  /** Limit of a blob that is a row. Default: `ROW_MAX_BYTES`. */
+  readonly rowMaxBytes?: number;
 }
-type Store = SharedBlobsOptions & { readonly cache: BlobCache; readonly kept: 'rows' | 'objects' };
+type Store = Required<SharedBlobsOptions> & { readonly cache: BlobCache; readonly kept: 'rows' | 'objects' };
 
 export async function openSharedBlobs(options: SharedBlobsOptions): Promise<Blobs> {
   const { pool, dataDir, objects } = options;
   const cache = await openBlobCache(join(dataDir, 'blob-cache'), options.cacheBytes);
   const kept = objects === null ? 'rows' : 'objects';
-  const store: Store = { ...options, cache, kept };
+  const store: Store = { rowMaxBytes: ROW_MAX_BYTES, ...options, cache, kept };
   return {
     ...(await openStagingFolder(dataDir, (files) => commit(store, files))),
     async put(bytes) {
       const name = { sha256: hashBytes(bytes), sizeBytes: bytes.byteLength };
       const isStored = (await touchBlob(pool, name.sha256, kept)) && (await isIntact(store, name.sha256));
-      if (!isStored) await upload(store, name.sha256, bytes);
+      if (!isStored) await upload(store, name, bytes);
       return name;
+    },
+    async keep(names) {
+      const distinct = [...new Set(names)];
+      if ((await keepBlobs(pool, distinct, kept)) < distinct.length)
+        throw new BlobStoreUnavailableError('A blob was removed as unused before it was used. Store all again.');
     },
     read: (sha256) => readBlob(store, sha256),
     stream: (sha256) => Readable.from(readChunks(store, sha256, AsyncLocalStorage.snapshot()), { objectMode: false }),
@@ -74,11 +90,31 @@ export async function openSharedBlobs(options: SharedBlobsOptions): Promise<Blob
 
 async function commit(store: Store, files: readonly StagedFile[]): Promise<void> {
   const distinct = [...new Map(files.map((file) => [file.sha256, file])).values()];
-  await forEachOf(distinct, async ({ sha256, stagedAt }) => {
-    // Those that are stored are not verified: a version repeats most files of the one before, and each would be a request.
-    const isStored = await touchBlob(store.pool, sha256, store.kept);
-    if (!isStored) await upload(store, sha256, await readFile(stagedAt));
-  });
+  for (const group of groupFiles(distinct))
+    await Promise.all(
+      group.map(async (file) => {
+        // Those that are stored are not verified: a version repeats most files of the one before, and each would be a request.
+        const isStored = await touchBlob(store.pool, file.sha256, store.kept);
+        if (!isStored) await upload(store, file, file.stagedAt);
+      }),
+    );
+}
+
+/** Divides files into groups that are stored at once. */
+function* groupFiles(files: readonly StagedFile[]): Generator<StagedFile[]> {
+  let group: StagedFile[] = [];
+  let bytes = 0;
+  for (const file of files) {
+    const isFull = group.length === CONCURRENCY || bytes + file.sizeBytes > STORED_AT_ONCE_BYTES;
+    if (isFull && group.length > 0) {
+      yield group;
+      group = [];
+      bytes = 0;
+    }
+    group.push(file);
+    bytes += file.sizeBytes;
+  }
+  if (group.length > 0) yield group;
 }
 
 /** Reads a stored blob, to find out whether it must be stored again. A store that does not answer proves no damage. */
@@ -93,18 +129,28 @@ async function forEachOf<T>(items: readonly T[], work: (item: T) => Promise<unkn
     await Promise.all(items.slice(start, start + CONCURRENCY).map(work));
 }
 
-async function upload({ pool, objects, cache }: Store, sha256: string, bytes: Uint8Array): Promise<void> {
-  if (objects === null) await insertBlob(pool, sha256, bytes);
-  else {
+/** @param source the content, or the path of a file that the cache may move away */
+async function upload(
+  { pool, objects, cache, rowMaxBytes }: Store,
+  { sha256, sizeBytes }: BlobName,
+  source: Uint8Array | string,
+): Promise<void> {
+  if (objects === null) {
+    if (sizeBytes > rowMaxBytes) throw new BlobTooLargeError(sha256, sizeBytes, rowMaxBytes);
+    await insertBlob(pool, sha256, typeof source === 'string' ? await readFile(source) : source);
+  } else {
+    const content =
+      typeof source === 'string' ? { sha256, sizeBytes, open: () => createReadStream(source) } : toContent(source);
     for (let attempt = 1; ; attempt += 1) {
-      const key = await reserveObject(pool, sha256, bytes.byteLength, nameObject(sha256));
-      await objects.put(key, bytes);
+      const key = await reserveObject(pool, sha256, sizeBytes, nameObject(sha256));
+      await objects.put(key, content);
       if (await finishObject(pool, sha256, key)) break;
       if (attempt === UPLOADS_MAX)
         throw new BlobStoreUnavailableError(`Blob ${sha256} was removed while it was stored. Retry.`);
     }
   }
-  await cache.save(sha256, bytes);
+  if (typeof source === 'string') await cache.adopt(sha256, source, sizeBytes);
+  else await cache.save(sha256, source);
 }
 
 const nameObject = (sha256: string): string => `blobs/${sha256.slice(0, 2)}/${sha256.slice(2)}.${randomUUID()}`;
@@ -122,11 +168,24 @@ async function readBlob(store: Store, sha256: string): Promise<Buffer> {
 
 /** Null: what arrived is not the blob. */
 async function fetchBlob(store: Store, sha256: string): Promise<Buffer | null> {
-  const { pool, objects } = store;
-  const row = await findStoredBlob(pool, sha256);
-  const bytes = row?.content ?? (row?.objectKey && (await objects?.get(row.objectKey, row.sizeBytes)));
+  const { pool, objects, rowMaxBytes } = store;
+  const row = await findStoredBlob(pool, sha256, rowMaxBytes);
+  if (row === null) throw createMissing(store, sha256);
+  const bytes =
+    row.content ??
+    (row.objectKey === null
+      ? await fetchLongRow(store, sha256, row.sizeBytes)
+      : await objects?.get(row.objectKey, row.sizeBytes));
   if (!bytes) throw createMissing(store, sha256);
   return hashBytes(bytes) === sha256 ? bytes : null;
+}
+
+/** Releases before 2026-11-28 stored longer rows than `ROW_MAX_BYTES`. */
+async function fetchLongRow(store: Store, sha256: string, sizeBytes: number): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  for (let start = 0; start < sizeBytes; start += COMPRESSED_PIECE_BYTES)
+    pieces.push(await fetchPiece(store, sha256, start, Math.min(COMPRESSED_PIECE_BYTES, sizeBytes - start)));
+  return Buffer.concat(pieces);
 }
 
 /** Runs work in the async context in which a stream was opened. */

@@ -3,7 +3,7 @@ import { changeRows, findRow, findValue, hasRow, listRows, listValues, type Quer
 
 interface StoredBlob {
   readonly sizeBytes: number;
-  /** Null: the blob is an object. */
+  /** Null: the blob is an object, or it is longer than asked for. */
   readonly content: Buffer | null;
   readonly objectKey: string | null;
 }
@@ -17,13 +17,18 @@ type Kept = 'rows' | 'objects';
 
 const isKept = (kept: Kept): string => `state = 'stored' AND content IS ${kept === 'rows' ? 'NOT NULL' : 'NULL'}`;
 
-/** Null: it is missing, or its upload has not ended. */
-export const findStoredBlob = (db: Queryable, sha256: string): Promise<StoredBlob | null> =>
+/**
+ * Null: it is missing, or its upload has not ended.
+ *
+ * @param maxBytes a longer content is left out: it is null, as is `objectKey`
+ */
+export const findStoredBlob = (db: Queryable, sha256: string, maxBytes: number): Promise<StoredBlob | null> =>
   findRow(
     db,
-    `SELECT size_bytes::float8 AS "sizeBytes", content, object_key AS "objectKey" FROM stored_blobs
-      WHERE sha256 = $1 AND state <> 'storing'`,
-    [sha256],
+    `SELECT size_bytes::float8 AS "sizeBytes", CASE WHEN size_bytes <= $2 THEN content END AS content,
+            object_key AS "objectKey"
+       FROM stored_blobs WHERE sha256 = $1 AND state <> 'storing'`,
+    [sha256, maxBytes],
   );
 
 /** As `findStoredBlob`, without the content. */
@@ -51,6 +56,18 @@ export const findBlobPiece = (
     [sha256, start + 1, bytes],
   );
 
+/** Finds a row with a longer content. */
+export const findLongRow = (
+  db: Queryable,
+  maxBytes: number,
+): Promise<{ readonly sha256: string; readonly sizeBytes: number } | null> =>
+  findRow(
+    db,
+    `SELECT sha256, size_bytes::float8 AS "sizeBytes" FROM stored_blobs
+      WHERE size_bytes > $1 AND content IS NOT NULL LIMIT 1`,
+    [maxBytes],
+  );
+
 export const isBlobStored = (db: Queryable, sha256: string, kept: Kept): Promise<boolean> =>
   hasRow(db, `SELECT 1 FROM stored_blobs WHERE sha256 = $1 AND ${isKept(kept)}`, [sha256]);
 
@@ -58,6 +75,22 @@ export const isBlobStored = (db: Queryable, sha256: string, kept: Kept): Promise
 export const touchBlob = async (db: Queryable, sha256: string, kept: Kept): Promise<boolean> =>
   (await changeRows(db, `UPDATE stored_blobs SET touched_at = now() WHERE sha256 = $1 AND ${isKept(kept)}`, [sha256])) >
   0;
+
+/**
+ * Makes the sweep spare blobs for another hour.
+ *
+ * @returns how many of them are stored
+ */
+export async function keepBlobs(db: Queryable, names: readonly string[], kept: Kept): Promise<number> {
+  await db.query(
+    // Most were stored just now: a row that is written again costs more than one that is read.
+    `UPDATE stored_blobs SET touched_at = now()
+      WHERE sha256 = ANY ($1) AND ${isKept(kept)} AND touched_at < now() - interval '10 minutes'`,
+    [names],
+  );
+  const stored = `SELECT count(*)::int FROM stored_blobs WHERE sha256 = ANY ($1) AND ${isKept(kept)}`;
+  return (await findValue<number>(db, stored, [names])) ?? 0;
+}
 
 export async function insertBlob(db: Queryable, sha256: string, content: Uint8Array): Promise<void> {
   await db.query(

@@ -1,6 +1,6 @@
 /** A backup is not called good when it lacks a blob that its tables name, or has another content under the blob's name. */
 import { spawnSync } from 'node:child_process';
-import { rmSync, symlinkSync } from 'node:fs';
+import { existsSync, rmSync, symlinkSync } from 'node:fs';
 import { mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
@@ -119,6 +119,20 @@ t.test('a backup that would lack the keys or all blobs of its database is not wr
     const backup = await operator(env, 'backup', join(folder, 'one'));
     t.match(backup, { code: 0, stdout: / and the keys to its secrets, sealed under the key / }, backup.stderr);
   });
+});
+
+t.test('a blob that PostgreSQL cannot export is named before anything is written', async (t) => {
+  const { url, pool } = await testDatabase(t);
+  const folder = await temporaryFolder(t);
+  await pool.query(
+    `INSERT INTO stored_blobs (sha256, size_bytes, content, state) VALUES ($1, 600 * 1024 * 1024, 'x', 'stored')`,
+    ['a'.repeat(64)],
+  );
+  await t.rejects(
+    writeBackup(url, folder, join(folder, 'backup.zip'), () => undefined),
+    /^The blob a{64} has 629 MB, and PostgreSQL cannot export .* move-blobs/,
+  );
+  t.notOk(existsSync(join(folder, 'backup.zip')));
 });
 
 t.test('a backup holds a blob in use that a killed sweep left aside', async (t) => {

@@ -68,6 +68,15 @@ t.test('while a sweep holds one, it can be read, and written anew', async (t) =>
   t.equal((await blobs.read(name)).toString(), 'held');
 });
 
+t.test('what was stored long before it is used is kept, or reported as removed', async (t) => {
+  const { blobs, putOld } = await store(t);
+  const [one, two] = [await putOld('one'), await putOld('two')];
+  await blobs.keep([one, one]);
+  t.equal(await blobs.sweepUnused(MINUTE, Date.now(), nothing), 1);
+  t.ok(await blobs.has(one));
+  await t.rejects(blobs.keep([one, two]), { name: 'BlobStoreUnavailableError' });
+});
+
 t.test('blobs that a killed sweep moved aside are restored and checked again', async (t) => {
   const { blobs, putOld, folder } = await store(t);
   const [orphan, used] = [await putOld('orphan'), await putOld('used')];

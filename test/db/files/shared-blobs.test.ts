@@ -5,7 +5,8 @@ import { buffer } from 'node:stream/consumers';
 import t from 'tap';
 import { setBlobPlace } from '../../../db/cluster/cluster-record.ts';
 import type { Blobs } from '../../../db/files/blobs.ts';
-import { openBucket } from '../../../db/files/s3.ts';
+import { openBucket, toContent } from '../../../db/files/s3.ts';
+import { openSharedBlobs } from '../../../db/files/shared-blobs.ts';
 import { reserveObject } from '../../../db/files/stored-blobs.ts';
 import { describeBlobPlace, openConfiguredBlobs } from '../../../service/storage/blob-stores.ts';
 import { type ObjectStoreFixture, startObjectStore } from '../../object-store/object-store.ts';
@@ -51,7 +52,7 @@ async function replaceObject({ pool }: TestDatabase, sha256: string, text: strin
   };
   const objects = openBucket({ address, endpoint, region, credentials });
   const { rows } = await pool.query('SELECT object_key FROM stored_blobs WHERE sha256 = $1', [sha256]);
-  await objects.put(rows[0].object_key, Buffer.from(text));
+  await objects.put(rows[0].object_key, toContent(Buffer.from(text)));
 }
 
 for (const [name, settings] of [
@@ -96,6 +97,20 @@ for (const [name, settings] of [
     t.equal((await reader.blobs.read(sha256)).toString(), 'hello');
   });
 
+  t.test(`${name}: what was stored long before it is used is kept, or reported as removed`, async (t) => {
+    const database = await testDatabase(t);
+    const machine = await openMachine(t, database, settings);
+    const names = await Promise.all(
+      ['one', 'two'].map(async (text) => (await machine.blobs.put(Buffer.from(text))).sha256),
+    );
+    await age(database);
+    await machine.blobs.keep([...names, ...names]);
+    t.equal(await sweep(machine), 0);
+    await age(database);
+    t.equal(await sweep(machine, names.slice(0, 1)), 1);
+    await t.rejects(machine.blobs.keep(names), { name: 'BlobStoreUnavailableError' });
+  });
+
   t.test(`${name}: the sweep removes what nothing uses, and nothing that was touched`, async (t) => {
     const database = await testDatabase(t);
     const [one, two] = [await openMachine(t, database, settings), await openMachine(t, database, settings)];
@@ -115,6 +130,24 @@ for (const [name, settings] of [
     t.equal((await two.blobs.read(unused ?? '')).toString(), 'unused', 'and it can be stored again');
   });
 }
+
+t.test(
+  'a file that is too long for a row is refused, and longer rows of old releases are read in pieces',
+  async (t) => {
+    const { pool } = await testDatabase(t);
+    const open = async (rowMaxBytes: number): Promise<Blobs> =>
+      openSharedBlobs({ pool, objects: null, dataDir: await temporaryFolder(t), cacheBytes: 1, rowMaxBytes });
+    const [old, now] = [await open(1_000), await open(4)];
+    const { sha256 } = await old.put(HELLO);
+    t.equal((await now.read(sha256)).toString(), 'hello');
+    await using staging = await now.stage();
+    const again = await staging.add([HELLO]);
+    await staging.commit([again]);
+    const other = await staging.add([Buffer.from('world')]);
+    await t.rejects(staging.commit([other]), { name: 'BlobTooLargeError', sha256: other.sha256, maxBytes: 4 });
+    await t.rejects(now.put(Buffer.from('world')), /has 5 bytes. In the database, a blob may have at most 4/);
+  },
+);
 
 t.test('the copies are bounded', async (t) => {
   const machine = await openMachine(t, await testDatabase(t), { BLOBS: 'database' }, 1);
