@@ -55,7 +55,14 @@ export async function readCatalogEntry(
   const counts = await countInstallations(pool, [plugin.id]);
   const readme = latest ? await readReadme(pool, latest.id) : '';
   const fitting = await countFittingVersions(pool, plugin.id, VERSIONS_SHOWN);
-  const versions = await listPublishedVersions(pool, plugin.id, fitting);
-  const installCount = counts.get(plugin.id) ?? 0;
-  return { plugin, latest, installationId: installation?.id ?? null, installCount, readme, versions };
+  const newest = await listPublishedVersions(pool, plugin.id, fitting + 1);
+  return {
+    plugin,
+    latest,
+    installationId: installation?.id ?? null,
+    installCount: counts.get(plugin.id) ?? 0,
+    readme,
+    versions: newest.slice(0, fitting),
+    versionsTruncated: newest.length > fitting,
+  };
 }

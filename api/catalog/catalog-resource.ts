@@ -45,6 +45,7 @@ export const catalogEntry = summary
         }),
       )
       .describe('The versions that can be pinned, newest first, at most 100. Large ones end the list early.'),
+    versionsTruncated: z.boolean().describe('Whether older versions exist, which `versions` leaves out.'),
   })
   .meta({ id: 'CatalogEntry', description: 'A plugin in the catalog, with its readme and all it offers.' });
 
@@ -76,6 +77,8 @@ export interface CatalogDetail extends CatalogRow {
   readonly readme: string;
   /** Newest first, without yanked versions. */
   readonly versions: readonly PublishedVersion[];
+  /** Whether older ones are left out. */
+  readonly versionsTruncated: boolean;
 }
 
 /** @param loopKey whose work it is, such as an account */
@@ -99,5 +102,6 @@ export async function showEntry(entry: CatalogDetail, loopKey: string): Promise<
     discovered: latest ? discovered.parse(latest.discovered) : null,
     configuration: showFields(latest?.manifest ?? null),
     versions,
+    versionsTruncated: entry.versionsTruncated,
   };
 }

@@ -63,19 +63,24 @@ export function EntryPage() {
   );
 }
 
-function Versions({ of: { versions, latest } }: { readonly of: Entry }) {
+function Versions({ of: { versions, versionsTruncated, latest } }: { readonly of: Entry }) {
   if (versions.length === 0) return <Text c="dimmed">No version is published yet.</Text>;
-  return versions.map(({ versionId, semVer, publishedAt }) => (
-    <Group key={versionId} justify="space-between">
-      <Group gap="xs">
-        <Monospace>{semVer}</Monospace>
-        {versionId === latest?.versionId ? <Badge variant="light">newest</Badge> : null}
-      </Group>
-      <Text size="xs" c="dimmed">
-        <Timestamp at={publishedAt} />
-      </Text>
-    </Group>
-  ));
+  return (
+    <>
+      {versions.map(({ versionId, semVer, publishedAt }) => (
+        <Group key={versionId} justify="space-between">
+          <Group gap="xs">
+            <Monospace>{semVer}</Monospace>
+            {versionId === latest?.versionId ? <Badge variant="light">newest</Badge> : null}
+          </Group>
+          <Text size="xs" c="dimmed">
+            <Timestamp at={publishedAt} />
+          </Text>
+        </Group>
+      ))}
+      {versionsTruncated ? <Text c="dimmed">Older versions are not listed.</Text> : null}
+    </>
+  );
 }
 
 function Head({ entry }: { readonly entry: Entry }) {

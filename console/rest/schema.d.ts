@@ -1605,6 +1605,8 @@ export interface components {
                 }[];
                 configuration: components["schemas"]["ConfigurationFields"];
             }[];
+            /** @description Whether older versions exist, which `versions` leaves out. */
+            versionsTruncated: boolean;
         };
         /** @description The settings and secrets that the frontmatter names. */
         ConfigurationFields: {

@@ -146,5 +146,7 @@ export interface CatalogEntry {
     readonly semVer: string;
     readonly reach: readonly Reach[];
   }[];
+  /** Whether older ones are left out. Absent from a service of an earlier version. */
+  readonly versionsTruncated?: boolean;
   readonly installationId: string | null;
 }

@@ -100,11 +100,14 @@ async function chooseVersion(args: ParsedArgs, rest: Rest, slug: string, entry: 
 }
 
 /** Finds a version that the catalog leaves out because many are newer. @throws CommandError if the plugin has no such version */
-async function findOwnVersion(rest: Rest, slug: string, { versions }: CatalogEntry, pin: string) {
+async function findOwnVersion(rest: Rest, slug: string, { versions, versionsTruncated }: CatalogEntry, pin: string) {
   const plugin = await findPlugin(rest, slug);
   if (!plugin) {
     const newest = versions.map(({ semVer }) => semVer).join(', ');
-    throw new CommandError('not_found', `The catalog has no version ${pin} of “${slug}”. Its newest are ${newest}.`);
+    const fault = versionsTruncated
+      ? `The catalog does not list a version ${pin} of “${slug}”: it may be too old.`
+      : `The catalog has no version ${pin} of “${slug}”.`;
+    throw new CommandError('not_found', `${fault} Its newest are ${newest}.`);
   }
   const { id, capabilities } = requireVersion(plugin, pin);
   if (capabilities) return { versionId: id, reach: capabilities.map(describeReach) };

@@ -260,3 +260,21 @@ t.test('an operator reads everything and changes nothing of others’', async (t
     t.equal(refused.status, 404);
   t.equal((await ben.get(path)).status, 404, 'other accounts cannot read it');
 });
+
+t.test('an entry says whether it leaves out older versions', async (t) => {
+  const id = await make(ann, { slug: 'old' });
+  const insert = (first: number, last: number) =>
+    api.pool.query(
+      `INSERT INTO versions SELECT (jsonb_populate_record(v, jsonb_build_object('id', v.id || n, 'semver', '1.' || n || '.0'))).*
+         FROM versions v, generate_series($2::int, $3) n WHERE v.plugin_id = $1 AND v.semver = '1.0.0'`,
+      [id, first, last],
+    );
+  await insert(101, 199);
+  const { body: all } = await ben.get('/marketplace/old');
+  t.match(all, { versionsTruncated: false, versions: { length: 100 } });
+  t.equal(all.versions.at(-1).semVer, '1.0.0');
+  await insert(200, 200);
+  const { body: cut } = await ben.get('/marketplace/old');
+  t.match(cut, { versionsTruncated: true, versions: { length: 100 } });
+  t.equal(cut.versions.at(-1).semVer, '1.101.0');
+});
