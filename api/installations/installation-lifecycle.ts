@@ -87,7 +87,7 @@ async function requireConsent(
   if (capabilities.length === 0) return;
   throw new Problem(
     'not_pending',
-    `${version.semVer ?? 'The draft'} ${difference} ${shown.semVer ?? 'the draft'}, which you consented to: ${capabilities.join(', ')}. Review it, then install it with versionId ${version.id}.`,
+    `${version.semVer ?? 'The draft'} ${difference} ${shown.semVer ?? 'the draft'}, which you consented to: ${capabilities.join(', ')}. Read what it asks for, then install it (versionId ${version.id}).`,
   );
 }
 

@@ -138,10 +138,12 @@ export async function restart(services: Services, caller: Caller, installationId
 const withdrawn = ({ semVer }: Version): Problem =>
   new Problem('not_pending', `Its author has withdrawn ${semVer ?? 'the draft'}. Wait for the next version.`);
 
-function notPending({ id, pendingVersionId, pendingSemVer }: Installation): Problem {
+function notPending({ pendingVersionId, pendingSemVer }: Installation): Problem {
   if (pendingVersionId === null) return new Problem('not_pending', 'No update is pending.');
-  const call = `POST /installations/${id}/accept-update with versionId ${pendingVersionId}`;
-  return new Problem('not_pending', `The pending update is ${pendingSemVer}. To accept it, call ${call}.`);
+  return new Problem(
+    'not_pending',
+    `The pending update is ${pendingSemVer ?? 'a draft'}, not the version that you accepted. Read what it asks for, then accept it (versionId ${pendingVersionId}).`,
+  );
 }
 
 /**

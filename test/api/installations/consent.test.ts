@@ -197,7 +197,7 @@ t.test('an installation older than the rule keeps running with what it has, and 
   t.match(await installation.get(), { currentSemVer: '1.0.0', pendingUpdate: { semVer: '1.1.0' } }, 'nor do they move');
 });
 
-t.test('an error names the request that accepts the update', async (t) => {
+t.test('an error names the version to accept instead', async (t) => {
   const plugin = await listed();
   const installation = await installs(ben, plugin.slug);
   const second = await plugin.publish('1.1.0', saying('Two.', 'host.llm'));
@@ -205,10 +205,10 @@ t.test('an error names the request that accepts the update', async (t) => {
   t.match(refused, { status: 409, body: { code: 'not_pending' } });
   t.equal(
     refused.body.detail,
-    `The pending update is 1.1.0. To accept it, call POST ${installation.path}/accept-update with versionId ${second}.`,
+    `The pending update is 1.1.0, not the version that you accepted. Read what it asks for, then accept it (versionId ${second}).`,
   );
   const done = await ben.post(`${installation.path}/accept-update`, { versionId: second });
-  t.equal(done.status, 200, 'and that call works');
+  t.equal(done.status, 200, 'and that works');
   const none = await ben.post(`${installation.path}/accept-update`, { versionId: second });
   t.equal(none.body.detail, 'No update is pending.');
 });
@@ -443,7 +443,7 @@ t.test('a version published between the look and the click cannot ride on the co
   t.match(late, { status: 409, body: { code: 'not_pending' } });
   t.equal(
     late.body.detail,
-    `1.1.0 requests more than 1.0.0, which you consented to: host.llm. Review it, then install it with versionId ${second}.`,
+    `1.1.0 requests more than 1.0.0, which you consented to: host.llm. Read what it asks for, then install it (versionId ${second}).`,
   );
   t.equal((await ben.get(`/marketplace/${plugin.slug}`)).body.installed, false, 'nothing is installed');
   await plugin.publish('1.2.0', saying('Three.'));
@@ -466,7 +466,7 @@ t.test('a version published between the look and the click cannot drop the hook 
     status: 409,
     body: {
       code: 'not_pending',
-      detail: `1.1.0 lacks hooks of 1.0.0, which you consented to: middleware.systemPrompt. Review it, then install it with versionId ${second}.`,
+      detail: `1.1.0 lacks hooks of 1.0.0, which you consented to: middleware.systemPrompt. Read what it asks for, then install it (versionId ${second}).`,
     },
   });
   t.equal((await ben.post('/installations', consented)).status, 201, 'it may where nothing is required');
