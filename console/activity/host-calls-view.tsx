@@ -7,6 +7,7 @@ import { Monospace } from '../shell/monospace.tsx';
 import { PagedList } from '../shell/paged-list.tsx';
 import { StatusDot } from '../shell/status-dot.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
+import { formatMilliseconds } from '../style/format-number.ts';
 import { escapeText } from '../style/untrusted-text.ts';
 
 type HostCall = components['schemas']['AuditEntry'];
@@ -37,7 +38,7 @@ function renderRow({ id, at, member, outcome, durationMs, sessionId, detail }: H
     <StatusDot key="outcome" tone={TONES[outcome]}>
       {outcome}
     </StatusDot>,
-    `${Math.round(durationMs)} ms`,
+    formatMilliseconds(Math.round(durationMs)),
     <Monospace key="session">{sessionId ?? '–'}</Monospace>,
     detail === null ? '–' : escapeText(detail),
   ];

@@ -9,13 +9,13 @@ import { DescriptionList } from '../shell/description-list.tsx';
 import { EmptyState } from '../shell/empty-state.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { Section } from '../shell/section.tsx';
+import { formatNumber, NUMBER_LANGUAGE } from '../style/format-number.ts';
 import { IconSparkles } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 
 type Spent = components['schemas']['Usage']['total'];
-const COUNT = new Intl.NumberFormat();
 /** A call can cost a fraction of a cent. */
-const COST = new Intl.NumberFormat(undefined, { maximumFractionDigits: 4 });
+const COST = new Intl.NumberFormat(NUMBER_LANGUAGE, { maximumFractionDigits: 4 });
 
 export function UsageView({ installationId }: { readonly installationId: string }) {
   const found = useQuery({
@@ -52,9 +52,9 @@ function Sum({ title, spent }: { readonly title: string; readonly spent: Spent }
     <Section title={title}>
       <DescriptionList
         rows={[
-          ['Answers', COUNT.format(spent.answers)],
-          ['Input tokens', COUNT.format(spent.inputTokens)],
-          ['Output tokens', COUNT.format(spent.outputTokens)],
+          ['Answers', formatNumber(spent.answers)],
+          ['Input tokens', formatNumber(spent.inputTokens)],
+          ['Output tokens', formatNumber(spent.outputTokens)],
           ['Cost', COST.format(spent.cost)],
         ]}
       />
@@ -67,9 +67,9 @@ function SpentTable({ name, rows }: { readonly name: string; readonly rows: read
     key: row.name,
     cells: [
       escapeText(row.name),
-      COUNT.format(row.answers),
-      COUNT.format(row.inputTokens),
-      COUNT.format(row.outputTokens),
+      formatNumber(row.answers),
+      formatNumber(row.inputTokens),
+      formatNumber(row.outputTokens),
       COST.format(row.cost),
     ],
   }));

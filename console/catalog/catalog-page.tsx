@@ -10,6 +10,7 @@ import { PageHeader } from '../shell/page-header.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { PagedList } from '../shell/paged-list.tsx';
 import { PluginIcon } from '../shell/plugin-icon.tsx';
+import { formatNumber } from '../style/format-number.ts';
 import { IconCheck, IconDownload, IconSearch, IconSearchOff, IconTag } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import { ReachBadges } from './reach-badges.tsx';
@@ -17,7 +18,6 @@ import { VerifiedIcon } from './verified-icon.tsx';
 
 type Summary = components['schemas']['CatalogSummary'];
 const PAGE = 30;
-const COUNT = new Intl.NumberFormat();
 /** Debounce of the search, milliseconds. */
 const TYPING_MS = 120;
 
@@ -117,7 +117,7 @@ function Foot({ entry: { installCount, latest, tier } }: { readonly entry: Summa
     <div className="entry-foot">
       <span className="with-icon">
         <IconDownload size={14} stroke={1.8} />
-        {installCount === 1 ? '1 installation' : `${COUNT.format(installCount)} installations`}
+        {installCount === 1 ? '1 installation' : `${formatNumber(installCount)} installations`}
       </span>
       {latest ? (
         <span className="with-icon">

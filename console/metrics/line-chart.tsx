@@ -1,6 +1,7 @@
 /** A line chart in SVG. Screen readers use the table of the same data. */
 import { Group, Text } from '@mantine/core';
 import { type PointerEvent, type SVGProps, useState } from 'react';
+import { formatNumber } from '../style/format-number.ts';
 import { drawArea, drawDots, drawLine, findScaleTop } from './chart-path.ts';
 
 export interface Line {
@@ -21,7 +22,6 @@ interface LineChartProps {
 const HOUR = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' });
 const DAY = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', hour: 'numeric' });
 const DAY_MS = 24 * 3_600_000;
-const NUMBER = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
 const GRID = [0, 0.5, 1];
 /** Beyond this fraction of the width, the tooltip is placed to the left of the point. */
 const RIGHT_SIDE = 0.6;
@@ -44,7 +44,7 @@ export function LineChart({ title, unit = '', times, lines }: LineChartProps) {
       <div className="chart-area">
         <div className="chart-scale" aria-hidden>
           {GRID.toReversed().map((part) => (
-            <span key={part}>{NUMBER.format(top * part)}</span>
+            <span key={part}>{formatNumber(top * part)}</span>
           ))}
         </div>
         <Plot label={`${title}. Latest values: ${summary}.`} times={times} lines={lines} top={top} unit={unit} />
@@ -150,5 +150,5 @@ function formatMoment(at: string | undefined, times: readonly string[]): string 
 
 function latest(values: Line['values'], unit: string): string {
   const value = values.findLast((value) => value !== null);
-  return value === undefined || value === null ? '–' : `${NUMBER.format(value)} ${unit}`.trim();
+  return value === undefined || value === null ? '–' : `${formatNumber(value)} ${unit}`.trim();
 }

@@ -11,9 +11,10 @@ import { ErrorAlert } from '../shell/error-alert.tsx';
 import { Monospace } from '../shell/monospace.tsx';
 import { Section } from '../shell/section.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
+import { formatMilliseconds, formatNumber, NUMBER_LANGUAGE } from '../style/format-number.ts';
 import { IconChartLine } from '../style/icons.tsx';
 import { type Line, LineChart } from './line-chart.tsx';
-import { milliseconds, PointsTable } from './points-table.tsx';
+import { PointsTable } from './points-table.tsx';
 
 export type Metrics = components['schemas']['InstallationMetrics'];
 
@@ -21,8 +22,7 @@ export type Metrics = components['schemas']['InstallationMetrics'];
 const FOLLOW_MS = 10_000;
 const HOUR_MS = 3_600_000;
 const MIB = 2 ** 20;
-const COUNT = new Intl.NumberFormat();
-const SHARE = new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 1 });
+const SHARE = new Intl.NumberFormat(NUMBER_LANGUAGE, { style: 'percent', maximumFractionDigits: 1 });
 const spans = [
   { value: '1', label: 'The last hour' },
   { value: '24', label: 'The last day' },
@@ -81,11 +81,11 @@ function sumPoints(points: Metrics['points']): [string, string][] {
   const failed = sum(({ errors, timeouts }) => errors + timeouts);
   const slowest = Math.max(...points.map(({ p95Ms }) => p95Ms ?? 0));
   return [
-    ['Calls', COUNT.format(calls)],
+    ['Calls', formatNumber(calls)],
     ['Failed', calls === 0 ? '–' : SHARE.format(failed / calls)],
-    ['Highest p95', milliseconds(slowest === 0 ? null : slowest)],
-    ['Host calls', COUNT.format(sum(({ hostCalls }) => hostCalls))],
-    ['Restarts', COUNT.format(sum(({ restarts }) => restarts))],
+    ['Highest p95', formatMilliseconds(slowest === 0 ? null : slowest)],
+    ['Host calls', formatNumber(sum(({ hostCalls }) => hostCalls))],
+    ['Restarts', formatNumber(sum(({ restarts }) => restarts))],
   ];
 }
 
@@ -157,7 +157,7 @@ function HandlersTable({ handlers }: { readonly handlers: Metrics['handlers'] })
       errors,
       timeouts,
       cancels,
-      milliseconds(p95Ms),
+      formatMilliseconds(p95Ms),
     ],
   }));
   return <DataTable label="Handlers" titles={TITLES} rows={rows} numeric={TITLES.slice(2)} />;

@@ -1,13 +1,12 @@
 /** Shows the data of the charts as a table, without points at which nothing happened, newest first. */
 import { DataTable } from '../shell/data-table.tsx';
 import { formatTimestamp } from '../shell/timestamp.tsx';
+import { formatMilliseconds } from '../style/format-number.ts';
 import type { Metrics } from './metrics-view.tsx';
 
 const TITLES = ['From', 'Calls', 'Errors', 'Timeouts', 'p50', 'p95', 'Host calls', 'Denied', 'Restarts'];
 /** The newest points that are shown: a day has 1,440. */
 const ROWS_MAX = 100;
-
-export const milliseconds = (ms: number | null): string => (ms === null ? '–' : `${Math.round(ms * 10) / 10} ms`);
 
 export function PointsTable({ points }: { readonly points: Metrics['points'] }) {
   const busy = points.filter(({ calls, hostCalls, restarts }) => calls + hostCalls + restarts > 0);
@@ -21,8 +20,8 @@ export function PointsTable({ points }: { readonly points: Metrics['points'] }) 
         point.calls,
         point.errors,
         point.timeouts,
-        milliseconds(point.p50Ms),
-        milliseconds(point.p95Ms),
+        formatMilliseconds(point.p50Ms),
+        formatMilliseconds(point.p95Ms),
         point.hostCalls,
         point.denials,
         point.restarts,

@@ -1,7 +1,6 @@
 /** Lists the plugins with their costs of the last day, and actions to block a plugin and to verify its author. */
 import { Group, Text } from '@mantine/core';
 import { Fragment } from 'react';
-import { milliseconds } from '../metrics/points-table.tsx';
 import { rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
 import { ActionButton } from '../shell/action-button.tsx';
@@ -11,6 +10,7 @@ import { EmptyState } from '../shell/empty-state.tsx';
 import { TextField } from '../shell/form-fields.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { bindField, useFields } from '../shell/use-fields.ts';
+import { formatMilliseconds } from '../style/format-number.ts';
 import { escapeText } from '../style/untrusted-text.ts';
 import { ROWS_MAX } from './row-limit.tsx';
 
@@ -47,7 +47,7 @@ export function PluginCosts({ rows, search }: Props) {
       row.installations,
       row.calls,
       row.calls === 0 ? '–' : `${Math.round((row.failures / row.calls) * PERCENT)} %`,
-      milliseconds(row.p95Ms),
+      formatMilliseconds(row.p95Ms),
       row.restarts,
       `${Math.round(row.processorMs / SECOND_MS)} s`,
       <Actions key="do" plugin={row} />,

@@ -6,6 +6,7 @@ import { DataTable } from '../shell/data-table.tsx';
 import { LogLink } from '../shell/log-link.tsx';
 import { PreformattedText } from '../shell/preformatted-text.tsx';
 import { StatusDot, type Tone } from '../shell/status-dot.tsx';
+import { formatMilliseconds } from '../style/format-number.ts';
 import { escapeText, formatJson } from '../style/untrusted-text.ts';
 
 interface Outcome {
@@ -81,7 +82,7 @@ function renderRow({ installationId, slug, required, ms, outcome, reason }: Trac
         </Text>
       ) : null}
     </Fragment>,
-    `${Math.round(ms * 10) / 10} ms`,
+    formatMilliseconds(ms),
   ];
   // A required plugin may be asked twice.
   return { key: String(index), cells };

@@ -4,8 +4,11 @@
  */
 import type { Page } from 'playwright-core';
 import t from 'tap';
+import { orderedId } from '../../db/postgres/ordered-id.ts';
+import { openPool } from '../../db/postgres/pool.ts';
+import { insertAudit } from '../../db/records/audit.ts';
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
-import { answerInstead, openSignedIn, scrollsSideways, shareBrowser } from './browser.ts';
+import { answerInstead, openSignedIn, openTab, scrollsSideways, shareBrowser, signIn } from './browser.ts';
 import { go, press, tab } from './console-fixture.ts';
 import { publish, publishFrontDesk } from './front-desk.ts';
 
@@ -111,6 +114,32 @@ t.test('a label of one long word fits a narrow screen', async (t) => {
   await page.goto(`${service.url}/installations/${body.id}?tab=settings`);
   await page.getByLabel(LONG_WORD).first().waitFor();
   t.notOk(await scrollsSideways(page), 'Settings');
+  await context.close();
+});
+
+t.test('numbers are written in English, as the text around them, whatever the language of the browser', async (t) => {
+  const { DATABASE_URL = '' } = service.env as { DATABASE_URL?: string };
+  const { pool, close } = openPool(DATABASE_URL, { name: 'test', connections: 1, onError: () => undefined });
+  await insertAudit(pool, [
+    {
+      id: orderedId(Date.now()),
+      at: new Date().toISOString(),
+      installationId: desk.id,
+      sessionId: null,
+      invocationId: null,
+      member: 'storage.get',
+      outcome: 'ok',
+      durationMs: 4_550,
+      argumentsSha256: null,
+      detail: null,
+    },
+  ]);
+  await close();
+  const context = await browser.newContext({ locale: 'de-DE' });
+  await signIn(context, service);
+  const { page, complaints } = await openTab(context, `${service.url}/installations/${desk.id}?tab=calls`);
+  await page.getByRole('cell', { name: '4,550 ms', exact: true }).waitFor();
+  t.same(complaints, []);
   await context.close();
 });
 
