@@ -1,5 +1,5 @@
 /** Renders untrusted Markdown without raw HTML, images or referrers. */
-import { Anchor, Skeleton, Stack, Text } from '@mantine/core';
+import { Anchor, Button, Group, Skeleton, Stack, Text } from '@mantine/core';
 import { type Components, toJsxRuntime } from 'hast-util-to-jsx-runtime';
 import type { ComponentProps } from 'react';
 import { Fragment, jsx, jsxs } from 'react/jsx-runtime';
@@ -27,14 +27,19 @@ function OutwardLink({ href, children }: ComponentProps<'a'>) {
 /** @param title the page's heading, which is removed from the start of the readme */
 export function Readme({ text, title }: { readonly text: string; readonly title: string }) {
   const shown = withoutTitle(text, title);
-  const tree = useMarkdown(shown);
+  const [tree, parseAgain] = useMarkdown(shown);
   if (tree === undefined) return <Skeleton height={160} aria-label="Loading" />;
   if (tree === null)
     return (
       <Stack gap="xs">
-        <Text size="sm" c="dimmed">
-          The readme could not be formatted, most likely because it is too complex. This is its text.
-        </Text>
+        <Group gap="xs">
+          <Text size="sm" c="dimmed">
+            The readme could not be formatted: it is too complex, or this device is busy. This is its text.
+          </Text>
+          <Button size="compact-xs" variant="default" onClick={parseAgain}>
+            Try again
+          </Button>
+        </Group>
         <PreformattedText>{escapeText(shown)}</PreformattedText>
       </Stack>
     );

@@ -36,6 +36,14 @@ t.test('a readme that is too complex is shown as its text, and the page around i
     t.ok(shown?.includes(text.trimEnd()), `${slug}: the text is whole`);
     t.equal(await page.locator('.readme').count(), 0);
   }
+  await page.goto(`${service.url}/catalog/large-table`);
+  const retry = page.getByRole('button', { name: 'Try again' });
+  await retry.waitFor();
+  // The worker is started as often as the user asks.
+  const started = page.waitForEvent('worker');
+  await retry.click();
+  await started;
+  await page.getByText('The readme could not be formatted').waitFor();
   await list('plain', '> > quoted\n\n- [ ] to do');
   await page.goto(`${service.url}/catalog/plain`);
   await page.locator('.readme blockquote blockquote').getByText('quoted').waitFor();
