@@ -1,7 +1,7 @@
 /** The representations of a manifest's settings and secrets and of capabilities. */
 import { z } from 'zod';
 import { canCancel, describeCapability } from '../../sdk/contract/capabilities.ts';
-import type { Manifest } from '../../sdk/contract/manifest.ts';
+import { listFields, type Manifest } from '../../sdk/contract/manifest.ts';
 
 const field = z.strictObject({
   name: z.string(),
@@ -19,7 +19,10 @@ const settingField = field.extend({ default: z.string().nullable(), enum: z.arra
 
 export const configurationFields = z
   .strictObject({ settings: z.array(settingField), secrets: z.array(secretField) })
-  .meta({ id: 'ConfigurationFields', description: 'The settings and secrets that the frontmatter names.' });
+  .meta({
+    id: 'ConfigurationFields',
+    description: 'The settings and secrets that the frontmatter names.',
+  });
 
 export const reachRow = z.strictObject({
   capability: z.string(),
@@ -36,13 +39,13 @@ export function showFields(manifest: Manifest | null): z.output<typeof configura
     description: row.description ?? null,
   });
   return {
-    settings: Object.entries(manifest?.settings ?? {}).map(([name, row]) => ({
+    settings: listFields(manifest?.settings ?? {}).map(([name, row]) => ({
       ...common(name, row),
       required: row.required,
       default: row.default ?? null,
       enum: row.enum ?? null,
     })),
-    secrets: Object.entries(manifest?.secrets ?? {}).map(([name, row]) => ({
+    secrets: listFields(manifest?.secrets ?? {}).map(([name, row]) => ({
       ...common(name, row),
       required: row.required,
       use: row.use ?? null,

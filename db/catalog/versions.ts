@@ -1,7 +1,7 @@
 /** Versions and drafts. Rows are immutable, except that a version can be yanked and a draft is replaced. */
 
 import type { ClientBase, Pool } from 'pg';
-import type { Manifest } from '../../sdk/contract/manifest.ts';
+import { type Manifest, placeFields } from '../../sdk/contract/manifest.ts';
 import { hooks, type Registrations } from '../../sdk/contract/protocol.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import { orderedId } from '../postgres/ordered-id.ts';
@@ -66,6 +66,7 @@ export async function insertVersion(
   addedCapabilities: readonly string[],
 ): Promise<Version> {
   const id = orderedId(Date.now());
+  const { manifest } = built;
   const inserted = tx.query(
     `INSERT INTO versions (id, plugin_id, semver, status, source_sha256, bundle_sha256, source_map_sha256, size_bytes,
        stored_bytes, manifest, readme, capabilities, added_capabilities, discovered, registrations)
@@ -80,7 +81,7 @@ export async function insertVersion(
       built.sourceMapSha256,
       built.sizeBytes,
       built.storedBytes,
-      JSON.stringify(built.manifest),
+      JSON.stringify({ ...manifest, settings: placeFields(manifest.settings), secrets: placeFields(manifest.secrets) }),
       built.readme,
       built.capabilities,
       addedCapabilities,

@@ -102,6 +102,20 @@ export const manifest = fields.superRefine(({ capabilities, secrets }, context) 
 });
 export type Manifest = z.infer<typeof manifest>;
 
+/** A stored setting or secret. */
+interface Placed {
+  /** Its place among those of its kind in the frontmatter, from 0: the database sorts the keys of an object. Missing in versions of older releases. */
+  readonly place?: number;
+}
+
+/** Lists settings or secrets in the order of the frontmatter. */
+export const listFields = <Row>(fields: Readonly<Record<string, Row & Placed>>): [name: string, row: Row][] =>
+  Object.entries(fields).toSorted(([, a], [, b]) => (a.place ?? 0) - (b.place ?? 0));
+
+/** Returns settings or secrets with their places, to store them. */
+export const placeFields = <Row>(fields: Readonly<Record<string, Row>>): Record<string, Row & Placed> =>
+  Object.fromEntries(Object.entries(fields).map(([name, row], place) => [name, { ...row, place }]));
+
 /**
  * Merges the user's settings over the manifest's defaults. Skips values that this version does not declare or allow, so
  * that an update never passes a plugin a value its manifest rejects.
@@ -133,7 +147,7 @@ export function findMissingConfiguration(
 ): string[] {
   const values = resolveSettings(manifest, stored);
   return [
-    ...Object.entries(manifest.settings).filter(([name, row]) => row.required && !values[name]),
-    ...Object.entries(manifest.secrets).filter(([name, row]) => row.required && !secretNames.includes(name)),
+    ...listFields(manifest.settings).filter(([name, row]) => row.required && !values[name]),
+    ...listFields(manifest.secrets).filter(([name, row]) => row.required && !secretNames.includes(name)),
   ].map(([name]) => name);
 }

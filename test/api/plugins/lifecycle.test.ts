@@ -56,6 +56,34 @@ t.test('each answer about one plugin shows its draft, and lists leave it out', a
   t.notOk('draft' in items.find(({ id }: { id: string }) => id === made.body.id));
 });
 
+t.test('settings and secrets are listed in the order of the frontmatter', async (t) => {
+  const declaring = (fields: string) => ({
+    'readme.md': `---\nname: A\ndescription: B\n${fields}\n---\n`,
+    'index.ts': INDEX,
+  });
+  const plugin = await listed([
+    '1.0.0',
+    declaring(
+      'settings: { tone: {}, city: { required: true }, b: { required: true } }\nsecrets: { apiKey: { required: true }, spare: {} }',
+    ),
+  ]);
+  const list = ({ settings, secrets }: Record<string, readonly { name: string }[]>) =>
+    [settings, secrets].map((fields) => fields?.map(({ name }) => name));
+  const order = [
+    ['tone', 'city', 'b'],
+    ['apiKey', 'spare'],
+  ];
+  const { body: entry } = await ben.get(`/marketplace/${plugin.slug}`);
+  t.same([list(entry.configuration), list(entry.versions[0].configuration)], [order, order]);
+  const installation = await installs(ben, plugin.slug);
+  const { configuration, condition } = await installation.get();
+  t.same(list(configuration), order);
+  t.match(condition.cause, /city.*b.*apiKey/, 'so is what is missing');
+  await plugin.publish('1.1.0', declaring('settings: { zone: { required: true }, at: { required: true } }'));
+  const { body: changes } = await ben.get(`${installation.path}/update-changes`);
+  t.same(list(changes.fields), [['zone', 'at'], []]);
+});
+
 t.test('listing needs a version, delisting keeps installations', async (t) => {
   const bare = await listed();
   const early = await ann.post(`/plugins/${bare.id}/listing`);
