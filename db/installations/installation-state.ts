@@ -60,7 +60,7 @@ export function describeInstallation(facts: InstallationFacts): InstallationStat
   if (status === 'uninstalling') return makeState('uninstalling', 'It is being removed.', null);
   if (blockedReason !== null)
     return makeState('blocked', pickNotice(facts), 'Ask the operator of this service, or uninstall the plugin.');
-  if (status === 'paused') return makeState('paused', statusReason ?? 'Its user paused it.', 'Resume it.', 'resume');
+  if (status === 'paused') return makeState('paused', statusReason ?? 'It was paused by hand.', 'Resume it.', 'resume');
   if (status === 'needs_configuration')
     return makeState('needs_configuration', statusReason, 'Fill in its settings.', 'configure');
   // The child's state is newer: it is saved before the status.

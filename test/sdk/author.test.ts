@@ -226,10 +226,10 @@ t.test('deliveries: why one waits, try it now, give it up, replay it', async (t)
     stdout: /^word-count is paused\. Its webhook requests and events wait: bulkhead resume word-count$/m,
   });
   t.match(await typed(['status']), {
-    stdout: /paused: Its user paused it\.\n {4}Resume it\. bulkhead resume word-count/,
+    stdout: /paused: It was paused by hand\.\n {4}Resume it\. bulkhead resume word-count/,
   });
   const refusal =
-    /“word-count” cannot run “word-count__count” now\. Its state is paused: Its user paused it\. Resume it\. bulkhead resume word-count/;
+    /“word-count” cannot run “word-count__count” now\. Its state is paused: It was paused by hand\. Resume it\. bulkhead resume word-count/;
   // The supervisor is notified of the pause, which may take a moment.
   await eventually(async () => {
     const { code, stderr } = await typed(['call', 'word-count__count']);

@@ -657,7 +657,7 @@ t.test('dev and fire: say why the draft does not run, and what to do', async (t)
   t.equal(await start(t, ['fire', 'sessionStarted', '--slug', slug]).code, 0);
   t.equal((await ann.post(`/installations/${id}/pause`)).status, 200);
   const message =
-    '“modest” cannot run your draft now. Its state is paused: Its user paused it. Resume it. bulkhead resume modest';
+    '“modest” cannot run your draft now. Its state is paused: It was paused by hand. Resume it. bulkhead resume modest';
   // The supervisor reads the row itself, so that it needs no notification of the pause.
   t.match(await fire(), { error: { code: 'not_running', message } });
   t.equal((await ann.patch(`/installations/${id}`, { versionPolicy: 'Latest' })).status, 200);
