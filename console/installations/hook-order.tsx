@@ -76,9 +76,13 @@ function useHookOrder(installations: readonly Installation[]) {
     const ids = sorted.map(({ id }) => id);
     newest.current = ids.toSpliced(from, 1).toSpliced(to, 0, moved.id);
     setWanted(newest.current);
-    setAnnouncement(`${escapeText(moved.displayName)} is ${to + 1} of ${sorted.length}`);
-    // Of several moves, only the last one calls it.
-    save(newest.current, { onSettled: () => setWanted(null) });
+    const name = escapeText(moved.displayName);
+    setAnnouncement(`${name} is ${to + 1} of ${sorted.length}`);
+    // Of several moves, only the last one calls them.
+    save(newest.current, {
+      onError: () => setAnnouncement(`The new order is not saved: ${name} is where it was before`),
+      onSettled: () => setWanted(null),
+    });
   };
   return { sorted, move, announcement };
 }

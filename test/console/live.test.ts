@@ -4,7 +4,7 @@ import t from 'tap';
 import { type ServiceFixture, startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { eventually } from '../runner/eventually.ts';
 import { amount } from '../runner/soak.ts';
-import { openConsole, openTab, shareBrowser, signIn } from './browser.ts';
+import { answerInstead, openConsole, openTab, shareBrowser, signIn } from './browser.ts';
 import { go, press, pressInDialog, tab } from './console-fixture.ts';
 import { failInstallation, installationThat, publish, publishFrontDesk, TRICKS } from './front-desk.ts';
 import { inspect } from './pictures.ts';
@@ -355,6 +355,16 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     await inspect(t, page, 'order');
     await cards.nth(0).dragTo(cards.nth(1));
     await orderIs(service, ['front-desk', 'back-desk']);
+    const endOutage = await answerInstead(page.context(), '**/api/installations/*', (route) =>
+      route.request().method() === 'PATCH' ? route.abort() : route.continue(),
+    );
+    await press(page, /^Run Back desk.* earlier$/);
+    const status = page.getByRole('status');
+    await status
+      .getByText(/^The new order is not saved: Back desk.* is where it was before$/)
+      .waitFor({ state: 'attached' });
+    await cards.nth(1).getByText('Back desk').waitFor();
+    endOutage();
   });
 
   await t.test('the pages of operators, with untrusted names', async (t) => {
