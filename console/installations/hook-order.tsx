@@ -100,35 +100,38 @@ function InstallationCard({ installation, children }: { installation: Installati
   const { declined } = useDeclinedUpdate(id);
   return (
     <Card withBorder padding="sm" className="row-card">
-      <Group wrap="nowrap" gap="sm">
-        <Box visibleFrom="sm" lh={0} className="grip">
-          <IconGripVertical size={17} stroke={1.6} />
-        </Box>
-        <PluginIcon slug={slug} name={displayName} />
-        <Stack gap={2} flex={1} miw={0}>
-          <Group gap="sm">
-            <PageLink to="/installations/$id" params={{ id }} className="foreign entry-link">
-              {escapeText(displayName)}
-            </PageLink>
-            <StatusBadge condition={condition} />
-            {required ? (
-              <Badge variant="light" size="sm">
-                required
-              </Badge>
-            ) : null}
-          </Group>
-          <Text size="sm" c="dimmed">
-            {currentSemVer ?? 'draft'} · {describeProcess(installation)}
-            {pendingUpdate && declined !== pendingUpdate.versionId
-              ? ` · ${pendingUpdate.semVer ?? 'a draft'} ${describeReason(pendingUpdate)}`
-              : ''}
-          </Text>
-          {condition.cause === null ? null : (
-            <Text size="sm" c="dimmed" className="foreign">
-              {escapeText(condition.cause)}
+      {/* The buttons wrap below a name that has no room beside them, as on a phone with large text. */}
+      <Group gap="sm">
+        <Group wrap="nowrap" gap="sm" flex="1 1 10rem" miw={0}>
+          <Box visibleFrom="sm" lh={0} className="grip">
+            <IconGripVertical size={17} stroke={1.6} />
+          </Box>
+          <PluginIcon slug={slug} name={displayName} />
+          <Stack gap={2} flex={1} miw={0}>
+            <Group gap="sm">
+              <PageLink to="/installations/$id" params={{ id }} className="foreign entry-link">
+                {escapeText(displayName)}
+              </PageLink>
+              <StatusBadge condition={condition} />
+              {required ? (
+                <Badge variant="light" size="sm">
+                  required
+                </Badge>
+              ) : null}
+            </Group>
+            <Text size="sm" c="dimmed">
+              {currentSemVer ?? 'draft'} · {describeProcess(installation)}
+              {pendingUpdate && declined !== pendingUpdate.versionId
+                ? ` · ${pendingUpdate.semVer ?? 'a draft'} ${describeReason(pendingUpdate)}`
+                : ''}
             </Text>
-          )}
-        </Stack>
+            {condition.cause === null ? null : (
+              <Text size="sm" c="dimmed" className="foreign">
+                {escapeText(condition.cause)}
+              </Text>
+            )}
+          </Stack>
+        </Group>
         <Group gap={4} wrap="nowrap">
           {children}
         </Group>

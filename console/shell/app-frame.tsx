@@ -89,7 +89,7 @@ function SignedIn({ here }: { readonly here: string }) {
       )}
       <AppShell.Header hiddenFrom="sm">
         <Group h="100%" px="md" justify="space-between" wrap="nowrap">
-          <Group gap="sm" wrap="nowrap">
+          <Group gap="sm" wrap="nowrap" miw={0}>
             <Burger
               ref={menu.button}
               opened={menu.isOpen}
@@ -157,9 +157,10 @@ function Announcements() {
 
 function Brand() {
   return (
-    <Group gap={9} wrap="nowrap">
+    <Group gap={9} wrap="nowrap" miw={0}>
       <img src="/icon.svg" alt="" width={26} height={26} />
-      <Text fw={680} fz="lg" lts="-0.02em">
+      {/* One line, which ends early with large text: the header is one line high. */}
+      <Text fw={680} fz="lg" lts="-0.02em" truncate>
         Bulkhead
       </Text>
     </Group>

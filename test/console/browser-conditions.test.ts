@@ -54,6 +54,7 @@ t.test('on a page by plain HTTP a message is sent, and what cannot be copied can
 const LONG_WORD = 'W'.repeat(100);
 /** The narrowest screen of WCAG 2.2, criterion 1.4.10: 1280 pixels at a zoom of 400 %. */
 const NARROW = { width: 320, height: 640 };
+const PHONE = { width: 390, height: 844 };
 /** An upright tablet: the narrowest screen with the navigation beside the page. */
 const TABLET = { width: 768, height: 1024 };
 /** Pixels of a line of a log that can be read, about forty characters. */
@@ -114,6 +115,24 @@ t.test('a label of one long word fits a narrow screen', async (t) => {
   await page.goto(`${service.url}/installations/${body.id}?tab=settings`);
   await page.getByLabel(LONG_WORD).first().waitFor();
   t.notOk(await scrollsSideways(page), 'Settings');
+  await context.close();
+});
+
+t.test('on a phone with text of double size, no word of header and list is broken', async (t) => {
+  const { context, page, complaints } = await openSignedIn(browser, service, '/installations');
+  const words = [
+    page.getByRole('banner').getByText('Bulkhead', { exact: true }),
+    page.getByRole('main').getByRole('link', { name: 'Front desk' }),
+  ];
+  for (const size of [PHONE, NARROW]) {
+    await page.setViewportSize(size);
+    await page.evaluate("document.documentElement.style.fontSize = '200%'");
+    const [brand, name] = await Promise.all(words.map((word) => word.evaluate(countLines)));
+    t.equal(brand, 1, `${size.width} px: the header`);
+    t.ok((name ?? 3) <= 2, `${size.width} px: a name of two words has ${name} lines`);
+    t.notOk(await scrollsSideways(page));
+  }
+  t.same(complaints, []);
   await context.close();
 });
 
@@ -183,6 +202,13 @@ t.test('pages on their way and results of a search are announced', async (t) => 
 const isWiderThanShown = (element: object): boolean => {
   const { scrollWidth, clientWidth } = element as { readonly scrollWidth: number; readonly clientWidth: number };
   return scrollWidth > clientWidth + 1;
+};
+interface Laid {
+  getBoundingClientRect(): { readonly height: number };
+}
+const countLines = (element: object): number => {
+  const { lineHeight } = getComputedStyle(element as Parameters<typeof getComputedStyle>[0]);
+  return Math.round((element as Laid).getBoundingClientRect().height / Number.parseFloat(lineHeight));
 };
 const isFocusWithin = (page: Page, selector: string): Promise<boolean> =>
   page.evaluate<boolean>(`document.activeElement.closest(${JSON.stringify(selector)}) !== null`);
