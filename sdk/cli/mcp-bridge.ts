@@ -98,10 +98,10 @@ export class McpBridge {
       if (method === 'initialize') await this.#startSession(message, (answer) => this.#options.send(answer));
       else await this.#forward(message);
     } catch (error) {
-      if (id === undefined || !this.#waiting.has(id)) return;
+      // An answer of the client may have the id of one of its own requests, because both sides count.
+      if (method === undefined || id === undefined || !this.#waiting.has(id)) return;
       this.#sendError(id, INTERNAL_ERROR, error instanceof Error ? error.message : 'The service failed.');
     } finally {
-      // An answer of the client may have the id of one of its own requests, because both sides count.
       if (method !== undefined) this.#waiting.delete(id);
     }
   }

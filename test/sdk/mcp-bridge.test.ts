@@ -149,6 +149,39 @@ t.test('a call that breaks after the client has answered a question with the sam
   await service.end();
 });
 
+t.test('a call goes on when the answer to a question with the same id is refused', async (t) => {
+  const called = Promise.withResolvers<ServerResponse>();
+  const refused = Promise.withResolvers<void>();
+  const service = await startBridge(t, {
+    initialize: [succeed],
+    // The answer to the question has no method either.
+    GET: [
+      stayOpen,
+      (response, message) => {
+        refuse(413)(response, message);
+        refused.resolve();
+      },
+    ],
+    'tools/call': [
+      (response) => {
+        openStream(response).write(format({ id: 1, method: 'elicitation/create' }));
+        called.resolve(response);
+      },
+    ],
+    'tools/list': [succeed],
+  });
+  await eventually(async () => service.asked.includes('GET'));
+  await service.send({ id: 1, method: 'tools/call' });
+  await service.receive(({ method }) => method === 'elicitation/create');
+  await service.send({ id: 1, result: { action: 'accept' } });
+  await refused.promise;
+  await service.call(2, 'tools/list');
+  (await called.promise).end(format({ id: 1, result: { content: [] } }));
+  await service.end();
+  const answers = service.received.filter(({ id, method }) => id === 1 && method === undefined);
+  t.same(answers, [{ jsonrpc: '2.0', id: 1, result: { content: [] } }], 'its only answer');
+});
+
 t.test('a line that is no message has an error, and each message of a batch has its own answer', async (t) => {
   const service = await startBridge(t, {
     initialize: [succeed],
