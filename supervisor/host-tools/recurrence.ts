@@ -17,7 +17,7 @@ const PARTS: Readonly<Record<string, RegExp>> = {
   FREQ: /^[A-Z]+$/,
   INTERVAL: /^[1-9]\d{0,3}$/,
   COUNT: /^[1-9]\d{0,4}$/,
-  UNTIL: /^\d{8}(T\d{6}Z?)?$/,
+  UNTIL: /^\d{8}(T\d{6}Z)?$/,
   WKST: /^(MO|TU|WE|TH|FR|SA|SU)$/,
   BYDAY: /^([+-]?\d{1,2})?(MO|TU|WE|TH|FR|SA|SU)(,([+-]?\d{1,2})?(MO|TU|WE|TH|FR|SA|SU)){0,13}$/,
   BYHOUR: NUMBERS,
@@ -27,6 +27,10 @@ const PARTS: Readonly<Record<string, RegExp>> = {
   BYYEARDAY: NUMBERS,
   BYWEEKNO: NUMBERS,
   BYSETPOS: NUMBERS,
+};
+/** Added to the refusal of a part whose value is easily written in another form. */
+const FORMS: Readonly<Record<string, string>> = {
+  UNTIL: '. It takes a date, such as 20261231, or a time in UTC, such as 20261231T090000Z',
 };
 /** The range of a part's numbers. `isSigned`: also negative, counted from the end. The library silently ignores other numbers. */
 const RANGES: Readonly<Record<string, { readonly least: number; readonly most: number; readonly isSigned: boolean }>> =
@@ -57,7 +61,7 @@ export function parseRecurrence(text: string): Recurrence {
   for (const [name = '', value = '', ...rest] of parts) {
     if (!Object.hasOwn(PARTS, name)) throw refuseRepeat(`has a part that is not supported: “${name}”`);
     if (!PARTS[name]?.test(value) || rest.length > 0)
-      throw refuseRepeat(`has a ${name} that is not supported: “${[value, ...rest].join('=')}”`);
+      throw refuseRepeat(`has a ${name} that is not supported: “${[value, ...rest].join('=')}”${FORMS[name] ?? ''}`);
     const outside = findOutside(name, value);
     if (outside !== undefined) throw refuseRepeat(`has a number that ${name} does not take: ${outside}`);
   }

@@ -146,7 +146,11 @@ t.test('a rule that is refused says which part or value is wrong', async (t) => 
   const reminders = remindersOf(fixture, await startSession(fixture));
   for (const [repeat, detail] of [
     ['FREQ=DAILY;COUNT=0', 'repeat has a COUNT that is not supported: “0”.'],
-    ['FREQ=DAILY;UNTIL=2000', 'repeat has a UNTIL that is not supported: “2000”.'],
+    [
+      'FREQ=DAILY;UNTIL=2000',
+      'repeat has a UNTIL that is not supported: “2000”. It takes a date, such as 20261231, or a time in UTC, such as 20261231T090000Z.',
+    ],
+    ['FREQ=DAILY;UNTIL=20991231T090000', /UNTIL that is not supported: “20991231T090000”. .* a time in UTC/],
     ['FREQ=DAILY;COUNT=1=2', 'repeat has a COUNT that is not supported: “1=2”.'],
     ['FREQ=DAILY;BYSECOND=1', 'repeat has a part that is not supported: “BYSECOND”.'],
     ['', 'repeat is empty: leave it out for a reminder that comes once.'],
