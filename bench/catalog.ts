@@ -5,8 +5,7 @@
  * another size is filled again. Run
  * `sh deploy/node.sh bench/catalog.ts [--plugins 100000] [--installations 1000000] [--requests 300] [--data folder [--fill-only]]`.
  */
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { startEmbedded } from '../db/postgres/embedded.ts';
@@ -14,6 +13,8 @@ import { openPool } from '../db/postgres/pool.ts';
 import { withDatabase } from '../test/runner/server.ts';
 import { type CatalogScale, fillCatalog } from './fixtures/catalog-filling.ts';
 import { openCatalog, type ServedCatalog } from './fixtures/catalog-serving.ts';
+import { openCleanup, openFolder } from './fixtures/cleanup.ts';
+import { printServer } from './fixtures/postgres.ts';
 import { readPositiveNumber } from './options.ts';
 import { percentile } from './percentiles.ts';
 
@@ -60,16 +61,15 @@ const questions: readonly Question[] = [
   ['GET /plugins/{id}', (catalog, index) => `/plugins/${pick(catalog.ownIds, index)}`],
 ];
 
-const directory = values.data ?? mkdtempSync(join(tmpdir(), 'bulkhead-bench-'));
-const postgres = await startEmbedded({ dataDir: directory, throwAway: true });
-try {
-  await fill('few', SMALL);
-  await fill('many', large);
-  if (!values['fill-only']) await askAll(await open('few'), await open('many'));
-} finally {
-  await postgres.stop();
-  if (values.data === undefined) rmSync(directory, { recursive: true });
-}
+const cleanup = openCleanup();
+const directory = values.data ?? openFolder(cleanup);
+const postgres = await startEmbedded({ dataDir: directory });
+cleanup.teardown(() => postgres.stop());
+await printServer({ url: postgres.url, dataDir: directory });
+await fill('few', SMALL);
+await fill('many', large);
+if (!values['fill-only']) await askAll(await open('few'), await open('many'));
+await cleanup.end();
 
 async function fill(name: string, scale: CatalogScale): Promise<void> {
   const filled = join(directory, `${name}.filled`);

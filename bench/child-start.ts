@@ -4,8 +4,7 @@
  * others.
  */
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { buildChild } from '../sandbox-child/build-child.ts';
@@ -14,6 +13,7 @@ import { cacheProgram } from '../supervisor/jail/cached-program.ts';
 import { type Jail, makeJail } from '../supervisor/jail/jail.ts';
 import { openSandbox } from '../supervisor/jail/sandbox.ts';
 import { completeSearchPath } from '../test/runner/programs.ts';
+import { openCleanup, openFolder } from './fixtures/cleanup.ts';
 import { readPositiveNumber } from './options.ts';
 import { median, percentile } from './percentiles.ts';
 
@@ -24,7 +24,8 @@ const HANDFUL = readPositiveNumber('CHILDREN', process.env.CHILDREN ?? '8');
 const SETTLE_MS = 11_000;
 const PLUGIN = 'middleware.systemPrompt = (ctx) => ctx.systemPrompt + " Use metric units.";';
 
-const directory = mkdtempSync(join(tmpdir(), 'bulkhead-bench-'));
+const cleanup = openCleanup();
+const directory = openFolder(cleanup);
 const program = await buildChild();
 // With bubblewrap: without the jail, something else would be measured.
 await completeSearchPath();
@@ -116,5 +117,5 @@ const bareMb = await weighChildren(bareJail, 'bare', HANDFUL);
 const ms = median(samples.jailed.map((jailed, index) => jailed - (samples.bare[index] ?? 0)));
 console.log('the jail over a bare child; goals ≤ 10 ms, ≤ 1 MB');
 console.log(`  ${ms.toFixed(1)} ms (median of pairs)   ${(jailedMb - bareMb).toFixed(1)} MB (PSS)`);
-rmSync(directory, { recursive: true });
-process.exit(0);
+await cleanup.end();
+process.exit();

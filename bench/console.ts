@@ -5,15 +5,14 @@
  * `sh deploy/node.sh bench/console.ts [plugins] [loads]`.
  */
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type OpenConsole, openConsole, signIn, startBrowser } from '../test/console/browser.ts';
 import { operator } from '../test/deploy/operator-command.ts';
 import { startServiceFixture } from '../test/deploy/service-fixture.ts';
-import { startTestServer, withDatabase } from '../test/runner/server.ts';
+import { withDatabase } from '../test/runner/server.ts';
 import { fillCatalog } from './fixtures/catalog-filling.ts';
-import { openCleanup } from './fixtures/cleanup.ts';
+import { openCleanup, openFolder } from './fixtures/cleanup.ts';
+import { startBenchServer } from './fixtures/postgres.ts';
 import { readPositiveNumber } from './options.ts';
 import { percentile } from './percentiles.ts';
 
@@ -31,11 +30,9 @@ try {
 }
 
 async function measure(): Promise<void> {
-  const server = await startTestServer();
-  cleanup.teardown(() => server.stop());
+  const server = await startBenchServer(cleanup);
   await fillCatalog(server.url, 'console', { plugins: PLUGINS, installations: PLUGINS });
-  const folder = await mkdtemp(join(tmpdir(), 'bulkhead-bench-'));
-  cleanup.teardown(() => rm(folder, { recursive: true }));
+  const folder = openFolder(cleanup);
   const env = { DATA_DIR: join(folder, 'data'), DATABASE_URL: withDatabase(server.url, 'console') };
   // The catalog names packages that exist nowhere.
   assert.equal((await operator(env, 'accept-data-dir', '--yes')).code, 0);

@@ -9,10 +9,7 @@
  * refers to, pinned to one core, and pinned to two.
  */
 import { type ChildProcessByStdio, execFileSync, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { Pool } from 'pg';
@@ -23,6 +20,7 @@ import { openSandbox } from '../supervisor/jail/sandbox.ts';
 import { createMetrics } from '../supervisor/records/metrics.ts';
 import { Rollups } from '../supervisor/records/rollups.ts';
 import { completeSearchPath } from '../test/runner/programs.ts';
+import { openCleanup, openFolder } from './fixtures/cleanup.ts';
 import { percentile } from './percentiles.ts';
 
 const ROUNDS = 10;
@@ -56,7 +54,8 @@ interface Subject {
 }
 type Make = () => Promise<Subject>;
 
-const directory = mkdtempSync(join(tmpdir(), 'bulkhead-bench-'));
+const cleanup = openCleanup();
+const directory = openFolder(cleanup);
 const program = await buildChild();
 // With bubblewrap: without the jail, something else would be measured.
 await completeSearchPath();
@@ -256,5 +255,5 @@ print('pinned, peer on the other core: with the waking of it', await compare(1))
 console.log();
 conclude('as the product runs', placedByScheduler);
 conclude('the work alone', onOneCore);
-rmSync(directory, { recursive: true });
+await cleanup.end();
 process.exit();

@@ -6,14 +6,12 @@
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import type { InstalledPlugin } from '../db/installations/account-plugins.ts';
 import type { LinkResult } from '../supervisor/calls/chain.ts';
+import { openCleanup, openFolder } from './fixtures/cleanup.ts';
 import { compareWithQuiet, GOALS, listMisses } from './fixtures/neighbour-goals.ts';
 import { bad, GOOD, HOOK } from './fixtures/neighbour-plugins.ts';
 import { type NeighboursFixture, openNeighboursFixture } from './fixtures/neighbours-fixture.ts';
@@ -172,10 +170,11 @@ function print(name: string, figures: Observation, quiet: Observation): boolean 
   return misses.length === 0;
 }
 
-const directory = mkdtempSync(join(tmpdir(), 'bulkhead-bench-'));
-const fixture = await openNeighboursFixture(directory);
+const cleanup = openCleanup();
+const fixture = await openNeighboursFixture(cleanup, openFolder(cleanup));
 const every = String(CALL_EVERY_MS / GOOD_PLUGINS);
 const pair: ChildProcess = fork(new URL('fixtures/bare-pair.ts', import.meta.url), [every], { execArgv: [] });
+cleanup.teardown(() => pair.disconnect());
 const good = await Promise.all(
   Array.from({ length: GOOD_PLUGINS }, (_, index) => fixture.entry(`good-${index}`, GOOD)),
 );
@@ -204,7 +203,5 @@ for (const [name, { code }] of chosen) {
 }
 console.log(met ? 'all goals met' : 'some goals missed');
 if (!met) process.exitCode = 1;
-pair.disconnect();
-await fixture.close();
-rmSync(directory, { recursive: true });
+await cleanup.end();
 process.exit();

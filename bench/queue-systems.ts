@@ -20,7 +20,9 @@ import { subscribeToDeliveries } from '../db/postgres/notifications.ts';
 import { type Fence, inTransaction, openPool } from '../db/postgres/pool.ts';
 import { ChannelScheduler } from '../supervisor/delivery/channel-scheduler.ts';
 import { insertBareInstallation } from '../test/fixtures/bare-installation.ts';
-import { startTestServer, TEMPLATE, withDatabase } from '../test/runner/server.ts';
+import { TEMPLATE, withDatabase } from '../test/runner/server.ts';
+import { openCleanup } from './fixtures/cleanup.ts';
+import { startBenchServer } from './fixtures/postgres.ts';
 import { readPositiveNumber } from './options.ts';
 import { percentile } from './percentiles.ts';
 
@@ -50,8 +52,10 @@ interface Result {
 }
 
 const onError = (error: Error): void => console.error(error.message);
-const server = await startTestServer();
+const cleanup = openCleanup();
+const server = await startBenchServer(cleanup);
 const database = openPool(withDatabase(server.url, TEMPLATE), { name: 'bulkhead-bench', connections: 40, onError });
+cleanup.teardown(() => database.close());
 const { pool } = database;
 const account = await findOrCreateAccount(pool, 'ann');
 await insertBareInstallation(pool, { accountId: account.id });
@@ -219,6 +223,5 @@ for (const result of results.slice(1))
   console.log(
     `${result.name}, as a multiple of the own scheduler: commits ${(result.commits / (own?.commits ?? 1)).toFixed(2)}, log ${(result.walBytes / (own?.walBytes ?? 1)).toFixed(2)}, p50 ${(result.p50Ms / (own?.p50Ms ?? 1)).toFixed(2)}, drained ${(result.drainedPerSecond / (own?.drainedPerSecond ?? 1)).toFixed(2)}`,
   );
-await database.close();
-await server.stop();
+await cleanup.end();
 process.exit(0);

@@ -8,7 +8,7 @@ import { migrate } from '../../db/postgres/migrate.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import { maintainAudit } from '../../db/records/audit.ts';
 import { maintainLogs } from '../../db/records/logs.ts';
-import { chooseTemporaryFolder } from './temporary-folder.ts';
+import { chooseDiskFolder, chooseTemporaryFolder } from './temporary-folder.ts';
 
 /** Where `npm test` has its PostgreSQL. */
 export const SERVER_VARIABLE = 'BULKHEAD_TEST_DATABASE_URL';
@@ -21,19 +21,27 @@ const CONNECTIONS = ['host all bulkhead 127.0.0.1/32 trust', 'host all all 127.0
 
 export interface TestServer {
   readonly url: string;
+  readonly dataDir: string;
   stop(): Promise<void>;
 }
 
+interface ServerOptions {
+  /** Flushes commits to a disk, as the service's own server does: for measurements. Default: false. */
+  readonly durable?: boolean;
+}
+
 /** Starts it in a temporary folder, in memory if there is enough. `npm test` does so once for all files, a file run on its own for itself. */
-export async function startTestServer(): Promise<TestServer> {
-  const dataDir = await mkdtemp(join(await chooseTemporaryFolder(), 'bulkhead-test-postgres-'));
-  const postgres = await startEmbedded({ dataDir, throwAway: true });
+export async function startTestServer({ durable = false }: ServerOptions = {}): Promise<TestServer> {
+  const parent = durable ? await chooseDiskFolder() : await chooseTemporaryFolder();
+  const dataDir = await mkdtemp(join(parent, 'bulkhead-test-postgres-'));
+  const postgres = await startEmbedded({ dataDir, throwAway: !durable });
   await writeFile(join(dataDir, 'postgres', 'pg_hba.conf'), CONNECTIONS);
   process.kill(postgres.pid, 'SIGHUP');
   await command(postgres.url, `CREATE DATABASE ${TEMPLATE}`);
   await fillTemplate(withDatabase(postgres.url, TEMPLATE));
   return {
     url: postgres.url,
+    dataDir,
     async stop() {
       await postgres.stop();
       await rm(dataDir, { recursive: true, force: true });

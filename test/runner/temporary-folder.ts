@@ -25,3 +25,12 @@ export async function chooseTemporaryFolder(): Promise<string> {
     return tmpdir();
   }
 }
+
+/** `f_type` of a file system in memory. */
+const TMPFS = 0x01021994;
+
+/** Returns a folder for temporary files that is on a disk. @throws Error if there is none */
+export async function chooseDiskFolder(): Promise<string> {
+  for (const folder of [tmpdir(), '/var/tmp']) if ((await statfs(folder)).type !== TMPFS) return folder;
+  throw new Error(`${tmpdir()} and /var/tmp are in memory. Set TMPDIR to a folder on a disk.`);
+}
