@@ -9,6 +9,8 @@ import { failedTool } from '../sessions/tool-results.ts';
 interface HostCall {
   /** Idempotency key: a call that is made again with it, such as after a crash, has its effect once. */
   readonly requestId: string;
+  /** Whether a crash interrupted the call before, which may have had its effect. */
+  readonly isRepeated: boolean;
   readonly signal?: AbortSignal | undefined;
 }
 export interface HostTool {
@@ -59,6 +61,21 @@ export function defineTool<Input extends z.ZodType>(definition: Definition<Input
       }
     },
   };
+}
+
+/**
+ * Removes a thing, and returns it as it was. A repeated call returns only the id of a thing that is missing: the interrupted call may
+ * have removed it, and an agent that reads that it never existed would look for another one to remove.
+ */
+export function removeOnce<Thing>(
+  { isRepeated }: Pick<HostCall, 'isRepeated'>,
+  id: string,
+  remove: () => Promise<Thing>,
+): Promise<Thing | { readonly id: string }> {
+  return remove().catch((error: unknown) => {
+    if (isRepeated && error instanceof Problem && error.code === 'not_found') return { id };
+    throw error;
+  });
 }
 
 function createArgumentsProblem(name: string, { issues }: z.ZodError): Problem {

@@ -4,7 +4,7 @@ import { pageReminders } from '../../db/sessions/reminders.ts';
 import { timestamp } from '../../sdk/contract/payloads.ts';
 import { storedId, storedText } from '../../service/http/schemas.ts';
 import { TO_AGENT } from './due-reminders.ts';
-import { defineTool, type HostTool, pageFields } from './host-tool.ts';
+import { defineTool, type HostTool, pageFields, removeOnce } from './host-tool.ts';
 import { cancelReminder, describeReminder, scheduleReminder } from './reminders.ts';
 
 const TEXT_MAX_CHARS = 10_000;
@@ -61,8 +61,8 @@ export const notifyTools: readonly HostTool[] = [
     description: 'Cancels what is to come of a reminder.',
     input: z.strictObject({ id: storedId.describe('As notify__schedule or notify__list returned it.') }),
     isRepeatable: true,
-    run: async (services, { id: sessionId }, { id: reminderId }) => ({
-      cancelled: await cancelReminder(services, { sessionId, reminderId }),
+    run: async (services, { id: sessionId }, { id: reminderId }, call) => ({
+      cancelled: await removeOnce(call, reminderId, () => cancelReminder(services, { sessionId, reminderId })),
     }),
   }),
 ];

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { pageTodos } from '../../db/sessions/todos.ts';
 import { timestamp, todoFields } from '../../sdk/contract/payloads.ts';
 import { storedId, storedText } from '../../service/http/schemas.ts';
-import { defineTool, type HostTool, pageFields } from './host-tool.ts';
+import { defineTool, type HostTool, pageFields, removeOnce } from './host-tool.ts';
 import { changeTodo, createTodo, describeTodo, removeTodo, requireTodo } from './todos.ts';
 
 /** Characters of the notes in a list. `todo__read` has all of them. */
@@ -90,8 +90,8 @@ export const todoTools: readonly HostTool[] = [
     description: 'Deletes a to-do. To keep a record of it, complete it instead.',
     input: z.strictObject({ id }),
     isRepeatable: true,
-    run: async (services, session, { id: todoId }) => ({
-      deleted: await removeTodo(services, session, todoId, 'agent'),
+    run: async (services, session, { id: todoId }, call) => ({
+      deleted: await removeOnce(call, todoId, () => removeTodo(services, session, todoId, 'agent')),
     }),
   }),
 ];

@@ -32,6 +32,12 @@ interface ToolRequest extends Pick<ToolCall, 'callId' | 'name' | 'arguments' | '
   readonly attempt: string;
 }
 
+/** A call that is made now. */
+interface MadeRequest extends ToolRequest {
+  /** Whether a crash interrupted it before. */
+  readonly isRepeated: boolean;
+}
+
 /** A judged call that the runtime is to perform. */
 interface HandedCall {
   readonly handed: NonNullable<CallRow['handed']>;
@@ -60,7 +66,7 @@ export async function callToolInTurn(
     try {
       const isNew = await claimTurnCall(services.pool, key, request);
       const known = isNew ? null : await readKnownCall(services, session, key, request);
-      return known ?? (await makeCall(services, session, key, { ...request, signal }));
+      return known ?? (await makeCall(services, session, key, { ...request, signal, isRepeated: !isNew }));
     } finally {
       owned?.end();
     }
@@ -80,7 +86,7 @@ async function makeCall(
   services: SessionServices,
   session: Session,
   key: CallKey,
-  request: ToolRequest,
+  request: MadeRequest,
 ): Promise<CallAnswer | HandedCall> {
   await services.faultPoint('call.claimed');
   const made = await readAnswer(services, session, key, request).catch(async (error: unknown) => {
@@ -112,7 +118,7 @@ async function readAnswer(
   services: SessionServices,
   session: Session,
   { turnId }: CallKey,
-  { callId, name, arguments: args, isOwn, attempt, signal }: ToolRequest,
+  { callId, name, arguments: args, isOwn, attempt, signal, isRepeated }: MadeRequest,
 ): Promise<MadeCall | HandedCall> {
   let passed: unknown = null;
   const onPassed = (judged: unknown) => {
@@ -139,6 +145,7 @@ async function readAnswer(
       noticeId,
       onPassed,
       requestId: digestOf([session.id, turnId, callId]),
+      isRepeated,
     };
     const { result, ...judged } = await callTool(services, session, tool, call);
     return { ...judged, answer: { result } };

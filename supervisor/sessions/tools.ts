@@ -145,6 +145,8 @@ export const isRepeatable = (found: FoundTool): boolean =>
 interface SessionCall extends Omit<ToolCall, 'name'> {
   /** Names the effect of a call of the host's tools. Default: a new id. */
   readonly requestId?: string | undefined;
+  /** Whether a crash interrupted the call before. Default: false. */
+  readonly isRepeated?: boolean | undefined;
 }
 
 /**
@@ -158,7 +160,7 @@ export async function callTool(
   services: SessionServices,
   session: Session,
   found: FoundTool,
-  { requestId = randomUUIDv7(), ...call }: SessionCall,
+  { requestId = randomUUIDv7(), isRepeated = false, ...call }: SessionCall,
 ): Promise<JudgedResult> {
   if (found.kind === 'runtime')
     throw new Problem(
@@ -169,7 +171,7 @@ export async function callTool(
     const { tool } = found;
     const ofHost = { ...call, name: tool.name, changedMaxBytes: HOST_RESULT_MAX_BYTES };
     return callBetweenHooks(services, session, ofHost, (args) =>
-      tool.call(services, session, args, { requestId, signal: call.signal }),
+      tool.call(services, session, args, { requestId, isRepeated, signal: call.signal }),
     );
   }
   const name = formatFullName(found.tool.plugin, found.tool.tool);

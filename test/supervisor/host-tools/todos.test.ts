@@ -186,7 +186,7 @@ t.test('a call that a crash interrupts is made again, and has its effect once', 
   const crash = new CrashOnce();
   const fixture = await startSupervisorFixture(t, { faultPoint: crash.faultPoint });
   await fixture.install({ slug: 'policy', code: POLICY });
-  const session = await startSession(fixture);
+  const session = await startSession(fixture, 'planner', ['todo', 'notify']);
   await fixture.call('POST', `/sessions/${session}/turns`, { id: 't1', text: 'go', trigger: 'user' });
   const send = (id: string, name: string, args: object): Promise<Reply> =>
     fixture.call('POST', `/sessions/${session}/turns/t1/calls/${id}`, { name, arguments: args });
@@ -207,6 +207,20 @@ t.test('a call that a crash interrupts is made again, and has its effect once', 
     Object.keys(steps),
     'each once',
   );
+  const later = { text: 'later', at: '2099-01-05T06:00:00Z' };
+  const reminder = (await send('schedule', 'notify__schedule', later)).body.content[0].json;
+  for (const [name, id, key] of [
+    ['todo__delete', items[0].id, 'deleted'],
+    ['notify__cancel', reminder.id, 'cancelled'],
+  ]) {
+    crash.next = 'call.answered';
+    t.equal((await send(name, name, { id })).status, 500);
+    const again = await send(name, name, { id });
+    t.same(again.body, { content: [{ type: 'json', json: { [key]: { id } } }], isError: false }, name);
+    t.match((await send(`${name} 2`, name, { id })).body, { isError: true }, 'another call finds nothing');
+  }
+  const listed = await send('list', 'todo__list', {});
+  t.equal(listed.body.content[0].json.todos.length, items.length - 1);
 });
 
 t.test('two supervisors that create the same to-do at once answer the same', async (t) => {
