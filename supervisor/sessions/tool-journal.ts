@@ -20,7 +20,14 @@ import { callBetweenHooks, type JudgedResult, judgeCall, judgeResult, type ToolC
 import type { SessionServices } from './session-services.ts';
 import { describeProblem, failedTool, formatContent } from './tool-results.ts';
 import { callTool, type FoundTool, findTool, isRepeatable } from './tools.ts';
-import { createReusedProblem, digestOf, explainRefusal, requireHeldTurn, type TurnStep } from './turn-answers.ts';
+import {
+  createReusedProblem,
+  digestOf,
+  digestOfJson,
+  explainRefusal,
+  requireHeldTurn,
+  type TurnStep,
+} from './turn-answers.ts';
 import type { CallState } from './turn-schemas.ts';
 
 interface ToolRequest extends Pick<ToolCall, 'callId' | 'name' | 'arguments' | 'signal'> {
@@ -59,14 +66,16 @@ export async function callToolInTurn(
   turn: TurnKey,
   request: ToolRequest,
 ): Promise<CallOutcome> {
-  const key = { ...turn, callId: request.callId, digest: digestOf([request.name, request.arguments]) };
+  const key = { ...turn, callId: request.callId, digest: digestOfJson([request.name, request.arguments]) };
   const answer = await services.runningCalls.run(key, request.signal, async (signal) => {
     // The call may outlast its request. Null: the account is being given up, and waits for the request alone.
     const owned = services.router.ownership.begin(session.accountId);
     try {
       const isNew = await claimTurnCall(services.pool, key, request);
-      const known = isNew ? null : await readKnownCall(services, session, key, request);
-      return known ?? (await makeCall(services, session, key, { ...request, signal, isRepeated: !isNew }));
+      const row = isNew ? null : await requireSameCall(services, key, request);
+      const stored = row ? { ...key, digest: row.digest } : key;
+      const known = row && (await readKnownCall(services, session, stored, row, request));
+      return known ?? (await makeCall(services, session, stored, { ...request, signal, isRepeated: !isNew }));
     } finally {
       owned?.end();
     }
@@ -213,16 +222,24 @@ const INTERRUPTED = failedTool(
   'The call was interrupted because its supervisor stopped. The tool may have run: check before you call it again.',
 );
 
+/** Finds the call of an earlier request with this id. @throws Problem `id_reused` if that request was another one */
+async function requireSameCall({ pool }: SessionServices, key: CallKey, request: ToolRequest): Promise<CallRow> {
+  const known = await findCall(pool, key);
+  if (!known) throw await explainRefusal(pool, key);
+  // Releases before this one stored the digest of the arguments in the order in which they came.
+  const digests = [key.digest, digestOf([request.name, request.arguments])];
+  if (!digests.includes(known.digest)) throw createReusedProblem('a call of this turn');
+  return known;
+}
+
 /** The answer of a call that was made before. Null: it was interrupted, and is to be made again. */
 async function readKnownCall(
   services: SessionServices,
   session: Session,
   key: CallKey,
+  known: CallRow,
   request: ToolRequest,
 ): Promise<CallAnswer | HandedCall | null> {
-  const known = await findCall(services.pool, key);
-  if (!known) throw await explainRefusal(services.pool, key);
-  if (known.digest !== key.digest) throw createReusedProblem('a call of this turn');
   if (known.answer) return known.answer;
   if (known.handed) {
     await requireHeldTurn(services.pool, key, request.runtime);
@@ -248,10 +265,12 @@ export async function answerOwnCall(
   { callId, result }: { readonly callId: string; readonly result: ToolResult },
 ): Promise<ToolResult> {
   const { pool, toolResultBytes } = services;
-  const resultDigest = digestOf(result);
+  const resultDigest = digestOfJson(result);
+  // The second one is that of releases before this one.
+  const resultDigests: readonly (string | null)[] = [resultDigest, digestOf(result)];
   return lockResult(services, { ...turn, callId }, async () => {
     const call = await requireCall(services, { ...turn, callId });
-    if (call.answer && call.resultDigest === resultDigest) return readResult(call.answer);
+    if (call.answer && resultDigests.includes(call.resultDigest)) return readResult(call.answer);
     if (call.answer && call.resultDigest === null)
       throw new Problem(
         'id_reused',

@@ -37,6 +37,14 @@ export const readVerdict = (judged: Judgement | null): Verdict =>
 /** Recognizes another request with the same id. */
 export const digestOf = (request: unknown): string => hash('sha256', JSON.stringify(request) ?? '', 'base64url');
 
+/** `digestOf` of a JSON value, whatever the order of the keys of its objects: many languages do not keep that order. */
+export const digestOfJson = (value: unknown): string => hash('sha256', JSON.stringify(value, sortKeys), 'base64url');
+
+const sortKeys = (_key: string, value: unknown): unknown =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
+    : value;
+
 const offerDigests = new WeakMap<object, string>();
 
 /**

@@ -60,6 +60,8 @@ t.test('a call is judged, handed to the runtime, and its result judged', async (
   t.same((await turn('POST', '/t1/calls/c1/result', result)).body, judged);
   t.same((await turn('POST', '/t1/calls/c1/result', result)).body, judged, 'the same result again');
   t.match(await turn('POST', '/t1/calls/c1/result', { content: [] }), { status: 409, body: { code: 'id_reused' } });
+  const reordered = { content: [{ text: 'pay 4111', type: 'text' }] };
+  t.same((await turn('POST', '/t1/calls/c1/result', reordered)).body, judged, 'its fields in another order');
   t.same(await turn('POST', '/t1/calls/c1', call).then(({ status, body }) => [status, body]), [200, judged]);
   t.same(await listJudged(fixture), ['c1', 'c1 pay 4111'], 'each was judged once');
 

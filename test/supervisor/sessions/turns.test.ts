@@ -1802,11 +1802,40 @@ t.test('closing a request aborts its call with the true reason, unless it shall 
   await turn('DELETE', '/t1/calls/c2');
 });
 
-t.test('a call that its runtime lets go on ends before its supervisor gives the account up', async (t) => {
-  const fixture = await startSupervisorFixture(t);
-  const code = `tools.slow = { description: 'x', parameters: { type: 'object' }, handler: async () => {
-    host.log('waiting');
-    await new Promise((resolve) => setTimeout(resolve, 1_500));
+t.test(
+  'arguments in another order are the same arguments, also of a call that an earlier release stored',
+  async (t) => {
+    const fixture = shared.withNewAccount();
+    const slug = `pair-${fixture.account}`;
+    const code = `tools.pair = { description: 'x', parameters: { type: 'object' },
+    handler: (args) => { host.log('paired'); return JSON.stringify(args); } };`;
+    await fixture.install({ slug, code });
+    const session = await fixture.session();
+    const turn = asRuntime(fixture, session, 'r1');
+    await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+    const name = `${slug}__pair`;
+    const args = { b: [{ d: 1, c: null }], a: 2, '10': 3 };
+    const reordered = { '10': 3, a: 2, b: [{ c: null, d: 1 }] };
+    const call = (given: object) => turn('POST', '/t1/calls/c1', { name, arguments: given });
+    const made = await call(args);
+    t.match(
+      made,
+      { status: 200, body: { content: [{ text: JSON.stringify(args) }] } },
+      'the tool gets the order of its call',
+    );
+    t.same((await call(reordered)).body, made.body);
+    t.match(await call({ ...args, b: [{ d: 1 }] }), { status: 409, body: { code: 'id_reused' } });
+    t.match(await call({ ...args, b: [1, 2] }), { status: 409 });
+    t.match(await call({ ...args, a: '2' }), { status: 409 });
+    await fixture.pool.query('UPDATE tool_calls SET digest = $2 WHERE session_id = $1', [
+      session,
+      digestOf([name, args]),
+    ]);
+    t.same((await call(args)).body, made.body);
+    t.equal((await fixture.readLog('paired')).length, 1, 'it ran once');
+  },
+);
+
     return 'done';
   } };`;
   await fixture.install({ slug: 'slow', code });
