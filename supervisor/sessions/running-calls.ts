@@ -1,5 +1,6 @@
 /** The calls of tools that this process makes. */
 import type { CallAnswer, CallKey, CallRow } from '../../db/sessions/tool-calls.ts';
+import type { TurnKey } from '../../db/sessions/turns.ts';
 
 /** A call that its runtime performs has no answer yet. */
 type Outcome = CallAnswer | { readonly handed: NonNullable<CallRow['handed']> };
@@ -45,13 +46,19 @@ export class RunningCalls {
     return running;
   }
 
-  /** Aborts the call of a turn, and waits until it has ended. */
-  async abort({ sessionId, turnId, callId }: Omit<CallKey, 'digest'>, reason: string): Promise<void> {
-    for (const { key, answer, abort } of this.#running.values()) {
-      if (key.sessionId !== sessionId || key.turnId !== turnId || key.callId !== callId) continue;
-      abort.abort(new Error(reason));
-      await answer.catch(() => undefined);
-    }
+  hasTurn(turn: TurnKey): boolean {
+    return this.#listTurn(turn).length > 0;
+  }
+
+  /** Aborts the call of a turn, and waits until it has ended. @param callId undefined: all calls of the turn */
+  async abort(call: TurnKey & { readonly callId?: string }, reason: string): Promise<void> {
+    const aborted = this.#listTurn(call).filter(({ key }) => call.callId === undefined || call.callId === key.callId);
+    for (const { abort } of aborted) abort.abort(new Error(reason));
+    await Promise.allSettled(aborted.map(({ answer }) => answer));
+  }
+
+  #listTurn({ sessionId, turnId }: TurnKey): Running[] {
+    return [...this.#running.values()].filter(({ key }) => key.sessionId === sessionId && key.turnId === turnId);
   }
 }
 

@@ -162,7 +162,7 @@ const shapes = {
   end: {
     summary: 'Ends a turn, and sends its last output to the session’s channel',
     details:
-      'Outputs whose last piece did not come are completed first, so that they precede the text. If a plugin cancels the text, the turn stays open: end it with another text, or without one. A repeated request returns the same response and sends nothing twice. With `reply: false`, nothing is sent.',
+      'Calls that Bulkhead still makes are aborted first. Outputs whose last piece did not come are completed, so that they precede the text. If a plugin cancels the text, the turn stays open: end it with another text, or without one. A repeated request returns the same response and sends nothing twice. With `reply: false`, nothing is sent.',
     problems: [...STEP_PROBLEMS, 'id_reused', 'quota_exceeded'],
     ...step,
     body: endBody,

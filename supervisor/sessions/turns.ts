@@ -17,6 +17,7 @@ import {
   findTurn,
   forgetTurn,
   hasTurnOrMessage,
+  holdTurn,
   LEASE_SPARE_PART,
   type NewTurn,
   openJudgedTurn,
@@ -254,6 +255,9 @@ async function endLockedTurn(services: SessionServices, step: TurnStep, end: Tur
   const { pool } = services;
   const { session, key, runtime } = step;
   let ended: TurnRow | null = null;
+  // Their results would follow the next message of the user. Another runtime's calls go on.
+  if (services.runningCalls.hasTurn(key) && (await holdTurn(pool, key, runtime)))
+    await services.runningCalls.abort(key, 'the runtime ended the turn');
   const isUntouched = services.untouchedTurns.take(key, runtime);
   const isNew = isUntouched && session.channelId === null;
   // Open outputs precede the last text, which is not added while one of them cannot be judged.

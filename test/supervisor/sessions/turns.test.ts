@@ -1836,6 +1836,22 @@ t.test(
   },
 );
 
+t.test('the end of a turn aborts the calls that still run, so that their results are of this turn', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `adder-${fixture.account}`, code: ADDER });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  const calling = turn('POST', '/t1/calls/c1', { name: `adder-${fixture.account}__wait`, keepRunning: true });
+  await eventually(async () => (await fixture.readLog('waiting')).length === 1);
+  const other = await asRuntime(fixture, session, 'r2')('POST', '/t1/end', { text: 'bye' });
+  t.match(other, { status: 409, body: { code: 'turn_held' } });
+  t.match((await turn('GET', '/t1/calls/c1')).body, { state: 'running' }, 'not by a runtime without the lease');
+  t.match(await turn('POST', '/t1/end', { text: 'bye' }), { status: 200, body: { state: 'ended' } });
+  t.match((await calling).body, { isError: true, content: [{ text: /was aborted: the runtime ended the turn/ }] });
+  t.match(await transcript(fixture, session), [{ text: 'hello' }, { role: 'tool', text: /aborted/ }, { text: 'bye' }]);
+});
+
     return 'done';
   } };`;
   await fixture.install({ slug: 'slow', code });
