@@ -132,9 +132,19 @@ export class Scene {
 
   /** Breaks the next requests of this session to the session API. @param path below the session, without a query */
   break(kind: FaultKind, method: string, path: string, times = 1): void {
-    const wanted = new RegExp(`^${method} /sessions/${this.sessionId}${path}$`);
+    const wanted = this.#matchRequest(method, path);
     const shown = `${method} …${path}`.replaceAll(/\[\^\/]\+|\.\*/g, '…');
     this.#faults.set(this.fixture.proxy.break(kind, wanted, times), shown);
+  }
+
+  /** Breaks the connections of the requests of this session that have no answer yet. */
+  drop(method: string, path: string): void {
+    if (this.fixture.proxy.drop(this.#matchRequest(method, path)) === 0)
+      throw new Skipped('the runtime had no request open that could be broken');
+  }
+
+  #matchRequest(method: string, path: string): RegExp {
+    return new RegExp(`^${method} /sessions/${this.sessionId}${path}$`);
   }
 
   /** The service is replaced: the next requests of the session do not reach it, and those after them are refused. */

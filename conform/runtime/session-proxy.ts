@@ -44,6 +44,8 @@ export class SessionProxy {
   readonly #target: string;
   readonly #faults: Fault[] = [];
   readonly #refused: string[] = [];
+  /** The method and the path of each request that has no whole answer yet. */
+  readonly #open = new Map<ServerResponse, string>();
 
   private constructor(server: Server, target: string) {
     this.#server = server;
@@ -64,6 +66,13 @@ export class SessionProxy {
     const fault = { kind, wanted, times };
     this.#faults.push(fault);
     return fault;
+  }
+
+  /** Breaks the connections of the requests that have no answer yet and match. @returns their number */
+  drop(wanted: RegExp): number {
+    const dropped = [...this.#open].filter(([, request]) => wanted.test(request));
+    for (const [response] of dropped) response.destroy();
+    return dropped.length;
   }
 
   /** Whether the service has refused the content of a request of a session. */
@@ -89,7 +98,11 @@ export class SessionProxy {
       return;
     }
     const closed = new AbortController();
-    response.once('close', () => closed.abort());
+    this.#open.set(response, `${method} ${path}`);
+    response.once('close', () => {
+      this.#open.delete(response);
+      closed.abort();
+    });
     const answer = await fetch(`${this.#target}${url}`, {
       method,
       headers: copyHeaders(Object.entries(request.headers)),

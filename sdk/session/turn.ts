@@ -13,9 +13,14 @@ import type {
   TurnRecord,
 } from './api-types.ts';
 import { failedResult, type OwnTools } from './own-tools.ts';
+import { pause } from './pause.ts';
 import { toQueryString } from './query-string.ts';
 import { toStorable, toStorableJson } from './storable-text.ts';
 import { BulkheadError, type Cancellable, hasCode, type Transport } from './transport.ts';
+
+/** Until the service knows a call that is to be aborted: a request arrives within milliseconds, or when a busy service reads it. */
+const ABORT_PAUSE_MIN_MS = 50;
+const ABORT_PAUSE_MAX_MS = 2_000;
 
 interface OutputOptions extends Cancellable {
   /**
@@ -67,10 +72,11 @@ export class Turn {
 
   /**
    * Calls a tool, also one of yours, once. An error that a model can correct is a result with `isError`, and so is a result of your
-   * tool that the service cannot take, such as one that is too long. Aborting the signal aborts the call.
+   * tool that the service cannot take, such as one that is too long. Aborting the signal aborts the call. A lost connection or the
+   * end of this process does not: the tool continues.
    *
    * @param callId your own id; a call with the same id returns the same result for 24 hours
-   * @param options.keepRunning the tool continues when this process ends; a call with the same id returns its result
+   * @param options.keepRunning the tool continues also when the signal aborts
    */
   call(
     callId: string,
@@ -99,15 +105,53 @@ export class Turn {
    * with `answerCall`.
    *
    * @param options.own you perform the tool, although the session does not list it
+   * @param options.keepRunning the tool continues also when the signal aborts
    */
-  requestCall(
+  async requestCall(
     callId: string,
     name: string,
     args: Json = {},
-    { signal, ...options }: Cancellable & { readonly own?: boolean; readonly keepRunning?: boolean } = {},
+    {
+      signal,
+      keepRunning = false,
+      ...options
+    }: Cancellable & { readonly own?: boolean; readonly keepRunning?: boolean } = {},
   ): Promise<ToolResult | OwnCall> {
-    const body = { name, arguments: args, attempt: crypto.randomUUID(), ...options };
-    return this.#post(`/calls/${encodeURIComponent(callId)}`, body, signal);
+    // Otherwise a lost connection aborts the call, and the retry returns that as its result.
+    const body = { name, arguments: args, attempt: crypto.randomUUID(), ...options, keepRunning: true };
+    const path = `/calls/${encodeURIComponent(callId)}`;
+    if (signal === undefined || keepRunning || options.own) return this.#post(path, body, signal);
+    signal.throwIfAborted();
+    const answer = this.#post<ToolResult | OwnCall>(path, body, undefined);
+    return new Promise((resolve, reject) => {
+      const onAbort = (): void => {
+        reject(signal.reason);
+        void this.#abortCall(path, answer);
+      };
+      signal.addEventListener('abort', onAbort, { once: true });
+      answer.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+    });
+  }
+
+  /**
+   * Aborts a call whose request is not answered. The request stays open: it may not have arrived yet, and would begin the call
+   * after the abort.
+   */
+  async #abortCall(path: string, answer: Promise<unknown>): Promise<void> {
+    let isOver = false;
+    const end = (): void => {
+      isOver = true;
+    };
+    answer.then(end, end);
+    const request = { method: 'DELETE', path: this.#path + path, repeatable: true } as const;
+    for (let ms = ABORT_PAUSE_MIN_MS; !isOver; ms = Math.min(2 * ms, ABORT_PAUSE_MAX_MS)) {
+      const isKnown = await this.#transport.json(request).then(
+        () => true,
+        (error: unknown) => !hasCode(error, 'not_found'),
+      );
+      if (isKnown) return;
+      await pause(ms);
+    }
   }
 
   /**

@@ -55,6 +55,8 @@ export type LinkResult =
       readonly interrupted?: true;
       /** Set if `callsInFlight` calls of the child ran and `callsWaiting` waited. The same call may succeed later. */
       readonly overLimit?: true;
+      /** Set if the plugin did not run, or the caller aborted the call before it was sent: the handler did not run. */
+      readonly isUnsent?: true;
       /** Set if a tool's handler did not run, because the arguments do not fit its schema. */
       readonly invalidArguments?: readonly ArgumentFault[];
     };

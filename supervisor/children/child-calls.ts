@@ -282,7 +282,10 @@ class Call {
   /** Rejects the promise of a caller that aborts. The child has until the deadline to end the handler. */
   readonly abandon = (): void => {
     const why = describeAbort(this.#signal);
-    const error = new ChildError('aborted', `the caller aborted the call${why === null ? '' : `: ${why}`}`);
+    const isUnsent = this.#cancellation === null;
+    const error = new ChildError('aborted', `the caller aborted the call${why === null ? '' : `: ${why}`}`, {
+      isUnsent,
+    });
     if (this.#cancellation === null || this.#isAnswered) this.finish(error);
     else {
       this.#settleCaller(error);

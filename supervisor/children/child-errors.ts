@@ -18,17 +18,20 @@ export class ChildError extends Error {
   readonly interrupted: boolean;
   /** Set for `timeout` when another handler of the child did not return, so that the called one did not start. */
   readonly blockedBy: string | undefined;
+  /** Set for `aborted` when the call was not sent to the child, so its handler did not run. */
+  readonly isUnsent: boolean;
 
   constructor(
     kind: ChildErrorKind,
     message: string,
-    details: { pluginStack?: string; interrupted?: boolean; blockedBy?: string } = {},
+    details: { pluginStack?: string; interrupted?: boolean; blockedBy?: string; isUnsent?: boolean } = {},
   ) {
     super(message);
     this.kind = kind;
     this.blockedBy = details.blockedBy;
     this.pluginStack = details.pluginStack ?? '';
     this.interrupted = details.interrupted === true;
+    this.isUnsent = details.isUnsent === true;
   }
 }
 

@@ -274,8 +274,8 @@ export class InstallationRunner {
     // The child was killed but has not ended yet: this call waits for the next one.
     if (serving?.child.state === 'dead') await withinBudget(serving.child.ended, call.deadlineAt - Date.now());
     const acquired = await this.#acquireChild(call);
-    if ('refusal' in acquired) return { kind: 'unavailable', message: acquired.refusal };
-    if (call.signal?.aborted) return { kind: 'unavailable', message: CALLER_LEFT };
+    if ('refusal' in acquired) return { kind: 'unavailable', message: acquired.refusal, isUnsent: true };
+    if (call.signal?.aborted) return { kind: 'unavailable', message: CALLER_LEFT, isUnsent: true };
     return acquired.loadedChild.invoke({ ...call, deadlineAt: call.deadlineAt + stalledMs() - stalledBefore });
   }
 

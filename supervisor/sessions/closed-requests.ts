@@ -6,11 +6,20 @@ import { onceClosed } from '../../service/http/closed-responses.ts';
 const CLOSED = 'the runtime closed the request';
 const TOKEN_ENDED = 'the token of the request is no longer valid, or its account was suspended or demoted';
 
+/** The reason of a signal that aborts because the connection was closed: the runtime gave up, or has lost the connection. */
+class RequestClosedError extends Error {
+  constructor() {
+    super(CLOSED);
+  }
+}
+
+export const isClosedRequest = ({ reason }: AbortSignal): boolean => reason instanceof RequestClosedError;
+
 /** A signal that aborts when the connection is closed before the answer was sent. */
 export function abortWhenClosed(reply: FastifyReply): AbortSignal {
   const closed = new AbortController();
   onceClosed(reply.raw, () => {
-    if (!reply.raw.writableFinished) closed.abort(new Error(CLOSED));
+    if (!reply.raw.writableFinished) closed.abort(new RequestClosedError());
   });
   return closed.signal;
 }
@@ -21,7 +30,7 @@ export function abortWhenClosed(reply: FastifyReply): AbortSignal {
  */
 export function abortWhenOver(request: FastifyRequest, reply: FastifyReply): AbortSignal {
   const over = new AbortController();
-  onceClosed(reply.raw, () => over.abort(new Error(CLOSED)));
+  onceClosed(reply.raw, () => over.abort(new RequestClosedError()));
   endWithToken(request, reply, () => over.abort(new Error(TOKEN_ENDED)));
   return over.signal;
 }

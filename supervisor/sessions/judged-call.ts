@@ -36,11 +36,18 @@ export interface JudgedResult {
   readonly problem?: Problem | undefined;
   /** The arguments that the plugins passed on. Null: the call was cancelled. */
   readonly arguments: unknown;
-  /** False: the call was cancelled because a plugin's hook failed or could not run. The same call may pass later. */
+  /**
+   * False: the tool did not run, because a plugin's hook failed or could not run, or the caller aborted the call before. The same
+   * call may pass later.
+   */
   readonly isFinal: boolean;
   /** The judgement of the result or, if the tool did not run, of the call. */
   readonly judgement: Judgement;
 }
+
+/** The caller aborted a call before its tool ran. */
+export class UnstartedCallError extends Error {}
+export const UNSTARTED = failedTool('The call was aborted before the tool ran.');
 
 /**
  * Returns the judgement to store with a result. A cancel counts as a change: the host's text replaces the result, and a prompt must
@@ -55,7 +62,8 @@ function toResultJudgement(hook: string, answer: ChainState): Judgement {
  * Runs a tool between its two hooks.
  *
  * @param run calls the tool with the arguments that passed. A problem that it returns contains text from the plugin's process and
- *   is judged like a result. A problem that it throws contains only the host's text and is not judged
+ *   is judged like a result. A problem that it throws contains only the host's text and is not judged.
+ *   `UnstartedCallError`: the tool did not run
  */
 export async function callBetweenHooks(
   services: SessionServices,
@@ -66,10 +74,9 @@ export async function callBetweenHooks(
   const passed = await judgeCall(services, session, call);
   if ('result' in passed) return passed;
   call.onPassed?.(passed.arguments);
-  if (call.signal?.aborted)
-    return { ...passed, result: failedTool('The call was aborted before the tool ran.'), isFinal: true };
   const started = performance.now();
-  const ran = await run(passed.arguments);
+  const ran = call.signal?.aborted ? null : await run(passed.arguments).catch(returnNullIfUnstarted);
+  if (ran === null) return { ...passed, result: UNSTARTED, isFinal: false };
   const durationMs = Math.round(performance.now() - started);
   const problem = ran instanceof Problem ? ran : undefined;
   const result = ran instanceof Problem ? failedTool(describeProblem(ran.message, ran.errors)) : ran;
@@ -80,6 +87,11 @@ export async function callBetweenHooks(
   );
   const isUnchanged = judged.judgement.outcome === 'unchanged';
   return { ...judged, problem: isUnchanged ? problem : undefined, arguments: passed.arguments, isFinal: true };
+}
+
+function returnNullIfUnstarted(error: unknown): null {
+  if (error instanceof UnstartedCallError) return null;
+  throw error;
 }
 
 /** Turns `unavailable` and internal errors into `outcome_unknown`. Clients repeat a call after `unavailable`, but the tool has run. */

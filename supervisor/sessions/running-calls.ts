@@ -12,7 +12,10 @@ interface Running {
   waiting: number;
 }
 
-/** A request that is sent twice at once waits for the same answer. */
+/**
+ * A request that is sent twice at once waits for the same answer. One that comes after the call was aborted waits for its end and
+ * begins on its own: the tool may not have run.
+ */
 export class RunningCalls {
   readonly #running = new Map<string, Running>();
 
@@ -21,12 +24,15 @@ export class RunningCalls {
   }
 
   /** @param signal aborts when the request is closed: the last one that is closed aborts the call. Undefined: it continues */
-  run(
+  async run(
     key: CallKey,
     signal: AbortSignal | undefined,
     work: (signal: AbortSignal) => Promise<Outcome>,
   ): Promise<Outcome> {
-    const running = this.#running.get(formatKey(key)) ?? this.#start(key, work);
+    const name = formatKey(key);
+    for (let ending = this.#running.get(name); ending?.abort.signal.aborted; ending = this.#running.get(name))
+      await ending.answer.catch(() => undefined);
+    const running = this.#running.get(name) ?? this.#start(key, work);
     running.waiting += 1;
     const leave = (): void => {
       running.waiting -= 1;

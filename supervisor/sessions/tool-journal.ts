@@ -16,7 +16,15 @@ import { Problem, type ProblemCode } from '../../sdk/contract/errors.ts';
 import { TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import type { Json, ToolResult } from '../../sdk/session/api-types.ts';
 import { skipNotFound } from '../../service/http/errors.ts';
-import { callBetweenHooks, type JudgedResult, judgeCall, judgeResult, type ToolCall } from './judged-call.ts';
+import { isClosedRequest } from './closed-requests.ts';
+import {
+  callBetweenHooks,
+  type JudgedResult,
+  judgeCall,
+  judgeResult,
+  type ToolCall,
+  UNSTARTED,
+} from './judged-call.ts';
 import type { SessionServices } from './session-services.ts';
 import { describeProblem, failedTool, formatContent } from './tool-results.ts';
 import { callTool, type FoundTool, findTool, isRepeatable } from './tools.ts';
@@ -108,8 +116,10 @@ async function makeCall(
     if (await handCall(services.pool, key, made.handed)) return made;
     throw await explainRefusal(services.pool, key);
   }
-  if (made.isFinal)
-    return saveAnswer(services, key, made.answer, toToolMessage(key, { ...request, ...made }, made.answer));
+  // A call that the runtime aborts by a request of its own is over, even if the tool did not run.
+  const isAborted = request.signal?.aborted === true && !isClosedRequest(request.signal);
+  const answer = made.isFinal ? made.answer : isAborted ? { result: UNSTARTED } : null;
+  if (answer) return saveAnswer(services, key, answer, toToolMessage(key, { ...request, ...made }, answer));
   await releaseCall(services.pool, key);
   return made.answer;
 }

@@ -11,7 +11,13 @@ import { callSurface, readOrLog, toProblem } from '../calls/surface-call.ts';
 import type { AccountPlugins, ToolRef } from '../children/account-plugins-cache.ts';
 import { findHostTool, listHostTools } from '../host-tools/catalog.ts';
 import type { HostTool } from '../host-tools/host-tool.ts';
-import { callBetweenHooks, HOST_RESULT_MAX_BYTES, type JudgedResult, type ToolCall } from './judged-call.ts';
+import {
+  callBetweenHooks,
+  HOST_RESULT_MAX_BYTES,
+  type JudgedResult,
+  type ToolCall,
+  UnstartedCallError,
+} from './judged-call.ts';
 import type { SessionServices } from './session-services.ts';
 import { failedTool, readToolResult } from './tool-results.ts';
 import { digestOfOffer } from './turn-answers.ts';
@@ -188,7 +194,10 @@ async function callHandler(
 ): Promise<ToolResult | Problem> {
   const fields = { callId, arguments: args };
   const result = await callSurface(services, { kind: 'tools', name: tool, plugin, session, signal, fields });
-  if (signal?.aborted && result.kind !== 'answered') return failedTool(describeAbort(signal));
+  if (signal?.aborted && result.kind !== 'answered') {
+    if ('isUnsent' in result) throw new UnstartedCallError();
+    return failedTool(describeAbort(signal));
+  }
   if (result.kind === 'answered') {
     const { answer } = result;
     return readOrLog(services, { plugin, session, tool }, () =>

@@ -121,7 +121,7 @@ const shapes = {
   call: {
     summary: 'Calls a tool once',
     details:
-      'Runs the hooks `toolCall` and `toolResult`. A repeated request with the same id returns the same result for 24 hours, also while the tool still runs and after a crash of the runtime or the supervisor. The result is added to the transcript. An error that a model can correct is a result with `isError`: invalid arguments, an unknown tool, a tool that failed, a call that a plugin cancelled. 202: the runtime performs this tool. Perform it with the arguments of the response, and send the result.',
+      'Runs the hooks `toolCall` and `toolResult`. A repeated request with the same id returns the same result for 24 hours, also while the tool still runs and after a crash of the runtime or the supervisor. A connection that is lost counts as a request that the runtime closed, which aborts the call: send `keepRunning` to get the result with the next request. A call whose request was closed before the tool ran is made when it is sent again. The result is added to the transcript. An error that a model can correct is a result with `isError`: invalid arguments, an unknown tool, a tool that failed, a call that a plugin cancelled. 202: the runtime performs this tool. Perform it with the arguments of the response, and send the result.',
     problems: [...STEP_PROBLEMS, 'id_reused', 'quota_exceeded'],
     headers: runtimeHeaders,
     params: callParams,

@@ -295,7 +295,9 @@ export const newCall = jsonBody({
   keepRunning: z
     .boolean()
     .default(false)
-    .describe('Whether the tool continues when this request is closed. Otherwise closing the request aborts the call.'),
+    .describe(
+      'Whether the tool continues when this request is closed or its connection is lost. Then a repeated request returns its result, and `DELETE` aborts it. Otherwise closing the request aborts the call.',
+    ),
 });
 
 export const ownResult = jsonBody({

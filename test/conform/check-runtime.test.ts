@@ -85,7 +85,10 @@ async function countPlugins(token: string): Promise<number> {
 }
 
 const PROGRAMS = amount({
-  quick: [[await writePageProgram(), 'is judged once']],
+  quick: [
+    [await writePageProgram(), 'is judged once'],
+    ['plain', 'while a tool runs'],
+  ],
   soak: [
     [await writePageProgram()],
     ['plain'],

@@ -1,7 +1,7 @@
 /** The agent runtime's client against a real session API: what it asks, what it repeats, and what it does not. */
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, createConnection, createServer as createTcpServer, type Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import vm from 'node:vm';
 import { build, stop as stopEsbuild } from 'esbuild';
@@ -16,6 +16,7 @@ import {
   type SessionEvent,
 } from '../../sdk/session/session.ts';
 import { Transport } from '../../sdk/session/transport.ts';
+import { eventually } from '../runner/eventually.ts';
 import type { Teardown } from '../runner/harness.ts';
 import { DuringSteps, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
@@ -32,6 +33,13 @@ await fixture.install({
     compaction.summarize = (ctx) => 'They said ' + ctx.messages.length + ' things.';
     tools.add = { description: 'Adds', parameters: { type: 'object', properties: { a: { type: 'number' } }, required: ['a'] },
       handler: ({ a }) => String(a + 1) };
+    let release;
+    tools.hold = { description: 'Holds', parameters: { type: 'object' }, handler: (args, { signal }) => new Promise((resolve) => {
+      host.log('holding', args);
+      release = resolve;
+      signal.addEventListener('abort', () => host.log('aborted', { why: signal.reason.message }));
+    }) };
+    tools.release = { description: 'Releases', parameters: {}, handler: () => { release('held'); return 'x'; } };
     commands.hello = { description: 'Greets', handler: (input) => 'Hello ' + input };
     providers.echo = { models: [{ id: 'e1', name: 'Echo' }], chat: (request) => ({ text: request.messages.at(-1).text,
       model: 'e1', usage: { inputTokens: 1, outputTokens: 1 } }) };
@@ -339,6 +347,82 @@ t.test('a call that takes longer than the HTTP library waits for a response is a
   during.set('call.claimed', () => isLate.promise);
   started = performance.now();
   t.match(await turn.call('c1', 'late__late'), { content: [{ text: 'x' }], isError: false });
+});
+
+t.test('a call whose connection breaks returns the result of its tool', async (t) => {
+  const sockets = new Set<Socket>();
+  const proxy = createTcpServer((socket) => {
+    const upstream = createConnection(Number(new URL(url).port), '127.0.0.1');
+    sockets.add(socket);
+    for (const [from, to] of [
+      [socket, upstream],
+      [upstream, socket],
+    ] as const)
+      from
+        .on('error', () => undefined)
+        .on('close', () => to.destroy())
+        .pipe(to);
+  }).listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
+  t.teardown(() => proxy.close());
+  const { port } = proxy.address() as AddressInfo;
+  const { id } = await client.start({ agentId: 'broken' });
+  const session = connect({ url: `http://127.0.0.1:${port}`, token: async () => token }).open(id);
+  const turn = await session.openTurn({ id: 't1', text: 'Hi', trigger: 'user' });
+  const call = turn.call('c1', 'guide__hold', { of: 'broken' });
+  const held = async () => (await fixture.readLog('holding')).filter((data) => data.of === 'broken').length;
+  await eventually(async () => (await held()) === 1);
+  for (const socket of sockets) socket.destroy();
+  await client.open(id).callTool('guide__release', {});
+  t.same(await call, { content: [{ type: 'text', text: 'held' }], isError: false });
+  t.equal(await held(), 1, 'it ran once');
+  await turn.end();
+});
+
+t.test('the signal of a call aborts it, also when its request has not arrived yet', async (t) => {
+  const { id } = await client.start({ agentId: 'stopped' });
+  const asked = Promise.withResolvers<void>();
+  const arrives = Promise.withResolvers<void>();
+  let isHeld = false;
+  const slow = connect({
+    url,
+    token: async () => token,
+    runtime: 'stopped',
+    fetch: async (input, init) => {
+      if (isHeld && init?.method === 'POST') {
+        asked.resolve();
+        await arrives.promise;
+      }
+      const response = await fetch(input, init);
+      // The service did not know the call.
+      if (init?.method === 'DELETE') arrives.resolve();
+      return response;
+    },
+  });
+  const turn = await slow.open(id).openTurn({ id: 't1', text: 'Hi', trigger: 'user' });
+  const stop = async (callId: string, isRunning: () => Promise<unknown>) => {
+    const stopping = new AbortController();
+    const call = turn.call(callId, 'guide__hold', { of: callId }, { signal: stopping.signal });
+    await isRunning();
+    stopping.abort(new Error('stopped by the user'));
+    await t.rejects(call, { message: 'stopped by the user' });
+    const isOver = async () => {
+      const state = await turn.lookUpCall(callId).catch(() => null);
+      return state?.state === 'answered' && state;
+    };
+    const text = /aborted: the runtime aborted it|aborted before the tool ran/;
+    t.match(await eventually(isOver), { result: { isError: true, content: [{ text }] } });
+  };
+  const isHeldBy = (callId: string) => async () => (await fixture.readLog('holding')).some(({ of }) => of === callId);
+  await stop('s1', () => eventually(isHeldBy('s1')));
+  t.match(await eventually(async () => (await fixture.readLog('aborted'))[0]), { why: /the runtime aborted it/ });
+  isHeld = true;
+  await stop('s2', () => asked.promise);
+  isHeld = false;
+  const late = AbortSignal.abort(new Error('before'));
+  await t.rejects(turn.call('s3', 'guide__hold', {}, { signal: late }), { message: 'before' });
+  await t.rejects(turn.lookUpCall('s3'), { code: 'not_found' });
+  await turn.end();
 });
 
 t.test('a permanent error is thrown once, and a caller can abort', async (t) => {

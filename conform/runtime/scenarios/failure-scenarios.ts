@@ -26,6 +26,20 @@ export const connections: RuntimeChapter = {
     fails('The answer to the opening of a turn is lost: the message is judged once.', 'lose', 'POST', '/turns'),
     fails('The answer to a prompt is lost: the turn goes on.', 'lose', '(GET|POST)', '/turns/[^/]+/prompt'),
     fails('The answer to a call is lost: the tool runs once.', 'lose', 'POST', '/turns/[^/]+/calls/[^/]+'),
+    scenario(
+      'The connection breaks while a tool runs: the tool runs once, and the model reads its result.',
+      'Send `keepRunning` with each call, and repeat a call without a response with the same id: it returns the result of the tool.',
+      async (scene) => {
+        const exchange = scene.script({ calls: [scene.call('hold')] }, 'Done.').begin('hold it');
+        await scene.untilLogged('ran hold');
+        scene.drop('POST', '/turns/[^/]+/calls/[^/]+');
+        requireAnswer(await exchange.waitForAnswer(), 'Done.');
+        expect(await scene.count('ran hold'), 1, 'runs of the tool');
+        expect(await scene.texts('tool'), ['held'], 'results in the transcript');
+        const last = JSON.stringify(scene.asked.at(-1)?.messages ?? []);
+        ensure(last.includes('held'), `the model got ${last.slice(-400)}`);
+      },
+    ),
     fails('The answer to an output is lost: it is in the transcript once.', 'lose', 'POST', '/turns/[^/]+/output'),
     fails('The answer to the end of a turn is lost: the turn has ended once.', 'lose', 'POST', '/turns/[^/]+/end'),
     fails(

@@ -24,10 +24,11 @@ export declare class Turn {
     prompt({ signal, ...request }?: PromptRequest & Cancellable): Promise<Prompt>;
     /**
      * Calls a tool, also one of yours, once. An error that a model can correct is a result with `isError`, and so is a result of your
-     * tool that the service cannot take, such as one that is too long. Aborting the signal aborts the call.
+     * tool that the service cannot take, such as one that is too long. Aborting the signal aborts the call. A lost connection or the
+     * end of this process does not: the tool continues.
      *
      * @param callId your own id; a call with the same id returns the same result for 24 hours
-     * @param options.keepRunning the tool continues when this process ends; a call with the same id returns its result
+     * @param options.keepRunning the tool continues also when the signal aborts
      */
     call(callId: string, name: string, args?: Json, { signal, ...options }?: Cancellable & {
         readonly keepRunning?: boolean;
@@ -37,8 +38,9 @@ export declare class Turn {
      * with `answerCall`.
      *
      * @param options.own you perform the tool, although the session does not list it
+     * @param options.keepRunning the tool continues also when the signal aborts
      */
-    requestCall(callId: string, name: string, args?: Json, { signal, ...options }?: Cancellable & {
+    requestCall(callId: string, name: string, args?: Json, { signal, keepRunning, ...options }?: Cancellable & {
         readonly own?: boolean;
         readonly keepRunning?: boolean;
     }): Promise<ToolResult | OwnCall>;

@@ -286,7 +286,7 @@ t.test('the handler of a call whose caller gave up before does not start', async
   await child.load(bundleOf(toolOf('console.log("started"); return 1;')));
   const run = (invocationId: string, signal: AbortSignal) =>
     child.invoke({ kind: 'tools', name: 'run' }, {}, { invocationId, deadlineAt: Date.now() + 5_000, signal });
-  await t.rejects(run('given up', AbortSignal.abort()), errorOf('aborted'));
+  await t.rejects(run('given up', AbortSignal.abort()), { ...errorOf('aborted'), isUnsent: true });
   t.same(await run('wanted', new AbortController().signal), { outcome: 'answered', answer: 1 });
   while (child.lines.length === 0) await sleep(5);
   t.match(child.lines[0], { message: 'started', invocationId: 'wanted' });

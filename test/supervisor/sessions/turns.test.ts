@@ -1852,6 +1852,54 @@ t.test('the end of a turn aborts the calls that still run, so that their results
   t.match(await transcript(fixture, session), [{ text: 'hello' }, { role: 'tool', text: /aborted/ }, { text: 'bye' }]);
 });
 
+t.test('a call whose request was closed before its tool ran is made when it is sent again', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `adder-${fixture.account}`, code: ADDER });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  const { app } = fixture;
+  if (!app.server.listening) await app.listen({ port: 0, host: '127.0.0.1' });
+  const { port } = app.server.address() as AddressInfo;
+  const closing = new AbortController();
+  const path = `/sessions/${session}/turns/t1/calls/c1`;
+  const closed = Promise.withResolvers<void>();
+  app.server.on('request', function watch(request, response) {
+    if (request.url !== path) return;
+    app.server.off('request', watch);
+    response.once('close', closed.resolve);
+  });
+  let repeated: Promise<Reply> | undefined;
+  const body = { name: `adder-${fixture.account}__add`, arguments: { a: 1 } };
+  during.set('call.claimed', async () => {
+    closing.abort();
+    await closed.promise;
+    repeated = turn('POST', '/t1/calls/c1', body);
+  });
+  const call = fetch(`http://127.0.0.1:${port}${path}`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${await fixture.issuer.issue(fixture.account)}`,
+      'content-type': 'application/json',
+      'bulkhead-runtime': 'r1',
+    },
+    body: JSON.stringify(body),
+    signal: closing.signal,
+  });
+  await t.rejects(call);
+  await eventually(() => repeated !== undefined);
+  t.match(await repeated, { status: 200, body: { isError: false, content: [{ text: '2' }] } });
+  t.match((await turn('POST', '/t1/calls/c1', body)).body, { isError: false, content: [{ text: '2' }] });
+  t.equal((await fixture.readLog('added')).length, 1, 'it ran once');
+  const tools = (await transcript(fixture, session)).filter(({ role }) => role === 'tool');
+  t.match(tools, [{ text: '2' }], 'and the transcript has this result alone');
+});
+
+t.test('a call that its runtime lets go on ends before its supervisor gives the account up', async (t) => {
+  const fixture = await startSupervisorFixture(t);
+  const code = `tools.slow = { description: 'x', parameters: { type: 'object' }, handler: async () => {
+    host.log('waiting');
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
     return 'done';
   } };`;
   await fixture.install({ slug: 'slow', code });
@@ -1920,6 +1968,27 @@ t.test('a call for which two requests wait is aborted when both are closed', asy
   t.match(made[0]?.reason, { message: 'the runtime closed the request' });
   t.same(await Promise.all([first.answer, second.answer]), [{ result }, { result }]);
   t.notOk(calls.has(key));
+});
+
+t.test('a request for a call that is being aborted waits for its end and begins it', async (t) => {
+  const calls = new RunningCalls();
+  const key = { sessionId: 's', turnId: 't', callId: 'c', digest: 'd' };
+  const closing = new AbortController();
+  const ended = Promise.withResolvers<{ result: ReturnType<typeof failedTool> }>();
+  const first = calls.run(key, closing.signal, () => ended.promise);
+  closing.abort(new Error('the runtime closed the request'));
+  let starts = 0;
+  const repeat = () =>
+    calls.run(key, undefined, async () => {
+      starts += 1;
+      return { result: failedTool('second') };
+    });
+  const repeated = [repeat(), repeat()];
+  t.equal(starts, 0);
+  ended.resolve({ result: failedTool('first') });
+  t.match(await first, { result: failedTool('first') });
+  for (const answer of await Promise.all(repeated)) t.match(answer, { result: failedTool('second') });
+  t.equal(starts, 1);
 });
 
 t.test('calls of different turns are different calls, whatever characters their ids have', async (t) => {
