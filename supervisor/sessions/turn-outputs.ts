@@ -282,18 +282,27 @@ interface RepeatedPiece {
   readonly piece: PieceRow | null;
 }
 
+/** @param id undefined: the runtime gave none */
+const createCompleteProblem = (id: string | undefined): Problem =>
+  new Problem(
+    'id_reused',
+    id === undefined
+      ? 'Pieces without an `id` are of one output of their turn, which is complete. Send the pieces of each text with an `id` of their own.'
+      : 'This output is complete: its pieces are not kept, and it takes no more. GET /sessions/{id}/turns/{turnId} returns it. Send another text with another `id`.',
+  );
+
 /** The output of a piece that is not new, and the piece as it came before. @throws Problem if it is not a repeated piece */
 async function findRepeated(
   services: SessionServices,
   { key, runtime }: OutputStep,
-  { piece, text, done }: OutputPiece,
+  { id, piece, text, done }: OutputPiece,
   digest: string,
 ): Promise<RepeatedPiece> {
   const known = await findOutput(services.pool, key);
   if (known && known.state !== 'open') {
     // A piece that is cancelled completes its output, too.
     if (known.digest === digest && (done || known.state === 'vetoed')) return { output: known, piece: null };
-    throw createReusedProblem('an output that is complete');
+    throw createCompleteProblem(id);
   }
   await requireHeldTurn(services.pool, key, runtime);
   if (!known) {

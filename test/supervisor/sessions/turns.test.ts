@@ -876,6 +876,11 @@ t.test('pieces are shown at once without a guard, and as a whole with one', asyn
   t.match(await send('o1', 1, 'two', true), { show: 'two', state: 'passed' });
   t.match(await send('o1', 1, 'two', true), { show: 'two', state: 'passed' }, 'again');
   t.match(await send('o9', 1, 'x'), { detail: /must be 0/ });
+  t.match(await send('o1', 0, 'one '), { code: 'id_reused', detail: /is complete: its pieces are not kept/ });
+  const sendWithoutId = async (piece: number, text: string, done = false) =>
+    (await turn('POST', '/t1/output', { piece, text, done })).body;
+  t.match(await sendWithoutId(0, 'no id', true), { id: 't1:streamed', show: 'no id', state: 'passed' });
+  t.match(await sendWithoutId(0, 'another'), { code: 'id_reused', detail: /Pieces without an `id` are of one output/ });
 
   t.match(await send('o2', 0, 'before '), { show: 'before ' });
   await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
@@ -893,7 +898,7 @@ t.test('pieces are shown at once without a guard, and as a whole with one', asyn
   t.match(await turn('POST', '/t1/end', {}), { body: { state: 'ended', replyId: 'o5' } });
   t.same(
     (await transcript(fixture, session)).filter(({ role }) => role === 'assistant').map(({ text }) => text),
-    ['one two', 'before it came fine', 'a [bleep] day', 'never ended'],
+    ['one two', 'no id', 'before it came fine', 'a [bleep] day', 'never ended'],
   );
   t.equal((await fixture.pool.query('SELECT 1 FROM turn_pieces WHERE session_id = $1', [session])).rowCount, 0);
 });
