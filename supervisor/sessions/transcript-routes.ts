@@ -3,9 +3,10 @@
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
+import { inTransaction } from '../../db/postgres/pool.ts';
 import { pageOrders } from '../../db/postgres/rows.ts';
 import { isMessagePosition, openSessionTail } from '../../db/sessions/session-tail.ts';
-import { appendMessages, pageMessages } from '../../db/sessions/sessions.ts';
+import { appendMessages, type JudgedMessage, type NewMessage, pageMessages } from '../../db/sessions/sessions.ts';
 import { KeyedLocks } from '../../db/timing/keyed-locks.ts';
 import { boundedList } from '../../sdk/contract/bounded-list.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
@@ -18,6 +19,7 @@ import { COSTLY_BYTES, waitForLoopTurn } from '../../service/timing/loop-turns.t
 import { sendReply } from './replies.ts';
 import { requireSession, type SessionServices, sessionParams } from './session-services.ts';
 import { addOpenEvent, addToolEvents } from './session-streams.ts';
+import { digestOfJson } from './turn-answers.ts';
 import { messageResource } from './turn-schemas.ts';
 
 /** Maximum number of messages added by one call. */
@@ -25,7 +27,7 @@ const MESSAGES_MAX = 1_000;
 /** Values of the `data` of all messages of one call. As many take some 20 ms to store and answer. */
 const DATA_VALUES_MAX = 20_000;
 const OWN_ID =
-  'The runtime’s own id of the message. A message with a known id is not added again. Default: a random id.';
+  'The runtime’s own id of the message. A message with a known id is not added again; if it is another message, the request is refused with 409 `id_reused`. Default: a random id.';
 
 /** Whether there are no more than `DATA_VALUES_MAX` values, at all levels. */
 function haveFewValues(messages: readonly { readonly data?: unknown }[]): boolean {
@@ -88,7 +90,7 @@ const shapes = {
   append: {
     summary: 'Adds messages to the transcript',
     details: `\`host.session\` and compactions read the transcript. No hook runs, so a strict session refuses the request with 409 \`not_judged\`. The messages of one call have at most ${DATA_VALUES_MAX} values in their data.`,
-    problems: ['not_judged', 'quota_exceeded'],
+    problems: ['not_judged', 'id_reused', 'quota_exceeded'],
     params: sessionParams,
     body: newMessages,
     response: { 200: z.strictObject({ items: z.array(messageResource) }) },
@@ -124,6 +126,28 @@ const JUDGING_ROUTES: Readonly<Partial<Record<z.infer<typeof role>, string>>> = 
 function createStrictProblem(messages: readonly { readonly role: z.infer<typeof role> }[]): Problem {
   const routes = new Set(messages.flatMap((message) => JUDGING_ROUTES[message.role] ?? []));
   return new Problem('not_judged', ['This session is strict: it takes only what hooks judged.', ...routes].join(' '));
+}
+
+/**
+ * Compares messages with those that have their ids. What plugins have changed may differ, because the text that was sent is not kept.
+ *
+ * @throws Problem `id_reused`
+ */
+function requireSameMessages(sent: readonly NewMessage[], stored: readonly JudgedMessage[]): void {
+  const byId = new Map(stored.map((message) => [message.id, message]));
+  for (const { id, role: sentRole, text, data } of sent) {
+    const known = id === undefined ? undefined : byId.get(id);
+    if (!known) continue;
+    const { judgement } = known;
+    const isSameText = known.text === text || (judgement !== undefined && judgement.outcome !== 'unchanged');
+    // The host adds data to a message when it is judged.
+    const isSameData = judgement !== undefined || digestOfJson(known.data ?? null) === digestOfJson(data ?? null);
+    if (known.role !== sentRole || !isSameText || !isSameData)
+      throw new Problem(
+        'id_reused',
+        `The id “${id}” belongs to another message of this session, so none of these was added. Use a new id for a new message.`,
+      );
+  }
 }
 
 export function transcriptRoutes(services: SessionServices): FastifyPluginAsyncZod {
@@ -164,7 +188,12 @@ export function transcriptRoutes(services: SessionServices): FastifyPluginAsyncZ
     app.post('/sessions/:sessionId/messages', { schema: shapes.append }, async (request) => {
       const session = await requireSession(services, requireCaller(request), request.params);
       if (session.strict) throw createStrictProblem(request.body.messages);
-      const items = await appendMessages(pool, session.id, request.body.messages);
+      const { messages } = request.body;
+      const items = await inTransaction(pool, async (tx) => {
+        const added = await appendMessages(tx, session.id, messages);
+        requireSameMessages(messages, added);
+        return added;
+      });
       // Another supervisor deleted the session after it was found.
       if (items.length === 0) throw new Problem('not_found', 'You have no session with this id.');
       return { items };

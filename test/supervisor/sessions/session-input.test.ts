@@ -297,3 +297,36 @@ t.test('an unknown hook is answered with the names of all', async (t) => {
   t.equal(status, 404);
   t.match(body.detail, /^No hook has this name\. The hooks are systemPrompt, .*todoCreate.*sessionClear\.$/);
 });
+t.test('a message with a known id is the same message, or it is refused', async (t) => {
+  const own = fixture.withNewAccount();
+  const code = `middleware.inboundMessage = ({ message }) => ({ message: { text: message.text.replace('4111', '[card]') } });`;
+  await own.install({ slug: `card-${own.account}`, code });
+  const session = await own.session();
+  const add = (...messages: object[]) => own.call('POST', `/sessions/${session}/messages`, { messages });
+  const reused = { status: 409, body: { code: 'id_reused', detail: /“1” belongs to another message/ } };
+  const first = { id: '1', role: 'user', text: 'pay 5', data: { a: 1, b: [2] } };
+  t.equal((await add(first)).status, 200);
+  t.match(await add({ ...first, data: { b: [2], a: 1 } }), { status: 200, body: { items: [{ text: 'pay 5' }] } });
+  t.match(await add({ id: '0', role: 'user', text: 'not added' }, { ...first, text: 'pay 500' }), reused);
+  t.match(await add({ ...first, role: 'assistant' }), reused);
+  t.match(await add({ ...first, data: { a: 1 } }), reused);
+  t.match(await add({ id: '2', role: 'user', text: 'x' }, { id: '2', role: 'user', text: 'y' }), {
+    status: 409,
+    body: { detail: /“2” belongs/ },
+  });
+  t.equal((await add({ id: '3', role: 'user', text: 'pay with 4111' })).status, 200);
+  for (const id of ['1', '3']) await own.call('POST', `/sessions/${session}/turns`, { id, trigger: 'user' });
+  t.match(await add({ id: '3', role: 'user', text: 'pay with 4111' }), {
+    status: 200,
+    body: { items: [{ text: 'pay with [card]' }] },
+  });
+  t.equal((await add(first)).status, 200, 'judged and unchanged');
+  t.match(await add({ ...first, text: 'pay 500' }), reused);
+  await own.call('POST', `/sessions/${session}/turns`, { id: 't1', text: 'of a turn', trigger: 'user' });
+  t.match(await add({ id: 't1', role: 'user', text: 'else' }), { status: 409 });
+  const { items } = (await own.call('GET', `/sessions/${session}/messages`)).body;
+  t.same(
+    items.map(({ id }: { id: string }) => id),
+    ['1', '3', 't1'],
+  );
+});
