@@ -17,6 +17,13 @@ export const storedText = (maxChars: number) =>
 /** An id chosen by the caller, or a Bulkhead id as the caller typed it. */
 export const storedId = storedText(ID_MAX_CHARS).min(1, 'must not be empty');
 
+/** Clients of HTTP remove these parts of an address before they send it, so no request could name what has such an id. */
+const isAddressable = (id: string): boolean => id !== '.' && id !== '..';
+const UNADDRESSABLE = 'must not be “.” or “..”, because clients of HTTP remove such a part of an address';
+
+/** An id of the caller's own for something new, of which addresses are made. */
+export const newId = storedId.refine(isAddressable, UNADDRESSABLE);
+
 export const idParams = z.object({ id: z.string() });
 
 /** Text for the `details` of routes that list with `readFilteredPage`. */

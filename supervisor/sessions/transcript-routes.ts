@@ -14,7 +14,7 @@ import { attachments, jsonObject, role, TEXT_MAX_CHARS } from '../../sdk/contrac
 import { endWithToken, requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { eventStreamHeaders } from '../../service/http/row-streams.ts';
-import { jsonBody, page, pageQuery, queryFlag, storedId, storedText } from '../../service/http/schemas.ts';
+import { jsonBody, newId, page, pageQuery, queryFlag, storedId, storedText } from '../../service/http/schemas.ts';
 import { COSTLY_BYTES, waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import { sendReply } from './replies.ts';
 import { requireSession, type SessionServices, sessionParams } from './session-services.ts';
@@ -44,7 +44,7 @@ function haveFewValues(messages: readonly { readonly data?: unknown }[]): boolea
 const newMessages = jsonBody({
   messages: boundedList(
     z.object({
-      id: storedId.optional().describe(OWN_ID),
+      id: newId.optional().describe(OWN_ID),
       role,
       text: storedText(TEXT_MAX_CHARS),
       data: jsonObject.optional(),
@@ -55,7 +55,7 @@ const newMessages = jsonBody({
     .refine(haveFewValues, `must have at most ${DATA_VALUES_MAX} values in their data together`),
 });
 const newReply = jsonBody({
-  id: storedId.optional().describe(OWN_ID),
+  id: newId.optional().describe(OWN_ID),
   text: storedText(TEXT_MAX_CHARS),
   attachments: attachments.default([]),
 });

@@ -12,7 +12,7 @@ import { pageTurns, turnStates } from '../../db/sessions/turns.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { answerCreated } from '../../service/http/created.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
-import { page, pageQuery, storedId } from '../../service/http/schemas.ts';
+import { newId, page, pageQuery, storedId } from '../../service/http/schemas.ts';
 import { abortWhenClosed } from './closed-requests.ts';
 import { CALL_BODY_MAX_BYTES, requireSession, type SessionServices, sessionParams } from './session-services.ts';
 import { abortCall, answerOwnCall, callToolInTurn, describeCall, requireCall } from './tool-journal.ts';
@@ -43,6 +43,7 @@ import { describeTurn, endTurnWith, openTurn, requireTurn } from './turns.ts';
 
 const turnParams = sessionParams.extend({ turnId: z.string() });
 const callParams = turnParams.extend({ callId: storedId });
+const newCallParams = turnParams.extend({ callId: newId });
 const runtimeHeaders = z.looseObject({
   'bulkhead-runtime': storedId
     .optional()
@@ -124,7 +125,7 @@ const shapes = {
       'Runs the hooks `toolCall` and `toolResult`. A repeated request with the same id returns the same result for 24 hours, also while the tool still runs and after a crash of the runtime or the supervisor. A connection that is lost counts as a request that the runtime closed, which aborts the call: send `keepRunning` to get the result with the next request. A call whose request was closed before the tool ran is made when it is sent again. The result is added to the transcript. An error that a model can correct is a result with `isError`: invalid arguments, an unknown tool, a tool that failed, a call that a plugin cancelled. 202: the runtime performs this tool. Perform it with the arguments of the response, and send the result.',
     problems: [...STEP_PROBLEMS, 'id_reused', 'quota_exceeded'],
     headers: runtimeHeaders,
-    params: callParams,
+    params: newCallParams,
     body: newCall,
     response: { 200: toolResultResource, 202: handedCall },
   },

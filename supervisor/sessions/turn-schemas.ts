@@ -12,7 +12,7 @@ import {
   toolResult,
   trigger,
 } from '../../sdk/contract/payloads.ts';
-import { anyJson, anyObject, jsonBody, storedId, storedText, timestamp } from '../../service/http/schemas.ts';
+import { anyJson, anyObject, jsonBody, newId, storedId, storedText, timestamp } from '../../service/http/schemas.ts';
 
 /** Ids of messages are made of the ids of turns and outputs, and have at most 200 characters. */
 export const STEP_ID_MAX_CHARS = 150;
@@ -104,7 +104,7 @@ export const promptBody = jsonBody({
 export type PromptRequest = z.output<typeof promptBody>;
 
 export const newTurn = jsonBody({
-  id: storedId.describe(
+  id: newId.describe(
     'The runtime’s own id of the turn and of its message, unique in the session. A repeated request with the same id returns the same turn.',
   ),
   from: z.string().min(1).max(FROM_MAX_CHARS).default('user').describe('The name of the sender that plugins see.'),
@@ -317,7 +317,7 @@ const target = z
 /** A message of the agent has a text. Without this check, its files would be lost. */
 const TEXT_WITH_FILES = { path: ['text'], error: 'must not be empty, because the attachments are files of a text' };
 
-const outputId = storedText(STEP_ID_MAX_CHARS).min(1, 'must not be empty');
+const outputId = newId.max(STEP_ID_MAX_CHARS, `must be at most ${STEP_ID_MAX_CHARS} characters`);
 export const outputBody = jsonBody({
   id: outputId
     .optional()

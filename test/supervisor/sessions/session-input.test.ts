@@ -297,6 +297,30 @@ t.test('an unknown hook is answered with the names of all', async (t) => {
   t.equal(status, 404);
   t.match(body.detail, /^No hook has this name\. The hooks are systemPrompt, .*todoCreate.*sessionClear\.$/);
 });
+
+t.test('no request makes an id that clients of HTTP would remove from an address', async (t) => {
+  const session = await fixture.session();
+  const at = (path: string) => `/sessions/${session}${path}`;
+  await fixture.call('POST', at('/turns'), { id: 't1', text: 'x', trigger: 'user' });
+  for (const id of ['.', '..']) {
+    const requests: [string, object][] = [
+      ['/turns', { id, text: 'x', trigger: 'user' }],
+      ['/turns/t1/output', { id, text: 'x' }],
+      ['/turns/t1/end', { outputId: id, text: 'x' }],
+      ['/messages', { messages: [{ id, role: 'user', text: 'x' }] }],
+      ['/todos', { id, title: 'x', trigger: 'user' }],
+      ['/notifications', { id, text: 'x', at: '2100-01-01T00:00:00Z', trigger: 'user' }],
+    ];
+    for (const [path, body] of requests)
+      t.match(
+        await fixture.call('POST', at(path), body),
+        { status: 400, body: { code: 'bad_request', detail: /clients of HTTP remove such a part of an address/ } },
+        path,
+      );
+  }
+  t.equal((await fixture.call('POST', at('/turns'), { id: '...', text: 'x', trigger: 'user' })).status, 201);
+});
+
 t.test('a message with a known id is the same message, or it is refused', async (t) => {
   const own = fixture.withNewAccount();
   const code = `middleware.inboundMessage = ({ message }) => ({ message: { text: message.text.replace('4111', '[card]') } });`;
