@@ -44,10 +44,10 @@ t.test('the requests of curl take a turn', { skip: whyMissing('curl') }, async (
   const stdout = await runShellBlocks('turns.md', env);
   t.match(stdout, /"systemPrompt":"You are a baker\."/);
   t.match(stdout, /"content":\[\{"type":"text","text":"42"\}\]/);
-  t.match(stdout, /Let me count\. Bye\.\nended\nopen\n220\n220 degrees\n$/);
+  t.match(stdout, /Let me count\. Bye\.\nended\nopen\n220\n220 degrees\ncall-2\ntrue\n$/);
   t.same(Object.values(await readTranscripts()), [
     ['user: How many loaves are 12 and 30?', 'tool: 42', 'assistant: Let me count. Bye.', 'assistant: 42 loaves. Bye.'],
-    ['user: Heat the oven', 'tool: 220 degrees'],
+    ['user: Heat the oven', 'tool: 220 degrees', 'tool: The user refused this call.'],
   ]);
 });
 

@@ -7,7 +7,8 @@ import { DECODE, playSplitBytes, playSplitPairs, requireHalfPairs, STORABLE } fr
 
 const STREAM =
   'Where the prompt’s `outbound` is `none`, show text as the model writes it, and send it whole with `isShown` at its end.';
-const WHOLE = 'Show every delta, in order.';
+const WHOLE =
+  'Show every delta, in order. If each is a request of its own, join those that come while one runs: requests one by one are slow.';
 const FAILED = 'When the model fails, tell the user. Leave the turn open, and repeat the step with the same ids.';
 const ABORT = 'Pass the signal of the user’s stop to the model, to the tools and to every step of the turn.';
 const LONG_WORDS = 2_000;
