@@ -56,6 +56,7 @@ export function usePublishing({ pluginId, dropped, madeFrom, onAnswer, keepsFaul
       await queryClient.invalidateQueries();
       setTyped(null);
     },
+    onError: readAgain,
   });
   const draft = useMutation({
     mutationFn: ({ sent, isForced }: DraftSave) => saveDraft(pluginId, sent, isForced ? undefined : newest),
@@ -65,6 +66,7 @@ export function usePublishing({ pluginId, dropped, madeFrom, onAnswer, keepsFaul
       onAnswer?.({ refusal, sent, isStored: saved !== undefined });
     },
     onSuccess: () => queryClient.invalidateQueries(),
+    onError: readAgain,
   });
   const forget = useEffectEvent(() => {
     for (const request of [publish, draft])
@@ -95,6 +97,11 @@ export function usePublishing({ pluginId, dropped, madeFrom, onAnswer, keepsFaul
       },
     },
   };
+}
+
+/** The request may have been done although its response was lost. The error does not wait for what is read. */
+function readAgain(): void {
+  void queryClient.invalidateQueries();
 }
 
 function proposeVersion({ versions }: Plugin): string {

@@ -22,10 +22,16 @@ export function isProblemBody(body: unknown): body is Body {
   return typeof code === 'string' && typeof detail === 'string' && typeof status === 'number';
 }
 
-/** A request got no response: the service is down, or the browser is offline. */
+const CHECK = 'Check that it is running and that you are online.';
+
+/** A request got no response: the service is down, the browser is offline, or only the response was lost. */
 export class UnreachableError extends Error {
-  constructor(cause?: unknown) {
-    super('The service is unreachable. Check that it is running and that you are online.', { cause });
+  /** @param isWrite whether the request may have changed something */
+  constructor(isWrite: boolean, cause?: unknown) {
+    const message = isWrite
+      ? `The service did not respond. ${CHECK} It may have done what you asked for: look before you repeat it.`
+      : `The service is unreachable. ${CHECK}`;
+    super(message, { cause });
   }
 }
 

@@ -28,7 +28,7 @@ function sendForm(address: string, form: FormData, onProgress: (part: number) =>
     request.open('POST', address);
     for (const [name, value] of Object.entries(CONSOLE_HEADERS)) request.setRequestHeader(name, value);
     request.upload.onprogress = ({ loaded, total }) => onProgress(total === 0 ? 0 : loaded / total);
-    request.onerror = () => reject(new UnreachableError());
+    request.onerror = () => reject(new UnreachableError(true));
     request.onload = () => resolve({ status: request.status, text: request.responseText });
     request.send(form);
   });

@@ -17,13 +17,16 @@ const isBeforeSignIn = (status: number): boolean => status === TOO_MANY_REQUESTS
 /** The service accepts the cookie only from pages that can send this header. */
 export const CONSOLE_HEADERS = { 'x-bulkhead-console': '1' } as const;
 
+const isWrite = (request: Parameters<typeof fetch>[0]): boolean =>
+  request instanceof Request && request.method !== 'GET';
+
 /** @throws UnreachableError if there is no response */
 export async function fetchOrExplain(...request: Parameters<typeof fetch>): Promise<Response> {
   try {
     return await fetch(...request);
   } catch (error) {
     // Another error is the reason of an abort.
-    throw error instanceof TypeError ? new UnreachableError(error) : error;
+    throw error instanceof TypeError ? new UnreachableError(isWrite(request[0]), error) : error;
   }
 }
 

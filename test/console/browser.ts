@@ -89,6 +89,12 @@ export async function answerInstead(
   };
 }
 
+/** Passes on the request, as when only its response is lost. */
+export async function loseResponse(route: Route): Promise<void> {
+  await route.fetch();
+  await route.abort();
+}
+
 /** Fails the first two requests for these addresses: as when a new version replaced the file, and as when a request is lost. */
 export async function failTwice(context: BrowserContext, addresses: string): Promise<void> {
   const failures = [(route: Route) => route.fulfill({ status: 404 }), (route: Route) => route.abort()];

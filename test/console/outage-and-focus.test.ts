@@ -1,9 +1,12 @@
 /** The console while the service is unreachable, where the focus goes when a button disappears, and what the next page keeps. */
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import t from 'tap';
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { eventually } from '../runner/eventually.ts';
-import { answerInstead, failTwice, type OpenConsole, openSignedIn, shareBrowser } from './browser.ts';
+import { temporaryFolder } from '../runner/harness.ts';
+import { answerInstead, failTwice, loseResponse, type OpenConsole, openSignedIn, shareBrowser } from './browser.ts';
 import { go, press, pressInDialog, tab } from './console-fixture.ts';
 import { makeDraft } from './editor-actions.ts';
 import { publish, publishFrontDesk } from './front-desk.ts';
@@ -301,6 +304,23 @@ t.test('a double click sends one request, and a refusal is shown at its field', 
 const clickTwice = (button: object): void => {
   for (const _click of [1, 2]) (button as { click(): void }).click();
 };
+
+t.test('a publish whose response is lost is reported as perhaps done, and its version is listed', async (t) => {
+  const { body: plugin } = await service.call('POST', '/api/plugins', { slug: 'sent-desk', displayName: 'Sent desk' });
+  const folder = join(await temporaryFolder(t), 'sent-desk');
+  await mkdir(folder);
+  await writeFile(join(folder, 'readme.md'), '---\nname: Sent desk\ndescription: Says good night\n---\nGood night.\n');
+  await writeFile(join(folder, INDEX.path), INDEX.contentText);
+  const { context, page } = await openSignedIn(browser, service, `/plugins/${plugin.id}`);
+  await page.locator('input[webkitdirectory]').setInputFiles(folder);
+  await page.getByRole('region', { name: 'Package' }).getByText('readme.md').waitFor();
+  await answerInstead(context, `**/api/plugins/${plugin.id}/versions`, loseResponse);
+  await press(page, 'Publish');
+  await page.locator('.publish-faults').getByText('It may have done what you asked for').waitFor();
+  await page.getByRole('cell', { name: '1.0.0', exact: true }).waitFor();
+  await service.call('DELETE', `/api/plugins/${plugin.id}`);
+  await context.close();
+});
 
 t.test('a refusal is shown inside its dialog, in which one can try again', async (t) => {
   const { page } = await openOperating();
