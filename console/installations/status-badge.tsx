@@ -54,15 +54,18 @@ export function ConditionAlert({ installation }: { readonly installation: Instal
       {escapeText(cause)}
       {nextStep === null || (isFillable && action === 'configure') ? null : <Text size="sm">{nextStep}</Text>}
       {isFillable ? (
-        <PageLink
-          to="/installations/$id"
-          params={{ id: installation.id }}
-          search={{ tab: 'settings' }}
-          underline="always"
-          size="sm"
-        >
-          Go to its settings
-        </PageLink>
+        <>
+          {' '}
+          <PageLink
+            to="/installations/$id"
+            params={{ id: installation.id }}
+            search={{ tab: 'settings' }}
+            underline="always"
+            size="sm"
+          >
+            Go to its settings
+          </PageLink>
+        </>
       ) : null}
     </Alert>
   );
