@@ -1,7 +1,15 @@
 /** Form inputs for the settings and secrets of a plugin. */
-import { Stack } from '@mantine/core';
+import { Stack, Text } from '@mantine/core';
 import { PasswordField, SelectField, TextField } from '../shell/form-fields.tsx';
-import { type Fields, type FormValues, readSetting, type StoredValues } from './form-values.ts';
+import { escapeText } from '../style/untrusted-text.ts';
+import {
+  changeSetting,
+  type Fields,
+  type FormValues,
+  findConflict,
+  readSetting,
+  type StoredValues,
+} from './form-values.ts';
 
 interface Form {
   readonly fields: Fields;
@@ -19,7 +27,8 @@ export function FieldInputs({ fields, filled, setFilled, stored }: Form) {
           key={field.name}
           field={field}
           value={readSetting(field, filled, stored)}
-          onValue={(value) => setFilled({ ...filled, settings: { ...filled.settings, [field.name]: value } })}
+          savedElsewhere={findConflict(field.name, filled, stored)}
+          onValue={(value) => setFilled(changeSetting(filled, stored, field.name, value))}
         />
       ))}
       {fields.secrets.map(({ name, label, description, required, use }) => {
@@ -31,6 +40,7 @@ export function FieldInputs({ fields, filled, setFilled, stored }: Form) {
             label={label}
             description={[description, describeUse(use)].filter(Boolean).join(' ')}
             withAsterisk={required}
+            aria-required={required}
             placeholder={isSet ? 'Set. Type to replace it.' : 'Not set'}
             value={filled.secrets[name] ?? ''}
             onChange={(event) =>
@@ -60,12 +70,29 @@ function describeUse(use: readonly string[] | null): string {
 interface Input {
   readonly field: Setting;
   readonly value: string;
+  /** What another page has saved since the user began to change the value. Null: nothing. */
+  readonly savedElsewhere: string | null;
   readonly onValue: (value: string) => void;
 }
 
-function SettingInput({ field, value, onValue }: Input) {
+function SettingInput({ field, value, savedElsewhere, onValue }: Input) {
   const { label, description, required } = field;
-  const common = { name: `settings.${field.name}`, label, description, withAsterisk: required, value };
+  const common = {
+    name: `settings.${field.name}`,
+    label,
+    description:
+      savedElsewhere === null ? (
+        description
+      ) : (
+        <>
+          {description} <SavedElsewhere value={savedElsewhere} />
+        </>
+      ),
+    // Not `required`: the browser would refuse an installation whose settings the user fills in later.
+    'aria-required': required,
+    withAsterisk: required,
+    value,
+  };
   if (field.enum === null) {
     return (
       <TextField
@@ -82,5 +109,14 @@ function SettingInput({ field, value, onValue }: Input) {
       data={[...none, ...field.enum.map((option) => ({ value: option, label: option }))]}
       onChange={(event) => onValue(event.currentTarget.value)}
     />
+  );
+}
+
+function SavedElsewhere({ value }: { readonly value: string }) {
+  return (
+    <Text span inherit fw={600} role="status" className="foreign">
+      {value === '' ? 'Its value was removed elsewhere meanwhile.' : `Saved elsewhere meanwhile: ${escapeText(value)}.`}{' '}
+      If you save, yours replaces it.
+    </Text>
   );
 }

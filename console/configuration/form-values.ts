@@ -7,6 +7,8 @@ export type Values = Readonly<Record<string, string>>;
 /** What the user has changed in the form. Every other field shows what the installation has, also when that changes. */
 export interface FormValues {
   readonly settings: Values;
+  /** What was stored in these settings when the user began to change them. */
+  readonly replaced: Values;
   /** New values only: the service never returns stored secrets. */
   readonly secrets: Values;
 }
@@ -17,12 +19,31 @@ export interface StoredValues {
   readonly secretNames: readonly string[];
 }
 
-export const UNCHANGED: FormValues = { settings: {}, secrets: {} };
+export const UNCHANGED: FormValues = { settings: {}, replaced: {}, secrets: {} };
 export const NOTHING_STORED: StoredValues = { settings: {}, secretNames: [] };
 
 export const hasSecrets = ({ secrets }: FormValues): boolean => Object.values(secrets).some((value) => value !== '');
 
 export const isChanged = (values: FormValues): boolean => Object.keys(values.settings).length > 0 || hasSecrets(values);
+
+/** @param stored what is stored now, which remains known as what the first change replaces */
+export const changeSetting = (filled: FormValues, stored: StoredValues, name: string, value: string): FormValues => ({
+  ...filled,
+  settings: { ...filled.settings, [name]: value },
+  replaced: { [name]: stored.settings[name] ?? '', ...filled.replaced },
+});
+
+/** Returns what was saved elsewhere in a setting since the user began to change it. Null: nothing else. */
+export function findConflict(name: string, filled: FormValues, stored: StoredValues): string | null {
+  const [typed, before, now] = [filled.settings[name], filled.replaced[name], stored.settings[name] ?? ''];
+  return typed === undefined || before === now || typed === now ? null : now;
+}
+
+/** Returns the changes that the user made during a save, to what is stored since. */
+export const rebase = (changed: FormValues, stored: StoredValues): FormValues => ({
+  ...changed,
+  replaced: Object.fromEntries(Object.keys(changed.settings).map((name) => [name, stored.settings[name] ?? ''])),
+});
 
 type Setting = Fields['settings'][number];
 
@@ -52,13 +73,14 @@ export function listMissing(fields: Fields, filled: FormValues, stored: StoredVa
 }
 
 /** Keeps the values that these fields allow. Another version may lack some fields or options. */
-export function pickFields(fields: Fields, { settings, secrets }: FormValues): FormValues {
+export function pickFields(fields: Fields, { settings, replaced, secrets }: FormValues): FormValues {
   const pick = (values: Values, isKept: (name: string, value: string) => boolean) =>
     Object.fromEntries(Object.entries(values).filter(([name, value]) => isKept(name, value)));
   return {
     settings: pick(settings, (name, value) =>
       fields.settings.some((field) => field.name === name && isAllowed(field, value)),
     ),
+    replaced,
     secrets: pick(secrets, (name) => fields.secrets.some((field) => field.name === name)),
   };
 }

@@ -2,7 +2,7 @@
 import { Button, Group, Stack, Text } from '@mantine/core';
 import { requireValues } from '../configuration/field-errors.ts';
 import { FieldInputs } from '../configuration/field-inputs.tsx';
-import { type FormValues, hasSecrets, pickFields, UNCHANGED } from '../configuration/form-values.ts';
+import { type FormValues, hasSecrets, pickFields, rebase, UNCHANGED } from '../configuration/form-values.ts';
 import { saveConfiguration } from '../configuration/save-configuration.ts';
 import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
@@ -39,7 +39,7 @@ export function SettingsForm({ installation, filled, setFilled, enteredFor, setE
     setEnteredFor(null);
     if (saved !== null) queryClient.setQueryData(['installations', id], saved);
     // What the user typed while it was saved is kept.
-    setFilled((now) => (now === values ? UNCHANGED : now));
+    setFilled((now) => (now === values ? UNCHANGED : rebase(now, saved ?? installation)));
   }, 'Saved');
   const isReadOnly = useReadOnly();
   if (configuration.settings.length + configuration.secrets.length === 0)
