@@ -1,5 +1,6 @@
 /** The catalog page of one plugin. */
 import { Alert, Badge, Grid, Group, Skeleton, Stack, Text } from '@mantine/core';
+import { useDisclosure } from '@mantine/hooks';
 import { useParams } from '@tanstack/react-router';
 import { Suspense } from 'react';
 import { useEntry } from '../rest/installations.ts';
@@ -98,7 +99,10 @@ function Head({ entry }: { readonly entry: Entry }) {
 }
 
 function Action({ entry }: { readonly entry: Entry }) {
-  if (entry.installationId === null) return <InstallButton entry={entry} />;
+  const [isOpen, { open, close }] = useDisclosure(false);
+  // The open dialog stays, with what was typed in it: the plugin may be installed although its request got no response.
+  if (entry.installationId === null || isOpen)
+    return <InstallButton entry={entry} isOpen={isOpen} onOpen={open} onClose={close} />;
   return (
     <PageButton
       to="/installations/$id"

@@ -1,8 +1,7 @@
 /** The install dialog: version policy, configuration and consent. */
 import { Alert, Button, Card, Checkbox, Group, NativeSelect, Stack, Text, Title } from '@mantine/core';
-import { useDisclosure } from '@mantine/hooks';
-import { useBlocker, useNavigate } from '@tanstack/react-router';
-import { useState } from 'react';
+import { useNavigate } from '@tanstack/react-router';
+import { type RefObject, useRef, useState } from 'react';
 import { labelRefusal } from '../configuration/field-errors.ts';
 import { FieldInputs } from '../configuration/field-inputs.tsx';
 import {
@@ -16,34 +15,46 @@ import {
 } from '../configuration/form-values.ts';
 import { saveConfiguration } from '../configuration/save-configuration.ts';
 import { hasHooks, RequiredCheckbox, suggestsRequired } from '../installations/required-checkbox.tsx';
+import { handOverValues } from '../installations/typed-values.ts';
 import { readBody, rest } from '../rest/client.ts';
+import type { Installation } from '../rest/installations.ts';
+import { getErrorMessage, Problem, UnreachableError } from '../rest/problem.ts';
 import { useAction } from '../rest/use-action.ts';
 import { ActionForm } from '../shell/action-form.tsx';
 import { Dialog } from '../shell/dialog.tsx';
+import { UnsavedGuard } from '../shell/unsaved-guard.tsx';
 import { IconDownload } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import type { Entry } from './entry-page.tsx';
 import { ReachList, type Tools } from './reach-list.tsx';
 
-export function InstallButton({ entry }: { readonly entry: Entry }) {
-  const [isOpen, { open, close }] = useDisclosure(false);
+interface InstallButtonProps {
+  readonly entry: Entry;
+  readonly isOpen: boolean;
+  readonly onOpen: () => void;
+  readonly onClose: () => void;
+}
+
+export function InstallButton({ entry, isOpen, onOpen, onClose }: InstallButtonProps) {
   // Here, so that the dialog has it again after it was closed.
   const [filled, setFilled] = useState(UNCHANGED);
-  useBlocker({ shouldBlockFn: () => false, enableBeforeUnload: () => isChanged(filled) });
   if (entry.latest === null) return null;
   return (
     <>
       <Button
         size="md"
-        onClick={open}
+        onClick={onOpen}
         disabled={entry.blockedReason !== null}
         leftSection={<IconDownload size={18} stroke={1.8} />}
       >
         Install
       </Button>
-      <Dialog title={`Install ${escapeText(entry.displayName)}`} opened={isOpen} onClose={close}>
-        <InstallForm entry={entry} filled={filled} setFilled={setFilled} onClose={close} />
+      <Dialog title={`Install ${escapeText(entry.displayName)}`} opened={isOpen} onClose={onClose}>
+        <InstallForm entry={entry} filled={filled} setFilled={setFilled} onClose={onClose} />
       </Dialog>
+      <UnsavedGuard isUnsaved={isChanged(filled)}>
+        What you typed for the installation is not saved, and is lost if you leave.
+      </UnsavedGuard>
     </>
   );
 }
@@ -179,17 +190,47 @@ interface Choice {
 
 function useInstall(entry: Entry, { pinnedVersionId, filled, required, fields }: Choice) {
   const navigate = useNavigate();
-  return useAction<void, void>(async () => {
-    const body = { slug: entry.slug, required, ...pickPolicy(entry, pinnedVersionId) };
-    const made = await readBody(rest.POST('/installations', { body }));
-    // Navigates first: if saving the settings fails, the page of the installation shows what is missing.
-    await navigate({ to: '/installations/$id', params: { id: made.id } });
-    await saveConfiguration({ id: made.id, versionId: made.currentVersionId, settings: {} }, filled).catch(
-      (error: unknown) => {
-        throw labelRefusal(error, fields);
-      },
-    );
-  }, 'Installed');
+  const isUnanswered = useRef(false);
+  return useAction<void, boolean>(
+    async () => {
+      const body = { slug: entry.slug, required, ...pickPolicy(entry, pinnedVersionId) };
+      const made = await readBody(rest.POST('/installations', { body })).catch((error: unknown) =>
+        findMade(entry.slug, error, isUnanswered),
+      );
+      const { id, currentVersionId: versionId } = made;
+      const refusal = await saveConfiguration({ id, versionId, settings: made.settings }, filled).then(
+        () => null,
+        (error: unknown) => labelRefusal(error, fields),
+      );
+      if (refusal !== null) {
+        const failure = `It is installed, but its settings are not saved. ${getErrorMessage(refusal)}`;
+        handOverValues(id, { values: filled, versionId, failure });
+      }
+      const search = refusal === null ? {} : ({ tab: 'settings' } as const);
+      await navigate({ to: '/installations/$id', params: { id }, search, ignoreBlocker: true });
+      return refusal === null;
+    },
+    (isSaved) => (isSaved ? 'Installed' : 'Installed, but its settings are not saved'),
+  );
+}
+
+/**
+ * Finds what a request has installed whose response was lost.
+ *
+ * @param error of the last request
+ * @param isUnanswered whether one of the requests so far had no response
+ * @throws the error, if nothing is installed
+ */
+async function findMade(slug: string, error: unknown, isUnanswered: RefObject<boolean>): Promise<Installation> {
+  if (error instanceof UnreachableError) isUnanswered.current = true;
+  else if (!isUnanswered.current || !(error instanceof Problem) || error.code !== 'already_installed') throw error;
+  try {
+    const { installationId } = await readBody(rest.GET('/marketplace/{slug}', { params: { path: { slug } } }));
+    if (installationId === null) throw error;
+    return await readBody(rest.GET('/installations/{id}', { params: { path: { id: installationId } } }));
+  } catch {
+    throw error;
+  }
 }
 
 /** Names the version that was shown, so that a later one is not installed without consent. */

@@ -45,6 +45,12 @@ export const rebase = (changed: FormValues, stored: StoredValues): FormValues =>
   replaced: Object.fromEntries(Object.keys(changed.settings).map((name) => [name, stored.settings[name] ?? ''])),
 });
 
+export const mergeValues = (first: FormValues, second: FormValues): FormValues => ({
+  settings: { ...first.settings, ...second.settings },
+  replaced: { ...second.replaced, ...first.replaced },
+  secrets: { ...first.secrets, ...second.secrets },
+});
+
 type Setting = Fields['settings'][number];
 
 /** An empty value resets the setting to its default. The form offers that only where there is no default to choose. */

@@ -3,6 +3,7 @@ import { Code, Skeleton, Stack, Text, Title } from '@mantine/core';
 import { useState } from 'react';
 import type { SessionRecord } from '../../sdk/session/api-types.ts';
 import { ConditionAlert } from '../installations/status-badge.tsx';
+import { handOverValues } from '../installations/typed-values.ts';
 import { UpdateConsent } from '../installations/update-consent.tsx';
 import { MessageForm } from '../playground/message-form.tsx';
 import { PromptForm } from '../playground/prompt-form.tsx';
@@ -70,7 +71,7 @@ async function followDraft(slug: string, installation: Installation | undefined)
 function DraftState({ installation }: { readonly installation: Installation }) {
   return (
     <>
-      <UpdateConsent installation={installation} />
+      <UpdateConsent installation={installation} onUnsaved={(unsaved) => handOverValues(installation.id, unsaved)} />
       <ConditionAlert installation={installation} />
       <Text size="sm">
         <LogLink installationId={installation.id}>Its log</LogLink> shows what <Code>host.log</Code> writes.

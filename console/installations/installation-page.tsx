@@ -1,12 +1,11 @@
 /** The page of one installation. */
 import { Group, Skeleton, Stack, Text } from '@mantine/core';
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
-import { useState } from 'react';
 import { EventsView } from '../activity/events-view.tsx';
 import { HostCallsView } from '../activity/host-calls-view.tsx';
 import { UsageView } from '../activity/usage-view.tsx';
 import { ChannelsView } from '../channels/channels-view.tsx';
-import { isChanged, UNCHANGED } from '../configuration/form-values.ts';
+import { isChanged } from '../configuration/form-values.ts';
 import { LogView } from '../logs/log-view.tsx';
 import { MetricsView } from '../metrics/metrics-view.tsx';
 import { readBody, rest } from '../rest/client.ts';
@@ -26,21 +25,28 @@ import { Overview } from './overview.tsx';
 import { SettingsForm } from './settings-form.tsx';
 import { ConditionAlert, StatusBadge } from './status-badge.tsx';
 import { tabs } from './tabs.ts';
+import { type TypedValues, type UnsavedValues, useTypedValues } from './typed-values.ts';
 import { UpdateConsent } from './update-consent.tsx';
 
 export function InstallationPage() {
   const { id } = useParams({ from: '/installations/$id' });
+  const typed = useTypedValues(id);
+  const navigate = useNavigate({ from: '/installations/$id' });
   const found = useSubject(['installations', id], () =>
     readBody(rest.GET('/installations/{id}', { params: { path: { id } } })),
   );
+  const showUnsaved = (unsaved: UnsavedValues) => {
+    typed.add(unsaved);
+    void navigate({ search: { tab: 'settings' }, replace: true });
+  };
   if (found.error) return <ErrorAlert isPage error={found.error} reset={found.refetch} />;
   if (!found.data) return <Skeleton height={240} aria-label="Loading" />;
   return (
     <ReadOnlyArea value={!found.data.own}>
       <Stack>
         <Head installation={found.data} />
-        {found.data.own ? <UpdateConsent installation={found.data} /> : null}
-        <Parts installation={found.data} />
+        {found.data.own ? <UpdateConsent installation={found.data} onUnsaved={showUnsaved} /> : null}
+        <Parts installation={found.data} typed={typed} />
       </Stack>
     </ReadOnlyArea>
   );
@@ -72,23 +78,17 @@ function Head({ installation }: { readonly installation: Installation }) {
   );
 }
 
-function Parts({ installation }: { readonly installation: Installation }) {
+interface PartsProps {
+  readonly installation: Installation;
+  readonly typed: TypedValues;
+}
+
+function Parts({ installation, typed }: PartsProps) {
   const { tab = 'overview' } = useSearch({ from: '/installations/$id' });
   const navigate = useNavigate({ from: '/installations/$id' });
-  // Here, so that what is typed stays while another tab is open.
-  const [filled, setFilled] = useState(UNCHANGED);
-  const [enteredFor, setEnteredFor] = useState<string | null>(null);
   const views = {
     overview: <Overview installation={installation} />,
-    settings: (
-      <SettingsForm
-        installation={installation}
-        filled={filled}
-        setFilled={setFilled}
-        enteredFor={enteredFor}
-        setEnteredFor={setEnteredFor}
-      />
-    ),
+    settings: <SettingsForm installation={installation} typed={typed} />,
     logs: <LogView installationId={installation.id} />,
     channels: <ChannelsView installation={installation} />,
     events: <EventsView installationId={installation.id} />,
@@ -98,7 +98,7 @@ function Parts({ installation }: { readonly installation: Installation }) {
   };
   return (
     <>
-      <UnsavedGuard isUnsaved={isChanged(filled)}>
+      <UnsavedGuard isUnsaved={isChanged(typed.filled)}>
         What you typed in the settings is not saved, and is lost if you leave.
       </UnsavedGuard>
       <TabViews

@@ -1,5 +1,5 @@
 /** The form for the settings and secrets of an installation. */
-import { Button, Group, Stack, Text } from '@mantine/core';
+import { Alert, Button, Group, Stack, Text } from '@mantine/core';
 import { requireValues } from '../configuration/field-errors.ts';
 import { FieldInputs } from '../configuration/field-inputs.tsx';
 import { type FormValues, hasSecrets, pickFields, rebase, UNCHANGED } from '../configuration/form-values.ts';
@@ -12,17 +12,16 @@ import { useAction } from '../rest/use-action.ts';
 import { ActionForm } from '../shell/action-form.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { useReadOnly } from '../shell/read-only.ts';
+import { escapeText } from '../style/untrusted-text.ts';
+import type { TypedValues } from './typed-values.ts';
 
 interface SettingsFormProps {
   readonly installation: Installation;
-  readonly filled: FormValues;
-  readonly setFilled: (filled: FormValues | ((now: FormValues) => FormValues)) => void;
-  /** The version that ran when the user began to enter secrets: another one may use them in other ways. Null: none entered. */
-  readonly enteredFor: string | null;
-  readonly setEnteredFor: (versionId: string | null) => void;
+  readonly typed: TypedValues;
 }
 
-export function SettingsForm({ installation, filled, setFilled, enteredFor, setEnteredFor }: SettingsFormProps) {
+export function SettingsForm({ installation, typed }: SettingsFormProps) {
+  const { filled, setFilled, enteredFor, setEnteredFor, failure, setFailure } = typed;
   const { id, configuration, secretNames, currentVersionId } = installation;
   const change = (values: FormValues) => {
     if (!hasSecrets(filled)) setEnteredFor(currentVersionId);
@@ -37,6 +36,7 @@ export function SettingsForm({ installation, filled, setFilled, enteredFor, setE
       throw error;
     });
     setEnteredFor(null);
+    setFailure(null);
     if (saved !== null) queryClient.setQueryData(['installations', id], saved);
     // What the user typed while it was saved is kept.
     setFilled((now) => (now === values ? UNCHANGED : rebase(now, saved ?? installation)));
@@ -47,6 +47,11 @@ export function SettingsForm({ installation, filled, setFilled, enteredFor, setE
   return (
     <ActionForm action={save} onSubmit={() => save.mutate(filled)}>
       <Stack maw={560}>
+        {failure === null ? null : (
+          <Alert color="yellow" role="alert" title="Not saved yet" className="foreign">
+            {escapeText(failure)} What you entered is below. Save it.
+          </Alert>
+        )}
         <FieldInputs fields={configuration} filled={filled} setFilled={change} stored={installation} />
         <Group>
           {isReadOnly ? null : (

@@ -3,6 +3,7 @@ import { Button, Card, Group, Stack, Text, Title } from '@mantine/core';
 import { type ReactNode, useState } from 'react';
 import { ReachList } from '../catalog/reach-list.tsx';
 import type { Reach } from '../catalog/risks.ts';
+import { labelRefusal } from '../configuration/field-errors.ts';
 import { FieldInputs } from '../configuration/field-inputs.tsx';
 import {
   type FormValues,
@@ -15,16 +16,24 @@ import {
 import { saveConfiguration } from '../configuration/save-configuration.ts';
 import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
+import { getErrorMessage } from '../rest/problem.ts';
 import { useAction } from '../rest/use-action.ts';
 import { ActionForm } from '../shell/action-form.tsx';
 import { UnsavedGuard } from '../shell/unsaved-guard.tsx';
 import { IconMinus, IconPlus, IconShieldQuestion } from '../style/icons.tsx';
 import { useDeclinedUpdate } from './declined-updates.ts';
+import type { UnsavedValues } from './typed-values.ts';
 import { UpdateChanges, useUpdateChanges } from './update-changes.tsx';
 
 type Pending = NonNullable<Installation['pendingUpdate']>;
 
-export function UpdateConsent({ installation }: { readonly installation: Installation }) {
+interface UpdateConsentProps {
+  readonly installation: Installation;
+  /** Called with what could not be saved for an accepted update. */
+  readonly onUnsaved: (unsaved: UnsavedValues) => void;
+}
+
+export function UpdateConsent({ installation, onUnsaved }: UpdateConsentProps) {
   const { id, pendingUpdate } = installation;
   const { declined, decline } = useDeclinedUpdate(id);
   // Here, so that what is typed stays when the user declines the update and looks at it again, or when a newer version takes its place.
@@ -69,6 +78,7 @@ export function UpdateConsent({ installation }: { readonly installation: Install
             pending={pendingUpdate}
             entered={entered}
             setEntered={setEntered}
+            onUnsaved={onUnsaved}
             onDecline={() => decline(versionId)}
           />
         </Stack>
@@ -89,25 +99,39 @@ interface ConsentFormProps {
   readonly pending: Pending;
   readonly entered: Entered;
   readonly setEntered: (entered: Entered) => void;
+  readonly onUnsaved: (unsaved: UnsavedValues) => void;
   readonly onDecline: () => void;
 }
 
-function ConsentForm({ installation: { id, reach }, pending, entered, setEntered, onDecline }: ConsentFormProps) {
+function ConsentForm({ installation, pending, entered, setEntered, onUnsaved, onDecline }: ConsentFormProps) {
+  const { id, reach } = installation;
   const { versionId, semVer } = pending;
   const isOther = entered.versionId !== null && entered.versionId !== versionId;
   // Another version may use a secret in other ways.
   const filled = isOther ? { ...entered.values, secrets: {} } : entered.values;
   const setFilled = (values: FormValues) => setEntered({ versionId, values });
   const fields = useUpdateChanges({ installationId: id, versionId }).data?.fields;
-  const configure = useAction(async () => {
-    if (fields) await saveConfiguration({ id, versionId, settings: {} }, pickFields(fields, filled));
-  });
-  const accept = useAction<void, void>(async () => {
-    await rest.POST('/installations/{id}/accept-update', { params: { path: { id } }, body: { versionId } });
-    // A notification shows its error, because an accepted update has no form any more.
-    await configure.mutateAsync().catch(() => undefined);
-    setEntered({ versionId: null, values: UNCHANGED });
-  }, 'Accepted: the new version runs when it has started and answered');
+  const accept = useAction<void, boolean>(
+    async () => {
+      await rest.POST('/installations/{id}/accept-update', { params: { path: { id } }, body: { versionId } });
+      const values = fields ? pickFields(fields, filled) : UNCHANGED;
+      const refusal = await saveConfiguration({ id, versionId, settings: {} }, values).then(
+        () => null,
+        (error: unknown) => (fields ? labelRefusal(error, fields) : error),
+      );
+      setEntered({ versionId: null, values: UNCHANGED });
+      if (refusal !== null) {
+        // An accepted update has no form any more.
+        const failure = `The update is accepted, but what you entered for it is not saved. ${getErrorMessage(refusal)}`;
+        onUnsaved({ values, versionId, failure });
+      }
+      return refusal === null;
+    },
+    (isSaved) =>
+      isSaved
+        ? 'Accepted: the new version runs when it has started and answered'
+        : 'Accepted, but what you entered for it is not saved: see the settings',
+  );
   return (
     <ActionForm action={accept} onSubmit={() => accept.mutate()}>
       <Stack gap="md">

@@ -1,13 +1,141 @@
-/** What a user has typed for an installation does not silently replace what was saved elsewhere. */
+/** What a user has typed for an installation is not lost when a request fails, and does not silently replace what was saved elsewhere. */
 import type { Page } from 'playwright-core';
 import t from 'tap';
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
-import { openSignedIn, openTab, shareBrowser } from './browser.ts';
-import { press } from './console-fixture.ts';
-import { installationThat, publishFrontDesk } from './front-desk.ts';
+import { answerInstead, loseResponse, openSignedIn, openTab, shareBrowser } from './browser.ts';
+import { go, press, pressInDialog } from './console-fixture.ts';
+import { installationThat, publish, publishFrontDesk } from './front-desk.ts';
 
 const service = await startServiceOnTestDatabase(t);
 const browser = await shareBrowser(t);
+const isOf =
+  (wanted: string) =>
+  ({ slug }: { readonly slug: string }) =>
+    slug === wanted;
+
+/** Opens the dialog of Install and fills it in. */
+async function fillIn(page: Page, slug: string): Promise<void> {
+  await page.goto(`${service.url}/catalog/${slug}`);
+  await press(page, 'Install');
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Signature').fill('The desk');
+  await dialog.getByLabel('API key').first().fill('k3y');
+  await dialog.getByLabel('I allow this plugin').check();
+}
+
+t.test('settings that could not be saved after an installation are in its settings, with the reason', async (t) => {
+  const named = { slug: 'half-desk', displayName: 'Half desk' };
+  await publishFrontDesk(service, 'host.storage', named);
+  const { context, page, complaints } = await openSignedIn(browser, service);
+  const endOutage = await answerInstead(context, '**/configure', (route) => route.abort());
+  await fillIn(page, named.slug);
+  t.equal(await page.getByLabel('API key').first().getAttribute('aria-required'), 'true');
+  t.equal(await page.getByLabel('Signature').getAttribute('aria-required'), 'false');
+  await pressInDialog(page, 'Install');
+  const alert = page.getByRole('alert').filter({ hasText: 'It is installed, but its settings are not saved.' });
+  await alert.getByText('The service did not respond').waitFor();
+  const [key, signature] = [page.getByLabel('API key').first(), page.getByLabel('Signature')];
+  t.same([await signature.inputValue(), await key.inputValue()], ['The desk', 'k3y']);
+  await page.getByText(/before it can run\. Go to its settings$/).waitFor();
+  await go(page, 'Catalog');
+  await page.getByRole('dialog').getByText('What you typed in the settings is not saved').waitFor();
+  await press(page, 'Stay');
+  endOutage();
+  await press(page, 'Save');
+  await alert.waitFor({ state: 'detached' });
+  const { settings, secretNames } = await installationThat(service, isOf(named.slug));
+  t.same([settings.sign, secretNames], ['The desk', ['key']]);
+  t.same(complaints, []);
+  await context.close();
+});
+
+t.test('an installation whose response was lost is found, and gets its settings', async (t) => {
+  const named = { slug: 'lost-desk', displayName: 'Lost desk' };
+  await publishFrontDesk(service, 'host.storage', named);
+  const { context, page, complaints } = await openSignedIn(browser, service);
+  const endOutage = await answerInstead(context, '**/api/installations', (route) =>
+    route.request().method() === 'POST' ? loseResponse(route) : route.continue(),
+  );
+  await fillIn(page, named.slug);
+  // The service is away for a moment: what was installed can only be found later.
+  const endGap = await answerInstead(context, `**/api/marketplace/${named.slug}`, (route) => route.abort());
+  await pressInDialog(page, 'Install');
+  const dialog = page.getByRole('dialog');
+  await dialog.getByRole('alert').getByText('It may have done what you asked for').waitFor();
+  const read = page.waitForResponse(new RegExp(`/marketplace/${named.slug}$`));
+  endGap();
+  await page.evaluate("dispatchEvent(new Event('visibilitychange'))");
+  t.match(await (await read).json(), { slug: named.slug, installationId: /./ });
+  t.equal(await dialog.getByLabel('Signature').inputValue(), 'The desk', 'the dialog stays');
+  await pressInDialog(page, 'Install');
+  await page.locator('.mantine-Notification-root', { hasText: 'Installed' }).waitFor();
+  const made = await installationThat(service, isOf(named.slug));
+  t.same([made.settings.sign, made.secretNames], ['The desk', ['key']]);
+
+  await service.call('DELETE', `/api/installations/${made.id}`);
+  await fillIn(page, named.slug);
+  await pressInDialog(page, 'Install');
+  await page.waitForURL('**/installations/*');
+  const found = await installationThat(service, ({ slug, id }) => slug === named.slug && id !== made.id);
+  t.same([found.settings.sign, found.secretNames], ['The desk', ['key']]);
+  endOutage();
+  t.same(complaints, []);
+  await context.close();
+});
+
+t.test('settings that could not be saved for an accepted update are in its settings, with the reason', async (t) => {
+  const named = { slug: 'next-desk', displayName: 'Next desk' };
+  const plugin = await publishFrontDesk(service, 'host.storage', named);
+  const { body } = await service.call('POST', '/api/installations', { slug: named.slug });
+  await service.call('POST', `/api/installations/${body.id}/configure`, { secrets: { key: 'k3y' } });
+  const secret = ', door: { label: Door code, required: true }';
+  await publish(service, plugin, '1.1.0', 'host.storage', { name: named.displayName, secret });
+  const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${body.id}`);
+  const endOutage = await answerInstead(context, '**/configure', (route) => route.abort());
+  const door = page.getByLabel('Door code').first();
+  await door.fill('4711');
+  await press(page, 'Allow this and update to 1.1.0');
+  const alert = page
+    .getByRole('alert')
+    .filter({ hasText: 'The update is accepted, but what you entered for it is not saved.' });
+  await alert.waitFor();
+  await page
+    .getByText('Accepted, but what you entered for it is not saved: see the settings', { exact: true })
+    .waitFor();
+  t.equal(await page.getByText('the new version runs when it has started').count(), 0, 'nothing contradicts it');
+  await page.getByRole('region', { name: 'Update', exact: true }).waitFor({ state: 'detached' });
+  t.equal(await door.inputValue(), '4711');
+  endOutage();
+  await press(page, 'Save');
+  await alert.waitFor({ state: 'detached' });
+  const updated = await installationThat(
+    service,
+    ({ slug, currentSemVer }) => slug === named.slug && currentSemVer === '1.1.0',
+  );
+  t.same(updated.secretNames, ['door', 'key']);
+  t.same(complaints, []);
+  await context.close();
+});
+
+t.test('leaving a page asks when something was typed for an installation', async (t) => {
+  const named = { slug: 'back-desk', displayName: 'Back desk' };
+  await publishFrontDesk(service, 'host.storage', named);
+  const { context, page, complaints } = await openSignedIn(browser, service);
+  await go(page, 'Back desk');
+  await press(page, 'Install');
+  const dialog = page.getByRole('dialog', { name: 'Install Back desk' });
+  await dialog.getByLabel('Signature').fill('The desk');
+  await page.evaluate('history.back()');
+  await page
+    .getByRole('dialog', { name: 'Unsaved changes' })
+    .getByText('What you typed for the installation')
+    .waitFor();
+  await press(page, 'Stay');
+  t.equal(await dialog.getByLabel('Signature').inputValue(), 'The desk');
+  t.same(complaints, []);
+  await context.close();
+});
+
 t.test('a setting that was saved in another tab meanwhile is shown before it is replaced', async (t) => {
   const named = { slug: 'twin-desk', displayName: 'Twin desk' };
   await publishFrontDesk(service, 'host.storage', named);
@@ -24,8 +152,6 @@ t.test('a setting that was saved in another tab meanwhile is shown before it is 
   await second.page.getByText('Saved', { exact: true }).waitFor();
   const notice = first.page.getByRole('status').filter({ hasText: 'Saved elsewhere meanwhile: Of the second.' });
   await notice.waitFor();
-  t.equal(await first.page.getByLabel('Signature').getAttribute('aria-required'), 'false');
-  t.equal(await first.page.getByLabel('API key').first().getAttribute('aria-required'), 'true');
   t.match(
     await first.page.getByLabel('Signature').evaluate(readDescription),
     /Saved elsewhere meanwhile: Of the second\. If you save, yours replaces it/,

@@ -1,0 +1,49 @@
+/** What the user typed for an installation and has not saved. */
+import { useEffect, useState } from 'react';
+import { type FormValues, mergeValues, UNCHANGED } from '../configuration/form-values.ts';
+
+/** Values that an action could not save. */
+export interface UnsavedValues {
+  readonly values: FormValues;
+  /** The version whose secrets the form showed. Null: none. */
+  readonly versionId: string | null;
+  /** What was done, and why the values are not saved. */
+  readonly failure: string;
+}
+
+/** By installation, for its page, which is not open yet. Only in memory, because there may be secrets among the values. */
+const handedOver = new Map<string, UnsavedValues>();
+
+/** Gives the page of an installation, when it is opened next, what could not be saved. */
+export function handOverValues(id: string, unsaved: UnsavedValues): void {
+  handedOver.set(id, unsaved);
+}
+
+export type TypedValues = ReturnType<typeof useTypedValues>;
+
+/** The state of the page of an installation, so that what is typed in its settings stays while another tab is open. */
+export function useTypedValues(id: string) {
+  const [received] = useState(() => handedOver.get(id));
+  const [filled, setFilled] = useState(received?.values ?? UNCHANGED);
+  const [enteredFor, setEnteredFor] = useState(received?.versionId ?? null);
+  const [failure, setFailure] = useState(received?.failure ?? null);
+  useEffect(() => {
+    handedOver.delete(id);
+  }, [id]);
+  return {
+    filled,
+    setFilled,
+    /** The version that ran when the user began to enter secrets: another one may use them in other ways. Null: none entered. */
+    enteredFor,
+    setEnteredFor,
+    /** Why an action before has not saved them. Null: there was none. */
+    failure,
+    setFailure,
+    /** Adds what another form of the page could not save. */
+    add: (unsaved: UnsavedValues) => {
+      setFilled((now) => mergeValues(now, unsaved.values));
+      setEnteredFor((before) => before ?? unsaved.versionId);
+      setFailure(unsaved.failure);
+    },
+  };
+}
