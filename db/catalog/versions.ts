@@ -272,6 +272,24 @@ const USED_BLOB_PAGES = BLOB_USES.map(
   ([column, rows]) => `(SELECT DISTINCT ${column} AS name FROM ${rows} AND ${column} > $1 ORDER BY 1 LIMIT $2)`,
 ).join(' UNION ');
 
+/** Finds a file of a version that is longer. */
+export const findLongFile = (
+  pool: Queryable,
+  maxBytes: number,
+): Promise<{
+  readonly slug: string;
+  readonly semVer: string | null;
+  readonly path: string;
+  readonly sizeBytes: number;
+} | null> =>
+  findRow(
+    pool,
+    `SELECT p.slug, v.semver AS "semVer", f.path, f.size_bytes::float8 AS "sizeBytes"
+       FROM version_files f JOIN versions v ON v.id = f.version_id JOIN plugins p ON p.id = v.plugin_id
+      WHERE f.size_bytes > $1 LIMIT 1`,
+    [maxBytes],
+  );
+
 /** Lists names of blobs in use that follow a name, in order. */
 export const listUsedBlobs = (pool: Queryable, after: string, limit: number): Promise<string[]> =>
   listValues(pool, `${USED_BLOB_PAGES} ORDER BY name LIMIT $2`, [after, limit]);

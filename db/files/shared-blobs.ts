@@ -38,7 +38,7 @@ const STORED_AT_ONCE_BYTES = 64 * MIB;
  * Size of a blob that is a row: it is in memory twice while it is written. From 256 MiB on, PostgreSQL's client cannot read a row
  * at once, and from 512 MiB on a backup cannot export it.
  */
-const ROW_MAX_BYTES = 128 * MIB;
+export const ROW_MAX_BYTES = 128 * MIB;
 /** Blobs that a sweep looks at together. */
 const BATCH = 5_000;
 /** A stream holds one piece of its blob, and its reader chunks of the one before. Copies of smaller blobs are kept on the disk. */
@@ -91,13 +91,19 @@ export async function openSharedBlobs(options: SharedBlobsOptions): Promise<Blob
 async function commit(store: Store, files: readonly StagedFile[]): Promise<void> {
   const distinct = [...new Map(files.map((file) => [file.sha256, file])).values()];
   for (const group of groupFiles(distinct))
-    await Promise.all(
+    await waitForAll(
       group.map(async (file) => {
         // Those that are stored are not verified: a version repeats most files of the one before, and each would be a request.
         const isStored = await touchBlob(store.pool, file.sha256, store.kept);
         if (!isStored) await upload(store, file, file.stagedAt);
       }),
     );
+}
+
+/** Waits for all, also after one has failed: the staged files are removed next. */
+async function waitForAll(uploads: readonly Promise<void>[]): Promise<void> {
+  const outcomes = await Promise.allSettled(uploads);
+  for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
 }
 
 /** Divides files into groups that are stored at once. */

@@ -25,8 +25,9 @@ const isKept = (kept: Kept): string => `state = 'stored' AND content IS ${kept =
 export const findStoredBlob = (db: Queryable, sha256: string, maxBytes: number): Promise<StoredBlob | null> =>
   findRow(
     db,
+    // While blobs are moved to a bucket, a row has both, and the object may not be complete.
     `SELECT size_bytes::float8 AS "sizeBytes", CASE WHEN size_bytes <= $2 THEN content END AS content,
-            object_key AS "objectKey"
+            CASE WHEN content IS NULL THEN object_key END AS "objectKey"
        FROM stored_blobs WHERE sha256 = $1 AND state <> 'storing'`,
     [sha256, maxBytes],
   );

@@ -34,7 +34,7 @@ export interface RollbackState {
  */
 export function findRollbackRefusal(state: RollbackState): string | null {
   const { required, isPinned, granted, previousGrants, previousStatus } = state;
-  if (isPinned) return 'its user pinned it';
+  if (isPinned) return 'it is pinned';
   if (previousStatus === 'yanked') return 'that one was yanked';
   if (required && listDroppedHooks(granted, previousGrants).length > 0)
     return 'the plugin is required, and that one lacks a hook';

@@ -1,9 +1,10 @@
 /** Operator command that moves all blobs to another store. */
 import type { Pool } from 'pg';
 import { recordAction } from '../../db/accounts/operator-actions.ts';
-import { listUsedBlobs } from '../../db/catalog/versions.ts';
+import { findLongFile, listUsedBlobs } from '../../db/catalog/versions.ts';
 import { markNewPlace, requireCluster, setBlobPlace } from '../../db/cluster/cluster-record.ts';
 import { excludeProcesses } from '../../db/cluster/running-processes.ts';
+import { ROW_MAX_BYTES } from '../../db/files/shared-blobs.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { type SharedSettings, sharedSettings } from '../../service/settings/settings.ts';
 import { describeBlobPlace, openConfiguredBlobs } from '../../service/storage/blob-stores.ts';
@@ -45,6 +46,7 @@ async function move(
   to: SharedSettings,
   printProgress: (line: string) => void,
 ): Promise<Outcome> {
+  if (to.BLOBS === 'database') await requireShortFiles(pool);
   const place = describeBlobPlace(pool, to);
   await markNewPlace(pool, place);
   const [source, target] = [await openConfiguredBlobs(pool, settings), await openConfiguredBlobs(pool, to)];
@@ -69,6 +71,16 @@ async function move(
     sentence: `${moved} blobs are in ${to.BLOBS} now. Set BLOBS=${to.BLOBS} for every process and start the service. ${describeOldCopies(settings.BLOBS)}`,
     fields: { store: to.BLOBS, blobs: moved },
   };
+}
+
+/** @throws Error for a file that the database cannot take, before hours of copying */
+async function requireShortFiles(pool: Pool): Promise<void> {
+  const long = await findLongFile(pool, ROW_MAX_BYTES);
+  if (long === null) return;
+  const { slug, semVer, path, sizeBytes } = long;
+  throw new Error(
+    `The file ${path} of ${slug} ${semVer ?? '(a draft)'} has ${sizeBytes} bytes. In the database, a file may have at most ${ROW_MAX_BYTES}. Move the blobs to files or to a bucket instead.`,
+  );
 }
 
 /** What became of the blobs in the old store. */

@@ -198,6 +198,14 @@ t.test('blobs move to a bucket and on to the database, which needs no folder of 
   });
   t.equal(await countObjects(), 0);
   await listener.close();
+  const resize = (bytes: string) =>
+    pool.query(`UPDATE version_files SET size_bytes = size_bytes + $1 WHERE path = 'readme.md'`, [bytes]);
+  await resize('300000000');
+  t.match(await operator(inFiles, 'move-blobs', 'database'), {
+    code: 1,
+    stderr: /^The file readme\.md of \S+ \S+ has 300\d+ bytes\. In the database, a file may have at most 134217728/,
+  });
+  await resize('-300000000');
   await close();
   const moved = await operator(inFiles, 'move-blobs', bucket.BLOBS);
   t.match(moved, {

@@ -249,7 +249,7 @@ t.test('a downgrade is rolled back if the previous version needs no more', async
 t.test('a version that its user pinned stays', async (t) => {
   const one = await installed(pinned('1.0.0'), ['1.0.0', LESS], ['2.0.0', LESS]);
   t.match(await one.change(pinned('2.0.0')(one.ids)), { currentSemVer: '2.0.0' });
-  t.same(await one.start('2.0.0'), { kind: 'refused', why: 'its user pinned it' });
+  t.same(await one.start('2.0.0'), { kind: 'refused', why: 'it is pinned' });
   t.equal(await one.crashLoop('2.0.0'), false);
   t.match(await one.get(), { currentSemVer: '2.0.0', updateUnderWay: null });
 });

@@ -140,6 +140,8 @@ t.test(
     const [old, now] = [await open(1_000), await open(4)];
     const { sha256 } = await old.put(HELLO);
     t.equal((await now.read(sha256)).toString(), 'hello');
+    await pool.query(`UPDATE stored_blobs SET object_key = 'blobs/unfinished'`);
+    t.equal((await now.read(sha256)).toString(), 'hello', 'also after a move to a bucket was interrupted');
     await using staging = await now.stage();
     const again = await staging.add([HELLO]);
     await staging.commit([again]);

@@ -350,7 +350,7 @@ t.test('the log says why a version that crash-loops does not return to the previ
   await eventually(async () => (await get()).currentSemVer === '2.0.0');
   await user.patch(path, { versionPolicy: 'Pinned', pinnedVersionId });
   const crash = await openCrash(fixture, made);
-  const refused = /^2\.0\.0 does not return to the previous version \(its user pinned it\): it ended 3 times/;
+  const refused = /^2\.0\.0 does not return to the previous version \(it is pinned\): it ended 3 times/;
   await eventually(async () => {
     await crash();
     return (await listLines(fixture, made)).some((line) => refused.test(line));
