@@ -14,15 +14,19 @@ const ID_MAX_CHARS = 200;
 export const storedText = (maxChars: number) =>
   z.string().max(maxChars, `must be at most ${maxChars} characters`).refine(isStorable, UNSTORABLE);
 
+const storedIdOf = (maxChars: number) => storedText(maxChars).min(1, 'must not be empty');
+
 /** An id chosen by the caller, or a Bulkhead id as the caller typed it. */
-export const storedId = storedText(ID_MAX_CHARS).min(1, 'must not be empty');
+export const storedId = storedIdOf(ID_MAX_CHARS);
 
 /** Clients of HTTP remove these parts of an address before they send it, so no request could name what has such an id. */
 const isAddressable = (id: string): boolean => id !== '.' && id !== '..';
 const UNADDRESSABLE = 'must not be “.” or “..”, because clients of HTTP remove such a part of an address';
 
+export const newIdOf = (maxChars: number) => storedIdOf(maxChars).refine(isAddressable, UNADDRESSABLE);
+
 /** An id of the caller's own for something new, of which addresses are made. */
-export const newId = storedId.refine(isAddressable, UNADDRESSABLE);
+export const newId = newIdOf(ID_MAX_CHARS);
 
 export const idParams = z.object({ id: z.string() });
 

@@ -12,7 +12,16 @@ import {
   toolResult,
   trigger,
 } from '../../sdk/contract/payloads.ts';
-import { anyJson, anyObject, jsonBody, newId, storedId, storedText, timestamp } from '../../service/http/schemas.ts';
+import {
+  anyJson,
+  anyObject,
+  jsonBody,
+  newId,
+  newIdOf,
+  storedId,
+  storedText,
+  timestamp,
+} from '../../service/http/schemas.ts';
 
 /** Ids of messages are made of the ids of turns and outputs, and have at most 200 characters. */
 export const STEP_ID_MAX_CHARS = 150;
@@ -317,7 +326,7 @@ const target = z
 /** A message of the agent has a text. Without this check, its files would be lost. */
 const TEXT_WITH_FILES = { path: ['text'], error: 'must not be empty, because the attachments are files of a text' };
 
-const outputId = newId.max(STEP_ID_MAX_CHARS, `must be at most ${STEP_ID_MAX_CHARS} characters`);
+const outputId = newIdOf(STEP_ID_MAX_CHARS);
 export const outputBody = jsonBody({
   id: outputId
     .optional()

@@ -318,6 +318,8 @@ t.test('no request makes an id that clients of HTTP would remove from an address
         path,
       );
   }
+  const long = await fixture.call('POST', at('/turns/t1/output'), { id: 'x'.repeat(201), text: 'x' });
+  t.same(long.body.errors, [{ field: 'id', message: 'must be at most 150 characters' }], 'with one fault');
   t.equal((await fixture.call('POST', at('/turns'), { id: '...', text: 'x', trigger: 'user' })).status, 201);
 });
 
