@@ -14,9 +14,9 @@ import {
   UNCHANGED,
 } from '../configuration/form-values.ts';
 import { saveConfiguration } from '../configuration/save-configuration.ts';
-import { rest } from '../rest/client.ts';
+import { readBody, rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
-import { getErrorMessage } from '../rest/problem.ts';
+import { getErrorMessage, UnreachableError } from '../rest/problem.ts';
 import { useAction } from '../rest/use-action.ts';
 import { ActionForm } from '../shell/action-form.tsx';
 import { UnsavedGuard } from '../shell/unsaved-guard.tsx';
@@ -113,7 +113,7 @@ function ConsentForm({ installation, pending, entered, setEntered, onUnsaved, on
   const fields = useUpdateChanges({ installationId: id, versionId }).data?.fields;
   const accept = useAction<void, boolean>(
     async () => {
-      await rest.POST('/installations/{id}/accept-update', { params: { path: { id } }, body: { versionId } });
+      await acceptUpdate(id, versionId);
       const values = fields ? pickFields(fields, filled) : UNCHANGED;
       const refusal = await saveConfiguration({ id, versionId, settings: {} }, values).then(
         () => null,
@@ -159,6 +159,18 @@ function ConsentForm({ installation, pending, entered, setEntered, onUnsaved, on
       </Stack>
     </ActionForm>
   );
+}
+
+/** @throws the error of the request, if the update is not accepted: its response may be lost although it is */
+async function acceptUpdate(id: string, versionId: string): Promise<void> {
+  const params = { path: { id } };
+  try {
+    await rest.POST('/installations/{id}/accept-update', { params, body: { versionId } });
+  } catch (error) {
+    if (!(error instanceof UnreachableError)) throw error;
+    const now = await readBody(rest.GET('/installations/{id}', { params })).catch(() => null);
+    if (now?.currentVersionId !== versionId && now?.updateUnderWay?.versionId !== versionId) throw error;
+  }
 }
 
 /** Without new access, consent is needed for new configuration, or because the account requires the plugin. */

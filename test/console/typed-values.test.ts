@@ -92,6 +92,7 @@ t.test('settings that could not be saved for an accepted update are in its setti
   await publish(service, plugin, '1.1.0', 'host.storage', { name: named.displayName, secret });
   const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${body.id}`);
   const endOutage = await answerInstead(context, '**/configure', (route) => route.abort());
+  await answerInstead(context, '**/accept-update', loseResponse);
   const door = page.getByLabel('Door code').first();
   await door.fill('4711');
   await press(page, 'Allow this and update to 1.1.0');
