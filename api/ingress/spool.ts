@@ -172,7 +172,7 @@ export class Spool {
       await this.#enqueue(async () => {
         const hasGrown = reading.segment.bytes > reading.readBytes;
         if (hasGrown) return;
-        reading.isDamaged ||= isRestDamaged(reading, end);
+        reading.isDamaged ||= reading.readFault === null && isRestDamaged(reading, end);
         await this.#removeSegment(reading);
       });
       return this.readOldest(maxBytes);
@@ -263,21 +263,36 @@ export class Spool {
     }
   }
 
-  async #removeSegment({ segment, isDamaged, readFault }: Reading): Promise<void> {
+  /** @throws Error if a file that cannot be read cannot be renamed either. It stays the oldest and is read again. */
+  async #removeSegment(reading: Reading): Promise<void> {
+    const { segment, isDamaged, readFault } = reading;
     if (this.#segments[0] !== segment) return;
     if (this.#writing?.segment === segment) await this.#closeWriting();
+    if (readFault !== null) {
+      try {
+        await this.#keepDamaged(segment, readFault);
+      } catch (error) {
+        // The disk is away, and the file may be whole when it is back.
+        this.#failedReads = 0;
+        reading.readBytes = -1;
+        throw error;
+      }
+    }
     this.#segments.shift();
     this.#reading = null;
     this.#failedReads = 0;
     this.#bytes -= segment.bytes;
     for (const [accountId, bytes] of segment.accountBytes) this.#accountBytes.subtract(accountId, bytes);
-    const isKept = isDamaged || readFault !== null;
-    await (isKept ? this.#keepDamaged(segment, readFault) : rm(segment.path, { force: true })).catch(this.#onError);
+    if (readFault !== null) return;
+    await (isDamaged ? this.#keepDamaged(segment, null) : rm(segment.path, { force: true })).catch(this.#onError);
   }
 
   async #keepDamaged({ path, bytes }: Segment, readFault: string | null): Promise<void> {
     const kept = `${path}.damaged`;
-    const isMissing = await rename(path, kept).then(() => false, isMissingFile);
+    const isMissing = await rename(path, kept).then(
+      () => false,
+      (error: NodeJS.ErrnoException) => this.#requireMissing(error, bytes),
+    );
     const sentence = isMissing
       ? `The file ${path} with accepted webhook requests is missing (${bytes} bytes). Those that were not delivered yet are lost.`
       : readFault === null
@@ -286,15 +301,19 @@ export class Spool {
     this.#onError(new UnrepeatedError(`${sentence} ${SEE_RUNBOOK}`));
   }
 
+  /** @throws Error if only the file is not what is missing */
+  async #requireMissing(error: NodeJS.ErrnoException, bytes: number): Promise<true> {
+    if (error.code !== 'ENOENT') throw error;
+    const folder = await stat(this.#folder).catch((fault: NodeJS.ErrnoException) => fault);
+    if (!(folder instanceof Error)) return true;
+    throw new Error(
+      `The folder ${this.#folder} with accepted webhook requests cannot be found (${folder.code}; its oldest file had ${bytes} bytes). Make its disk available again: they are delivered then. If the folder is lost for good, restart the API.`,
+    );
+  }
+
   #enqueue<T>(operation: () => Promise<T>): Promise<T> {
     return this.#operations.run('', operation);
   }
-}
-
-/** For `catch` of a rename. */
-function isMissingFile(error: NodeJS.ErrnoException): boolean {
-  if (error.code !== 'ENOENT') throw error;
-  return true;
 }
 
 /**

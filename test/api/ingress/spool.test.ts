@@ -305,6 +305,47 @@ t.test('a file that is missing is reported, and the requests behind it are deliv
   await spool.close();
 });
 
+t.test('a file stays in the spool while its disk is away', async (t) => {
+  const folder = await temporaryFolder(t);
+  const errors: string[] = [];
+  const spool = await Spool.open(folder, 100 * MIB, ({ message }) => errors.push(message));
+  const sent = [deliveryOf(1), deliveryOf(2)];
+  const readWhileAway = async (): Promise<Error | undefined> => {
+    const refusals: Error[] = [];
+    for (let read = 0; read < READ_ATTEMPTS_MAX + 5; read += 1)
+      await spool.readOldest(1_000).catch((error: Error) => refusals.push(error));
+    t.equal(refusals.length, READ_ATTEMPTS_MAX + 5);
+    return refusals[READ_ATTEMPTS_MAX - 1];
+  };
+  const [own = ''] = await readdir(folder);
+  const used = join(folder, own);
+
+  await spool.append(sent);
+  const away = join(await temporaryFolder(t), 'away');
+  await rename(used, away);
+  const missing = new RegExp(`^The folder ${used} with accepted webhook requests cannot be found \\(ENOENT; `);
+  t.match(await readWhileAway(), { message: missing });
+  await rename(away, used);
+  t.same((await everything(spool)).map(describeDelivery), sent.map(describeDelivery));
+
+  await spool.append(sent);
+  const file = join(used, (await readdir(used)).find((name) => name.endsWith('.spool')) ?? '');
+  await rename(file, away);
+  // Neither can be read or renamed, by root either.
+  await mkdir(file);
+  await mkdir(join(`${file}.damaged`, 'full'), { recursive: true });
+  t.match(await readWhileAway(), { code: 'ENOTEMPTY' });
+  await rm(file, { recursive: true });
+  await rm(`${file}.damaged`, { recursive: true });
+  await rename(away, file);
+  t.same((await everything(spool)).map(describeDelivery), sent.map(describeDelivery));
+
+  t.equal(spool.bytes, 0);
+  t.same(await spool.countKept(), { refused: 0, damaged: 0 });
+  t.same(errors, []);
+  await spool.close();
+});
+
 t.test('zeros that a file system leaves behind the last request are no request', async (t) => {
   const folder = await temporaryFolder(t);
   const killed = await open(folder);
