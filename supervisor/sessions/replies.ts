@@ -44,15 +44,16 @@ type IdentifiedReply = NewReply & { readonly id: string };
  * @throws Problem `no_channel`, `cancelled`, `id_reused`, `not_found`, `bad_request`, `quota_exceeded`
  */
 export async function sendReply(services: SessionServices, session: Session, reply: NewReply): Promise<string> {
+  const identified = { ...reply, id: reply.id ?? randomUUIDv7() };
+  // First, because a repetition succeeds also if the plugin was updated to a version without channel.send meanwhile.
+  if (reply.id !== undefined && (await isStored(services.pool, session.id, identified))) return identified.id;
   const address = await findReplyAddress(services.pool, session.id);
   if (!address)
     throw new Problem(
       'no_channel',
       'This session is not a conversation of a connected channel whose plugin sends replies: the plugin needs channel.send.',
     );
-  const identified = { ...reply, id: reply.id ?? randomUUIDv7() };
-  if (!(await isStored(services.pool, session.id, identified)))
-    await storeReply(services, session, address, identified);
+  await storeReply(services, session, address, identified);
   return identified.id;
 }
 

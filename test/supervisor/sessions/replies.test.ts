@@ -61,6 +61,10 @@ t.test('a reply is stored, sent in order, and retried when the vendor is unavail
     { role: 'user', text: 'hello' },
     { id: 'r1', role: 'assistant', text: 'first!' },
   ]);
+  await fixture.update(made, { semVer: '2.0.0', code: RECEIVE });
+  const repeated = await fixture.call('POST', at, { text: 'first', id: 'r1' });
+  t.match(repeated, { status: 202, body: { id: 'r1' } }, 'also after an update to a version without channel.send');
+  t.match(await fixture.call('POST', at, { text: 'new', id: 'r2' }), { status: 409, body: { code: 'no_channel' } });
 });
 
 t.test('a reply keeps its files until it is sent, also if its session is cleared and deleted', async (t) => {
