@@ -213,6 +213,12 @@ export async function appendNotice(
   });
 }
 
+/** Gives a notice another id, so that a message can have this one. False: the session has no notice with this id. */
+export const renameNotice = async (pool: Pool, sessionId: string, from: string, to: string): Promise<boolean> => {
+  const sql = `UPDATE session_messages SET id = $3 WHERE session_id = $1 AND id = $2 AND role = 'notice'`;
+  return (await changeRows(pool, sql, [sessionId, from, to])) === 1;
+};
+
 /** Condition on a message: no plugin cancelled it. */
 export const IS_NOT_CANCELLED = `coalesce(judgement ->> 'outcome', '') <> 'cancelled'`;
 /** Columns of a `MessageRow`. */

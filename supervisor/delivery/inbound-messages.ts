@@ -3,7 +3,7 @@ import type { z } from 'zod';
 import type { ClaimedDelivery } from '../../db/channels/delivery-queue.ts';
 import { type Fence, inTransaction } from '../../db/postgres/pool.ts';
 import { bindConversation, findConversation, lockChannelAgent } from '../../db/sessions/conversations.ts';
-import { appendMessages, createSession, type Session } from '../../db/sessions/sessions.ts';
+import { appendMessages, createSession, renameNotice, type Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { channelMessage } from '../../sdk/contract/payloads.ts';
 import { toJudgement } from '../calls/judgement.ts';
@@ -90,7 +90,12 @@ async function findOrCreateConversation(
   const { id, key } = message;
   // A replay has a cancelled message judged again: the plugin that cancelled it may be gone or corrected.
   const known = await findConversation(services.pool, channelId, key, isReplayed ? [id] : [id, nameVeto(id)]);
-  if (known !== null) return known.hasMessage ? null : services.sessions.get(accountId, known.sessionId);
+  if (known !== null) {
+    const hasMessage =
+      // In earlier releases, the notice of a cancelled message had the id of the message.
+      known.hasMessage && !(isReplayed && (await renameNotice(services.pool, known.sessionId, id, nameVeto(id))));
+    return hasMessage ? null : services.sessions.get(accountId, known.sessionId);
+  }
   const started = await inTransaction({ pool: services.pool, fence }, async (tx) => {
     const agent = await lockChannelAgent(tx, channelId);
     if (!agent) return null;

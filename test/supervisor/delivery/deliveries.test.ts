@@ -349,6 +349,12 @@ t.test('a replay has a cancelled message judged again, and adds no other one twi
     ['hello', 'cancelled', 'cancelled'],
   );
   t.same(await readRoles(), ['hello', 'notice'], 'one notice of one message');
+  // As earlier releases named it.
+  const sql = 'UPDATE session_messages SET id = $1 WHERE id = $2';
+  t.equal((await fixture.pool.query(sql, [`${id}:1`, `${id}:1:vetoed`])).rowCount, 1);
+  await replay();
+  t.equal((await fixture.readLog('asked')).length, 4);
+  t.same(await readRoles(), ['hello', 'notice']);
   await fixture.change(guard, `status = 'paused'`);
   await replay();
   await replay();
