@@ -607,7 +607,7 @@ const cases: Record<string, [Files, Expected]> = {
   ],
   'a huge schema': [
     withIndex('tools.x = { description: "x", parameters: { description: "x".repeat(70000) }, handler: () => "" };'),
-    { message: /larger/ },
+    { message: /^has 70\d{3} bytes of JSON; the maximum is 65536/ },
   ],
 
   'a command with a bad name': [
