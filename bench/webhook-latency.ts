@@ -1,7 +1,7 @@
 /**
  * Measures the time from the 200 of a webhook request to `channel.receive` on an idle system, over HTTP and with a
- * running jailed child. The child reports the time of its call. A request that reaches the plugin before its vendor has
- * read the response counts as 0. Vendor, webhook address and supervisor share this process. The floor, interleaved, is one
+ * running jailed child. The child reports the time of its call in whole milliseconds, so a single delay is off by up to half
+ * of one. A request that reaches the plugin before its vendor has read the response counts as 0. Vendor, webhook address and supervisor share this process. The floor, interleaved, is one
  * committed INSERT: the delivery is claimed and judged in between. Run `sh deploy/node.sh bench/webhook-latency.ts [requests]`.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -13,6 +13,7 @@ import { startSupervisorFixture } from '../test/supervisor/supervisor-fixture.ts
 import { openCleanup } from './fixtures/cleanup.ts';
 import { startPostgres } from './fixtures/postgres.ts';
 import { startWebhookIngress } from './fixtures/webhook-ingress.ts';
+import { computeDelay } from './fixtures/whole-milliseconds.ts';
 import { readPositiveNumber } from './options.ts';
 import { percentile } from './percentiles.ts';
 
@@ -62,7 +63,7 @@ async function measure(requests: number): Promise<number[]> {
     return rows.length === requests && rows.map(({ text }) => Number(text));
   }, 60_000);
   seen += requests;
-  return calledAt.map((at, index) => Math.max(0, at - (answeredAt[index] ?? 0)));
+  return calledAt.map((at, index) => computeDelay(answeredAt[index] ?? 0, at));
 }
 
 await pool.query('CREATE TABLE floor (body bytea)');
