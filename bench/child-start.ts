@@ -22,6 +22,7 @@ const STARTS = 25;
 const HANDFUL = readPositiveNumber('CHILDREN', process.env.CHILDREN ?? '8');
 /** Wait until an idle child has collected its start-up garbage. */
 const SETTLE_MS = 11_000;
+const GOALS = { timesNode: 3, idleMb: 18, jailMs: 10, jailMb: 1 };
 const PLUGIN = 'middleware.systemPrompt = (ctx) => ctx.systemPrompt + " Use metric units.";';
 
 const cleanup = openCleanup();
@@ -31,6 +32,8 @@ const program = await buildChild();
 await completeSearchPath();
 const cachedProgram = await cacheProgram(program);
 const sandbox = await openSandbox({ directory, program, cachedProgram, mode: 'auto' });
+if (sandbox.state !== 'full')
+  throw new Error(`The sandbox of this machine is ${sandbox.state}: a child without its jail would be measured.`);
 const bareJail = makeJail({
   directory: join(directory, 'bare'),
   program,
@@ -102,7 +105,7 @@ for (let index = 0; index < STARTS; index += 1) {
 }
 const node = median(samples.node);
 console.log(
-  `until ready; sandbox ${sandbox.state}, limiter ${sandbox.limiter}, ${STARTS} starts each; goal ≤ 3× bare node`,
+  `until ready; sandbox ${sandbox.state}, limiter ${sandbox.limiter}, ${STARTS} starts each; goal of jailed ≤ ${GOALS.timesNode}× bare node`,
 );
 for (const [name, found] of Object.entries(samples)) {
   const ms = median(found);
@@ -110,12 +113,20 @@ for (const [name, found] of Object.entries(samples)) {
     `  ${name.padEnd(8)}p50 ${ms.toFixed(1)} ms   p90 ${percentile(found, 0.9).toFixed(1)} ms   ${(ms / node).toFixed(2)}×`,
   );
 }
-console.log('idle and loaded; goal PSS ≤ 18 MB');
-await weighChildren(sandbox.jail, 'jailed', 1);
+console.log(`idle and loaded; goal PSS ≤ ${GOALS.idleMb} MB`);
+const aloneMb = await weighChildren(sandbox.jail, 'jailed', 1);
 const jailedMb = await weighChildren(sandbox.jail, 'jailed', HANDFUL);
 const bareMb = await weighChildren(bareJail, 'bare', HANDFUL);
 const ms = median(samples.jailed.map((jailed, index) => jailed - (samples.bare[index] ?? 0)));
-console.log('the jail over a bare child; goals ≤ 10 ms, ≤ 1 MB');
+console.log(`the jail over a bare child; goals ≤ ${GOALS.jailMs} ms, ≤ ${GOALS.jailMb} MB`);
 console.log(`  ${ms.toFixed(1)} ms (median of pairs)   ${(jailedMb - bareMb).toFixed(1)} MB (PSS)`);
+const missed = [
+  ...(median(samples.jailed) > GOALS.timesNode * node ? ['the start'] : []),
+  ...(Math.max(aloneMb, jailedMb) > GOALS.idleMb ? ['the memory of a child'] : []),
+  ...(ms > GOALS.jailMs ? ['the time of the jail'] : []),
+  ...(jailedMb - bareMb > GOALS.jailMb ? ['the memory of the jail'] : []),
+];
+console.log(missed.length === 0 ? 'all goals met' : `missed: ${missed.join(', ')}`);
+if (missed.length > 0) process.exitCode = 1;
 await cleanup.end();
 process.exit();

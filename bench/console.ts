@@ -19,8 +19,13 @@ import { percentile } from './percentiles.ts';
 const PLUGINS = readPositiveNumber('plugins', process.argv[2] ?? '10000');
 const LOADS = readPositiveNumber('loads', process.argv[3] ?? '15');
 const GOAL_MS = 1_000;
+/** When a search counts as failed. */
+const SEARCH_MAX_MS = 30_000;
 const MEDIAN = 0.5;
 const P95 = 0.95;
+
+/** Expression for the texts of the cards that the page shows. */
+const CARDS = `[...document.querySelectorAll('.entry-card')].map((card) => card.textContent).join()`;
 
 const cleanup = openCleanup();
 try {
@@ -46,7 +51,8 @@ async function measure(): Promise<void> {
     const { page, context } = await openConsole(browser, 'about:blank');
     await signIn(context, service);
     const open = await measureMs(() => openCatalog(page, `${service.url}/catalog`));
-    const search = await measureMs(() => searchFor(page, 'weather'));
+    const shown = await page.evaluate<string>(CARDS);
+    const search = await measureMs(() => searchFor(page, 'weather', shown));
     await context.close();
     // The first load warms up the service.
     if (load === 0) continue;
@@ -56,7 +62,11 @@ async function measure(): Promise<void> {
   }
   console.log(`${PLUGINS} plugins, ${LOADS} loads with an empty cache`);
   console.log(`a document of the API, floor:      ${formatTimes(times.floor)}`);
-  console.log(`catalog interactive, goal ${GOAL_MS} ms: ${formatTimes(times.open)}`);
+  const isMet = percentile(times.open, P95) < GOAL_MS;
+  console.log(
+    `catalog interactive:               ${formatTimes(times.open)}; goal p95 < ${GOAL_MS} ms: ${isMet ? 'met' : 'missed'}`,
+  );
+  if (!isMet) process.exitCode = 1;
   console.log(`from a typed word to its results:  ${formatTimes(times.search)}`);
 }
 
@@ -66,11 +76,16 @@ async function openCatalog(page: OpenConsole['page'], address: string): Promise<
   await page.getByRole('searchbox').focus();
 }
 
-async function searchFor(page: OpenConsole['page'], word: string): Promise<void> {
-  const answered = page.waitForResponse((response) => response.url().includes(`q=${word}`));
+/** @param before the texts of the cards so far, which may have the word, too */
+async function searchFor(page: OpenConsole['page'], word: string, before: string): Promise<void> {
   await page.getByRole('searchbox').fill(word);
-  await answered;
-  await page.locator('.entry-card').getByText(new RegExp(word, 'i')).first().waitFor();
+  // One evaluation: the policy of the page forbids those that `waitForFunction` makes later.
+  await page.evaluate(`new Promise((resolve, reject) => {
+    const look = () => [${JSON.stringify(before)}, ''].includes(${CARDS}) || resolve();
+    new MutationObserver(look).observe(document.body, { subtree: true, childList: true, characterData: true });
+    look();
+    setTimeout(() => reject(new Error('the search shows no results')), ${SEARCH_MAX_MS});
+  })`);
 }
 
 async function measureMs(work: () => Promise<unknown>): Promise<number> {
