@@ -1,12 +1,13 @@
 /** Restores a backup into an empty database and data directory. */
 
+import { join } from 'node:path';
 import { escapeLiteral } from 'pg';
 import { withConnection } from '../postgres/dedicated-connection.ts';
 import { listKnownMigrations, migrate } from '../postgres/migrate.ts';
 import { findValue } from '../postgres/rows.ts';
 import type { Archive } from './archive-reader.ts';
 import { BackupError, fileEntryName, type Manifest, type Progress, tableEntryName } from './format.ts';
-import { finishRestore, prepareRestore, readMarker, restoreFile } from './stored-files.ts';
+import { finishRestore, isUnfinished, MARKER, prepareRestore, readMarker, restoreFile } from './stored-files.ts';
 import { importTables, listMigrations, listTables } from './tables.ts';
 
 /** Files between two progress lines. */
@@ -62,7 +63,12 @@ export async function restoreBackup(
   } else if (await isCommitted(manifest, url, dataDir)) {
     onProgress('files and rows were restored before the interruption');
   } else {
-    throw new BackupError(`The database is not empty: table ${filled} has rows. Restore into an empty database.`);
+    const acceptance = (await isUnfinished(dataDir))
+      ? ` If an earlier release has run with ${dataDir} since a restore was interrupted, the rows are those of its users: keep them, and delete ${join(dataDir, MARKER)} as docs/operating.md, “Backup and restore”, says.`
+      : '';
+    throw new BackupError(
+      `The database is not empty: table ${filled} has rows. Restore into an empty database.${acceptance}`,
+    );
   }
   const migrated = await migrate(url);
   await finishRestore(dataDir);

@@ -19,7 +19,7 @@ import { ignoreMissing, makeFolder, WORKSPACE_STAGING } from '../files/data-dir.
 import { BackupError, FOLDERS } from './format.ts';
 
 /** Exists during a restore and after an interrupted one. Contains the text that the restore commits with its rows. */
-const MARKER = 'restore.unfinished';
+export const MARKER = 'restore.unfinished';
 
 /** Called for a part of a workspace that is not in the backup. `reason` is a clause. */
 export type LeaveOut = (path: string, reason: string) => void;

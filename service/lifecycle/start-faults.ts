@@ -90,7 +90,7 @@ export async function requireDataDir(dataDir: string): Promise<void> {
 export async function requireWholeRestore(dataDir: string): Promise<void> {
   if (!(await isUnfinished(dataDir))) return;
   throw new SettingsError(
-    `A restore into ${dataDir} was interrupted. Run npm run -s operator -- restore <file> again. Use the same file.`,
+    `A restore into ${dataDir} was interrupted. Run npm run -s operator -- restore <file> again. Use the same file. If it says that the database is not empty, see docs/operating.md, “Backup and restore”.`,
   );
 }
 

@@ -1,5 +1,5 @@
 /** A restore that is interrupted at any step can be repeated, and nothing else can be restored over what it has written. */
-import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
@@ -118,6 +118,26 @@ t.test(
     t.same((await readdir(shared)).sort(), ['.staging', 'notes.txt']);
   },
 );
+
+t.test('rows of a release that ran after a killed restore are kept', async (t) => {
+  const path = await writeOldBackup(t);
+  const { pool, url } = await emptyDatabase(t);
+  const dataDir = await temporaryFolder(t);
+  await t.rejects(restore(url, dataDir, path, endAt(/files restored$/)), /killed/);
+  await migrate(url);
+  await findOrCreateAccount(pool, 'since');
+  await t.rejects(requireDataDir(dataDir), /If it says that the database is not empty, see docs\/operating\.md/);
+  const mark = join(dataDir, 'restore.unfinished');
+  const acceptance = `If an earlier release has run with ${dataDir} since a restore was interrupted, the rows are those of its users: keep them, and delete ${mark} as docs/operating.md, “Backup and restore”, says.`;
+  await t.rejects(restore(url, dataDir, path, ignore), {
+    name: 'BackupError',
+    message: new RegExp(`^The database is not empty: table \\w+ has rows\\. .*\\. ${acceptance}$`),
+  });
+  await rm(mark);
+  await requireDataDir(dataDir);
+  t.equal((await pool.query('SELECT FROM accounts')).rowCount, 1);
+  await t.rejects(restore(url, dataDir, path, ignore), { message: /Restore into an empty database\.$/ });
+});
 
 t.test('after a killed restore, another backup or another folder is refused', async (t) => {
   const path = await writeOldBackup(t);
