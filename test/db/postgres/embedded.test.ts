@@ -64,6 +64,11 @@ t.test('starts durable, private and with trigrams, stops without a trace, keeps 
   t.teardown(() => delete process.env.PGSSLMODE);
   const first = await startEmbedded({ dataDir });
   t.same(await query(first.url, 'SHOW fsync'), [['on']]);
+  t.match(
+    await readFile(`/proc/${first.pid}/maps`, 'latin1'),
+    '/plpgsql.so',
+    'the library of the triggers is loaded once',
+  );
   t.same(await query(first.url, 'SHOW listen_addresses'), [['127.0.0.1']]);
   await query(first.url, 'CREATE EXTENSION pg_trgm');
   t.same(await query(first.url, "SELECT similarity('weather', 'wether') > 0.4"), [[true]]);
