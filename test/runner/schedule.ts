@@ -30,6 +30,10 @@ const LONGEST: readonly string[] = [
   'test/db',
   'test/conform',
   'test/docs',
+  'test/bench',
+  'test/house',
+  'test/runner',
+  'test/sandbox-child',
   'test/examples',
   'test/corpora',
   'test/end-to-end',
@@ -87,7 +91,7 @@ const ALONE_IN_SOAK: readonly string[] = [
 /** Rooms whose small files share processes: of a small file, the imports take longer than the tests. */
 const SHARED_ROOMS = /^test\/(api|db|deploy|examples|sdk|service|supervisor)\//;
 /** Rooms with few small files, which share processes with each other. */
-const SMALL_ROOMS = /^test\/(docs|house|runner|sandbox-child|storm)\//;
+const SMALL_ROOMS = /^test\/(bench|conform|console|docs|house|runner|sandbox-child|storm)\//;
 /**
  * Files that share a process, others than those of their room. Most start their services in processes of their own; those of
  * the console share a browser. A file that measures its whole process (memory, open files, processor time) is the first of
@@ -101,6 +105,7 @@ const TOGETHER: readonly (readonly string[])[] = [
     'test/console/built-folder.test.ts',
     'test/console/outage-and-focus.test.ts',
   ],
+  ['test/console/long-lists.test.ts', 'test/console/browser-conditions.test.ts', 'test/console/hostile-readme.test.ts'],
   [
     'test/supervisor/host/http-attacks.test.ts',
     'test/supervisor/host/ssh.test.ts',
