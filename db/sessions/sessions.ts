@@ -213,10 +213,17 @@ export async function appendNotice(
   });
 }
 
-/** Gives a notice another id, so that a message can have this one. False: the session has no notice with this id. */
-export const renameNotice = async (pool: Pool, sessionId: string, from: string, to: string): Promise<boolean> => {
-  const sql = `UPDATE session_messages SET id = $3 WHERE session_id = $1 AND id = $2 AND role = 'notice'`;
-  return (await changeRows(pool, sql, [sessionId, from, to])) === 1;
+/**
+ * Gives a notice another id, so that a message can have this one. False: the session has no notice with this id.
+ *
+ * @param to where a supervisor of another release has added a notice with this id, the position of the renamed one follows it
+ */
+export const renameNotice = async (tx: ClientBase, sessionId: string, from: string, to: string): Promise<boolean> => {
+  const sql = `UPDATE session_messages AS m
+       SET id = CASE WHEN EXISTS (SELECT FROM session_messages o WHERE o.session_id = $1 AND o.id = $3)
+                     THEN $3 || ':' || m.position ELSE $3 END
+     WHERE m.session_id = $1 AND m.id = $2 AND m.role = 'notice'`;
+  return (await changeRows(tx, sql, [sessionId, from, to])) === 1;
 };
 
 /** Condition on a message: no plugin cancelled it. */

@@ -91,10 +91,13 @@ async function findOrCreateConversation(
   // A replay has a cancelled message judged again: the plugin that cancelled it may be gone or corrected.
   const known = await findConversation(services.pool, channelId, key, isReplayed ? [id] : [id, nameVeto(id)]);
   if (known !== null) {
-    const hasMessage =
+    const { sessionId } = known;
+    const isCancelled =
+      known.hasMessage &&
+      isReplayed &&
       // In earlier releases, the notice of a cancelled message had the id of the message.
-      known.hasMessage && !(isReplayed && (await renameNotice(services.pool, known.sessionId, id, nameVeto(id))));
-    return hasMessage ? null : services.sessions.get(accountId, known.sessionId);
+      (await inTransaction({ pool: services.pool, fence }, (tx) => renameNotice(tx, sessionId, id, nameVeto(id))));
+    return known.hasMessage && !isCancelled ? null : services.sessions.get(accountId, sessionId);
   }
   const started = await inTransaction({ pool: services.pool, fence }, async (tx) => {
     const agent = await lockChannelAgent(tx, channelId);
