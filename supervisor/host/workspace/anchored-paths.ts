@@ -7,7 +7,7 @@ import { type FileHandle, lstat, mkdir, open, rmdir } from 'node:fs/promises';
 import { HostError } from '../host-call.ts';
 
 const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
-/** Maximum depth of directories, and of those that a walk holds open. */
+/** Maximum depth of directories, and of those that a walk holds open. A file may lie in the deepest one, so its path has one name more. */
 export const DEPTH_MAX = 32;
 /** Maximum length of a name on common file systems. Bytes. */
 const NAME_MAX_BYTES = 255;
@@ -17,23 +17,26 @@ const FORBIDDEN = /[\u0000-\u001f\u007f\\]/;
 /**
  * Splits a path into names.
  *
- * @param isWritten false: agents and operators may have given the files any names that the file system allows
+ * @param max number of names
  * @throws HostError for a path that is absolute, goes up, is too deep, or has an invalid name
  */
-export function splitPath(path: string, isWritten: boolean): string[] {
+export function splitPath(path: string, max: number): string[] {
   const names = path.split('/');
   if (path.startsWith('/')) throw new HostError('a path is relative to the workspace: leave out the first slash');
-  if (names.length > DEPTH_MAX) throw new HostError(`a path has ${DEPTH_MAX} names at most`);
+  if (names.length > max) throw new HostError(`the path has ${names.length} names, and at most ${max} are allowed`);
   for (const name of names) {
     if (name === '' || name === '.' || name === '..')
       throw new HostError('a path must not contain an empty name, . or ..');
-    if (isWritten && FORBIDDEN.test(name))
-      throw new HostError('a new name must not contain a backslash or a control character');
     if (name.includes('\0') || !name.isWellFormed())
       throw new HostError('a name must not contain U+0000 or a lone surrogate');
     if (Buffer.byteLength(name) > NAME_MAX_BYTES) throw new HostError(`a name has ${NAME_MAX_BYTES} bytes at most`);
   }
   return names;
+}
+
+/** Agents and operators may have given files any names that the file system allows. @throws HostError for others */
+export function requireNewName(name: string): void {
+  if (FORBIDDEN.test(name)) throw new HostError('a new name must not contain a backslash or a control character');
 }
 
 /** The path of a name in an open directory, for one system call. Open it with `O_NOFOLLOW`. */
@@ -54,17 +57,22 @@ export const openEntry = (directory: FileHandle, name: string): Promise<FileHand
   open(pathIn(directory, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
 
 /**
- * The name as the directory has it. Archives and programs of macOS write the decomposed form of Unicode (NFD): a name in it may be that
- * of an existing file. New names are composed (NFC), so that two spellings are one file.
+ * The name as the directory has it. Archives and programs of macOS write the decomposed form of Unicode (NFD), and most others the
+ * composed one (NFC). New names are composed, so that two spellings are one file.
  */
 export async function findSpelling(directory: FileHandle, name: string): Promise<string> {
   const composed = name.normalize('NFC');
-  if (composed === name) return name;
-  return lstat(pathIn(directory, name)).then(
-    () => name,
-    () => composed,
-  );
+  const spellings = new Set([name, composed, name.normalize('NFD')]);
+  if (spellings.size === 1) return name;
+  for (const spelling of spellings) if (await hasName(directory, spelling)) return spelling;
+  return composed;
 }
+
+const hasName = (directory: FileHandle, name: string): Promise<boolean> =>
+  lstat(pathIn(directory, name)).then(
+    () => true,
+    () => false,
+  );
 
 /**
  * Walks from a root along the names and runs work in the last directory, with the names as they are spelled there. Each directory is closed when the next one is open, so that
@@ -123,16 +131,19 @@ export async function onTrail<T>(
     }
     return await work({ directories, names: found, made });
   } catch (error) {
-    if (make) await prune({ directories, names: found });
+    // Only those that were created: an agent may have put the others there.
+    if (made > 0) await prune({ directories: directories.slice(-made - 1), names: found.slice(-made) });
     throw error;
   } finally {
     for (const opened of directories.slice(1)) await opened.close();
   }
 }
 
-/** @returns false: it exists */
+/** @returns false: it exists. @throws HostError for a name that a new directory must not have */
 async function makeDirectory(above: FileHandle, name: string): Promise<boolean> {
   try {
+    if (await hasName(above, name)) return false;
+    requireNewName(name);
     await mkdir(pathIn(above, name), { mode: 0o700 });
   } catch (error) {
     if (readCode(error) === 'EEXIST') return false;

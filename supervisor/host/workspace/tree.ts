@@ -27,11 +27,21 @@ interface ListBounds {
   onEntry(): void;
 }
 
-/** Lists the files below a directory, sorted by path. Stops at the bounds. @returns null: there are more */
-export async function listTree(directory: FileHandle, prefix: string, bounds: ListBounds): Promise<TreeFile[] | null> {
+/**
+ * Lists the files below a directory, sorted by path. Stops at the bounds.
+ *
+ * @param names of the directory and those above it, below the root
+ * @returns null: there are more
+ */
+export async function listTree(
+  directory: FileHandle,
+  names: readonly string[],
+  bounds: ListBounds,
+): Promise<TreeFile[] | null> {
+  const prefix = names.map((name) => `${name}/`).join('');
   const files: TreeFile[] = [];
   let entries = 0;
-  const complete = await walk(directory, prefix, 0, {
+  const complete = await walk(directory, prefix, names.length, {
     entry: () => {
       bounds.onEntry();
       return ++entries <= bounds.entries;

@@ -12,6 +12,7 @@ import { limits } from '../../../sdk/contract/limits.ts';
 import { TokenBuckets } from '../../../service/timing/token-bucket.ts';
 import { HostError } from '../host-call.ts';
 import {
+  DEPTH_MAX,
   findSpelling,
   inDirectory,
   onTrail,
@@ -20,6 +21,7 @@ import {
   pathIn,
   prune,
   readCode,
+  requireNewName,
   splitPath,
   type Trail,
 } from './anchored-paths.ts';
@@ -103,15 +105,14 @@ export class Workspaces {
 
   /** Lists the files below a directory or of the whole workspace. @throws HostError */
   async list(accountId: string, path: string | undefined, signal?: AbortSignal): Promise<TreeFile[]> {
-    const names = path === undefined || path === '.' ? [] : splitPath(path, false);
+    const names = path === undefined || path === '.' ? [] : splitPath(path, DEPTH_MAX);
     return this.#lists.run(accountId, async () => {
       signal?.throwIfAborted();
       const rate = this.#nameRates.get(accountId);
       await rate.waitOutDebt(signal);
       return this.#in(accountId, names, async (directory, found) => {
-        const prefix = found.map((name) => `${name}/`).join('');
         const bounds = { files: LIST_FILES, entries: LIST_ENTRIES, onEntry: () => void rate.overdraw(1) };
-        const files = await listTree(directory, prefix, bounds);
+        const files = await listTree(directory, found, bounds);
         if (!files)
           throw new HostError(
             `there are more than ${LIST_FILES} files, or ${LIST_ENTRIES} files and directories: list a directory below`,
@@ -123,7 +124,7 @@ export class Workspaces {
 
   /** Reads a regular file. @throws HostError */
   async read(accountId: string, path: string, maxBytes: number, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
-    const { directories, name } = splitFilePath(path, false);
+    const { directories, name } = splitFilePath(path);
     this.#readCount += 1;
     return this.#reads.run(`${accountId} ${this.#readCount % READS_AT_ONCE}`, async () => {
       signal.throwIfAborted();
@@ -146,7 +147,7 @@ export class Workspaces {
 
   /** Writes a file atomically and durably. @throws HostError */
   async write(accountId: string, path: string, bytes: Uint8Array, signal: AbortSignal): Promise<void> {
-    const { directories, name } = splitFilePath(path, true);
+    const { directories, name } = splitFilePath(path);
     return this.#changes.run(accountId, async () => {
       signal.throwIfAborted();
       if (Date.now() - this.#sweptAt > SWEEP_EVERY_MS) await this.sweep();
@@ -161,7 +162,7 @@ export class Workspaces {
 
   /** Removes a file and the directories it leaves empty. @throws HostError */
   async remove(accountId: string, path: string, signal?: AbortSignal): Promise<void> {
-    const { directories, name } = splitFilePath(path, false);
+    const { directories, name } = splitFilePath(path);
     return this.#changes.run(accountId, async () => {
       await this.#along(accountId, directories, false, async (trail) => {
         signal?.throwIfAborted();
@@ -200,6 +201,7 @@ export class Workspaces {
   ): Promise<void> {
     const before = await lstat(pathIn(directory, name)).catch(() => null);
     if (before && !before.isFile()) throw new HostError('the path exists and is not a regular file');
+    if (!before) requireNewName(name);
     await makeFolder(this.#staging);
     const waiting = join(this.#staging, randomUUID());
     try {
@@ -292,8 +294,8 @@ export class Workspaces {
   }
 }
 
-function splitFilePath(path: string, isWritten: boolean): { directories: string[]; name: string } {
-  const names = splitPath(path, isWritten);
+function splitFilePath(path: string): { directories: string[]; name: string } {
+  const names = splitPath(path, DEPTH_MAX + 1);
   return { directories: names.slice(0, -1), name: names.at(-1) as string };
 }
 

@@ -65,8 +65,37 @@ t.test('what is listed is read and removed, whatever name an agent gave it', asy
   await write(`${decomposed}/${decomposed}-new.txt`, 'new');
   t.equal(await read(`${decomposed}/${composed}-new.txt`), 'new', 'a new name is composed');
   t.equal(await read(`${decomposed}/${decomposed}-new.txt`), 'new', 'and found in both spellings');
+  t.equal(await read(`${composed}/${composed}.txt`), 'replaced', 'as is one that an agent decomposed');
+  await write(`${composed}/${composed}.txt`, 'replaced again');
+  await write('a\\b.txt', 'replaced');
+  t.same(await list(), [...paths, `${decomposed}/${composed}-new.txt`].sort(), 'no second file');
+  t.equal(await read('a\\b.txt'), 'replaced');
+  await mkdir(join(root, 'c\\d'));
+  await write('c\\d/e.txt', 'new');
+  await t.rejects(write('c\\d/e\\f.txt', 'new'), /a new name must not contain a backslash/);
+  await t.rejects(write('c\\e/f.txt', 'new'), /a new name must not contain a backslash/);
+  await mkdir(join(root, 'empty'));
+  await t.rejects(write('empty/new/g\\h.txt', 'new'), /a new name must not contain a backslash/);
+  t.same(await readdir(join(root, 'empty')), [], 'it stays, without the new directory');
+  await rm(join(root, 'empty'), { recursive: true });
   for (const path of await list()) await workspaces.remove(ACCOUNT, path);
   t.same(await readdir(root), [], 'with the directory');
+});
+
+t.test('files at the depth limit are listed, read and removed, and deeper ones neither listed nor read', async (t) => {
+  const { workspaces, read, write, root } = await open(t, { bytes: 10_000, files: 100 });
+  const deepest = Array.from({ length: 32 }, (_, depth) => `d${depth}`).join('/');
+  await mkdir(join(root, deepest, 'deeper'), { recursive: true });
+  for (const name of ['file', 'deeper/file']) await writeFile(join(root, deepest, name), 'x');
+  for (const path of [undefined, 'd0', deepest])
+    t.match(await workspaces.list(ACCOUNT, path), [{ path: `${deepest}/file` }]);
+  t.equal((await workspaces.list(ACCOUNT, deepest)).length, 1);
+  await t.rejects(read(`${deepest}/deeper/file`), /the path has 34 names, and at most 33 are allowed/);
+  t.equal(await read(`${deepest}/file`), 'x');
+  await write(`${deepest}/file`, 'replaced');
+  t.equal(await read(`${deepest}/file`), 'replaced');
+  await workspaces.remove(ACCOUNT, `${deepest}/file`);
+  t.same(await workspaces.list(ACCOUNT, undefined), []);
 });
 
 /** A folder on another file system than the tests' own folders, like one that is mounted. */
