@@ -147,31 +147,44 @@ export const pageSessions = (pool: Pool, query: PageQuery & { readonly accountId
   );
 
 /** Appends messages in the given order. Skips messages whose id exists already. @throws Problem `quota_exceeded` */
-export async function appendMessages(
+export const appendMessages = async (
   tx: Queryable,
   sessionId: string,
   messages: readonly NewMessage[],
-): Promise<JudgedMessage[]> {
-  const ids = await insertMessages(tx, sessionId, messages);
+): Promise<JudgedMessage[]> => (await addMessages(tx, sessionId, messages)).stored;
+
+/**
+ * Appends messages as `appendMessages` does.
+ *
+ * @returns the messages with these ids, and the ids of those that were added now
+ * @throws Problem `quota_exceeded`
+ */
+export async function addMessages(
+  tx: Queryable,
+  sessionId: string,
+  messages: readonly NewMessage[],
+): Promise<{ readonly stored: JudgedMessage[]; readonly addedIds: readonly string[] }> {
+  const { ids, addedIds } = await insertMessages(tx, sessionId, messages);
   const found = await tx.query<MessageRow>(
     `SELECT ${MESSAGE} FROM session_messages WHERE session_id = $1 AND id = ANY ($2) ORDER BY session_messages.position`,
     [sessionId, ids],
   );
-  return found.rows.map(toMessage);
+  return { stored: found.rows.map(toMessage), addedIds };
 }
 
 /** Whether a new message waits for an answer: it was added without a turn, and no plugin cancelled it. */
 const isWaiting = ({ role, data, judgement }: NewMessage): boolean =>
   role === 'user' && (data?.turnId ?? null) === null && judgement?.outcome !== 'cancelled';
 
-/** @returns their ids. @throws Problem `quota_exceeded` */
+/** @returns the ids of all, and of those that were added. @throws Problem `quota_exceeded` */
 async function insertMessages(
   tx: Queryable,
   sessionId: string,
   messages: readonly NewMessage[],
-): Promise<readonly string[]> {
+): Promise<{ readonly ids: readonly string[]; readonly addedIds: readonly string[] }> {
   const ids = messages.map((message) => message.id ?? randomUUIDv7());
-  const appended = tx.query(
+  const appended = findRow<{ addedIds: string[] }>(
+    tx,
     // With the lock, a concurrent deletion either waits or has removed the session. Without it, the foreign key would fail.
     `WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
      added AS (
@@ -181,8 +194,9 @@ async function insertMessages(
               WITH ORDINALITY AS m(id, role, text, data, judgement, guards, waits, request_digest, n), s
         ORDER BY m.n
        ON CONFLICT DO NOTHING
-       RETURNING account_id)
-     ${NOTIFY_READERS_SQL}`,
+       RETURNING account_id, id),
+     notified AS (${NOTIFY_READERS_SQL})
+     SELECT ARRAY(SELECT id FROM added) AS "addedIds", (SELECT count(*) FROM notified) AS notified`,
     [
       sessionId,
       ids,
@@ -195,8 +209,7 @@ async function insertMessages(
       messages.map(({ requestDigest }) => requestDigest ?? null),
     ],
   );
-  await appended.catch(throwQuotaProblem);
-  return ids;
+  return { ids, addedIds: (await appended.catch(throwQuotaProblem))?.addedIds ?? [] };
 }
 
 /**

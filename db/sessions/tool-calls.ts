@@ -34,13 +34,15 @@ export type CallAnswer =
 
 export interface CallKey extends TurnKey {
   readonly callId: string;
-  /** Digest of the tool and the arguments. */
+  /** Digest of the tool and the arguments, with their keys in the order in which they were sent. */
   readonly digest: string;
 }
 export interface CallRow {
   readonly callId: string;
   readonly name: string;
   readonly digest: string;
+  /** The same with sorted keys. Null: an earlier release stored the call. */
+  readonly sortedDigest: string | null;
   /** Null: it has not ended. */
   readonly answer: CallAnswer | null;
   /** As the plugins let them pass, for the runtime to perform the call. Null: the host performs it, or has yet to judge it. */
@@ -51,12 +53,12 @@ export interface CallRow {
   readonly endedAt: string | null;
 }
 
-const CALL = `call_id AS "callId", name, digest, answer, result_digest AS "resultDigest",
+const CALL = `call_id AS "callId", name, digest, sorted_digest AS "sortedDigest", answer, result_digest AS "resultDigest",
   CASE WHEN attempt IS NOT NULL THEN json_build_object('arguments', arguments, 'attempt', attempt) END AS handed, started_at AS "startedAt", ended_at AS "endedAt"`;
 
 const CLAIM_TURN_CALL = planOnce(`${HOLD_TURN_FOR_ROWS}
-  INSERT INTO tool_calls (session_id, turn_id, call_id, digest, account_id, name)
-  SELECT session_id, $2, $4, $5, account_id, $6 FROM held ON CONFLICT DO NOTHING`);
+  INSERT INTO tool_calls (session_id, turn_id, call_id, digest, account_id, name, sorted_digest)
+  SELECT session_id, $2, $4, $5, account_id, $6, $7 FROM held ON CONFLICT DO NOTHING`);
 
 /**
  * Writes a call of an open turn before it is made, and keeps the lease of the turn.
@@ -66,9 +68,10 @@ const CLAIM_TURN_CALL = planOnce(`${HOLD_TURN_FOR_ROWS}
 export async function claimTurnCall(
   pool: Pool,
   { sessionId, turnId, callId, digest }: CallKey,
-  call: { readonly runtime: string; readonly name: string },
+  { runtime, name, sortedDigest }: { readonly runtime: string; readonly name: string; readonly sortedDigest: string },
 ): Promise<boolean> {
-  const claimed = changeRows(pool, CLAIM_TURN_CALL, [sessionId, turnId, call.runtime, callId, digest, call.name]);
+  const values = [sessionId, turnId, runtime, callId, digest, name, sortedDigest];
+  const claimed = changeRows(pool, CLAIM_TURN_CALL, values);
   return (await claimed.catch(throwQuotaProblem)) === 1;
 }
 

@@ -19,8 +19,8 @@ interface Running {
 export class RunningCalls {
   readonly #running = new Map<string, Running>();
 
-  has(key: CallKey): boolean {
-    return this.#running.has(formatKey(key));
+  has({ callId, ...turn }: Omit<CallKey, 'digest'>): boolean {
+    return this.#listTurn(turn).some(({ key }) => key.callId === callId);
   }
 
   /** @param signal aborts when the request is closed: the last one that is closed aborts the call. Undefined: it continues */

@@ -33,6 +33,7 @@ import {
   digestOf,
   digestOfJson,
   explainRefusal,
+  isSameJson,
   requireHeldTurn,
   type TurnStep,
 } from './turn-answers.ts';
@@ -74,13 +75,17 @@ export async function callToolInTurn(
   turn: TurnKey,
   request: ToolRequest,
 ): Promise<CallOutcome> {
-  const key = { ...turn, callId: request.callId, digest: digestOfJson([request.name, request.arguments]) };
-  const answer = await services.runningCalls.run(key, request.signal, async (signal) => {
+  const content = [request.name, request.arguments];
+  const key = { ...turn, callId: request.callId, digest: digestOf(content) };
+  const sortedDigest = digestOfJson(content);
+  // Requests that are sent at once may have their keys in another order, too.
+  const running = { ...key, digest: sortedDigest };
+  const answer = await services.runningCalls.run(running, request.signal, async (signal) => {
     // The call may outlast its request. Null: the account is being given up, and waits for the request alone.
     const owned = services.router.ownership.begin(session.accountId);
     try {
-      const isNew = await claimTurnCall(services.pool, key, request);
-      const row = isNew ? null : await requireSameCall(services, key, request);
+      const isNew = await claimTurnCall(services.pool, key, { ...request, sortedDigest });
+      const row = isNew ? null : await requireSameCall(services, key, sortedDigest);
       const stored = row ? { ...key, digest: row.digest } : key;
       const known = row && (await readKnownCall(services, session, stored, row, request));
       return known ?? (await makeCall(services, session, stored, { ...request, signal, isRepeated: !isNew }));
@@ -233,12 +238,11 @@ const INTERRUPTED = failedTool(
 );
 
 /** Finds the call of an earlier request with this id. @throws Problem `id_reused` if that request was another one */
-async function requireSameCall({ pool }: SessionServices, key: CallKey, request: ToolRequest): Promise<CallRow> {
+async function requireSameCall({ pool }: SessionServices, key: CallKey, sortedDigest: string): Promise<CallRow> {
   const known = await findCall(pool, key);
   if (!known) throw await explainRefusal(pool, key);
-  // Releases before this one stored the digest of the arguments in the order in which they came.
-  const digests = [key.digest, digestOf([request.name, request.arguments])];
-  if (!digests.includes(known.digest)) throw createReusedProblem('a call of this turn');
+  if (known.digest !== key.digest && known.sortedDigest !== sortedDigest)
+    throw createReusedProblem('a call of this turn');
   return known;
 }
 
@@ -275,18 +279,20 @@ export async function answerOwnCall(
   { callId, result }: { readonly callId: string; readonly result: ToolResult },
 ): Promise<ToolResult> {
   const { pool, toolResultBytes } = services;
-  const resultDigest = digestOfJson(result);
-  // The second one is that of releases before this one.
-  const resultDigests: readonly (string | null)[] = [resultDigest, digestOf(result)];
   return lockResult(services, { ...turn, callId }, async () => {
     const call = await requireCall(services, { ...turn, callId });
-    if (call.answer && resultDigests.includes(call.resultDigest)) return readResult(call.answer);
     if (call.answer && call.resultDigest === null)
       throw new Problem(
         'id_reused',
         'The call ended without a result of the runtime: it was aborted or cancelled, or the service performed it. Drop the result: GET …/calls/{callId} returns the one that the call has.',
       );
-    if (call.answer) throw createReusedProblem('a call that was answered');
+    const resultDigest = digestOf(result);
+    if (call.answer) {
+      const known = readResult(call.answer);
+      // A result that no plugin changed is stored as it was sent, so that its keys may come in another order.
+      if (call.resultDigest === resultDigest || isSameJson(known, result)) return known;
+      throw createReusedProblem('a call that was answered');
+    }
     if (!call.handed)
       throw new Problem('not_found', `No call with this id waits for its runtime. First ${HOW_TO_CALL}.`);
     if (Buffer.byteLength(JSON.stringify(result)) > toolResultBytes)
@@ -347,12 +353,12 @@ export async function abortCall(services: SessionServices, call: Omit<CallKey, '
 const HOW_TO_CALL = 'call the tool with POST /sessions/{id}/turns/{turnId}/calls/{callId}';
 
 export function describeCall({ runningCalls }: SessionServices, turn: TurnKey, call: CallRow): CallState {
-  const { callId, name, digest, answer, handed, startedAt, endedAt } = call;
+  const { callId, name, answer, handed, startedAt, endedAt } = call;
   const base = { callId, name, arguments: handed?.arguments ?? null, startedAt, endedAt };
   if (answer) return { ...base, state: 'answered', result: readResult(answer) };
   if (handed) return { ...base, state: 'performing', result: null };
   // No other supervisor makes calls of this account.
-  return runningCalls.has({ ...turn, callId, digest })
+  return runningCalls.has({ ...turn, callId })
     ? { ...base, state: 'running', result: null }
     : { ...base, state: 'interrupted', result: INTERRUPTED };
 }

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { pageOrders } from '../../db/postgres/rows.ts';
 import { isMessagePosition, openSessionTail } from '../../db/sessions/session-tail.ts';
-import { appendMessages, type JudgedMessage, type NewMessage, pageMessages } from '../../db/sessions/sessions.ts';
+import { addMessages, type NewMessage, pageMessages } from '../../db/sessions/sessions.ts';
 import { KeyedLocks } from '../../db/timing/keyed-locks.ts';
 import { boundedList } from '../../sdk/contract/bounded-list.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
@@ -19,7 +19,7 @@ import { COSTLY_BYTES, waitForLoopTurn } from '../../service/timing/loop-turns.t
 import { sendReply } from './replies.ts';
 import { requireSession, type SessionServices, sessionParams } from './session-services.ts';
 import { addOpenEvent, addToolEvents } from './session-streams.ts';
-import { digestOfJson } from './turn-answers.ts';
+import { isSameJson } from './turn-answers.ts';
 import { messageResource } from './turn-schemas.ts';
 
 /** Maximum number of messages added by one call. */
@@ -129,19 +129,26 @@ function createStrictProblem(messages: readonly { readonly role: z.infer<typeof 
 }
 
 /**
- * Compares messages with those that have their ids. What plugins have changed may differ, because the text that was sent is not kept.
+ * Compares messages that were not added with those that have their ids. What plugins have changed may differ, because the text
+ * that was sent is not kept.
  *
  * @throws Problem `id_reused`
  */
-function requireSameMessages(sent: readonly NewMessage[], stored: readonly JudgedMessage[]): void {
+function requireSameMessages(
+  sent: readonly NewMessage[],
+  { stored, addedIds }: Awaited<ReturnType<typeof addMessages>>,
+): void {
   const byId = new Map(stored.map((message) => [message.id, message]));
+  const added = new Set(addedIds);
   for (const { id, role: sentRole, text, data } of sent) {
-    const known = id === undefined ? undefined : byId.get(id);
+    // Of messages with the same id in one request, the first is the one that was added.
+    if (id === undefined || added.delete(id)) continue;
+    const known = byId.get(id);
     if (!known) continue;
     const { judgement } = known;
     const isSameText = known.text === text || (judgement !== undefined && judgement.outcome !== 'unchanged');
     // The host adds data to a message when it is judged.
-    const isSameData = judgement !== undefined || digestOfJson(known.data ?? null) === digestOfJson(data ?? null);
+    const isSameData = judgement !== undefined || isSameJson(known.data ?? null, data ?? null);
     if (known.role !== sentRole || !isSameText || !isSameData)
       throw new Problem(
         'id_reused',
@@ -190,9 +197,9 @@ export function transcriptRoutes(services: SessionServices): FastifyPluginAsyncZ
       if (session.strict) throw createStrictProblem(request.body.messages);
       const { messages } = request.body;
       const items = await inTransaction(pool, async (tx) => {
-        const added = await appendMessages(tx, session.id, messages);
+        const added = await addMessages(tx, session.id, messages);
         requireSameMessages(messages, added);
-        return added;
+        return added.stored;
       });
       // Another supervisor deleted the session after it was found.
       if (items.length === 0) throw new Problem('not_found', 'You have no session with this id.');

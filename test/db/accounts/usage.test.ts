@@ -182,7 +182,7 @@ const steps: Readonly<Record<string, (at: Tenant, size: number) => Promise<unkno
     await claimTurn(pool, session.id, { ...turn, runtime: 'r', leaseSeconds: 100 });
     await pool.query(`UPDATE turns SET state = 'open' WHERE session_id = $1`, [session.id]);
     const key = { sessionId: session.id, turnId: 't', callId: `c-${size}`, digest: '' };
-    await claimTurnCall(pool, key, { runtime: 'r', name: 'x' });
+    await claimTurnCall(pool, key, { runtime: 'r', name: 'x', sortedDigest: '' });
     await handCall(pool, key, { arguments: { text: 'ä'.repeat(size) }, attempt: '1' });
     if (size % 2)
       await answerCall(

@@ -30,7 +30,7 @@ for (const [removed, remove] of Object.entries(removals))
       const [isClaimed, fate] = await during(
         pool,
         (tx) => remove(tx, sessionId),
-        () => claimTurnCall(pool, { ...key, callId: 'c', digest: '' }, { runtime, name: 'x' }),
+        () => claimTurnCall(pool, { ...key, callId: 'c', digest: '' }, { runtime, name: 'x', sortedDigest: '' }),
         () => addPiece(pool, { ...key, outputId: 'o' }, runtime, { piece: 0, text: 'hello', mode: 'none' }),
       );
       t.equal(isClaimed, false);

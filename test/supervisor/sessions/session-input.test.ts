@@ -336,6 +336,8 @@ t.test('a message with a known id is the same message, or it is refused', async 
   t.match(await add({ id: '0', role: 'user', text: 'not added' }, { ...first, text: 'pay 500' }), reused);
   t.match(await add({ ...first, role: 'assistant' }), reused);
   t.match(await add({ ...first, data: { a: 1 } }), reused);
+  t.match(await add({ ...first, data: { a: 1, b: ['2'] } }), reused);
+  t.match(await add({ id: 'new', role: 'user', text: 'x', data: { b: 1, a: 2 } }, first), { status: 200 });
   t.match(await add({ id: '2', role: 'user', text: 'x' }, { id: '2', role: 'user', text: 'y' }), {
     status: 409,
     body: { detail: /“2” belongs/ },
@@ -353,6 +355,6 @@ t.test('a message with a known id is the same message, or it is refused', async 
   const { items } = (await own.call('GET', `/sessions/${session}/messages`)).body;
   t.same(
     items.map(({ id }: { id: string }) => id),
-    ['1', '3', 't1'],
+    ['1', 'new', '3', 't1'],
   );
 });

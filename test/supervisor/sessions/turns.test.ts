@@ -1832,11 +1832,15 @@ t.test(
     t.match(await call({ ...args, b: [{ d: 1 }] }), { status: 409, body: { code: 'id_reused' } });
     t.match(await call({ ...args, b: [1, 2] }), { status: 409 });
     t.match(await call({ ...args, a: '2' }), { status: 409 });
-    await fixture.pool.query('UPDATE tool_calls SET digest = $2 WHERE session_id = $1', [
-      session,
-      digestOf([name, args]),
-    ]);
+    const { rows } = await fixture.pool.query('SELECT digest FROM tool_calls WHERE session_id = $1', [session]);
+    t.same(rows, [{ digest: digestOf([name, args]) }], 'the previous release recognizes the call');
+    await fixture.pool.query('UPDATE tool_calls SET sorted_digest = NULL WHERE session_id = $1', [session]);
     t.same((await call(args)).body, made.body);
+    t.match(
+      await call(reordered),
+      { status: 409 },
+      'of a call that the previous release stored, the order is not known',
+    );
     t.equal((await fixture.readLog('paired')).length, 1, 'it ran once');
   },
 );
@@ -1847,7 +1851,8 @@ t.test('the end of a turn aborts the calls that still run, so that their results
   const session = await fixture.session();
   const turn = asRuntime(fixture, session, 'r1');
   await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
-  const calling = turn('POST', '/t1/calls/c1', { name: `adder-${fixture.account}__wait`, keepRunning: true });
+  const request = { name: `adder-${fixture.account}__wait`, arguments: { b: 1, a: 2 }, keepRunning: true };
+  const calling = turn('POST', '/t1/calls/c1', request);
   await eventually(async () => (await fixture.readLog('waiting')).length === 1);
   const other = await asRuntime(fixture, session, 'r2')('POST', '/t1/end', { text: 'bye' });
   t.match(other, { status: 409, body: { code: 'turn_held' } });
