@@ -13,9 +13,9 @@ import {
   pickFields,
   UNCHANGED,
 } from '../configuration/form-values.ts';
-import { saveConfiguration } from '../configuration/save-configuration.ts';
+import { isForOtherVersion, saveConfiguration } from '../configuration/save-configuration.ts';
 import { hasHooks, RequiredCheckbox, suggestsRequired } from '../installations/required-checkbox.tsx';
-import { handOverValues } from '../installations/typed-values.ts';
+import { handOverValues, type UnsavedValues } from '../installations/typed-values.ts';
 import { readBody, rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
 import { getErrorMessage, Problem, UnreachableError } from '../rest/problem.ts';
@@ -188,30 +188,57 @@ interface Choice {
   readonly fields: Fields;
 }
 
-function useInstall(entry: Entry, { pinnedVersionId, filled, required, fields }: Choice) {
+function useInstall(entry: Entry, choice: Choice) {
   const navigate = useNavigate();
   const isUnanswered = useRef(false);
-  return useAction<void, boolean>(
+  return useAction<void, string>(
     async () => {
-      const body = { slug: entry.slug, required, ...pickPolicy(entry, pinnedVersionId) };
+      const body = { slug: entry.slug, required: choice.required, ...pickPolicy(entry, choice.pinnedVersionId) };
       const made = await readBody(rest.POST('/installations', { body })).catch((error: unknown) =>
         findMade(entry.slug, error, isUnanswered),
       );
-      const { id, currentVersionId: versionId } = made;
-      const refusal = await saveConfiguration({ id, versionId, settings: made.settings }, filled).then(
-        () => null,
-        (error: unknown) => labelRefusal(error, fields),
-      );
-      if (refusal !== null) {
-        const failure = `It is installed, but its settings are not saved. ${getErrorMessage(refusal)}`;
-        handOverValues(id, { values: filled, versionId, failure });
-      }
-      const search = refusal === null ? {} : ({ tab: 'settings' } as const);
-      await navigate({ to: '/installations/$id', params: { id }, search, ignoreBlocker: true });
-      return refusal === null;
+      const { done, unsaved } = await saveTyped(made, choice, entry.latest?.versionId ?? null);
+      if (unsaved !== null) handOverValues(made.id, unsaved);
+      const search = unsaved === null ? {} : ({ tab: 'settings' } as const);
+      await navigate({ to: '/installations/$id', params: { id: made.id }, search, ignoreBlocker: true });
+      return done;
     },
-    (isSaved) => (isSaved ? 'Installed' : 'Installed, but its settings are not saved'),
+    (done) => done,
   );
+}
+
+interface Result {
+  /** What was done, for the user. */
+  readonly done: string;
+  /** Null: everything is saved. */
+  readonly unsaved: UnsavedValues | null;
+}
+
+/**
+ * Saves what the user typed to an installation that runs as the user chose here: another tab may have made or changed it.
+ *
+ * @param newestId the newest version that was shown
+ */
+async function saveTyped(made: Installation, choice: Choice, newestId: string | null): Promise<Result> {
+  const { pinnedVersionId, required, filled: values, fields } = choice;
+  const versionId = pinnedVersionId ?? newestId;
+  const versionPolicy = pinnedVersionId === null ? 'Latest' : 'Pinned';
+  const isPolicyChosen = made.versionPolicy === versionPolicy && made.pinnedVersionId === pinnedVersionId;
+  if (!isPolicyChosen || made.required !== required) {
+    const done = 'It was already installed, with other choices than yours';
+    const failure = `${done}: check which version it runs and whether you require it.`;
+    return { done, unsaved: isChanged(values) ? { values, versionId, failure } : null };
+  }
+  try {
+    await saveConfiguration({ id: made.id, versionId, settings: made.settings }, values);
+    return { done: 'Installed', unsaved: null };
+  } catch (error) {
+    const failure = `It is installed, but its settings are not saved. ${getErrorMessage(labelRefusal(error, fields))}`;
+    // The user, who reads in the refusal which version runs, may save the values for it.
+    const readId = isForOtherVersion(error) ? made.currentVersionId : versionId;
+    const done = 'Installed, but its settings are not saved';
+    return { done, unsaved: { values, versionId: readId, failure } };
+  }
 }
 
 /**

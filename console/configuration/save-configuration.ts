@@ -1,6 +1,7 @@
 /** Saves the form values of settings and secrets. */
 import { readBody, rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
+import { Problem } from '../rest/problem.ts';
 import type { FormValues, StoredValues } from './form-values.ts';
 
 interface Target extends Pick<StoredValues, 'settings'> {
@@ -26,3 +27,7 @@ export async function saveConfiguration(target: Target, filled: FormValues): Pro
   const body = { settings, secrets, ...(target.versionId === null ? {} : { versionId: target.versionId }) };
   return readBody(rest.POST('/installations/{id}/configure', { params, body }));
 }
+
+/** Whether values were refused because another version runs than the one that was shown. Only this refusal names no field. */
+export const isForOtherVersion = (error: unknown): boolean =>
+  error instanceof Problem && error.code === 'bad_request' && !error.body.errors?.length;

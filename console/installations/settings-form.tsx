@@ -3,10 +3,9 @@ import { Alert, Button, Group, Stack, Text } from '@mantine/core';
 import { requireValues } from '../configuration/field-errors.ts';
 import { FieldInputs } from '../configuration/field-inputs.tsx';
 import { type FormValues, hasSecrets, pickFields, rebase, UNCHANGED } from '../configuration/form-values.ts';
-import { saveConfiguration } from '../configuration/save-configuration.ts';
+import { isForOtherVersion, saveConfiguration } from '../configuration/save-configuration.ts';
 import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
-import { Problem } from '../rest/problem.ts';
 import { queryClient } from '../rest/query-client.ts';
 import { useAction } from '../rest/use-action.ts';
 import { ActionForm } from '../shell/action-form.tsx';
@@ -31,8 +30,8 @@ export function SettingsForm({ installation, typed }: SettingsFormProps) {
     requireValues(configuration, values, installation);
     const target = { ...installation, versionId: enteredFor ?? currentVersionId };
     const saved = await saveConfiguration(target, pickFields(configuration, values)).catch((error: unknown) => {
-      // The refusal names no field if another version runs. The user, who has read that, may send the values to it.
-      if (error instanceof Problem && error.code === 'bad_request' && !error.body.errors?.length) setEnteredFor(null);
+      // The user, who has read that, may send the values to it.
+      if (isForOtherVersion(error)) setEnteredFor(null);
       throw error;
     });
     setEnteredFor(null);

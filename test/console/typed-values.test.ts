@@ -83,6 +83,46 @@ t.test('an installation whose response was lost is found, and gets its settings'
   await context.close();
 });
 
+t.test('what was typed is not saved to another installation of another tab', async (t) => {
+  const named = { slug: 'other-desk', displayName: 'Other desk' };
+  const plugin = await publishFrontDesk(service, 'host.storage', named);
+  const { latest } = (await service.call('GET', `/api/marketplace/${named.slug}`)).body;
+  const { context, page, complaints } = await openSignedIn(browser, service);
+  /** Another tab installs it. @param published meanwhile. @returns the id */
+  const installBeside = async (body: object, notice: string, published?: string): Promise<string> => {
+    await fillIn(page, named.slug);
+    const endOutage = await answerInstead(context, '**/api/installations', async (route) => {
+      if (route.request().method() !== 'POST') return route.continue();
+      if (published)
+        await publish(service, plugin, published, 'host.storage', { name: named.displayName, bell: 'Rings twice' });
+      const { status } = await service.call('POST', '/api/installations', { slug: named.slug, ...body });
+      t.equal(status, 201);
+      await route.abort();
+    });
+    await pressInDialog(page, 'Install');
+    const alert = page.getByRole('alert', { name: 'Not saved yet' }).filter({ hasText: notice });
+    await alert.waitFor();
+    endOutage();
+    const id = page.url().match(/installations\/([^?]+)/)?.[1] ?? '';
+    const { settings, secretNames } = await installationThat(service, (one) => one.id === id);
+    t.same([settings.sign ?? '', secretNames], ['', []], 'nothing is saved');
+    t.equal(await page.getByLabel('API key').first().inputValue(), 'k3y', 'nothing is lost');
+    t.equal(await page.getByText('Installed', { exact: true }).count(), 0, 'nothing contradicts it');
+    await press(page, 'Save');
+    await alert.waitFor({ state: 'detached' });
+    await installationThat(service, (one) => one.id === id && one.secretNames[0] === 'key');
+    return id;
+  };
+  const pinned = { required: true, versionPolicy: 'Pinned', pinnedVersionId: latest.versionId };
+  const first = await installBeside(pinned, 'It was already installed, with other choices than yours');
+  await service.call('DELETE', `/api/installations/${first}`);
+
+  const second = await installBeside({ required: true }, 'Nothing was saved: 1.1.0 runs now', '1.1.0');
+  t.not(second, first);
+  t.same(complaints, []);
+  await context.close();
+});
+
 t.test('settings that could not be saved for an accepted update are in its settings, with the reason', async (t) => {
   const named = { slug: 'next-desk', displayName: 'Next desk' };
   const plugin = await publishFrontDesk(service, 'host.storage', named);
