@@ -21,6 +21,11 @@ import { BulkheadError, type Cancellable, hasCode, type Transport } from './tran
 /** Until the service knows a call that is to be aborted: a request arrives within milliseconds, or when a busy service reads it. */
 const ABORT_PAUSE_MIN_MS = 50;
 const ABORT_PAUSE_MAX_MS = 2_000;
+/**
+ * How long an aborted call waits until the service has aborted it, so that its caller may exit then. That takes milliseconds; a
+ * service that is away must not keep the caller.
+ */
+const ABORT_WAIT_MAX_MS = 1_000;
 
 interface OutputOptions extends Cancellable {
   /**
@@ -72,8 +77,9 @@ export class Turn {
 
   /**
    * Calls a tool, also one of yours, once. An error that a model can correct is a result with `isError`, and so is a result of your
-   * tool that the service cannot take, such as one that is too long. Aborting the signal aborts the call. A lost connection or the
-   * end of this process does not: the tool continues.
+   * tool that the service cannot take, such as one that is too long. Aborting the signal aborts the call, and the promise rejects
+   * when the service has aborted it, after a second at the latest. A lost connection or the end of this process does not abort it:
+   * the tool continues.
    *
    * @param callId your own id; a call with the same id returns the same result for 24 hours
    * @param options.keepRunning the tool continues also when the signal aborts
@@ -125,17 +131,30 @@ export class Turn {
     const answer = this.#post<ToolResult | OwnCall>(path, body, undefined);
     return new Promise((resolve, reject) => {
       const onAbort = (): void => {
-        reject(signal.reason);
-        void this.#abortCall(path, answer);
+        const stopWaiting = new AbortController();
+        const waited = pause(ABORT_WAIT_MAX_MS, stopWaiting.signal).catch(() => undefined);
+        void Promise.race([this.#abortCall(path, answer), waited]).then(() => {
+          stopWaiting.abort();
+          reject(signal.reason);
+        });
       };
       signal.addEventListener('abort', onAbort, { once: true });
-      answer.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+      const end = (settle: () => void): void => {
+        signal.removeEventListener('abort', onAbort);
+        if (!signal.aborted) settle();
+      };
+      answer.then(
+        (result) => end(() => resolve(result)),
+        (error) => end(() => reject(error)),
+      );
     });
   }
 
   /**
    * Aborts a call whose request is not answered. The request stays open: it may not have arrived yet, and would begin the call
-   * after the abort.
+   * after the abort. So does its retry after a supervisor stopped: only an answered call is over.
+   *
+   * @returns resolves after the first attempt; the others follow it
    */
   async #abortCall(path: string, answer: Promise<unknown>): Promise<void> {
     let isOver = false;
@@ -144,14 +163,18 @@ export class Turn {
     };
     answer.then(end, end);
     const request = { method: 'DELETE', path: this.#path + path, repeatable: true } as const;
-    for (let ms = ABORT_PAUSE_MIN_MS; !isOver; ms = Math.min(2 * ms, ABORT_PAUSE_MAX_MS)) {
-      const isKnown = await this.#transport.json(request).then(
-        () => true,
+    const abort = (): Promise<boolean> =>
+      this.#transport.json<TurnCall>(request).then(
+        ({ state }) => state === 'answered',
         (error: unknown) => !hasCode(error, 'not_found'),
       );
-      if (isKnown) return;
-      await pause(ms);
-    }
+    const repeat = async (): Promise<void> => {
+      for (let ms = ABORT_PAUSE_MIN_MS; !isOver; ms = Math.min(2 * ms, ABORT_PAUSE_MAX_MS)) {
+        await pause(ms);
+        if (isOver || (await abort())) return;
+      }
+    };
+    if (!(await abort())) void repeat();
   }
 
   /**

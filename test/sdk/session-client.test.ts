@@ -381,9 +381,10 @@ t.test('a call whose connection breaks returns the result of its tool', async (t
 
 t.test('the signal of a call aborts it, also when its request has not arrived yet', async (t) => {
   const { id } = await client.start({ agentId: 'stopped' });
-  const asked = Promise.withResolvers<void>();
-  const arrives = Promise.withResolvers<void>();
+  let asked = Promise.withResolvers<void>();
+  let arrives = Promise.withResolvers<void>();
   let isHeld = false;
+  let aborts = 0;
   const slow = connect({
     url,
     token: async () => token,
@@ -394,8 +395,10 @@ t.test('the signal of a call aborts it, also when its request has not arrived ye
         await arrives.promise;
       }
       const response = await fetch(input, init);
-      // The service did not know the call.
-      if (init?.method === 'DELETE') arrives.resolve();
+      if (init?.method === 'DELETE') {
+        aborts -= 1;
+        if (aborts === 0) arrives.resolve();
+      }
       return response;
     },
   });
@@ -406,6 +409,7 @@ t.test('the signal of a call aborts it, also when its request has not arrived ye
     await isRunning();
     stopping.abort(new Error('stopped by the user'));
     await t.rejects(call, { message: 'stopped by the user' });
+    if (!isHeld) t.match(await turn.lookUpCall(callId), { state: 'answered' }, 'it has ended, so the process may exit');
     const isOver = async () => {
       const state = await turn.lookUpCall(callId).catch(() => null);
       return state?.state === 'answered' && state;
@@ -417,7 +421,25 @@ t.test('the signal of a call aborts it, also when its request has not arrived ye
   await stop('s1', () => eventually(isHeldBy('s1')));
   t.match(await eventually(async () => (await fixture.readLog('aborted'))[0]), { why: /the runtime aborted it/ });
   isHeld = true;
+  // The service does not know the call.
+  aborts = 1;
   await stop('s2', () => asked.promise);
+  isHeld = false;
+  await turn.call('s4', 'guide__add', { a: 1 });
+  // As a supervisor leaves it that is killed while the tool runs.
+  const killed = `UPDATE tool_calls SET answer = NULL, ended_at = NULL WHERE session_id = $1 AND call_id = 's4'`;
+  await fixture.pool.query(killed, [id]);
+  isHeld = true;
+  asked = Promise.withResolvers();
+  arrives = Promise.withResolvers();
+  aborts = 2;
+  const stopping = new AbortController();
+  const interrupted = turn.call('s4', 'guide__add', { a: 1 }, { signal: stopping.signal });
+  await asked.promise;
+  stopping.abort(new Error('stopped'));
+  await t.rejects(interrupted, { message: 'stopped' });
+  await arrives.promise;
+  t.equal(aborts, 0, 'the call may be made again until it is answered, so it is aborted again');
   isHeld = false;
   const late = AbortSignal.abort(new Error('before'));
   await t.rejects(turn.call('s3', 'guide__hold', {}, { signal: late }), { message: 'before' });

@@ -24,8 +24,9 @@ export declare class Turn {
     prompt({ signal, ...request }?: PromptRequest & Cancellable): Promise<Prompt>;
     /**
      * Calls a tool, also one of yours, once. An error that a model can correct is a result with `isError`, and so is a result of your
-     * tool that the service cannot take, such as one that is too long. Aborting the signal aborts the call. A lost connection or the
-     * end of this process does not: the tool continues.
+     * tool that the service cannot take, such as one that is too long. Aborting the signal aborts the call, and the promise rejects
+     * when the service has aborted it, after a second at the latest. A lost connection or the end of this process does not abort it:
+     * the tool continues.
      *
      * @param callId your own id; a call with the same id returns the same result for 24 hours
      * @param options.keepRunning the tool continues also when the signal aborts
