@@ -55,7 +55,10 @@ export type LinkResult =
       readonly interrupted?: true;
       /** Set if `callsInFlight` calls of the child ran and `callsWaiting` waited. The same call may succeed later. */
       readonly overLimit?: true;
-      /** Set if the plugin did not run, or the caller aborted the call before it was sent: the handler did not run. */
+      /**
+       * Set if the handler did not run, because the plugin did not run or had too many calls, or the caller aborted the call before it
+       * was sent.
+       */
       readonly isUnsent?: true;
       /** Set if a tool's handler did not run, because the arguments do not fit its schema. */
       readonly invalidArguments?: readonly ArgumentFault[];

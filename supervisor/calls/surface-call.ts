@@ -30,6 +30,7 @@ export async function callSurface(services: SurfaceServices, request: SurfaceReq
     return {
       kind: 'unavailable',
       message: 'The plugin may not run any more: it was paused, blocked or uninstalled, or lacks settings.',
+      isUnsent: true,
     };
   const started = performance.now();
   const deadlineAt = Date.now() + surfaces[kind].budgetMs;

@@ -294,7 +294,7 @@ async function readSourceMapComment(blobs: Blobs, { sourceMapSha256 }: Installed
 function fromError(error: unknown): LinkResult {
   if (!(error instanceof ChildError)) return { kind: 'error', message: 'the call failed inside the supervisor' };
   if (error.kind === 'timeout') return { kind: 'timeout', message: error.message, cause: error.blockedBy };
-  if (error.kind === 'busy') return { kind: 'unavailable', message: error.message, overLimit: true };
+  if (error.kind === 'busy') return { kind: 'unavailable', message: error.message, overLimit: true, isUnsent: true };
   if (error.kind === 'aborted')
     return { kind: 'unavailable', message: error.message, ...(error.isUnsent ? { isUnsent: true } : {}) };
   return { kind: 'error', message: error.message, ...(error.interrupted ? { interrupted: true } : {}) };

@@ -13,6 +13,7 @@ import {
   linkOutcomes,
   startChain,
 } from '../../../supervisor/calls/chain.ts';
+import { callSurface } from '../../../supervisor/calls/surface-call.ts';
 import { amount, seed } from '../../runner/soak.ts';
 
 const link = { installationId: 'i1', slug: 'one', displayName: 'Guard One', required: false };
@@ -191,4 +192,14 @@ t.test('for all results of links, the context stays valid and the trace is compl
     { seed, numRuns: amount({ quick: 2_000, soak: 200_000 }) },
   );
   t.pass('2,000 chains');
+});
+
+t.test('the call of a plugin that may not run any more was not sent', async (t) => {
+  const services = { pluginsCache: { current: async () => ({ plugins: [] }) } } as never;
+  const request = { kind: 'tools', name: 'run', plugin: { accountId: 'a', installationId: 'i' } } as never;
+  t.match(await callSurface(services, request), {
+    kind: 'unavailable',
+    message: /may not run any more/,
+    isUnsent: true,
+  });
 });

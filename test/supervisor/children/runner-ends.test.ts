@@ -347,3 +347,12 @@ t.test('a caller who leaves gives up the start for its call, and not an update t
   t.same(await moved, { kind: 'moved' });
   t.equal(children.length, 1);
 });
+
+t.test('the call of a busy child was not sent', async (t) => {
+  const { runner } = makeRunner(installed('v1'), (child) => {
+    child.invoke = async () => {
+      throw new ChildError('busy', 'too many calls wait for this plugin');
+    };
+  });
+  t.match(await runner.invoke(makeCall()), { kind: 'unavailable', overLimit: true, isUnsent: true });
+});
