@@ -94,7 +94,7 @@ export async function writeBackup(
 }
 
 /**
- * A release before 2026-11-28 stored blobs of any size in rows.
+ * Earlier releases stored blobs of any size in rows.
  *
  * @throws BackupError for a row that PostgreSQL cannot export
  */

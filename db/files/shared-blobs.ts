@@ -186,7 +186,7 @@ async function fetchBlob(store: Store, sha256: string): Promise<Buffer | null> {
   return hashBytes(bytes) === sha256 ? bytes : null;
 }
 
-/** Releases before 2026-11-28 stored longer rows than `ROW_MAX_BYTES`. */
+/** Earlier releases stored longer rows than `ROW_MAX_BYTES`. */
 async function fetchLongRow(store: Store, sha256: string, sizeBytes: number): Promise<Buffer> {
   const pieces: Buffer[] = [];
   for (let start = 0; start < sizeBytes; start += COMPRESSED_PIECE_BYTES)

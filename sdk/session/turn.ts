@@ -78,8 +78,8 @@ export class Turn {
   /**
    * Calls a tool, also one of yours, once. An error that a model can correct is a result with `isError`, and so is a result of your
    * tool that the service cannot take, such as one that is too long. Aborting the signal aborts the call, and the promise rejects
-   * when the service has aborted it, after a second at the latest. A lost connection or the end of this process does not abort it:
-   * the tool continues.
+   * when the service has aborted it. It rejects after a second at the latest; the client then goes on to abort the call. A lost
+   * connection or the end of this process does not abort it: the tool continues.
    *
    * @param callId your own id; a call with the same id returns the same result for 24 hours
    * @param options.keepRunning the tool continues also when the signal aborts
@@ -153,8 +153,6 @@ export class Turn {
   /**
    * Aborts a call whose request is not answered. The request stays open: it may not have arrived yet, and would begin the call
    * after the abort. So does its retry after a supervisor stopped: only an answered call is over.
-   *
-   * @returns resolves after the first attempt; the others follow it
    */
   async #abortCall(path: string, answer: Promise<unknown>): Promise<void> {
     let isOver = false;
@@ -168,13 +166,8 @@ export class Turn {
         ({ state }) => state === 'answered',
         (error: unknown) => !hasCode(error, 'not_found'),
       );
-    const repeat = async (): Promise<void> => {
-      for (let ms = ABORT_PAUSE_MIN_MS; !isOver; ms = Math.min(2 * ms, ABORT_PAUSE_MAX_MS)) {
-        await pause(ms);
-        if (isOver || (await abort())) return;
-      }
-    };
-    if (!(await abort())) void repeat();
+    for (let ms = ABORT_PAUSE_MIN_MS; !isOver && !(await abort()); ms = Math.min(2 * ms, ABORT_PAUSE_MAX_MS))
+      await pause(ms);
   }
 
   /**

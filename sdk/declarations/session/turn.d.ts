@@ -25,8 +25,8 @@ export declare class Turn {
     /**
      * Calls a tool, also one of yours, once. An error that a model can correct is a result with `isError`, and so is a result of your
      * tool that the service cannot take, such as one that is too long. Aborting the signal aborts the call, and the promise rejects
-     * when the service has aborted it, after a second at the latest. A lost connection or the end of this process does not abort it:
-     * the tool continues.
+     * when the service has aborted it. It rejects after a second at the latest; the client then goes on to abort the call. A lost
+     * connection or the end of this process does not abort it: the tool continues.
      *
      * @param callId your own id; a call with the same id returns the same result for 24 hours
      * @param options.keepRunning the tool continues also when the signal aborts
