@@ -1,19 +1,28 @@
 /** The REST client, typed by the OpenAPI document. */
 import createClient, { type Middleware } from 'openapi-fetch';
-import { isProblemBody, Problem } from './problem.ts';
+import { isProblemBody, Problem, UnreachableError } from './problem.ts';
 import type { paths } from './schema.d.ts';
-import { fetchAsUser } from './user-fetch.ts';
+import { fetchAsUser, isWrite } from './user-fetch.ts';
 
 const refusals: Middleware = {
-  async onResponse({ response }) {
-    if (!response.ok) throw await readProblem(response);
+  async onResponse({ request, response }) {
+    if (!response.ok) throw await readProblem(response, isWrite(request));
   },
 };
 
-/** Reads the problem of a failed response. */
-export async function readProblem(response: Response): Promise<Error> {
+/** A proxy in front of the service sends these when it lost its connection to the service or waited too long. */
+const GATEWAY_STATUSES = new Set([502, 503, 504]);
+
+/**
+ * Reads the problem of a failed response.
+ *
+ * @param isOfWrite whether the request may have changed something: a response that a proxy lost then counts as none
+ */
+export async function readProblem(response: Response, isOfWrite = false): Promise<Error> {
   const body: unknown = await response.json().catch(() => null);
-  return isProblemBody(body) ? new Problem(body) : new Error(`The service responded with status ${response.status}.`);
+  if (isProblemBody(body)) return new Problem(body);
+  const error = new Error(`The service responded with status ${response.status}.`);
+  return isOfWrite && GATEWAY_STATUSES.has(response.status) ? new UnreachableError(true, error) : error;
 }
 
 /** Refused calls throw a `Problem`, so `data` is set whenever a call returns. */

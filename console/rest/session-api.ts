@@ -45,6 +45,6 @@ export async function callSessions<Answer>(
     response = await send();
     if (response.status === UNAUTHENTICATED) throw new Error(NO_COOKIE);
   }
-  if (!response.ok) throw await readProblem(response);
+  if (!response.ok) throw await readProblem(response, method !== 'GET');
   return (response.status === 204 ? null : await response.json()) as Answer;
 }

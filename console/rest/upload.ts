@@ -14,7 +14,7 @@ export async function uploadForm(
 ): Promise<unknown> {
   const answer = await sendAsUser(() => sendForm(address, form, onProgress), new AbortController().signal);
   if (answer.status >= 200 && answer.status < 300) return JSON.parse(answer.text);
-  throw await readProblem(new Response(answer.text, { status: answer.status }));
+  throw await readProblem(new Response(answer.text, { status: answer.status }), true);
 }
 
 interface FormAnswer {

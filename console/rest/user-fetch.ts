@@ -17,7 +17,7 @@ const isBeforeSignIn = (status: number): boolean => status === TOO_MANY_REQUESTS
 /** The service accepts the cookie only from pages that can send this header. */
 export const CONSOLE_HEADERS = { 'x-bulkhead-console': '1' } as const;
 
-const isWrite = (request: Parameters<typeof fetch>[0]): boolean =>
+export const isWrite = (request: Parameters<typeof fetch>[0]): boolean =>
   request instanceof Request && request.method !== 'GET';
 
 /** @throws UnreachableError if there is no response */

@@ -95,6 +95,12 @@ export async function loseResponse(route: Route): Promise<void> {
   await route.abort();
 }
 
+/** Passes on the request, as when a proxy before the service loses the response. */
+export async function loseResponseBehindProxy(route: Route): Promise<void> {
+  await route.fetch();
+  await route.fulfill({ status: 504, contentType: 'text/html', body: '<h1>Gateway timeout</h1>' });
+}
+
 /** Fails the first two requests for these addresses: as when a new version replaced the file, and as when a request is lost. */
 export async function failTwice(context: BrowserContext, addresses: string): Promise<void> {
   const failures = [(route: Route) => route.fulfill({ status: 404 }), (route: Route) => route.abort()];

@@ -2,7 +2,14 @@
 import type { Page } from 'playwright-core';
 import t from 'tap';
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
-import { answerInstead, loseResponse, openSignedIn, openTab, shareBrowser } from './browser.ts';
+import {
+  answerInstead,
+  loseResponse,
+  loseResponseBehindProxy,
+  openSignedIn,
+  openTab,
+  shareBrowser,
+} from './browser.ts';
 import { go, press, pressInDialog } from './console-fixture.ts';
 import { installationThat, publish, publishFrontDesk } from './front-desk.ts';
 
@@ -53,8 +60,9 @@ t.test('an installation whose response was lost is found, and gets its settings'
   const named = { slug: 'lost-desk', displayName: 'Lost desk' };
   await publishFrontDesk(service, 'host.storage', named);
   const { context, page, complaints } = await openSignedIn(browser, service);
+  let lose = loseResponse;
   const endOutage = await answerInstead(context, '**/api/installations', (route) =>
-    route.request().method() === 'POST' ? loseResponse(route) : route.continue(),
+    route.request().method() === 'POST' ? lose(route) : route.continue(),
   );
   await fillIn(page, named.slug);
   // The service is away for a moment: what was installed can only be found later.
@@ -73,6 +81,7 @@ t.test('an installation whose response was lost is found, and gets its settings'
   t.same([made.settings.sign, made.secretNames], ['The desk', ['key']]);
 
   await service.call('DELETE', `/api/installations/${made.id}`);
+  lose = loseResponseBehindProxy;
   await fillIn(page, named.slug);
   await pressInDialog(page, 'Install');
   await page.waitForURL('**/installations/*');
@@ -132,7 +141,7 @@ t.test('settings that could not be saved for an accepted update are in its setti
   await publish(service, plugin, '1.1.0', 'host.storage', { name: named.displayName, secret });
   const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${body.id}`);
   const endOutage = await answerInstead(context, '**/configure', (route) => route.abort());
-  await answerInstead(context, '**/accept-update', loseResponse);
+  await answerInstead(context, '**/accept-update', loseResponseBehindProxy);
   const door = page.getByLabel('Door code').first();
   await door.fill('4711');
   await press(page, 'Allow this and update to 1.1.0');
