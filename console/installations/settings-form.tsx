@@ -2,9 +2,9 @@
 import { Alert, Button, Group, Stack, Text } from '@mantine/core';
 import { requireValues } from '../configuration/field-errors.ts';
 import { FieldInputs } from '../configuration/field-inputs.tsx';
-import { type FormValues, hasSecrets, pickFields, rebase, UNCHANGED } from '../configuration/form-values.ts';
+import { type FormValues, pickFields, rebase, UNCHANGED } from '../configuration/form-values.ts';
 import { isForOtherVersion, saveConfiguration } from '../configuration/save-configuration.ts';
-import { rest } from '../rest/client.ts';
+import { readBody, rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
 import { queryClient } from '../rest/query-client.ts';
 import { useAction } from '../rest/use-action.ts';
@@ -12,7 +12,7 @@ import { ActionForm } from '../shell/action-form.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { useReadOnly } from '../shell/read-only.ts';
 import { escapeText } from '../style/untrusted-text.ts';
-import type { TypedValues } from './typed-values.ts';
+import { enterValues, type TypedValues } from './typed-values.ts';
 
 interface SettingsFormProps {
   readonly installation: Installation;
@@ -20,25 +20,26 @@ interface SettingsFormProps {
 }
 
 export function SettingsForm({ installation, typed }: SettingsFormProps) {
-  const { filled, setFilled, enteredFor, setEnteredFor, failure, setFailure } = typed;
+  const { filled, enteredFor, setEntered, failure, setFailure } = typed;
   const { id, configuration, secretNames, currentVersionId } = installation;
-  const change = (values: FormValues) => {
-    if (!hasSecrets(filled)) setEnteredFor(currentVersionId);
-    setFilled(values);
-  };
+  const change = (values: FormValues) => setEntered((before) => enterValues(before, values, currentVersionId));
   const save = useAction(async (values: FormValues) => {
     requireValues(configuration, values, installation);
     const target = { ...installation, versionId: enteredFor ?? currentVersionId };
-    const saved = await saveConfiguration(target, pickFields(configuration, values)).catch((error: unknown) => {
-      // The user, who has read that, may send the values to it.
-      if (isForOtherVersion(error)) setEnteredFor(null);
+    const saved = await saveConfiguration(target, pickFields(configuration, values)).catch(async (error: unknown) => {
+      if (!isForOtherVersion(error)) throw error;
+      // The user, who has read which version runs, may send the values to it, but not to one that runs later.
+      const now = await readBody(rest.GET('/installations/{id}', { params: { path: { id } } })).catch(() => null);
+      if (now !== null) setEntered((before) => ({ ...before, enteredFor: now.currentVersionId }));
       throw error;
     });
-    setEnteredFor(null);
     setFailure(null);
     if (saved !== null) queryClient.setQueryData(['installations', id], saved);
     // What the user typed while it was saved is kept.
-    setFilled((now) => (now === values ? UNCHANGED : rebase(now, saved ?? installation)));
+    setEntered((now) => ({
+      ...now,
+      filled: now.filled === values ? UNCHANGED : rebase(now.filled, saved ?? installation),
+    }));
   }, 'Saved');
   const isReadOnly = useReadOnly();
   if (configuration.settings.length + configuration.secrets.length === 0)

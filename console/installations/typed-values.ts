@@ -1,6 +1,6 @@
 /** What the user typed for an installation and has not saved. */
 import { useEffect, useState } from 'react';
-import { type FormValues, mergeValues, UNCHANGED } from '../configuration/form-values.ts';
+import { type FormValues, hasSecrets, mergeValues, UNCHANGED } from '../configuration/form-values.ts';
 
 /** Values that an action could not save. */
 export interface UnsavedValues {
@@ -19,30 +19,40 @@ export function handOverValues(id: string, unsaved: UnsavedValues): void {
   handedOver.set(id, unsaved);
 }
 
+interface Entered {
+  readonly filled: FormValues;
+  /** The version that was shown when the user began to enter secrets: another one may use them in other ways. Null: not known. */
+  readonly enteredFor: string | null;
+}
+
+/** @param shownId the version that was shown. It counts only if there was no secret before: the user saw another one then */
+export const enterValues = (before: Entered, filled: FormValues, shownId: string | null): Entered => ({
+  filled,
+  enteredFor: hasSecrets(before.filled) ? before.enteredFor : shownId,
+});
+
 export type TypedValues = ReturnType<typeof useTypedValues>;
 
 /** The state of the page of an installation, so that what is typed in its settings stays while another tab is open. */
 export function useTypedValues(id: string) {
   const [received] = useState(() => handedOver.get(id));
-  const [filled, setFilled] = useState(received?.values ?? UNCHANGED);
-  const [enteredFor, setEnteredFor] = useState(received?.versionId ?? null);
+  const [entered, setEntered] = useState<Entered>({
+    filled: received?.values ?? UNCHANGED,
+    enteredFor: received?.versionId ?? null,
+  });
   const [failure, setFailure] = useState(received?.failure ?? null);
   useEffect(() => {
     handedOver.delete(id);
   }, [id]);
   return {
-    filled,
-    setFilled,
-    /** The version that ran when the user began to enter secrets: another one may use them in other ways. Null: none entered. */
-    enteredFor,
-    setEnteredFor,
+    ...entered,
+    setEntered,
     /** Why an action before has not saved them. Null: there was none. */
     failure,
     setFailure,
     /** Adds what another form of the page could not save. */
     add: (unsaved: UnsavedValues) => {
-      setFilled((now) => mergeValues(now, unsaved.values));
-      setEnteredFor((before) => before ?? unsaved.versionId);
+      setEntered((now) => enterValues(now, mergeValues(now.filled, unsaved.values), unsaved.versionId));
       setFailure(unsaved.failure);
     },
   };

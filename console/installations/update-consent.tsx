@@ -1,6 +1,7 @@
 /** Asks for consent to an update: lists added and removed access and accepts exactly that version. */
 import { Button, Card, Group, Stack, Text, Title } from '@mantine/core';
-import { type ReactNode, useState } from 'react';
+import { notifications } from '@mantine/notifications';
+import { type ReactNode, useEffect, useState } from 'react';
 import { ReachList } from '../catalog/reach-list.tsx';
 import type { Reach } from '../catalog/risks.ts';
 import { labelRefusal } from '../configuration/field-errors.ts';
@@ -33,11 +34,23 @@ interface UpdateConsentProps {
   readonly onUnsaved: (unsaved: UnsavedValues) => void;
 }
 
+const GONE =
+  'The update no longer waits for you: it was accepted, or is not offered any more. What you entered for it is not saved.';
+
 export function UpdateConsent({ installation, onUnsaved }: UpdateConsentProps) {
   const { id, pendingUpdate } = installation;
   const { declined, decline } = useDeclinedUpdate(id);
   // Here, so that what is typed stays when the user declines the update and looks at it again, or when a newer version takes its place.
   const [entered, setEntered] = useState<Entered>({ versionId: null, values: UNCHANGED });
+  const [isAccepting, setIsAccepting] = useState(false);
+  const isLeft = !pendingUpdate && !isAccepting && isChanged(entered.values) && entered.versionId !== declined;
+  // The response of the acceptance was lost, or another tab accepted the update: there is no form any more.
+  useEffect(() => {
+    if (!isLeft) return;
+    setEntered({ versionId: null, values: UNCHANGED });
+    notifications.show({ message: 'What you entered for the update is not saved: see the settings' });
+    onUnsaved({ ...entered, failure: GONE });
+  }, [isLeft, entered, onUnsaved]);
   if (!pendingUpdate) return null;
   const { versionId, semVer } = pendingUpdate;
   const name = semVer ?? 'The draft';
@@ -78,6 +91,7 @@ export function UpdateConsent({ installation, onUnsaved }: UpdateConsentProps) {
             pending={pendingUpdate}
             entered={entered}
             setEntered={setEntered}
+            setIsAccepting={setIsAccepting}
             onUnsaved={onUnsaved}
             onDecline={() => decline(versionId)}
           />
@@ -99,11 +113,14 @@ interface ConsentFormProps {
   readonly pending: Pending;
   readonly entered: Entered;
   readonly setEntered: (entered: Entered) => void;
+  /** Called with true until an acceptance is over, which saves what was typed. */
+  readonly setIsAccepting: (isAccepting: boolean) => void;
   readonly onUnsaved: (unsaved: UnsavedValues) => void;
   readonly onDecline: () => void;
 }
 
-function ConsentForm({ installation, pending, entered, setEntered, onUnsaved, onDecline }: ConsentFormProps) {
+function ConsentForm(props: ConsentFormProps) {
+  const { installation, pending, entered, setEntered, setIsAccepting, onUnsaved, onDecline } = props;
   const { id, reach } = installation;
   const { versionId, semVer } = pending;
   const isOther = entered.versionId !== null && entered.versionId !== versionId;
@@ -113,19 +130,24 @@ function ConsentForm({ installation, pending, entered, setEntered, onUnsaved, on
   const fields = useUpdateChanges({ installationId: id, versionId }).data?.fields;
   const accept = useAction<void, boolean>(
     async () => {
-      await acceptUpdate(id, versionId);
-      const values = fields ? pickFields(fields, filled) : UNCHANGED;
-      const refusal = await saveConfiguration({ id, versionId, settings: {} }, values).then(
-        () => null,
-        (error: unknown) => (fields ? labelRefusal(error, fields) : error),
-      );
-      setEntered({ versionId: null, values: UNCHANGED });
-      if (refusal !== null) {
-        // An accepted update has no form any more.
-        const failure = `The update is accepted, but what you entered for it is not saved. ${getErrorMessage(refusal)}`;
-        onUnsaved({ values, versionId, failure });
+      setIsAccepting(true);
+      try {
+        await acceptUpdate(id, versionId);
+        const values = fields ? pickFields(fields, filled) : UNCHANGED;
+        const refusal = await saveConfiguration({ id, versionId, settings: {} }, values).then(
+          () => null,
+          (error: unknown) => (fields ? labelRefusal(error, fields) : error),
+        );
+        setEntered({ versionId: null, values: UNCHANGED });
+        if (refusal !== null) {
+          // An accepted update has no form any more.
+          const failure = `The update is accepted, but what you entered for it is not saved. ${getErrorMessage(refusal)}`;
+          onUnsaved({ values, versionId, failure });
+        }
+        return refusal === null;
+      } finally {
+        setIsAccepting(false);
       }
-      return refusal === null;
     },
     (isSaved) =>
       isSaved

@@ -207,6 +207,10 @@ t.test('a secret that was typed for one version is given to the next only after 
   await press(page, 'Save');
   await page.getByText('Nothing was saved: 1.1.0 runs now').waitFor();
   t.equal(await page.getByLabel('API key').first().inputValue(), 's3cret');
+  await publish(service, plugin, '1.2.0', 'host.storage', { name: named.displayName });
+  await page.getByText('1.2.0', { exact: true }).waitFor();
+  await press(page, 'Save');
+  await page.getByText('Nothing was saved: 1.2.0 runs now').waitFor();
   await press(page, 'Save');
   await page.getByText('Saved', { exact: true }).waitFor();
   await service.call('DELETE', `/api/installations/${desk.id}`);

@@ -167,6 +167,37 @@ t.test('settings that could not be saved for an accepted update are in its setti
   await context.close();
 });
 
+t.test('what was typed for an update is in the settings when nothing said that it was accepted', async (t) => {
+  const named = { slug: 'mute-desk', displayName: 'Mute desk' };
+  const plugin = await publishFrontDesk(service, 'host.storage', named);
+  const { body } = await service.call('POST', '/api/installations', { slug: named.slug });
+  await service.call('POST', `/api/installations/${body.id}/configure`, { secrets: { key: 'k3y' } });
+  const secret = ', door: { label: Door code, required: true }';
+  await publish(service, plugin, '1.1.0', 'host.storage', { name: named.displayName, secret });
+  const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${body.id}?tab=settings`);
+  await page.getByLabel('Signature').fill('The desk');
+  const door = page.getByLabel('Door code').first();
+  await door.fill('4711');
+  await answerInstead(context, '**/accept-update', loseResponse);
+  const endOutage = await answerInstead(context, `**/api/installations/${body.id}`, (route) => route.abort());
+  await press(page, 'Allow this and update to 1.1.0');
+  await page.getByRole('alert').getByText('It may have done what you asked for').waitFor();
+  t.equal(await door.inputValue(), '4711');
+  endOutage();
+  const alert = page.getByRole('alert', { name: 'Not saved yet' }).filter({ hasText: 'it was accepted' });
+  await alert.waitFor();
+  await service.call('POST', `/api/installations/${body.id}/configure`, { secrets: { door: '0000' } });
+  // It runs now: secrets that were shown for 1.0.0 would be refused.
+  await page.getByText('1.1.0', { exact: true }).waitFor();
+  t.equal(await door.inputValue(), '4711');
+  await press(page, 'Save');
+  await alert.waitFor({ state: 'detached' });
+  const { settings, secretNames } = await installationThat(service, isOf(named.slug));
+  t.same([settings.sign, secretNames], ['The desk', ['door', 'key']]);
+  t.same(complaints, []);
+  await context.close();
+});
+
 t.test('leaving a page asks when something was typed for an installation', async (t) => {
   const named = { slug: 'back-desk', displayName: 'Back desk' };
   await publishFrontDesk(service, 'host.storage', named);
