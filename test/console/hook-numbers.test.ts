@@ -6,7 +6,7 @@ import { type Numbered, planHookNumbers } from '../../console/installations/hook
 /** What the REST interface accepts. */
 const NUMBER_MAX = 1_000_000;
 
-/** As they are numbered when nobody has moved one. */
+/** As they are numbered before one is moved. */
 const createInstallations = (count: number): Numbered[] =>
   Array.from({ length: count }, (_, at) => ({ id: `i${String(at).padStart(4, '0')}`, hookOrder: at + 1 }));
 const move = (all: readonly Numbered[], from: number, to: number): Numbered[] =>

@@ -29,7 +29,7 @@ export async function chooseTemporaryFolder(): Promise<string> {
 /** `f_type` of a file system in memory. */
 const TMPFS = 0x01021994;
 
-/** Returns a folder for temporary files that is on a disk. @throws Error if there is none */
+/** Returns a folder for temporary files that is on a disk. @throws Error if no such folder exists */
 export async function chooseDiskFolder(): Promise<string> {
   for (const folder of [tmpdir(), '/var/tmp']) if ((await statfs(folder)).type !== TMPFS) return folder;
   throw new Error(`${tmpdir()} and /var/tmp are in memory. Set TMPDIR to a folder on a disk.`);
