@@ -4,14 +4,21 @@ import { createReadStream } from 'node:fs';
 import { readFile, rename, stat, utimes } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { hashBytes } from './blob-cache.ts';
 import { BlobStoreUnavailableError } from './blob-errors.ts';
 import { type BlobFolders, locateBlobFolders, sweepUnused } from './blob-sweep.ts';
-import { makeFolder, syncPath } from './data-dir.ts';
+import { ignoreMissing, makeFolder, syncPath } from './data-dir.ts';
 import { type BlobName, openStagingFolder, type StagedFile, type StagingFolder } from './staging.ts';
 
 /** Files written at once: hides the latency of fsync without filling the disk's queue. */
 const COMMIT_CONCURRENCY = 16;
+/**
+ * How long a blob may be missing because a sweep holds it, milliseconds: it does so for a few system calls. One that a killed sweep
+ * left aside is missing for longer.
+ */
+const HELD_MAX_MS = 1_000;
+const HELD_POLL_MS = 5;
 const SHA256 = /^[0-9a-f]{64}$/;
 
 export interface Blobs extends StagingFolder {
@@ -66,7 +73,7 @@ export async function openBlobs(dataDir: string, syncFolder = syncPath): Promise
     read: (sha256) => readVerified(folders, sha256),
     stream: (sha256) => createReadStream(joinPath(root, sha256)),
     has: async (sha256) => (await stat(joinPath(root, sha256)).catch(() => null)) !== null,
-    keep: (names) => keep(root, names),
+    keep: (names) => keep(folders, names),
     sweepUnused: (olderThanMs, now, findUsed) => sweepUnused(folders, now - olderThanMs, findUsed),
   };
 }
@@ -82,17 +89,32 @@ async function commit(root: string, files: readonly StagedFile[], syncFolder: ty
   for (const directory of [...directories, root]) await syncFolder(directory);
 }
 
-async function keep(root: string, names: readonly string[]): Promise<void> {
+async function keep(folders: BlobFolders, names: readonly string[]): Promise<void> {
   const distinct = [...new Set(names)];
-  const now = new Date();
   for (let start = 0; start < distinct.length; start += COMMIT_CONCURRENCY) {
     const batch = distinct.slice(start, start + COMMIT_CONCURRENCY);
-    await Promise.all(batch.map((name) => utimes(joinPath(root, name), now, now).catch(failAsRemoved)));
+    await Promise.all(batch.map((name) => keepFile(folders, name)));
   }
 }
-function failAsRemoved(error: NodeJS.ErrnoException): never {
-  if (error.code !== 'ENOENT') throw error;
-  throw new BlobStoreUnavailableError('A blob was removed as unused before it was used. Store all again.');
+
+/** A running sweep may hold the blob for a moment: then it is touched when the sweep has restored it. */
+async function keepFile({ root, condemned }: BlobFolders, name: string): Promise<void> {
+  const path = joinPath(root, name);
+  for (const until = performance.now() + HELD_MAX_MS; ; ) {
+    if (await touch(path)) return;
+    const isHeld = (await stat(join(condemned, name)).catch(ignoreMissing)) !== null;
+    // It may have been restored between the two looks.
+    if (!isHeld && (await touch(path))) return;
+    if (!isHeld || performance.now() >= until)
+      throw new BlobStoreUnavailableError('A blob was removed as unused before it was used. Store all again.');
+    await sleep(HELD_POLL_MS);
+  }
+}
+
+/** @returns false where there is no such file */
+async function touch(path: string): Promise<boolean> {
+  const now = new Date();
+  return (await utimes(path, now, now).catch(ignoreMissing)) !== null;
 }
 
 async function storeFile(root: string, file: StagedFile, directories: Set<string>): Promise<void> {

@@ -68,6 +68,17 @@ t.test('while a sweep holds one, it can be read, and written anew', async (t) =>
   t.equal((await blobs.read(name)).toString(), 'held');
 });
 
+t.test('a blob that a sweep holds is kept when it is restored', async (t) => {
+  const { blobs, putOld, folder } = await store(t);
+  const name = await putOld('held');
+  const [path, aside] = [join(folder, 'blobs', name.slice(0, 2), name.slice(2)), join(folder, 'condemned', name)];
+  await rename(path, aside);
+  const keeping = blobs.keep([name]);
+  await rename(aside, path);
+  await keeping;
+  t.equal(await blobs.sweepUnused(MINUTE, Date.now(), nothing), 0);
+});
+
 t.test('what was stored long before it is used is kept, or reported as removed', async (t) => {
   const { blobs, putOld } = await store(t);
   const [one, two] = [await putOld('one'), await putOld('two')];
@@ -124,6 +135,7 @@ t.test('of publishes and sweeps at the same time no publish loses a file', async
     const publish = async (text: string) => {
       const { sha256 } = await blobs.put(Buffer.from(text));
       await new Promise((resolve) => setImmediate(resolve));
+      await blobs.keep([sha256]);
       named.add(sha256);
     };
     await Promise.all([
