@@ -47,7 +47,7 @@ export function useTypedValues(id: string) {
   return {
     ...entered,
     setEntered,
-    /** Why an action before has not saved them. Null: there was none. */
+    /** Why an earlier action has not saved them. Null: none has failed. */
     failure,
     setFailure,
     /** Adds what another form of the page could not save. */

@@ -6,6 +6,9 @@ export class BlobStoreUnavailableError extends Error {
   override readonly name = 'BlobStoreUnavailableError';
 }
 
+export const createRemovedError = (): BlobStoreUnavailableError =>
+  new BlobStoreUnavailableError('A blob was removed as unused before it was used. Store all again.');
+
 /** The blob store takes no blob of this size. The message is for the operator. */
 export class BlobTooLargeError extends Error {
   override readonly name = 'BlobTooLargeError';

@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { hashBytes } from './blob-cache.ts';
-import { BlobStoreUnavailableError } from './blob-errors.ts';
+import { createRemovedError } from './blob-errors.ts';
 import { type BlobFolders, locateBlobFolders, sweepUnused } from './blob-sweep.ts';
 import { ignoreMissing, makeFolder, syncPath } from './data-dir.ts';
 import { type BlobName, openStagingFolder, type StagedFile, type StagingFolder } from './staging.ts';
@@ -105,8 +105,7 @@ async function keepFile({ root, condemned }: BlobFolders, name: string): Promise
     const isHeld = (await stat(join(condemned, name)).catch(ignoreMissing)) !== null;
     // It may have been restored between the two looks.
     if (!isHeld && (await touch(path))) return;
-    if (!isHeld || performance.now() >= until)
-      throw new BlobStoreUnavailableError('A blob was removed as unused before it was used. Store all again.');
+    if (!isHeld || performance.now() >= until) throw createRemovedError();
     await sleep(HELD_POLL_MS);
   }
 }

@@ -11,7 +11,7 @@ import { Readable } from 'node:stream';
 import type { Pool } from 'pg';
 import { KIB, MIB } from '../../sdk/contract/limits.ts';
 import { type BlobCache, hashBytes, openBlobCache } from './blob-cache.ts';
-import { BlobStoreUnavailableError, BlobTooLargeError } from './blob-errors.ts';
+import { BlobStoreUnavailableError, BlobTooLargeError, createRemovedError } from './blob-errors.ts';
 import { type Blobs, requireHash } from './blobs.ts';
 import { type ObjectStore, toContent } from './s3.ts';
 import { type BlobName, openStagingFolder, type StagedFile } from './staging.ts';
@@ -78,8 +78,7 @@ export async function openSharedBlobs(options: SharedBlobsOptions): Promise<Blob
     },
     async keep(names) {
       const distinct = [...new Set(names)];
-      if ((await keepBlobs(pool, distinct, kept)) < distinct.length)
-        throw new BlobStoreUnavailableError('A blob was removed as unused before it was used. Store all again.');
+      if ((await keepBlobs(pool, distinct, kept)) < distinct.length) throw createRemovedError();
     },
     read: (sha256) => readBlob(store, sha256),
     stream: (sha256) => Readable.from(readChunks(store, sha256, AsyncLocalStorage.snapshot()), { objectMode: false }),

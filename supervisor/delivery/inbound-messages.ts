@@ -51,7 +51,8 @@ async function storeMessage(
     noticeId: nameVeto(id),
   });
   if (answer.cancelled) {
-    // A plugin's own cancel ends the message, until the delivery is replayed. After a failure, no plugin has cancelled: the delivery is attempted again.
+    // A plugin's own cancel ends the message, until the delivery is replayed. After a failure, no plugin has cancelled: the delivery
+    // is attempted again.
     if (answer.cancelled.cause === 'plugin') return;
     throw new RequiredPluginError(answer.cancelled.reason);
   }

@@ -75,8 +75,8 @@ const hasName = (directory: FileHandle, name: string): Promise<boolean> =>
   );
 
 /**
- * Walks from a root along the names and runs work in the last directory, with the names as they are spelled there. Each directory is closed when the next one is open, so that
- * many walks at once do not use up the descriptors of the process.
+ * Walks from a root along the names and runs work in the last directory, with the names as they are spelled there. Each directory
+ * is closed when the next one is open, so that many walks at once do not use up the descriptors of the process.
  */
 export async function inDirectory<T>(
   root: FileHandle,

@@ -1767,27 +1767,32 @@ t.test('a call is aborted by its runtime, and its id does not run it again', asy
   t.equal((await fixture.readLog('waiting')).length, 1);
 });
 
+/** Lets a test close the connection of a request. @returns the address of the service, and the headers of the runtime `r1` */
+async function listen({ app, issuer, account }: SupervisorFixture) {
+  if (!app.server.listening) await app.listen({ port: 0, host: '127.0.0.1' });
+  const { port } = app.server.address() as AddressInfo;
+  const headers = {
+    authorization: `Bearer ${await issuer.issue(account)}`,
+    'content-type': 'application/json',
+    'bulkhead-runtime': 'r1',
+  };
+  return { address: `http://127.0.0.1:${port}`, headers };
+}
+
 t.test('closing a request aborts its call with the true reason, unless it shall go on', async (t) => {
   const fixture = shared.withNewAccount();
   await fixture.install({ slug: `adder-${fixture.account}`, code: ADDER });
   const session = await fixture.session();
   const turn = asRuntime(fixture, session, 'r1');
   await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
-  const { app } = fixture;
-  if (!app.server.listening) await app.listen({ port: 0, host: '127.0.0.1' });
-  const { port } = app.server.address() as AddressInfo;
-  const headers = {
-    authorization: `Bearer ${await fixture.issuer.issue(fixture.account)}`,
-    'content-type': 'application/json',
-    'bulkhead-runtime': 'r1',
-  };
+  const { address, headers } = await listen(fixture);
   const name = `adder-${fixture.account}__wait`;
   const waiting = async () => (await fixture.readLog('waiting')).length;
   const closeWhileItRuns = async (path: string, body: object) => {
     const before = await waiting();
     const closing = new AbortController();
     const request = { method: 'POST', headers, body: JSON.stringify(body), signal: closing.signal };
-    const call = fetch(`http://127.0.0.1:${port}/sessions/${session}${path}`, request);
+    const call = fetch(`${address}/sessions/${session}${path}`, request);
     await eventually(async () => (await waiting()) > before);
     closing.abort();
     await t.rejects(call);
@@ -1869,8 +1874,7 @@ t.test('a call whose request was closed before its tool ran is made when it is s
   const turn = asRuntime(fixture, session, 'r1');
   await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
   const { app } = fixture;
-  if (!app.server.listening) await app.listen({ port: 0, host: '127.0.0.1' });
-  const { port } = app.server.address() as AddressInfo;
+  const { address, headers } = await listen(fixture);
   const closing = new AbortController();
   const path = `/sessions/${session}/turns/t1/calls/c1`;
   const closed = Promise.withResolvers<void>();
@@ -1886,13 +1890,9 @@ t.test('a call whose request was closed before its tool ran is made when it is s
     await closed.promise;
     repeated = turn('POST', '/t1/calls/c1', body);
   });
-  const call = fetch(`http://127.0.0.1:${port}${path}`, {
+  const call = fetch(`${address}${path}`, {
     method: 'POST',
-    headers: {
-      authorization: `Bearer ${await fixture.issuer.issue(fixture.account)}`,
-      'content-type': 'application/json',
-      'bulkhead-runtime': 'r1',
-    },
+    headers,
     body: JSON.stringify(body),
     signal: closing.signal,
   });
