@@ -246,7 +246,11 @@ async function requireSameCall({ pool }: SessionServices, key: CallKey, sortedDi
   return known;
 }
 
-/** The answer of a call that was made before. Null: it was interrupted, and is to be made again. */
+/**
+ * The answer of a call that was made before. Null: it was interrupted, and is to be made again.
+ *
+ * @throws Problem `turn_held`, `turn_ended` for a call without an answer
+ */
 async function readKnownCall(
   services: SessionServices,
   session: Session,
@@ -255,10 +259,9 @@ async function readKnownCall(
   request: ToolRequest,
 ): Promise<CallAnswer | HandedCall | null> {
   if (known.answer) return known.answer;
-  if (known.handed) {
-    await requireHeldTurn(services.pool, key, request.runtime);
-    return { handed: known.handed };
-  }
+  // The claim failed, so nothing else has checked that the turn is open and that this runtime has its lease.
+  await requireHeldTurn(services.pool, key, request.runtime);
+  if (known.handed) return { handed: known.handed };
   // Null: the tool is gone. Any other error must not end the call, which may be one to make again.
   const tool = await findToolOfCall(services, session, request).catch(skipNotFound);
   if (tool && isRepeatable(tool)) return null;

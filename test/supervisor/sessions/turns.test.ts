@@ -2044,6 +2044,59 @@ t.test('the call of a supervisor that died is not made again', async (t) => {
   t.equal((await fixture.readLog('added')).length, 1);
 });
 
+t.test('a call that a crash interrupted is made again only in an open turn, and by its runtime', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `adder-${fixture.account}`, code: ADDER });
+  const tools = [{ name: 'oven', description: 'Heats' }];
+  const { id: session } = (await fixture.call('POST', '/sessions', { agentId: 'a', tools, hostTools: ['todo'] })).body;
+  const turn = asRuntime(fixture, session, 'r1');
+  const other = asRuntime(fixture, session, 'r2');
+  const calls = {
+    create: { name: 'todo__create', arguments: { title: 'Buy milk' } },
+    list: { name: 'todo__list', arguments: {} },
+    add: { name: `adder-${fixture.account}__add`, arguments: { a: 1 } },
+    bake: { name: 'oven', arguments: {}, attempt: 'a1' },
+    own: { name: 'mixer', arguments: {}, own: true, attempt: 'a1' },
+  };
+  const interrupt = async (id: string) => {
+    await turn('POST', '', { id, text: 'hello', trigger: 'user' });
+    for (const [name, call] of Object.entries(calls)) await turn('POST', `/${id}/calls/${name}`, call);
+    // As a supervisor leaves the calls that is killed before it has made them.
+    await fixture.pool.query(`DELETE FROM session_messages WHERE session_id = $1 AND role = 'tool'`, [session]);
+    await fixture.pool.query(
+      `UPDATE tool_calls SET answer = NULL, ended_at = NULL, arguments = NULL, attempt = NULL
+        WHERE session_id = $1 AND turn_id = $2`,
+      [session, id],
+    );
+    await fixture.pool.query(
+      `DELETE FROM todos WHERE created_by = 'a' AND account_id =
+      (SELECT account_id FROM sessions WHERE id = $1)`,
+      [session],
+    );
+  };
+  const readEffects = async () => ({
+    texts: (await transcript(fixture, session)).map(({ role, text }) => [role, text]),
+    todos: (await fixture.call('GET', `/sessions/${session}/todos`)).body.items,
+    added: (await fixture.readLog('added')).length,
+  });
+  await interrupt('t1');
+  const before = await readEffects();
+  for (const [name, call] of Object.entries(calls))
+    t.match(await other('POST', `/t1/calls/${name}`, call), { status: 409, body: { code: 'turn_held' } }, name);
+  t.same(await readEffects(), before, 'another runtime has made none');
+  t.match(await turn('POST', '/t1/calls/bake', calls.bake), { status: 202, body: { isRepeated: false } });
+  await expireLease(fixture, session);
+  t.match(await other('POST', '/t1/calls/create', calls.create), { status: 200, body: { isError: false } });
+
+  await interrupt('t2');
+  t.match((await turn('POST', '/t2/end', { text: 'Done.' })).body, { state: 'ended' });
+  const ended = await readEffects();
+  for (const [name, call] of Object.entries(calls))
+    t.match(await turn('POST', `/t2/calls/${name}`, call), { status: 409, body: { code: 'turn_ended' } }, name);
+  t.same(await readEffects(), ended, 'none is made after the reply');
+  t.match((await turn('GET', '/t2/calls/add')).body, { state: 'interrupted' });
+});
+
 t.test('a crash at any step loses nothing and repeats nothing that was written', async (t) => {
   const crash = new CrashOnce();
   const fixture = await startSupervisorFixture(t, { faultPoint: crash.faultPoint });
