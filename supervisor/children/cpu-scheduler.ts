@@ -216,6 +216,8 @@ export class CpuScheduler {
         use.notLightUntil = now + NOT_LIGHT_MS;
       return 'undecided';
     }
+    // One that has waited since its last time slice looks as if it had slept. Its account would become a light one.
+    if (!keepsBusy && demand.isRunnable) return 'undecided';
     this.#record(child, measurement, demand, use, now);
     measurement.isBusy = keepsBusy && !hadShortCalls;
     return measurement.isBusy ? 'busy' : 'normal';

@@ -130,8 +130,10 @@ export class FairDeadline extends Deadline {
     if (this.#watch === null) this.#extendWatched(this.#watchedMs, demand, demand);
     else {
       const { ms, start, first } = this.#watch;
+      const hadMs = demand.hadMs - start.hadMs;
+      const waitedMs = demand.isRunnable ? ms - hadMs : demand.waitedMs - start.waitedMs;
       // At most `ms`, because the process may also have waited while the budget was paused.
-      const addedMs = Math.min(demand.waitedMs - start.waitedMs, ms, this.#addableMs);
+      const addedMs = Math.min(waitedMs, ms, this.#addableMs);
       const isComputing = demand.hadMs - first.hadMs >= this.#watchedMs * COMPUTING_SHARE;
       this.#addableMs -= addedMs;
       if (addedMs < WAIT_MIN_MS || isComputing) super.end();

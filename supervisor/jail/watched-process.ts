@@ -19,8 +19,10 @@ export interface ExitInfo extends Exit {
 /** The CPU time that a process has used and waited for since its start. Milliseconds. */
 export interface CpuDemand {
   readonly hadMs: number;
-  /** Time in which the main thread was ready to run but not scheduled. */
+  /** Time in which the main thread was ready to run but not scheduled. The kernel adds a wait when it ends. */
   readonly waitedMs: number;
+  /** Whether the main thread runs or waits for a processor. `waitedMs` may then lack a wait of any length. */
+  readonly isRunnable: boolean;
 }
 
 export interface WatchedProcess {
@@ -143,17 +145,19 @@ function readStartTime(pid: number): string {
 const readProcessorMs = (pid: number): number => readProcessStat(pid)?.processorMs ?? 0;
 
 const NANOSECONDS_A_MS = 1e6;
-const NO_DEMAND: CpuDemand = { hadMs: 0, waitedMs: 0 };
+const NO_DEMAND: CpuDemand = { hadMs: 0, waitedMs: 0, isRunnable: false };
 
 /** `hadMs` is the CPU time of all threads in steps of 10 ms, or that of the main thread, which is exact, if it is larger. */
 function readCpuDemand(pid: number): CpuDemand {
-  const ofAllMs = readProcessorMs(pid);
+  const stat = readProcessStat(pid);
+  const ofAllMs = stat?.processorMs ?? 0;
+  const isRunnable = stat?.state === 'R';
   try {
     const [had = 0, waited = 0] = readFileSync(`/proc/${pid}/schedstat`, 'latin1').split(' ').map(Number);
-    return { hadMs: Math.max(ofAllMs, had / NANOSECONDS_A_MS), waitedMs: waited / NANOSECONDS_A_MS };
+    return { hadMs: Math.max(ofAllMs, had / NANOSECONDS_A_MS), waitedMs: waited / NANOSECONDS_A_MS, isRunnable };
   } catch {
     // The process has exited, or this kernel does not count waiting time.
-    return { hadMs: ofAllMs, waitedMs: 0 };
+    return { hadMs: ofAllMs, waitedMs: 0, isRunnable };
   }
 }
 

@@ -21,7 +21,7 @@ import { amount, seed } from '../../runner/soak.ts';
 import { encodedFrame } from '../../sandbox-child/encoded-frame.ts';
 import { errorOf } from './jailed-child.ts';
 
-const NO_DEMAND: CpuDemand = { hadMs: 0, waitedMs: 0 };
+const NO_DEMAND: CpuDemand = { hadMs: 0, waitedMs: 0, isRunnable: false };
 const frame = (message: object): Buffer => encodedFrame({ jsonrpc: '2.0', ...message });
 const log = (params: unknown): Buffer => frame({ method: 'log', params });
 
@@ -347,7 +347,7 @@ t.test('after its deadline, a child is killed when it computes on, and not while
   let readings = 0;
   const cpuDemand = (): CpuDemand => {
     readings += 1;
-    return { hadMs: readings * 40, waitedMs: 0 };
+    return { hadMs: readings * 40, waitedMs: 0, isRunnable: true };
   };
   const process = { kill: killed.resolve, cpuDemand };
   const hung = new ChildCalls(looping.connection, process).run(

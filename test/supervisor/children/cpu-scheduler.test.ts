@@ -8,6 +8,7 @@ interface Actor extends ScheduledChild {
   answered: number;
   hadMs: number;
   waitedMs: number;
+  isRunnable: boolean;
   /** Whether the child was in the idle class, and the classes of its account, without repetitions. */
   readonly decisions: boolean[];
   readonly ofAccount: string[];
@@ -20,11 +21,12 @@ function actor(versionId: string, accountId = versionId): Actor {
     answered: 0,
     hadMs: 0,
     waitedMs: 0,
+    isRunnable: false,
     decisions,
     ofAccount,
     plugin: { versionId, accountId },
     child: {
-      cpuDemand: () => ({ hadMs: self.hadMs, waitedMs: self.waitedMs }),
+      cpuDemand: ({ hadMs, waitedMs, isRunnable } = self) => ({ hadMs, waitedMs, isRunnable }),
       setCpuClasses: ({ child, account }) => {
         if (decisions.at(-1) !== (child === 'idle')) decisions.push(child === 'idle');
         if (ofAccount.at(-1) !== account) ofAccount.push(account);
@@ -127,6 +129,23 @@ t.test('and stay back while they get too little CPU time to be measured again', 
   for (const one of left) one.ofAccount.length = 0;
   stage.pass(60_000, ...left.map((one): Demand => [one, 0.0005, 0.9995]));
   t.strictSame(new Set(left.map(({ ofAccount }) => ofAccount.join(' '))), new Set(['idle']));
+});
+
+t.test('a wait that the kernel has not counted yet is no sleep', async (t) => {
+  const one = actor('a');
+  const stage = new Stage();
+  one.isRunnable = true;
+  stage.pass(2_000, [one, 1, 0]);
+  one.ofAccount.length = 0;
+  for (let round = 0; round < 10; round++) {
+    stage.pass(60, [one, 1, 0]);
+    stage.pass(4_940, [one, 0, 0]);
+    one.waitedMs += 4_940;
+  }
+  t.same(one.ofAccount, ['idle']);
+  one.isRunnable = false;
+  stage.pass(2_000, [one, 0, 0]);
+  t.equal(one.ofAccount.at(-1), 'light', 'until it sleeps');
 });
 
 t.test('a child that replaces a CPU-bound one starts as CPU-bound until it has been idle for a while', async (t) => {

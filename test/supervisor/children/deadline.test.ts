@@ -42,23 +42,30 @@ t.test('a budget is paused while the event loop is blocked', async (t) => {
 t.test('the time for which a process waited for a processor is added to its budget, within limits', async (t) => {
   const alive = setInterval(() => undefined, 10);
   t.teardown(() => clearInterval(alive));
-  /** @param had @param waited parts of the time for which the process has the processor, and waits for it */
-  const expireAfter = (had: number, waited: number): Promise<number> => {
+  /**
+   * @param had @param waited parts of the time for which the process has the processor, and waits for it
+   * @param isRunnable it still waits at the end, for a time that is not counted yet
+   */
+  const expireAfter = (had: number, waited: number, isRunnable = false): Promise<number> => {
     const startedAt = performance.now();
     const elapsed = (): number => performance.now() - startedAt;
-    const cpuDemand = () => ({ hadMs: elapsed() * had, waitedMs: elapsed() * waited });
+    const cpuDemand = () => ({ hadMs: elapsed() * had, waitedMs: elapsed() * waited, isRunnable });
     return new Promise((resolve) => new FairDeadline(100, { cpuDemand }, 6, () => resolve(elapsed())));
   };
-  const [idle = 0, half = 0, starved = 0, computing = 0] = await Promise.all([
+  const [idle = 0, half = 0, starved = 0, computing = 0, waiting = 0, computingStill = 0] = await Promise.all([
     expireAfter(0, 0),
     expireAfter(0, 0.5),
     expireAfter(0, 1),
     expireAfter(0.9, 0.1),
+    expireAfter(0, 0, true),
+    expireAfter(0.9, 0, true),
   ]);
   t.ok(idle >= 100 && half >= 130 && starved >= 600, `${idle}, ${half} and ${starved} ms`);
   t.ok(starved < 600 + LATE_MS, 'not without end');
-  t.ok(computing < starved, 'a process that computes gets no more');
-  const ended = new FairDeadline(20, { cpuDemand: () => ({ hadMs: 0, waitedMs: 0 }) }, 6, () => t.fail('it was ended'));
+  t.ok(waiting >= 600, `${waiting} ms although the kernel has not counted the wait yet`);
+  t.ok(computing < starved && computingStill < starved, 'a process that computes gets no more');
+  const cpuDemand = () => ({ hadMs: 0, waitedMs: 0, isRunnable: false });
+  const ended = new FairDeadline(20, { cpuDemand }, 6, () => t.fail('it was ended'));
   ended.clear();
   await sleep(60);
 });

@@ -71,7 +71,7 @@ export class FakeChild {
   assignAccount: (accountId: string) => void = () => undefined;
   setCpuClasses = (): void => undefined;
   processorMs = (): number => 0;
-  cpuDemand = () => ({ hadMs: 0, waitedMs: 0 });
+  cpuDemand = () => ({ hadMs: 0, waitedMs: 0, isRunnable: false });
   invoke = async (): Promise<unknown> => {
     if (this.state !== 'loaded') throw new ChildError('dead', 'it ended');
     return { outcome: 'answered', answer: 'done' };

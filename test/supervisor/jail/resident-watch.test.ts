@@ -30,7 +30,7 @@ function fakeProcess(unshared: number): FakeProcess & { end(): void } {
     rss: () => unshared + SHARED,
     unsharedBytes: () => unshared,
     processorMs: () => 0,
-    cpuDemand: () => ({ hadMs: 0, waitedMs: 0 }),
+    cpuDemand: () => ({ hadMs: 0, waitedMs: 0, isRunnable: false }),
     setCpuClasses: () => undefined,
   };
 }
