@@ -7,6 +7,7 @@ import { formatQueueKey, type OwnedChannelQueue, type WaitingChannelQueue } from
 import { mayTakePlace } from '../../db/jobs/account-share.ts';
 import { asService } from '../../db/postgres/shares.ts';
 import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
+import { RoundRobinQueue } from '../../db/timing/round-robin-queue.ts';
 import { within } from '../../service/timing/within.ts';
 
 interface ChannelSchedulerOptions {
@@ -41,8 +42,9 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 export class ChannelScheduler {
   readonly #options: ChannelSchedulerOptions;
-  /** Waiting queues, in the order in which they are served. */
-  readonly #waiting = new Map<string, OwnedChannelQueue>();
+  /** Waiting queues by account, and of each account by installation. The accounts are in the order in which they are served. */
+  readonly #waiting = new Map<string, RoundRobinQueue<OwnedChannelQueue>>();
+  readonly #waitingKeys = new Set<string>();
   readonly #running = new Map<string, Promise<void>>();
   /** Number of workers of each installation. */
   readonly #ofInstallation = new AmountsByKey();
@@ -70,8 +72,7 @@ export class ChannelScheduler {
 
   /** Adds a queue that has a delivery to attempt, without a lookup. */
   add(queue: OwnedChannelQueue): void {
-    if (this.#running.has(formatQueueKey(queue))) this.#again.add(formatQueueKey(queue));
-    else this.#waiting.set(formatQueueKey(queue), queue);
+    this.#enqueue(queue);
     this.#start();
   }
 
@@ -93,6 +94,7 @@ export class ChannelScheduler {
     this.#stopping = true;
     for (const { timer } of this.#alarms.values()) clearTimeout(timer);
     this.#waiting.clear();
+    this.#waitingKeys.clear();
     await within(Promise.all([this.#finding, ...this.#running.values()]), graceMs);
   }
 
@@ -113,8 +115,20 @@ export class ChannelScheduler {
 
   #schedule(queues: readonly WaitingChannelQueue[]): void {
     for (const queue of queues) {
-      if (queue.waitMs === 0) this.add(queue);
+      if (queue.waitMs === 0) this.#enqueue(queue);
       else this.wakeAfter(queue.channelId, queue.waitMs);
+    }
+    this.#start();
+  }
+
+  #enqueue(queue: OwnedChannelQueue): void {
+    const key = formatQueueKey(queue);
+    if (this.#running.has(key)) this.#again.add(key);
+    else if (!this.#waitingKeys.has(key)) {
+      this.#waitingKeys.add(key);
+      const ofAccount = this.#waiting.get(queue.accountId) ?? new RoundRobinQueue();
+      ofAccount.push(queue.installationId, queue);
+      this.#waiting.set(queue.accountId, ofAccount);
     }
   }
 
@@ -126,24 +140,40 @@ export class ChannelScheduler {
 
   #start(): void {
     while (!this.#stopping) {
-      const next = this.#findNext();
+      const next = this.#takeNext();
       if (!next) return;
-      this.#waiting.delete(formatQueueKey(next));
-      this.#running.set(formatQueueKey(next), this.#run(formatQueueKey(next), next));
+      const key = formatQueueKey(next);
+      this.#waitingKeys.delete(key);
+      this.#running.set(key, this.#run(key, next));
     }
   }
 
-  /** Returns the queue whose account has the fewest workers; of those, the one that has waited longest. */
-  #findNext(): OwnedChannelQueue | null {
+  /**
+   * Removes the next queue of the account that has the fewest workers; of those accounts, of the one that was served longest ago.
+   * Reads at most one waiting account more than there are workers: the first account without a worker is served.
+   */
+  #takeNext(): OwnedChannelQueue | null {
     const { concurrency, perInstallation } = this.#options;
-    let next: OwnedChannelQueue | null = null;
-    for (const queue of this.#waiting.values()) {
-      const working = this.#ofAccount.get(queue.accountId);
-      if (next && this.#ofAccount.get(next.accountId) <= working) continue;
-      if (!mayTakePlace(working, concurrency - this.#running.size)) continue;
-      if (this.#ofInstallation.get(queue.installationId) < perInstallation) next = queue;
+    const free = concurrency - this.#running.size;
+    if (free === 0) return null;
+    let next: { readonly accountId: string; readonly installationId: string; readonly working: number } | null = null;
+    for (const [accountId, ofAccount] of this.#waiting) {
+      const working = this.#ofAccount.get(accountId);
+      if ((next && next.working <= working) || !mayTakePlace(working, free)) continue;
+      const installationId = ofAccount.keys.find((id) => this.#ofInstallation.get(id) < perInstallation);
+      if (installationId !== undefined) next = { accountId, installationId, working };
+      if (working === 0) break;
     }
-    return next;
+    return next && this.#take(next.accountId, next.installationId);
+  }
+
+  #take(accountId: string, installationId: string): OwnedChannelQueue | null {
+    const ofAccount = this.#waiting.get(accountId);
+    const queue = ofAccount?.shift(installationId);
+    // Move it to the end, because the others have waited longer.
+    this.#waiting.delete(accountId);
+    if (ofAccount && ofAccount.size > 0) this.#waiting.set(accountId, ofAccount);
+    return queue ?? null;
   }
 
   async #run(key: string, queue: OwnedChannelQueue): Promise<void> {
@@ -159,8 +189,7 @@ export class ChannelScheduler {
     this.#ofInstallation.subtract(queue.installationId);
     this.#ofAccount.subtract(queue.accountId);
     if (this.#stopping) return;
-    // Move it to the end, because others have waited longer.
-    if (this.#again.delete(key) || outcome.isNextDue) this.#waiting.set(key, queue);
+    if (this.#again.delete(key) || outcome.isNextDue) this.#enqueue(queue);
     if (outcome.wakeAfterMs !== null) this.wakeAfter(queue.channelId, outcome.wakeAfterMs);
     this.#start();
   }
