@@ -7,6 +7,7 @@ import { makeFolder } from '../../db/files/data-dir.ts';
 import { KIB, MIB, SECOND } from '../../sdk/contract/limits.ts';
 import { BodyChunks, readChunks } from '../../service/http/body-reader.ts';
 import { ByteBudget } from '../../service/http/byte-budget.ts';
+import { PlaceLimiter } from '../../service/http/place-limiter.ts';
 import { FairQueue } from '../../service/timing/fair-queue.ts';
 import { createFile } from './created-file.ts';
 
@@ -16,10 +17,16 @@ const BODY_BOUNDS = { maxBytes: 5 * MIB, withinMs: 30 * SECOND };
 const IN_MEMORY_MAX_BYTES = 64 * KIB;
 /** Limits of the bodies that arrive or wait to be stored, in memory and on disk. */
 const ARRIVING = { processBytes: 256 * MIB, accountBytes: 32 * MIB };
+/**
+ * Limits the bodies that are incomplete: each holds its connection for up to `withinMs`. A tenth of the connections of a process, and
+ * half of them where it may open 4,096 files. Most bodies arrive together with their headers and are incomplete for no time.
+ */
+const INCOMPLETE = { places: 1_000, verb: 'receiving', works: 'incomplete webhook bodies', retryAfterS: 1 };
 
 export class IncomingBodies {
   readonly #folder: string;
   readonly #budget = new ByteBudget(ARRIVING);
+  readonly #incomplete = new PlaceLimiter(INCOMPLETE);
   /** Reads back and stores one large body at a time, so that only one is in memory. Accounts take turns. */
   readonly #storing = new FairQueue({ places: 1, waitingPlaces: Number.POSITIVE_INFINITY });
 
@@ -36,7 +43,7 @@ export class IncomingBodies {
    * Receives the body of a request of an account's channel and passes it to `store`.
    *
    * @throws Problem `too_large`; `bad_request` if the body ends early or takes too long; `rate_limited` or `unavailable` if
-   *   too many bytes arrive at once; and what `store` throws
+   *   too many bytes arrive at once, or too many bodies are incomplete; and what `store` throws
    */
   async receive(request: IncomingMessage, accountId: string, store: (body: Buffer) => Promise<void>): Promise<void> {
     const length = request.headers['content-length'];
@@ -62,7 +69,8 @@ export class IncomingBodies {
     try {
       // Refuses a body that exceeds the budget before reading any of it.
       reserve(Math.min(Number(length ?? 0), BODY_BOUNDS.maxBytes));
-      await readChunks(request, length, BODY_BOUNDS, onChunk);
+      const read = () => readChunks(request, length, BODY_BOUNDS, onChunk);
+      await (request.complete ? read() : this.#incomplete.run(accountId, read));
       if (file === undefined) return await store(chunks.join());
       if (chunks.bytes > 0) await moveToFile();
       const complete = file;

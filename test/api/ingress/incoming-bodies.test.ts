@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { type FileHandle, open, readdir, readlink, rm } from 'node:fs/promises';
 import { createServer, request as httpRequest, type IncomingMessage } from 'node:http';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import t from 'tap';
@@ -21,6 +21,8 @@ const stored: Buffer[] = [];
 let isStoring = false;
 let overlaps = 0;
 const server = createServer(async (request, response) => {
+  // The address is found before, and the body may arrive meanwhile.
+  await new Promise(setImmediate);
   try {
     await bodies.receive(request, String(request.headers.account ?? 'ann'), async (body) => {
       if (isStoring && body.byteLength > MIB) overlaps += 1;
@@ -106,6 +108,42 @@ t.test('half-sent bodies of an account are bounded, and gone with their connecti
   for (const socket of sockets) socket.destroy();
   while (gone.length < sockets.length) await once(server, 'refused');
   t.equal((await send({ port }, bytesOf(5 * MIB))).status, 200, 'the share is free again');
+});
+
+t.test('incomplete bodies of an account are bounded in number, too', async (t) => {
+  const head = 'POST / HTTP/1.1\r\nhost: x\r\naccount: ann\r\ncontent-length: 2\r\n\r\n';
+  const gone: unknown[] = [];
+  const onRefused = (reason: unknown) => gone.push(reason);
+  server.on('refused', onRefused);
+  const sockets: Socket[] = [];
+  // Two thirds of the places of a process.
+  for (let count = 0; count < 667; count += 1) {
+    const arrived = once(server, 'request');
+    sockets.push(connect(port, '127.0.0.1', () => sockets.at(-1)?.write(`${head}[`)).on('error', () => undefined));
+    await arrived;
+  }
+  t.same(gone, []);
+  const refused = connect(port, '127.0.0.1').setEncoding('latin1');
+  refused.write(`${head}[`);
+  const [answer] = await once(refused, 'data');
+  t.match(answer, /^HTTP\/1\.1 429 /);
+  t.same(gone, [
+    'This process is receiving 667 incomplete webhook bodies, 667 of them from this account. Retry after 1 s.',
+  ]);
+  t.equal(
+    (await send({ port, headers: { account: 'ann' } }, Buffer.from('[]'))).status,
+    200,
+    'whole bodies need no place',
+  );
+  t.equal((await send({ port, headers: { account: 'ben' } }, Buffer.from('[]'))).status, 200);
+  const [slow] = sockets as [Socket];
+  const answered = once(slow.setEncoding('latin1'), 'data');
+  slow.write(']');
+  t.match((await answered)[0], /^HTTP\/1\.1 200 /, 'a slow body is stored when it has arrived');
+  for (const socket of [refused, ...sockets]) socket.destroy();
+  // One was refused, and one was stored.
+  while (gone.length < sockets.length) await once(server, 'refused');
+  server.off('refused', onRefused);
 });
 
 t.test('a body whose client leaves while its file is opened leaves no open file', async (t) => {
