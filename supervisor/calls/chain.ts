@@ -109,12 +109,12 @@ export function foldLink(hook: HookName, state: ChainState, link: Link, result: 
   const row: HookRow = hooks[hook];
   if (result.kind === 'answered') {
     const applied = applyAnswer(hook, state.context, result.answer);
-    if (!applied.ok) return failLink(row, state, link, { kind: 'malformed', message: applied.message }, ms);
+    if (!applied.ok) return failLink(hook, state, link, { kind: 'malformed', message: applied.message }, ms);
     const trace = appendStep(state, link, applied.changed ? 'changed' : 'unchanged', ms);
     return { state: { ...state, context: applied.context, trace }, fault: null };
   }
-  if (result.kind !== 'cancelled') return failLink(row, state, link, result, ms);
-  if (!row.cancellable) return failLink(row, state, link, { kind: 'malformed', message: `${hook} cannot cancel` }, ms);
+  if (result.kind !== 'cancelled') return failLink(hook, state, link, result, ms);
+  if (!row.cancellable) return failLink(hook, state, link, { kind: 'malformed', message: `${hook} cannot cancel` }, ms);
   const cancelled = { reason: result.reason, by: link, cause: 'plugin' } as const;
   return { state: { ...state, trace: appendStep(state, link, 'cancelled', ms), cancelled }, fault: null };
 }
@@ -148,14 +148,15 @@ type Failure =
   | Exclude<LinkResult, { kind: 'answered' | 'cancelled' }>
   | { readonly kind: 'malformed'; readonly message: string };
 
-function failLink(row: HookRow, state: ChainState, link: Link, failure: Failure, ms: number): Fold {
+function failLink(hook: HookName, state: ChainState, link: Link, failure: Failure, ms: number): Fold {
+  const row: HookRow = hooks[hook];
   const kind = failure.kind === 'malformed' ? 'error' : failure.kind;
   const why = kind === 'unavailable' ? failure.message : undefined;
   const fault = failure.message;
   if (!link.required && row.onFailure !== 'cancel')
     return { state: { ...state, trace: appendStep(state, link, `skipped_${kind}`, ms, why) }, fault };
   const reason = link.required
-    ? describeRequiredFailure(link, describeFailure(row, failure, ms))
+    ? describeRequiredFailure(link, describeFailure(hook, failure, ms))
     : `${link.displayName} failed, so the operation was stopped`;
   const trace = appendStep(state, link, `vetoed_${kind}`, ms, why);
   return { state: { ...state, trace, cancelled: { reason, by: link, cause: 'failure' } }, fault };
@@ -169,13 +170,23 @@ interface FailureText {
   readonly advice?: string | undefined;
 }
 
-function describeFailure(row: HookRow, failure: Failure, ms: number): FailureText {
-  if (failure.kind === 'malformed') return { what: 'returned a result that this hook does not allow' };
+/** Hooks on what a tool or a command has done: an agent that reads “Try again” would have it done twice. */
+const HOOKS_ON_RESULTS: ReadonlySet<HookName> = new Set(['middleware.toolResult', 'middleware.sshCommandOutput']);
+const ADVICE_ON_RESULT = 'See the plugin’s log, or pause the plugin to continue without it.';
+
+function describeFailure(hook: HookName, failure: Failure, ms: number): FailureText {
+  const advice = HOOKS_ON_RESULTS.has(hook) ? ADVICE_ON_RESULT : undefined;
+  if (failure.kind === 'malformed') return { what: 'returned a result that this hook does not allow', advice };
   // A chain that runs out of time gives its last link less than the row's budget.
-  if (failure.kind === 'timeout')
-    return { what: `did not answer within ${formatSeconds(Math.min(row.budgetMs, ms))}`, cause: failure.cause };
-  if (failure.kind === 'unavailable') return { what: 'could not run', cause: failure.message, advice: failure.advice };
-  return failure.stack === undefined ? { what: 'failed', cause: failure.message } : { what: 'failed with an error' };
+  if (failure.kind === 'timeout') {
+    const seconds = formatSeconds(Math.min(hooks[hook].budgetMs, ms));
+    return { what: `did not answer within ${seconds}`, cause: failure.cause, advice };
+  }
+  if (failure.kind === 'unavailable')
+    return { what: 'could not run', cause: failure.message, advice: failure.advice ?? advice };
+  return failure.stack === undefined
+    ? { what: 'failed', cause: failure.message, advice }
+    : { what: 'failed with an error', advice };
 }
 
 /** Maximum length of the cause in a reason: the whole reason must fit into `REASON_MAX_CHARS`. Characters. */

@@ -44,7 +44,7 @@ const commandContext = hooks['middleware.sshCommand'].context;
 const inputContext = hooks['middleware.sshCommandInput'].context;
 const outputContext = hooks['middleware.sshCommandOutput'].context.pick({ stdout: true, stderr: true });
 
-/** @throws HostError, Problem `outcome_unknown` when the command ran but its output could not be judged, or what `judge` throws */
+/** @throws HostError, Problem `outcome_unknown` when the command ran but its output could not be judged, or what `judge` throws before it ran */
 export async function runSshCommand(access: SshAccess, request: SshCommand): Promise<SshResult> {
   const target = await findTarget(access.hosts, request);
   const { command, options, judge } = request;
@@ -75,10 +75,10 @@ export async function runSshCommand(access: SshAccess, request: SshCommand): Pro
 }
 
 /** The command has run, so the failure must not look like one after which clients send the command again. */
-function describeUnjudged(cause: unknown): unknown {
-  if (cause instanceof HostError || (cause instanceof Problem && cause.code === 'cancelled')) return cause;
+function describeUnjudged(cause: unknown): Problem {
   const detail = 'The command ran, but plugins could not judge its output. Check what it did before you run it again.';
-  return new Problem('outcome_unknown', detail, { cause });
+  const isOfPlugin = cause instanceof HostError || (cause instanceof Problem && cause.code === 'cancelled');
+  return new Problem('outcome_unknown', isOfPlugin ? `${detail} ${cause.message}` : detail, { cause });
 }
 
 /** Finds the host. Unknown hosts and those of other accounts get the same error. */

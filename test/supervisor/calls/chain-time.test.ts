@@ -119,9 +119,12 @@ for (const [name, row] of Object.entries(hooks) as [HookName, HookRow][]) {
     t.equal(calls.length, 1);
     if (linkCount === 1) return t.equal(state.cancelled, null, 'the only one ran');
     t.match(state.trace, [{ outcome: 'unchanged' }, { outcome: 'vetoed_unavailable', required: true }]);
+    const isOfResult = name === 'middleware.toolResult' || name === 'middleware.sshCommandOutput';
     return t.match(state.cancelled, {
       by: { slug: 's1' },
-      reason: /earlier links used up the chain’s time\. Try again/,
+      reason: isOfResult
+        ? /earlier links used up the chain’s time\. See the plugin’s log/
+        : /earlier links used up the chain’s time\. Try again/,
     });
   });
 }

@@ -104,10 +104,17 @@ t.test('a command whose output could not be judged does not run again', { skip: 
   const [host] = (await fixture.call('GET', `${session}/ssh-hosts`)).body.items;
   const ran = join(sshd.folder, 'ran');
   const run = (name: string) => ({ host: host.id, command: `echo ${name} >> ${ran}` });
-  t.match(await fixture.call('POST', `${session}/ssh`, { ...run('vetoed'), trigger: 'user' }), {
-    status: 409,
-    body: { code: 'cancelled' },
-  });
+  const withheld =
+    /^The command ran, but plugins could not judge its output\. Check what it did .*“.+” failed with an error, .*requires it\. See the plugin’s log/;
+  const stopped = await fixture.call('POST', `${session}/ssh`, { ...run('vetoed'), trigger: 'user' });
+  t.match(stopped, { status: 502, body: { code: 'outcome_unknown', detail: withheld } });
+  t.notOk('retry-after' in stopped.headers);
+  t.notMatch(stopped.body.detail, /Try again/);
+  await fixture.call('POST', `${session}/turns`, { id: 't0', text: 'go', trigger: 'user' });
+  const first = { name: 'ssh__run', arguments: run('agent') };
+  const { content } = (await fixture.call('POST', `${session}/turns/t0/calls/c1`, first)).body;
+  t.match(content, [{ text: withheld }]);
+  t.notMatch(content[0].text, /Try again/);
   await refuseNotices(fixture, body.id);
   const lost = await fixture.call('POST', `${session}/ssh`, { ...run('direct'), trigger: 'user' });
   t.match(lost, { status: 502, body: { code: 'outcome_unknown', detail: /^The command ran, but/ } });
@@ -117,5 +124,5 @@ t.test('a command whose output could not be judged does not run again', { skip: 
     (await fixture.call('POST', `${session}/turns/t1/calls/c1`, { name: 'ssh__run', arguments: run('called') })).body;
   for (let attempt = 0; attempt < 2; attempt += 1)
     t.match(await call(), { isError: true, content: [{ text: /^The command ran, but/ }] });
-  t.equal(await readFile(ran, 'utf8'), 'vetoed\ndirect\ncalled\n');
+  t.equal(await readFile(ran, 'utf8'), 'vetoed\nagent\ndirect\ncalled\n');
 });

@@ -153,9 +153,14 @@ t.test('hosts', { skip: noSshd }, async (t) => {
 t.test('the SSH hooks', { skip: noSshd }, async (t) => {
   const { fixture, run, sshd, session } = await bench(t);
   /** Installs a plugin for one test: it is paused at its end. */
-  const guard = async (t: Test, slug: string, code: string, capabilities: string[] = []): Promise<void> => {
+  const guard = async (
+    t: Test,
+    slug: string,
+    code: string,
+    options: { readonly capabilities?: string[]; readonly required?: boolean } = {},
+  ): Promise<void> => {
     const idle = 'middleware.systemPrompt = () => undefined;';
-    const { installationId } = await fixture.install({ slug, capabilities, code: `${code}\n${idle}` });
+    const { installationId } = await fixture.install({ slug, ...options, code: `${code}\n${idle}` });
     // A hook's budget may be too short for the first start on a busy machine.
     await eventually(async () => {
       const context = { systemPrompt: '', model: 'm' };
@@ -202,17 +207,24 @@ t.test('the SSH hooks', { skip: noSshd }, async (t) => {
     );
     t.equal((await run('cat', { input: 'a secret\n' })).stdout, 'A [redacted]\nguard of a tool\n');
   });
+  await t.test('that are required and fail after a command say that it ran', async (t) => {
+    await guard(t, 'redactor', `middleware.sshCommandOutput = () => { throw new Error('x'); };`, { required: true });
+    t.match(
+      await run('echo ran'),
+      /The command ran, but .* Check what it did before you run it again\. “redactor” failed/,
+    );
+  });
   await t.test('may run commands without running their own hooks', async (t) => {
     const asking = `middleware.sshCommand = async ({ host: { id }, command }) => {
       const { stdout } = await host.ssh.run(id, 'echo checked'); return { command: command + '; echo ' + stdout.trim() }; };`;
-    await guard(t, 'asking', asking, ['host.ssh']);
+    await guard(t, 'asking', asking, { capabilities: ['host.ssh'] });
     t.equal((await run('echo first')).stdout, 'first\nchecked\n');
   });
   await t.test('of two plugins cannot call each other endlessly', async (t) => {
     const asking = `middleware.sshCommand = async ({ host: { id } }) => {
       try { await host.ssh.run(id, 'true'); } catch (error) { console.log('NESTED ' + error.message); } };`;
-    await guard(t, 'one', asking, ['host.ssh']);
-    await guard(t, 'two', asking, ['host.ssh']);
+    await guard(t, 'one', asking, { capabilities: ['host.ssh'] });
+    await guard(t, 'two', asking, { capabilities: ['host.ssh'] });
     t.equal((await run('echo done')).stdout, 'done\n');
     await fixture.supervisor.logs.flush();
     const { rows } = await fixture.pool.query(`SELECT message FROM plugin_logs WHERE message LIKE 'NESTED %'`);
