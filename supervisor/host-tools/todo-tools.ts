@@ -73,7 +73,8 @@ export const todoTools: readonly HostTool[] = [
     name: 'todo__update',
     description: 'Changes the fields of a to-do that are given. `done` completes or reopens it.',
     input: z.strictObject({ id, ...changedTodoFields }),
-    isRepeatable: true,
+    // The same change, made again, could undo one that was made in between.
+    isRepeatable: false,
     run: (services, session, { id: todoId, ...changes }) =>
       changeTodo(services, session, todoId, changes, byAgent(session.agentId)),
   }),
@@ -81,7 +82,8 @@ export const todoTools: readonly HostTool[] = [
     name: 'todo__complete',
     description: 'Marks a to-do as done.',
     input: z.strictObject({ id }),
-    isRepeatable: true,
+    // As `todo__update`: it may have been reopened in between.
+    isRepeatable: false,
     run: (services, session, { id: todoId }) =>
       changeTodo(services, session, todoId, { done: true }, byAgent(session.agentId)),
   }),
