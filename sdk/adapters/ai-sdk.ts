@@ -55,8 +55,9 @@ export function bulkhead(session: Session, options: AdapterOptions = {}): Langua
         systemPrompt: system.join('\n\n'),
         model: model.modelId,
         messages: params.prompt.filter(({ role }) => role !== 'system'),
-        tools: (params.tools ?? []).flatMap((tool) =>
-          tool.type === 'function' ? [{ ...tool, schema: tool.inputSchema }] : [],
+        // A tool of a provider's type may run in the app, under the name of a tool of the session.
+        tools: (params.tools ?? []).map((tool) =>
+          tool.type === 'function' ? { ...tool, schema: tool.inputSchema } : { name: tool.name },
         ),
         signal: params.abortSignal,
       };

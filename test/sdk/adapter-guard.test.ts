@@ -3,6 +3,7 @@
  * guard vetoed, removed or has not judged, whatever an app sends.
  */
 import { Readable } from 'node:stream';
+import { createAnthropic } from '@ai-sdk/anthropic';
 import {
   AIMessage,
   type BaseMessage,
@@ -386,6 +387,38 @@ for (const [name, ask] of Object.entries(adapters))
     const alone = await ask({ session: other, history: [say('m1')], answer: call('FORBIDDEN'), tools });
     t.notMatch(alone, /it is forbidden/, 'without bulkheadTools, the name alone decides');
   });
+
+t.test('ai-sdk: a tool of a provider’s type that runs in the app in place of the session’s is judged', async (t) => {
+  const client = connect({ url, token: await fixture.issuer.issue('guarded'), runtime: 'guard-test' });
+  const replaced = { name: 'bash', description: 'Runs a command', run: () => t.fail('the app replaced it') };
+  const session = await client.start({ agentId: 'a', tools: [replaced] });
+  const ran: string[] = [];
+  const bash = createAnthropic({ apiKey: 'none' }).tools.bash_20250124({
+    execute: ({ command }) => {
+      ran.push(command);
+      return 'SECRET';
+    },
+  });
+  const prompts: string[] = [];
+  const commands = ['FORBIDDEN', 'ls'];
+  const model = createAiModel((prompt) => {
+    const command = commands[prompts.length];
+    prompts.push(prompt);
+    if (command === undefined) return { text: 'Done.' };
+    return { calls: [{ callId: `c${prompts.length}`, name: 'bash', args: { command } }] };
+  });
+  const { text } = await generateText({
+    model: wrapLanguageModel({ model, middleware: aiSdk.bulkhead(session) }),
+    tools: { ...(await aiSdk.bulkheadTools(session)), bash },
+    stopWhen: stepCountIs(4),
+    prompt: 'List',
+  });
+  t.equal(text, 'Done.');
+  t.same(ran, ['ls'], 'a refused call does not run');
+  t.match(prompts[1], /it is forbidden/);
+  t.match(prompts[2], /withheld its result/);
+  t.notMatch(prompts[2], /SECRET/);
+});
 
 t.test('ai-sdk: the text of a plugin’s command is judged before the model reads it', async (t) => {
   await fixture.install({ account: 'commands', slug: 'guard-of-commands', code: GUARD });
