@@ -28,6 +28,8 @@ interface CompactionRequest {
   readonly messages?: readonly z.infer<typeof transcriptMessage>[] | undefined;
   readonly focus: string | null;
   readonly trigger: z.infer<typeof trigger>;
+  /** Id of the notice about a summary that cannot be used. Default: one for each last message that is summarized. */
+  readonly noticeId?: string | undefined;
 }
 
 /**
@@ -43,12 +45,12 @@ export async function summarizeTranscript(
   const { accountId } = session;
   if (listHookLinks(await services.pluginsCache.current(accountId), HOOK).length === 0) return useBuiltin(null, []);
   const messages = request.messages ?? (await listSummarizedMessages(services.pool, session, MESSAGES_MAX));
+  const last = messages.at(-1);
+  const { noticeId = last && `summary-of ${last.id}` } = request;
   const context = { messages, focus: request.focus, maxChars: limits.summaryMaxChars };
-  const state = await runSessionHook(services, session, HOOK, context, request.trigger);
+  const state = await runSessionHook(services, session, HOOK, context, request.trigger, { noticeId });
   const { cancelled } = state;
   if (cancelled) return cancelCompaction(state.trace, cancelled);
-  // The summary of the same messages may be cancelled at every prompt.
-  const noticeId = `summary-of ${messages.at(-1)?.id}`;
   const judged = await judgeSummary(services, session, { ...request, noticeId }, state);
   if ('stopped' in judged) return cancelCompaction(state.trace, judged.stopped);
   if ('summary' in judged)
@@ -65,13 +67,14 @@ export async function summarizeTranscript(
       by: link,
       cause: 'failure',
     };
-    await recordCancel(services, { hook: HOOK }, session.id, cancel);
+    await recordCancel(services, { hook: HOOK, noticeId }, session.id, cancel);
     return cancelCompaction(trace, cancel);
   }
   // In a turn, all messages stay. Elsewhere, the caller summarizes them itself.
   const notice = `No plugin summarized the conversation: ${link.displayName} ${fault}.`;
   const data = { kind: 'compaction_fallback', installationId: link.installationId, plugin: link.slug };
-  await appendNotice(services.pool, session.id, { text: notice, data });
+  const id = noticeId && `${noticeId}:fallback`;
+  await appendNotice(services.pool, session.id, { id, text: notice, data });
   services.logs.system(link, 'warn', notice, { sessionId: session.id });
   return useBuiltin(notice, trace);
 }
@@ -83,7 +86,7 @@ type JudgedSummary = { readonly summary: string } | { readonly fault: string } |
 async function judgeSummary(
   services: SessionServices,
   session: Session,
-  { trigger, noticeId }: CompactionRequest & { readonly noticeId: string },
+  { trigger, noticeId }: CompactionRequest,
   { context: { summary }, trace: [step] }: ChainState,
 ): Promise<JudgedSummary> {
   const unjudged = typeof summary === 'string' ? summary : '';

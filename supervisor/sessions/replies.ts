@@ -90,6 +90,7 @@ async function storeReply(
   const { id, text, attachments } = reply;
   const context = { message: { id, text, attachments }, target: address.conversationKey };
   const answer = await runMessageHook(services, session, OUTBOUND, context, 'agent', {
+    noticeId: `${id}:vetoed`,
     requiresFiles: true,
   });
   const { guards } = answer;

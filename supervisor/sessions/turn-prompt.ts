@@ -67,7 +67,10 @@ export async function buildPrompt(
   const model = request.model ?? turn.model;
   const judgePrompt = async () => {
     const systemPrompt = request.systemPrompt ?? (await readBasePrompt(services, session, turn));
-    return runSessionHook(services, session, 'middleware.systemPrompt', { systemPrompt, model }, turn.trigger);
+    const context = { systemPrompt, model };
+    // A runtime requests the prompt again until it gets one.
+    const options = { noticeId: `${turn.id}:prompt:vetoed` };
+    return runSessionHook(services, session, 'middleware.systemPrompt', context, turn.trigger, options);
   };
   const [answer, conversation, tools, plugins] = await Promise.all([
     judgePrompt(),
@@ -264,7 +267,13 @@ async function summarize(
 ): Promise<{ readonly after: JudgedRows } | { readonly conversation: Conversation }> {
   const { summary: previous } = current;
   const messages = [...(previous ? [toSummaryMessage(previous)] : []), ...summarized.map(toPlainMessage)];
-  const answer = await summarizeTranscript(services, session, { messages, focus: null, trigger: turn.trigger });
+  const answer = await summarizeTranscript(services, session, {
+    messages,
+    focus: null,
+    trigger: turn.trigger,
+    // Each prompt of a turn may summarize other messages, and fail for the same reason.
+    noticeId: `${turn.id}:summary:vetoed`,
+  });
   if (answer.action === 'cancel') {
     const isFinal = answer.trace.at(-1)?.outcome === 'cancelled';
     const { action, reason, cancelledBy } = answer;

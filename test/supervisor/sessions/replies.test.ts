@@ -347,6 +347,9 @@ t.test('a reply that a required plugin did not see is not sent, and may be sent 
     status: 409,
     body: { code: 'cancelled', detail: /“guard” failed.*this account requires it/ },
   });
+  t.equal((await send()).status, 409);
+  const { items } = (await fixture.call('GET', `/sessions/${session}/messages`)).body;
+  t.equal(items.filter(({ role }: { role: string }) => role === 'notice').length, 1, 'one notice for both attempts');
   t.equal((await fixture.pool.query(`SELECT 1 FROM deliveries WHERE direction = 'out'`)).rowCount, 0);
   await fixture.pool.query(
     `UPDATE installations SET settings = '{"mode": "well"}', updated_at = clock_timestamp() WHERE id = $1`,

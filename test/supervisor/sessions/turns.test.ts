@@ -516,9 +516,15 @@ t.test('a veto in each place, by a plugin and by a required plugin that fails', 
   t.match(await turn('GET', '/t3/prompt'), { status: 409, body: { code: 'cancelled' } }, 'nothing unjudged goes on');
   await failAt('systemPrompt');
   t.match((await open()).body, { action: 'continue', state: 'open' }, 'the same id may pass later');
-  t.match((await turn('GET', '/t3/prompt')).body, { ...stopped, systemPrompt: '', messages: [], tools: [] });
+  const countNotices = async (hook: string) =>
+    (await transcript(fixture, session)).filter(({ data }) => data && 'hook' in data && data.hook === hook).length;
+  for (let attempt = 0; attempt < 3; attempt += 1)
+    t.match((await turn('GET', '/t3/prompt')).body, { ...stopped, systemPrompt: '', messages: [], tools: [] });
+  t.equal(await countNotices('middleware.systemPrompt'), 1, 'one notice, however often the prompt is requested');
   await failAt('compaction');
-  t.match((await turn('GET', '/t3/prompt?compactAfter=1&keep=0')).body, { ...stopped, messages: [] });
+  for (let attempt = 0; attempt < 3; attempt += 1)
+    t.match((await turn('GET', '/t3/prompt?compactAfter=1&keep=0')).body, { ...stopped, messages: [] });
+  t.equal(await countNotices('compaction.summarize'), 1);
   await failAt('outboundMessage');
   t.match((await turn('POST', '/t3/output', { id: 'o2', text: 'hi' })).body, { ...stopped, show: '', state: 'open' });
   t.match((await turn('POST', '/t3/end', { text: 'hi' })).body, { ...stopped, state: 'open' });
@@ -646,7 +652,7 @@ t.test('every tool call is judged before it runs, and its result before the agen
   await failAt('result');
   t.match(await call('d2', 1), {
     isError: true,
-    text: /The tool ran, but its result is withheld: .*account requires it/,
+    text: /The tool ran, but its result is withheld: .*account requires it\. See the plugin’s log/,
   });
   await failAt('');
   t.match(await call('d2', 1), { isError: true }, 'it ran, and does not run again');
@@ -1131,6 +1137,26 @@ t.test('a summary replaces what it covers, once', async (t) => {
   t.equal((await fixture.readLog('summarized')).length, 1);
   t.same(await read('?compactAfter=1&keep=1'), [`${head}Summary of the conversation so far:\na+b+c+d`, 'user: e']);
   t.equal((await transcript(fixture, session)).length, 5, 'the transcript keeps everything');
+});
+
+t.test('the prompts of a turn whose summarizer fails add one notice', async (t) => {
+  const fixture = shared.withNewAccount();
+  const code = `compaction.summarize = () => { throw new Error('x'); };`;
+  await fixture.install({ slug: `broken-${fixture.account}`, code });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  for (const id of ['t1', 't2']) {
+    await turn('POST', '', { id, text: 'hello', trigger: 'user' });
+    // What is summarized ends with another message each time.
+    for (const output of ['one', 'two', 'three']) {
+      await turn('POST', `/${id}/output`, { id: `${id}-${output}`, text: output });
+      const { body } = await turn('GET', `/${id}/prompt?compactAfter=1&keep=1`);
+      t.match(body, { action: 'continue', notice: /^No plugin summarized the conversation/ });
+    }
+  }
+  const notices = (await transcript(fixture, session)).filter(({ role }) => role === 'notice');
+  t.match(notices[0], { text: /^No plugin summarized/, data: { kind: 'compaction_fallback' } });
+  t.equal(notices.length, 2, 'one for each turn');
 });
 
 /** Opens a turn of a session with the messages m1, m2 and so on, whose summarizer logs the first and the last message of each request. */
