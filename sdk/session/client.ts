@@ -32,6 +32,7 @@ import type {
   WaitingMessage,
 } from './api-types.ts';
 import { encodeBase64 } from './base64.ts';
+import { addId } from './default-id.ts';
 import { followEvents, readEvents, STREAM_SILENCE_MS } from './event-stream.ts';
 import { HostServices } from './host-services.ts';
 import { describeTools, OwnTools } from './own-tools.ts';
@@ -260,8 +261,7 @@ export class Session {
 
   /** Adds messages to the transcript that `host.session` and compaction read. Idempotent by message id. */
   append(messages: readonly NewMessage[], { signal }: Cancellable = {}): Promise<Page<TranscriptMessage>> {
-    const withIds = messages.map((message) => ({ id: crypto.randomUUID(), ...message }));
-    return this.#post('/messages', { messages: withIds }, signal, true);
+    return this.#post('/messages', { messages: messages.map(addId) }, signal, true);
   }
 
   /** Lists the messages of the transcript, oldest first unless `order` says otherwise. */
@@ -300,8 +300,7 @@ export class Session {
    * @throws BulkheadError `turn_held` while another runtime has it
    */
   async openTurn(turn: NewTurn, { signal }: Cancellable = {}): Promise<Turn> {
-    const body = { id: crypto.randomUUID(), ...turn };
-    const record = await this.#post<OpenedTurn>('/turns', body, signal, true);
+    const record = await this.#post<OpenedTurn>('/turns', addId(turn), signal, true);
     return new Turn(this.#transport, this.#ownTools, this.id, record.id, record);
   }
 

@@ -11,6 +11,7 @@ import type {
   TodoChanges,
   Trigger,
 } from './api-types.ts';
+import { addId } from './default-id.ts';
 import { toQueryString } from './query-string.ts';
 import type { Call, Cancellable, Transport } from './transport.ts';
 
@@ -30,7 +31,7 @@ export class HostServices {
 
   /** Creates a to-do of the account. Idempotent by `id`. @throws BulkheadError `cancelled` */
   createTodo(todo: NewTodo, { trigger, signal }: Started): Promise<Todo> {
-    return this.#send('POST', '/todos', { id: crypto.randomUUID(), ...todo, trigger }, signal);
+    return this.#send('POST', '/todos', { ...addId(todo), trigger }, signal);
   }
 
   /** Lists the to-dos of the account, oldest first. */
@@ -55,7 +56,7 @@ export class HostServices {
 
   /** Schedules a reminder. Idempotent by `id`. @throws BulkheadError `cancelled` */
   scheduleReminder(reminder: NewReminder, { trigger, signal }: Started): Promise<Reminder> {
-    return this.#send('POST', '/notifications', { id: crypto.randomUUID(), ...reminder, trigger }, signal);
+    return this.#send('POST', '/notifications', { ...addId(reminder), trigger }, signal);
   }
 
   /** Lists the reminders of the session, oldest first. */
@@ -78,7 +79,7 @@ export class HostServices {
     mail: { readonly id?: string; readonly toAgentId: string; readonly toSessionId?: string; readonly text: string },
     { trigger, signal }: Started,
   ): Promise<SentMail> {
-    return this.#send('POST', '/mail', { id: crypto.randomUUID(), ...mail, trigger }, signal);
+    return this.#send('POST', '/mail', { ...addId(mail), trigger }, signal);
   }
 
   /** Runs a command over SSH. Not repeated after a broken connection. @throws BulkheadError `cancelled` */

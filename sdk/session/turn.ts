@@ -12,6 +12,7 @@ import type {
   TurnOutput,
   TurnRecord,
 } from './api-types.ts';
+import { addId } from './default-id.ts';
 import { failedResult, type OwnTools } from './own-tools.ts';
 import { pause } from './pause.ts';
 import { toQueryString } from './query-string.ts';
@@ -209,7 +210,7 @@ export class Turn {
    * `cancel`: then stop showing the text.
    */
   async *stream(pieces: AsyncIterable<string>, { signal, ...options }: OutputOptions = {}): AsyncGenerator<TurnOutput> {
-    const { attachments, ...rest } = { id: crypto.randomUUID(), ...options };
+    const { attachments, ...rest } = addId(options);
     let piece = 0;
     let waiting = '';
     for await (const part of pieces) {

@@ -1,5 +1,6 @@
 /** Requests of the session client whose response breaks off, and answers that are not the service's. */
 import type { ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
 import t, { type Test } from 'tap';
 import { connect, type SessionClient } from '../../sdk/session/session.ts';
 import { serve } from '../fixtures/listening-server.ts';
@@ -83,6 +84,40 @@ t.test('an answer that is not JSON says which address gave it, and what to do', 
     message: `The response to GET ${url}/sessions is not JSON. If this is the REST interface, use the address of the session API (default: http://localhost:4010). Runtimes read it from BULKHEAD_URL, \`bulkhead\` reads it from BULKHEAD_SESSION_URL.`,
   });
   t.equal(countAsked(), 1);
+});
+
+t.test('a call without an id, or with an undefined one, is repeated with the same random id', async (t) => {
+  const bodies: { readonly id?: string }[] = [];
+  const { url } = await serve(t, async (request, response) => {
+    const chunks = await request.toArray();
+    const { messages, ...body } = JSON.parse(Buffer.concat(chunks).toString());
+    bodies.push(messages?.[0] ?? body);
+    if (bodies.length % 2 === 1) breakOff(response);
+    else sendJson({ id: 'x', show: '', action: 'continue' })(response);
+  });
+  const session = connect({ url, token: 'x' }).open('s');
+  const { services } = session;
+  const id = undefined as unknown as string;
+  const trigger = 'agent';
+  const calls: readonly (() => Promise<unknown>)[] = [
+    () => services.createTodo({ id, title: 'Bake' }, { trigger }),
+    () => services.scheduleReminder({ id, text: 'Bake', at: '2030-01-01T00:00:00Z' } as never, { trigger }),
+    () => services.sendMail({ id, toAgentId: 'a', text: 'Bake' }, { trigger }),
+    () => session.append([{ id, role: 'user', text: 'Bake' }]),
+    () => session.openTurn({ id, text: 'Bake' } as never),
+    () => session.reply('Bake', { id }),
+    () =>
+      session
+        .turn('t')
+        .stream(Readable.from(['Bake']), { id })
+        .next(),
+  ];
+  for (const call of calls) {
+    await call();
+    const [first, second] = bodies.splice(0);
+    t.match(first?.id, /^[0-9a-f-]{36}$/);
+    t.equal(second?.id, first?.id);
+  }
 });
 
 t.test('an address without http:// is refused before a request', async (t) => {
