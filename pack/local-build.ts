@@ -20,6 +20,7 @@ export interface LocalBuild extends StagedBuild {
  *
  * @param slug names the bundle in stack traces, as `<slug>.js`
  * @param scratch a folder that the caller removes
+ * @param signal ends the reading of the files
  * @throws Problem like a publish; RangeError when something is nested too deeply
  */
 export async function buildLocally(
@@ -27,10 +28,11 @@ export async function buildLocally(
   slug: string,
   scratch: string,
   introspector: Pick<Introspector, 'introspect'>,
+  signal?: AbortSignal,
 ): Promise<LocalBuild> {
   const blobs = await openBlobs(scratch);
   await using staging = await blobs.stage();
-  const source = await readSource(files, join(scratch, 'package.zip'));
+  const source = await readSource(files, join(scratch, 'package.zip'), signal);
   const bundles: Bundle[] = [];
   const built = await buildPackage(createServices(introspector, bundles), staging, source, slug);
   const [bundle] = bundles;
@@ -39,10 +41,14 @@ export async function buildLocally(
 }
 
 /** Converts files like `publish`: text files one by one, anything else as a zip. */
-async function readSource(files: readonly FolderFile[], zipPath: string): Promise<PackageSource> {
+async function readSource(
+  files: readonly FolderFile[],
+  zipPath: string,
+  signal: AbortSignal | undefined,
+): Promise<PackageSource> {
   const texts = await readTexts(files);
   if (texts !== null) return { kind: 'files', files: texts };
-  await writeZip(files, zipPath);
+  await writeZip(files, zipPath, signal);
   return { kind: 'zip', path: zipPath };
 }
 

@@ -1,4 +1,5 @@
 /** Checks a package on the author's machine with the service's own code, without storing anything. */
+import { addAbortListener } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,15 +15,28 @@ import { isPluginNode, NODE_MAJOR } from './node-version.ts';
 /**
  * Checks the files of a package. Its code runs in a separate process without grants, which ends with the check.
  *
- * @throws CommandError with the code and message of a publish
+ * @throws CommandError with the code and message of a publish, or the signal's reason
  */
-export async function checkFolder(files: readonly FolderFile[], slug: string): Promise<CheckedPackage> {
+export async function checkFolder(
+  files: readonly FolderFile[],
+  slug: string,
+  signal: AbortSignal,
+): Promise<CheckedPackage> {
   const scratch = await mkdtemp(join(tmpdir(), 'bulkhead-check-'));
   // Started early, because the start takes as long as the bundling.
   const introspector = startIntrospector(scratch);
+  // What the build waits for ends, so that it fails at once.
+  using _interrupting = addAbortListener(signal, () => {
+    void introspector.end();
+    void stopEsbuild();
+  });
   try {
-    return describeBuild(await buildLocally(files, slug, scratch, introspector));
+    const built = await buildLocally(files, slug, scratch, introspector, signal);
+    signal.throwIfAborted();
+    return describeBuild(built);
   } catch (error) {
+    // The interrupted build reports a fault of the package that it does not have.
+    signal.throwIfAborted();
     if (error instanceof RangeError) throw new CommandError('invalid_package', NESTED);
     if (!(error instanceof Problem)) throw error;
     const note = introspector.hasLoadFailed && !isPluginNode() ? OTHER_NODE : '';

@@ -2,9 +2,9 @@
 import type { LocalTools } from '../sdk/cli/local-tools.ts';
 
 export const localTools: LocalTools = {
-  async check(files, slug) {
+  async check(files, slug, signal) {
     const { checkFolder } = await import('./local-check.ts');
-    return checkFolder(files, slug);
+    return checkFolder(files, slug, signal);
   },
   async conformRuntime(check) {
     const { checkRuntime } = await import('../conform/runtime/check-runtime.ts');

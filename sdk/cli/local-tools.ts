@@ -48,8 +48,8 @@ export interface RuntimeScenario {
 }
 
 export interface LocalTools {
-  /** Runs all checks of a publish. @throws CommandError with the code and message of a publish */
-  check(files: readonly FolderFile[], slug: string): Promise<CheckedPackage>;
+  /** Runs all checks of a publish. @throws CommandError with the code and message of a publish, or the signal's reason */
+  check(files: readonly FolderFile[], slug: string, signal: AbortSignal): Promise<CheckedPackage>;
   /** Plays the scenarios against a runtime. @throws Error if it cannot begin */
   conformRuntime(check: RuntimeCheck): Promise<readonly RuntimeScenario[]>;
 }

@@ -35,19 +35,19 @@ export async function readTexts(files: readonly FolderFile[]): Promise<{ path: s
 }
 
 /** Hashes the files as they are now. The service's hash may differ, because it leaves out files of operating systems. */
-export async function hashFiles(files: readonly FolderFile[]): Promise<string> {
+export async function hashFiles(files: readonly FolderFile[], signal: AbortSignal): Promise<string> {
   const hashed: { path: string; sha256: string }[] = [];
   for (const { path, at } of files) {
     const hash = createHash('sha256');
-    await pipeline(createReadStream(at), hash);
+    await pipeline(createReadStream(at), hash, { signal });
     hashed.push({ path, sha256: hash.digest('hex') });
   }
   return hashFileTree(hashed);
 }
 
 /** @throws CommandError */
-async function requireUnchanged(files: readonly FolderFile[], checkedHash: string): Promise<void> {
-  if ((await hashFiles(files)) === checkedHash) return;
+async function requireUnchanged(files: readonly FolderFile[], checkedHash: string, signal: AbortSignal): Promise<void> {
+  if ((await hashFiles(files, signal)) === checkedHash) return;
   const message = 'The folder changed after it was checked. Nothing was published. Run `bulkhead publish` again.';
   throw new CommandError('folder_changed', message);
 }
@@ -67,22 +67,23 @@ export async function uploadVersion(
     /** `hashFiles` before the files were checked: other files are not sent. */
     readonly checkedHash: string;
     readonly zip: boolean;
+    readonly signal: AbortSignal;
   },
   onProgress: (fraction: number) => void,
 ): Promise<Version> {
-  const { pluginId, semVer, files, checkedHash } = version;
+  const { pluginId, semVer, files, checkedHash, signal } = version;
   const texts = version.zip ? null : await readTexts(files);
   const path = `/plugins/${pluginId}/versions`;
   if (texts !== null) {
-    await requireUnchanged(files, checkedHash);
+    await requireUnchanged(files, checkedHash, signal);
     const bytes = Buffer.from(JSON.stringify({ semVer, files: texts }));
     return rest.upload(path, 'application/json', () => trackProgress(splitBytes(bytes), bytes.byteLength, onProgress));
   }
   const scratch = await mkdtemp(join(tmpdir(), 'bulkhead-publish-'));
   try {
     const zip = join(scratch, 'package.zip');
-    await writeZip(files, zip);
-    await requireUnchanged(files, checkedHash);
+    await writeZip(files, zip, signal);
+    await requireUnchanged(files, checkedHash, signal);
     const { size } = await stat(zip);
     if (size > ZIP_MAX_BYTES) {
       const message = `The zip of the package has ${Math.ceil(size / MIB)} MB; the limit is ${ZIP_MAX_BYTES / MIB} MB. Remove large assets.`;

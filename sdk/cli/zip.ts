@@ -12,10 +12,10 @@ const MTIME = new Date(Date.UTC(2000, 0, 1));
 /** The headers of a shorter file alone keep it below the maximum ratio. Bytes. */
 const MEASURED_MIN_BYTES = 16 * KIB;
 
-/** Streams the files into a zip at `target`. */
-export async function writeZip(files: readonly FolderFile[], target: string): Promise<void> {
+/** Streams the files into a zip at `target`. @throws the signal's reason, as an AbortError */
+export async function writeZip(files: readonly FolderFile[], target: string, signal?: AbortSignal): Promise<void> {
   const stored = new Set<FolderFile>();
-  for (const file of files) if (await exceedsRatio(file)) stored.add(file);
+  for (const file of files) if (await exceedsRatio(file, signal)) stored.add(file);
   const zip = new ZipFile();
   const failed = Promise.withResolvers<never>();
   // A file that disappeared is reported only here, not on the output stream.
@@ -23,16 +23,17 @@ export async function writeZip(files: readonly FolderFile[], target: string): Pr
   for (const file of files)
     zip.addFile(file.at, file.path, { mtime: MTIME, mode: 0o100644, compress: !stored.has(file) });
   zip.end();
-  await Promise.race([pipeline(zip.outputStream, createWriteStream(target)), failed.promise]);
+  await Promise.race([pipeline(zip.outputStream, createWriteStream(target), { signal }), failed.promise]);
 }
 
 /** Whether the service would refuse the compressed file as a zip bomb. Such a file is stored as it is. */
-async function exceedsRatio({ at }: FolderFile): Promise<boolean> {
+async function exceedsRatio({ at }: FolderFile, signal: AbortSignal | undefined): Promise<boolean> {
   const { size } = await stat(at);
   if (size < MEASURED_MIN_BYTES) return false;
   let packed = 0;
-  await pipeline(createReadStream(at), createDeflateRaw(), async (chunks: AsyncIterable<Buffer>) => {
+  const count = async (chunks: AsyncIterable<Buffer>): Promise<void> => {
     for await (const { byteLength } of chunks) packed += byteLength;
-  });
+  };
+  await pipeline(createReadStream(at), createDeflateRaw(), count, { signal });
   return size > packed * ZIP_RATIO_MAX;
 }

@@ -230,6 +230,32 @@ t.test('a file that lies too deep is refused, not left out', async (t) => {
   t.match(checked, { code: 3, stderr: /is more than 16 folders deep/ });
 });
 
+t.test('Ctrl-C ends a check at once, so that no publish follows it', async (t) => {
+  const folder = await temporaryFolder(t);
+  await bulkhead(['init', '--slug', 'stopped'], { folder });
+  const scratch = await temporaryFolder(t);
+  const { TMPDIR } = process.env;
+  process.env.TMPDIR = scratch;
+  t.teardown(() => {
+    if (TMPDIR === undefined) delete process.env.TMPDIR;
+    else process.env.TMPDIR = TMPDIR;
+  });
+  // The second package would be checked until the time of its start is over.
+  for (const code of [null, 'for (;;);']) {
+    if (code !== null) await writeFile(join(folder, 'index.ts'), code);
+    const stop = new AbortController();
+    const check: typeof localTools.check = (...given) => {
+      const checked = localTools.check(...given);
+      stop.abort();
+      return checked;
+    };
+    const { signal } = stop;
+    const checked = await bulkhead(['check'], { folder, localTools: { ...localTools, check }, signal });
+    t.same(checked, { code: 130, stdout: '', stderr: '' });
+    t.same(await readdir(scratch), []);
+  }
+});
+
 t.test('symbolic links of a package are left out with a warning', async (t) => {
   const folder = await temporaryFolder(t);
   await bulkhead(['init', '--slug', 'linked'], { folder });

@@ -7,6 +7,7 @@ export interface Typed {
   readonly folder?: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly localTools?: LocalTools;
+  readonly signal?: AbortSignal;
 }
 export const noTools: LocalTools = {
   check: () => Promise.reject(new Error('nothing is checked here')),
@@ -15,7 +16,7 @@ export const noTools: LocalTools = {
 
 export async function bulkhead(
   args: readonly string[],
-  { folder = '/', env = {}, localTools = noTools }: Typed = {},
+  { folder = '/', env = {}, localTools = noTools, signal = new AbortController().signal }: Typed = {},
 ): Promise<Said> {
   let [stdout, stderr] = ['', ''];
   const code = await runCommandLine(args, {
@@ -23,7 +24,7 @@ export async function bulkhead(
     localTools,
     env: { HOME: '/nonexistent', ...env },
     version: '0.0.0',
-    signal: new AbortController().signal,
+    signal,
     stdout: { write: (text) => (stdout += text) },
     stderr: { write: (text) => (stderr += text) },
   });

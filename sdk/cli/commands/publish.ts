@@ -36,8 +36,8 @@ export const publish: Command = {
     for (const warning of warnings) output.printWarning(warning);
     // Before the check, so that a missing sign-in is reported immediately.
     const rest = await context.getRest();
-    const checkedHash = await hashFiles(files);
-    const found = await context.localTools.check(files, slug);
+    const checkedHash = await hashFiles(files, context.signal);
+    const found = await context.localTools.check(files, slug, context.signal);
     const plugin = await findPlugin(rest, slug);
     const wanted = args.text('version');
     const versions = plugin?.versions ?? [];
@@ -63,7 +63,14 @@ export const publish: Command = {
     const target = plugin ?? (await createPlugin(rest, slug, found));
     const version = await uploadVersion(
       rest,
-      { pluginId: target.id, semVer: proposal.semVer, files, checkedHash, zip: args.flag('zip') },
+      {
+        pluginId: target.id,
+        semVer: proposal.semVer,
+        files,
+        checkedHash,
+        zip: args.flag('zip'),
+        signal: context.signal,
+      },
       (fraction) => output.showProgress('Uploading', fraction),
     );
     printPublished(output, slug, version, listRequested(versions, version));
