@@ -2,7 +2,7 @@
 import { createInterface } from 'node:readline';
 import { addAbortSignal, type Readable } from 'node:stream';
 import { connect, type SessionClient } from '../session/client.ts';
-import { BulkheadError, hasCode, SESSION_API_HINT, Transport } from '../session/transport.ts';
+import { AddressError, BulkheadError, hasCode, SESSION_API_HINT, Transport } from '../session/transport.ts';
 import { Accounts, LOOPBACK, normalizeServiceUrl } from './accounts.ts';
 import { CommandError, createUnreachableError, isUnreachable } from './failure.ts';
 import type { LocalTools } from './local-tools.ts';
@@ -125,29 +125,18 @@ export class Context {
   }
 
   async #fetchServiceInfo(url: string): Promise<ServiceInfo> {
-    let { origin } = new URL(url);
-    const transport = new Transport({
-      url: `${url}/api`,
-      token: '',
-      retryForMs: SERVICE_RETRY_MS,
-      fetch: async (...request) => {
-        const response = await fetch(...request);
-        origin = new URL(response.url).origin;
-        return response;
-      },
-    });
+    const transport = new Transport({ url: `${url}/api`, token: '', retryForMs: SERVICE_RETRY_MS });
     const timeout = AbortSignal.timeout(SERVICE_TIMEOUT_MS);
     const signal = AbortSignal.any([this.signal, timeout]);
     const path = '/sign-in';
     try {
       const info = await transport.json<Partial<ServiceInfo> | null>({ method: 'GET', path, signal });
-      requireSameOrigin(url, origin);
       if (info && 'sessionApiUrl' in info) return { sessionApiUrl: info.sessionApiUrl ?? null };
     } catch (error) {
       this.signal.throwIfAborted();
+      if (error instanceof AddressError) throw new CommandError('failed', error.message);
       if (timeout.aborted || isUnreachable(error))
-        throw createUnreachableError(url, timeout.aborted ? SERVICE_TIMEOUT_MS : null);
-      requireSameOrigin(url, origin);
+        throw createUnreachableError(url, timeout.aborted ? SERVICE_TIMEOUT_MS : null, error);
       // Overloaded or failing, but a service: the command's own request says what is wrong.
       if (error instanceof BulkheadError && (error.status === 429 || error.status >= 500)) {
         return { sessionApiUrl: null, refusal: error };
@@ -159,16 +148,6 @@ export class Context {
       `${url} is not a Bulkhead service: it did not answer ${url}/api${path} like one. Pass its address with \`--url\`.`,
     );
   }
-}
-
-/**
- * Refuses an address that redirects elsewhere, as from `http` to `https`: the token would go to that address first, unencrypted.
- *
- * @throws CommandError
- */
-function requireSameOrigin(url: string, origin: string): void {
-  if (origin === new URL(url).origin) return;
-  throw new CommandError('failed', `${url} redirects to ${origin}. Pass that address with \`--url\`.`);
 }
 
 /**

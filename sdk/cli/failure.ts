@@ -1,6 +1,6 @@
 /** Maps every error of a command to a code, a message and an exit code. */
 import { formatLocation, type ProblemLocation } from '../contract/errors.ts';
-import { BulkheadError, ConnectionLostError, isOutage } from '../session/transport.ts';
+import { BulkheadError, ConnectionLostError, isOutage, readErrorCode } from '../session/transport.ts';
 import type { Paint } from './output.ts';
 
 /** `bulkhead --help` and docs/cli.md list these. */
@@ -95,7 +95,7 @@ export function toFailure(error: unknown, url: string): Failure {
     const message = `${error.message} Run \`bulkhead status\` before you try again.`;
     return { code: 'connection_lost', message, exit: 'unavailable', errors: [] };
   }
-  if (isUnreachable(error)) return createUnreachableError(url, null);
+  if (isUnreachable(error)) return createUnreachableError(url, null, error);
   if (error instanceof Error && error.name === 'AbortError') return INTERRUPTED;
   return {
     code: 'failed',
@@ -122,11 +122,16 @@ function describeProblem(code: string, message: string, url: string): string {
   return hint === undefined ? message : `${message.replace(/(?<![.!?])$/, '.')} ${hint}`;
 }
 
-/** @param waitedMs null if the connection failed at once */
-export function createUnreachableError(url: string, waitedMs: number | null): CommandError {
+/**
+ * @param waitedMs null if the connection failed at once
+ * @param error of the connection
+ */
+export function createUnreachableError(url: string, waitedMs: number | null, error?: unknown): CommandError {
   const within = waitedMs === null ? '' : ` within ${waitedMs / 1_000} s`;
+  const code = error instanceof Error ? readErrorCode(error) : '';
+  const reason = waitedMs === null && code !== '' ? ` (${code})` : '';
   const plain = url.startsWith('https:') ? `, which begins with http:// if the service has no TLS` : '';
-  const message = `No service responds at ${url}${within}. Start it with \`npm start\`, or pass its address with \`--url\`${plain}.`;
+  const message = `No service responds at ${url}${within}${reason}. Start it with \`npm start\`, or pass its address with \`--url\`${plain}.`;
   return new CommandError('away', message, { exit: 'unavailable' });
 }
 

@@ -66,6 +66,20 @@ const NOT_CONNECTED = new Set([
   'UND_ERR_CONNECT_TIMEOUT',
 ]);
 
+/** Error codes of Node for a certificate that it refuses. The request follows the certificate, so that no byte of it was sent. */
+const CERTIFICATE_REFUSED = new Set([
+  'CERT_HAS_EXPIRED',
+  'CERT_NOT_YET_VALID',
+  'CERT_REVOKED',
+  'CERT_UNTRUSTED',
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'ERR_TLS_CERT_ALTNAME_INVALID',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+]);
+
 /** The service responded with a problem. REFERENCE.md and the API reference list the values of `code`. */
 export class BulkheadError extends Error {
   override readonly name = 'BulkheadError';
@@ -90,6 +104,11 @@ export const hasCode = (error: unknown, code: string): error is BulkheadError =>
 /** The connection to the service, or from the service to the supervisor, broke after the request was sent. The call may have taken effect, so it is not retried. */
 export class ConnectionLostError extends Error {
   override readonly name = 'ConnectionLostError';
+}
+
+/** The address is not that of a service: it redirects to another one, or its certificate is refused. The call had no effect. */
+export class AddressError extends Error {
+  override readonly name = 'AddressError';
 }
 
 /** Errors of calls that did not reach the service, or whose response broke off. */
@@ -146,7 +165,7 @@ export class Transport {
   /**
    * Returns the JSON of a successful response; null for 204.
    *
-   * @throws BulkheadError, ConnectionLostError, the error of `fetch` when no connection was made or the call is idempotent, the
+   * @throws BulkheadError, ConnectionLostError, AddressError, the error of `fetch` when no connection was made or the call is idempotent, the
    * signal's reason, or Error if the response is not JSON
    */
   async json<T>(call: Call): Promise<T> {
@@ -189,14 +208,20 @@ export class Transport {
     const send = this.#options.fetch ?? globalThis.fetch;
     // Outside the `try`: an error of the token function is not a lost connection, because nothing was sent.
     const request = await this.#createRequest(call);
+    const url = `${this.#base}${call.path}`;
     let response: Response;
     try {
-      response = await send(`${this.#base}${call.path}`, request);
+      response = await send(url, request);
       // The body may break off, too.
       if (response.ok) return { value: await read(response) };
     } catch (error) {
       call.signal?.throwIfAborted();
+      requireAcceptedCertificate(url, error);
       return { error: toConnectionError(call, error) };
+    }
+    if (isRedirect(response)) {
+      await response.body?.cancel();
+      throw createRedirectError(url, response.headers.get('location'));
     }
     const body = await readProblem(response);
     const problem = new BulkheadError(response.status, this.#explain(call, body));
@@ -225,6 +250,8 @@ export class Transport {
     const { token } = this.#options;
     return {
       method,
+      // Followed, a POST would become a GET without the token, whose response looks like that to the POST.
+      redirect: 'manual',
       headers: {
         authorization: `Bearer ${typeof token === 'string' ? token : await token()}`,
         'bulkhead-runtime': this.#runtime,
@@ -251,8 +278,31 @@ function toConnectionError({ method, path, repeatable = method === 'GET' }: Call
   });
 }
 
+/** Pages get an opaque response instead of the status and its address. */
+const isRedirect = ({ status, type }: Response): boolean =>
+  type === 'opaqueredirect' || (status >= 300 && status < 400);
+
+function createRedirectError(url: string, location: string | null): AddressError {
+  if (location === null || !URL.canParse(location, url))
+    return new AddressError(`${url} redirects to another address. Use that address.`);
+  const [from, to] = [new URL(url), new URL(location, url)];
+  const isElsewhere = from.origin !== to.origin;
+  const [asked, target] = isElsewhere ? [from.origin, to.origin] : [from.href, to.href];
+  return new AddressError(`${asked} redirects to ${target}. Use that address.`);
+}
+
+/** @throws AddressError */
+function requireAcceptedCertificate(url: string, error: unknown): void {
+  const code = readErrorCode(error);
+  if (!CERTIFICATE_REFUSED.has(code)) return;
+  throw new AddressError(
+    `The certificate of ${new URL(url).origin} is not accepted (${code}). If it comes from an authority of your own, set NODE_EXTRA_CA_CERTS to the file with the authority’s certificate.`,
+    { cause: error },
+  );
+}
+
 /** Node's `fetch` has the error code in `cause`. */
-function readErrorCode(error: unknown): string {
+export function readErrorCode(error: unknown): string {
   const { code, cause } = error as { code?: unknown; cause?: { code?: unknown } };
   return String(code ?? cause?.code ?? '');
 }

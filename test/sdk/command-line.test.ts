@@ -17,6 +17,7 @@ import { listRequested, proposeVersion } from '../../sdk/cli/next-version.ts';
 import { readPackageFolder } from '../../sdk/cli/package-folder.ts';
 import type { Version } from '../../sdk/cli/rest-types.ts';
 import { renderTemplate, templates } from '../../sdk/cli/templates.ts';
+import { connect } from '../../sdk/session/session.ts';
 import { BulkheadError } from '../../sdk/session/transport.ts';
 import { listenOn, serve } from '../fixtures/listening-server.ts';
 import { temporaryFolder } from '../runner/harness.ts';
@@ -526,7 +527,7 @@ t.test('a token is not sent to an address that redirects to another one', async 
     for (const args of [['status'], ['login']]) {
       const { code, stderr } = await bulkhead([...args, '--url', moved], { env });
       t.equal(code, 1);
-      t.equal(stderr, `error ${moved} redirects to ${elsewhere}. Pass that address with \`--url\`.\n`);
+      t.equal(stderr, `error ${moved} redirects to ${elsewhere}. Use that address.\n`);
     }
   }
   t.notMatch(received.join(), 'a.secret.token');
@@ -562,6 +563,32 @@ t.test(
     const local = await serve(t, (_request, response) => response.writeHead(418).end('{"detail":"reached"}'));
     const allowed = await bulkhead(['call', 'weather__now'], { env: { ...env, BULKHEAD_SESSION_URL: local.url } });
     t.match(allowed.stderr, 'reached', 'an address of your own is used as it is');
+  },
+);
+
+t.test(
+  'a certificate that is not trusted is named, and neither TLS nor a repetition is advised against it',
+  { skip: whyMissing('openssl') },
+  async (t) => {
+    const certificate = await makeCertificate(t, 'ec');
+    let asked = 0;
+    const service = await listenOn(
+      t,
+      createSecureServer(certificate, (_request, response) => {
+        asked += 1;
+        response.end('{}');
+      }),
+    );
+    const url = service.url.replace('http:', 'https:');
+    const message = `The certificate of ${url} is not accepted (DEPTH_ZERO_SELF_SIGNED_CERT). If it comes from an authority of your own, set NODE_EXTRA_CA_CERTS to the file with the authority’s certificate.`;
+    const refused = await bulkhead(['status', '--url', url], { env: { BULKHEAD_TOKEN: 'a.secret.token' } });
+    t.same(refused, { code: 1, stdout: '', stderr: `error ${message}\n` });
+    t.equal(service.connections(), 1);
+    const client = connect({ url, token: 'x' });
+    await t.rejects(client.start({ agentId: 'a' }), { name: 'AddressError', message });
+    await t.rejects(client.list(), { name: 'AddressError', message });
+    t.equal(service.connections(), 3);
+    t.equal(asked, 0);
   },
 );
 

@@ -472,5 +472,5 @@ t.test('a wrong address is reported with the address, and does not wait for an a
   );
   const gone = inPipe(t, ['status', '--url', 'http://127.0.0.1:9']);
   t.equal(await gone.end(), 5);
-  t.match(gone.output(), /No service responds at http:\/\/127\.0\.0\.1:9\. Start it with `npm start`/);
+  t.match(gone.output(), /No service responds at http:\/\/127\.0\.0\.1:9( \(\w+\))?\. Start it with `npm start`/);
 });

@@ -86,6 +86,28 @@ t.test('an answer that is not JSON says which address gave it, and what to do', 
   t.equal(countAsked(), 1);
 });
 
+t.test('a redirect is named and not followed', async (t) => {
+  const elsewhere = await startService(t, sendJson({ items: [] }));
+  const sendTo =
+    (location: string): Answer =>
+    (response) =>
+      void response.writeHead(301, { location }).end('moved');
+  const moved = await startService(t, sendTo(`${elsewhere.url}/sessions`));
+  const movedMessage = `${moved.url} redirects to ${elsewhere.url}. Use that address.`;
+  await t.rejects(moved.client.start({ agentId: 'a', key: 'k' }), { name: 'AddressError', message: movedMessage });
+  await t.rejects(moved.client.list(), { message: movedMessage });
+  t.equal(moved.countAsked(), 2);
+  t.equal(elsewhere.countAsked(), 0);
+  const signIn = await startService(t, sendTo('/sign-in'));
+  await t.rejects(signIn.client.list(), {
+    message: `${signIn.url}/sessions redirects to ${signIn.url}/sign-in. Use that address.`,
+  });
+  const nowhere = await startService(t, (response) => void response.writeHead(302).end());
+  await t.rejects(nowhere.client.list(), {
+    message: `${nowhere.url}/sessions redirects to another address. Use that address.`,
+  });
+});
+
 t.test('a call without an id, or with an undefined one, is repeated with the same random id', async (t) => {
   const bodies: { readonly id?: string }[] = [];
   const { url } = await serve(t, async (request, response) => {

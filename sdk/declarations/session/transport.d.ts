@@ -52,6 +52,10 @@ export declare const hasCode: (error: unknown, code: string) => error is Bulkhea
 export declare class ConnectionLostError extends Error {
     readonly name = "ConnectionLostError";
 }
+/** The address is not that of a service: it redirects to another one, or its certificate is refused. The call had no effect. */
+export declare class AddressError extends Error {
+    readonly name = "AddressError";
+}
 /**
  * Whether a call failed because the service is away or overloaded, so that it may succeed later. False where the call may have taken
  * effect and is not idempotent.
@@ -77,7 +81,7 @@ export declare class Transport {
     /**
      * Returns the JSON of a successful response; null for 204.
      *
-     * @throws BulkheadError, ConnectionLostError, the error of `fetch` when no connection was made or the call is idempotent, the
+     * @throws BulkheadError, ConnectionLostError, AddressError, the error of `fetch` when no connection was made or the call is idempotent, the
      * signal's reason, or Error if the response is not JSON
      */
     json<T>(call: Call): Promise<T>;
@@ -86,4 +90,6 @@ export declare class Transport {
     /** Returns a successful response with its body unread. @throws the same errors as `json` */
     open(call: Call): Promise<Response>;
 }
+/** Node's `fetch` has the error code in `cause`. */
+export declare function readErrorCode(error: unknown): string;
 export {};
