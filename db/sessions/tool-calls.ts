@@ -107,19 +107,25 @@ interface ToolMessage {
   readonly judgement: Judgement;
 }
 
+/** The lock of the turn makes its end wait until the message is in the transcript, as `HOLD_TURN_FOR_ROWS` does. */
 const ANSWER_CALL = planOnce(`WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
+  t AS (
+    SELECT s.account_id, turns.state FROM turns, s WHERE turns.session_id = s.id AND turns.id = $2
+       FOR NO KEY UPDATE OF turns),
   answered AS (
-    UPDATE tool_calls SET answer = $5, result_digest = $9, ended_at = now() FROM s
-     WHERE session_id = s.id AND turn_id = $2 AND call_id = $3 AND digest = $4 AND answer IS NULL RETURNING s.account_id),
+    UPDATE tool_calls SET answer = $5, result_digest = $9, ended_at = now() FROM t
+     WHERE session_id = $1 AND turn_id = $2 AND call_id = $3 AND digest = $4 AND answer IS NULL
+     RETURNING t.account_id, t.state),
   added AS (
     INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement)
-    SELECT $1, account_id, $6, 'tool', $7, $8, $10 FROM answered WHERE $6::text IS NOT NULL
+    SELECT $1, account_id, $6, 'tool', $7, $8, $10 FROM answered WHERE $6::text IS NOT NULL AND state = 'open'
     ON CONFLICT DO NOTHING RETURNING account_id),
   notified AS (${NOTIFY_READERS_SQL})
   SELECT (SELECT count(*) FROM answered)::int AS answered, (SELECT count(*) FROM notified) AS notified`);
 
 /**
- * Writes the answer of a call, and adds its result to the transcript. False: it has an answer, or its session was deleted.
+ * Writes the answer of a call, and adds its result to the transcript while the turn is open: after its end, the message would follow
+ * those of the next turn. False: it has an answer, or its session was deleted.
  *
  * @param message null: only the answer is written
  * @param resultDigest of the result of a call that the runtime performed

@@ -157,6 +157,24 @@ t.test('a call that the runtime performs ends when it is aborted', async (t) => 
   t.equal(items.length, 2);
 });
 
+t.test('the result of a call that ends after its turn is not added to the transcript', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await fixture.session();
+  const turn = (method: 'GET' | 'POST' | 'DELETE', path: string, body?: object) =>
+    fixture.call(method, `/sessions/${session}/turns${path}`, body);
+  await turn('POST', '', { id: 't1', text: 'list', trigger: 'user' });
+  await turn('POST', '/t1/calls/c1', { name: 'list', own: true });
+  t.match((await turn('POST', '/t1/end', { text: 'Done.' })).body, { state: 'ended' });
+  await turn('POST', '', { id: 't2', text: 'next', trigger: 'user' });
+  const answered = { state: 'answered', result: { isError: true, content: [{ text: /the runtime aborted it/ }] } };
+  t.match(await turn('DELETE', '/t1/calls/c1'), { status: 200, body: answered });
+  const { messages } = (await turn('GET', '/t2/prompt')).body;
+  t.same(
+    messages.map(({ text }: { text: string }) => text),
+    ['list', 'Done.', 'next'],
+  );
+});
+
 t.test('a known key replaces the groups of tools that are given, and no other field', async (t) => {
   const fixture = shared.withNewAccount();
   const start = (more: object) => fixture.call('POST', '/sessions', { agentId: 'a', key: 'k', ...more });

@@ -1893,6 +1893,27 @@ t.test('the end of a turn aborts the calls that still run, so that their results
   t.match(await transcript(fixture, session), [{ text: 'hello' }, { role: 'tool', text: /aborted/ }, { text: 'bye' }]);
 });
 
+t.test('a call that begins while its turn ends adds no result after the last text', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `adder-${fixture.account}`, code: ADDER });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  const call = { name: `adder-${fixture.account}__wait`, arguments: {}, keepRunning: true };
+  let called: Promise<Reply> | undefined;
+  during.set('turn.output-judged', async () => {
+    called = turn('POST', '/t1/calls/c1', call);
+    await eventually(async () => (await fixture.readLog('waiting')).length === 1);
+  });
+  t.match((await turn('POST', '/t1/end', { text: 'bye' })).body, { state: 'ended' });
+  t.match((await turn('DELETE', '/t1/calls/c1')).body, { state: 'answered' });
+  t.match(await called, { status: 200 });
+  t.same(
+    (await transcript(fixture, session)).map(({ text }) => text),
+    ['hello', 'bye'],
+  );
+});
+
 t.test('a call whose request was closed before its tool ran is made when it is sent again', async (t) => {
   const fixture = shared.withNewAccount();
   await fixture.install({ slug: `adder-${fixture.account}`, code: ADDER });
