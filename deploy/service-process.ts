@@ -1,8 +1,8 @@
 /** Runs the API or the supervisor as a child process, restarts it after a crash, and replaces it during an upgrade. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { addAbortListener } from 'node:events';
-import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { splitLines } from '../sdk/cli/line-splitter.ts';
 import {
   type ChildMessage,
   HANDOVER_TIMEOUT_MS,
@@ -178,7 +178,7 @@ export class ServiceProcess {
     void run.ended.then(() => this.#runs.delete(run));
     for (const input of [child.stdout, child.stderr]) {
       if (input === null) continue;
-      createInterface({ input }).on('line', (line) => {
+      splitLines(input, (line) => {
         // A crash prints its stack and the Node version below the line with the error.
         const isFirst = run.lastError === '' && line.trim() !== '' && !line.startsWith('{');
         if (/Error\b.*:/.test(line) || isFirst) run.lastError = line;

@@ -1,10 +1,10 @@
 /** The environment of a command: output, working folder, accounts, and clients of the service. */
-import { createInterface } from 'node:readline';
 import { addAbortSignal, type Readable } from 'node:stream';
 import { connect, type SessionClient } from '../session/client.ts';
 import { AddressError, BulkheadError, hasCode, SESSION_API_HINT, Transport } from '../session/transport.ts';
 import { Accounts, LOOPBACK, normalizeServiceUrl } from './accounts.ts';
 import { CommandError, createUnreachableError, isUnreachable } from './failure.ts';
+import { LineSplitter } from './line-splitter.ts';
 import type { LocalTools } from './local-tools.ts';
 import type { Output } from './output.ts';
 import { Rest } from './rest.ts';
@@ -59,13 +59,12 @@ export class Context {
   /** Yields the lines of standard input until it ends or the command is interrupted. */
   async *readLines(): AsyncGenerator<string> {
     if (!this.#stdin) return;
-    const { signal } = this;
-    // Unlike a listener, `signal` also closes an interface that is created after the abort.
-    const input = createInterface({ input: this.#stdin, crlfDelay: Number.POSITIVE_INFINITY, signal });
+    const splitter = new LineSplitter();
     try {
-      yield* input;
-    } finally {
-      input.close();
+      for await (const bytes of addAbortSignal(this.signal, this.#stdin)) yield* splitter.push(bytes);
+      yield* splitter.end();
+    } catch (error) {
+      if (!this.signal.aborted) throw error;
     }
   }
 

@@ -205,7 +205,7 @@ t.test('dev: a watcher that fails ends it, and the installed version comes back'
   t.equal(await late.code, 1);
   t.match(late.items.at(-1), { error: { code: 'watch_failed', message: advice } });
   t.equal(await readPolicy(), 'Latest');
-  t.ok(late.stdin.isPaused(), 'the keyboard is not read any more, so the process ends');
+  t.ok(late.stdin.destroyed, 'the keyboard is not read any more, so the process ends');
 });
 
 /** Writes a package that says which draft it is when it is installed. */
@@ -735,5 +735,9 @@ t.test('mcp: the official client over a command’s standard input and output', 
   t.ok(tools.some(({ name }) => name === 'adder__add'));
   const answer = await client.callTool({ name: 'adder__add', arguments: { a: 2 } });
   t.match(answer, { content: [{ text: '42' }] });
+  // JSON need not escape these, although some readers of lines end one at them.
+  const separators = 'b\u2028c\u2029d\u0085e';
+  const other = await client.callTool({ name: 'adder__add', arguments: { a: 3, note: separators } });
+  t.match(other, { content: [{ text: '43' }] });
   await client.close();
 });
