@@ -1,7 +1,7 @@
 /** The author's inner loop from the command line: a save is live, its log and its errors are seen, everything can be tried. */
 import { once } from 'node:events';
 import fs from 'node:fs';
-import { mkdir, rmdir, writeFile } from 'node:fs/promises';
+import { mkdir, rmdir, symlink, writeFile } from 'node:fs/promises';
 import { type IncomingMessage, type ServerResponse, request as sendRequest } from 'node:http';
 import { syncBuiltinESMExports } from 'node:module';
 import { type AddressInfo, connect } from 'node:net';
@@ -222,6 +222,32 @@ const draftFiles = (more: number) => [
   { path: 'index.ts', contentText: sayingSource(more) },
   { path: 'readme.md', contentText: readme },
 ];
+
+t.test('dev: watches the folder also through a link to it, and nothing behind links in it', async (t) => {
+  const folder = await writePackage('linking', 1);
+  const [outside, link] = [join(home, 'outside'), join(home, 'linking-link')];
+  await mkdir(join(outside, 'deep'), { recursive: true });
+  await symlink(outside, join(folder, 'data'));
+  await symlink(folder, link);
+  const systemWatch = fs.watch;
+  t.teardown(() => replaceWatch(systemWatch));
+  const watched: string[] = [];
+  replaceWatch(((path: string, ...rest: []) => {
+    watched.push(path);
+    return systemWatch(path, ...rest);
+  }) as typeof fs.watch);
+  const dev = start(t, ['dev', '--slug', 'linking'], link);
+  await dev.next(({ saved }) => saved === 'linking');
+  t.ok(watched.includes(folder), watched.join());
+  t.same(
+    watched.filter((path) => path.startsWith(outside) || path.includes('/data')),
+    [],
+  );
+  await saveFile(folder, 'index.ts', sayingSource(2));
+  await dev.next(({ saved }) => saved === 'linking');
+  dev.interrupt();
+  t.equal(await dev.code, 0);
+});
 
 t.test('dev: misses no change and no log line of the first save', async (t) => {
   const folder = await writePackage('early', 1);

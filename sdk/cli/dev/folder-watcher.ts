@@ -1,4 +1,5 @@
 /** Watches a folder and reports all writes of one save together. */
+import { realpath } from 'node:fs/promises';
 import { relative, sep } from 'node:path';
 import { isToolFolder } from '../../contract/package-paths.ts';
 import { CommandError } from '../failure.ts';
@@ -25,13 +26,16 @@ export interface FolderWatch {
 }
 
 /**
- * Calls `onChange` after every change in the folder, one call at a time. Resolves when the watcher is ready.
+ * Calls `onChange` after every change in the folder, one call at a time. Does not follow links, which are not part of a package and may
+ * lead to folders of any size. Resolves when the watcher is ready.
  *
  * @param onChange never rejects; returns the pause before it is called again without a change, milliseconds, or null
  * @throws CommandError when the folder cannot be watched
  */
 export async function watchFolder(folder: string, onChange: () => Promise<number | null>): Promise<FolderWatch> {
   const { watch } = await import('chokidar');
+  // The folder itself may be a link, which the watcher would not follow either.
+  const root = await realpath(folder);
   let timer: NodeJS.Timeout | null = null;
   let running: Promise<void> | null = null;
   let isWanted = false;
@@ -55,9 +59,10 @@ export async function watchFolder(folder: string, onChange: () => Promise<number
     running ??= runWanted();
     return running;
   };
-  const watcher = watch(folder, {
+  const watcher = watch(root, {
     ignoreInitial: true,
-    ignored: (path) => isToolFolder(relative(folder, path).replaceAll(sep, '/')),
+    followSymlinks: false,
+    ignored: (path) => isToolFolder(relative(root, path).replaceAll(sep, '/')),
   });
   watcher.on('all', () => {
     if (!isStopped) schedule(DEBOUNCE_MS);
