@@ -35,12 +35,12 @@ export async function readLastLines(rest: Rest, filter: LogFilter, limit: number
 /**
  * Yields lines as they are written, until the signal aborts.
  *
- * @param after id of the last known line; without it, starts with the next line
+ * @param after id of the last known line
  */
 export async function* followLines(
   rest: Rest,
   filter: LogFilter,
-  { after, signal }: { after?: string | undefined; signal: AbortSignal },
+  { after, signal }: { after: string; signal: AbortSignal },
 ): AsyncGenerator<LogLine> {
   const open = async (lastId: string | undefined) => {
     const headers: Record<string, string> = lastId === undefined ? {} : { 'last-event-id': lastId };

@@ -748,6 +748,36 @@ t.test('call, fire, logs and replay', async (t) => {
   t.equal(await logs.code, 130);
 });
 
+t.test('logs: follows an empty log from its first line, also if it is written before the stream opens', async (t) => {
+  const slug = 'warning';
+  const contentText = `tools.warn = { description: 'x', parameters: { type: 'object' }, handler: () => { console.warn('late'); return 'y'; } };`;
+  const files = [
+    { path: 'index.ts', contentText },
+    { path: 'readme.md', contentText: readme },
+  ];
+  const { body: plugin } = await ann.post('/plugins', { slug, displayName: slug });
+  await ann.post(`/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files });
+  const { body: installation } = await ann.post('/installations', { slug });
+  const readLines = async () =>
+    (await ann.get(`/plugin-logs?installationId=${installation.id}&levels=warn`)).body.items as Item[];
+  const called = Promise.withResolvers<void>();
+  let isWritten = false;
+  const gateway = await startGateway(t, url, ({ url = '' }, response) => {
+    if (!url.startsWith('/api/plugin-logs/stream') || isWritten) return false;
+    called.resolve();
+    response.destroy();
+    return true;
+  });
+  const logs = start(t, ['logs', slug, '-f', '--level', 'warn'], home, { BULKHEAD_URL: gateway });
+  await called.promise;
+  t.equal(await start(t, ['call', 'warning__warn']).code, 0);
+  await eventually(async () => (await readLines()).length === 1);
+  isWritten = true;
+  await logs.next(({ message }) => message === 'late');
+  logs.interrupt();
+  t.equal(await logs.code, 130);
+});
+
 t.test('mcp: the official client over a command’s standard input and output', async (t) => {
   const transport = new StdioClientTransport({
     command: process.execPath,

@@ -1,7 +1,7 @@
 /** `bulkhead logs`: prints the log of an installation. */
 import { logLevels } from '../../contract/protocol.ts';
 import { type Command, LISTED_MAX } from '../command.ts';
-import { followLines, formatLine, readLastLines } from '../log-lines.ts';
+import { BEFORE_FIRST_LINE, followLines, formatLine, readLastLines } from '../log-lines.ts';
 import { requireInstallation } from '../lookup.ts';
 
 const LINES = 50;
@@ -28,7 +28,7 @@ export const logs: Command = {
     const lines = await readLastLines(rest, filter, count);
     for (const line of lines) output.printItem(line, formatLine(line, output.paint));
     if (!args.flag('follow')) return undefined;
-    const after = lines.at(-1)?.id;
+    const after = lines.at(-1)?.id ?? BEFORE_FIRST_LINE;
     for await (const line of followLines(rest, filter, { after, signal })) {
       output.printItem(line, formatLine(line, output.paint));
     }
