@@ -527,14 +527,14 @@ t.test('dev: saves again behind a proxy that answers 502 while the service resta
 });
 
 /** Runs `dev` as an author sees it, without `--json`. */
-function startPlain(test: Test, folder: string) {
+function startPlain(test: Test, folder: string, more: Readonly<Record<string, string>> = {}) {
   const stop = new AbortController();
   test.teardown(() => stop.abort());
   const output: string[] = [];
   const write = (text: string): void => void output.push(text);
   const code = runCommandLine(['dev'], {
     stdin: new PassThrough(),
-    env,
+    env: { ...env, ...more },
     folder,
     version: '0.0.0',
     signal: stop.signal,
@@ -605,6 +605,25 @@ t.test('dev: keeps a policy that was chosen while it ran, and an uninstallation'
   const uninstalled = await runDev(() => ann.delete(path));
   t.match(uninstalled, 'chosen was uninstalled while `dev` ran.\n');
   t.notMatch(uninstalled, 'still runs the draft');
+});
+
+t.test('dev: says nothing about a policy that it could not change', async (t) => {
+  const folder = await writePackage('refused', 1);
+  const { body: plugin } = await ann.post('/plugins', { slug: 'refused', displayName: 'Refused' });
+  await ann.post(`/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files: draftFiles(0) });
+  await ann.post('/installations', { slug: 'refused' });
+  const problem = { status: 409, code: 'conflict', detail: 'Not now.' };
+  const gateway = await startGateway(t, url, ({ method }, response) => {
+    if (method !== 'PATCH') return false;
+    response.writeHead(409, { 'content-type': 'application/problem+json' }).end(JSON.stringify(problem));
+    return true;
+  });
+  const { output, code, interrupt } = startPlain(t, folder, { BULKHEAD_URL: gateway });
+  await eventually(() => output.join('').includes('Not now.'));
+  interrupt();
+  t.equal(await code, 0);
+  t.notMatch(output.join(''), 'refused keeps the policy');
+  t.notMatch(output.join(''), 'still runs the draft');
 });
 
 for (const asks of [false, true]) {

@@ -222,12 +222,14 @@ export class Draft {
    *
    * @param rest a client that an interrupted command may still use
    * @param signal ends the wait for the version to start
-   * @returns null if it ran the draft before, or is new
+   * @returns null if it ran the draft before, or is new, or has never followed the draft
    */
   async restore(rest: Rest, signal: AbortSignal): Promise<RestoreResult | null> {
     if (!this.#replaced) return null;
     const { id, versionPolicy, pinnedVersionId, currentVersionId } = this.#replaced;
     const current = await readInstallation(rest, id);
+    // The request that makes it follow the draft failed.
+    if (this.#installation === null && current?.versionPolicy === versionPolicy) return null;
     if (current?.versionPolicy !== 'Draft') return { installation: current, outcome: 'left' };
     // First the version: offered from the draft, the version of the policy would be compared with what the draft may access.
     const pinned = await pinAcceptedVersion(rest, this.#replaced, signal);
