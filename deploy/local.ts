@@ -118,6 +118,7 @@ async function start(): Promise<void> {
   if (stopping !== undefined) return;
   const sessionUrl = settings.DATABASE_SESSION_URL ?? url;
   await prepareTables(sessionUrl, settings);
+  if (stopping !== undefined) return;
   await built;
   // Reuse modules compiled by an earlier start, which halves the time of both services.
   const NODE_COMPILE_CACHE = env.NODE_COMPILE_CACHE ?? join(settings.DATA_DIR, 'compile-cache');
@@ -133,6 +134,7 @@ async function start(): Promise<void> {
   const completePath = async (): Promise<void> => {
     supervisorEnv.PATH = await findSearchPath();
   };
+  if (stopping !== undefined) return;
   replaceable = { env: childEnv, readyTimeoutMs: settings.READY_SECONDS * 1_000, checkDataDir, completePath };
   const hint = await describeSignIn(settings, sessionUrl);
   if (stopping === undefined)
@@ -171,7 +173,7 @@ async function startDatabase({ DATA_DIR }: SharedSettings): Promise<string> {
 
 async function prepareTables(url: string, settings: SharedSettings): Promise<void> {
   try {
-    const applied = await migrate(url, { onWait: printLine });
+    const applied = await migrate(url, { onWait: printLine, signal: starting.signal });
     if (applied.length > 0) printLine(`migrations applied: ${applied.join(', ')}`);
   } catch (error) {
     if (settings.DATABASE_URL === undefined) throw error;

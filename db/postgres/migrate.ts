@@ -1,4 +1,5 @@
 /** Applies the numbered SQL migrations, forward only. */
+import { addAbortListener } from 'node:events';
 import { readdir } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -30,6 +31,8 @@ interface MigrateOptions {
   readonly indexes?: readonly ConcurrentIndex[];
   /** Called with a sentence after each attempt that did not get its locks, and before the build of an index. */
   readonly onWait?: (sentence: string) => void;
+  /** Rolls back and ends the wait for locks. Migrations that are committed stay. */
+  readonly signal?: AbortSignal;
 }
 
 /**
@@ -42,14 +45,17 @@ interface MigrateOptions {
  *
  * @param url a `postgres://` address
  * @returns the names of the migrations this call applied
+ * @throws Error also when the signal aborts
  */
 export async function migrate(
   url: string,
-  { directory = MIGRATIONS, count, indexes = CONCURRENT_INDEXES, onWait }: MigrateOptions = {},
+  { directory = MIGRATIONS, count, indexes = CONCURRENT_INDEXES, onWait, signal }: MigrateOptions = {},
 ): Promise<string[]> {
   // Loaded here because API and supervisor import this file for the list of migrations only.
   const { runner } = await import('node-pg-migrate');
   return withConnection(url, CONNECTION, async (client) => {
+    // Also while a statement waits for a lock: without its client, the server rolls the transaction back.
+    using _aborting = signal && addAbortListener(signal, () => void client.end());
     await requireSuitableDatabase(client);
     await client.query(`SET lock_timeout = ${LOCK_TIMEOUT_MS}`);
     for (;;) {
@@ -68,9 +74,10 @@ export async function migrate(
         if (count === undefined) await buildIndexes(client, indexes, (sentence) => onWait?.(sentence));
         return applied.map((migration) => migration.name);
       } catch (error) {
+        signal?.throwIfAborted();
         if (!isLockRefused(error)) throw error;
         onWait?.(WAITING);
-        await sleep(PAUSE_MS);
+        await sleep(PAUSE_MS, undefined, { signal });
       }
     }
   });

@@ -15,6 +15,7 @@ import { requireDatabase, requireDataDir } from '../../service/lifecycle/start-f
 import { readConfig as readSupervisorConfig } from '../../supervisor/config.ts';
 import { forkProcess } from '../fixtures/forked-process.ts';
 import { freePort } from '../fixtures/free-port.ts';
+import { untilLockIsAwaited } from '../fixtures/lock-waits.ts';
 import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { processTree, stillRunning } from './process-tree.ts';
@@ -60,6 +61,28 @@ t.test('a signal while it starts stops it: no ready line, no trace', async (t) =
     t.equal(withoutLog(stderr), '', 'nothing to complain about');
     t.same(await starting.leftovers(), []);
   }
+});
+
+t.test('a signal while migrations wait for a lock stops it, and they are not applied', async (t) => {
+  const { url, pool } = await testDatabase(t);
+  const { rows } = await pool.query(
+    'DELETE FROM migrations WHERE id = (SELECT max(id) FROM migrations) RETURNING name',
+  );
+  const dump = await pool.connect();
+  t.teardown(() => dump.release(true));
+  await dump.query('BEGIN; LOCK TABLE migrations IN ACCESS EXCLUSIVE MODE');
+  const starting = await startOnly({ DATA_DIR: join(await temporaryFolder(t), 'data'), DATABASE_URL: url });
+  await starting.line(/^the migrations wait for locks/);
+  await untilLockIsAwaited(pool);
+  await starting.processes();
+  starting.kill('SIGTERM');
+  const { code, stdout, stderr } = await starting.exited;
+  t.equal(code, 0);
+  t.match(stdout, /\nstopping$/);
+  t.equal(withoutLog(stderr), '');
+  t.same(await starting.leftovers(), []);
+  await dump.query('COMMIT');
+  t.same((await pool.query('SELECT FROM migrations WHERE name = $1', [rows[0].name])).rows, []);
 });
 
 t.test('starts, signs in, runs a plugin, and stops without leftovers on each signal', async (t) => {
