@@ -49,12 +49,17 @@ export const updateChanges = z
   })
   .meta({ id: 'UpdateChanges', description: 'The changes of an update besides access.' });
 type UpdateChanges = z.output<typeof updateChanges>;
-export type ModelText = Pick<UpdateChanges['texts'][number], 'kind' | 'name'> & { readonly text: string };
+/** What models read of a tool, or of a command that the code registers. */
+export interface ModelText extends Pick<UpdateChanges['texts'][number], 'kind' | 'name'> {
+  readonly description: string;
+  /** The schema of a tool. */
+  readonly parameters?: unknown;
+}
 
-/** Longer files are listed, not compared. Bytes. */
-const FILE_MAX_BYTES = MIB / 2;
-/** Files with more lines are listed, too: comparing two of half a megabyte of empty lines took 0.2 s, in which no other request ran. */
-const FILE_MAX_LINES = 20_000;
+/** Longer files and texts are listed, not compared. Bytes of a file, characters of a text. */
+const LENGTH_MAX = MIB / 2;
+/** Those with more lines are listed, too: comparing two of half a megabyte of empty lines took 0.2 s, in which no other request ran. */
+const TEXT_MAX_LINES = 20_000;
 /** Lines in one answer. A file with more than are left is listed only. */
 const LINES_MAX = 5_000;
 /** Bytes of files that are read for one answer, also of binary ones; files after that are listed only. */
@@ -135,11 +140,12 @@ function listModelTexts(version: Version): ModelText[] {
     ...tools.map(({ name, description, parameters }) => ({
       kind: 'tool' as const,
       name,
-      text: `${description}\n\n${JSON.stringify(parameters, null, 2)}`,
+      description,
+      parameters,
     })),
     ...commands
       .filter(({ source }) => source === 'code')
-      .map(({ name, description }) => ({ kind: 'command' as const, name, text: description })),
+      .map(({ name, description }) => ({ kind: 'command' as const, name, description })),
   ];
 }
 
@@ -163,15 +169,49 @@ export async function compareTexts(
   const texts: UpdateChanges['texts'] = [];
   for (const each of [...new Set([...old.keys(), ...now.keys()])].sort()) {
     const [was, is] = [old.get(each), now.get(each)];
-    const one = is ?? was;
-    if (!one || was?.text === is?.text) continue;
     // Comparing the texts of 128 tools takes 0.2 s.
     await slices.pauseWhenOver();
-    const lines = compareWithin(was?.text ?? '', is?.text ?? '', budget);
+    const one = is ?? was;
+    if (!one || (was && is && isSameText(was, is))) continue;
+    const lines = compareModelTexts(was, is, budget);
     const change = describeChange(was !== undefined, is !== undefined);
     texts.push({ kind: one.kind, name: one.name, change, lines });
   }
   return texts;
+}
+
+const isSameText = (one: ModelText, other: ModelText): boolean =>
+  one.description === other.description && JSON.stringify(one.parameters) === JSON.stringify(other.parameters);
+
+/** Null: a side is too long, or the budget is too small. */
+function compareModelTexts(was: ModelText | undefined, is: ModelText | undefined, budget: Budget): DiffLine[] | null {
+  if (budget.lines <= 0) return null;
+  const [before, after] = [writeModelText(was), writeModelText(is)];
+  return before === null || after === null ? null : compareWithin(before, after, budget);
+}
+
+function writeModelText(of: ModelText | undefined): string | null {
+  if (of === undefined) return '';
+  const { description, parameters } = of;
+  if (parameters === undefined) return description;
+  const chars = JSON.stringify(parameters).length + countIndentation(parameters);
+  if (description.length + chars > LENGTH_MAX) return null;
+  const text = `${description}\n\n${JSON.stringify(parameters, null, 2)}`;
+  return hasMoreLines(text, TEXT_MAX_LINES) ? null : text;
+}
+
+/**
+ * Counts the characters that indentation by two spaces adds to the JSON of a value. Before it is written: a schema of 64 KiB that is
+ * nested a hundred deep would have five million.
+ */
+function countIndentation(value: unknown, depth = 0): number {
+  if (typeof value !== 'object' || value === null) return 0;
+  const items = Object.values(value);
+  if (items.length === 0) return 0;
+  // A line break, and in an object the space before the value.
+  const itemChars = (Array.isArray(value) ? 1 : 2) + 2 * (depth + 1);
+  const innerChars = items.reduce((sum: number, item) => sum + countIndentation(item, depth + 1), 0);
+  return items.length * itemChars + innerChars + 1 + 2 * depth;
 }
 
 const describeChange = (was: boolean, is: boolean): z.output<typeof changeKind> =>
@@ -202,7 +242,7 @@ export async function compareFiles(
   accountId: string,
 ): Promise<DiffLine[] | null> {
   const [oldBytes, newBytes] = [before?.sizeBytes ?? 0, after?.sizeBytes ?? 0];
-  if (budget.lines <= 0 || Math.max(oldBytes, newBytes) > FILE_MAX_BYTES) return null;
+  if (budget.lines <= 0 || Math.max(oldBytes, newBytes) > LENGTH_MAX) return null;
   budget.bytes -= oldBytes + newBytes;
   if (budget.bytes < 0) return null;
   const [was, is] = [await readText(services, before), await readText(services, after)];
@@ -216,7 +256,7 @@ export async function compareFiles(
 async function readText({ blobs }: Pick<Services, 'blobs'>, file: VersionFile | undefined): Promise<string | null> {
   if (!file) return '';
   const text = decodeText(await blobs.read(file.sha256));
-  return text === null || hasMoreLines(text, FILE_MAX_LINES) ? null : text;
+  return text === null || hasMoreLines(text, TEXT_MAX_LINES) ? null : text;
 }
 
 function hasMoreLines(text: string, most: number): boolean {

@@ -4,6 +4,7 @@ import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import type { Installation } from '../../db/installations/installations.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
+import { PlaceLimiter } from '../../service/http/place-limiter.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { idParams } from '../../service/http/schemas.ts';
 import type { Services } from '../services.ts';
@@ -11,6 +12,12 @@ import { acceptBody, changesQuery, installationChanges } from './installation-in
 import { installationResource, showInstallation } from './installation-resource.ts';
 import { compareUpdate, updateChanges } from './update-changes.ts';
 import { acceptUpdate, changePolicy, pause, restart, resume, retryUpdate } from './updates.ts';
+
+/**
+ * A comparison holds two texts of half a megabyte and up to 2.5 million characters of lines while it waits for its turns of the event
+ * loop. One account may have six at once.
+ */
+const COMPARISONS = { places: 8, verb: 'comparing', works: 'updates', retryAfterS: 1 };
 
 const shapes = {
   change: {
@@ -31,7 +38,7 @@ const shapes = {
   changes: {
     summary: 'The changes of the update besides access',
     details:
-      'Compares the running version with the pending one, or with the one that is under way or has failed: the texts that models read, and the source.',
+      'Compares the running version with the pending one, or with the one that is under way or has failed: the texts that models read, and the source. A process compares eight updates at once, six of them of one account, and answers others with 429 `rate_limited`.',
     problems: ['not_pending'],
     params: idParams,
     querystring: changesQuery,
@@ -58,15 +65,18 @@ const shapes = {
 
 export function updateRoutes(services: Services): FastifyPluginAsyncZod {
   const show = (row: Installation) => showInstallation(row, services.webhookUrl, true);
+  const comparisons = new PlaceLimiter(COMPARISONS);
   return async (app) => {
     groupRoutes(app, 'Installations');
     app.patch('/installations/:id', { schema: shapes.change }, async (request) =>
       show(await changePolicy(services, requireCaller(request), request.params.id, request.body)),
     );
 
-    app.get('/installations/:id/update-changes', { schema: shapes.changes }, (request) =>
-      compareUpdate(services, requireCaller(request), request.params.id, request.query.versionId),
-    );
+    app.get('/installations/:id/update-changes', { schema: shapes.changes }, (request) => {
+      const caller = requireCaller(request);
+      const { params, query } = request;
+      return comparisons.run(caller.id, () => compareUpdate(services, caller, params.id, query.versionId));
+    });
 
     app.post('/installations/:id/accept-update', { schema: shapes.accept }, async (request) =>
       show(await acceptUpdate(services, requireCaller(request), request.params.id, request.body.versionId)),

@@ -526,7 +526,7 @@ export interface paths {
         };
         /**
          * The changes of the update besides access
-         * @description Compares the running version with the pending one, or with the one that is under way or has failed: the texts that models read, and the source.
+         * @description Compares the running version with the pending one, or with the one that is under way or has failed: the texts that models read, and the source. A process compares eight updates at once, six of them of one account, and answers others with 429 `rate_limited`.
          */
         get: operations["getInstallationsByIdUpdateChanges"];
         put?: never;

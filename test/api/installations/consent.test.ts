@@ -275,6 +275,33 @@ t.test('what models read and the source are compared before anybody consents', a
   );
 });
 
+t.test('an account compares some of its updates at once, and leaves places to others', async (t) => {
+  const plugin = await listed();
+  const [bens, anns] = [await installs(ben, plugin.slug), await installs(ann, plugin.slug)];
+  await plugin.publish('1.1.0', saying('Two.', 'host.llm'));
+  const compare = (who: Client, { path }: { path: string }) => who.get(`${path}/update-changes`);
+  const holder = await api.pool.connect();
+  try {
+    await holder.query('BEGIN; LOCK TABLE version_files IN ACCESS EXCLUSIVE MODE');
+    const under = Array.from({ length: 7 }, () => compare(ben, bens));
+    t.match(await Promise.race(under), {
+      status: 429,
+      headers: { 'retry-after': '1' },
+      body: {
+        code: 'rate_limited',
+        detail: 'This process is comparing 6 updates, 6 of them from this account. Retry after 1 s.',
+      },
+    });
+    under.push(compare(ann, anns));
+    await holder.query('COMMIT');
+    const statuses = (await Promise.all(under)).map(({ status }) => status);
+    t.same(statuses.toSorted(), [...Array(7).fill(200), 429]);
+    t.equal((await compare(ben, bens)).status, 200, 'the places are free again');
+  } finally {
+    holder.release(true);
+  }
+});
+
 t.test('a change far along a line is shown, and what is not shown is counted', async (t) => {
   // Models read the description, so it is whole; the library is code, whose lines are cut.
   const long = 'Ring softly. '.repeat(100);
