@@ -6,6 +6,7 @@ export const PATH_MAX_DEPTH = 16;
 /** Maximum length of a name on common file systems. UTF-8 bytes. */
 export const SEGMENT_MAX_BYTES = 255;
 export const PATH_MAX_BYTES = 1024;
+const TOO_LONG = `is longer than ${PATH_MAX_BYTES} bytes`;
 
 const encoder = new TextEncoder();
 const countBytes = (text: string): number => encoder.encode(text).byteLength;
@@ -21,6 +22,8 @@ const DEVICE = /^(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?$/i;
  */
 export function validatePath(path: string): string | null {
   if (path === '') return 'has no name';
+  // First: a path may be as long as the body of a request, and each check reads all of it. UTF-8 has no fewer bytes than characters.
+  if (path.length > PATH_MAX_BYTES) return TOO_LONG;
   if (!path.isWellFormed()) return 'is not valid Unicode';
   if (CONTROL.test(path)) return 'holds a control character';
   const hidden = describeHiddenCharacter(path, 'line');
@@ -32,7 +35,7 @@ export function validatePath(path: string): string | null {
   const segments = path.split('/');
   if (segments.includes('..')) return 'holds “..”, which leaves the package';
   if (segments.includes('.')) return 'holds the folder “.”; write the path without it';
-  if (countBytes(path) > PATH_MAX_BYTES) return `is longer than ${PATH_MAX_BYTES} bytes`;
+  if (countBytes(path) > PATH_MAX_BYTES) return TOO_LONG;
   if (segments.length > PATH_MAX_DEPTH) return `is more than ${PATH_MAX_DEPTH} folders deep`;
   for (const segment of segments) {
     const fault = segmentFault(segment);

@@ -147,6 +147,8 @@ t.test('paths', async (t) => {
   t.equal(findWrapperFolder(['p/a', 'q/b']), '');
   t.equal(findWrapperFolder(['a']), '');
   t.equal(validatePath('../'.repeat(20)), 'holds “..”, which leaves the package', 'before the depth');
+  t.equal(validatePath('é'.repeat(513)), 'is longer than 1024 bytes');
+  t.equal(validatePath('a:'.repeat(513)), 'is longer than 1024 bytes', 'before anything reads it');
 });
 
 t.test('paths that are one path on some file system', async (t) => {
