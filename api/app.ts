@@ -34,6 +34,7 @@ import { logRoutes } from './logs/log-routes.ts';
 import { operatorAccountRoutes } from './operators/operator-account-routes.ts';
 import { operatorRoutes } from './operators/operator-routes.ts';
 import { StagingSpace } from './package/staging-space.ts';
+import { UPLOAD_MAX_MS } from './package/upload.ts';
 import { agentPluginRoutes } from './plugins/agent-plugin-routes.ts';
 import { ArchivePlaces } from './plugins/archive-places.ts';
 import { fileRoutes } from './plugins/file-routes.ts';
@@ -55,9 +56,7 @@ const BODIES_IN_FLIGHT = { processBytes: 128 * MIB, accountBytes: 24 * MIB };
 /** For requests without a token, whose bodies have at most 32 KiB. `accountBytes` is the share of one client network. */
 const ANONYMOUS_BODIES_IN_FLIGHT = { processBytes: 16 * MIB, accountBytes: 4 * MIB };
 const UPLOAD_RETRY_AFTER_S = 5;
-/** Long enough for an upload of 256 MB over a slow line. Milliseconds. */
-const REQUEST_TIMEOUT_MS = 30 * 60_000;
-/** A connection without traffic is closed. Longer than a publish waits for its build. Milliseconds. */
+/** A connection without traffic is closed, except while a publish is answered. Longer than any other request takes. Milliseconds. */
 const IDLE_TIMEOUT_MS = 120_000;
 /**
  * Idle time after which a kept-alive connection is closed: slightly more than the usual minute of proxies.
@@ -121,7 +120,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     trustProxy,
     bodyMaxBytes: BODY_MAX_BYTES,
     server: {
-      requestTimeout: REQUEST_TIMEOUT_MS,
+      requestTimeout: UPLOAD_MAX_MS,
       connectionTimeout: IDLE_TIMEOUT_MS,
       ...(deps.webhooks ? { serverFactory: withWebhooks(deps.webhooks) } : {}),
     },
@@ -166,7 +165,7 @@ function withWebhooks(webhooks: RequestListener) {
     const server = createServer(uncheckedHost, (request, response) => {
       (isWebhook(request.url) ? webhooks : framework)(request, response);
     });
-    server.requestTimeout = REQUEST_TIMEOUT_MS;
+    server.requestTimeout = UPLOAD_MAX_MS;
     server.keepAliveTimeout = KEEP_ALIVE_MS;
     return server.setTimeout(IDLE_TIMEOUT_MS);
   };

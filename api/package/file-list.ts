@@ -4,6 +4,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { invalidPackage } from './invalid-package.ts';
 import { FILES_MAX } from './package-files.ts';
+import { allowSilence } from './silent-connection.ts';
 
 /** Maximum size of a file list. Larger packages need the zip upload. Bytes of JSON. */
 export const FILE_LIST_MAX_BYTES = 16 * MIB;
@@ -16,6 +17,7 @@ export const fileListOptions = {
   bodyLimit: FILE_LIST_MAX_BYTES,
   config: { refuseNonText: createNotUtf8Problem },
   preValidation: refuseManyFiles,
+  preHandler: allowSilence,
 };
 
 /** Runs before the schema checks each file. @throws Problem `invalid_package` for a body with too many files */

@@ -13,6 +13,7 @@ import type { PlaceLimiter } from '../../service/http/place-limiter.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { idParams, LIMIT_MAX, page, pageQuery } from '../../service/http/schemas.ts';
 import { fileListOptions } from '../package/file-list.ts';
+import { allowSilence } from '../package/silent-connection.ts';
 import type { StagingSpace } from '../package/staging-space.ts';
 import { readUploadBytes, receiveUpload } from '../package/upload.ts';
 import type { Services } from '../services.ts';
@@ -140,6 +141,7 @@ export function pluginRoutes(
         const folder = dirname(staging.scratch());
         await reservation.reserve(folder, readUploadBytes(request));
         const { path, semVer } = await receiveUpload(request, staging);
+        await allowSilence(request);
         const reserve = async (bytes: number) => {
           await requireRoom(services.pool, caller.id, 'blobs', bytes);
           await reservation.reserve(folder, bytes);

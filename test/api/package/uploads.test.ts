@@ -1,11 +1,15 @@
 /** Uploads over a real socket: the limit to the byte, bounded memory, nothing left behind. */
+import { once } from 'node:events';
 import { readdir } from 'node:fs/promises';
-import { request } from 'node:http';
+import { Agent, type IncomingMessage, type OutgoingHttpHeaders, request } from 'node:http';
+import type { Socket } from 'node:net';
 import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { UPLOAD_MAX_MS } from '../../../api/package/upload.ts';
 import { listen, startApiFixture } from '../api-fixture.ts';
-import { introspectsMinimal, MINIMAL, multipartOf, zipOf } from './packages.ts';
+import { fileList, introspectsMinimal, MINIMAL, multipartOf, zipOf } from './packages.ts';
 import { zipOfSize } from './zip-crafting.ts';
 
 const MIB = 1024 * 1024;
@@ -64,6 +68,53 @@ function send(
     })();
   });
 }
+
+t.test('the connection of a publish may be silent until it is answered', async (t) => {
+  const before: unknown[] = [];
+  const during: unknown[] = [];
+  let last: Socket | undefined;
+  const slow = await startApiFixture(t, {
+    introspect: () => {
+      during.push(last?.timeout);
+      return introspectsMinimal();
+    },
+  });
+  const author = await slow.user('ann');
+  const made = (await author.post('/plugins', { slug: 'slow', displayName: 'Slow' })).body;
+  const slowPort = await listen(slow);
+  slow.app.server.prependListener('request', ({ socket }) => {
+    last = socket;
+    before.push(socket.timeout);
+  });
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  t.teardown(() => agent.destroy());
+  const post = async (path: string, body: string | Buffer, headers: OutgoingHttpHeaders) => {
+    const outgoing = request({
+      port: slowPort,
+      host: '127.0.0.1',
+      agent,
+      method: 'POST',
+      path: `/api/plugins/${made.id}${path}`,
+      headers: { ...headers, authorization: `Bearer ${author.token}` },
+    });
+    outgoing.end(body);
+    const [incoming] = (await once(outgoing, 'response')) as [IncomingMessage];
+    await buffer(incoming);
+    return incoming.statusCode;
+  };
+  const json = { 'content-type': 'application/json' };
+  const files = fileList(MINIMAL);
+  t.equal(await post('/versions', JSON.stringify({ semVer: '1.0.0', files }), json), 201);
+  t.equal(await post('/draft', JSON.stringify({ files }), json), 200);
+  const zip = multipartOf(
+    { name: 'file', filename: 'p.zip', content: await zipOf(MINIMAL) },
+    { name: 'semVer', content: '1.1.0' },
+  );
+  t.equal(await post('/versions/zip', zip.payload, zip.headers), 201);
+  t.same(before, [120_000, 120_000, 120_000], 'each other time without traffic ends the connection');
+  t.same(during, [0, 0, 0]);
+  t.ok(slow.app.server.requestTimeout >= UPLOAD_MAX_MS, 'the slowest upload that is not refused may arrive');
+});
 
 t.test('256 MB exactly pass, with bounded memory', async (t) => {
   const zip = zipOfSize(LIMIT);
