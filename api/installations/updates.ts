@@ -48,14 +48,12 @@ export async function changePolicy(
     if (required && !before.required) installation = await holdUpdate(tx, installation);
     const policy = change.versionPolicy ?? installation.versionPolicy;
     const pinned = change.pinnedVersionId ?? undefined;
-    if (pinned !== undefined && policy !== 'Pinned') {
-      throw new Problem('invalid_pin', 'pinnedVersionId is allowed with the policy Pinned only.');
-    }
     if (change.versionPolicy === undefined && pinned === undefined) {
       if (before.required && !required) await beginPendingUpdate(tx, services.queues, installationId);
       return;
     }
-    const version = await chooseVersion(tx, plugin, caller, policy, pinned ?? installation.pinnedVersionId);
+    const pin = policy === 'Pinned' ? (pinned ?? installation.pinnedVersionId) : pinned;
+    const version = await chooseVersion(tx, plugin, caller, policy, pin);
     const pinnedVersionId = policy === 'Pinned' ? version.id : null;
     if (policy !== before.versionPolicy || pinnedVersionId !== before.pinnedVersionId)
       await changeInstallation(tx, installation.id, { versionPolicy: policy, pinnedVersionId });

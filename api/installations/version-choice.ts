@@ -6,7 +6,12 @@ import type { VersionPolicy } from '../../db/installations/installations.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 
-/** Chooses the version. @throws Problem when the policy selects no version, or one that the caller may not install */
+/**
+ * Chooses the version.
+ *
+ * @param pinnedVersionId null: none
+ * @throws Problem when the policy selects no version, or one that the caller may not install, or when another policy than Pinned has a pin
+ */
 export async function chooseVersion(
   tx: ClientBase,
   plugin: Plugin,
@@ -14,6 +19,9 @@ export async function chooseVersion(
   policy: VersionPolicy,
   pinnedVersionId: string | null | undefined,
 ): Promise<Version> {
+  // A client that sends both means the pinned version: installing another one would grant what its user has not read.
+  if (policy !== 'Pinned' && pinnedVersionId != null)
+    throw invalidPin('pinnedVersionId is allowed with the policy Pinned only.');
   if (policy === 'Draft') {
     if (plugin.ownerId !== caller.id) {
       throw new Problem('draft_owner_only', 'The policy Draft is for your own plugins only.');
@@ -28,9 +36,10 @@ export async function chooseVersion(
   return latest;
 }
 
+const invalidPin = (message: string): Problem =>
+  new Problem('invalid_pin', message, { errors: [{ field: 'pinnedVersionId', message }] });
+
 async function choosePinned(tx: ClientBase, plugin: Plugin, versionId: string | null | undefined): Promise<Version> {
-  const invalidPin = (message: string) =>
-    new Problem('invalid_pin', message, { errors: [{ field: 'pinnedVersionId', message }] });
   if (!versionId) throw invalidPin('The policy Pinned needs pinnedVersionId, the id of a published version.');
   const version = await findVersion(tx, versionId);
   if (version?.pluginId !== plugin.id) throw invalidPin(`pinnedVersionId is not a version of “${plugin.slug}”.`);

@@ -525,6 +525,13 @@ t.test('pins name a published version of the plugin', async (t) => {
     t.equal(refused.status, 422);
     t.equal(refused.body.code, 'invalid_pin');
   }
+  for (const versionPolicy of [undefined, 'Latest', 'Draft']) {
+    const body = { slug: one.slug, versionPolicy, pinnedVersionId: one.versionId };
+    t.match(await ann.post('/installations', body), {
+      status: 422,
+      body: { code: 'invalid_pin', errors: [{ field: 'pinnedVersionId' }] },
+    });
+  }
   const made = await pin(one.versionId);
   t.match(made.body, { versionPolicy: 'Pinned', pinnedVersionId: one.versionId });
   t.equal((await ann.post('/installations', { slug: other.slug, versionPolicy: 'Draft' })).body.code, 'no_draft');
