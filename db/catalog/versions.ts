@@ -216,8 +216,8 @@ const EMPTY_TEXTS = `readme = '', registrations = '{}', added_capabilities = '{}
   '{"commands": [], "skills": [], "middleware": [], "lifecycle": [], "tools": [], "providers": [], "channel": null}'`;
 
 /**
- * Gives up the files, bundles, source maps and texts of yanked versions that no installation uses. The rows stay, because a
- * version number is never reusable.
+ * Gives up the files, bundles, source maps and texts of yanked versions that no installation uses. One that only ran before, failed
+ * or is pinned is not used: nothing moves an installation to it any more. The rows stay, because a version number is never reusable.
  *
  * @param pluginId null: all plugins
  */
@@ -227,9 +227,8 @@ export async function releaseYankedVersions(tx: ClientBase | Pool, pluginId: str
     `WITH unused AS (
        SELECT v.id FROM versions v
         WHERE v.status = 'yanked' AND v.stored_bytes > 0 AND ($1::text IS NULL OR v.plugin_id = $1)
-          AND NOT ${isUsedAs('current_version_id')} AND NOT ${isUsedAs('pinned_version_id')}
-          AND NOT ${isUsedAs('pending_version_id')} AND NOT ${isUsedAs('target_version_id')}
-          AND NOT ${isUsedAs('previous_version_id')}),
+          AND NOT ${isUsedAs('current_version_id')} AND NOT ${isUsedAs('pending_version_id')}
+          AND NOT ${isUsedAs('target_version_id')}),
      emptied AS (DELETE FROM version_files WHERE version_id IN (SELECT id FROM unused))
      UPDATE versions SET stored_bytes = 0, ${EMPTY_TEXTS} WHERE id IN (SELECT id FROM unused)`,
     [pluginId],

@@ -171,7 +171,6 @@ t.test('a yanked version takes no more than its row once no installation uses it
   await plugin.yank('1.1.0');
   t.ok((await readBytes()) >= before, 'the installation that pinned it reads all of it');
   t.equal((await ben.patch(pinned.path, { pinnedVersionId: plugin.ids['1.0.0'] })).status, 200);
-  await api.pool.query('UPDATE installations SET previous_version_id = NULL WHERE id = $1', [pinned.id]);
   await releaseYankedVersions(api.pool, null);
   t.ok((await readBytes()) < 1_500, `${await readBytes()} bytes are left`);
   const { versions } = (await ann.get(`/plugins/${plugin.id}`)).body;
@@ -184,6 +183,18 @@ t.test('a yanked version takes no more than its row once no installation uses it
   t.same(versions[0].addedCapabilities, []);
   t.equal((await ann.get(`/plugins/${plugin.id}/versions/${plugin.ids['1.1.0']}/files`)).status, 410);
   await plugin.publish('1.2.0', large);
+});
+
+t.test('a yanked version that followers only ran before gives up its files at once', async (t) => {
+  const plugin = await listed(['1.0.0']);
+  const follower = await installs(ben, plugin.slug);
+  await plugin.publish('1.1.0');
+  t.match(await follower.get(), { currentSemVer: '1.1.0' });
+  await plugin.yank('1.0.0');
+  t.equal((await ann.get(`/plugins/${plugin.id}/versions/${plugin.ids['1.0.0']}/files`)).status, 410);
+  const { rows } = await api.pool.query('SELECT stored_bytes FROM versions WHERE id = $1', [plugin.ids['1.0.0']]);
+  t.same(rows, [{ stored_bytes: '0' }], 'it counts for no quota');
+  t.match(await follower.get(), { currentSemVer: '1.1.0', status: 'ready', statusReason: null });
 });
 
 t.test('a yank between the look and the click does not drop the hook of a required plugin', async (t) => {
