@@ -189,11 +189,12 @@ export async function offerVersion(
  * @returns the installation, without the update that was ended
  */
 export async function holdUpdate(tx: ClientBase, installation: Installation): Promise<Installation> {
-  const { id, targetVersionId, rollbackReason, versionPolicy } = installation;
+  const { id, targetVersionId, pendingVersionId, rollbackReason, versionPolicy } = installation;
   const target = targetVersionId === null ? null : await findVersion(tx, targetVersionId);
   if (!target || versionPolicy === 'Draft' || !dropsHook(installation, target)) return installation;
   await cancelUpdate(tx, id);
-  if (rollbackReason !== null) return { ...installation, targetVersionId: null };
+  // A version that was published since is what waits for consent.
+  if (rollbackReason !== null || pendingVersionId !== null) return { ...installation, targetVersionId: null };
   await setPending(tx, [installation], target.id);
   return { ...installation, targetVersionId: null, pendingVersionId: target.id };
 }

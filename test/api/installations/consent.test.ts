@@ -462,6 +462,20 @@ t.test('once a plugin is required, an update under way that drops its hook waits
   t.match((await ben.patch(path, change)).body, { updateUnderWay: null, pendingUpdate: { versionId } });
 });
 
+t.test('a plugin that becomes required keeps the question about the newer version', async (t) => {
+  const command = `commands.a = { description: 'x', handler: () => 'a' };`;
+  const plugin = await listed({ ...MINIMAL, 'index.ts': `${INDEX}\n${command}` });
+  const { path, get } = await installs(ben, plugin.slug);
+  await ben.post(`${path}/pause`);
+  await plugin.publish('1.1.0', { ...MINIMAL, 'index.ts': command });
+  await plugin.publish('2.0.0', saying('Two.', 'host.llm'));
+  t.match(await get(), { updateUnderWay: { semVer: '1.1.0' }, pendingUpdate: { semVer: '2.0.0' } });
+  t.match((await ben.patch(path, { required: true })).body, {
+    updateUnderWay: null,
+    pendingUpdate: { semVer: '2.0.0' },
+  });
+});
+
 t.test('a version published between the look and the click cannot ride on the consent to install', async (t) => {
   const plugin = await listed(saying('One.', 'host.media'));
   const consented = { slug: plugin.slug, versionId: plugin.first };
