@@ -30,6 +30,8 @@ export interface InstallationFacts {
   readonly failedUpdate: FailedUpdate | null;
   /** One sentence: the action of the user without which an update under way cannot start. Null: none is needed. */
   readonly updateWait: string | null;
+  /** Whether the version that the user pinned was yanked before it ran here. */
+  readonly hasLostPin: boolean;
 }
 
 export const installationStates = [
@@ -88,12 +90,13 @@ export const describeFailedUpdate = ({ semVer, reason, rolledBack }: FailedUpdat
 const FAILED_NEXT =
   'Read its log, fix the cause, and restart it. Ten minutes after its last exit, the next call tries it once more.';
 
-/** The most important notice: a block by the operator, the stored reason, an update that failed or waits, then a yank. */
+/** The most important notice: a block by the operator, the stored reason, an update that failed or waits, then a yank of the pinned version, or of the running one. */
 export function pickNotice({
   blockedReason,
   statusReason,
   failedUpdate,
   updateWait,
+  hasLostPin,
   currentStatus,
   currentSemVer,
 }: Omit<InstallationFacts, 'status' | 'runtimeState' | 'lastExit'>): string | null {
@@ -104,6 +107,10 @@ export function pickNotice({
     return `${describeFailedUpdate(failedUpdate)} ${running} keeps running. Try the update again, or wait for the next version.`;
   }
   if (updateWait !== null) return updateWait;
+  if (hasLostPin) {
+    const running = currentSemVer ?? 'The draft';
+    return `The version that you pinned was withdrawn by its author before it ran here. ${running} keeps running; pin another version, or follow Latest.`;
+  }
   if (currentStatus !== 'yanked') return null;
   return `Version ${currentSemVer} was yanked by its author. It keeps running here; move to another version when you can.`;
 }

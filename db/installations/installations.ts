@@ -25,7 +25,7 @@ import {
 } from '../postgres/rows.ts';
 import type { LastExit, RuntimeState } from './installation-runtimes.ts';
 import type { InstallationStatus } from './installation-state.ts';
-import { BLOCKED_REASON_SQL } from './run-rule.ts';
+import { BLOCKED_REASON_SQL, HAS_LOST_PIN_SQL } from './run-rule.ts';
 
 export type VersionPolicy = 'Latest' | 'Pinned' | 'Draft';
 export interface Installation {
@@ -40,6 +40,8 @@ export interface Installation {
   readonly blockedReason: string | null;
   readonly versionPolicy: VersionPolicy;
   readonly pinnedVersionId: string | null;
+  /** Whether that version was yanked before it ran here. */
+  readonly hasLostPin: boolean;
   readonly currentVersionId: string | null;
   readonly currentSemVer: string | null;
   readonly currentStatus: VersionStatus | null;
@@ -87,7 +89,8 @@ const SELECT = `
   SELECT i.id, i.account_id AS "accountId", a.name AS "accountName", i.plugin_id AS "pluginId", p.slug,
          p.display_name AS "displayName", p.visibility, p.deprecation_message AS "deprecationMessage",
          ${BLOCKED_REASON_SQL} AS "blockedReason", i.version_policy AS "versionPolicy",
-         i.pinned_version_id AS "pinnedVersionId", i.current_version_id AS "currentVersionId",
+         i.pinned_version_id AS "pinnedVersionId", ${HAS_LOST_PIN_SQL} AS "hasLostPin",
+         i.current_version_id AS "currentVersionId",
          c.semver AS "currentSemVer", c.status AS "currentStatus", c.manifest AS "currentManifest",
          i.pending_version_id AS "pendingVersionId", n.semver AS "pendingSemVer",
          n.capabilities AS "pendingCapabilities", n.manifest AS "pendingManifest",

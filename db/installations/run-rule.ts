@@ -44,6 +44,13 @@ export const KEEPS_YANKED_SQL = `(i.version_policy = 'Pinned' AND i.rollback_rea
  */
 export const IS_TARGET_VALID_SQL = `(v.status <> 'yanked' OR ${KEEPS_YANKED_SQL})`;
 
+/**
+ * Whether the version that the user pinned for `installations i` was yanked before it ran there: no update moves to it any more. One
+ * that runs, or that an update under way moves to, stays.
+ */
+export const HAS_LOST_PIN_SQL = `EXISTS (SELECT 1 FROM versions y WHERE y.id = i.pinned_version_id AND y.status = 'yanked'
+  AND y.id IS DISTINCT FROM i.current_version_id AND y.id IS DISTINCT FROM i.target_version_id)`;
+
 /** Statuses in which an installation receives events: the last event arrives while it is uninstalled. For a query with `installations i`. */
 export const RECEIVES_EVENTS_SQL = `i.status IN ('ready', 'failed', 'uninstalling')`;
 

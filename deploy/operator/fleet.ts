@@ -3,7 +3,7 @@
 import { recordAction } from '../../db/accounts/operator-actions.ts';
 import { runtimeStates } from '../../db/installations/installation-runtimes.ts';
 import { describeInstallation, installationStatuses } from '../../db/installations/installation-state.ts';
-import { BLOCKED_REASON_SQL } from '../../db/installations/run-rule.ts';
+import { BLOCKED_REASON_SQL, HAS_LOST_PIN_SQL } from '../../db/installations/run-rule.ts';
 import { notifyInstallationChanged, notifyRestartRequested } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { findRow } from '../../db/postgres/rows.ts';
@@ -93,7 +93,7 @@ export const installations: OperatorCommand = {
     const { pool } = await context.database();
     const select = `SELECT i.id, p.slug, a.name AS account, v.semver AS "semVer", i.version_policy AS "versionPolicy", i.status,
               i.status_reason AS "statusReason", i.created_at AS "createdAt", ${BLOCKED_REASON_SQL} AS "blockedReason",
-              v.semver AS "currentSemVer", v.status AS "currentStatus", r.state AS "runtimeState", r.last_exit AS "lastExit",
+              v.semver AS "currentSemVer", v.status AS "currentStatus", ${HAS_LOST_PIN_SQL} AS "hasLostPin", r.state AS "runtimeState", r.last_exit AS "lastExit",
               CASE WHEN i.failed_reason IS NOT NULL THEN
                 json_build_object('semVer', f.semver, 'reason', i.failed_reason, 'rolledBack', i.rolled_back) END AS "failedUpdate"
          FROM installations i JOIN plugins p ON p.id = i.plugin_id JOIN accounts a ON a.id = i.account_id

@@ -124,7 +124,8 @@ zeros and build metadata (\`+…\`) are refused, because two texts would be one 
 **Latest** is the highest published version by SemVer precedence, a pre-release only where there is no stable version. The time of a publish
 does not matter: \`1.0.1\` published after \`1.1.0\` changes nothing for followers of Latest. To yank a version is to withdraw it: installations that follow
 Latest move to the new Latest, and those that pinned the version keep it, with a notice. An update that has not started the version yet, for example of a paused
-installation, ends before the yank is answered, unless its user pinned that version. No crash loop returns to a yanked version. The last version cannot be yanked.`,
+installation, ends before the yank is answered, unless its user pinned that version. A pin that still waits for consent never moves the installation; its user
+reads that the version was withdrawn. No crash loop returns to a yanked version. The last version cannot be yanked.`,
 
   names: `## Name and description
 

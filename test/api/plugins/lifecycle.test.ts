@@ -271,6 +271,32 @@ t.test('an update that waits is withdrawn with its version, and the new Latest i
   t.match((await ann.post(`${pinned.path}/resume`)).body, { currentSemVer: '2.0.0', statusReason: /yanked/ });
 });
 
+t.test('a pin whose version is yanked before it ran says so, and does not keep its files', async (t) => {
+  const plugin = await listed(['1.0.0'], ['2.0.0', MORE]);
+  const pinned = await installs(ben, plugin.slug, {
+    versionPolicy: 'Pinned',
+    pinnedVersionId: plugin.ids['1.0.0'],
+  });
+  const asked = await ben.patch(pinned.path, { pinnedVersionId: plugin.ids['2.0.0'] });
+  t.match(asked.body, { pendingUpdate: { semVer: '2.0.0' }, statusReason: null });
+  await plugin.yank('2.0.0');
+  const notice =
+    'The version that you pinned was withdrawn by its author before it ran here. 1.0.0 keeps running; pin another version, or follow Latest.';
+  t.match(await pinned.get(), {
+    versionPolicy: 'Pinned',
+    pinnedVersionId: plugin.ids['2.0.0'],
+    currentSemVer: '1.0.0',
+    pendingUpdate: null,
+    statusReason: notice,
+    condition: { state: 'ready', cause: notice },
+  });
+  t.equal((await ann.get(`/plugins/${plugin.id}/versions/${plugin.ids['2.0.0']}/files`)).status, 410);
+  t.match((await ben.patch(pinned.path, { versionPolicy: 'Latest' })).body, {
+    currentSemVer: '1.0.0',
+    statusReason: null,
+  });
+});
+
 t.test('an update that waits is withdrawn if the new Latest needs consent', async (t) => {
   const plugin = await listed(['1.0.0']);
   const installation = await installs(ben, plugin.slug);

@@ -12,6 +12,7 @@ const well: InstallationFacts = {
   lastExit: null,
   failedUpdate: null,
   updateWait: null,
+  hasLostPin: false,
 };
 const memory = { reason: 'it exceeded its memory limit' };
 const late = 'hook middleware.systemPrompt took longer than its 1000 ms (1050 ms)';
@@ -35,6 +36,11 @@ const rows: readonly [
     'a yanked version',
     { currentStatus: 'yanked' },
     { state: 'ready', cause: /1\.2\.0 was yanked/, nextStep: null, action: null },
+  ],
+  [
+    'a pinned version that was yanked before it ran',
+    { hasLostPin: true },
+    { state: 'ready', cause: /withdrawn by its author .* 1\.2\.0 keeps running/, nextStep: null, action: null },
   ],
   [
     'in backoff',
