@@ -146,8 +146,10 @@ export function findMissingConfiguration(
   secretNames: readonly string[],
 ): string[] {
   const values = resolveSettings(manifest, stored);
+  // A setting may be named like a member of every object, such as `constructor`.
+  const hasValue = (name: string): boolean => Object.hasOwn(values, name) && values[name] !== '';
   return [
-    ...listFields(manifest.settings).filter(([name, row]) => row.required && !values[name]),
+    ...listFields(manifest.settings).filter(([name, row]) => row.required && !hasValue(name)),
     ...listFields(manifest.secrets).filter(([name, row]) => row.required && !secretNames.includes(name)),
   ].map(([name]) => name);
 }

@@ -110,6 +110,9 @@ t.test('the status depends on missing configuration, and a pause remains', async
   t.same(resolveStatus('needs_configuration', parsed, all), { status: 'ready', statusReason: null });
   t.equal(resolveStatus('failed', parsed, all).status, 'ready');
   t.equal(resolveStatus('paused', parsed, nothing).status, 'paused');
+  const inherited = manifest.parse({ ...parsed, settings: { constructor: { required: true } }, secrets: {} });
+  t.match(resolveStatus('ready', inherited, nothing), { status: 'needs_configuration', statusReason: /constructor/ });
+  t.equal(resolveStatus('ready', inherited, { ...nothing, settings: { constructor: '1' } }).status, 'ready');
   const picky = manifest.parse({ name: 'n', description: 'd', settings: { a: { enum: ['x', 'y'], default: 'x' } } });
   t.same(
     resolveSettings(picky, { a: 'gone', other: '1' }),
