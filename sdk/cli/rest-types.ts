@@ -91,6 +91,8 @@ export interface Installation {
   } | null;
   readonly updateUnderWay: { readonly semVer: string | null; readonly waitsFor: string | null } | null;
   readonly failedUpdate: { readonly semVer: string | null; readonly reason: string } | null;
+  /** Why its author took it out of the catalog. */
+  readonly deprecationMessage: string | null;
 }
 /** The part of an update's changes that `accept` reads. */
 export interface UpdateChanges {

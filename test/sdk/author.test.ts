@@ -354,6 +354,9 @@ t.test('list, delist, yank and status', async (t) => {
   t.match(answer(gone), { visibility: 'delisted', deprecationMessage: 'Count yourself' });
   const status = answer(await typed(['status', '--json']));
   t.match(status, { plugins: [{ slug: 'word-count' }], installations: [{ currentSemVer: '1.0.0' }] });
+  t.match(await typed(['status']), {
+    stdout: /word-count {2}1\.0\.0 {2}Latest .*\n {4}No longer in the catalog: Count yourself$/m,
+  });
 });
 
 t.test('a version that does not fit into the answer of the service is yanked', async (t) => {

@@ -3,6 +3,7 @@ import { findLatestVersion } from '../../contract/version-numbers.ts';
 import type { Command } from '../command.ts';
 import { describeCondition, describeNextStep } from '../condition-text.ts';
 import type { Installation, Plugin, PluginDetail } from '../rest-types.ts';
+import { toOneLine } from '../terminal-text.ts';
 
 export const status: Command = {
   name: 'status',
@@ -20,7 +21,7 @@ export const status: Command = {
     if (plugins.length === 0) output.printLine('  none: bulkhead init, then bulkhead publish');
     output.printLine(output.paint.bold('Installed'));
     for (const installation of installations) {
-      const { slug, currentSemVer, versionPolicy, required, pendingUpdate } = installation;
+      const { slug, currentSemVer, versionPolicy, required, pendingUpdate, deprecationMessage } = installation;
       const words = [
         currentSemVer ?? 'draft',
         versionPolicy,
@@ -31,6 +32,8 @@ export const status: Command = {
       const next = describeNextStep(installation);
       if (next !== null) output.printLine(`    ${next}`);
       if (pendingUpdate) output.printLine(`    ${pendingUpdate.semVer} needs your consent: bulkhead accept ${slug}`);
+      if (deprecationMessage !== null)
+        output.printLine(`    No longer in the catalog: ${toOneLine(deprecationMessage)}`);
     }
     if (installations.length === 0) output.printLine('  none: bulkhead install <slug>');
     return { plugins, installations };
