@@ -10,7 +10,7 @@ import { within } from '../../service/timing/within.ts';
 import { rewordBuildMessage } from './build-messages.ts';
 import { BuildTime } from './build-time.ts';
 import { type ModulePaths, packageModules } from './bundle-modules.ts';
-import type { SourceMaps } from './code-file.ts';
+import { REPORTS_MAX, type SourceMaps } from './code-file.ts';
 import { withoutWarnings } from './esbuild-warnings.ts';
 import { listRealmGlobals } from './load-hints.ts';
 import { applyEdits, findSesEdits } from './ses-source.ts';
@@ -101,7 +101,10 @@ function finish(built: Awaited<ReturnType<typeof runEsbuild>>, time: BuildTime):
   const text = (ending: string) => built.outputFiles.find((file) => file.path.endsWith(ending))?.text ?? '';
   const source = text('bundle.js');
   // esbuild's own warnings are about style; those of the package's plugin are for the author.
-  const warnings = built.warnings.filter(({ pluginName }) => pluginName !== '').map((warning) => warning.text);
+  const warnings = built.warnings
+    .filter(({ pluginName }) => pluginName !== '')
+    .slice(0, REPORTS_MAX)
+    .map(({ text: sentence }) => sentence);
   try {
     const edits = time.run(source, () => findSesEdits(source));
     const sourceMap = moveColumns(text('.js.map'), source, edits);

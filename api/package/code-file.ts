@@ -18,8 +18,8 @@ import type { UndeclaredNames } from './undeclared-names.ts';
 
 const ALLOWED_IMPORTS =
   'A plugin imports .ts, .js and .json files of its own package by relative path, and nothing else';
-/** Places reported in one file; the first usually explain the others. */
-const ERRORS_MAX = 20;
+/** Errors reported in one file, and warnings in a package; the first usually explain the others. */
+export const REPORTS_MAX = 20;
 /** TypeScript drops imports that only types use. This keeps those that are not marked as types. */
 const KEEPING_IMPORTS = '{"compilerOptions":{"verbatimModuleSyntax":true}}';
 /** Cheap check before a second compilation: few files import anything but files. */
@@ -76,7 +76,7 @@ export async function compileFile(file: CodeFile, context: CompileContext): Prom
       return { compiled, errors: compiled.findErrors(context) };
     });
     if (errors.length === 0 && FOREIGN_IMPORT.test(file.source)) errors.push(...(await findBuiltins(file, context)));
-    if (errors.length > 0) return { errors: errors.slice(0, ERRORS_MAX) };
+    if (errors.length > 0) return { errors: errors.slice(0, REPORTS_MAX) };
     return context.time.run(code, (): OnLoadResult => {
       compiled.collectNames(context.names);
       context.sourceMaps.set(file.path, map);
@@ -224,9 +224,12 @@ class CompiledFile {
 
   /** Warnings with the author's file, line and column. */
   listWarnings(): PartialMessage[] {
-    return findUnknownToolKeys(this.syntax.tree, this.#freeNames).map(({ start, message }) => ({
-      text: formatLocation({ path: this.#path, ...this.#locate(start), message }),
-    }));
+    return findUnknownToolKeys(this.syntax.tree, this.#freeNames)
+      .take(REPORTS_MAX)
+      .map(({ start, message }) => ({
+        text: formatLocation({ path: this.#path, ...this.#locate(start), message }),
+      }))
+      .toArray();
   }
 
   /** Whether the file is the author's own, without import and export statements, also of types, and without exports of CommonJS. */

@@ -19,22 +19,22 @@ interface UnknownKey {
  *
  * @param freeNames the names that the file does not declare: `tools` is the host's only among them
  */
-export function findUnknownToolKeys(tree: AnyNode, freeNames: readonly FreeName[]): UnknownKey[] {
-  if (tree.type !== 'Program') return [];
+export function* findUnknownToolKeys(tree: AnyNode, freeNames: readonly FreeName[]): Generator<UnknownKey, void> {
+  if (tree.type !== 'Program') return;
   const starts = new Set(freeNames.filter(({ name }) => name === 'tools').map(({ start }) => start));
-  return tree.body.flatMap((statement) => {
-    if (statement.type !== 'ExpressionStatement' || statement.expression.type !== 'AssignmentExpression') return [];
+  for (const statement of tree.body) {
+    if (statement.type !== 'ExpressionStatement' || statement.expression.type !== 'AssignmentExpression') continue;
     const { left, right } = statement.expression;
     if (left.type !== 'MemberExpression' || !starts.has(left.object.start) || right.type !== 'ObjectExpression')
-      return [];
-    return right.properties.flatMap((property) => {
+      continue;
+    for (const property of right.properties) {
       const key = readKey(property);
-      if (key === null || KEYS.includes(key)) return [];
+      if (key === null || KEYS.includes(key)) continue;
       const near = findNearName(key, KEYS, EDITS_MAX);
       const hint = near === null ? `Its fields are ${KEYS.join(', ')}.` : `Did you mean “${near}”?`;
-      return [{ start: property.start, message: `A tool has no field “${cutQuoted(key)}”, so it is ignored. ${hint}` }];
-    });
-  });
+      yield { start: property.start, message: `A tool has no field “${cutQuoted(key)}”, so it is ignored. ${hint}` };
+    }
+  }
 }
 
 function readKey(property: AnyNode): string | null {

@@ -5,6 +5,7 @@ import t from 'tap';
 import { findLibraryLines } from '../../../api/package/author-files.ts';
 import { NearestFiles } from '../../../api/package/bundle-modules.ts';
 import { type Bundler, startBundler } from '../../../api/package/bundler.ts';
+import { REPORTS_MAX } from '../../../api/package/code-file.ts';
 import { parseFile } from '../../../api/package/file-syntax.ts';
 import { findFreeNames } from '../../../api/package/free-names.ts';
 import { CANDIDATES_MAX, COMPARED_MAX } from '../../../api/package/undeclared-names.ts';
@@ -79,6 +80,19 @@ t.test('a long line that esbuild would warn about in 10,000 places is built', as
   });
   t.match(text, /Be kind/);
   t.same(warnings, []);
+});
+
+t.test('warnings about thousands of fields are cut before they leave the thread', async (t) => {
+  const bundler = startBundler({ threads: 1 });
+  t.teardown(() => bundler.close());
+  const fields = range(2_000).map((at) => `b${at}: 0`);
+  const tool = (name: string) => `tools.${name} = { description: 'x', parameters: {}, handler: () => '', ${fields} };`;
+  const { warnings } = await bundle(bundler, 'ann', {
+    'index.ts': `import './other.ts';\n${tool('a')}`,
+    'other.ts': tool('b'),
+  });
+  t.equal(warnings.length, REPORTS_MAX);
+  t.match(warnings[0], /A tool has no field “b0”/);
 });
 
 t.test('imports of missing files are refused, however long they and the paths of the package are', async (t) => {
