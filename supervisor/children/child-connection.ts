@@ -89,9 +89,9 @@ export class ChildConnection {
     this.#reader.shareTurnsOf(accountId);
   }
 
-  /** Whether messages have arrived that wait for a turn of the event loop. */
+  /** Whether messages may have arrived that are not read yet: they wait for a turn of the event loop, or for the output bucket. */
   get isBehind(): boolean {
-    return this.#reader.turn !== null;
+    return this.#reader.isBehind;
   }
 
   /** Calls the function after the next turn of the event loop for messages that have arrived; at once if none waits for one. */

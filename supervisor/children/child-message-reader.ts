@@ -25,6 +25,11 @@ const DELTA_MIN_BYTES = 128;
  */
 const MESSAGE_BYTES_PER_BYTE = 16;
 /**
+ * The same for byte arrays among the arguments of a host call: they are copied and digested but not decoded, 5 ms for the largest.
+ * Webhooks are verified with their bodies, and anybody who knows an address can send large ones.
+ */
+const ARRAY_BYTES_PER_BYTE = 256;
+/**
  * Messages and bytes read from one child before other children are read. A chunk of the pipe can hold hundreds of small
  * messages, ten milliseconds of work.
  */
@@ -46,10 +51,23 @@ export interface ReadBounds {
 
 let readers = 0;
 
-function findCost(method: unknown, bytes: number): number {
+interface PluginMessage extends Message {
+  readonly method?: unknown;
+  readonly params?: unknown;
+}
+
+function findCost({ method, params }: PluginMessage, bytes: number): number {
   if (method === 'log') return Math.max(bytes, LINE_MIN_BYTES);
   if (method === 'started') return bytes;
-  return Math.max(bytes / MESSAGE_BYTES_PER_BYTE, method === PROGRESS_METHOD ? DELTA_MIN_BYTES : CALL_MIN_BYTES);
+  if (method === PROGRESS_METHOD) return Math.max(bytes / MESSAGE_BYTES_PER_BYTE, DELTA_MIN_BYTES);
+  const arrayBytes = countArrayBytes(params);
+  return Math.max((bytes - arrayBytes) / MESSAGE_BYTES_PER_BYTE + arrayBytes / ARRAY_BYTES_PER_BYTE, CALL_MIN_BYTES);
+}
+
+function countArrayBytes(params: unknown): number {
+  const { args } = (params ?? {}) as { readonly args?: unknown };
+  if (!Array.isArray(args)) return 0;
+  return args.reduce((sum: number, arg) => (arg instanceof Uint8Array ? sum + arg.byteLength : sum), 0);
 }
 
 const decodeChildMessage = (buffer: Buffer, start: number, end: number): Record<string, unknown> =>
@@ -114,6 +132,11 @@ export class ChildMessageReader extends AbstractMessageReader {
     return this.#isStopped ? null : this.#turn;
   }
 
+  /** Whether messages may have arrived that are not read yet. */
+  get isBehind(): boolean {
+    return !this.#isStopped && (this.#isPaused || this.#turn !== null);
+  }
+
   listen(onMessage: DataCallback): Disposable {
     this.#onMessage = onMessage;
     this.#input.on('data', (chunk: Buffer) => {
@@ -171,10 +194,10 @@ export class ChildMessageReader extends AbstractMessageReader {
     return true;
   }
 
-  #charge(message: Message & { readonly method?: unknown }, bytes: number): void {
-    const { method } = message;
+  #charge(message: PluginMessage, bytes: number): void {
     // Responses are free: there is one to each request.
-    if (method !== undefined && !this.#output.overdraw(findCost(method, bytes))) this.#pause(EMPTY_BUCKET_PAUSE_MS);
+    if (message.method !== undefined && !this.#output.overdraw(findCost(message, bytes)))
+      this.#pause(EMPTY_BUCKET_PAUSE_MS);
     const now = performance.now();
     this.#chargeTurn(bytes, now);
     this.#messagesInWindow += 1;

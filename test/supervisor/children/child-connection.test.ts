@@ -377,6 +377,30 @@ t.test('after its deadline, a child is killed when it computes on, and not while
   starving.connection.close(new ChildError('dead', 'it was killed'));
 });
 
+t.test('after its deadline, a child is not killed while its answer waits for the output bucket', async (t) => {
+  const alive = setInterval(() => undefined, 1_000);
+  t.teardown(() => clearInterval(alive));
+  const clock = { now: 0 };
+  const peer = connect();
+  peer.connection.chargeOutputTo(new TokenBucket(perSecond(1_000), () => clock.now));
+  peer.input.write(log('x'.repeat(2_000)));
+  await turn();
+  let looks = 0;
+  const cpuDemand = (): CpuDemand => {
+    looks += 1;
+    if (looks === 4) clock.now += 10_000;
+    return { hadMs: looks * 40, waitedMs: 0, isRunnable: true };
+  };
+  const calls = new ChildCalls(peer.connection, { kill: t.fail, cpuDemand });
+  const call = calls.run({ kind: 'tools', name: 'x' }, {}, { invocationId: 'a', deadlineAt: Date.now() });
+  peer.input.write(
+    Buffer.concat([frame({ id: 0, result: { outcome: 'answered', answer: 'late' } }), log('behind it')]),
+  );
+  await t.rejects(call, errorOf('timeout'));
+  await eventually(async () => peer.lines.length === 2);
+  t.ok(looks >= 4);
+});
+
 t.test('an answer that waits for a turn of the event loop at the deadline counts', async (t) => {
   const budgetMs = 40;
   const alive = setInterval(() => undefined, 1_000);
