@@ -1,7 +1,7 @@
 /** Builds a package on the author's machine with the service's own code, without storing anything. */
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
-import { type BuildServices, buildPackage, type StagedBuild } from '../api/package/builder.ts';
+import { type BuildServices, buildPackage, requireLayout, type StagedBuild } from '../api/package/builder.ts';
 import { type Bundle, bundlePackage } from '../api/package/bundle.ts';
 import { build } from '../api/package/bundler-worker.ts';
 import type { PackageSource } from '../api/package/reader.ts';
@@ -30,6 +30,8 @@ export async function buildLocally(
   introspector: Pick<Introspector, 'introspect'>,
   signal?: AbortSignal,
 ): Promise<LocalBuild> {
+  // Before the files are read: without these two, it is perhaps the wrong folder, with any amount of data.
+  requireLayout(files);
   const blobs = await openBlobs(scratch);
   await using staging = await blobs.stage();
   const source = await readSource(files, join(scratch, 'package.zip'), signal);

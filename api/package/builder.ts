@@ -105,8 +105,16 @@ const countRowBytes = ({ files }: Package): number =>
 const declaresHosts = ({ capabilities }: Manifest): boolean =>
   capabilities.some((capability) => capability.startsWith('host.http:'));
 
+/** Requires the two files that every package has. @throws Problem `invalid_package` */
+export function requireLayout(files: readonly Pick<PackageFile, 'path'>[]): void {
+  for (const path of [README, ENTRY]) requireFile({ files }, path);
+}
+
 /** @throws Problem `invalid_package` */
-function requireFile(of: Package, path: string): PackageFile {
+function requireFile<File extends Pick<PackageFile, 'path'>>(
+  of: { readonly files: readonly File[] },
+  path: string,
+): File {
   const file = of.files.find((candidate) => candidate.path === path);
   if (file) return file;
   const near = of.files.find((candidate) => candidate.path.toLowerCase().split('/').at(-1) === path);

@@ -1,13 +1,13 @@
 /** Reads and hashes the files of an uploaded package in a staging directory. */
 import { readFile } from 'node:fs/promises';
 import type { StagedFile } from '../../db/files/staging.ts';
-import { KIB, MIB } from '../../sdk/contract/limits.ts';
+import { KIB, MIB, PACKAGE_FILES_MAX } from '../../sdk/contract/limits.ts';
 import { decodeText } from '../../sdk/contract/text-bytes.ts';
 import { escapeCharacter, findHiddenCharacter, replaceHiddenCharacters } from '../../sdk/contract/visible-text.ts';
 import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import { invalidAt } from './invalid-package.ts';
 
-export const FILES_MAX = 10_000;
+export const FILES_MAX = PACKAGE_FILES_MAX;
 /** Maximum size of a text file that is read into memory (readme, command, skill). Bytes. */
 export const TEXT_MAX_BYTES = MIB / 4;
 /** The session API answers larger files with a link. Bytes. */

@@ -7,7 +7,7 @@ import { Readable } from 'node:stream';
 import { crc32, createInflateRaw } from 'node:zlib';
 import type { Staging } from '../../db/files/staging.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { MIB, ZIP_RATIO_MAX } from '../../sdk/contract/limits.ts';
+import { MIB, PACKAGE_MAX_BYTES, ZIP_RATIO_MAX } from '../../sdk/contract/limits.ts';
 import { invalidPackage } from './invalid-package.ts';
 import { FILES_MAX, type PackageFile } from './package-files.ts';
 import { findClash, findWrapperFolder, isSystemFile } from './paths.ts';
@@ -17,7 +17,7 @@ import { findDirectory } from './zip-end-record.ts';
 import { type Entry, locateEntries } from './zip-local-header.ts';
 
 /** Maximum unpacked size of a package. Bytes. */
-export const UNPACKED_MAX_BYTES = 1024 * MIB;
+export const UNPACKED_MAX_BYTES = PACKAGE_MAX_BYTES;
 /** The ratio is not checked below this size: short files of blanks compress well and are harmless. Unpacked bytes. */
 export const RATIO_FLOOR_BYTES = MIB;
 const REMEDY = 'Store it in the zip without compression (zip -0), or publish the folder with the command line';

@@ -1,6 +1,7 @@
 /** Reads a package folder: its files and its slug. */
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
+import { MIB, PACKAGE_FILES_MAX, PACKAGE_MAX_BYTES } from '../contract/limits.ts';
 import { isToolFile, isToolFolder } from '../contract/package-paths.ts';
 import { replaceHiddenCharacters } from '../contract/visible-text.ts';
 import { CommandError } from './failure.ts';
@@ -26,7 +27,7 @@ interface PackageFolder {
  *
  * @param path of the folder, relative to `from`
  * @param slug default: `bulkhead.slug` of package.json, else the folder's name
- * @throws CommandError if there is no package
+ * @throws CommandError if there is no package, or more than a package may have
  */
 export async function readPackageFolder(from: string, path: string | undefined, slug?: string): Promise<PackageFolder> {
   const folder = resolve(from, path ?? '.');
@@ -39,12 +40,13 @@ export async function readPackageFolder(from: string, path: string | undefined, 
     const message = `${folder} has no readme.md and no index.ts. Pass the folder of a package, or run \`bulkhead init\`.`;
     throw new CommandError('no_package', message);
   }
-  const leftOut: LeftOut = { links: [], folders: [] };
-  const files = await listFiles(folder, '', leftOut);
+  const listing: Listing = { files: [], bytes: 0, links: [], folders: [] };
+  await listFiles(folder, '', listing);
+  const { files } = listing;
   files.sort((a, b) => (a.path < b.path ? -1 : 1));
   const warnings = [
-    ...leftOut.folders.sort().map((path) => `${path}/ is left out: it has the name of a tool’s folder. ${RENAME}`),
-    ...leftOut.links.sort().map((path) => `${path} is left out: it is a symbolic link. Replace it with a copy.`),
+    ...listing.folders.sort().map((path) => `${path}/ is left out: it has the name of a tool’s folder. ${RENAME}`),
+    ...listing.links.sort().map((path) => `${path} is left out: it is a symbolic link. Replace it with a copy.`),
   ];
   return { folder, slug: slug ?? (await readSlug(folder)), files, warnings };
 }
@@ -59,29 +61,47 @@ const RENAME = 'If it belongs to the package, rename it.';
 /** Names of folders that no author expects in a package. */
 const UNEXPECTED = /^(?:\.|__MACOSX$)/;
 
-interface LeftOut {
+interface Listing {
+  readonly files: FolderFile[];
+  /** Of all files together. */
+  bytes: number;
   /** Symbolic links, which are not followed. */
   readonly links: string[];
+  /** Folders of tools of which the author is warned. */
   readonly folders: string[];
 }
 
-/** @param leftOut receives paths of which the author is warned */
-async function listFiles(folder: string, below: string, leftOut: LeftOut): Promise<FolderFile[]> {
-  const found: FolderFile[] = [];
+/** @param listing receives what is found @throws CommandError */
+async function listFiles(folder: string, below: string, listing: Listing): Promise<void> {
   for (const entry of await readdir(join(folder, below), { withFileTypes: true })) {
     const path = below === '' ? entry.name : `${below}/${entry.name}`;
     // Also a link to such a folder, as some package managers make node_modules.
     if (isToolFolder(path)) {
-      if (entry.isDirectory() && path !== 'node_modules' && !UNEXPECTED.test(entry.name)) leftOut.folders.push(path);
+      if (entry.isDirectory() && path !== 'node_modules' && !UNEXPECTED.test(entry.name)) listing.folders.push(path);
       continue;
     }
-    if (entry.isDirectory()) found.push(...(await listFiles(folder, path, leftOut)));
+    if (entry.isDirectory()) await listFiles(folder, path, listing);
     if (isToolFile(path)) continue;
-    if (entry.isFile()) found.push({ path, at: join(folder, path) });
-    if (entry.isSymbolicLink()) leftOut.links.push(path);
+    if (entry.isFile()) await addFile(folder, path, listing);
+    if (entry.isSymbolicLink()) listing.links.push(path);
   }
-  return found;
 }
+
+/** Stops at the limits of a package before any file is read: the folder may be that of a whole repository. @throws CommandError */
+async function addFile(folder: string, path: string, listing: Listing): Promise<void> {
+  const at = join(folder, path);
+  listing.files.push({ path, at });
+  if (listing.files.length > PACKAGE_FILES_MAX) throw createLimitError(folder, `${PACKAGE_FILES_MAX} files`);
+  // A file that was removed meanwhile is reported when it is read.
+  listing.bytes += (await stat(at).catch(() => null))?.size ?? 0;
+  if (listing.bytes > PACKAGE_MAX_BYTES) throw createLimitError(folder, `${PACKAGE_MAX_BYTES / MIB} MB of files`);
+}
+
+const createLimitError = (folder: string, limit: string): CommandError =>
+  new CommandError(
+    'invalid_package',
+    `${folder} has more than ${limit}, the most that a package may have. Pass the folder of a package, or move other files out of it.`,
+  );
 
 /** Returns the slug of package.json, or one made from the folder's name. @throws CommandError if package.json is not JSON */
 export async function readSlug(folder: string): Promise<string> {

@@ -4,12 +4,11 @@
  */
 import { lstat, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, relative, resolve } from 'node:path';
-import { limits, MIB } from '../contract/limits.ts';
+import { limits, MIB, PACKAGE_FILES_MAX } from '../contract/limits.ts';
 import { CommandError } from './failure.ts';
 import { NAME_MAX_CHARS, toDisplayText } from './package-folder.ts';
 
 const SKILLS_MAX = limits.commands;
-const FILES_MAX = 10_000;
 const BYTES_MAX = 256 * MIB;
 const DEPTH_MAX = 12;
 const SKILL_NAME = /^[a-z0-9]+(-[a-z0-9]+)*$/;
@@ -50,7 +49,7 @@ export async function readSkillFolder(folder: string): Promise<SkillImport> {
     throw createError(`${folder} has ${skillPaths.length} skills. A package can have ${SKILLS_MAX}.`);
   }
   const files: ImportedFile[] = [];
-  const progress = { filesLeft: FILES_MAX, bytesLeft: BYTES_MAX, notes };
+  const progress = { filesLeft: PACKAGE_FILES_MAX, bytesLeft: BYTES_MAX, notes };
   for (const path of skillPaths) {
     files.push(...(await readTree(path, `skills/${basename(path)}`, progress, DEPTH_MAX)));
   }
@@ -139,7 +138,7 @@ async function readTree(
     if (!entry.isFile()) throw createError(`${at} is a symbolic link or a device. Replace it with a file.`);
     progress.filesLeft -= 1;
     progress.bytesLeft -= entry.size;
-    if (progress.filesLeft < 0) throw createError(`The skills have more than ${FILES_MAX} files.`);
+    if (progress.filesLeft < 0) throw createError(`The skills have more than ${PACKAGE_FILES_MAX} files.`);
     if (progress.bytesLeft < 0) throw createError(`The skills have more than ${BYTES_MAX} bytes.`);
     files.push({ path: `${path}/${name}`, at, text: null });
   }

@@ -6,6 +6,10 @@ export const SECOND = 1000;
 export const MODEL_TIMEOUT_MS = 120 * SECOND;
 /** Assignments in one bundle, to all groups together. Few enough to say by name which of them are too many, or unknown. */
 export const REGISTRATIONS_MAX = 1_000;
+/** Files of one package. The command line refuses more before it reads the files, the service before it unpacks them. */
+export const PACKAGE_FILES_MAX = 10_000;
+/** All files of one package together, bytes. Refused as above. */
+export const PACKAGE_MAX_BYTES = 1024 * MIB;
 /** Maximum compression ratio of a file in a package's zip, against zip bombs. Deflate reaches 1032. */
 export const ZIP_RATIO_MAX = 200;
 /** Messages that `host.session.messages` returns if the plugin names no number. */

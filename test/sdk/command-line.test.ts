@@ -1,6 +1,7 @@
 /** `bulkhead` itself: templates, numbers, help, completion, and how it answers programs. */
 import { execFile } from 'node:child_process';
-import { mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { writeFileSync } from 'node:fs';
+import { mkdir, readdir, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import type { RequestListener } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
 import { dirname, join } from 'node:path';
@@ -17,6 +18,7 @@ import { listRequested, proposeVersion } from '../../sdk/cli/next-version.ts';
 import { readPackageFolder } from '../../sdk/cli/package-folder.ts';
 import type { Version } from '../../sdk/cli/rest-types.ts';
 import { renderTemplate, templates } from '../../sdk/cli/templates.ts';
+import { PACKAGE_FILES_MAX, PACKAGE_MAX_BYTES } from '../../sdk/contract/limits.ts';
 import { connect } from '../../sdk/session/session.ts';
 import { BulkheadError } from '../../sdk/session/transport.ts';
 import { listenOn, serve } from '../fixtures/listening-server.ts';
@@ -255,6 +257,26 @@ t.test('Ctrl-C ends a check at once, so that no publish follows it', async (t) =
     t.same(checked, { code: 130, stdout: '', stderr: '' });
     t.same(await readdir(scratch), []);
   }
+});
+
+t.test('a folder with more than a package may have is refused before its files are read', async (t) => {
+  const folder = await temporaryFolder(t);
+  await writeFile(join(folder, 'README.md'), '# A repository');
+  await writeFile(join(folder, 'data'), '');
+  const check = () => bulkhead(['check'], { folder, localTools });
+  await truncate(join(folder, 'data'), PACKAGE_MAX_BYTES);
+  t.same(await check(), {
+    code: 3,
+    stdout: '',
+    stderr: `error ${folder} has more than 1024 MB of files, the most that a package may have. Pass the folder of a package, or move other files out of it.\n`,
+  });
+  // Not as much, but a wrong folder: a sparse file of this size takes seconds to compress.
+  await truncate(join(folder, 'data'), PACKAGE_MAX_BYTES / 2);
+  t.match(await check(), { code: 3, stderr: /The file is missing; every package has readme\.md and index\.ts/ });
+  await rm(join(folder, 'data'));
+  const names = Array.from({ length: PACKAGE_FILES_MAX }, (_, index) => join(folder, `${index}.txt`));
+  for (const name of names) writeFileSync(name, '');
+  t.match(await check(), { code: 3, stderr: `${folder} has more than 10000 files, the most that a package may have.` });
 });
 
 t.test('symbolic links of a package are left out with a warning', async (t) => {

@@ -14,6 +14,7 @@ import CDP from 'chrome-remote-interface';
 import t, { type Test } from 'tap';
 import { SessionProxy } from '../../conform/runtime/session-proxy.ts';
 import { runCommandLine } from '../../sdk/cli/command-line.ts';
+import { MIB } from '../../sdk/contract/limits.ts';
 import { startApiFixture } from '../api/api-fixture.ts';
 import { serve } from '../fixtures/listening-server.ts';
 import { eventually } from '../runner/eventually.ts';
@@ -247,6 +248,16 @@ t.test('dev: watches the folder also through a link to it, and nothing behind li
   await dev.next(({ saved }) => saved === 'linking');
   dev.interrupt();
   t.equal(await dev.code, 0);
+});
+
+t.test('dev: leaves out a file that is larger than a draft may be', async (t) => {
+  const folder = await writePackage('large', 1);
+  await writeFile(join(folder, 'book.txt'), 'x'.repeat(16 * MIB + 1));
+  const { output, code, interrupt } = startPlain(t, folder);
+  await eventually(() => /^live large in/m.test(output.join('')));
+  t.match(output.join(''), 'Skipped binary and large files: book.txt\n');
+  interrupt();
+  t.equal(await code, 0);
 });
 
 t.test('dev: misses no change and no log line of the first save', async (t) => {

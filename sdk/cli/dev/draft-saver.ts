@@ -35,7 +35,7 @@ export class DraftSaver {
       this.times.push(liveMs);
       for (const warning of warnings) if (!this.#lastWarnings.includes(warning)) output.printWarning(warning);
       this.#lastWarnings = warnings;
-      if (skipped.length > 0) output.printLine(output.paint.dim(`Skipped binary files: ${skipped.join(', ')}`));
+      if (skipped.length > 0) output.printLine(output.paint.dim(`Skipped binary and large files: ${skipped.join(', ')}`));
       const [live, saved, started] = [liveMs, savedMs, liveMs - savedMs].map(Math.round);
       const line = `${output.paint.green('live')} ${slug} in ${live} ms (built ${saved}, started ${started})`;
       output.printItem({ saved: slug, liveMs: live, savedMs: saved, warnings }, line);

@@ -1,7 +1,8 @@
 /** Saves a package folder as the author's draft, and installs the draft for its author. */
 import { createHash } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import { hashFileTree, sortByPathBytes } from '../../contract/file-tree.ts';
+import { MIB } from '../../contract/limits.ts';
 import { decodeText } from '../../contract/text-bytes.ts';
 import { pause } from '../../session/pause.ts';
 import { hasCode } from '../../session/transport.ts';
@@ -24,9 +25,12 @@ const POLL_MS = 250;
  */
 const SENT_MAX = 100;
 
+/** The service accepts 16 MiB of JSON as a draft. Larger files are not read into memory. Bytes. */
+const DRAFT_MAX_BYTES = 16 * MIB;
+
 interface SaveResult {
   readonly warnings: readonly string[];
-  /** Binary files, which a draft cannot have. */
+  /** Binary and large files, which a draft cannot have. */
   readonly skipped: readonly string[];
   /** Until the service had built and stored the draft, milliseconds. */
   readonly savedMs: number;
@@ -304,7 +308,8 @@ async function readTexts(files: readonly FolderFile[]) {
   const texts: PackageTexts[] = [];
   const skipped: string[] = [];
   for (const { path, at } of files) {
-    const contentText = decodeText(await readFile(at));
+    const isLarge = (await stat(at)).size > DRAFT_MAX_BYTES;
+    const contentText = isLarge ? null : decodeText(await readFile(at));
     if (contentText === null) skipped.push(path);
     else texts.push({ path, contentText });
   }
