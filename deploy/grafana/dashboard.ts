@@ -1,4 +1,4 @@
-/** Writes the Grafana dashboard: `sh deploy/node.sh deploy/grafana/dashboard.ts > deploy/grafana/dashboards/bulkhead.json`. */
+/** The panels of the Grafana dashboard, from which `npm run -s generate` makes `dashboards/bulkhead.json`. */
 interface Panel {
   readonly title: string;
   readonly what: string;
@@ -239,7 +239,7 @@ const WIDTH = 24 / COLUMNS;
 const HEIGHT = 8;
 
 /** Returns the dashboard as Grafana's JSON. */
-export function dashboard(): object {
+export function printDashboard(): string {
   let y = 0;
   let id = 0;
   const panels = Object.entries(rows).flatMap(([title, row]) => {
@@ -252,7 +252,7 @@ export function dashboard(): object {
     y += Math.ceil(row.length / COLUMNS) * HEIGHT;
     return [heading, ...shown];
   });
-  return {
+  const dashboard = {
     uid: 'bulkhead',
     title: 'Bulkhead',
     tags: ['bulkhead'],
@@ -263,6 +263,7 @@ export function dashboard(): object {
     timezone: 'browser',
     panels,
   };
+  return `${JSON.stringify(dashboard, null, 2)}\n`;
 }
 
 function createPanel({ title, what, unit, queries, kind = 'timeseries' }: Panel, id: number, gridPos: object): object {
@@ -283,5 +284,3 @@ function createPanel({ title, what, unit, queries, kind = 'timeseries' }: Panel,
     })),
   };
 }
-
-if (import.meta.main) process.stdout.write(`${JSON.stringify(dashboard(), null, 2)}\n`);

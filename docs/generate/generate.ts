@@ -3,6 +3,7 @@
  * exits with 1 if one is stale.
  */
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { printDashboard } from '../../deploy/grafana/dashboard.ts';
 import { printGlobals } from '../../sdk/generate/globals.ts';
 import { printReference } from '../../sdk/generate/reference.ts';
 import { consoleTypes } from './console-types.ts';
@@ -26,6 +27,7 @@ const generated: Readonly<Record<string, () => string | Promise<string>>> = {
   'docs/plugin-globals.md': globalsPage,
   'docs/package-format.md': packagePage,
   'deploy/helm/bulkhead/values.schema.json': helmValuesSchema,
+  'deploy/grafana/dashboards/bulkhead.json': printDashboard,
   'console/rest/schema.d.ts': consoleTypes,
 };
 

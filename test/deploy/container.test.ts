@@ -1,15 +1,12 @@
-/** The files of deploy/ for containers, systemd, HAProxy, Prometheus and Grafana: held against each other and against what they speak of. */
-import { execFileSync } from 'node:child_process';
+/** The files of deploy/ for containers, systemd and HAProxy: held against each other and against what they speak of. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { parse } from 'yaml';
-import { dashboard } from '../../deploy/grafana/dashboard.ts';
 import { HANDOVER_TIMEOUT_MS } from '../../service/lifecycle/parent.ts';
 import { apiSettings } from '../../service/settings/api-settings.ts';
 import { supervisorSettings } from '../../service/settings/supervisor-settings.ts';
-import { whyMissing } from '../runner/programs.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
@@ -237,49 +234,4 @@ t.test('HAProxy leads webhooks to APIs that are alive where none is ready', asyn
     /httpchk GET (\S+)/.exec(backends.find((text) => text.startsWith(`${name}\n`)) ?? '')?.[1];
   t.same([check('apis'), check('apis_without_database')], ['/readyz', '/healthz']);
   t.match(read('deploy/ha/haproxy.cfg'), 'use_backend apis_without_database if { nbsrv(apis) eq 0 }');
-});
-
-interface Rule {
-  readonly alert: string;
-  readonly expr: string;
-  readonly annotations: { readonly runbook_url: string };
-}
-const rules: readonly Rule[] = parse(read('deploy/prometheus/alerts.yml')).groups.flatMap(
-  (group: { rules: Rule[] }) => group.rules,
-);
-
-t.test('every alert has its page and its test', async (t) => {
-  const pages = [...read('docs/runbook.md').matchAll(/^## (\w+)$/gm)].map(([, name]) => name);
-  t.same(
-    pages,
-    rules.map(({ alert }) => alert),
-  );
-  for (const { alert, annotations } of rules)
-    t.equal(annotations.runbook_url, `docs/runbook.md#${alert.toLowerCase()}`);
-  const tests = [...read('deploy/prometheus/alerts.test.yml').matchAll(/alertname: (\w+)/g)].map(([, name]) => name);
-  t.same(
-    [...new Set(tests)],
-    rules.map(({ alert }) => alert),
-  );
-});
-
-t.test('alerts fire', { skip: whyMissing('promtool') }, async (t) => {
-  const run = (...words: string[]) =>
-    execFileSync('promtool', words, { cwd: join(ROOT, 'deploy/prometheus'), encoding: 'utf8' });
-  t.match(run('check', 'rules', 'alerts.yml'), /SUCCESS/);
-  t.match(run('test', 'rules', 'alerts.test.yml'), /SUCCESS/);
-  t.match(run('check', 'config', 'prometheus.yml'), /SUCCESS/);
-});
-
-t.test('dashboard and alerts ask for metrics that there are', async (t) => {
-  const listed = new Set([...read('docs/metrics.md').matchAll(/`(bulkhead_\w+)`/g)].map(([, name]) => name));
-  const queries = `${read('deploy/grafana/dashboards/bulkhead.json')}${read('deploy/prometheus/alerts.yml')}`;
-  for (const [name] of queries.matchAll(/bulkhead_[a-z_]+/g)) {
-    const base = name.replace(/_(bucket|count|sum)$/, '');
-    t.ok(listed.has(base), base);
-  }
-});
-
-t.test('the dashboard is the one its table makes', async (t) => {
-  t.same(JSON.parse(read('deploy/grafana/dashboards/bulkhead.json')), dashboard());
 });

@@ -46,8 +46,8 @@ const folders: Readonly<Record<string, Rule>> = {
   supervisor: { values: ['supervisor', 'service', 'db', 'sdk'], types: [], files: OF_BOTH_SIDES },
   'sandbox-child': { values: ['sandbox-child'], types: ['sdk'], files: [JSON_READER] },
   console: { values: ['console'], types: ['sdk', 'api'], files: OF_CONSOLE_TOO },
-  // The builders of the two sites share how a folder is kept built.
-  docs: { values: ['docs', 'sdk', 'console', 'db', 'service', 'api', 'supervisor'], types: [] },
+  // The builders of the two sites share how a folder is kept built. The generator prints deploy's dashboard.
+  docs: { values: ['docs', 'sdk', 'console', 'db', 'service', 'api', 'supervisor', 'deploy'], types: [] },
   deploy: { values: ['deploy', 'service', 'db', 'sdk'], types: [] },
   examples: { values: ['examples', 'sdk'], types: ['sdk'] },
   // Sees a deployment from outside only.
@@ -101,7 +101,11 @@ t.test('folders import only what is below them', async (t) => {
     if (rule.files?.includes(to)) return false;
     return !rule.values.includes(folderOf(to)) && !(typeOnly && rule.types.includes(folderOf(to)));
   });
-  t.same(wrong.map(describeImport), []);
+  t.same(
+    wrong.map(describeImport),
+    [],
+    'the table in README.md says who may import whom: move the shared part to a folder that both may import, as service/',
+  );
 });
 
 t.test('the table of README.md names what a folder may import', async (t) => {
@@ -116,7 +120,7 @@ t.test('the table of README.md names what a folder may import', async (t) => {
     others.delete(folder);
     return [folder, [...others].sort()];
   });
-  t.same(named, Object.fromEntries(allowed));
+  t.same(named, Object.fromEntries(allowed), 'change the table in README.md and `folders` in this file together');
 });
 
 t.test('the contract and the jail depend on next to nothing', async (t) => {
@@ -126,15 +130,19 @@ t.test('the contract and the jail depend on next to nothing', async (t) => {
       .filter(({ from }) => !/^sdk\/(cli|generate|adapters)\b/.test(from) && from !== CHILD_BUILD)
       .map(({ to }) => to)
       .filter((to) => !to.startsWith('node:'));
-  t.same([...new Set(packages('sdk'))], ['zod']);
-  t.same([...new Set(packages('sandbox-child'))].sort(), ['ajv', 'ses', 'vscode-jsonrpc']);
+  t.same([...new Set(packages('sdk'))], ['zod'], 'sdk/ imports no other package');
+  t.same(
+    [...new Set(packages('sandbox-child'))].sort(),
+    ['ajv', 'ses', 'vscode-jsonrpc'],
+    'sandbox-child/ imports no other package',
+  );
 });
 
 t.test('routes never reach into the database driver', async (t) => {
   const wrong = imports.filter(
     ({ from, to }) => /^api\/.*-routes\.ts$/.test(from) && (to === 'pg' || to === 'pg-boss'),
   );
-  t.same(wrong.map(describeImport), []);
+  t.same(wrong.map(describeImport), [], 'move the SQL into a function of db/');
 });
 
 t.test('processes are started in named places only', async (t) => {
@@ -142,7 +150,11 @@ t.test('processes are started in named places only', async (t) => {
     .flatMap((source) => source.imports)
     .filter(({ to, typeOnly }) => !typeOnly && (to === 'node:child_process' || to === 'node:cluster'));
   const allowed = (from: string): boolean => Object.keys(spawners).some((place) => from.startsWith(place));
-  t.same(starts.filter(({ from }) => !allowed(from)).map(describeImport), []);
+  t.same(
+    starts.filter(({ from }) => !allowed(from)).map(describeImport),
+    [],
+    'start it in one of the places of `spawners` in this file, or add a place and its process there',
+  );
 });
 
 t.test('the supervisor loads the MCP library on demand only', async (t) => {
@@ -162,13 +174,13 @@ t.test('API and supervisor load node:http without undici', async (t) => {
 });
 
 t.test('no file imports a main file', async (t) => {
-  t.same(imports.filter(({ to }) => isMain(to)).map(describeImport), []);
+  t.same(imports.filter(({ to }) => isMain(to)).map(describeImport), [], 'move what is imported to a file of its own');
 });
 
 t.test('imports form no circle, type imports included', async (t) => {
   const below = new Map<string, string[]>();
   for (const { from, to } of imports) below.set(from, [...(below.get(from) ?? []), to]);
-  t.same(findCircle(below), []);
+  t.same(findCircle(below), [], 'move what both ends need to a file that imports neither');
 });
 
 t.test('no file has a meaningless name', async (t) => {
@@ -176,6 +188,7 @@ t.test('no file has a meaningless name', async (t) => {
   t.same(
     vague.filter(({ path }) => !path.startsWith('examples/')).map(({ path }) => path),
     [],
+    'name the file after what it holds',
   );
 });
 
@@ -185,6 +198,7 @@ t.test('a folder and its main file are one thing: no x.ts beside x/', async (t) 
   t.same(
     doubled.map(({ path }) => path),
     [],
+    'move the file into the folder',
   );
 });
 
@@ -195,6 +209,7 @@ t.test('no file name is used for three things', async (t) => {
   t.same(
     shared.map(([name, files]) => `${name}: ${files.map(({ path }) => path).join(', ')}`),
     [],
+    'give the new file a more precise name',
   );
 });
 
@@ -209,6 +224,7 @@ t.test('nothing is exported as default', async (t) => {
   t.same(
     sources.filter(({ hasDefaultExport }) => hasDefaultExport).map(({ path }) => path),
     [],
+    'export it by its name',
   );
 });
 
@@ -221,7 +237,7 @@ t.test('nothing names the machine or the registry it was built on', async (t) =>
     const text = readFileSync(join(root, path), 'utf8');
     return ownPlace.test(text) || registry.test(text);
   });
-  t.same(wrong, []);
+  t.same(wrong, [], 'remove the paths of your machine, and from lock files other registries than registry.npmjs.org');
 });
 
 t.test('the console is built again when a file changes that it bundles', async (t) => {
@@ -267,5 +283,6 @@ t.test('the schedule of the tests names files that exist', async (t) => {
   t.same(
     NAMED.filter((path) => !existsSync(join(root, path))),
     [],
+    'change test/runner/schedule.ts when you move or delete a file that it names',
   );
 });

@@ -102,7 +102,7 @@ t.test('every imported package is declared', async (t) => {
       return !(to in usable);
     }),
   );
-  t.same(undeclared.map(describeImport), []);
+  t.same(undeclared.map(describeImport), [], 'add the package to the package.json that is nearest to the file');
   const ofAdapters = packageImports.filter(({ from }) => from.startsWith('sdk/adapters/'));
   const peers = sdkManifest.peerDependencies ?? {};
   t.same(ofAdapters.filter(({ to }) => !(to in peers)).map(describeImport), [], 'and a peer of the SDK');
@@ -115,7 +115,7 @@ t.test('every declared package is imported, or there is a reason', async (t) => 
       .filter((name) => !isUsed(name) && !packageNames.has(name.replace('@types/', '')))
       .map((name) => `${folder}package.json: ${name}`),
   );
-  t.same(unused, []);
+  t.same(unused, [], 'remove the package, or add the reason to `notImported` in this file');
   const declared = new Set(installed.flatMap(([, manifest]) => declaredNames(manifest)));
   t.same(
     Object.keys(notImported).filter((name) => packageNames.has(name) || !declared.has(name)),
@@ -129,7 +129,7 @@ t.test('every entry point runs on npm ci --omit=dev', async (t) => {
     const reached = reachedFrom(entry);
     const files = imports.filter(({ from, typeOnly }) => !typeOnly && reached.has(from));
     const missing = files.filter(({ to }) => packageNames.has(to) && !isInstalledForRun(to));
-    t.same(missing.map(describeImport), [], entry);
+    t.same(missing.map(describeImport), [], `${entry}: move the packages from devDependencies to dependencies`);
     t.same(
       [...reached].filter((path) => path.startsWith('test/')),
       [],
