@@ -71,7 +71,7 @@ export class IncomingBodies {
       reserve(Math.min(Number(length ?? 0), BODY_BOUNDS.maxBytes));
       const read = () => readChunks(request, length, BODY_BOUNDS, onChunk);
       await (request.complete ? read() : this.#incomplete.run(accountId, read));
-      if (file === undefined) return await store(chunks.join());
+      if (file === undefined) return await store(chunks.takeJoined());
       if (chunks.bytes > 0) await moveToFile();
       const complete = file;
       await this.#storing.run(accountId, async () => store(await readFromStart(complete, bytes)));

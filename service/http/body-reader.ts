@@ -114,7 +114,7 @@ export async function readChunks(
 export async function readBody(body: Readable, contentLength: string | undefined, bounds: BodyBounds): Promise<Buffer> {
   const chunks = new BodyChunks();
   await readChunks(body, contentLength, bounds, (chunk) => chunks.add(chunk));
-  return chunks.join();
+  return chunks.takeJoined();
 }
 
 /** Chunks are merged if their mean size is smaller, because each takes about 300 bytes besides its content. Bytes. */
@@ -147,9 +147,10 @@ export class BodyChunks {
     return chunks;
   }
 
-  /** Returns the body as one buffer. Does not copy a single chunk. */
-  join(): Buffer {
-    return this.#chunks.length === 1 ? (this.#chunks[0] as Buffer) : Buffer.concat(this.#chunks);
+  /** Returns the body as one buffer and forgets the chunks. Does not copy a single chunk. */
+  takeJoined(): Buffer {
+    const chunks = this.takeAll();
+    return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
   }
 }
 

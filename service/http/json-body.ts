@@ -53,6 +53,15 @@ export function readJsonBodies(
   const budget = new ByteBudget(inFlight);
   const incomplete = new AmountsByKey();
   const parser = new JsonParser();
+  // Not a part of the async function, which would keep the bytes while the value waits for its turn. Joining is a part of the work: it
+  // copies the body, and the memory makes V8 collect garbage.
+  const parse = (chunks: BodyChunks, { bodyLimit, config }: FastifyRequest['routeOptions']) =>
+    parser.parse({
+      body: chunks.takeJoined(),
+      maxBytes: bodyLimit,
+      anyNames: config.anyPropertyNames === true,
+      anyTexts: config.refuseNonText !== undefined,
+    });
   app.addHook('onClose', () => parser.close());
   app.removeAllContentTypeParsers();
   app.decorateRequest('bodyBytes', 0);
@@ -78,11 +87,7 @@ export function readJsonBodies(
     if (request.bodyBytes === 0) return undefined;
     const isCostly = request.bodyBytes > COSTLY_BYTES;
     if (isCostly) await waitForLoopTurn(sender);
-    // Joining is a part of the work: it copies the body, and the memory makes V8 collect garbage.
-    const body = chunks.join();
-    const anyNames = config.anyPropertyNames === true;
-    const anyTexts = config.refuseNonText !== undefined;
-    const result = await parser.parse({ body, maxBytes: bodyLimit, anyNames, anyTexts });
+    const result = await parse(chunks, request.routeOptions);
     // The check of the value and the call with it take as long as the parsing.
     if (isCostly) await waitForLoopTurn(`use ${sender}`);
     if ('value' in result) return result.value;

@@ -32,8 +32,8 @@ import { turnRoutes } from './turn-routes.ts';
 
 /** A transcript's messages and a compaction carry whole conversations; calls of hooks and tools set `CALL_BODY_MAX_BYTES`. */
 const BODY_MAX_BYTES = 4 * MIB;
-/** One account may fill an eighth. */
-const BODIES_IN_FLIGHT = { processBytes: 128 * MIB, accountBytes: 16 * MIB };
+/** One account may fill a quarter. While it is parsed and stored, a body takes about four times its bytes. */
+const BODIES_IN_FLIGHT = { processBytes: 64 * MIB, accountBytes: 16 * MIB };
 /** Idle time after which a kept-alive connection is closed. Milliseconds. */
 const KEEP_ALIVE_MS = 75_000;
 /** How long a browser caches the CORS preflight. Seconds. */
