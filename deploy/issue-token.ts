@@ -11,7 +11,7 @@ import { issueSignInLink } from '../service/identity/console-sessions.ts';
 import { issueRecordedToken } from '../service/identity/recorded-tokens.ts';
 import { type Scope, scopeNames, scopes } from '../service/identity/scopes.ts';
 import { openIssuer, TOKEN_NAME_MAX_CHARS, userName } from '../service/identity/tokens.ts';
-import { createDatabaseFault } from '../service/lifecycle/start-faults.ts';
+import { createDatabaseFault, requireWholeRestore } from '../service/lifecycle/start-faults.ts';
 import {
   parseSettings,
   publicUrl,
@@ -83,6 +83,8 @@ export async function issueToken(args: readonly string[], readSettings: typeof r
   actAsOwner(settings.DATA_DIR);
   const name = tokenName.safeParse(values.name);
   if (!name.success) throw new Error(`--name ${name.error.issues[0]?.message}.`);
+  // The repeated restore of an older release's backup needs a database without tables.
+  await requireWholeRestore(settings.DATA_DIR);
   const database = await locateDatabase(settings);
   try {
     return await issue(database, {

@@ -18,6 +18,7 @@ import { DataDirInUseError, makeDataDir } from '../../db/files/data-dir.ts';
 import { openKeyFiles } from '../../db/files/key-files.ts';
 import { isMissingObject } from '../../db/postgres/database-errors.ts';
 import { findEmbedded, hasEmbedded, startEmbedded } from '../../db/postgres/embedded.ts';
+import { listMissingMigrations } from '../../db/postgres/migrate.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import type { SharedSettings } from '../../service/settings/settings.ts';
 import { openConfiguredBlobs } from '../../service/storage/blob-stores.ts';
@@ -90,10 +91,12 @@ export const restore: OperatorCommand = {
 /** @throws BackupError if the backup would lack keys or blobs, and so could not be used */
 async function requireWholeDataDir(pool: Pool, { DATA_DIR, OIDC_ISSUER }: SharedSettings): Promise<void> {
   const places = { dataDir: DATA_DIR, keyFiles: openKeyFiles(DATA_DIR), signsTokens: OIDC_ISSUER === undefined };
-  const mismatch = await findDataDirMismatch(pool, places).catch((error: unknown) => {
-    // A backup before an upgrade: the tables are those of an older release.
-    if (isMissingObject(error)) return null;
-    throw explainDenial(error);
+  const mismatch = await findDataDirMismatch(pool, places).catch(async (error: unknown) => {
+    if (!isMissingObject(error)) throw explainDenial(error);
+    // A backup before an upgrade: the tables are those of an older release. Without any table this fails, too: a file without
+    // tables could not be restored.
+    await listMissingMigrations(pool);
+    return null;
   });
   if (mismatch !== null) throw new BackupError(`${mismatch} Nothing was written.`);
 }

@@ -5,7 +5,7 @@ import { isMissingObject } from '../../db/postgres/database-errors.ts';
 import { listMissingMigrations, migrate } from '../../db/postgres/migrate.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import { isStorable } from '../../db/postgres/storable-json.ts';
-import { requireDatabase } from '../../service/lifecycle/start-faults.ts';
+import { requireDatabase, requireWholeRestore } from '../../service/lifecycle/start-faults.ts';
 import {
   parseSettings,
   type readEnvironment,
@@ -161,6 +161,8 @@ async function withContext(
     return opened;
   };
   const migratedDatabase = async () => {
+    // The repeated restore of an older release's backup needs a database without tables.
+    await requireWholeRestore(settings.DATA_DIR);
     const found = await database();
     migrated ??= migrate(found.url, { onWait: printProgress });
     await migrated;
@@ -172,7 +174,9 @@ async function withContext(
   try {
     return await work({ settings, database, migratedDatabase, printProgress });
   } catch (error) {
-    throw isMissingObject(error) && opened !== undefined ? await explainOldTables((await opened).pool) : error;
+    throw isMissingObject(error) && opened !== undefined
+      ? await explainOldTables((await opened).pool, settings.DATA_DIR)
+      : error;
   } finally {
     for (const close of closers.reverse()) await close();
   }
@@ -188,8 +192,9 @@ async function openDatabase(settings: SharedSettings, closers: (() => Promise<vo
 }
 
 /** Explains an error of a command that does not migrate: the tables may be older than the program. */
-async function explainOldTables(pool: Pool): Promise<Error> {
+async function explainOldTables(pool: Pool, dataDir: string): Promise<Error> {
   const missing = await listMissingMigrations(pool).catch(() => null);
+  if (missing === null) await requireWholeRestore(dataDir);
   return new Error(
     missing === null
       ? 'The database has no tables of Bulkhead yet. npm start creates them.'

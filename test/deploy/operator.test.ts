@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { hostname, userInfo } from 'node:os';
 import { join } from 'node:path';
@@ -12,8 +12,8 @@ import { MIGRATIONS, migrate } from '../../db/postgres/migrate.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import { issueToken } from '../../deploy/issue-token.ts';
 import { bareEnvironment } from '../fixtures/bare-environment.ts';
-import { temporaryFolder, testDatabase } from '../runner/harness.ts';
-import { operator, operatorProcess } from './operator-command.ts';
+import { emptyDatabase, temporaryFolder, testDatabase } from '../runner/harness.ts';
+import { cutOff, operator, operatorProcess } from './operator-command.ts';
 
 const run = promisify(execFile);
 const TOKEN = fileURLToPath(new URL('../../deploy/token.ts', import.meta.url));
@@ -226,11 +226,13 @@ t.test('a command that only reads never migrates', async (t) => {
   const none =
     /^The database has no tables (of Bulkhead yet\. npm start creates them\.|yet: .* Nothing was removed\.)\n$/;
   for (const words of readers) t.match(await operator(env, ...words), { code: 1, stderr: none }, words.join(' '));
+  const file = join(env.DATA_DIR, 'one.backup');
+  t.match(await operator(env, 'backup', file), { code: 1, stderr: none }, 'nothing to back up');
+  t.notOk(existsSync(file));
   t.equal((await listTables()).rows.length, 0);
   const all = (await readdir(MIGRATIONS)).length;
   await migrate(older.href, { count: all - 1 });
   for (const words of readers) t.match(await operator(env, ...words), { code: 0 }, words.join(' '));
-  const file = join(env.DATA_DIR, 'one.backup');
   t.match(await operator(env, 'backup', file), { code: 0 }, 'a backup before an upgrade');
   await admin.pool.query('ALTER TABLE operator_actions RENAME TO from_another_release');
   t.match(await operator(env, 'actions'), {
@@ -242,6 +244,39 @@ t.test('a command that only reads never migrates', async (t) => {
   t.equal(await countApplied(), all - 1);
   t.match(await operator(env, 'verify', 'nobody'), { code: 1, stderr: /No account/ });
   t.equal(await countApplied(), all, 'a command that writes does');
+});
+
+t.test('after an interrupted restore, no command migrates or backs up the database', async (t) => {
+  const source = await emptyDatabase(t);
+  await migrate(source.url, { count: (await readdir(MIGRATIONS)).length - 1 });
+  await findOrCreateAccount(source.pool, 'ann');
+  const folder = await temporaryFolder(t);
+  mkdirSync(join(folder, 'workspaces'));
+  writeFileSync(join(folder, 'workspaces', 'notes.txt'), 'rye');
+  const file = join(await temporaryFolder(t), 'one.backup');
+  const backedUp = await operator({ DATABASE_URL: source.url, DATA_DIR: folder }, 'backup', file);
+  t.match(backedUp, { code: 0 }, backedUp.stderr);
+  const target = await emptyDatabase(t);
+  const env = { DATABASE_URL: target.url, DATA_DIR: await temporaryFolder(t) };
+  await cutOff(env, /^1 files restored/, 'restore', file);
+  const interrupted = new RegExp(`^A restore into ${env.DATA_DIR} was interrupted\\. Run .* restore <file> again`);
+  const another = join(folder, 'another.backup');
+  for (const words of [
+    ['rotate-identity-key', '--revoke-old'],
+    ['rotate-key'],
+    ['accept-data-dir', '--yes'],
+    ['backup', another],
+    ['accounts'],
+    ['suspend', 'ann', '--reason', 'spam'],
+  ])
+    t.match(await operator(env, ...words), { code: 1, stdout: '', stderr: interrupted }, words.join(' '));
+  await t.rejects(
+    issueToken(['eve'], () => env),
+    { message: interrupted },
+  );
+  t.notOk(existsSync(another));
+  t.match(await operator(env, 'restore', file), { code: 0 }, 'the restore can be repeated');
+  t.match(await operator(env, 'accounts'), { code: 0, stdout: /ann/ });
 });
 
 t.test('a server that is too old is refused', async (t) => {
