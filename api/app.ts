@@ -1,7 +1,6 @@
 /** Builds the API's HTTP application: REST interface, webhook address, console and documentation. */
 import type { RequestListener } from 'node:http';
 import helmet, { type FastifyHelmetOptions } from '@fastify/helmet';
-import multipart from '@fastify/multipart';
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify';
 import { MIB } from '../sdk/contract/limits.ts';
 import { createApplication, serveAccounts } from '../service/http/application.ts';
@@ -203,7 +202,6 @@ async function accountScope(scope: FastifyInstance, deps: AppDeps, site: Console
     // What an operator does may concern any account.
     await services.catchUp(caller.operator ? null : caller.id);
   });
-  await scope.register(multipart);
   const uploads = new PlaceLimiter({
     places: limits.uploadsAtOnce,
     verb: 'receiving',

@@ -1,8 +1,8 @@
 /** Receives a multipart upload of a package: streams the zip to a temporary file. The fields may have any order. */
 import { createWriteStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
-import type { Multipart } from '@fastify/multipart';
-import type { FastifyRequest } from 'fastify';
+import multipart, { type Multipart } from '@fastify/multipart';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Staging } from '../../db/files/staging.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { KIB, MIB, SECOND } from '../../sdk/contract/limits.ts';
@@ -38,6 +38,15 @@ interface Found {
   semVer?: string;
 }
 
+/** Makes the routes of a scope receive multipart bodies, and refuse others before they are read. */
+export async function takeMultipart(scope: FastifyInstance): Promise<void> {
+  scope.addHook('preParsing', async ({ mediaType }) => {
+    if (mediaType !== 'multipart/form-data')
+      throw new Problem('unsupported_media_type', 'Send the package as multipart/form-data with file and semVer.');
+  });
+  await scope.register(multipart);
+}
+
 /** The size that an upload may have: as its header says, else the maximum. */
 export const readUploadBytes = ({ headers }: FastifyRequest): number =>
   Math.min(Number(headers['content-length'] ?? UPLOAD_BOUNDS.maxBytes), UPLOAD_BOUNDS.maxBytes);
@@ -55,9 +64,6 @@ export async function receiveUpload(
 ): Promise<Upload> {
   // Reject at once instead of after receiving 256 MB.
   if (Number(request.headers['content-length'] ?? 0) > bounds.maxBytes) throw tooLarge();
-  if (!request.isMultipart()) {
-    throw new Problem('unsupported_media_type', 'Send the package as multipart/form-data with file and semVer.');
-  }
   // The client disconnected during the sign-in: no further event comes, so waiting for the parts would never end.
   if (request.raw.destroyed) throw new Problem('bad_request', 'The upload was interrupted.');
   const ended = new AbortController();

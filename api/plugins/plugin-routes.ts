@@ -15,7 +15,7 @@ import { idParams, LIMIT_MAX, page, pageQuery } from '../../service/http/schemas
 import { fileListOptions } from '../package/file-list.ts';
 import { allowSilence } from '../package/silent-connection.ts';
 import type { StagingSpace } from '../package/staging-space.ts';
-import { readUploadBytes, receiveUpload } from '../package/upload.ts';
+import { readUploadBytes, receiveUpload, takeMultipart } from '../package/upload.ts';
 import type { Services } from '../services.ts';
 import { readAuthor } from './author.ts';
 import { readNewestVersions } from './newest-versions.ts';
@@ -129,6 +129,14 @@ export function pluginRoutes(
       return answerCreated(request, reply, `${published.version.id}/files`).send(showPublished(published));
     });
 
+    await app.register(zipRoute(services, uploads, space));
+  };
+}
+
+/** In a scope of its own, because no other route takes multipart bodies. */
+function zipRoute(services: Services, uploads: PlaceLimiter, space: StagingSpace): FastifyPluginAsyncZod {
+  return async (app) => {
+    await takeMultipart(app);
     app.post('/plugins/:id/versions/zip', { schema: shapes.publishZip }, async (request, reply) => {
       const caller = requireCaller(request);
       // Check before receiving up to 256 MB.

@@ -1,5 +1,6 @@
 /** The response to every malformed input is a problem of the contract, and never a 500. */
 import t, { type Test } from 'tap';
+import type { OpenApiDocument } from '../../../service/http/openapi.ts';
 import { type Answer, type ApiFixture, startApiFixture } from '../api-fixture.ts';
 import { fileList, MINIMAL, multipartOf, upload, zipOf } from '../package/packages.ts';
 
@@ -49,6 +50,22 @@ t.test('bodies that are not JSON are rejected', async (t) => {
     'form',
   );
   isProblem(t, await json(`{"slug":"${'a'.repeat(1_100_000)}"}`), 413, 'too_large', 'over the cap');
+});
+
+t.test('only the address for zips takes multipart', async (t) => {
+  const document = (await api.app.inject('/api/openapi.json')).json<OpenApiDocument>();
+  const form = multipartOf({ name: 'deprecationMessage', content: 'Use another.' });
+  let sent = 0;
+  for (const [path, methods] of Object.entries(document.paths)) {
+    for (const method of Object.keys(methods).map((name) => name.toUpperCase())) {
+      if (method === 'GET' || path.endsWith('/zip')) continue;
+      const url = `/api${path.replaceAll(/\{\w+\}/g, plugin.id)}`;
+      const answer = await ann.send({ method: method as 'POST', url, ...form });
+      isProblem(t, answer, 415, 'unsupported_media_type', `${method} ${path}`);
+      sent += 1;
+    }
+  }
+  t.ok(sent > 20, `${sent} operations`);
 });
 
 t.test('bodies of the wrong shape', async (t) => {
@@ -322,8 +339,22 @@ t.test('multipart bodies of the wrong shape', async (t) => {
     headers: { 'content-type': 'multipart/form-data' },
   });
   isProblem(t, noBoundary, 400, 'bad_request', 'no boundary');
-  isProblem(t, await json('{}', url), 415, 'unsupported_media_type', 'JSON instead');
-  isProblem(t, await ann.send({ method: 'POST', url }), 415, 'unsupported_media_type', 'no body');
+  const others: Record<string, Answer> = {
+    JSON: await json('{}', url),
+    'JSON with a field': await json('{"semVer":"1.2.0"}', url),
+    'the zip itself': await ann.send({
+      method: 'POST',
+      url,
+      payload: zip,
+      headers: { 'content-type': 'application/zip' },
+    }),
+    'a type that is none': await json('{}', url, 'zip'),
+    'no body': await ann.send({ method: 'POST', url }),
+  };
+  for (const [name, answer] of Object.entries(others)) {
+    isProblem(t, answer, 415, 'unsupported_media_type', name);
+    t.equal(answer.body.detail, 'Send the package as multipart/form-data with file and semVer.', name);
+  }
   const traversal = await send(semVer, { ...file, filename: '../../etc/passwd' });
   t.equal(traversal.status, 201, 'the client’s file name means nothing');
   const after = await send(file, { ...semVer, content: '2.0.1' });
