@@ -193,10 +193,9 @@ function compareModelTexts(was: ModelText | undefined, is: ModelText | undefined
 function writeModelText(of: ModelText | undefined): string | null {
   if (of === undefined) return '';
   const { description, parameters } = of;
-  if (parameters === undefined) return description;
-  const chars = JSON.stringify(parameters).length + countIndentation(parameters);
-  if (description.length + chars > LENGTH_MAX) return null;
-  const text = `${description}\n\n${JSON.stringify(parameters, null, 2)}`;
+  const schemaChars = parameters === undefined ? 0 : JSON.stringify(parameters).length + countIndentation(parameters);
+  if (description.length + schemaChars > LENGTH_MAX) return null;
+  const text = parameters === undefined ? description : `${description}\n\n${JSON.stringify(parameters, null, 2)}`;
   return hasMoreLines(text, TEXT_MAX_LINES) ? null : text;
 }
 

@@ -111,25 +111,30 @@ t.test('the texts of two versions that have no line in common', async (t) => {
   t.ok(share < SHARE_MAX, `the longest piece is ${share} of the work`);
 });
 
-t.test('a nested schema is listed, but not written: its indentation is longer than all else', async (t) => {
-  const nest = (value: unknown, levels: number): unknown => (levels === 0 ? value : [nest(value, levels - 1)]);
-  const listTexts = (value: number): ModelText[] => [
-    { kind: 'tool', name: 'deep', description: '', parameters: { default: nest(Array(24_000).fill(value), 95) } },
-    { kind: 'tool', name: 'flat', description: '', parameters: { default: nest([value], 95) } },
-    { kind: 'tool', name: 'long', description: '', parameters: { enum: Array(24_000).fill(value) } },
-  ];
-  const written = t.capture(JSON, 'stringify', JSON.stringify);
-  const [before, after] = [listTexts(0), listTexts(1)];
-  const budget = { lines: 100_000, chars: Number.POSITIVE_INFINITY, bytes: 0 };
-  const texts = await compareTexts(before, after, budget, 'ann');
-  t.match(texts, [
-    { name: 'deep', lines: null },
-    { name: 'flat', lines: Array },
-    { name: 'long', lines: null },
-  ]);
-  const lengths = written().map((one) => ('returned' in one ? one.returned.length : 0));
-  t.ok(Math.max(...lengths) < MIB, `the longest text has ${Math.max(...lengths)} characters`);
-});
+t.test(
+  'a text that is too long or has too many lines is listed, and a deeply nested schema is not even written',
+  async (t) => {
+    const nest = (value: unknown, levels: number): unknown => (levels === 0 ? value : [nest(value, levels - 1)]);
+    const listTexts = (value: number): ModelText[] => [
+      { kind: 'tool', name: 'deep', description: '', parameters: { default: nest(Array(24_000).fill(value), 95) } },
+      { kind: 'tool', name: 'flat', description: '', parameters: { default: nest([value], 95) } },
+      { kind: 'tool', name: 'long', description: '', parameters: { enum: Array(24_000).fill(value) } },
+      { kind: 'command', name: 'tall', description: `${value}${'\n'.repeat(24_000)}` },
+    ];
+    const written = t.capture(JSON, 'stringify', JSON.stringify);
+    const [before, after] = [listTexts(0), listTexts(1)];
+    const budget = { lines: 100_000, chars: Number.POSITIVE_INFINITY, bytes: 0 };
+    const texts = await compareTexts(before, after, budget, 'ann');
+    t.match(texts, [
+      { name: 'tall', lines: null },
+      { name: 'deep', lines: null },
+      { name: 'flat', lines: Array },
+      { name: 'long', lines: null },
+    ]);
+    const lengths = written().map((one) => ('returned' in one ? one.returned.length : 0));
+    t.ok(Math.max(...lengths) < MIB, `the longest text has ${Math.max(...lengths)} characters`);
+  },
+);
 
 t.test('files of two versions are read up to a number of bytes, also binary ones', async (t) => {
   const read: string[] = [];
