@@ -34,8 +34,8 @@ interface CompactionRequest {
 
 /**
  * Has a plugin summarize, and the others judge the summary like a message that arrives. One that cannot be used is answered with
- * `builtin`, and a notice in the transcript and the plugin's log says why. A required plugin without a usable summary stops the
- * compaction.
+ * `builtin`, and a notice in the transcript and the plugin's log says why. A required plugin whose summary cannot be used stops the
+ * compaction. A plugin that returns nothing leaves the summary to `builtin`, also if it is required.
  */
 export async function summarizeTranscript(
   services: SessionServices,
@@ -51,6 +51,8 @@ export async function summarizeTranscript(
   const state = await runSessionHook(services, session, HOOK, context, request.trigger, { noticeId });
   const { cancelled } = state;
   if (cancelled) return cancelCompaction(state.trace, cancelled);
+  // The plugin returned nothing: it leaves the summary to the built-in summarizer.
+  if (state.trace[0]?.outcome === 'unchanged') return useBuiltin(null, state.trace);
   const judged = await judgeSummary(services, session, { ...request, noticeId }, state);
   if ('stopped' in judged) return cancelCompaction(state.trace, judged.stopped);
   if ('summary' in judged)
@@ -61,6 +63,9 @@ export async function summarizeTranscript(
   const link = findHookLink(await services.pluginsCache.current(accountId), HOOK, step?.installationId);
   // Uninstalled or paused meanwhile: there is no plugin to report to.
   if (!link) return useBuiltin(null, trace);
+  // In a turn, all messages stay. Elsewhere, the caller summarizes them itself.
+  const notice = `No plugin summarized the conversation: ${link.displayName} ${fault}.`;
+  services.logs.system(link, 'warn', notice, { sessionId: session.id });
   if (link.required) {
     const cancel: Cancel = {
       reason: describeRequiredFailure(link, { what: fault }),
@@ -70,12 +75,9 @@ export async function summarizeTranscript(
     await recordCancel(services, { hook: HOOK, noticeId }, session.id, cancel);
     return cancelCompaction(trace, cancel);
   }
-  // In a turn, all messages stay. Elsewhere, the caller summarizes them itself.
-  const notice = `No plugin summarized the conversation: ${link.displayName} ${fault}.`;
   const data = { kind: 'compaction_fallback', installationId: link.installationId, plugin: link.slug };
   const id = noticeId && `${noticeId}:fallback`;
   await appendNotice(services.pool, session.id, { id, text: notice, data });
-  services.logs.system(link, 'warn', notice, { sessionId: session.id });
   return useBuiltin(notice, trace);
 }
 

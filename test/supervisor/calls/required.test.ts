@@ -346,6 +346,34 @@ t.test('hooks that no plugin can cancel stop their operation too', async (t) => 
   await eventually(async () => (await run('compaction', { messages: [] })).source === 'builtin');
 });
 
+t.test(
+  'a required summarizer may leave a summary to the built-in one, and its log says why another stopped',
+  async (t) => {
+    const account = 'sometimes';
+    const code = `compaction.summarize = (ctx) => ctx.focus === 'blank' ? ' ' : undefined;`;
+    const made = await fixture.install({ slug: account, account, code, required: true });
+    const path = `/sessions/${await sessionOf(account)}`;
+    const summarize = async (body: object) => (await fixture.call('POST', `${path}/compaction`, body, account)).body;
+    t.match(await summarize({ messages: [] }), {
+      action: 'continue',
+      source: 'builtin',
+      notice: null,
+      trace: [{ required: true, outcome: 'unchanged' }],
+    });
+    const list = async () => (await fixture.call('GET', `${path}/messages`, undefined, account)).body.items;
+    t.same(await list(), [], 'without a notice');
+    t.match(await summarize({ messages: [], focus: 'blank' }), { action: 'cancel', cancelledBy: account });
+    await fixture.supervisor.logs.flush();
+    const { rows } = await fixture.pool.query(
+      `SELECT level, message FROM plugin_logs WHERE installation_id = $1 AND level = 'warn'`,
+      [made.installationId],
+    );
+    t.same(rows, [
+      { level: 'warn', message: 'No plugin summarized the conversation: sometimes returned a blank summary.' },
+    ]);
+  },
+);
+
 t.test('compaction asks the required plugin before others', async (t) => {
   const account = 'summaries';
   await fixture.install({ slug: 'first-summary', account, code: 'compaction.summarize = () => "first";' });
