@@ -8,7 +8,7 @@ import { Command as Commander, CommanderError, Option as CommanderOption } from 
 import { type Command, listCommonOptions, type Option, ParsedArgs } from './command.ts';
 import { commands } from './command-list.ts';
 import { Context, type InputStream } from './context.ts';
-import { exitCodes, type Failure, formatFaults, INTERRUPTED, toFailure } from './failure.ts';
+import { exitCodes, type Failure, formatFaults, INTERRUPTED } from './failure.ts';
 import type { LocalTools } from './local-tools.ts';
 import { Output, type OutputStream } from './output.ts';
 
@@ -138,8 +138,7 @@ async function runCommand(command: Command, args: ParsedArgs, options: CommandLi
     output.printResult(await command.run(context, args));
     return exitCodes.ok;
   } catch (error) {
-    const url = await context.getUrl().catch(() => '');
-    const failure = options.signal.aborted ? INTERRUPTED : toFailure(error, url);
+    const failure = options.signal.aborted ? INTERRUPTED : await context.explainError(error);
     // `logs -f | head -1` has printed all that was read.
     if (failure === INTERRUPTED && closed?.aborted && !options.signal.aborted) return exitCodes.ok;
     if (failure !== INTERRUPTED) printFailure(output, failure);

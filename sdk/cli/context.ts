@@ -3,7 +3,7 @@ import { addAbortSignal, type Readable } from 'node:stream';
 import { connect, type SessionClient } from '../session/client.ts';
 import { AddressError, BulkheadError, hasCode, SESSION_API_HINT, Transport } from '../session/transport.ts';
 import { Accounts, LOOPBACK, normalizeServiceUrl } from './accounts.ts';
-import { CommandError, createUnreachableError, isUnreachable } from './failure.ts';
+import { CommandError, createUnreachableError, type Failure, isUnreachable, toFailure } from './failure.ts';
 import { LineSplitter } from './line-splitter.ts';
 import type { LocalTools } from './local-tools.ts';
 import type { Output } from './output.ts';
@@ -74,15 +74,34 @@ export class Context {
     return address ? normalizeServiceUrl(address) : await this.accounts.getCurrentUrl();
   }
 
+  /** `BULKHEAD_TOKEN`, if commands use it: it is for the service of `BULKHEAD_URL`, and is not sent to another one. */
+  get environmentToken(): string | undefined {
+    return this.#isServiceOfEnvironment ? this.env.BULKHEAD_TOKEN || undefined : undefined;
+  }
+
+  /** Whether the variables are for the service that `--url` names. Without `BULKHEAD_URL` they are for any. */
+  get #isServiceOfEnvironment(): boolean {
+    const { BULKHEAD_URL } = this.env;
+    return !this.#url || !BULKHEAD_URL || isSameService(this.#url, BULKHEAD_URL);
+  }
+
+  /** Explains an error of a command. Never rejects. */
+  async explainError(error: unknown): Promise<Failure> {
+    const url = await this.getUrl().catch(() => '');
+    return toFailure(error, url, this.environmentToken !== undefined);
+  }
+
   /** Returns a REST client with `BULKHEAD_TOKEN` or the stored token. @throws CommandError, also if no service responds */
   async getRest(): Promise<Rest> {
     const url = await this.getUrl();
-    const token = this.env.BULKHEAD_TOKEN || (await this.accounts.find(url))?.token;
+    // First: at a wrong address, no sign-in helps.
+    await this.requireService(url);
+    const token = this.environmentToken ?? (await this.accounts.find(url))?.token;
     if (!token) {
-      const message = `You are not signed in at ${url}. Run \`bulkhead login\`.`;
+      const other = this.env.BULKHEAD_TOKEN ? ' BULKHEAD_TOKEN is for the service of BULKHEAD_URL.' : '';
+      const message = `You are not signed in at ${url}.${other} Run \`bulkhead login\`.`;
       throw new CommandError('unauthenticated', message);
     }
-    await this.requireService(url);
     return new Rest({ url, token, signal: this.signal });
   }
 
@@ -102,7 +121,7 @@ export class Context {
   async getSessionUrl(): Promise<string> {
     const service = await this.getUrl();
     const { sessionApiUrl, refusal } = await this.requireService(service);
-    const ownUrl = this.env.BULKHEAD_SESSION_URL;
+    const ownUrl = this.#isServiceOfEnvironment ? this.env.BULKHEAD_SESSION_URL || undefined : undefined;
     const url = ownUrl ?? sessionApiUrl;
     if (url && ownUrl === undefined) requireEncryption(service, url);
     if (url) return url.replace(/\/+$/, '');
@@ -146,6 +165,15 @@ export class Context {
       'failed',
       `${url} is not a Bulkhead service: it did not answer ${url}/api${path} like one. Pass its address with \`--url\`.`,
     );
+  }
+}
+
+/** Whether two addresses are of one service. False if one of them is not an address. */
+function isSameService(one: string, other: string): boolean {
+  try {
+    return normalizeServiceUrl(one) === normalizeServiceUrl(other);
+  } catch {
+    return false;
   }
 }
 

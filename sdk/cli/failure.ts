@@ -82,14 +82,19 @@ const HINTS: Readonly<Record<string, string>> = {
   no_draft: 'Run `bulkhead dev` in the folder of the package.',
 };
 
-/** @param url address of the service */
-export function toFailure(error: unknown, url: string): Failure {
+/**
+ * @param url address of the service
+ * @param isTokenOfEnvironment whether requests have the token of `BULKHEAD_TOKEN`
+ */
+export function toFailure(error: unknown, url: string, isTokenOfEnvironment = false): Failure {
   if (error instanceof CommandError) return error;
   if (error instanceof BulkheadError) {
     const { message, requestId, errors } = error;
     // While the service restarts, a proxy before it answers, without a code of Bulkhead.
     const code = isOutage(error) && error.code === 'internal' ? 'unavailable' : error.code;
-    return { code, message: describeProblem(code, message, url), exit: EXITS[code] ?? 'failed', errors, requestId };
+    const described =
+      code === 'unauthenticated' ? describeToken(url, isTokenOfEnvironment) : describeProblem(code, message);
+    return { code, message: described, exit: EXITS[code] ?? 'failed', errors, requestId };
   }
   if (error instanceof ConnectionLostError) {
     const message = `${error.message} Run \`bulkhead status\` before you try again.`;
@@ -115,8 +120,13 @@ export function formatFaults({ message, errors }: Pick<Failure, 'message' | 'err
 /** The service's own advice to repeat a request: “Retry after 12 s.”, “Send it again later.” */
 const ADVISES_REPEAT = /\b(?:retry|again)\b/i;
 
-function describeProblem(code: string, message: string, url: string): string {
-  if (code === 'unauthenticated') return `Your token for ${url} is not valid or has expired. Run \`bulkhead login\`.`;
+/** @param isOfEnvironment then a token that `login` stores would not be used */
+function describeToken(url: string, isOfEnvironment: boolean): string {
+  if (!isOfEnvironment) return `Your token for ${url} is not valid or has expired. Run \`bulkhead login\`.`;
+  return `The token in BULKHEAD_TOKEN is not valid for ${url} or has expired. Replace it, or unset BULKHEAD_TOKEN and run \`bulkhead login\`.`;
+}
+
+function describeProblem(code: string, message: string): string {
   if (EXITS[code] === 'unavailable' && ADVISES_REPEAT.test(message)) return message;
   const hint = Object.hasOwn(HINTS, code) ? HINTS[code] : undefined;
   return hint === undefined ? message : `${message.replace(/(?<![.!?])$/, '.')} ${hint}`;

@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
 import { localTools } from '../../pack/local-tools.ts';
+import { Accounts } from '../../sdk/cli/accounts.ts';
 import { listen, startApiFixture } from '../api/api-fixture.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { GOOD, type Mistake, mistakes } from './author-errors.ts';
@@ -35,7 +36,10 @@ async function renderMistake({ title, args, files = {}, as = 'ann', exit }: Mist
     await mkdir(dirname(join(folder, path)), { recursive: true });
     await writeFile(join(folder, path), text);
   }
-  const env = { HOME: home, BULKHEAD_URL: url, BULKHEAD_TOKEN: tokens[as] };
+  const env = { HOME: home, BULKHEAD_URL: url };
+  const accounts = new Accounts(env);
+  if (as === 'nobody') await accounts.remove(url);
+  else await accounts.save(url, { token: tokens[as], name: as });
   const { code, stdout, stderr } = await bulkhead(args, { folder, env, localTools });
   t.equal(code, exit, `${title}: ${stdout}${stderr}`);
   const output = `${stdout}${stderr}`

@@ -11,7 +11,7 @@ import { stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
 import { localTools } from '../../pack/local-tools.ts';
 import { openPlugin } from '../../pack/testing/testing.ts';
-import { normalizeServiceUrl } from '../../sdk/cli/accounts.ts';
+import { Accounts, normalizeServiceUrl } from '../../sdk/cli/accounts.ts';
 import { commands } from '../../sdk/cli/command-list.ts';
 import { createUnreachableError, exitCodes, toFailure } from '../../sdk/cli/failure.ts';
 import { listRequested, proposeVersion } from '../../sdk/cli/next-version.ts';
@@ -553,6 +553,41 @@ t.test('a token is not sent to an address that redirects to another one', async 
     }
   }
   t.notMatch(received.join(), 'a.secret.token');
+});
+
+t.test('the token and the session API of one service are not used for another one', async (t) => {
+  const received: string[] = [];
+  const startServer = async (sessionApiUrl: string | null): Promise<string> => {
+    const { url } = await serve(t, ({ url = '', headers }, response) => {
+      received.push(`${url} ${headers.authorization}`);
+      response.end(JSON.stringify({ sessionApiUrl, name: 'ann', id: 's' }));
+    });
+    return url;
+  };
+  const sessions = await startServer(null);
+  const [production, staging] = [await startServer(null), await startServer(sessions)];
+  const HOME = await temporaryFolder(t);
+  const env = {
+    HOME,
+    BULKHEAD_URL: production,
+    BULKHEAD_TOKEN: 'of.production.only',
+    BULKHEAD_SESSION_URL: `${production}/sessions`,
+  };
+  const unknown = await bulkhead(['whoami', '--url', staging], { env });
+  t.equal(unknown.code, 4);
+  t.equal(
+    unknown.stderr,
+    `error You are not signed in at ${staging}. BULKHEAD_TOKEN is for the service of BULKHEAD_URL. Run \`bulkhead login\`.\n`,
+  );
+  t.match(await bulkhead(['whoami', '--url', `${production}/`], { env }), { code: 0 }, 'the same address');
+  t.match(received.splice(0).join(), 'Bearer of.production.only');
+  await new Accounts(env).save(staging, { token: 'of.staging.only', name: 'ann' });
+  t.match(await bulkhead(['whoami', '--url', staging], { env }), { code: 0 });
+  await bulkhead(['call', 'weather__now', '--url', staging], { env });
+  await bulkhead(['call', 'weather__now', '--url', staging], { env: { ...env, BULKHEAD_SESSION_URL: '' } });
+  const tokens = received.splice(0).join();
+  t.match(tokens, '/sessions Bearer of.staging.only');
+  t.notMatch(tokens, 'of.production.only');
 });
 
 t.test(

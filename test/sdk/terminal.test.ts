@@ -335,6 +335,15 @@ t.test('login: a token is read from standard input or the environment, and refus
   const link = inPipe(t, ['login', `${url}/#token=${ann.token}`], own);
   t.equal(await link.end(), 0);
   t.match(link.output(), /warning Other users of this machine can read a command line/);
+  const expired = { env: { ...own.env, BULKHEAD_TOKEN: 'an.old.token' } };
+  const refused = inPipe(t, ['whoami'], expired);
+  t.equal(await refused.end(), 4);
+  t.match(refused.output(), 'The token in BULKHEAD_TOKEN is not valid for');
+  t.match(refused.output(), 'Replace it, or unset BULKHEAD_TOKEN and run `bulkhead login`.');
+  const unused = inPipe(t, ['login', '--token', '-'], expired);
+  unused.write(`${ann.token}\n`);
+  t.equal(await unused.end(), 0, unused.output());
+  t.match(unused.output(), 'Commands use the token in BULKHEAD_TOKEN instead, until you unset it.');
   const nothing = inPipe(t, ['login'], own);
   t.equal(await nothing.end(), 2);
   t.match(nothing.output(), /There is no terminal to ask for a token\./);
@@ -448,12 +457,13 @@ t.test('the error of a runtime with the address of the REST interface names that
 });
 
 t.test('a wrong address is reported with the address, and does not wait for an answer that never comes', async (t) => {
+  const anywhere = { env: { BULKHEAD_URL: '' } };
   const sockets = new Set<{ destroy(): void }>();
   const silent = await startServer(
     t,
     createServer((socket) => void sockets.add(socket)),
   );
-  const waiting = inPipe(t, ['status', '--url', silent]);
+  const waiting = inPipe(t, ['status', '--url', silent], anywhere);
   t.equal(await waiting.end(), 5);
   t.match(waiting.output(), `No service responds at ${silent} within 5 s.`);
   for (const socket of sockets) socket.destroy();
@@ -461,16 +471,16 @@ t.test('a wrong address is reported with the address, and does not wait for an a
     t,
     createHttpServer((_request, response) => void response.writeHead(404).end('no')),
   );
-  const wrong = inPipe(t, ['status', '--url', other]);
+  const wrong = inPipe(t, ['status', '--url', other], anywhere);
   t.equal(await wrong.end(), 1);
   t.match(wrong.output(), `${other} is not a Bulkhead service`);
-  const sessions = inPipe(t, ['status', '--url', sessionUrl]);
+  const sessions = inPipe(t, ['status', '--url', sessionUrl], anywhere);
   t.equal(await sessions.end(), 1);
   t.match(
     sessions.output(),
     `No route has this address: GET ${sessionUrl}/api/sign-in. If this is the session API, which agent runtimes call, pass the address of the REST interface`,
   );
-  const gone = inPipe(t, ['status', '--url', 'http://127.0.0.1:9']);
+  const gone = inPipe(t, ['status', '--url', 'http://127.0.0.1:9'], anywhere);
   t.equal(await gone.end(), 5);
   t.match(gone.output(), /No service responds at http:\/\/127\.0\.0\.1:9( \(\w+\))?\. Start it with `npm start`/);
 });

@@ -7,7 +7,6 @@ import { DraftSaver } from '../dev/draft-saver.ts';
 import { type FolderWatch, watchFolder } from '../dev/folder-watcher.ts';
 import { openInspector } from '../dev/inspector.ts';
 import { runPlaygroundLine } from '../dev/playground.ts';
-import { toFailure } from '../failure.ts';
 import { followLines, formatLine } from '../log-lines.ts';
 import { Rest } from '../rest.ts';
 import type { Installation } from '../rest-types.ts';
@@ -65,7 +64,7 @@ async function restoreVersion(context: Context, draft: Draft): Promise<void> {
     const restored = await draft.restore(rest, AbortSignal.timeout(RESTORE_START_MS));
     if (restored) output.printLine(describeRestored(draft.slug, restored));
   } catch (error) {
-    const { message } = toFailure(error, await context.getUrl());
+    const { message } = await context.explainError(error);
     output.printNote(`${draft.slug} still runs the draft: ${message} Run \`bulkhead install ${draft.slug}\`.`);
   }
 }

@@ -26,6 +26,9 @@ export const login: Command = {
     });
     await context.accounts.save(url, { token, name });
     context.output.printLine(`Signed in as ${name} at ${url}.`);
+    const { environmentToken } = context;
+    if (environmentToken !== undefined && environmentToken !== token)
+      context.output.printWarning('Commands use the token in BULKHEAD_TOKEN instead, until you unset it.');
     return { id, name, url };
   },
 };
@@ -50,7 +53,7 @@ async function readSignIn(context: Context, args: ParsedArgs): Promise<string> {
     );
     return link;
   }
-  if (!context.canAsk && context.env.BULKHEAD_TOKEN) return context.env.BULKHEAD_TOKEN;
+  if (!context.canAsk && context.environmentToken !== undefined) return context.environmentToken;
   return askForSecret(context, 'Paste a token', NO_TERMINAL);
 }
 

@@ -1,6 +1,6 @@
 /** Saves the draft and prints the result. */
 import type { Context } from '../context.ts';
-import { formatFaults, toFailure } from '../failure.ts';
+import { formatFaults } from '../failure.ts';
 import type { Draft } from './draft.ts';
 
 /** Pause before a save that found the service away or busy is repeated: a service restarts within seconds. Milliseconds. */
@@ -35,7 +35,8 @@ export class DraftSaver {
       this.times.push(liveMs);
       for (const warning of warnings) if (!this.#lastWarnings.includes(warning)) output.printWarning(warning);
       this.#lastWarnings = warnings;
-      if (skipped.length > 0) output.printLine(output.paint.dim(`Skipped binary and large files: ${skipped.join(', ')}`));
+      if (skipped.length > 0)
+        output.printLine(output.paint.dim(`Skipped binary and large files: ${skipped.join(', ')}`));
       const [live, saved, started] = [liveMs, savedMs, liveMs - savedMs].map(Math.round);
       const line = `${output.paint.green('live')} ${slug} in ${live} ms (built ${saved}, started ${started})`;
       output.printItem({ saved: slug, liveMs: live, savedMs: saved, warnings }, line);
@@ -47,7 +48,7 @@ export class DraftSaver {
 
   async #printFailure(error: unknown): Promise<number | null> {
     const { output } = this.#context;
-    const { code, message, errors, exit } = toFailure(error, await this.#context.getUrl());
+    const { code, message, errors, exit } = await this.#context.explainError(error);
     const isTransient = exit === 'unavailable';
     const lines = formatFaults({ message, errors }, output.paint);
     if (isTransient) lines.push(output.paint.dim(`${this.#draft.slug} is saved as soon as the service accepts it.`));

@@ -2,7 +2,6 @@
 
 import type { TraceLink } from '../../session/api-types.ts';
 import type { Context } from '../context.ts';
-import { toFailure } from '../failure.ts';
 import { parseJsonObject } from '../json-argument.ts';
 import type { Draft } from './draft.ts';
 
@@ -41,7 +40,7 @@ export async function runPlaygroundLine(
     if (action === 'hook') output.printLine(describeChain(draft, answer as ChainAnswer));
   } catch (error) {
     if (context.signal.aborted) return;
-    const { code, message } = toFailure(error, await context.getUrl());
+    const { code, message } = await context.explainError(error);
     output.printItem({ played: line.trim(), error: { code, message } }, `${output.paint.red('error')} ${message}`);
   }
 }
