@@ -44,7 +44,7 @@ if (options.soak || options.seed !== undefined) {
 
 const files = requested.length > 0 ? [...new Set(requested.flatMap(listFiles))] : findFiles();
 if (files.length === 0) refuse(`No test files below ${requested.join(', ')}.`);
-await completeSearchPath({ highAvailability: options.soak });
+await completeSearchPath({ highAvailability: options.soak, files: requested.length > 0 ? files : undefined });
 const run = await prepareRun({ isWhole: requested.length === 0 });
 // Ctrl-C ends the test files by itself; the server is in a session of its own and has a folder to remove.
 process.once('SIGINT', () => void run.end().then(() => process.exit(1)));

@@ -8,6 +8,8 @@ export interface FailedAssertion {
 
 const LINES_MAX = 40;
 const LINE_MAX_CHARS = 400;
+/** Frames of a stack that every failure has: the runner calls each test there. */
+const RUNNER_FRAMES = /^.*test\/runner\/error-domain\.ts.*(?:\n|$)/gm;
 
 export function describeFailure({ fullname, diag }: FailedAssertion): string {
   const details = Object.entries(diag ?? {}).flatMap(([key, value]) => describeDetail(key, value).split('\n'));
@@ -17,6 +19,7 @@ export function describeFailure({ fullname, diag }: FailedAssertion): string {
 }
 
 function describeDetail(key: string, value: unknown): string {
-  if (typeof value === 'string' && value.includes('\n')) return `${key}:\n${value.trimEnd()}`;
+  if (typeof value === 'string' && value.includes('\n'))
+    return `${key}:\n${value.replaceAll(RUNNER_FRAMES, '').trimEnd()}`;
   return `${key}: ${typeof value === 'string' ? value : JSON.stringify(value)}`;
 }

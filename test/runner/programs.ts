@@ -2,12 +2,14 @@
  * Programs that single tests need: the machine's own, or else Debian's, unpacked into a cache of this checkout. A test of a
  * program that cannot be had is skipped by name.
  */
-import { delimiter, join } from 'node:path';
+import { existsSync, readFileSync } from 'node:fs';
+import { delimiter, dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { canFetchPackages, fetchPackages } from '../../deploy/debian-packages.ts';
 import { findProgram } from '../../service/settings/search-path.ts';
 
-const FOLDER = fileURLToPath(new URL('../../node_modules/.cache/test-programs', import.meta.url));
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const FOLDER = join(ROOT, 'node_modules', '.cache', 'test-programs');
 /** Where Debian keeps its servers; an ordinary user's search path lacks it. */
 const SERVER_FOLDER = '/usr/sbin';
 /** The package of each program. */
@@ -25,20 +27,44 @@ const packages: Readonly<Record<string, string>> = {
 /** Programs of a database that survives its machine; only long tests need them. */
 const highAvailabilityPackages: typeof packages = { etcd: 'etcd-server', patroni: 'patroni' };
 
-/**
- * Fetches what is missing and adds it to the search path of this process. `SANDBOX_FETCH=off` prevents the fetching.
- *
- * @param highAvailability whether etcd, HAProxy and Patroni are needed too
- */
-export async function completeSearchPath({ highAvailability = false } = {}): Promise<void> {
+/** A call that looks for a program by its name. */
+const LOOKUP = /\b(?:findProgram|whyMissing)\('([\w-]+)'\)/g;
+/** The path of a source file, which is imported or started as a process. */
+const SOURCE_PATH = /'(\.\.?\/[^'\n]+\.tsx?)'/g;
+
+interface SearchPathOptions {
+  /** Whether etcd, HAProxy and Patroni are needed too. */
+  readonly highAvailability?: boolean;
+  /** The files that run; of the programs, only those are fetched that these look for. Default: all programs. */
+  readonly files?: readonly string[] | undefined;
+}
+
+/** Fetches what is missing and adds it to the search path of this process. `SANDBOX_FETCH=off` prevents the fetching. */
+export async function completeSearchPath({ highAvailability = false, files }: SearchPathOptions = {}): Promise<void> {
   process.env.PATH = [process.env.PATH, SERVER_FOLDER].join(delimiter);
   const needed = { ...packages, ...(highAvailability ? highAvailabilityPackages : {}) };
-  const missing = Object.keys(needed).filter((program) => findProgram(program) === null);
+  const wanted = files === undefined ? Object.keys(needed) : findWantedPrograms(files).filter((name) => name in needed);
+  const missing = wanted.filter((program) => findProgram(program) === null);
   if (missing.length === 0 || process.env.SANDBOX_FETCH === 'off' || !canFetchPackages()) return;
   const names = new Set(missing.map((program) => needed[program] ?? program));
   const found = await fetchTestPackages([...names]);
   const folders = found.flatMap((folder) => [join(folder, 'usr', 'bin'), join(folder, 'usr', 'sbin')]);
   process.env.PATH = [process.env.PATH, ...folders].join(delimiter);
+}
+
+/** The programs that files look for, or what they import or start does. */
+export function findWantedPrograms(files: readonly string[]): string[] {
+  const reached = new Set(files.map((file) => resolve(ROOT, file)));
+  const programs = new Set<string>();
+  for (const path of reached) {
+    const text = readFileSync(path, 'utf8');
+    for (const [, program = ''] of text.matchAll(LOOKUP)) programs.add(program);
+    for (const [, to = ''] of text.matchAll(SOURCE_PATH)) {
+      const source = resolve(dirname(path), to);
+      if (existsSync(source)) reached.add(source);
+    }
+  }
+  return [...programs].sort();
 }
 
 /** Unpacks packages of Debian into the cache. @returns the folders of those that could be had */

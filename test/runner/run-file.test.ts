@@ -1,8 +1,13 @@
-/** The runner itself: what it makes of a file that fails outside its tests, and of the environment that it is started in. */
+/**
+ * The runner itself: what it makes of a file that fails, of the environment that it is started in, which programs it fetches,
+ * and the state of the compiler that it shares with `npm run types`.
+ */
+import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { removeForeignVariables } from './environment.ts';
-import { runTogether } from './run-file.ts';
+import { findWantedPrograms } from './programs.ts';
+import { checks, runTogether } from './run-file.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const PASSES = `import t from 'tap';\nt.test('a test', async (t) => t.pass());\n`;
@@ -19,6 +24,23 @@ t.test('a teardown that fails with what is no error is a failure of its file, an
     { name: files[1], passed: 1, failed: 0 },
   ]);
   t.ok((outcomes[0]?.failed ?? 0) > 0);
+});
+
+t.test('the report of a failed assertion says where it is, without the frames of the runner', async (t) => {
+  const folder = t.testdir({
+    'fails.test.ts': `import t from 'tap';\nt.test('a test', async (t) => {\n  t.same([1], [], 'what to do');\n});\n`,
+  });
+  const [outcome] = await runTogether([join(folder, 'fails.test.ts')], ROOT);
+  t.match(outcome, { failed: 1, failures: ['a test > what to do'], report: /stack:\n.*fails\.test\.ts:3/ });
+  t.notMatch(outcome?.report, 'error-domain');
+});
+
+t.test('npm run types keeps what npm test knows about the types', async (t) => {
+  const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+  for (const { name, command } of checks) {
+    const state = command.find((word) => word.endsWith('.tsbuildinfo'));
+    if (state !== undefined) t.match(scripts.types, `--incremental --tsBuildInfoFile ${state}`, name);
+  }
 });
 
 t.test('variables that would configure what tests start are removed, all others stay', async (t) => {
@@ -38,6 +60,12 @@ t.test('variables that would configure what tests start are removed, all others 
   const env = { ...machine, ...foreign };
   removeForeignVariables(env);
   t.same(env, machine);
+});
+
+t.test('a run of named files wants the programs that these look for', async (t) => {
+  t.same(findWantedPrograms(globSync('test/house/*.test.ts', { cwd: ROOT })), []);
+  t.same(findWantedPrograms(['test/supervisor/host/ssh.test.ts']), ['bwrap', 'ssh-keygen', 'sshd'], 'by their imports');
+  t.match(findWantedPrograms(['test/deploy/stopping.test.ts']), ['bwrap'], 'by the service that they start');
 });
 
 t.test('what is thrown outside all promises fails the test that began it', async (t) => {
