@@ -99,9 +99,12 @@ export function acceptIntrospection(found: Introspection, bundle: Bundle, source
   );
   if (faults.length > 0) throw invalidAll(faults);
   for (const [group, most] of Object.entries(CHOSEN)) {
-    const count = Object.keys(found.registrations[group as 'tools' | 'commands' | 'providers']).length;
-    if (count > most)
-      throw invalidAt({ path: ENTRY, message: `The package registers ${count} ${group}; the maximum is ${most}.` });
+    const names = Object.keys(found.registrations[group as 'tools' | 'commands' | 'providers']);
+    const first = names[most];
+    if (first !== undefined) {
+      const message = `The package registers ${names.length} ${group}; the maximum is ${most}.`;
+      throw invalidAt({ ...place(found.places[`${group}.${first}`]), message });
+    }
   }
   const { registrations, schemaFaults = [] } = found;
   return { registrations, schemaFaults, placeOf: (name) => place(found.places[name]) };

@@ -1,13 +1,12 @@
 /** Reads prompt commands (`commands/*.md`) and skills (`skills/<name>/SKILL.md`) of a package. */
 import { z } from 'zod';
+import { limits } from '../../sdk/contract/limits.ts';
 import { label, refuseHidden } from '../../sdk/contract/manifest.ts';
 import { surfaceName } from '../../sdk/contract/payloads.ts';
 import { readFrontmatter } from './frontmatter.ts';
 import { invalidAt } from './invalid-package.ts';
 import { checkPage, type Package, readText } from './package-files.ts';
 
-/** Maximum number of prompt commands, and of skills. As `limits.commands` and `limits.tools`. */
-export const PROMPTS_MAX = 128;
 export const PROMPT_DESCRIPTION_MAX_CHARS = 1024;
 /** The files of a skill that agents read as instructions. */
 const PAGE = /\.(md|txt)$/i;
@@ -37,7 +36,7 @@ const skillHead = (folder: string) =>
 /** Reads the prompt commands of a package, sorted by path. @throws Problem `invalid_package` */
 export async function readCommands({ files }: Package, loopKey: string): Promise<Prompt[]> {
   const commandFiles = files.filter((file) => /^commands\/[^/]+\.md$/.test(file.path));
-  if (commandFiles.length > PROMPTS_MAX) throw createTooMany('commands/');
+  if (commandFiles.length > limits.commands) throw createTooMany('commands/', limits.commands);
   const commands: Prompt[] = [];
   for (const file of commandFiles) {
     const name = file.path.slice('commands/'.length, -'.md'.length);
@@ -54,7 +53,7 @@ export async function readCommands({ files }: Package, loopKey: string): Promise
 /** Reads the skills of a package, sorted by path. @throws Problem `invalid_package` */
 export async function readSkills({ files }: Package, loopKey: string): Promise<Prompt[]> {
   const folders = new Set(files.flatMap((file) => /^skills\/([^/]+)\//.exec(file.path)?.[1] ?? []));
-  if (folders.size > PROMPTS_MAX) throw createTooMany('skills/');
+  if (folders.size > limits.skills) throw createTooMany('skills/', limits.skills);
   const skills: Prompt[] = [];
   for (const folder of folders) {
     const path = `skills/${folder}/SKILL.md`;
@@ -77,4 +76,4 @@ export async function readSkills({ files }: Package, loopKey: string): Promise<P
 /** Creates the problem of a file without text after its frontmatter. Its location is the last line of the frontmatter. */
 const createNoText = (path: string, text: string, message: string) =>
   invalidAt({ path, line: text.trimEnd().split('\n').length, message });
-const createTooMany = (path: string) => invalidAt({ path, message: `holds more than ${PROMPTS_MAX} entries.` });
+const createTooMany = (path: string, most: number) => invalidAt({ path, message: `holds more than ${most} entries.` });

@@ -6,7 +6,7 @@ import { OFFER_MAX_BYTES, SCHEMA_MAX_BYTES } from '../../api/package/discovery.t
 import { FILE_LIST_MAX_BYTES } from '../../api/package/file-list.ts';
 import { FRONTMATTER_MAX_BYTES } from '../../api/package/frontmatter.ts';
 import { FILES_MAX, TEXT_MAX_BYTES } from '../../api/package/package-files.ts';
-import { PROMPT_DESCRIPTION_MAX_CHARS, PROMPTS_MAX } from '../../api/package/prompts.ts';
+import { PROMPT_DESCRIPTION_MAX_CHARS } from '../../api/package/prompts.ts';
 import { UPLOAD_MAX_BYTES } from '../../api/package/upload.ts';
 import { RATIO_FLOOR_BYTES, UNPACKED_MAX_BYTES } from '../../api/package/zip-reader.ts';
 import { KIB, limits, MIB, ZIP_RATIO_MAX } from '../../sdk/contract/limits.ts';
@@ -42,7 +42,7 @@ const LIMITS: readonly Cells[] = [
   ['Name of a file or folder', `${SEGMENT_MAX_BYTES} bytes`],
   ['`readme.md`, a command, a `SKILL.md`', formatBytes(TEXT_MAX_BYTES)],
   ['Frontmatter', formatBytes(FRONTMATTER_MAX_BYTES)],
-  ['Files in `commands/`, and folders in `skills/`', `${PROMPTS_MAX} each`],
+  ['Files in `commands/`, folders in `skills/`', `${limits.commands}, ${limits.skills}`],
   ['Description of a command or skill', `${PROMPT_DESCRIPTION_MAX_CHARS} characters`],
   ['Code: all files that are imported', formatBytes(SOURCE_MAX_BYTES)],
   ['Bundle that is made of it', formatBytes(BUNDLE_MAX_BYTES)],

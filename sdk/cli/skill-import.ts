@@ -8,7 +8,6 @@ import { limits, MIB, PACKAGE_FILES_MAX } from '../contract/limits.ts';
 import { CommandError } from './failure.ts';
 import { NAME_MAX_CHARS, toDisplayText } from './package-folder.ts';
 
-const SKILLS_MAX = limits.commands;
 const BYTES_MAX = 256 * MIB;
 const DEPTH_MAX = 12;
 const SKILL_NAME = /^[a-z0-9]+(-[a-z0-9]+)*$/;
@@ -45,8 +44,8 @@ export async function readSkillFolder(folder: string): Promise<SkillImport> {
   if (skillPaths.length === 0) {
     throw createError(`${folder} has no skills. A skill is a folder with a SKILL.md.`);
   }
-  if (skillPaths.length > SKILLS_MAX) {
-    throw createError(`${folder} has ${skillPaths.length} skills. A package can have ${SKILLS_MAX}.`);
+  if (skillPaths.length > limits.skills) {
+    throw createError(`${folder} has ${skillPaths.length} skills. A package can have ${limits.skills}.`);
   }
   const files: ImportedFile[] = [];
   const progress = { filesLeft: PACKAGE_FILES_MAX, bytesLeft: BYTES_MAX, notes };

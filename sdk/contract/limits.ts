@@ -78,7 +78,10 @@ export const limits = {
   summaryMaxChars: 65_536,
   /** Budget for loading and registering a bundle, milliseconds, at publish and at start. */
   loadBudgetMs: 5 * SECOND,
+  /** Of one version, as the three below: few enough for the lists that each session reads. No setting changes these. */
   tools: 128,
+  /** Commands in code, and as many in files. */
   commands: 128,
+  skills: 128,
   providers: 16,
 } as const;

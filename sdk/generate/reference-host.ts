@@ -89,7 +89,8 @@ export function printLimitsSection(): string {
 | \`host.workspace\` per account | ${formatBytes(limits.workspaceBytes)} in ${formatCount(limits.workspaceFiles)} files and folders; ${formatBytes(hostCalls['workspace.read'].maxBytes)} per file |
 | \`host.media\` per account | ${formatBytes(limits.mediaBytes)} in ${formatCount(limits.mediaFiles)} files; ${formatBytes(limits.mediaItemBytes)} per file |
 | Memory | ${limits.heapMegabytes} MB heap, ${limits.residentMegabytes} MB resident |
-| Number of tools, commands, providers | ${limits.tools}, ${limits.commands}, ${limits.providers} |
+| Number of tools, commands, skills, providers | ${limits.tools}, ${limits.commands}, ${limits.skills}, ${limits.providers} |
 
-These are the defaults. Operators can change them.`;
+These are the defaults. Operators can change them, except the durations, the length of a summary, the number of keys, the size of one file, and the
+number of tools, commands, skills and providers.`;
 }

@@ -1,4 +1,5 @@
 /** Hand-written parts of the reference: what fields mean, how calls fail, and packages without code. */
+import { limits } from '../contract/limits.ts';
 import type { hookBase, SurfaceName } from '../contract/protocol.ts';
 
 /** The fields that every hook context has. */
@@ -80,4 +81,4 @@ Review this text and list what is unclear: $ARGUMENTS
 \`\`\`
 
 \`skills/<name>/SKILL.md\` is a skill in the Agent Skills layout: frontmatter with \`name\` (the name of the folder) and \`description\`, then
-the instructions for the agent. The folder may have other files. A package can have up to 128 commands and 128 skills.`;
+the instructions for the agent. The folder may have other files. A package can have up to ${limits.commands} commands and ${limits.skills} skills.`;

@@ -6,6 +6,10 @@ export declare const SECOND = 1000;
 export declare const MODEL_TIMEOUT_MS: number;
 /** Assignments in one bundle, to all groups together. Few enough to say by name which of them are too many, or unknown. */
 export declare const REGISTRATIONS_MAX = 1000;
+/** Files of one package. The command line refuses more before it reads the files, the service before it unpacks them. */
+export declare const PACKAGE_FILES_MAX = 10000;
+/** All files of one package together, bytes. Refused as above. */
+export declare const PACKAGE_MAX_BYTES: number;
 /** Maximum compression ratio of a file in a package's zip, against zip bombs. Deflate reaches 1032. */
 export declare const ZIP_RATIO_MAX = 200;
 /** Messages that `host.session.messages` returns if the plugin names no number. */
@@ -74,7 +78,10 @@ export declare const limits: {
     readonly summaryMaxChars: 65536;
     /** Budget for loading and registering a bundle, milliseconds, at publish and at start. */
     readonly loadBudgetMs: number;
+    /** Of one version, as the three below: few enough for the lists that each session reads. No setting changes these. */
     readonly tools: 128;
+    /** Commands in code, and as many in files. */
     readonly commands: 128;
+    readonly skills: 128;
     readonly providers: 16;
 };

@@ -3,19 +3,19 @@ import { closest } from 'fastest-levenshtein';
 import t from 'tap';
 import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
 import type { Session } from '../../../db/sessions/sessions.ts';
+import { limits } from '../../../sdk/contract/limits.ts';
 import type { ToolRef } from '../../../supervisor/children/account-plugins-cache.ts';
 import type { SessionServices } from '../../../supervisor/sessions/session-services.ts';
 import { findTool } from '../../../supervisor/sessions/tools.ts';
 
 /** As many plugins as an account may install, with as many tools as each may have. */
 const PLUGINS = 100;
-const TOOLS = 128;
 const REPEATS = 20;
 
 const tools = new Map<string, ToolRef>();
 for (let plugin = 0; plugin < PLUGINS; plugin += 1) {
   const slug = `plugin-${plugin}-${'a'.repeat(30)}`;
-  for (let tool = 0; tool < TOOLS; tool += 1) {
+  for (let tool = 0; tool < limits.tools; tool += 1) {
     const name = `tool_${tool}`.padEnd(16, 'b');
     const installed = { slug, registrations: { tools: {} } } as unknown as InstalledPlugin;
     tools.set(`${slug}__${name}`, { plugin: installed, tool: name });
