@@ -1,16 +1,15 @@
 /** Validates requests about channels, their deliveries and events: parameters, queries and bodies. */
 import { z } from 'zod';
-import { pageQuery, storedId, storedText } from '../../service/http/schemas.ts';
+import { agentName, pageQuery, storedId, storedText } from '../../service/http/schemas.ts';
 
 const CHANNEL_NAME_MAX_CHARS = 100;
-const AGENT_NAME_MAX_CHARS = 200;
 
 export const newChannel = z.object({
   name: storedText(CHANNEL_NAME_MAX_CHARS).min(1, 'must not be empty').describe('For the user to tell channels apart.'),
   agentId: storedId
     .optional()
     .describe('The agent that answers in the channel. Default: an agent with the id of the channel.'),
-  agentName: storedText(AGENT_NAME_MAX_CHARS).optional(),
+  agentName: agentName.optional(),
 });
 export const channelParams = z.object({ id: z.string(), channelId: z.string() });
 

@@ -2,9 +2,9 @@
 import { z } from 'zod';
 import { isStorable, UNSTORABLE } from '../../db/postgres/storable-json.ts';
 import { boundedRecord } from '../../sdk/contract/bounded-record.ts';
+import { SLUG_MAX_CHARS } from '../../sdk/contract/full-names.ts';
 import { storedId, storedText } from '../../service/http/schemas.ts';
 
-const SLUG_MAX_CHARS = 200;
 const SETTINGS_MAX = 1000;
 
 export const versionPolicy = z.enum(['Latest', 'Pinned', 'Draft'], 'must be Latest, Pinned or Draft');

@@ -1,12 +1,11 @@
 /** Validates requests about plugins: parameters, queries and bodies. */
 import { z } from 'zod';
 import { boundedList } from '../../sdk/contract/bounded-list.ts';
+import { SLUG_MAX_CHARS } from '../../sdk/contract/full-names.ts';
 import { label } from '../../sdk/contract/manifest.ts';
 import { storedText } from '../../service/http/schemas.ts';
 import { FILES_MAX } from '../package/package-files.ts';
 
-/** A slug is part of tool names, which models keep short. Characters. */
-const SLUG_MAX_CHARS = 64;
 const DISPLAY_NAME_MAX_CHARS = 100;
 const DESCRIPTION_MAX_CHARS = 1000;
 const DEPRECATION_MAX_CHARS = 1000;

@@ -1,6 +1,7 @@
 /** Reads a package folder: its files and its slug. */
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
+import { SLUG_MAX_CHARS } from '../contract/full-names.ts';
 import { MIB, PACKAGE_FILES_MAX, PACKAGE_MAX_BYTES } from '../contract/limits.ts';
 import { isToolFile, isToolFolder } from '../contract/package-paths.ts';
 import { replaceHiddenCharacters } from '../contract/visible-text.ts';
@@ -9,7 +10,6 @@ import type { FolderFile } from './local-tools.ts';
 
 /** Maximum length of the name of a plugin or a skill. */
 export const NAME_MAX_CHARS = 64;
-const SLUG_MAX_CHARS = 64;
 const SLUG = /^[a-z0-9]+(-[a-z0-9]+)*$/;
 
 interface PackageFolder {

@@ -2,6 +2,8 @@
 
 /** Model APIs refuse a request with a tool whose name is longer or has other characters than these. */
 export const TOOL_NAME_MAX_CHARS = 64;
+/** Longest slug of a plugin, which is a part of such names. Characters. */
+export const SLUG_MAX_CHARS = 64;
 const TOOL_NAME = /^[a-zA-Z0-9_-]*$/;
 
 /** The groups of the host's own tools: `todo` for `todo__create`. No plugin can have such a slug. */

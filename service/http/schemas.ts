@@ -8,7 +8,9 @@ export const LIMIT_DEFAULT = 100;
 export const LIMIT_MAX = 1000;
 /** A cursor may contain a path of 1,024 bytes and an id, in base64url. */
 const CURSOR_MAX_CHARS = 1600;
+/** As `id` of sdk/contract/payloads.ts, which plugins send. */
 const ID_MAX_CHARS = 200;
+const AGENT_NAME_MAX_CHARS = 200;
 
 /** A text that the database can store. */
 export const storedText = (maxChars: number) =>
@@ -16,7 +18,7 @@ export const storedText = (maxChars: number) =>
 
 const storedIdOf = (maxChars: number) => storedText(maxChars).min(1, 'must not be empty');
 
-/** An id chosen by the caller, or a Bulkhead id as the caller typed it. */
+/** An id chosen by the caller, such as an agent's, or a Bulkhead id as the caller typed it. Upper and lower case differ. */
 export const storedId = storedIdOf(ID_MAX_CHARS);
 
 /** Clients of HTTP remove these parts of an address before they send it, so no request could name what has such an id. */
@@ -28,6 +30,9 @@ export const newIdOf = (maxChars: number) => storedIdOf(maxChars).refine(isAddre
 /** An id of the caller's own for something new, of which addresses are made. */
 export const newId = newIdOf(ID_MAX_CHARS);
 
+export const agentName = storedText(AGENT_NAME_MAX_CHARS);
+
+/** An id in a path is not checked: one that does not exist is a 404. */
 export const idParams = z.object({ id: z.string() });
 
 /** Text for the `details` of routes that list with `readFilteredPage`. */

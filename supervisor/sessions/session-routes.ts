@@ -8,18 +8,26 @@ import { trigger } from '../../sdk/contract/payloads.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { answerCreated } from '../../service/http/created.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
-import { jsonBody, noContent, page, pageQuery, storedId, storedText, timestamp } from '../../service/http/schemas.ts';
+import {
+  agentName,
+  jsonBody,
+  noContent,
+  page,
+  pageQuery,
+  storedId,
+  storedText,
+  timestamp,
+} from '../../service/http/schemas.ts';
 import { clearTranscript, removeSession, startSession } from './lifecycle.ts';
 import { requireSession, type SessionServices, sessionParams } from './session-services.ts';
 import { hostTools, runtimeTools } from './tool-routes.ts';
 
-const AGENT_NAME_MAX_CHARS = 200;
 const REASON_MAX_CHARS = 1000;
 const BY_MAX_CHARS = 500;
 
 const newSession = jsonBody({
   agentId: storedId.describe('The runtime’s id of the agent.'),
-  agentName: storedText(AGENT_NAME_MAX_CHARS)
+  agentName: agentName
     .min(1)
     .optional()
     .describe('Set when the session starts: a known key does not change it. Default: the agent’s id.'),

@@ -9,6 +9,7 @@ import { removeInstallation } from '../../../db/installations/installation-remov
 import { beginRollback, beginUpdate, completeUpdate, failUpdate } from '../../../db/installations/updates.ts';
 import { subscribeToInstallations } from '../../../db/postgres/notifications.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
+import { SLUG_MAX_CHARS } from '../../../sdk/contract/full-names.ts';
 import { during } from '../../fixtures/lock-waits.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL, readmeWith } from '../package/packages.ts';
@@ -62,6 +63,8 @@ t.test('an installation grants the version’s capabilities and notifies the plu
   t.match(entry.body, { installed: true, installationId: made.body.id, installCount: 1, readme: '# House style\n' });
   t.match(entry.body.reach, [{ capability: 'middleware.systemPrompt', risk: 'medium' }]);
   t.equal((await ann.delete(`/installations/${made.body.id}`)).status, 204);
+  const tooLong = await ann.post('/installations', { slug: 'a'.repeat(SLUG_MAX_CHARS + 1) });
+  t.match(tooLong, { status: 400, body: { detail: /at most 64 characters/ } }, 'no plugin can have such a slug');
 });
 
 t.test('a change to the values that the installation already has sends no notification', async (t) => {
