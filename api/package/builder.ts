@@ -7,6 +7,7 @@ import type { Introspection, IntrospectionRequest } from '../../db/jobs/introspe
 import { findUnstorable } from '../../db/postgres/storable-json.ts';
 import { type Manifest, manifest } from '../../sdk/contract/manifest.ts';
 import { type Bundle, type CodePackage, ENTRY } from './bundle.ts';
+import { findChannelWarnings } from './channel-warnings.ts';
 import { acceptIntrospection, checkOfferSize, checkSurfaces, discover, listCapabilities } from './discovery.ts';
 import { readFrontmatter } from './frontmatter.ts';
 import { invalidAt } from './invalid-package.ts';
@@ -83,7 +84,7 @@ export async function buildPackage(
     files: of.files,
     warnings: await findWarnings(
       {
-        bundling: [...bundle.warnings, ...findSchemaWarnings(introspected)],
+        bundling: [...bundle.warnings, ...findSchemaWarnings(introspected), ...findChannelWarnings(introspected)],
         manifest: head.data,
         code: bundle.text,
         sourceMap: bundle.sourceMap,

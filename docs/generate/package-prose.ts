@@ -42,7 +42,7 @@ dot, or \`*.\` and a name for all hosts below it, in lower case and without sche
 | In your own code | |
 |---|---|
 | \`import … from './file.ts'\`, \`import('./file.ts')\` | Files of the package, by a path in quotes. \`import()\` evaluates its file when it is called first. |
-| any other import, \`require(…)\`, \`eval(…)\`, top-level \`await\` | Refused with file, line and column. |
+| any other import, \`require(…)\`, \`eval(…)\`, top-level \`await\` | Refused with file, line and column. In a \`.ts\` file, an import whose names only types use, or nothing, is erased like a type: it is refused only if it names a module of Node. |
 | a name that the imported file does not export | Refused, also if that file has no \`import\` and no \`export\`: it is a module. The names of a file of CommonJS (\`module.exports\`), and of a \`.ts\` file that exports types only, are not checked. |
 | a name that nothing declares | Refused, with the nearest name. A name that the file tests with \`typeof\` may be missing, and so may properties of \`globalThis\`. |
 
@@ -100,6 +100,7 @@ used, or used and not declared; a call that writes where only the \`:read\` form
 if the package declares others and the call has the address in quotes, as \`fetch('https://api.example.com/x')\` does; a field
 of a tool that does not exist, and a keyword of its schema that JSON Schema does not have; a setting or a secret that nothing reads, and a read of one
 that is not declared, such as \`ctx.settings.citi\` or \`host.secrets.get('tokn')\`; a command without a description;
+\`channel.send\` or \`channel.handshake\` without \`channel.receive\`, which no inbox can be connected to;
 files that nothing uses, such as \`command/review.md\`, code that is not imported, \`.git/\` and \`node_modules/\`. A warning prevents nothing.`,
 
   hash: `## The hash of a version

@@ -135,6 +135,17 @@ tools['b'] = {
   ]);
 });
 
+t.test('handlers of a channel that no inbox can be connected to', async (t) => {
+  const why =
+    'is never called, because only a plugin with channel.receive can be connected to an inbox. Assign channel.receive, too.';
+  t.same(await warnings([], 'channel.send = () => {};\nchannel.handshake = () => {};'), [
+    `index.ts:1:9: channel.send: ${why}`,
+    `index.ts:2:9: channel.handshake: ${why}`,
+  ]);
+  const whole = 'channel.receive = () => {}; channel.send = () => {}; channel.handshake = () => {};';
+  t.same(await warnings([], whole), []);
+});
+
 t.test('files that nothing uses', async (t) => {
   const index =
     "import type { A } from './lib/types';\nimport './lib/used.js';\nmiddleware.systemPrompt = () => 'x' as A;";

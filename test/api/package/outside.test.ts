@@ -108,6 +108,8 @@ const ignored: Record<string, Files> = {
   'a reference comment': using(`/// <reference path="${host}" />`),
   'a JSX pragma': using(`/** @jsxImportSource ${folder} */`),
   'a type that is erased': using(`import type { found } from '${host}';\nexport type Found = typeof found;`),
+  'an import that only a type uses': using(`import { found } from '${host}';\nexport type Found = typeof found;`),
+  'an import that nothing uses': using(`import { found } from '${host}';`),
 };
 for (const [name, files] of Object.entries(ignored)) {
   t.test(`without effect: ${name}`, async (t) => {
