@@ -14,9 +14,12 @@ interface UpdateState {
 /** `failed` is active: the supervisor decides when to start it again. */
 export const isActive = ({ status }: Pick<RunState, 'status'>): boolean => status === 'ready' || status === 'failed';
 
-/** Why what comes for an installation waits while it is not active, as a clause. */
-export const describeInactive = (status: InstallationStatus): string =>
-  `the installation is not ready: ${status === 'needs_configuration' ? 'set what it needs in its settings' : status}`;
+/** Why deliveries and events of an installation wait until it changes, as a clause; null: it may run. */
+export function describeInactive({ status, blockedReason }: RunState): string | null {
+  if (blockedReason !== null) return blockedReason;
+  if (isActive({ status })) return null;
+  return `the installation is not ready: ${status === 'needs_configuration' ? 'set what it needs in its settings' : status}`;
+}
 
 /**
  * Why an operator stopped an installation, as a clause: its plugin is blocked, or its account suspended. For a query with

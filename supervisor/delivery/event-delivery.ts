@@ -10,7 +10,7 @@ import {
   postponeEvent,
   releaseHeldEvents,
 } from '../../db/installations/events.ts';
-import { describeInactive, isActive } from '../../db/installations/run-rule.ts';
+import { describeInactive } from '../../db/installations/run-rule.ts';
 import type { Fence } from '../../db/postgres/pool.ts';
 import { events } from '../../sdk/contract/protocol.ts';
 import { pickStack } from '../calls/plugin-call.ts';
@@ -82,9 +82,10 @@ function skipReason(event: ClaimedEvent, plugin: InstalledPlugin): string | null
   return null;
 }
 
-function holdReason({ status, blockedReason }: InstalledPlugin): string | null {
-  if (blockedReason !== null) return blockedReason;
-  return isActive({ status }) || status === 'uninstalling' ? null : describeInactive(status);
+function holdReason(plugin: InstalledPlugin): string | null {
+  // The last event arrives while the installation is removed.
+  const isRemoved = plugin.status === 'uninstalling' && plugin.blockedReason === null;
+  return isRemoved ? null : describeInactive(plugin);
 }
 
 async function holdUntilReady({ pool, queues, fence }: AttemptDeps, event: ClaimedEvent, why: string): Promise<void> {

@@ -12,7 +12,7 @@ import {
 } from '../../db/channels/delivery-queue.ts';
 import type { HeadSearch } from '../../db/channels/head-search.ts';
 import { type InstalledPlugin, loadInstalledPlugin } from '../../db/installations/account-plugins.ts';
-import { describeInactive, isActive } from '../../db/installations/run-rule.ts';
+import { describeInactive } from '../../db/installations/run-rule.ts';
 import { isInterruption } from '../../db/postgres/database-errors.ts';
 import type { Fence } from '../../db/postgres/pool.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
@@ -107,14 +107,10 @@ async function currentEntry(
 }
 
 /** Why a delivery must wait for a change of its installation; null: it may be attempted. */
-function holdReason(
-  { status, blockedReason, registrations }: InstalledPlugin,
-  { direction }: ChannelQueue,
-): string | null {
-  if (blockedReason !== null) return blockedReason;
-  if (!isActive({ status })) return describeInactive(status);
+function holdReason(plugin: InstalledPlugin, { direction }: ChannelQueue): string | null {
   const handler = direction === 'in' ? 'receive' : 'send';
-  return registrations.channel[handler] ? null : `this version of the plugin has no channel.${handler}`;
+  const missing = `this version of the plugin has no channel.${handler}`;
+  return describeInactive(plugin) ?? (plugin.registrations.channel[handler] ? null : missing);
 }
 
 async function holdUntilReady(
