@@ -5,8 +5,8 @@ import { cutQuoted } from '../../service/text/quoted-text.ts';
 /** Maximum number of locations in one response. */
 const FAULTS_MAX = 50;
 
-/** @param locations with line and column where they are known */
-export function invalidPackage(detail: string, locations: readonly ProblemLocation[] = []): Problem {
+/** @param locations with line and column where they are known. Default: the fault is of the whole package */
+export function invalidPackage(detail: string, locations: readonly ProblemLocation[] = [{ message: detail }]): Problem {
   return new Problem('invalid_package', detail, { errors: locations.slice(0, FAULTS_MAX).map(cutField) });
 }
 

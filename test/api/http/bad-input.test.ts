@@ -320,7 +320,9 @@ t.test('multipart bodies of the wrong shape', async (t) => {
   isProblem(t, await send({ ...semVer, content: '1'.repeat(100_000) }, file), 422, 'invalid_package', 'a long number');
   isProblem(t, await send(...Array.from({ length: 50 }, () => semVer)), 400, 'bad_request', 'many parts');
   isProblem(t, await send(semVer, { ...file, content: '' }), 422, 'invalid_package', 'an empty file');
-  isProblem(t, await send(semVer, { ...file, content: 'no zip at all' }), 422, 'invalid_package', 'no zip');
+  const noZip = await send(semVer, { ...file, content: 'no zip at all' });
+  isProblem(t, noZip, 422, 'invalid_package', 'no zip');
+  t.same(noZip.body.errors, [{ message: noZip.body.detail }]);
   const whole = upload(zip, '2.0.0');
   for (const cut of [0.1, 0.5, 0.9]) {
     const payload = whole.payload.subarray(0, whole.payload.length * cut);
