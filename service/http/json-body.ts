@@ -13,6 +13,7 @@ import { onceClosed } from './closed-responses.ts';
 import { createBadRequest } from './errors.ts';
 import { JsonParser } from './json-parser.ts';
 import { createRetryProblem } from './retry-problem.ts';
+import { isJsonBody } from './schemas.ts';
 
 /** Enough for the largest body over a slow line. Milliseconds. */
 const BODY_WITHIN_MS = 60 * SECOND;
@@ -90,7 +91,11 @@ export function readJsonBodies(
     const result = await parse(chunks, request.routeOptions);
     // The check of the value and the call with it take as long as the parsing.
     if (isCostly) await waitForLoopTurn(`use ${sender}`);
-    if ('value' in result) return result.value;
+    if ('value' in result) {
+      if (result.value === null && isJsonBody(request.routeOptions.schema?.body))
+        throw createBadRequest('body', [{ field: '', message: 'must be an object, not null' }]);
+      return result.value;
+    }
     if (result.fault === 'unstorable') {
       // The form of the refusal may need the body, such as the id of a message of JSON-RPC.
       request.body = result.refused;

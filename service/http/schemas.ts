@@ -77,6 +77,9 @@ export const page = <T extends z.ZodType>(item: T) =>
 export const jsonBody = <Shape extends z.ZodRawShape>(shape: Shape) =>
   z.preprocess((body) => body ?? {}, z.object(shape));
 
+/** Whether a schema of a body is one of `jsonBody`. The framework validates a missing body as null, so these accept null. */
+export const isJsonBody = (schema: unknown): boolean => schema instanceof z.ZodPipe;
+
 export const timestamp = z.iso.datetime();
 
 /** Any JSON value. Validated when it was written, so responses do not validate it again. */

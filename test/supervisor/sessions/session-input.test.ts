@@ -114,6 +114,28 @@ t.test('bodies and queries', async (t) => {
   }
 });
 
+t.test('a body may be missing, but not null', async (t) => {
+  const session = `/sessions/${await fixture.session('null')}`;
+  const token = await fixture.issuer.issue('null');
+  await fixture.call('POST', `${session}/messages`, { messages: [{ role: 'user', text: 'x' }] }, 'null');
+  for (const [method, path] of [
+    ['POST', '/clear'],
+    ['POST', '/compaction'],
+    ['PUT', '/tools'],
+    ['POST', '/tools/a__b'],
+    ['POST', '/turns'],
+  ] as const) {
+    const headers = { 'content-type': 'application/json', authorization: `Bearer ${token}` };
+    const reply = await fixture.app.inject({ method, url: `${session}${path}`, payload: 'null', headers });
+    t.equal(reply.statusCode, 400, path);
+    t.match(reply.json(), { code: 'bad_request', detail: 'the body: must be an object, not null' }, path);
+  }
+  const list = async () => (await fixture.call('GET', `${session}/messages`, undefined, 'null')).body.items;
+  t.match(await list(), [{ text: 'x' }]);
+  t.equal((await fixture.call('POST', `${session}/clear`, undefined, 'null')).status, 200);
+  t.same(await list(), []);
+});
+
 t.test('a field of a hook that is wrong is named, with what it must be', async (t) => {
   const session = await fixture.session();
   const call = (hook: string, context: unknown) =>
