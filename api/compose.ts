@@ -141,7 +141,7 @@ export async function serveApi(
   await waitForTurn(() => readReadiness(operations));
   await listenOn(app, 'service', nameAddress(config, 'HOST', 'PORT'));
   await listenOn(operations, 'operations', nameAddress(config, 'OPS_HOST', 'API_OPS_PORT'));
-  announceReady(publicUrl(config));
+  await announceReady(publicUrl(config), () => readReadiness(operations));
 }
 
 function readSignInFacts(config: ApiConfig): AppDeps['signInFacts'] & {} {

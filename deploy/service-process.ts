@@ -249,6 +249,7 @@ export class ServiceProcess {
     return waitForOutcome(name, run, createStartLimit(name), (message, report) => {
       if (!('ready' in message)) return;
       if (message.notice !== undefined) onNotice(message.notice);
+      if (message.notReady) onNotice(`The ${name} is not ready: ${message.notReady}.`);
       report(null);
     });
   }

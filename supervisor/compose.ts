@@ -113,7 +113,7 @@ export async function serveSupervisor(
   for (const sentence of describeLoopbackPeers(supervisor.ownership.id, peers)) logger.warn(sentence);
   await listenOn(app, 'service', nameAddress(config, 'HOST', 'SUPERVISOR_PORT'));
   await listenOn(health, 'operations', nameAddress(config, 'OPS_HOST', 'SUPERVISOR_OPS_PORT'));
-  announceReady(supervisorUrl(config), report);
+  await announceReady(supervisorUrl(config), () => readReadiness(health), report);
 }
 
 async function openFiles(pool: Pool, config: SupervisorConfig, keys: KeyStore) {

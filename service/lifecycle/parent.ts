@@ -25,6 +25,8 @@ export const parentMessage = z.union([
     ready: z.literal(true),
     /** Address of the process. */
     url: z.string(),
+    /** The first failed check of `/readyz`. Null: none failed. Absent: a process of an earlier release did not report it. */
+    notReady: z.string().nullable().optional(),
   }),
   z.object({
     /** One sentence: why the process cannot start. */
@@ -55,11 +57,17 @@ export const HANDOVER_TIMEOUT_MS = 58_000;
 const REPORT_EVERY_MS = 200;
 
 /**
- * Reports to the parent that this process is ready. Does nothing without a parent. Call `stopWithParent` before: from
+ * Reports to the parent that this process serves. Does nothing without a parent. Call `stopWithParent` before: from
  * now on the parent may stop this process.
+ *
+ * @param readReadiness the first failed check of this process's `/readyz`; null: it is ready
  */
-export function announceReady(url: string, sandbox: SandboxReport = {}): void {
-  sendToParent({ ...sandbox, ready: true, url });
+export async function announceReady(
+  url: string,
+  readReadiness: () => Promise<string | null>,
+  sandbox: SandboxReport = {},
+): Promise<void> {
+  if (process.connected) sendToParent({ ...sandbox, ready: true, url, notReady: await readReadiness() });
 }
 
 /**

@@ -61,6 +61,13 @@ t.test('starts the process, forwards its output, and drains on stop', async (t) 
   t.same(lines.slice(1), ['drained\u2028well']);
 });
 
+t.test('a process that serves but is not ready says why', async (t) => {
+  const { service, notices } = make('has-a-full-disk');
+  await service.start();
+  t.same(notices, ['The API is not ready: DATA_DIR is full.']);
+  await service.stop(patient);
+});
+
 t.test('a process that ends by itself is started again until it is stopped', async (t) => {
   const { service, lines, notices } = make('serves');
   await service.start();

@@ -9,6 +9,8 @@ const alive = setInterval(() => undefined, 60_000);
 if (process.env.BEHAVIOUR === 'killed') process.kill(process.pid, 'SIGKILL');
 console.log(`pid ${process.pid}`);
 
+const isReady = async () => null;
+
 switch (process.env.BEHAVIOUR) {
   case 'refuses':
     refuseToStart(new Error('SETTING must be nice.'));
@@ -18,25 +20,29 @@ switch (process.env.BEHAVIOUR) {
   case 'starts-once':
     try {
       mkdirSync(`${process.env.FOLDER}/started`);
-      announceReady('http://localhost:1');
+      await announceReady('http://localhost:1', isReady);
     } catch {
       refuseToStart(new Error('It has started before.'));
     }
     break;
   case 'hangs-on-stop':
     process.on('SIGTERM', () => undefined);
-    announceReady('http://localhost:1');
+    await announceReady('http://localhost:1', isReady);
+    break;
+  case 'has-a-full-disk':
+    stopWithParent(async () => clearInterval(alive));
+    await announceReady('http://localhost:1', async () => 'DATA_DIR is full');
     break;
   case 'hangs-in-stop':
     stopWithParent(() => new Promise(() => undefined), 200);
-    announceReady('http://localhost:1');
+    await announceReady('http://localhost:1', isReady);
     break;
   case 'logs-in-stop': {
     const logger = openLogger('test', 'info');
     stopWithParent(async () => {
       for (const line of ['the last but one', 'the last']) logger.info(line);
     });
-    announceReady('http://localhost:1');
+    await announceReady('http://localhost:1', isReady);
     break;
   }
   default:
@@ -45,6 +51,6 @@ switch (process.env.BEHAVIOUR) {
       // JSON need not escape this character, at which some readers end a line.
       console.log('drained\u2028well');
     });
-    await waitForTurn(async () => null);
-    announceReady('http://localhost:1', { notice: 'A part is missing: install it.' });
+    await waitForTurn(isReady);
+    await announceReady('http://localhost:1', isReady, { notice: 'A part is missing: install it.' });
 }
