@@ -13,6 +13,7 @@ import { openPool } from '../db/postgres/pool.ts';
 import { issueSignInLink } from '../service/identity/console-sessions.ts';
 import { createDatabaseFault, requireWholeRestore } from '../service/lifecycle/start-faults.ts';
 import {
+  ENV_FILE_READ_VARIABLE,
   localSettings,
   parseSettings,
   pickSessionSetting,
@@ -122,7 +123,13 @@ async function start(): Promise<void> {
   await built;
   // Reuse modules compiled by an earlier start, which halves the time of both services.
   const NODE_COMPILE_CACHE = env.NODE_COMPILE_CACHE ?? join(settings.DATA_DIR, 'compile-cache');
-  const childEnv = { ...env, DATABASE_URL: url, DATA_DIR: settings.DATA_DIR, NODE_COMPILE_CACHE };
+  const childEnv = {
+    ...env,
+    DATABASE_URL: url,
+    DATA_DIR: settings.DATA_DIR,
+    NODE_COMPILE_CACHE,
+    [ENV_FILE_READ_VARIABLE]: 'yes',
+  };
   const supervisorPorts = [settings.SUPERVISOR_PORT, settings.SUPERVISOR_OPS_PORT] as const;
   // The supervisor starts before the API and so stops after it, because a publish in progress needs it for introspection.
   const supervisorEnv = { ...childEnv, PATH: await searchPath };

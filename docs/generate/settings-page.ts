@@ -11,8 +11,8 @@ Set an environment variable, or write the line into a file \`.env\` in the folde
 \`.env.example\` is the same list, to copy. An empty value counts as not set. An invalid value stops start-up with one sentence that names it.
 A name in \`.env\` that is not a setting, and a variable whose name is nearly that of a setting, has no effect; a warning at start-up names it.
 
-**Restart the processes after a change: each setting is read once, at start-up.** With \`npm start\`, stop and start it; \`SIGUSR2\` replaces API and
-supervisor but keeps the settings of \`npm start\`. Files that a setting names (\`MODELS_FILE\`, \`SSH_HOSTS_FILE\`) are read with it, so a changed
+**Restart the processes after a change: each setting is read once, at start-up.** With \`npm start\`, stop and start it: it reads \`.env\` once for all its
+processes, so a process that \`SIGUSR2\` replaces or that is restarted after a crash keeps the settings, whatever is in \`.env\` by then. Files that a setting names (\`MODELS_FILE\`, \`SSH_HOSTS_FILE\`) are read with it, so a changed
 file needs \`SIGUSR2\` only.
 
 Rate limits count per process. [Operating](operating.md#monitoring) lists the standard variables of OpenTelemetry.

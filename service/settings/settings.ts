@@ -305,8 +305,15 @@ export function describeConflictingSettings(settings: SharedSettings): readonly 
   return conflicts;
 }
 
+/**
+ * `npm start` sets it for its processes: they have the variables of `.env` from it. If they read the file again, the lines that were added
+ * since would apply to a process that is replaced or restarted, and those that were changed or removed would not.
+ */
+export const ENV_FILE_READ_VARIABLE = 'BULKHEAD_ENV_FILE_READ';
+
 /** Returns the environment, plus variables from a file `.env` in the working directory. Existing variables win. */
 export function readEnvironment(): Environment {
+  if (process.env[ENV_FILE_READ_VARIABLE] !== undefined) return process.env;
   for (const [name, value] of Object.entries(readEnvironmentFile())) process.env[name] ??= value;
   return process.env;
 }

@@ -16,8 +16,9 @@ import { readConfig as readSupervisorConfig } from '../../supervisor/config.ts';
 import { forkProcess } from '../fixtures/forked-process.ts';
 import { freePort } from '../fixtures/free-port.ts';
 import { untilLockIsAwaited } from '../fixtures/lock-waits.ts';
+import { mountSmallDisk, NO_DISK } from '../fixtures/small-disk.ts';
 import { eventually } from '../runner/eventually.ts';
-import { temporaryFolder, testDatabase } from '../runner/harness.ts';
+import { killProcess, temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { processTree, stillRunning } from './process-tree.ts';
 import { type Environment, startOnly, startServiceFixture } from './service-fixture.ts';
 import { buildWorkshop } from './workshop.ts';
@@ -28,6 +29,8 @@ const API_MAIN = fileURLToPath(new URL('../../api/main.ts', import.meta.url));
 const SUPERVISOR_MAIN = fileURLToPath(new URL('../../supervisor/main.ts', import.meta.url));
 const MIGRATE = fileURLToPath(new URL('../../deploy/migrate.ts', import.meta.url));
 const LINK = /http:\S+\/#code=[\w-]{43}/;
+/** Less than any MIN_FREE_MEGABYTES that a test sets. */
+const DISK_MEGABYTES = 64;
 const SENTENCE = /^[A-Z][^\n]+[^.\n]\.\n$/;
 
 const run = promisify(execFile);
@@ -143,6 +146,27 @@ t.test('starts, signs in, runs a plugin, and stops without leftovers on each sig
     const leftovers = () => stillRunning(running);
     t.same(await eventually(async () => (await leftovers()).length === 0 && []).catch(leftovers), []);
   });
+});
+
+const disk = await mountSmallDisk(t, DISK_MEGABYTES);
+const skip = disk === null ? NO_DISK : false;
+
+t.test('says which process is not ready, and keeps the .env of its start after a crash', { skip }, async (t) => {
+  const { url: DATABASE_URL } = await testDatabase(t);
+  const cwd = await temporaryFolder(t);
+  const file = join(cwd, '.env');
+  await writeFile(file, 'MIN_FREE_MEGABYTES=1000000\n');
+  const env = { DATABASE_URL, DATA_DIR: disk?.folder ?? '' };
+  const service = await startServiceFixture(t, env, undefined, { cwd });
+  const listUnready = () =>
+    service.lines.flatMap(
+      (line) => /^The (\w+) is not ready: .* MIN_FREE_MEGABYTES \(1000000\)\.$/.exec(line)?.[1] ?? [],
+    );
+  t.same(listUnready(), ['supervisor', 'API']);
+  await writeFile(file, 'UPLOADS_AT_ONCE=abc\n');
+  killProcess((await service.processes()).find(({ command }) => command.includes('api/main.ts'))?.pid);
+  await service.line(/^The API is running again\.$/);
+  t.same(listUnready(), ['supervisor', 'API', 'API']);
 });
 
 /** Starts it as the foreground program of a terminal, whose Ctrl-C goes to its whole process group. */
