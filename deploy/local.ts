@@ -280,7 +280,7 @@ async function replaceOnce(): Promise<void> {
     // The new API lists the pages of the sites once, at its start.
     await buildSites();
     const migrated = await replaceServices({ services, ...replaceable, signal: starting.signal });
-    printLine(`replaced: API and supervisor run the new code (${migrated})`);
+    printLine(`replaced: API and supervisor run the code in ${FOLDER} (${migrated})`);
   } catch (error) {
     printLine(`not replaced: ${error instanceof Error ? error.message : String(error)}`);
   }

@@ -1,5 +1,6 @@
 /** Applies the migrations of this release: the step before API and supervisor in containers. */
-import { migrate } from '../db/postgres/migrate.ts';
+import { withConnection } from '../db/postgres/dedicated-connection.ts';
+import { listUnknownMigrations, migrate } from '../db/postgres/migrate.ts';
 import { createDatabaseFault, requireWholeRestore } from '../service/lifecycle/start-faults.ts';
 import {
   parseSettings,
@@ -15,12 +16,15 @@ try {
   if (DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set. npm start sets it.');
   // The repeated restore of an older release's backup needs a database without tables.
   await requireWholeRestore(settings.DATA_DIR);
-  const applied = await migrate(DATABASE_SESSION_URL ?? DATABASE_URL, { onWait: console.log }).catch(
-    (error: unknown) => {
-      throw createDatabaseFault(pickSessionSetting(settings), error);
-    },
-  );
-  console.log(applied.length > 0 ? `migrations applied: ${applied.join(', ')}` : 'the tables are of this release');
+  const url = DATABASE_SESSION_URL ?? DATABASE_URL;
+  const applied = await migrate(url, { onWait: console.log }).catch((error: unknown) => {
+    throw createDatabaseFault(pickSessionSetting(settings), error);
+  });
+  if (applied.length > 0) console.log(`migrations applied: ${applied.join(', ')}`);
+  else {
+    const newer = await withConnection(url, { application_name: 'bulkhead-migrate' }, listUnknownMigrations);
+    console.log(`the tables are of ${newer.length === 0 ? 'this' : 'a newer'} release`);
+  }
 } catch (error) {
   console.error(error instanceof Error ? error.message : String(error));
   process.exitCode = 1;

@@ -169,6 +169,15 @@ t.test('says which process is not ready, and keeps the .env of its start after a
   t.same(listUnready(), ['supervisor', 'API', 'API']);
 });
 
+t.test('a migration of a newer release is named', async (t) => {
+  const { url: DATABASE_URL, pool } = await testDatabase(t);
+  const env = { ...process.env, DATABASE_URL, DATA_DIR: await temporaryFolder(t) };
+  const runMigrate = async () => (await run(process.execPath, [MIGRATE], { cwd: '/', env })).stdout;
+  t.equal(await runMigrate(), 'the tables are of this release\n');
+  await pool.query(`INSERT INTO migrations (name, run_on) VALUES ('9999_newer', now())`);
+  t.equal(await runMigrate(), 'the tables are of a newer release\n');
+});
+
 /** Starts it as the foreground program of a terminal, whose Ctrl-C goes to its whole process group. */
 function startOnTerminal(t: Test, env: Environment) {
   const command = `exec '${process.execPath}' '${LOCAL}'`;
