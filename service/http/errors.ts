@@ -5,7 +5,12 @@ import { BlobStoreUnavailableError } from '../../db/files/blob-errors.ts';
 import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import { Problem, type ProblemCode, type ProblemLocation } from '../../sdk/contract/errors.ts';
 import { PROBLEM_TYPE, type ProblemBody, problemBody } from '../../sdk/contract/problem-body.ts';
-import { InvalidTokenError, IssuerUnavailableError, WrongTokenError } from '../identity/tokens.ts';
+import {
+  InvalidTokenError,
+  IssuerUnavailableError,
+  SigningKeysUnavailableError,
+  WrongTokenError,
+} from '../identity/tokens.ts';
 import type { RepeatedErrors } from '../telemetry/repeated-errors.ts';
 import { discardBody } from './body-reader.ts';
 
@@ -57,6 +62,8 @@ export function toProblem(error: unknown): Problem {
   if (error instanceof InvalidTokenError) {
     return new Problem('unauthenticated', 'The token is invalid or expired. Sign in again.');
   }
+  if (error instanceof SigningKeysUnavailableError)
+    return createUnavailable('The keys that sign tokens are unavailable');
   if (error instanceof IssuerUnavailableError) return createUnavailable('The identity provider is unavailable');
   if (error instanceof BlobStoreUnavailableError) return createUnavailable('The store of package files is unavailable');
   if (hasZodFastifySchemaValidationErrors(error)) return fromValidation(error);

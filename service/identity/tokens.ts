@@ -53,6 +53,9 @@ export class InvalidTokenError extends Error {
 /** The issuer's token is valid, but not an access token for this service. The client may see the message: it says what to change. */
 export class WrongTokenError extends InvalidTokenError {}
 
+/** The token's key is unknown and the stored keys cannot be read, so the token cannot be verified now. The message is for operators. */
+export class SigningKeysUnavailableError extends IssuerUnavailableError {}
+
 /** The claims of a verified token. */
 export interface Identity {
   /** `BUILT_IN_ISSUER`, or the address of the OpenID Connect issuer without a slash at the end. */
@@ -188,7 +191,7 @@ export async function openIssuer(dataDir: string, store: KeyStore = openKeyFiles
   return {
     async issue(subject, lifetime = TOKEN_LIFETIME_S, id = undefined, claims = {}) {
       // The token's record is written already, so it must not fail now because the keys cannot be read.
-      known = await readNewerKeys(store, known);
+      known = (await readNewerKeys(store, known)).keys;
       const jwk = [...known.values()].at(-1);
       if (jwk === undefined)
         throw new Error(
@@ -248,12 +251,14 @@ async function openSigningKeys(
   now: () => number,
 ): Promise<(header: { readonly kid?: string }) => Promise<PrivateJwk>> {
   let known = await readOrCreateKeys(store);
+  let fault: string | null = null;
   let readAt = now();
   let reading: Promise<void> | null = null;
   const reread = (): Promise<void> => {
     readAt = now();
-    reading ??= readNewerKeys(store, known).then((keys) => {
-      known = keys;
+    reading ??= readNewerKeys(store, known).then((newer) => {
+      known = newer.keys;
+      fault = newer.fault;
       reading = null;
     });
     return reading;
@@ -264,8 +269,10 @@ async function openSigningKeys(
     const age = now() - readAt;
     if (age > (find() === undefined ? KEYS_MIN_AGE_MS : KEYS_MAX_AGE_MS)) await reread();
     const key = find();
-    if (key === undefined) throw new InvalidTokenError('no key has this id');
-    return key;
+    if (key !== undefined) return key;
+    // A 401 would end the use of a valid token, and nothing would say what is wrong with this process.
+    if (fault !== null) throw new SigningKeysUnavailableError(fault);
+    throw new InvalidTokenError('no key has this id');
   };
 }
 
@@ -287,14 +294,32 @@ async function readOrCreateKeys(store: KeyStore): Promise<SigningKeys> {
   return readSigningKeys(store);
 }
 
+interface NewerKeys {
+  readonly keys: SigningKeys;
+  /** Why the stored keys could not be read. Null: they were. */
+  readonly fault: string | null;
+}
+
+const OTHER_CLUSTER_KEY =
+  'The keys that sign tokens are sealed under another cluster key than that of this process. Set the current key of the cluster and restart the process.';
+
 /**
  * Reads the signing keys again. The known ones stay in use while the folder or the database cannot be read, and after a change of
  * the cluster's key: until it restarts, a process with the old one opens none of those that are stored. Key files that are all gone
  * or revoked were removed on purpose. None is created then: other processes would not know it.
  */
-async function readNewerKeys(store: KeyStore, known: SigningKeys): Promise<SigningKeys> {
-  const keys = await readSigningKeys(store).catch(() => known);
-  return keys.size === 0 && store.fingerprint !== null ? known : keys;
+async function readNewerKeys(store: KeyStore, known: SigningKeys): Promise<NewerKeys> {
+  try {
+    const keys = await readSigningKeys(store);
+    return keys.size === 0 && store.fingerprint !== null
+      ? { keys: known, fault: OTHER_CLUSTER_KEY }
+      : { keys, fault: null };
+  } catch (error) {
+    return {
+      keys: known,
+      fault: `The keys that sign tokens cannot be read from ${store.place}: ${(error as Error).message}`,
+    };
+  }
 }
 
 /** Sorts by age. The random ids of older releases come before the ids that contain a time. */

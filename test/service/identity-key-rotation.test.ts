@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { type KeyStore, openKeyFiles } from '../../db/files/key-files.ts';
 import { changeClusterKey, openSealedKeys } from '../../db/files/sealed-keys.ts';
+import { toProblem } from '../../service/http/errors.ts';
 import { SignIn } from '../../service/identity/sign-in.ts';
 import { addSigningKey, InvalidTokenError, openIssuer, openVerifier } from '../../service/identity/tokens.ts';
 import { moveClocks } from '../fixtures/moved-clocks.ts';
@@ -115,6 +116,19 @@ t.test('after a change of the cluster key, a process goes on with the keys that 
   now += MINUTE;
   t.equal((await verify(token)).subject, 'ann');
   t.equal((await verify(await issue('bob'))).subject, 'bob');
+
+  const changed = openSealedKeys(pool, NEW_KEY);
+  await addSigningKey(changed);
+  const fresh = await (await openIssuer(DATA_DIR, changed)).issue('ann');
+  now += MINUTE;
+  const refused = {
+    name: 'IssuerUnavailableError',
+    message: /sealed under another cluster key than that of this process\. Set .* and restart the process\.$/,
+  };
+  await t.rejects(verify(fresh), refused, 'a token of a key that it cannot read');
+  await t.rejects(verify(fresh), refused, 'also when the keys were read just before');
+  t.match(toProblem(await verify(fresh).catch((error: unknown) => error)), { status: 503, code: 'unavailable' });
+  t.equal((await verify(token)).subject, 'ann');
 });
 
 t.test('while the folder of the keys cannot be read, a process goes on with the keys that it has read', async (t) => {
