@@ -75,11 +75,22 @@ async function initialize(dataDir: string, target: string, { initdb }: PostgresB
   try {
     await run(program, args, { env: serverEnvironment() });
   } catch (error) {
-    const reason = error instanceof Error && 'stderr' in error ? String(error.stderr).trim().split('\n').at(-1) : error;
+    const reason = error instanceof Error && 'stderr' in error ? findReason(String(error.stderr)) : error;
     throw new Error(`PostgreSQL could not create its data directory in ${dataDir}: ${reason}`);
   } finally {
     await rm(passwordFile, { force: true });
   }
+}
+
+/** Why initdb failed. The last line of its output says only that it removes its files. */
+function findReason(output: string): string | undefined {
+  const lines = output.trim().split('\n');
+  const found = [/\b(error|FATAL|PANIC): */, /\b(HINT): */].flatMap((start) => {
+    const line = lines.find((line) => start.test(line));
+    // Without the time and process id of a line of the server.
+    return line === undefined ? [] : [line.slice(line.search(start)).replace(start, '$1: ')];
+  });
+  return found.length === 0 ? lines.at(-1) : found.join(' ');
 }
 
 /** Gives the files to the launcher's user. They have another owner if the last start, as root, used another launcher. */

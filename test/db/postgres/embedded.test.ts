@@ -11,12 +11,15 @@ import t from 'tap';
 import { DataDirInUseError, lockDataDir } from '../../../db/files/data-dir.ts';
 import { findEmbedded, hasEmbedded, startEmbedded } from '../../../db/postgres/embedded.ts';
 import { operator } from '../../deploy/operator-command.ts';
+import { mountSmallDisk, NO_DISK } from '../../fixtures/small-disk.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { type Teardown, temporaryFolder } from '../../runner/harness.ts';
 
 const HOLDER = fileURLToPath(new URL('./embedded-holder.ts', import.meta.url));
 /** PostgreSQL dies of its parent's death within this time, milliseconds; by then a loaded machine has come round too. */
 const DEATH_MS = 20_000;
+/** Half of a new cluster. */
+const SMALL_MEGABYTES = 20;
 
 async function query(url: string, sql: string): Promise<unknown[][]> {
   const client = new Client({ connectionString: url });
@@ -210,6 +213,17 @@ t.test('a killed server waits for its port, which its clients know', async (t) =
   await postgres.restart();
   t.equal(postgres.url, url);
   t.same(await query(url, 'SELECT count(*)::int > 0 FROM kept'), [[true]]);
+});
+
+const disk = await mountSmallDisk(t, SMALL_MEGABYTES);
+const skip = disk === null ? NO_DISK : false;
+
+t.test('a full disk is the reason that is named when no cluster can be created', { skip }, async (t) => {
+  const dataDir = join(disk?.folder ?? '', 'data');
+  await t.rejects(startEmbedded({ dataDir }), {
+    message:
+      /^PostgreSQL could not create its data directory in \S+: \w+: .*(No space left on device|Check free disk space)/,
+  });
 });
 
 t.test('a cluster of another major version is refused in one sentence', async (t) => {
