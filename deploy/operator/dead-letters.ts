@@ -5,6 +5,7 @@ import { replayDeliveries } from '../../db/channels/delivery-history.ts';
 import { replayEvent } from '../../db/installations/event-history.ts';
 import { type Queues, startQueues } from '../../db/jobs/queues.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
+import { hasRow } from '../../db/postgres/rows.ts';
 import { listDeadLetters } from '../../db/records/operator-overview.ts';
 import {
   formatTable,
@@ -15,6 +16,12 @@ import {
   readText,
   UsageError,
 } from './command.ts';
+
+/** A misspelt id must not read as if nothing were dead. @throws Error */
+async function requireInstallation(pool: Pool, id: string | null): Promise<void> {
+  if (id === null || (await hasRow(pool, 'SELECT 1 FROM installations WHERE id = $1', [id]))) return;
+  throw new Error(`No installation has the id “${id}”.`);
+}
 
 /** Rows replayed in one transaction. */
 const BATCH = 1_000;
@@ -30,9 +37,9 @@ export const deadLetters: OperatorCommand = {
   },
   async run(args, context) {
     const { pool } = await context.database();
-    const { rows: items, rest } = await readCutList(args, (limit) =>
-      listDeadLetters(pool, readText(args, 'installation'), limit),
-    );
+    const of = readText(args, 'installation');
+    await requireInstallation(pool, of);
+    const { rows: items, rest } = await readCutList(args, (limit) => listDeadLetters(pool, of, limit));
     const lines = items.map((item) => ({
       ID: item.id,
       KIND: item.kind,
@@ -59,6 +66,7 @@ export const replay: OperatorCommand = {
     const of = readText(args, 'installation');
     const ways = [args.subjects.length > 0, of !== null, args.options.all === true].filter(Boolean).length;
     if (ways !== 1) throw new UsageError('Give ids, --installation or --all.');
+    await requireInstallation(pool, of);
     const queues = await startQueues({ pool, role: 'producer', onError: () => undefined });
     try {
       const deliveries = await replayEach(pool, queues, 'deliveries', args, of);

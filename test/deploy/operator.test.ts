@@ -201,6 +201,8 @@ t.test('errors are printed as a sentence, or as JSON with --json', async (t) => 
     [['restart', 'nothing'], /No installation has the id “nothing”/, 1],
     [['replay'], /ids, --installation or --all/, 2],
     [['replay', 'nothing'], /No finished delivery or event/, 1],
+    [['replay', '--installation', 'nothing'], /No installation has the id “nothing”/, 1],
+    [['dead-letters', '--installation', 'nothing'], /No installation has the id “nothing”/, 1],
     [['check-backup', '/nowhere/x'], /^\/nowhere\/x does not exist/, 1],
   ];
   for (const [words, sentence, code] of wrong) {
