@@ -74,6 +74,10 @@ export const isOperator = (db: Queryable, id: string): Promise<boolean> =>
 export const hasOperator = (db: Queryable): Promise<boolean> =>
   hasRow(db, 'SELECT 1 FROM accounts WHERE operator LIMIT 1');
 
+/** Whether an operator can sign in. */
+export const hasActiveOperator = (db: Queryable): Promise<boolean> =>
+  hasRow(db, 'SELECT 1 FROM accounts WHERE operator AND suspended_reason IS NULL LIMIT 1');
+
 /**
  * Moves accounts from the built-in issuer to another one, with the same subject. An account that a token of the other issuer has
  * created already changes places with the moved one: it gets the built-in issuer.

@@ -4,7 +4,7 @@ import {
   type Account,
   BUILT_IN_ISSUER,
   findAccountByName,
-  hasOperator,
+  hasActiveOperator,
   moveAccounts,
   pageAccounts,
 } from '../../db/accounts/accounts.ts';
@@ -21,6 +21,12 @@ async function requireAccount(pool: Pool, user: string): Promise<Account> {
   if (!found) throw createUnknownAccountError(user);
   return found;
 }
+
+/** Without an operator who is not suspended, only this command can change anything. @returns '' if there is one */
+const describeLackOfOperators = async (pool: Pool): Promise<string> =>
+  (await hasActiveOperator(pool))
+    ? ''
+    : 'There is no other operator: appoint one with npm run -s operator -- appoint <user>.';
 
 export const accounts: OperatorCommand = {
   subjects: [],
@@ -55,8 +61,11 @@ export const suspend: OperatorCommand = {
   async run(args, context) {
     const [user = ''] = args.subjects;
     const reason = readReason(args, 'suspend', 'the user sees');
-    if (!(await changeSuspension((await context.database()).pool, user, reason))) throw createUnknownAccountError(user);
-    return { sentence: `“${user}” is suspended: ${reason}`, fields: { user, reason } };
+    const { pool } = await context.database();
+    const account = await changeSuspension(pool, user, reason);
+    if (account === null) throw createUnknownAccountError(user);
+    const left = account.operator ? await describeLackOfOperators(pool) : '';
+    return { sentence: `“${user}” is suspended: ${reason}${left && `\n${left}`}`, fields: { user, reason } };
   },
 };
 
@@ -90,10 +99,8 @@ export const demote: OperatorCommand = {
     const { operator } = await requireAccount(pool, user);
     await changeOperator(pool, user, false);
     const done = operator ? `“${user}” is no longer an operator.` : `“${user}” was not an operator.`;
-    const left = (await hasOperator(pool))
-      ? ''
-      : ' There is no other operator: appoint one with npm run -s operator -- appoint <user>.';
-    return { sentence: done + left, fields: { user, operator: false } };
+    const left = await describeLackOfOperators(pool);
+    return { sentence: done + (left && ` ${left}`), fields: { user, operator: false } };
   },
 };
 

@@ -94,6 +94,13 @@ t.test('suspends accounts, appoints and demotes operators, lists and revokes tok
     await runOperator('demote', 'ann'),
     '“ann” is no longer an operator. There is no other operator: appoint one with npm run -s operator -- appoint <user>.\n',
   );
+  await runOperator('appoint', 'bob');
+  await runOperator('appoint', 'ann');
+  t.equal(await runOperator('suspend', 'bob', '--reason', 'leave'), '“bob” is suspended: leave\n');
+  t.match(await runOperator('suspend', 'ann', '--reason', 'theft'), /is suspended: theft\nThere is no other operator/);
+  t.match(await runOperator('demote', 'bob'), /no longer an operator\. There is no other operator/, 'ann is suspended');
+  await runOperator('demote', 'ann');
+  for (const user of ['ann', 'bob']) await runOperator('resume', user);
   for (const word of ['resume', 'appoint', 'demote', 'tokens', 'revoke-tokens'])
     t.match(await operator(env, word, 'nobody'), { code: 1, stderr: /No account is named “nobody”/ });
   const { id: before } = await findOrCreateAccount(pool, 'ann');
