@@ -115,7 +115,7 @@ function requireClusterKey(row: ClusterRow | null, fingerprint: string | null): 
   throw new ClusterMismatchError(
     fingerprint === null
       ? `The keys of this cluster are sealed in its database: set CLUSTER_KEY_FILE, CLUSTER_KEY_COMMAND or CLUSTER_KEY to the key that opens them (fingerprint ${expected}).`
-      : `CLUSTER_KEY is not the key of this cluster: its fingerprint is ${fingerprint}, not ${expected}. Set the key that sealed the keys in the database.`,
+      : `The cluster key that is set (fingerprint ${fingerprint}) is not that of this cluster (fingerprint ${expected}): set CLUSTER_KEY_FILE, CLUSTER_KEY_COMMAND or CLUSTER_KEY to the key that opens the keys in the database.`,
   );
 }
 

@@ -329,7 +329,7 @@ t.test('with the key of the cluster a second machine needs the database only', a
   await Promise.all([first.exited, second.stop()]);
   t.match(
     await refusal({ ...env2, CLUSTER_KEY: randomBytes(32).toString('base64') }),
-    /^CLUSTER_KEY is not the key of this cluster: its fingerprint is [0-9a-f]{16}, not [0-9a-f]{16}\. /,
+    /^The cluster key that is set \(fingerprint [0-9a-f]{16}\) is not that of this cluster \(fingerprint [0-9a-f]{16}\): set CLUSTER_KEY_FILE, /,
   );
   t.match(
     await refusal({ ...env2, CLUSTER_KEY: '' }),
@@ -341,7 +341,7 @@ t.test('with the key of the cluster a second machine needs the database only', a
     code: 0,
     stdout: /^4 keys are sealed under the new key\..* Keep the old key/,
   });
-  t.match(await refusal(env2), /^CLUSTER_KEY is not the key of this cluster/);
+  t.match(await refusal(env2), /^The cluster key that is set .* is not that of this cluster/);
   const backup = join(await temporaryFolder(t), 'file.backup');
   const changed = { ...env2, CLUSTER_KEY: '', CLUSTER_KEY_FILE: file };
   t.match(await operator(changed, 'backup', backup, '--check'), { code: 0, stdout: /decrypted 1 secrets/ });
