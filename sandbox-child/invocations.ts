@@ -55,6 +55,8 @@ export function trackInvocations(announce: (invocationId: string) => void): Invo
 class RunningInvocation {
   readonly id: string;
   vetoReason: string | null = null;
+  /** Whether the outcome is known, so that a veto would come too late. */
+  hasEnded = false;
   readonly #cancellation: Cancellation;
   #controller: AbortController | null = null;
 
@@ -74,6 +76,7 @@ class RunningInvocation {
   }
 
   applyVeto(outcome: Outcome): Outcome {
+    this.hasEnded = true;
     return this.vetoReason === null ? outcome : { outcome: 'cancelled', reason: this.vetoReason };
   }
 
@@ -101,6 +104,12 @@ class RunningInvocation {
 
 const isThenable = (answer: unknown): boolean => typeof answer === 'object' && answer !== null && 'then' in answer;
 
+/** Each has a stack, which leads to the call that the author forgot to await. */
+const createLateVetoError = ({ target: { kind, name } }: Call, reason: string): Error =>
+  new Error(
+    `ctx.cancel(${JSON.stringify(reason)}) was called after ${kind === 'hook' ? name : `${kind}.${name}`} had ended, so it cancelled nothing. Await what calls it, so that the handler ends later`,
+  );
+
 /** Events and webhook requests have already happened and cannot be cancelled. */
 const isVetoable = ({ target: { kind } }: Call): boolean => kind !== 'event' && kind !== 'channel';
 
@@ -116,7 +125,9 @@ function createContext(call: Call, running: RunningInvocation): object {
   };
   if (!isVetoable(call)) return Object.assign(context, call.context);
   const cancel = (reason: unknown): never => {
-    running.vetoReason ??= text(reason ?? '').slice(0, REASON_MAX_CHARS) || 'no reason given';
+    const given = text(reason ?? '').slice(0, REASON_MAX_CHARS) || 'no reason given';
+    if (running.hasEnded) throw createLateVetoError(call, given);
+    running.vetoReason ??= given;
     throw VETO;
   };
   return Object.assign(context, call.context, { cancel });

@@ -13,6 +13,25 @@ t.test('a cancel without a reason says so', async (t) => {
   t.same(await callTool(child, 'run', [0]), { outcome: 'cancelled', reason: '0' });
 });
 
+t.test('a cancel after the handler has ended says that it cancelled nothing, and where', async (t) => {
+  const child = testChild(t, jail);
+  const code = `middleware.inboundMessage = (ctx) => {
+  Promise.resolve().then(() => ctx.cancel('too late'));
+};`;
+  await child.load(bundleOf(code));
+  const options = { invocationId: 'call', deadlineAt: Date.now() + 60_000 };
+  const target = { kind: 'hook', name: 'middleware.inboundMessage' } as const;
+  t.match(await child.invoke(target, { message: {} }, options), { outcome: 'answered' });
+  await eventually(async () => child.lines.length === 1);
+  t.match(child.lines, [
+    {
+      level: 'error',
+      message:
+        /^uncaught: Error: ctx\.cancel\("too late"\) was called after middleware\.inboundMessage had ended, so it cancelled nothing\. Await [^\n]+\n +at .*plugin\.js:2:36/,
+    },
+  ]);
+});
+
 t.test('a generator that a cancelled handler returns is ended', async (t) => {
   const child = testChild(t, jail);
   const code = `providers.main = { models: [{ id: 'm', name: 'M' }], async chat(request, { signal }) {
