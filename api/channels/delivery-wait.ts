@@ -1,6 +1,6 @@
 /** Says why a pending delivery waits. Pure. */
 import type { Delivery } from '../../db/channels/delivery-history.ts';
-import { CHANNEL_QUEUES_PER_INSTALLATION } from '../../db/channels/delivery-queue.ts';
+import { CHANNEL_QUEUES_PER_INSTALLATION } from '../../db/channels/queue-limits.ts';
 
 type DeliveryFacts = Pick<
   Delivery,

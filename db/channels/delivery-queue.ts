@@ -55,9 +55,6 @@ export interface ClaimedDelivery extends OwnedChannelQueue {
   readonly hasNext: boolean;
 }
 
-/** Channel queues of an installation that are worked on at once, so that slow handlers of one plugin leave the workers to others. */
-export const CHANNEL_QUEUES_PER_INSTALLATION = 4;
-
 /** Condition: `alias` is in a queue of a channel, either the ordered one or that of the deliveries set aside. */
 export const isQueuedSql = (alias: string, channel: string, direction: string, setAside: boolean): string =>
   `${alias}.channel_id = ${channel} AND ${alias}.direction = ${direction} AND ${alias}.state = 'pending'

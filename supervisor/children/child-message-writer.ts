@@ -1,12 +1,16 @@
 /** Writes messages to a child and bounds the backlog of a child that does not read. */
 import type { Writable } from 'node:stream';
 import { AbstractMessageWriter, Message } from 'vscode-jsonrpc';
+import { CHANNEL_QUEUES_PER_INSTALLATION } from '../../db/channels/queue-limits.ts';
 import { FRAME_TO_CHILD_MAX_BYTES, frameBytes } from '../../sandbox-child/frame.ts';
 import { encodeMessage, SCRATCH_BYTES } from '../../sandbox-child/message.ts';
 import { ChildError, HostCallRefusal, refusalToResponse } from './child-errors.ts';
 
-/** A child with more unread bytes than this is killed. Two frames of the largest size. */
-const BACKLOG_MAX_BYTES = 2 * FRAME_TO_CHILD_MAX_BYTES;
+/**
+ * A child with more unread bytes than this is killed: a frame of the largest size for each channel queue of its installation, which may
+ * all wait for its start and are then sent at once, and two for everything else.
+ */
+const BACKLOG_MAX_BYTES = (CHANNEL_QUEUES_PER_INSTALLATION + 2) * FRAME_TO_CHILD_MAX_BYTES;
 const DONE = Promise.resolve();
 
 /** Shared by all children, because nearly every write completes synchronously. */

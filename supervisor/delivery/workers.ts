@@ -3,12 +3,12 @@
 import { isOperator } from '../../db/accounts/accounts.ts';
 import { startUsageUpkeep } from '../../db/accounts/usage-upkeep.ts';
 import {
-  CHANNEL_QUEUES_PER_INSTALLATION,
   endOrphanedDeliveries,
   findWaitingChannelQueues,
   releaseHeldDeliveries,
 } from '../../db/channels/delivery-queue.ts';
 import { HeadSearch } from '../../db/channels/head-search.ts';
+import { CHANNEL_QUEUES_PER_INSTALLATION } from '../../db/channels/queue-limits.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
 import { endOrphanedEvents, releaseHeldEvents, requeueStrandedEvents } from '../../db/installations/events.ts';
 import {

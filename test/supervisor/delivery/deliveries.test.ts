@@ -1,7 +1,7 @@
 /** Webhook requests reach `channel.receive`: exactly, in order, again where it failed, and held where it cannot run. */
 import { randomBytes, randomUUIDv7 } from 'node:crypto';
 import t from 'tap';
-import { insertReply } from '../../../db/channels/deliveries.ts';
+import { insertDeliveries, insertReply } from '../../../db/channels/deliveries.ts';
 import {
   findDelivery,
   giveUpDelivery,
@@ -15,7 +15,7 @@ import { limits } from '../../../sdk/contract/limits.ts';
 import { judgeDelivery } from '../../../supervisor/delivery/webhook-retry-policy.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
-import { connect, deliver, recorder, rowOf } from './channels.ts';
+import { connect, deliver, describeRequest, recorder, rowOf } from './channels.ts';
 
 // Longer than any test: what is due earlier is made due.
 const shared = await startSupervisorFixture(t, { deliveryWaits: [600, 600, 600, 600] });
@@ -70,6 +70,22 @@ t.test('a request arrives bit by bit as it was, up to 5 MiB', async (t) => {
     bodyBytes: createHash('sha256').update(body).digest('hex'),
   });
 });
+
+t.test(
+  'the largest requests of four channels that wait for the start of the plugin arrive at the first attempt',
+  async (t) => {
+    const fixture = shared.withNewAccount();
+    const made = await fixture.install({ slug: 'four', capabilities: [], code: 'channel.receive = () => undefined;' });
+    const channels = [];
+    for (const name of ['one', 'two', 'three', 'four']) channels.push(await connect(fixture, made, name));
+    const body = randomBytes(5 * 1024 * 1024);
+    const requests = channels.map((channel) => describeRequest(made, channel, body));
+    await insertDeliveries(fixture.pool, requests);
+    const rows = () => Promise.all(requests.map(({ id }) => rowOf(fixture, id)));
+    await eventually(async () => (await rows()).every(({ state, last_error }) => state === 'delivered' || last_error));
+    t.match(await rows(), Array(4).fill({ state: 'delivered', attempts: 1 }));
+  },
+);
 
 t.test('a failed delivery blocks only its channel and is retried with the same id', async (t) => {
   const fixture = shared.withNewAccount();
