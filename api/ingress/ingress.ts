@@ -11,7 +11,7 @@ import { orderedId } from '../../db/postgres/ordered-id.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { HANDSHAKE_HEADERS } from '../../sdk/contract/payloads.ts';
 import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
-import { discardBody } from '../../service/http/body-reader.ts';
+import { discardBody, mayBeCostly } from '../../service/http/body-reader.ts';
 import { findHostFault } from '../../service/http/client-errors.ts';
 import type { PlaceLimiter } from '../../service/http/place-limiter.ts';
 import { createRateLimitProblem } from '../../service/http/rate-limits.ts';
@@ -86,7 +86,7 @@ async function serve(deps: IngressDeps, request: IncomingMessage, response: Serv
   if (routingId === undefined) throw unknown();
   const network = deps.readNetwork(request);
   // A flood to another account, or to unknown addresses from the same network, does not delay the requests of this account.
-  await waitToBegin(deps.addresses.findCachedAccount(routingId) ?? network);
+  await waitToBegin(deps.addresses.findCachedAccount(routingId) ?? network, mayBeCostly(request.headers));
   const address = await deps.addresses.find(routingId, network);
   if (address === 'unknown') throw unknown();
   if (address === 'retired') throw new Problem('gone', 'This webhook address was replaced or disconnected.');

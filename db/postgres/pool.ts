@@ -3,7 +3,7 @@ import { Client, type ClientConfig, Pool, type PoolClient, type PoolConfig, type
 import { KeyedLocks } from '../timing/keyed-locks.ts';
 import { isDatabaseUnavailable } from './database-errors.ts';
 import { KEEPALIVE, KEEPALIVE_OPTIONS } from './keepalive.ts';
-import { asTransaction, ConnectionShares, findLimitedAccount } from './shares.ts';
+import { asTransaction, ConnectionShares, findLimitedOwner, type PlaceOwner } from './shares.ts';
 
 /** A server that does not accept a connection within this time counts as unavailable. Milliseconds. */
 export const CONNECT_TIMEOUT_MS = 5_000;
@@ -108,13 +108,13 @@ class SharedPool extends Pool {
   override connect(): Promise<PoolClient>;
   override connect(callback: ConnectCallback): void;
   override connect(callback?: ConnectCallback): Promise<PoolClient> | undefined {
-    const accountId = findLimitedAccount();
-    if (accountId === null) {
+    const owner = findLimitedOwner();
+    if (owner === null) {
       if (!callback) return super.connect();
       super.connect(callback);
       return undefined;
     }
-    const connecting = this.#connectFor(accountId);
+    const connecting = this.#connectFor(owner);
     if (!callback) return connecting;
     connecting.then(
       (client) => callback(undefined, client, client.release),
@@ -123,19 +123,19 @@ class SharedPool extends Pool {
     return undefined;
   }
 
-  async #connectFor(accountId: string): Promise<PoolClient> {
-    await this.#shares.claim(accountId);
+  async #connectFor(owner: PlaceOwner): Promise<PoolClient> {
+    await this.#shares.claim(owner);
     try {
       const client = await super.connect();
       // The pool gives the connection a new `release` each time, and refuses a second call of it.
       const { release } = client;
       client.release = (error) => {
         release(error);
-        this.#shares.release(accountId);
+        this.#shares.release(owner);
       };
       return client;
     } catch (error) {
-      this.#shares.release(accountId);
+      this.#shares.release(owner);
       throw error;
     }
   }

@@ -16,9 +16,9 @@ import { describeFieldFault } from '../../sdk/contract/field-faults.ts';
 import type { RequiredScopes } from '../identity/scopes.ts';
 import type { SignIn } from '../identity/sign-in.ts';
 import { RepeatedErrors } from '../telemetry/repeated-errors.ts';
-import { waitToBegin } from '../timing/loop-turns.ts';
+import { COSTLY_BYTES, waitToBegin } from '../timing/loop-turns.ts';
 import { requireCaller, requireSignIn } from './authentication.ts';
-import { refuseEncodedBody } from './body-reader.ts';
+import { mayBeCostly, refuseEncodedBody } from './body-reader.ts';
 import type { ByteLimits } from './byte-budget.ts';
 import { answerClientError, answerUnroutable, findHostFault, uncheckedHost } from './client-errors.ts';
 import { limitConnections } from './connection-limits.ts';
@@ -137,14 +137,16 @@ export function serveAccounts(
   requireSignIn(scope, signIn, new AnonymousRateLimiter(anonymousPerMinute), site, scopes);
   scope.addHook('onRequest', async (request) => {
     refuseLongQuery(request.url);
-    await waitToBegin(requireCaller(request).id);
+    await waitToBegin(requireCaller(request).id, mayBeCostly(request.headers));
   });
   scope.addHook('preValidation', async (request) => {
     requireStorable(request.params);
     refuseUnknownFields(request);
   });
   // As late as this: the body is read in a separate async context.
-  scope.addHook('preHandler', (request, _, done) => asAccount(requireCaller(request).id, done));
+  scope.addHook('preHandler', (request, _, done) =>
+    asAccount(requireCaller(request).id, done, request.bodyBytes > COSTLY_BYTES),
+  );
   markCursors(scope);
   delayCostlyAnswers(scope);
   limitUnreadAnswers(scope);

@@ -1,9 +1,10 @@
 /** Reads the bodies of requests within limits of bytes and time, and discards those that are refused. */
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { KIB, MIB, SECOND } from '../../sdk/contract/limits.ts';
+import { COSTLY_BYTES } from '../timing/loop-turns.ts';
 
 /** A body may have this many chunks of any size. A body with more must have at least this mean chunk size. */
 const FREE_CHUNKS = 4_096;
@@ -25,6 +26,10 @@ export function refuseEncodedBody({ headers }: FastifyRequest, reply: FastifyRep
     `The Content-Encoding “${coding.slice(0, CODING_SHOWN_CHARS)}” is not supported. Send the body uncompressed, without this header.`,
   );
 }
+
+/** Whether a request announces a body whose reading takes turns of the loop. One of unknown size may be of any. */
+export const mayBeCostly = (headers: IncomingHttpHeaders): boolean =>
+  headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > COSTLY_BYTES;
 
 export interface BodyBounds {
   readonly maxBytes: number;

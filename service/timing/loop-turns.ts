@@ -10,6 +10,11 @@ import { KIB } from '../../sdk/contract/limits.ts';
 export const COSTLY_BYTES = 16 * KIB;
 /** Requests that may begin in one turn of the loop. Each takes about half a millisecond until its first `await`. */
 const BEGINS_PER_TURN = 8;
+/**
+ * The same for requests with a costly body, besides those. A hundred accounts that send such bodies would otherwise leave an account
+ * one beginning in a hundred, which is one in a second.
+ */
+const COSTLY_BEGINS_PER_TURN = 2;
 
 const waiting = new RoundRobinQueue<() => void>();
 let isRunning = false;
@@ -78,32 +83,46 @@ export class LoopSlices {
   }
 }
 
-const beginning = new RoundRobinQueue<() => void>();
-let begun = 0;
-let isCounting = false;
+/** Lets a number of requests begin in each turn of the loop. */
+class Beginnings {
+  readonly #perTurn: number;
+  readonly #waiting = new RoundRobinQueue<() => void>();
+  #begun = 0;
+  #isCounting = false;
+
+  constructor(perTurn: number) {
+    this.#perTurn = perTurn;
+  }
+
+  wait(key: string): Promise<void> | undefined {
+    if (!this.#isCounting) {
+      this.#isCounting = true;
+      setImmediate(() => this.#beginNext());
+    }
+    this.#begun += 1;
+    if (this.#begun <= this.#perTurn) return undefined;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#waiting.push(key, resolve);
+    return promise;
+  }
+
+  #beginNext(): void {
+    this.#begun = Math.min(this.#perTurn, this.#waiting.size);
+    this.#isCounting = this.#begun > 0;
+    for (let count = this.#begun; count > 0; count -= 1) this.#waiting.shift()?.();
+    if (this.#isCounting) setImmediate(() => this.#beginNext());
+  }
+}
+
+const beginning = new Beginnings(BEGINS_PER_TURN);
+const beginningCostly = new Beginnings(COSTLY_BEGINS_PER_TURN);
 
 /**
  * Resolves when a request may begin. If more than `BEGINS_PER_TURN` arrive in one turn of the loop, the others wait, and keys take
- * turns.
+ * turns. Those with a costly body wait for each other only.
  *
  * @param key whose request it is, such as an account
  * @returns undefined: the request may begin at once
  */
-export function waitToBegin(key: string): Promise<void> | undefined {
-  if (!isCounting) {
-    isCounting = true;
-    setImmediate(beginNext);
-  }
-  begun += 1;
-  if (begun <= BEGINS_PER_TURN) return undefined;
-  const { promise, resolve } = Promise.withResolvers<void>();
-  beginning.push(key, resolve);
-  return promise;
-}
-
-function beginNext(): void {
-  begun = Math.min(BEGINS_PER_TURN, beginning.size);
-  isCounting = begun > 0;
-  for (let count = begun; count > 0; count -= 1) beginning.shift()?.();
-  if (isCounting) setImmediate(beginNext);
-}
+export const waitToBegin = (key: string, isCostly: boolean): Promise<void> | undefined =>
+  (isCostly ? beginningCostly : beginning).wait(key);

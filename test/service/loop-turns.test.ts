@@ -58,7 +58,7 @@ t.test('work that comes one piece after another leaves half of the loop, too', a
 t.test('of many requests at once, some begin in each turn of the loop, keys in turn', async (t) => {
   const begun: string[] = [];
   const request = async (key: string) => {
-    await waitToBegin(key);
+    await waitToBegin(key, false);
     begun.push(key);
   };
   const turn = () => new Promise(setImmediate);
@@ -72,5 +72,16 @@ t.test('of many requests at once, some begin in each turn of the loop, keys in t
   t.equal(begun.length, 41);
   await turn();
   await turn();
-  t.equal(waitToBegin('cem'), undefined, 'alone it begins at once');
+  t.equal(waitToBegin('cem', false), undefined, 'alone it begins at once');
+});
+
+t.test('a request with a small body waits for no costly one', async (t) => {
+  const turn = () => new Promise(setImmediate);
+  const costly = Array.from({ length: 40 }, (_, index) => waitToBegin(`account ${index}`, true));
+  t.ok(costly.filter((waiting) => waiting === undefined).length < 8, 'few costly ones begin at once');
+  t.equal(waitToBegin('ann', false), undefined);
+  await Promise.all(costly);
+  await turn();
+  await turn();
+  t.equal(waitToBegin('ben', true), undefined, 'alone it begins at once');
 });

@@ -5,7 +5,7 @@ import { buffer } from 'node:stream/consumers';
 import type { Pool } from 'pg';
 import t from 'tap';
 import type { Blobs } from '../../../db/files/blobs.ts';
-import { asAccount, findLimitedAccount } from '../../../db/postgres/shares.ts';
+import { asAccount, findLimitedOwner } from '../../../db/postgres/shares.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
 import { openConfiguredBlobs } from '../../../service/storage/blob-stores.ts';
 import { startObjectStore } from '../../object-store/object-store.ts';
@@ -30,7 +30,7 @@ async function openMachine(t: Teardown, { pool }: TestDatabase, settings: typeof
   const accounts = new Set<string | null>();
   const counting = Object.assign(Object.create(pool) as Pool, {
     query: async (sql: string, values?: unknown[]) => {
-      accounts.add(findLimitedAccount());
+      accounts.add(findLimitedOwner()?.accountId ?? null);
       const found = await pool.query(sql, values);
       for (const { content } of found.rows) fetched += content?.byteLength ?? 0;
       return found;

@@ -49,6 +49,7 @@ async function openLockedPool(t: Teardown & { equal(found: unknown, wanted: unkn
     },
   };
 }
+const placeOf = (accountId: string, isCostly = false) => ({ accountId, isCostly });
 const times = <T>(count: number, work: (index: number) => T): T[] =>
   Array.from({ length: count }, (_, index) => work(index));
 const readOne = async (pool: Pool): Promise<number> => (await pool.query('SELECT 1 AS one')).rows[0].one;
@@ -134,28 +135,40 @@ t.test('a connection inside a transaction waits for no place', async (t) => {
 
 t.test('accounts that wait have turns', async (t) => {
   const shares = new ConnectionShares(4, 60_000);
-  await Promise.all(['ann', 'ann', 'bob', 'cid'].map((accountId) => shares.claim(accountId)));
+  await Promise.all(['ann', 'ann', 'bob', 'cid'].map((accountId) => shares.claim(placeOf(accountId))));
   const order: string[] = [];
   const waiting = ['dan 1', 'dan 2', 'dan 3', 'eve 1'].map(async (name) => {
-    await shares.claim(name.slice(0, 3));
+    await shares.claim(placeOf(name.slice(0, 3)));
     order.push(name);
   });
   t.equal(shares.waiting, 4);
   for (const accountId of ['ann', 'dan', 'eve', 'dan', 'dan']) {
-    shares.release(accountId);
+    shares.release(placeOf(accountId));
     await setImmediate();
   }
   await Promise.all(waiting);
   t.same(order, ['dan 1', 'eve 1', 'dan 2', 'dan 3']);
 });
 
+t.test('costly statements of a hundred accounts leave half of the connections to the others', async (t) => {
+  const { pool, waitForLock, untilBlocked, unlock } = await openLockedPool(t);
+  const slow = times(100, (index) => asAccount(`account ${index}`, () => times(2, waitForLock), true)).flat();
+  await untilBlocked(OF_ACCOUNTS / 2);
+  t.equal(countWaiting(pool), 200 - OF_ACCOUNTS / 2);
+  t.equal(await asAccount('ann', () => readOne(pool)), 1);
+  t.equal(await asAccount('account 1', () => readOne(pool)), 1, 'also to one of theirs');
+  await unlock();
+  await Promise.all(slow);
+});
+
 t.test('a place that does not become free in time is a busy database', async (t) => {
   const shares = new ConnectionShares(2, 1);
-  await shares.claim('ann');
-  t.equal(await findFault(shares.claim('ann')), 'busy');
+  const ann = placeOf('ann');
+  await shares.claim(ann);
+  t.equal(await findFault(shares.claim(ann)), 'busy');
   t.equal(shares.waiting, 0);
-  shares.release('ann');
-  await shares.claim('ann');
+  shares.release(ann);
+  await shares.claim(ann);
 });
 
 t.test('an account may have a limited number of statements waiting', async (t) => {

@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
 import { countWaiting, openPool } from '../../../db/postgres/pool.ts';
-import { asAccount, findLimitedAccount } from '../../../db/postgres/shares.ts';
+import { asAccount, findLimitedOwner } from '../../../db/postgres/shares.ts';
 import { RowStreams } from '../../../service/http/row-streams.ts';
 import { Batch } from '../../../supervisor/records/batch.ts';
 import { eventually } from '../../runner/eventually.ts';
@@ -92,7 +92,7 @@ t.test('a stream reads in the share of its account, wherever its client reads on
   const tail = {
     position: '0',
     read: async () => {
-      readers.push(findLimitedAccount());
+      readers.push(findLimitedOwner()?.accountId ?? null);
       return { events: [{ id: '1', data: {} }], hasMore: true, hasUnsettled: false };
     },
   };
@@ -119,7 +119,7 @@ t.test('what many accounts log is written in the share of none', async (t) => {
     sizeOf: () => 1,
     accountOf: (row) => row,
     ownerOf: (row) => row,
-    write: async () => void writers.push(findLimitedAccount()),
+    write: async () => void writers.push(findLimitedOwner()?.accountId ?? null),
     onError: (error) => t.error(error),
   });
   asAccount('ann', () => batch.add('ann'));
