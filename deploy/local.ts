@@ -12,6 +12,7 @@ import { migrate } from '../db/postgres/migrate.ts';
 import { openPool } from '../db/postgres/pool.ts';
 import { issueSignInLink } from '../service/identity/console-sessions.ts';
 import { createDatabaseFault, requireWholeRestore } from '../service/lifecycle/start-faults.ts';
+import { apiSettings } from '../service/settings/api-settings.ts';
 import {
   ENV_FILE_READ_VARIABLE,
   localSettings,
@@ -20,8 +21,8 @@ import {
   publicUrl,
   readEnvironment,
   type SharedSettings,
-  sharedSettings,
 } from '../service/settings/settings.ts';
+import { supervisorSettings } from '../service/settings/supervisor-settings.ts';
 import { describeUnknownNames } from '../service/settings/unknown-names.ts';
 import { actAsOwner } from './data-dir-owner.ts';
 import { keepDatabase } from './database.ts';
@@ -101,7 +102,8 @@ try {
 
 async function start(): Promise<void> {
   const env = readEnvironment();
-  const settings = parseSettings({ ...sharedSettings, ...localSettings }, env);
+  // Those of API and supervisor, too: these start last, when PostgreSQL runs and the tables are migrated.
+  const settings = parseSettings({ ...apiSettings, ...supervisorSettings, ...localSettings }, env);
   for (const sentence of describeUnknownNames(env)) printLine(sentence);
   actAsOwner(settings.DATA_DIR);
   await makeDataDir(settings.DATA_DIR);

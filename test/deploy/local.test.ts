@@ -207,6 +207,8 @@ t.test('a failed start prints one sentence that names the setting', async (t) =>
   const nowhere = `postgres://user@localhost:${await freePort()}/database`;
   const wrong: [Record<string, string>, RegExp][] = [
     [{ PORT: 'x' }, /^PORT must be a whole number/],
+    [{ READS_PER_MINUTE: '-1' }, /^READS_PER_MINUTE must be a whole number/],
+    [{ IDLE_STOP_SECONDS: '1.5' }, /^IDLE_STOP_SECONDS must be a whole number/],
     [{ DATA_DIR: '/dev/null/data' }, /^DATA_DIR \/dev\/null\/data cannot be created/],
     [{ PORT: taken }, new RegExp(`^PORT ${taken} is in use`)],
     [{ DATABASE_URL: nowhere }, /^DATABASE_URL does not work: .*ECONNREFUSED/],
@@ -221,6 +223,7 @@ t.test('a failed start prints one sentence that names the setting', async (t) =>
     t.match(withoutLog(stderr), sentence);
     t.match(withoutLog(stderr), SENTENCE, 'one sentence');
     t.notMatch(stdout, 'bulkhead ready');
+    if (sentence.source.includes(' must be ')) t.equal(stdout, '', 'before anything is started or migrated');
   }
   const database = { DATA_DIR: own, DATABASE_URL: url };
   await t.rejects(forkProcess(t, API_MAIN, { ...database, PORT: taken }, 'SIGKILL'), {
