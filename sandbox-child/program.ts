@@ -28,6 +28,13 @@ const FETCH_MEMBER = 'http.fetch';
 const OPTIMIZE_SOONER = '--invocation-count-for-turbofan=1000';
 const CALLS_BEFORE_OPTIMIZING = 100;
 
+/**
+ * How long introspection waits for what the top-level code has started, such as a timer, because that may register a handler too late:
+ * 200 ms. Code that has started nothing is not waited for. Counted in rounds: on a busy machine, timers run late.
+ */
+const SETTLE_ROUNDS = 40;
+const SETTLE_ROUND_MS = 5;
+
 /** Sends `ready` and serves until the supervisor closes the connection. */
 export function serve(realm: Realm): void {
   const program = new Program(realm);
@@ -48,6 +55,10 @@ class Program {
   #web: WebGlobals | null = null;
   #hasFetch = false;
   #calls = 0;
+  /** Whether the top-level code runs for introspection, and registration is open. */
+  #isIntrospecting = false;
+  /** The first error that the top-level code did not throw during introspection: it rejected a promise, or called the host. */
+  #loadFault: { readonly error: unknown } | null = null;
   #argumentChecks = new ArgumentChecks({});
   readonly #log: ReturnType<typeof makeLog>;
 
@@ -86,6 +97,7 @@ class Program {
   }
 
   #logUncaught(error: unknown): void {
+    if (this.#isIntrospecting) this.#loadFault ??= { error };
     const { message, stack } = describeError(error);
     this.#log('error', `uncaught: ${stack || message}`);
   }
@@ -107,10 +119,22 @@ class Program {
     else this.#realm.remove(Object.keys(this.#web.fetch));
   }
 
+  /** The supervisor refuses the call, too, but the code may catch that. */
+  #recordEarlyCall(name: string): void {
+    if (this.#isIntrospecting)
+      this.#loadFault ??= { error: new Error(`${name} is called while the code loads: call it in a handler`) };
+  }
+
   async #load(params: Params<'load'>): Promise<LoadResult> {
-    const host = makeHost(params, this.#call, this.#log);
+    this.#isIntrospecting = params.expected === null;
+    const call: SendCall = (member, args) => {
+      this.#recordEarlyCall(`host.${member}`);
+      return this.#call(member, args);
+    };
+    const host = makeHost(params, call, this.#log);
     const endowments = this.#realm.harden(createEndowments(this.#log, (error) => this.#logUncaught(error), this.#call));
-    this.#web = createWebGlobals(this.#realm, endowments, { open: this.#call, read: this.#callAhead });
+    const begin = (): void => this.#recordEarlyCall('fetch');
+    this.#web = createWebGlobals(this.#realm, endowments, { begin, open: this.#call, read: this.#callAhead });
     this.#hasFetch = params.members.includes(FETCH_MEMBER);
     const lazyGlobals = { ...this.#web.classes, ...(this.#hasFetch ? this.#web.fetch : {}) };
     try {
@@ -120,10 +144,12 @@ class Program {
         this.#registry.refuseRepeats();
         this.#realm.defineGroups(groups);
       } else this.#realm.replace(groups);
+      const idle = this.#isIntrospecting ? countActive() : 0;
       this.#realm.evaluate(params.bundle, params.sourceName, { ...endowments, host }, lazyGlobals);
       // Registration is open until the first turn ends, so microtasks may still register.
       await new Promise<void>((resolve) => setImmediate(resolve));
       const sealed = this.#registry.seal(params.expected);
+      if (this.#isIntrospecting) await this.#refuseLoadFaults(idle);
       const { tools } = params.expected ?? sealed.registrations;
       this.#argumentChecks = new ArgumentChecks(tools);
       this.#idleCollection.start();
@@ -132,6 +158,21 @@ class Program {
     } catch (error) {
       return { outcome: 'failed', ...describeLoadError(error) };
     }
+  }
+
+  /**
+   * Refuses what would only be a line in the log of each installation: top-level code that fails after its first await, calls the
+   * host, or registers too late.
+   *
+   * @param idle what was active before the code ran
+   */
+  async #refuseLoadFaults(idle: number): Promise<void> {
+    this.#isIntrospecting = false;
+    if (this.#loadFault) throw this.#loadFault.error;
+    for (let round = 0; round < SETTLE_ROUNDS && countActive() > idle; round += 1)
+      await new Promise<void>((resolve) => setTimeout(resolve, SETTLE_ROUND_MS));
+    const late = this.#registry.findLate();
+    if (late) throw late;
   }
 
   #invoke(params: Params<'invoke'>, cancellation: Cancellation): Outcome | Promise<Outcome> {
@@ -161,6 +202,9 @@ class Program {
     }
   }
 }
+
+/** Timers, immediates and other work that keeps the event loop alive, and the pipes. */
+const countActive = (): number => process.getActiveResourcesInfo().length;
 
 /** Two immediates: between them the loop runs the timers and I/O that are due. */
 async function answerHealth(): Promise<z.infer<(typeof control)['health']['result']>> {

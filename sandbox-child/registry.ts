@@ -10,6 +10,8 @@ export interface Registry {
   refuseRepeats(): void;
   /** Ends registration and returns the registrations. @throws with one sentence if one is malformed */
   seal(expected: Registrations | null): { registrations: Registrations; places: Record<string, string> };
+  /** The error of the first assignment after `seal`; null if there was none. */
+  findLate(): Error | null;
   /** Finds the handler of a target; null if the bundle registered none. */
   find(target: Target): Handler | null;
 }
@@ -27,10 +29,15 @@ export function openRegistry(): Registry {
   const assigned = new Map<Group, Map<string, unknown>>(GROUPS.map((group) => [group, new Map()]));
   const places: Record<string, string> = Object.create(null);
   let open = true;
+  let late: Error | null = null;
   let areRepeatsRefused = false;
   let count = 0;
   const record = (group: Group, key: string | symbol, value: unknown): boolean => {
-    if (!open) throw new TypeError(`${group} is closed: assign while the file runs, before the first await`);
+    if (!open) {
+      const error = new TypeError(`${group} is closed: assign while the file runs, before the first await`);
+      late ??= error;
+      throw error;
+    }
     if (typeof key !== 'string') throw new TypeError(`${group} takes names only`);
     count += 1;
     if (count > ASSIGNMENTS_MAX) throw new RangeError(`a plugin may register at most ${ASSIGNMENTS_MAX} items`);
@@ -52,6 +59,7 @@ export function openRegistry(): Registry {
       if (expected) refuseUnexpected(registrations, expected);
       return { registrations, places: { ...places } };
     },
+    findLate: () => late,
     find: ({ kind, name }) => handlers.get(kind)?.get(name) ?? null,
   };
 }

@@ -31,6 +31,12 @@ export const WEB_CLASSES = [
   'TransformStreamDefaultController',
 ] as const satisfies readonly (keyof WebProgram['classes'] & PlatformGlobal)[];
 
+interface FetchCalls {
+  begin(): void;
+  readonly open: SendCall;
+  readonly read: SendCall;
+}
+
 export interface WebGlobals {
   readonly classes: LazyGlobals;
   /** Only where the account granted `host.http`. */
@@ -39,12 +45,13 @@ export interface WebGlobals {
 
 /**
  * @param endowments the globals that the program builds on
- * @param calls `open` sends the requests of `fetch`; `read` reads and closes the bodies of their responses
+ * @param calls `begin` is called by each `fetch` before it returns; `open` sends its request; `read` reads and closes the bodies of
+ *   responses
  */
 export function createWebGlobals(
   realm: Realm,
   endowments: Readonly<Record<string, unknown>>,
-  calls: { readonly open: SendCall; readonly read: SendCall },
+  calls: FetchCalls,
 ): WebGlobals {
   let program: WebProgram | null = null;
   let fetch: unknown = null;
@@ -64,7 +71,8 @@ export function createWebGlobals(
   };
 }
 
-const createSendHttp = ({ open, read }: { readonly open: SendCall; readonly read: SendCall }): SendHttp => ({
+const createSendHttp = ({ begin, open, read }: FetchCalls): SendHttp => ({
+  begin,
   open: (id, url, init) => open('http.openBody', [id, url, init]),
   read: (id) => read('http.readBody', [id]),
   close: (id) => read('http.closeBody', [id]),

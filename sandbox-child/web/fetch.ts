@@ -18,6 +18,8 @@ interface HttpAnswer {
 }
 /** The host calls of a request. The caller chooses the id of its response's body. */
 export interface SendHttp {
+  /** Called synchronously by `fetch`, while the stack has the line that called it. */
+  begin(): void;
   open(id: string, url: string, init: Readonly<Record<string, unknown>>): Promise<unknown>;
   /** @returns the next bytes, and whether they are the last */
   read(id: string): Promise<unknown>;
@@ -43,6 +45,7 @@ export function createFetch(send: SendHttp): Fetch {
   const slots = new RequestSlots();
   let serial = 0;
   const fetch: Fetch = async (input, init) => {
+    send.begin();
     const request = new Request(input, init);
     request.signal.throwIfAborted();
     serial += 1;

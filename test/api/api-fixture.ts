@@ -201,12 +201,12 @@ const introspected = new Map<string, { readonly sourceName: string; readonly loa
  */
 async function jailedIntrospect(blobs: Blobs, loadWithinMs?: number): Promise<Introspect> {
   const { jail } = await openSharedSandbox();
-  return async ({ bundleSha256, sourceName }): Promise<Introspection> => {
+  return async ({ bundleSha256, sourceName, hasFetch }): Promise<Introspection> => {
     const known = introspected.get(bundleSha256);
     if (known) return renameSource(known, sourceName);
     try {
       const bundle = (await blobs.read(bundleSha256)).toString('utf8');
-      const loaded = await introspect(jail, bundle, sourceName, { loadWithinMs });
+      const loaded = await introspect(jail, bundle, sourceName, { hasFetch, loadWithinMs });
       introspected.set(bundleSha256, { sourceName, loaded: structuredClone(loaded) });
       return { ok: true, ...loaded } as Introspection;
     } catch (error) {

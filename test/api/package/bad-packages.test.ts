@@ -548,6 +548,28 @@ const cases: Record<string, [Files, Expected]> = {
     withIndex('const a = 1;\nthrow new Error("no " + a);'),
     { path: 'index.ts', line: 2, message: /no 1/ },
   ],
+  'a hook that is registered after an await': [
+    withIndex(
+      'async function main() {\n  await new Promise((resolve) => setTimeout(resolve, 5));\n  middleware.inboundMessage = () => {};\n}\nmain();',
+    ),
+    {
+      path: 'index.ts',
+      line: 3,
+      column: 14,
+      message: /^middleware is closed: assign while the file runs, before the first await$/,
+    },
+  ],
+  'a promise that is rejected at load': [
+    withIndex('\nPromise.reject(new Error("lost"));'),
+    { path: 'index.ts', line: 2, message: /^lost$/ },
+  ],
+  'a fetch at load': [
+    {
+      'readme.md': readmeWith('capabilities: [host.http:example.com]'),
+      'index.ts': '\nconst list = fetch("https://example.com").catch(() => null);\nconsole.log(list);',
+    },
+    { path: 'index.ts', line: 2, column: 14, message: /^fetch is called while the code loads: call it in a handler$/ },
+  ],
   'an endless loop at load': [
     withIndex('while (true) {}'),
     { path: 'index.ts', message: /^loading took longer than its 1000 ms: the top-level code did not end$/ },

@@ -143,7 +143,9 @@ const libraries: Record<string, string> = {
     "const name = 'fs'; export const late = Promise.all([import('node:fs'), import(name)].map((one) => one.catch(String)));",
     "export const found = import('./none.js').then(() => check(false, 'a file that is not there'), () => 1);",
   ),
-  'import() of its own file': library("import('./more.js').then(({ m }) => { middleware.systemPrompt = () => m; });"),
+  'import() of its own file': library(
+    "import('./more.js').then(({ m }) => { middleware.outboundMessage = () => m; });",
+  ),
   'globals of other platforms': library(
     "if (typeof window !== 'undefined') window.x = 1;",
     "check(typeof process === 'undefined' && typeof Buffer === 'undefined' && typeof document === 'undefined', 'typeof');",
@@ -277,7 +279,7 @@ const wrong: Record<string, [source: string, message: RegExp, more?: Files]> = {
     'let n = 0; tools.x = { description: "d", handler: () => "", parameters: { get type() { n += 1; return n > 1 ? "objekt" : "objekt"; } } };',
     /./,
   ],
-  'registering only later': ['setTimeout(() => { middleware.systemPrompt = () => "x"; }, 0);', /registers nothing/],
+  'registering only later': ['setTimeout(() => { middleware.systemPrompt = () => "x"; }, 0);', /middleware is closed/],
 };
 for (const [name, [source, message, more]] of Object.entries(wrong))
   t.test(`refused: ${name}`, async (t) => {

@@ -36,9 +36,39 @@ t.test('everything that can be registered is found', async (t) => {
 });
 
 t.test('fetch exists while a package that declares hosts is read, and reaches nothing', async (t) => {
-  const code = `const send = fetch; send('https://example.com').catch((error) => { events['x' + error.cause.message.length] = () => 0; });`;
-  t.same((await introspect(jail, code, 'index.js', { hasFetch: true })).registrations.events, []);
-  await t.rejects(introspect(jail, code, 'index.js'), { message: /is not (a function|defined)/ });
+  const code =
+    'const send = fetch; if (typeof send === "function") events.pluginInstalled = () => send("https://example.com");';
+  t.same((await introspect(jail, code, 'index.js', { hasFetch: true })).registrations.events, ['pluginInstalled']);
+  await t.rejects(introspect(jail, 'fetch("https://example.com");', 'index.js'), {
+    message: /is not (a function|defined)/,
+  });
+});
+
+t.test('what the top-level code does after its first await is refused with its line', async (t) => {
+  const guard = 'middleware.inboundMessage = () => 0;';
+  const faults: readonly [code: string, message: RegExp][] = [
+    [`async function main() {\n  await host.assets.readText("words.txt"); ${guard}\n}\nmain();`, /reading 'readText'/],
+    ['0;\nPromise.reject(new Error("lost"));', /^lost$/],
+    [
+      '0;\nfetch("https://example.com").catch(() => 0);',
+      /^fetch is called while the code loads: call it in a handler$/,
+    ],
+    [
+      '0;\nhost.http.fetch("https://example.com").catch(() => 0);',
+      /^host\.http\.fetch is called while the code loads: call it in a handler$/,
+    ],
+    [
+      `(async () => {\nawait new Promise((resolve) => setTimeout(resolve, 50)); ${guard} })();`,
+      /^middleware is closed/,
+    ],
+    [`setImmediate(() => setImmediate(() => {\n${guard} }));`, /^middleware is closed/],
+  ];
+  for (const [code, message] of faults) {
+    const error = await introspect(jail, code, 'index.js', { hasFetch: true }).catch((thrown) => thrown);
+    t.match(error, { kind: 'load', message, pluginStack: /index\.js:2:/ }, code);
+  }
+  const { registrations } = await read(`const later = setInterval(() => {}, 60_000); setTimeout(() => 0, 1); ${guard}`);
+  t.same(registrations.hooks, ['middleware.inboundMessage']);
 });
 
 const mistakes: Readonly<Record<string, readonly [code: string, message: RegExp]>> = {
@@ -147,10 +177,9 @@ t.test('names that objects have anyway are names like any other', async (t) => {
 
 t.test('registration ends with the first turn', async (t) => {
   const child = testChild(t, jail);
-  await child.load(
-    bundleOf(`${toolOf('try { tools.late = {}; } catch (error) { return error.message; }')}
-    setTimeout(() => { middleware.systemPrompt = () => 0; }, 1);`),
-  );
+  const late = toolOf('try { tools.late = {}; } catch (error) { return error.message; }');
+  const { registrations: expected } = await read(late);
+  await child.load(bundleOf(`${late} setTimeout(() => { middleware.systemPrompt = () => 0; }, 1);`, { expected }));
   t.match(await callTool(child, 'run'), { answer: /tools is closed/ });
   while (child.lines.length === 0) await sleep(5);
   t.match(child.lines, [{ level: 'error', message: /middleware is closed/ }]);
