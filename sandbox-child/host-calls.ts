@@ -31,28 +31,33 @@ export class HostCalls {
 
   /** Sends a call and resolves with its result. Rejects with the supervisor's refusal, which has a `code`. */
   send(call: HostCall): Promise<unknown> {
-    if (this.#inFlight < CALLS_IN_FLIGHT) return this.#send(call);
-    if (this.#queue.length >= CALLS_WAITING) return Promise.reject(TOO_MANY);
+    if (this.#inFlight >= CALLS_IN_FLIGHT && this.#queue.length >= CALLS_WAITING) return Promise.reject(TOO_MANY);
+    const site = new Error();
+    if (this.#inFlight < CALLS_IN_FLIGHT) return this.#send(call, site);
     return new Promise((resolve) => {
-      const copy = copyCall(call);
-      this.#queue.push(() => resolve(this.#send(copy)));
+      const copy = copyCall(call, site);
+      this.#queue.push(() => resolve(this.#send(copy, site)));
     });
   }
 
-  /** Sends a call past the queue and its bound: reading a response body must not wait for calls that it could unblock. */
-  async sendAhead(call: HostCall): Promise<unknown> {
+  /**
+   * Sends a call past the queue and its bound: reading a response body must not wait for calls that it could unblock.
+   *
+   * @param site an error made where the plugin called
+   */
+  async sendAhead(call: HostCall, site = new Error()): Promise<unknown> {
     try {
       const { value } = (await this.#supervisor.request('hostCall', call)) as { value?: unknown };
       return value;
     } catch (error) {
-      throw toPluginError(call.member, error as SendError);
+      throw toPluginError(call.member, error as SendError, site);
     }
   }
 
-  async #send(call: HostCall): Promise<unknown> {
+  async #send(call: HostCall, site: Error): Promise<unknown> {
     this.#inFlight += 1;
     try {
-      return await this.sendAhead(call);
+      return await this.sendAhead(call, site);
     } finally {
       this.#inFlight -= 1;
       this.#queue.shift()?.();
@@ -61,20 +66,24 @@ export class HostCalls {
 }
 
 /** The plugin may change its arguments while the call is queued. */
-function copyCall(call: HostCall): HostCall {
+function copyCall(call: HostCall, site: Error): HostCall {
   try {
     return copyAsSent(call);
   } catch (error) {
-    throw toPluginError(call.member, { message: describeError(error).message });
+    throw toPluginError(call.member, { message: describeError(error).message }, site);
   }
 }
 
 /**
  * Copies the error, because a plugin could reach the library through the library's own error object. Without data, the call was not
  * sent: its arguments cannot be encoded.
+ *
+ * @param site its stack becomes the error's: at the end of a call that the plugin does not await, no frame of the plugin is left
  */
-function toPluginError(member: string, { message, data }: SendError): Error {
-  return data
+function toPluginError(member: string, { message, data }: SendError, site: Error): Error {
+  const error = data
     ? Object.assign(new Error(message), { code: data.code })
     : Object.assign(new Error(`host.${member}: the arguments cannot be sent: ${message}`), { code: 'failed' });
+  const value = String(site.stack).replace(/^Error/, () => `Error: ${error.message}`);
+  return Object.defineProperty(error, 'stack', { value, configurable: true, writable: true });
 }

@@ -1,10 +1,13 @@
 /** The queue of host calls in a real child, and its checks of a model's answer. */
 import t from 'tap';
 import type { HostCall } from '../../supervisor/children/child.ts';
+import { HostCallRefusal } from '../../supervisor/children/child-errors.ts';
+import { eventually } from '../runner/eventually.ts';
 import { bundleOf, callTool, testChild, testJail, toolOf } from '../supervisor/children/jailed-child.ts';
 
 const jail = await testJail(t);
 const IN_FLIGHT = 16;
+const MEMBERS = ['storage.get', 'storage.set'];
 
 /** Answers no call before as many were received as a child sends at once. */
 function holdUntilFull(): { readonly received: HostCall[]; onHostCall(call: HostCall): Promise<unknown> } {
@@ -67,6 +70,20 @@ t.test('arguments that cannot be sent, and calls over the bound, are refused wit
       true,
     ],
   });
+});
+
+t.test('a failed call that the plugin does not await has its line in the log', async (t) => {
+  const refused = () => Promise.reject(new HostCallRefusal('refused', 'no'));
+  const child = testChild(t, jail, { onHostCall: refused });
+  await child.load(bundleOf(toolOf('\nhost.storage.set("a", 1n);\nhost.storage.get("b");'), { members: MEMBERS }));
+  await callTool(child, 'run');
+  await eventually(async () => child.lines.length === 2);
+  t.match(child.lines, [
+    {
+      message: /^uncaught: Error: host\.storage\.set: the arguments cannot be sent: [^\n]+\n +at [^\n]*plugin\.js:2:14/,
+    },
+    { message: /^uncaught: Error: no\n +at [^\n]*plugin\.js:3:14/ },
+  ]);
 });
 
 t.test('an answer of endless blank lines does not block a plugin that asks a model for JSON', async (t) => {
