@@ -11,6 +11,12 @@ import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
 const DISCARD_MS = 2 * SECOND;
 const DISCARD_MAX_BYTES = MIB;
 
+/** The faults that other clients than broken ones send, by the code of Node's parser. */
+const FAULTS: Readonly<Record<string, string>> = {
+  // It knows a fixed list of methods. Bytes that are no HTTP, such as those of TLS, have this code, too.
+  HPE_INVALID_METHOD: 'The request is not valid HTTP, or has a method that this server does not know.',
+};
+
 /** Properties of Node: the response that is being sent, which Node's own handler reads too, and the request that was read last. */
 type HttpSocket = Socket & {
   readonly _httpMessage?: Pick<ServerResponse, 'headersSent'> | null;
@@ -32,7 +38,7 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: HttpSock
   const problem =
     error.code === 'HPE_HEADER_OVERFLOW'
       ? new Problem('too_large', 'The request headers are too large.')
-      : new Problem('bad_request', 'The request is not valid HTTP.');
+      : new Problem('bad_request', FAULTS[error.code ?? ''] ?? 'The request is not valid HTTP.');
   answerOnSocket(socket, problem);
 }
 

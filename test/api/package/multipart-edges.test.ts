@@ -203,6 +203,9 @@ t.test('headers', async (t) => {
   t.equal(statusOf(await get('bad name: x')), 400, 'a name with a blank');
   t.equal(statusOf(await get('x-a: b\0c')), 400, 'NUL');
   t.equal(statusOf(await raw('GET /api/me HTTP/1.1\r\n\r\n')), 400, 'no host');
+  const unknownMethod = await raw('FOO /webhook/plugin/x HTTP/1.1\r\nhost: x\r\n\r\n');
+  t.equal(statusOf(unknownMethod), 400);
+  t.match(unknownMethod, /The request is not valid HTTP, or has a method that this server does not know\./);
   t.equal(statusOf(await raw('GET /api/\xff\xfe HTTP/1.1\r\nhost: x\r\n\r\n')) >= 400, true, 'a path beyond ASCII');
   t.equal((await ann.get('/me')).status, 200, 'and the service goes on');
 });
