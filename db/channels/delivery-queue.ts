@@ -302,6 +302,25 @@ export const releaseHeldDeliveries = (pool: Pool, installationId: string | null)
   );
 
 /**
+ * Makes the first delivery of each ordered queue of an installation due that waits after a failure. Its plugin may be repaired, and all
+ * deliveries behind it would wait, too. Not while the installation is failed: the plugin cannot be called.
+ */
+export const makeFailedHeadsDue = (pool: Pool, installationId: string): Promise<string[]> =>
+  listValues(
+    pool,
+    `WITH heads AS MATERIALIZED (
+       SELECT h.id FROM installations i JOIN channels c ON c.installation_id = i.id
+              CROSS JOIN (VALUES ('in'), ('out')) AS l(direction)
+              CROSS JOIN LATERAL (${selectFirst('c.id', 'l.direction')}) h
+        WHERE i.id = $1 AND i.status = 'ready' AND h.last_error IS NOT NULL AND h.claimed_by IS NULL
+          AND h.next_attempt_at > now() AND h.next_attempt_at < 'infinity')
+     UPDATE deliveries d SET next_attempt_at = now() FROM heads
+      WHERE d.id = heads.id AND d.state = 'pending' AND d.claimed_by IS NULL
+      RETURNING d.channel_id`,
+    [installationId],
+  );
+
+/**
  * Marks pending deliveries of disconnected channels as dead: one sweep.
  *
  * @param channelId null: all channels

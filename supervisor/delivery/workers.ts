@@ -5,6 +5,7 @@ import { startUsageUpkeep } from '../../db/accounts/usage-upkeep.ts';
 import {
   endOrphanedDeliveries,
   findWaitingChannelQueues,
+  makeFailedHeadsDue,
   releaseHeldDeliveries,
 } from '../../db/channels/delivery-queue.ts';
 import { HeadSearch } from '../../db/channels/head-search.ts';
@@ -188,6 +189,8 @@ async function heal(deps: JobDeps, { delivering, updating, scheduler }: RunningW
 
 async function release({ pool }: JobDeps, scheduler: ChannelScheduler, installationId: string | null): Promise<void> {
   for (const channelId of await releaseHeldDeliveries(pool, installationId)) scheduler.wake(channelId);
+  if (installationId === null) return;
+  for (const channelId of await makeFailedHeadsDue(pool, installationId)) scheduler.wake(channelId);
 }
 
 async function answerRequest(

@@ -8,6 +8,7 @@ import {
   makeDeliveryDue,
   replayDeliveries,
 } from '../../../db/channels/delivery-history.ts';
+import { makeFailedHeadsDue } from '../../../db/channels/delivery-queue.ts';
 import { readStorageValue } from '../../../db/installations/plugin-storage.ts';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
@@ -113,6 +114,22 @@ async function attemptAgain(fixture: SupervisorFixture, made: Installed, id: str
     return row.attempts === attempts && row.claimed_by === null;
   });
 }
+
+t.test('the first delivery of a failed installation is attempted when it is ready again', async (t) => {
+  const fixture = shared.withNewAccount();
+  const code = recorder(`if (request.attempt < 2) throw new Error('not yet');`);
+  const made = await fixture.install({ slug: 'repaired', capabilities: ['host.storage'], code });
+  const channel = await connect(fixture, made);
+  const [first = ''] = await deliver(fixture, made, channel, ['first']);
+  await eventually(async () => (await rowOf(fixture, first)).last_error !== null);
+  // As attempts leave it at which the plugin could not be called.
+  await fixture.pool.query('UPDATE deliveries SET attempts = 4 WHERE id = $1', [first]);
+  await fixture.change(made, `status = 'failed'`);
+  t.same(await makeFailedHeadsDue(fixture.pool, made.installationId), [], 'not while it is failed');
+  await fixture.change(made, `status = 'ready'`);
+  await eventually(async () => (await stateOf(fixture, first)) === 'delivered');
+  t.match(await rowOf(fixture, first), { attempts: 5 });
+});
 
 t.test('after two failures the others pass a poisoned delivery, which is retried on its own schedule', async (t) => {
   const fixture = shared.withNewAccount();
