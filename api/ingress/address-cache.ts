@@ -105,7 +105,7 @@ export class Addresses {
     const isConnected = this.#listener.isConnected();
     if (cached.until > performance.now() && isConnected) return cached.found;
     const reading = this.#lookups.find(this.findCachedAccount(routingId) ?? network, routingId);
-    // If the address was retired meanwhile, its request is stored without a channel and never delivered.
+    // If the address was retired meanwhile, its request is stored as a dead letter.
     return readOrLastKnown(reading, cached.found, isConnected ? ANSWER_MS.connected : ANSWER_MS.away);
   }
 

@@ -25,8 +25,11 @@ export interface NewDelivery {
 
 const NEW_QUEUES = `SELECT DISTINCT channel_id, account_id, installation_id, 'in' AS direction FROM given`;
 
+const RETIRED_BEFORE = 'the webhook address was replaced or disconnected before the request arrived';
+
 /**
- * Inserts a group of requests in order, in one statement. Skips existing ids.
+ * Inserts a group of requests in order, in one statement. Skips existing ids. Requests to addresses that were retired before are dead
+ * letters: an API without a database accepts them, because it does not know.
  *
  * @param notifies whether it notifies supervisors. Otherwise the caller notifies the owners
  */
@@ -40,10 +43,15 @@ export async function insertDeliveries(tx: Queryable, group: readonly NewDeliver
          AS g (id, channel_id, installation_id, account_id, routing_id, received_at, method, query, headers, body, traceparent, at)
      ), written AS (
        INSERT INTO deliveries
-         (id, channel_id, installation_id, account_id, routing_id, received_at, method, query, headers, body, traceparent)
+         (id, channel_id, installation_id, account_id, routing_id, received_at, method, query, headers, body, traceparent,
+          state, last_error, finished_at)
        SELECT id, channel_id, installation_id, account_id, routing_id, to_timestamp(received_at / 1000), method, query,
-              headers, body, traceparent
-         FROM given ORDER BY at
+              headers, body, traceparent, CASE WHEN late.is_late THEN 'dead' ELSE 'pending' END,
+              CASE WHEN late.is_late THEN '${RETIRED_BEFORE}' END, CASE WHEN late.is_late THEN now() END
+         FROM given g LEFT JOIN LATERAL (
+           SELECT true AS is_late FROM channel_addresses a
+            WHERE a.routing_id = g.routing_id AND a.retired_at < to_timestamp(g.received_at / 1000) LIMIT 1) late ON true
+        ORDER BY at
        ON CONFLICT (id) DO NOTHING
      )
      ${notifies ? notifyNewDeliveriesSql(NEW_QUEUES) : 'SELECT'}`,

@@ -65,6 +65,25 @@ t.test('an address is valid until it is replaced', async (t) => {
   t.equal(await readAddress('A'.repeat(22)), undefined);
 });
 
+t.test('a request that arrived after its address was replaced is a dead letter', async (t) => {
+  const channel = await connect();
+  await inTransaction(pool, (tx) => replaceAddress(tx, 'i', channel.id));
+  const at = (receivedAt: number) => ({
+    ...deliveryOf(channel.id, Buffer.from('x')),
+    routingId: channel.routingId,
+    receivedAt,
+  });
+  await insertDeliveries(pool, [at(Date.now() - 3_600_000), at(Date.now() + 3_600_000)]);
+  const { rows } = await pool.query(
+    'SELECT state, last_error, finished_at IS NOT NULL AS ended FROM deliveries WHERE channel_id = $1 ORDER BY position',
+    [channel.id],
+  );
+  t.match(rows, [
+    { state: 'pending', last_error: null, ended: false },
+    { state: 'dead', last_error: /^the webhook address was replaced/, ended: true },
+  ]);
+});
+
 t.test('the sweep deletes old finished deliveries, never pending ones', async (t) => {
   const channel = await connect();
   const [old, fresh, pending] = [1, 2, 3].map(() => deliveryOf(channel.id, Buffer.from('x')));
