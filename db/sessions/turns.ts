@@ -279,26 +279,28 @@ export function openTurnOfMessage(
 /**
  * Ends a turn whose message a plugin cancelled. A message that is in the transcript already loses its text and its data, and
  * the summaries that were made of it are removed.
+ *
+ * @returns when the turn ended. Null: see `findTurn` for the reason
  */
 export function vetoTurn(
   pool: WritingPool,
   { sessionId, turnId }: TurnKey,
   runtime: string,
   judged: Judgement,
-): Promise<boolean> {
+): Promise<string | null> {
   return inTransaction(pool, async (tx) => {
     // A summary that is being added is either seen here, or sees the veto.
     await lockSession(tx, sessionId);
-    return hasRow(
+    return findValue<string>(
       tx,
       `WITH vetoed AS (
          UPDATE turns SET state = 'vetoed', judgement = $4, ended_at = now()
-          WHERE session_id = $1 AND id = $2 AND runtime = $3 AND state = 'judging' RETURNING session_id, id),
+          WHERE session_id = $1 AND id = $2 AND runtime = $3 AND state = 'judging' RETURNING session_id, id, ended_at),
        emptied AS (
          UPDATE session_messages m SET judgement = $4, text = '', data = NULL
            FROM vetoed WHERE m.session_id = vetoed.session_id AND m.id = vetoed.id RETURNING m.position),
        forgotten AS (DELETE FROM session_summaries s USING emptied WHERE s.session_id = $1 AND s.up_to >= emptied.position)
-       SELECT 1 FROM vetoed`,
+       SELECT ended_at FROM vetoed`,
       [sessionId, turnId, runtime, JSON.stringify(judged)],
     );
   });

@@ -178,8 +178,9 @@ async function judgeClaimed(
   if (known && known.role !== 'user') throw createReusedProblem('a message of the transcript');
   if (known?.judgement?.outcome === 'cancelled') {
     // In the prompt of another turn.
-    if (!(await vetoTurn(pool, key, runtime, known.judgement))) throw await explainRefusal(pool, key);
-    return { row: { ...claimed, state: 'vetoed', judgement: known.judgement, message: null } };
+    const endedAt = await vetoTurn(pool, key, runtime, known.judgement);
+    if (endedAt === null) throw await explainRefusal(pool, key);
+    return { row: { ...claimed, state: 'vetoed', endedAt, judgement: known.judgement, message: null } };
   }
   if (known?.judgement && !(await isJudgedAgain(services, session, known.guards ?? null))) {
     // A channel's message was judged when it came in.
@@ -192,8 +193,9 @@ async function judgeClaimed(
   if (answer.cancelled?.cause === 'failure') return { row: claimed, stopped: answer.cancelled };
   if (answer.cancelled) {
     await requireRoom(pool, session.accountId, 'transcripts', 0);
-    if (!(await vetoTurn(pool, key, runtime, judgement))) throw await explainRefusal(pool, key);
-    return { row: { ...claimed, state: 'vetoed', judgement, message: null } };
+    const endedAt = await vetoTurn(pool, key, runtime, judgement);
+    if (endedAt === null) throw await explainRefusal(pool, key);
+    return { row: { ...claimed, state: 'vetoed', endedAt, judgement, message: null } };
   }
   const { text } = message;
   const data = describeData({ ...message, id: request.id });

@@ -470,7 +470,9 @@ t.test('a veto in each place, by a plugin and by a required plugin that fails', 
   const vetoed = await turn('POST', '', { id: 't1', text: 'a bomb', trigger: 'user' });
   const no = { action: 'cancel', reason: 'no bombs', cancelledBy: `guard-${fixture.account}`, isFinal: true };
   t.match(vetoed, { status: 201, body: { ...no, state: 'vetoed', message: null } });
-  t.match((await turn('POST', '', { id: 't1', text: 'a bomb', trigger: 'user' })).body, { ...no, state: 'vetoed' });
+  const repeated = await turn('POST', '', { id: 't1', text: 'a bomb', trigger: 'user' });
+  t.ok(vetoed.body.endedAt);
+  t.same({ ...repeated.body, lease: null }, { ...vetoed.body, lease: null }, 'the same answer');
   t.equal((await fixture.readLog('inbound')).length, 1, 'a veto is not asked for again');
   for (const [method, path, body] of [
     ['GET', '/t1/prompt', undefined],
@@ -1500,7 +1502,8 @@ t.test('a message that was added unjudged is judged when its turn opens', async 
     'marked as not judged',
   );
   t.match((await turn('POST', '', { id: 'm0', trigger: 'user' })).body, { message: { text: 'pay [card]' } });
-  t.match((await turn('POST', '', { id: 'm1', trigger: 'user' })).body, { action: 'cancel', state: 'vetoed' });
+  const vetoed = { action: 'cancel', state: 'vetoed', endedAt: String };
+  t.match((await turn('POST', '', { id: 'm1', trigger: 'user' })).body, vetoed);
   t.same(
     (await turn('GET', '/m0/prompt')).body.messages.map(({ text }: { text: string }) => text),
     ['pay [card]'],
