@@ -1,9 +1,13 @@
 /** Finds likely mistakes in a package. Draft, publish and check show them; they never prevent a publish. */
-import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
+import { mapPosition } from '../../db/records/source-maps.ts';
+import { findHostFault, findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
+import { formatLocation } from '../../sdk/contract/errors.ts';
 import type { Manifest } from '../../sdk/contract/manifest.ts';
 import { capabilities, hostCalls } from '../../sdk/contract/protocol.ts';
+import { cutQuoted } from '../../service/text/quoted-text.ts';
 import { LoopSlices } from '../../service/timing/loop-turns.ts';
 import { findFieldWarnings } from './field-warnings.ts';
+import { LineIndex } from './line-index.ts';
 import type { Prompt } from './prompts.ts';
 
 /** Warnings of one build. */
@@ -39,7 +43,7 @@ export async function findWarnings(
   const found = [
     ...(WHOLE_HOST.test(code) ? [] : findMemberWarnings(declared, await findMembers(declared, code, slices))),
     ...(await findWriteWarnings(declared, code, slices)),
-    ...(await findHostWarnings(declared, code, slices)),
+    ...(await findHostWarnings(declared, code, sourceMap, slices)),
     ...(await findFieldWarnings(manifest, { code, sourceMap }, slices, WARNINGS_MAX)),
     ...commands
       .filter(({ description }) => description === '')
@@ -101,20 +105,33 @@ const REQUEST =
   /(?<![\w$.])(?:host\s*\.\s*http\s*\.\s*)?fetch\(\s*["']https?:\/\/([a-z0-9.-]+)(?:[/?#:]|["']\s*[,)])/gi;
 
 /** Requests to hosts that are not declared, in packages that declare others. */
-async function findHostWarnings(declared: readonly string[], code: string, slices: LoopSlices): Promise<string[]> {
+async function findHostWarnings(
+  declared: readonly string[],
+  code: string,
+  sourceMap: string,
+  slices: LoopSlices,
+): Promise<string[]> {
   if (!declared.some(isHostCapability)) return [];
   const asked = new Set<string>();
-  const missing: string[] = [];
-  for (const [, host = ''] of code.matchAll(REQUEST)) {
+  const missing: { readonly host: string; readonly offset: number }[] = [];
+  for (const { 1: name = '', index: offset } of code.matchAll(REQUEST)) {
     await slices.pauseWhenOver();
-    const capability = `host.http:${host.toLowerCase()}`;
-    if (asked.has(capability)) continue;
-    asked.add(capability);
-    missing.push(...findMissingCapabilities([capability], declared));
+    const host = name.toLowerCase();
+    if (asked.has(host)) continue;
+    asked.add(host);
+    if (findMissingCapabilities([`host.http:${host}`], declared).length > 0) missing.push({ host, offset });
     if (missing.length === WARNINGS_MAX) break;
   }
-  return missing.map(
-    (capability) =>
-      `The code sends a request to a host that is not declared, so it will be refused. Declare ${capability}.`,
+  if (missing.length === 0) return [];
+  const lines = new LineIndex(code);
+  return missing.map(({ host, offset }) =>
+    formatLocation({ ...mapPosition(sourceMap, lines.locate(offset)), message: describeRefusedHost(host) }),
   );
+}
+
+function describeRefusedHost(host: string): string {
+  const fault = findHostFault(host);
+  return fault === null
+    ? `The code sends a request to a host that is not declared, so it will be refused. Declare host.http:${host}.`
+    : `The code sends a request to “${cutQuoted(host)}”, which will be refused: ${fault}.`;
 }

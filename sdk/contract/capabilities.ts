@@ -68,7 +68,7 @@ const HOST_FAULTS: readonly (readonly [RegExp, string])[] = [
 ];
 
 /** Returns what is wrong with a host name, as a clause; null: it is valid. */
-function findHostFault(host: string): string | null {
+export function findHostFault(host: string): string | null {
   if (HOST_PATTERN.test(host)) return null;
   const [, fault = 'each part of the name has 1-63 letters, digits or “-”, and the last one starts with a letter'] =
     HOST_FAULTS.find(([pattern]) => pattern.test(host)) ?? [];

@@ -101,13 +101,16 @@ t.test('calls that the declared form does not allow', async (t) => {
   const index = hook(
     "await host.workspace.read('a'); await host.workspace.write('a', 'b'); await host.http.fetch('https://A.example.com/x');" +
       "await fetch('https://wrong.example.com'); await fetch('https://b.example.org:8443/'); const id = ctx.agentId;" +
-      `await fetch(\`https://api-\${id}.example.com/\`); await fetch(\`https://other.example.com/\${id}\`);`,
+      `await fetch(\`https://api-\${id}.example.com/\`); await fetch(\`https://other.example.com/\${id}\`);` +
+      "await fetch('http://192.168.1.5:8080/x'); await fetch('http://localhost/x');",
   );
   t.same(await warnings(head, index), [
     'host.llm is declared but never used. Remove it, so that users need not grant it.',
     'host.workspace.write is used, but only host.workspace:read is declared, so it will be undefined. Declare host.workspace.',
-    'The code sends a request to a host that is not declared, so it will be refused. Declare host.http:wrong.example.com.',
-    'The code sends a request to a host that is not declared, so it will be refused. Declare host.http:other.example.com.',
+    'index.ts:1:169: The code sends a request to a host that is not declared, so it will be refused. Declare host.http:wrong.example.com.',
+    'index.ts:1:325: The code sends a request to a host that is not declared, so it will be refused. Declare host.http:other.example.com.',
+    'index.ts:1:372: The code sends a request to “192.168.1.5”, which will be refused: an IP address cannot be declared, only the name of a host.',
+    'index.ts:1:414: The code sends a request to “localhost”, which will be refused: the name needs two parts with a dot between them; hosts of the own network cannot be reached.',
   ]);
 });
 
