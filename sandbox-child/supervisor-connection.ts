@@ -127,6 +127,12 @@ export class StdinReader extends AbstractMessageReader {
   }
 }
 
+/** Where the plugin's code threw nothing, the error is about the message: it is too large, too deep, or not JSON. */
+function describeUnsendable(error: unknown): { message: string; stack: string } {
+  const { message, stack } = describeError(error);
+  return /\n +at /.test(stack) ? { message, stack } : { message: `the result cannot be sent: ${message}`, stack: '' };
+}
+
 const DONE = Promise.resolve();
 
 /** Writes synchronously to descriptor 1, which blocks. A stream would cost 10 µs and a copy. */
@@ -140,7 +146,7 @@ export class StdoutWriter extends AbstractMessageWriter {
       // The library requires an Error, but a plugin's `toJSON` may throw anything.
       if (!Message.isResponse(message)) return Promise.reject(new Error(describeError(error).message));
       // A result of the plugin that cannot be encoded is a failure of the call.
-      this.#send({ ...message, result: { outcome: 'failed', ...describeError(error) } });
+      this.#send({ ...message, result: { outcome: 'failed', ...describeUnsendable(error) } });
     }
     return DONE;
   }

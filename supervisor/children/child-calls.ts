@@ -6,6 +6,7 @@ import { limits } from '../../sdk/contract/limits.ts';
 import { REASON_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { control, type Target } from '../../sdk/contract/protocol.ts';
 import { within } from '../../service/timing/within.ts';
+import { formatSource } from '../calls/plugin-call.ts';
 import type { WatchedProcess } from '../jail/watched-process.ts';
 import { CallSlots } from './call-slots.ts';
 import { Cancellation, type ChildConnection } from './child-connection.ts';
@@ -169,8 +170,10 @@ export class ChildCalls {
         const nextMs = waitedMs + ABORT_WITHIN_MS;
         // Its answer may be among the messages that wait.
         const isHung = hasRun && !this.connection.isBehind;
-        if (isHung || nextMs >= ABORT_WITHIN_MAX_MS) this.process.kill(why);
-        else scheduleCheck(nextMs);
+        if (isHung || nextMs >= ABORT_WITHIN_MAX_MS) {
+          this.findHung()?.expireAsHung();
+          this.process.kill(why);
+        } else scheduleCheck(nextMs);
       });
       call.onAnswered = () => deadline.clear();
     };
@@ -294,12 +297,17 @@ class Call {
   };
 
   get #handler(): string {
-    return `${this.#target.kind} ${this.#target.name}`;
+    return formatSource(this.#target);
   }
 
   /** The reason in the errors of calls that this one blocked. */
   describeHang(): string {
     return `${this.#handler} did not return for ${Math.round(this.deadline.elapsedMs())} ms`;
+  }
+
+  /** Its own deadline may be later than that of the call which it blocks, but the child ends now. */
+  expireAsHung(): void {
+    this.#settleCaller(new ChildError('timeout', this.describeHang()));
   }
 
   /** An answer that has arrived by the deadline counts, also if it waits for a turn of the event loop. */

@@ -204,9 +204,11 @@ async function callHandler(
       readToolResult(formatFullName(plugin, tool), answer, services.toolResultBytes),
     );
   }
-  if (result.kind === 'error' && !('invalidArguments' in result)) return failedTool(result.message);
   if (result.kind === 'cancelled') return failedTool(result.reason);
   const problem = toProblem(formatFullName(plugin, tool), result);
+  if (result.kind === 'error' && !('invalidArguments' in result))
+    // The host's reason, such as “it exceeded its memory limit”, needs a subject.
+    return failedTool(result.stack === undefined ? problem.message : result.message);
   // The child chose this text: a child that does not run the host's program may say this after the tool ran.
   if ('invalidArguments' in result) return problem;
   throw problem;

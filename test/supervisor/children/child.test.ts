@@ -146,7 +146,10 @@ t.test('what a handler throws and vetoes', async (t) => {
   t.match(await outcome('ctx.cancel("")'), { outcome: 'cancelled', reason: 'no reason given' });
   t.match(await outcome('return 1n'), { outcome: 'failed', message: /BigInt/ });
   t.match(await outcome('const a = {}; a.a = a; return a'), { outcome: 'failed', message: /circular/ });
-  t.match(await outcome('return "x".repeat(5e6)'), { outcome: 'failed', message: /the limit is 4194304/ });
+  t.match(await outcome('return "x".repeat(5e6)'), {
+    outcome: 'failed',
+    message: /^the result cannot be sent: a message of \d+ bytes; the limit is 4194304$/,
+  });
   t.same(await outcome('return () => 0'), { outcome: 'answered', answer: undefined });
   t.match(await outcome('return { toJSON() { return { a: 1 }; } }'), { outcome: 'answered', answer: { a: 1 } });
   t.match(await outcome('return { get a() { throw new Error("trap"); } }'), { outcome: 'failed', message: 'trap' });
@@ -173,7 +176,7 @@ for (const [name, code] of Object.entries({
     const child = testChild(t, jail);
     await child.load(bundleOf(toolOf(code)));
     const started = performance.now();
-    const timeout = { kind: 'timeout', message: /tools run took longer than its \d+ ms \(\d+ ms\)/ };
+    const timeout = { kind: 'timeout', message: /tools\.run took longer than its \d+ ms \(\d+ ms\)/ };
     await t.rejects(callTool(child, 'run', {}, DEADLINE_MS), timeout);
     const end = await child.ended;
     const ms = performance.now() - started;
@@ -187,7 +190,7 @@ t.test('the reason of a hang names the handler that did not return, not one that
   const tool = (name: string, code: string) =>
     `tools.${name} = { description: 'test', parameters: {}, async handler(args, ctx) { ${code} } };`;
   const code = [tool('wait', 'await new Promise(() => 0);'), tool('spin', 'for (;;);'), tool('queued', '')].join('\n');
-  const hang = /^tools spin did not return for \d+ ms/;
+  const hang = /^tools\.spin did not return for \d+ ms/;
   const blocked = testChild(t, jail);
   await blocked.load(bundleOf(code));
   const spin = callTool(blocked, 'spin', {}, 20 * DEADLINE_MS);
@@ -195,23 +198,23 @@ t.test('the reason of a hang names the handler that did not return, not one that
   const victim = {
     kind: 'timeout',
     blockedBy: hang,
-    message: /did not return for \d+ ms, so tools queued did not start$/,
+    message: /did not return for \d+ ms, so tools\.queued did not start$/,
   };
   await t.rejects(queued, victim);
-  await t.rejects(spin, { kind: 'dead', message: hang });
+  await t.rejects(spin, { kind: 'timeout', message: hang });
   t.match((await blocked.ended).reason, hang);
   const waiting = testChild(t, jail);
   await waiting.load(bundleOf(code));
   const waits = callTool(waiting, 'wait', {}, DEADLINE_MS);
   const spins = callTool(waiting, 'spin', {}, 20 * DEADLINE_MS);
-  await t.rejects(waits, { kind: 'timeout', blockedBy: undefined, message: /^tools wait took longer/ });
-  await t.rejects(spins, { kind: 'dead', message: hang }, 'although another call was sent before it');
+  await t.rejects(waits, { kind: 'timeout', blockedBy: undefined, message: /^tools\.wait took longer/ });
+  await t.rejects(spins, { kind: 'timeout', message: hang }, 'although another call was sent before it');
   const later = testChild(t, jail);
   await later.load(bundleOf(code));
   const stays = callTool(later, 'wait', {}, 20 * DEADLINE_MS);
   const spinsLater = callTool(later, 'spin', {}, DEADLINE_MS);
-  await t.rejects(spinsLater, { kind: 'timeout', message: /^tools spin took longer/ });
-  await t.rejects(stays, { kind: 'dead', message: /^tools spin took longer/ });
+  await t.rejects(spinsLater, { kind: 'timeout', message: /^tools\.spin took longer/ });
+  await t.rejects(stays, { kind: 'dead', message: /^tools\.spin took longer/ });
 });
 
 t.test('a handler that merely waits too long is left behind, and its child serves on', async (t) => {
@@ -278,7 +281,7 @@ t.test('a child that hangs in a call whose caller gave up is ended at the deadli
   caller.abort();
   await call;
   t.equal(child.state, 'loaded');
-  t.match((await child.ended).reason, /tools run took longer than its/);
+  t.match((await child.ended).reason, /tools\.run took longer than its/);
 });
 
 t.test('the handler of a call whose caller gave up before does not start', async (t) => {

@@ -1,5 +1,6 @@
 /** Tools: listed, checked before the child sees anything, answered. */
 import t from 'tap';
+import { eventually } from '../../runner/eventually.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const shared = await startSupervisorFixture(t);
@@ -67,6 +68,28 @@ t.test('names that every object has are property names like any other, in schema
   t.match(await send('{"constructor":"a","toString":"b"}'), { status: 422, body: { code: 'invalid_arguments' } });
   t.match(await send('{}'), { status: 422 });
   t.match(await send('{"__proto__":7,"constructor":"a","toString":"b"}'), { status: 422 });
+});
+
+t.test('the result of a tool whose process ends names the tool', async (t) => {
+  const fixture = shared.withNewAccount();
+  const made = await fixture.install({
+    slug: 'ended',
+    capabilities: ['host.storage'],
+    code: `tools.wait = { description: 'd', parameters: {}, handler: async () => { await host.storage.set('begun', 1); await new Promise(() => {}); } };`,
+  });
+  const session = await fixture.session();
+  const call = fixture.call('POST', `/sessions/${session}/tools/ended__wait`, { arguments: {} });
+  await eventually(async () => {
+    const { rows } = await fixture.pool.query('SELECT FROM installation_storage WHERE installation_id = $1', [
+      made.installationId,
+    ]);
+    return rows.length === 1;
+  });
+  process.kill(fixture.supervisor.fleet.getPid(made.installationId) ?? 0, 'SIGKILL');
+  t.match((await call).body, {
+    isError: true,
+    content: [{ type: 'text', text: /^ended__wait failed: it was ended by SIGKILL$/ }],
+  });
 });
 
 t.test('tools are listed by slug and name, and called', async (t) => {
