@@ -78,7 +78,8 @@ const HINTS: Readonly<Record<string, string>> = {
   unavailable: 'Try again in a few seconds; `bulkhead status` says whether a plugin must be fixed first.',
   rate_limited: 'Try again in a minute.',
   no_published_version: 'Run `bulkhead publish`.',
-  already_installed: 'Run `bulkhead status` to see it. `--pin <semver>` and `--latest` move it to another version.',
+  already_installed:
+    'Run `bulkhead status` to see it. `--pin <semver>` and `--latest` move it to another version; `bulkhead configure` changes its settings and whether it is required.',
   no_draft: 'Run `bulkhead dev` in the folder of the package.',
 };
 

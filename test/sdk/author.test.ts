@@ -1,7 +1,11 @@
 /** From nothing to a published plugin, as a new author does it: the packed command line in an empty folder. */
 import { randomUUIDv7 } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
 import { stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
 import { SessionProxy } from '../../conform/runtime/session-proxy.ts';
@@ -153,6 +157,32 @@ t.test('publish, install and call', async (t) => {
   t.match(answer(await typed(['status', '--json'])).installations, [{ versionPolicy: 'Latest' }], 'no draft');
   const called = await author.bulkhead(['call', 'word-count__count', '{"text":"five words in this sentence"}']);
   t.match(called, { code: 0, stdout: /5 words/ }, called.stderr);
+});
+
+t.test('a publish whose proposed number another one has taken says so', async (t) => {
+  const options = (address: string) => ({ in: 'taken', env: { BULKHEAD_URL: address, BULKHEAD_TOKEN: token } });
+  t.equal((await typed(['init', 'taken', '--template', 'tool'])).code, 0);
+  const between = createServer(async (request, response) => {
+    const body = await buffer(request);
+    const isUpload = request.method === 'POST' && request.url?.endsWith('/versions');
+    if (isUpload) t.equal((await typed(['publish', '--version', '1.0.0'], options(url))).code, 0);
+    const { method = 'GET', headers } = request;
+    const kept = { authorization: headers.authorization ?? '', 'content-type': headers['content-type'] ?? '' };
+    const sent = { method, headers: kept, ...(body.byteLength > 0 ? { body: new Uint8Array(body) } : {}) };
+    const answered = await fetch(`${url}${request.url}`, sent);
+    response.writeHead(answered.status, { 'content-type': answered.headers.get('content-type') ?? '' });
+    response.end(await answered.text());
+  });
+  t.teardown(() => between.close());
+  await once(between.listen(0, '127.0.0.1'), 'listening');
+  const { port } = between.address() as AddressInfo;
+  const taken = await typed(['publish'], options(`http://127.0.0.1:${port}`));
+  t.match(taken, {
+    code: 1,
+    stderr: 'error Another publish has taken this number meanwhile. Run `bulkhead publish` again for the next one.\n',
+  });
+  const chosen = await typed(['publish', '--version', '1.0.0'], options(url));
+  t.match(chosen.stderr, /Omit `--version` to use the next free number/);
 });
 
 t.test('publish --list says what was published when the listing fails, and lists it when it is repeated', async (t) => {
@@ -313,7 +343,7 @@ t.test('install --pin and --latest move an installed plugin', async (t) => {
   });
   t.match(await typed(['install', 'mover', '--yes']), {
     code: 1,
-    stderr: /already installed “mover”\. .* `--pin <semver>` and `--latest` move it to another version\.\n$/,
+    stderr: /already installed “mover”\. .* `--pin <semver>` and `--latest` move it to another version; `bulkhead configure` changes its settings and whether it is required\.\n$/,
   });
   const move = async (...options: string[]) => answer(await typed(['install', 'mover', ...options, '--yes', '--json']));
   t.match(await move('--latest'), { versionPolicy: 'Latest', currentSemVer: '1.1.0' }, 'accepts what it has shown');

@@ -1,6 +1,7 @@
 /** `bulkhead publish`: checks the package, proposes a version number and publishes it. */
 import { describeCapability } from '../../contract/capabilities.ts';
 import { findLatestVersion } from '../../contract/version-numbers.ts';
+import { BulkheadError } from '../../session/transport.ts';
 import type { Command, ParsedArgs } from '../command.ts';
 import type { Context } from '../context.ts';
 import { CommandError, toFailure } from '../failure.ts';
@@ -61,7 +62,7 @@ export const publish: Command = {
       await askToConfirm(context, args, `Publish ${proposal.semVer}?`, 'Nothing was published.');
     }
     const target = plugin ?? (await createPlugin(rest, slug, found));
-    const version = await uploadVersion(
+    const uploading = uploadVersion(
       rest,
       {
         pluginId: target.id,
@@ -73,6 +74,7 @@ export const publish: Command = {
       },
       (fraction) => output.showProgress('Uploading', fraction),
     );
+    const version = await (wanted === undefined ? uploading.catch(explainTakenNumber) : uploading);
     printPublished(output, slug, version, listRequested(versions, version));
     const visibility = args.flag('list') ? await listPublished(rest, target, version) : target.visibility;
     const others = [...versions, ...(plugin?.leftOutVersions ?? [])];
@@ -80,6 +82,15 @@ export const publish: Command = {
     return { slug: target.slug, pluginId: target.id, visibility, version };
   },
 };
+
+/** @throws CommandError if another publish has taken the number that this one proposed, otherwise the error */
+function explainTakenNumber(error: unknown): never {
+  if (!(error instanceof BulkheadError) || error.code !== 'version_exists') throw error;
+  throw new CommandError(
+    error.code,
+    'Another publish has taken this number meanwhile. Run `bulkhead publish` again for the next one.',
+  );
+}
 
 /** Lists what is published already, as after a publish whose listing failed. */
 async function listUnchanged(context: Context, args: ParsedArgs, plugin: PluginDetail, version: Version) {
