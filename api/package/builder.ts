@@ -111,6 +111,14 @@ export function requireLayout(files: readonly Pick<PackageFile, 'path'>[]): void
   for (const path of [README, ENTRY]) requireFile({ files }, path);
 }
 
+/** The name of a file in lower case, with the ending of TypeScript: `index.ts` for `src/Index.mjs`. */
+const readNearName = (path: string): string | undefined =>
+  path
+    .toLowerCase()
+    .split('/')
+    .at(-1)
+    ?.replace(/\.[cm]?[jt]sx?$/, '.ts');
+
 /** @throws Problem `invalid_package` */
 function requireFile<File extends Pick<PackageFile, 'path'>>(
   of: { readonly files: readonly File[] },
@@ -118,7 +126,7 @@ function requireFile<File extends Pick<PackageFile, 'path'>>(
 ): File {
   const file = of.files.find((candidate) => candidate.path === path);
   if (file) return file;
-  const near = of.files.find((candidate) => candidate.path.toLowerCase().split('/').at(-1) === path);
+  const near = of.files.find((candidate) => readNearName(candidate.path) === path);
   const hint = near ? ` There is “${near.path}”: it must be called ${path} and lie at the top.` : '';
   throw invalidAt({
     path,

@@ -548,6 +548,10 @@ const cases: Record<string, [Files, Expected]> = {
     withIndex('const a = 1;\nthrow new Error("no " + a);'),
     { path: 'index.ts', line: 2, message: /no 1/ },
   ],
+  'an index.js': [
+    { 'readme.md': readmeWith(''), 'index.js': 'tools.x = {};' },
+    { path: 'index.ts', message: /There is “index\.js”: it must be called index\.ts and lie at the top\.$/ },
+  ],
   'a hook that is registered after an await': [
     withIndex(
       'async function main() {\n  await new Promise((resolve) => setTimeout(resolve, 5));\n  middleware.inboundMessage = () => {};\n}\nmain();',
