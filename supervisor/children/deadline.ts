@@ -130,8 +130,10 @@ export class FairDeadline extends Deadline {
     if (this.#watch === null) this.#extendWatched(this.#watchedMs, demand, demand);
     else {
       const { ms, start, first } = this.#watch;
-      const hadMs = demand.hadMs - start.hadMs;
-      const waitedMs = demand.isRunnable ? ms - hadMs : demand.waitedMs - start.waitedMs;
+      const countedMs = demand.waitedMs - start.waitedMs;
+      // A wait that began before `start` and has not ended, which the kernel has not counted.
+      const isStillWaiting = start.isRunnable && demand.isRunnable && countedMs === 0;
+      const waitedMs = isStillWaiting ? ms - (demand.hadMs - start.hadMs) : countedMs;
       // At most `ms`, because the process may also have waited while the budget was paused.
       const addedMs = Math.min(waitedMs, ms, this.#addableMs);
       const isComputing = demand.hadMs - first.hadMs >= this.#watchedMs * COMPUTING_SHARE;
