@@ -2,6 +2,7 @@
 import { formatLocation, type ProblemLocation } from '../contract/errors.ts';
 import { BulkheadError, ConnectionLostError, isOutage, readErrorCode } from '../session/transport.ts';
 import type { Paint } from './output.ts';
+import { indentLines } from './terminal-text.ts';
 
 /** `bulkhead --help` and docs/cli.md list these. */
 export const exitCodes = {
@@ -115,7 +116,7 @@ export function toFailure(error: unknown, url: string, isTokenOfEnvironment = fa
 export function formatFaults({ message, errors }: Pick<Failure, 'message' | 'errors'>, paint: Paint): string[] {
   // With several faults, `message` has only the first one and their number.
   const texts = errors.length > 1 ? errors.map(formatLocation) : [message];
-  return texts.map((text) => `${paint.red('error')} ${text}`);
+  return texts.map((text) => `${paint.red('error')} ${indentLines(text)}`);
 }
 
 /** The service's own advice to repeat a request: “Retry after 12 s.”, “Send it again later.” */

@@ -5,6 +5,7 @@ import { followEvents } from '../session/event-stream.ts';
 import { isTransient } from './failure.ts';
 import type { Paint } from './output.ts';
 import type { Rest } from './rest.ts';
+import { indentLines } from './terminal-text.ts';
 
 interface LogLine {
   readonly id: string;
@@ -68,5 +69,3 @@ export function formatLine({ at, level, source, message, data }: LogLine, paint:
   const time = at.slice('2026-01-05T'.length, '2026-01-05T12:34:56'.length);
   return `${paint.dim(time)} ${paints[level](level.padEnd(5))} ${source}: ${indentLines(message)}${shownData}${frames}`;
 }
-
-const indentLines = (text: string): string => text.replace(/\r?\n/g, '\n    ');

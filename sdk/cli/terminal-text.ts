@@ -13,3 +13,6 @@ export const quoteForShell = (word: string): string =>
 
 /** Makes one line of a text, for a place where a second line could pass as a line of the program. */
 export const toOneLine = (text: string): string => text.replace(/\s*[\r\n]+\s*/g, ' ');
+
+/** Indents all lines but the first, so that none looks like a line of the command. */
+export const indentLines = (text: string): string => text.replace(/\r?\n/g, '\n    ');

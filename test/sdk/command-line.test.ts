@@ -29,6 +29,16 @@ import { bulkhead } from './typed.ts';
 
 t.after(() => stopEsbuild());
 
+t.test('an error that a package throws cannot look like a line of the check', async (t) => {
+  const folder = await temporaryFolder(t);
+  await writeFile(join(folder, 'readme.md'), '---\nname: A\ndescription: B\n---\n');
+  await writeFile(join(folder, 'index.ts'), "throw new Error('one\\nok\\r\\nerror two');");
+  t.match(await bulkhead(['check'], { folder, localTools }), {
+    code: 3,
+    stderr: /^error index\.ts:1:7: one\n {4}ok\n {4}error two\n/,
+  });
+});
+
 t.test('every template passes the check', async (t) => {
   const home = await temporaryFolder(t);
   for (const template of templates) {
