@@ -116,9 +116,11 @@ const connectionErrors = new WeakSet<object>();
 
 /**
  * Whether a call failed because the service is away or overloaded, so that it may succeed later. False where the call may have taken
- * effect and is not idempotent.
+ * effect and is not idempotent. True for an address that redirects or whose certificate is refused: if it worked before, its operator will
+ * correct it.
  */
 export function isOutage(error: unknown): boolean {
+  if (error instanceof AddressError) return true;
   if (error instanceof BulkheadError && RETRYABLE_STATUSES.has(error.status)) return true;
   return typeof error === 'object' && error !== null && connectionErrors.has(error);
 }

@@ -183,3 +183,30 @@ t.test('line separators of Unicode end no line of a stream', async (t) => {
   const stream = await startService(t, sendEvents(`id: 1\nevent: message\ndata: ${message}`));
   t.match(await stream.client.added().next(), { value: { position: '1', message: { text } } });
 });
+
+t.test('a stream that was open survives a redirect and a refused certificate', async (t) => {
+  const maintain: Answer = (response) => void response.writeHead(302, { location: '/maintenance' }).end();
+  const announce = (id: number): Answer => {
+    const added = JSON.stringify({ sessionId: 's', message: { id: `m${id}`, role: 'user', text: 'hi' } });
+    return sendEvents(`id: ${id}\nevent: message\ndata: ${added}`);
+  };
+  for (const follow of ['added', 'events'] as const) {
+    const { url } = await startService(t, announce(1), maintain, announce(2), announce(3));
+    let asked = 0;
+    // As Node reports it. The request after the third answer meets it.
+    const refuseOne: typeof fetch = (...request) => {
+      asked += 1;
+      return asked === 4
+        ? Promise.reject(new TypeError('fetch failed', { cause: { code: 'CERT_HAS_EXPIRED' } }))
+        : fetch(...request);
+    };
+    const stream = connect({ url, token: 'x', fetch: refuseOne })[follow]();
+    for (const position of ['1', '2', '3']) t.match(await stream.next(), { value: { position } });
+    t.equal(asked, 5);
+    await stream.return(undefined);
+  }
+  const closed = await startService(t, maintain);
+  await t.rejects(closed.client.added().next(), { name: 'AddressError' }, 'at the start it fails at once');
+  await t.rejects(closed.client.inbox().next(), { name: 'AddressError' });
+  t.equal(closed.countAsked(), 2);
+});

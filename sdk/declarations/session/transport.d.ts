@@ -58,7 +58,8 @@ export declare class AddressError extends Error {
 }
 /**
  * Whether a call failed because the service is away or overloaded, so that it may succeed later. False where the call may have taken
- * effect and is not idempotent.
+ * effect and is not idempotent. True for an address that redirects or whose certificate is refused: if it worked before, its operator will
+ * correct it.
  */
 export declare function isOutage(error: unknown): boolean;
 interface ProblemLike {
