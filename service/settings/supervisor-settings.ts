@@ -52,7 +52,7 @@ export const supervisorSettings = {
     16 * KIB,
     1024 * MIB,
     limits.outputBytesPerSecond,
-    'Bytes of log lines and host calls of one installation. A host call counts as a sixteenth of its size, with a 256th of the byte arrays among its arguments, but at least 640. An installation that writes more waits.',
+    'Bytes of log lines and host calls of one installation. A host call counts as a sixteenth of its size, the body of a webhook that the host verifies as a 256th, but at least 640. An installation that writes more waits.',
     'a second',
   ),
   CALLS_IN_FLIGHT: wholeNumber(1, 1_000, limits.callsInFlight, 'Concurrent calls of one child.'),

@@ -4,6 +4,7 @@ import { AbstractMessageReader, type DataCallback, type Disposable, type Message
 import { FrameBuffer, FrameError } from '../../sandbox-child/frame.ts';
 import { decodeUntrusted } from '../../sandbox-child/message.ts';
 import { limits } from '../../sdk/contract/limits.ts';
+import type { HostCallName } from '../../sdk/contract/protocol.ts';
 import { COSTLY_BYTES, waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import { perSecond, TokenBucket } from '../../service/timing/token-bucket.ts';
 import { reportUnexpected } from './child-errors.ts';
@@ -25,10 +26,11 @@ const DELTA_MIN_BYTES = 128;
  */
 const MESSAGE_BYTES_PER_BYTE = 16;
 /**
- * The same for byte arrays among the arguments of a host call: they are copied and digested but not decoded, 5 ms for the largest.
- * Webhooks are verified with their bodies, and anybody who knows an address can send large ones.
+ * The same for the body in `secrets.verify`: it is copied and digested but not decoded, 5 ms for the largest, and not stored. Webhooks are
+ * verified with their bodies, and anybody who knows an address can send large ones.
  */
-const ARRAY_BYTES_PER_BYTE = 256;
+const VERIFIED_BYTES_PER_BYTE = 256;
+const VERIFY: HostCallName = 'secrets.verify';
 /**
  * Messages and bytes read from one child before other children are read. A chunk of the pipe can hold hundreds of small
  * messages, ten milliseconds of work.
@@ -60,13 +62,13 @@ function findCost({ method, params }: PluginMessage, bytes: number): number {
   if (method === 'log') return Math.max(bytes, LINE_MIN_BYTES);
   if (method === 'started') return bytes;
   if (method === PROGRESS_METHOD) return Math.max(bytes / MESSAGE_BYTES_PER_BYTE, DELTA_MIN_BYTES);
-  const arrayBytes = countArrayBytes(params);
-  return Math.max((bytes - arrayBytes) / MESSAGE_BYTES_PER_BYTE + arrayBytes / ARRAY_BYTES_PER_BYTE, CALL_MIN_BYTES);
+  const verified = countVerifiedBytes(params);
+  return Math.max((bytes - verified) / MESSAGE_BYTES_PER_BYTE + verified / VERIFIED_BYTES_PER_BYTE, CALL_MIN_BYTES);
 }
 
-function countArrayBytes(params: unknown): number {
-  const { args } = (params ?? {}) as { readonly args?: unknown };
-  if (!Array.isArray(args)) return 0;
+function countVerifiedBytes(params: unknown): number {
+  const { member, args } = (params ?? {}) as { readonly member?: unknown; readonly args?: unknown };
+  if (member !== VERIFY || !Array.isArray(args)) return 0;
   return args.reduce((sum: number, arg) => (arg instanceof Uint8Array ? sum + arg.byteLength : sum), 0);
 }
 
