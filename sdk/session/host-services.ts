@@ -82,7 +82,11 @@ export class HostServices {
     return this.#send('POST', '/mail', { ...addId(mail), trigger }, signal);
   }
 
-  /** Runs a command over SSH. Not repeated after a broken connection. @throws BulkheadError `cancelled` */
+  /**
+   * Runs a command over SSH. Not repeated after a broken connection.
+   *
+   * @throws BulkheadError `cancelled`; ConnectionLostError if the command may have run
+   */
   runSsh(command: SshCommand, { trigger, signal }: Started): Promise<SshResult> {
     const path = `${this.#path}/ssh`;
     return this.#transport.json({ method: 'POST', path, body: { ...command, trigger }, signal });

@@ -43,7 +43,7 @@ const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;
 /** The service sends these, 503 with a code, before it starts any work, so every call is safe to retry. */
 const RETRYABLE_STATUSES = new Set([429, 503]);
-/** The service lost the connection to the supervisor that ran the call. */
+/** The service does not know what the call did: it lost the connection to the supervisor that ran it, or could not judge its result. */
 const OUTCOME_UNKNOWN = 'outcome_unknown' satisfies ProblemCode;
 /**
  * A proxy before the service sends these, without a code of Bulkhead, when it lost its connection to the service or waited too long.
@@ -101,7 +101,10 @@ export class BulkheadError extends Error {
 export const hasCode = (error: unknown, code: string): error is BulkheadError =>
   error instanceof BulkheadError && error.code === code;
 
-/** The connection to the service, or from the service to the supervisor, broke after the request was sent. The call may have taken effect, so it is not retried. */
+/**
+ * The connection to the service, or from the service to the supervisor, broke after the request was sent, or the service says that the call may
+ * have taken effect, and why. So it is not retried.
+ */
 export class ConnectionLostError extends Error {
   override readonly name = 'ConnectionLostError';
 }
@@ -275,9 +278,10 @@ function toConnectionError({ method, path, repeatable = method === 'GET' }: Call
     if (typeof error === 'object' && error !== null) connectionErrors.add(error);
     return error;
   }
-  return new ConnectionLostError(`The connection broke during ${method} ${path}. The call may have taken effect.`, {
-    cause: error,
-  });
+  const message = hasCode(error, OUTCOME_UNKNOWN)
+    ? error.message
+    : `The connection broke during ${method} ${path}. The call may have taken effect.`;
+  return new ConnectionLostError(message, { cause: error });
 }
 
 /** Pages get an opaque response instead of the status and its address. */

@@ -67,6 +67,22 @@ t.test('a response that breaks off is a lost connection, if the call may have ta
   t.equal(countAsked(), 1);
 });
 
+t.test('the service’s own text says why a call may have taken effect', async (t) => {
+  const detail =
+    'The command ran, but the plugin “Redactor” failed on its output. Check what it did before you run it again.';
+  const unjudged: Answer = (response) =>
+    void response
+      .writeHead(502, { 'content-type': 'application/problem+json' })
+      .end(JSON.stringify({ code: 'outcome_unknown', detail }));
+  const { client, countAsked } = await startService(t, unjudged);
+  const { services } = client.open('s');
+  await t.rejects(services.runSsh({ host: 'h', command: 'deploy' }, { trigger: 'agent' }), {
+    name: 'ConnectionLostError',
+    message: detail,
+  });
+  t.equal(countAsked(), 1);
+});
+
 t.test('the start of a session is repeated if it has a key, which opens the same session', async (t) => {
   const created = sendJson({ id: 's1', agentId: 'a' });
   const keyed = await startService(t, breakOff, created);

@@ -42,7 +42,11 @@ export declare class HostServices {
         readonly toSessionId?: string;
         readonly text: string;
     }, { trigger, signal }: Started): Promise<SentMail>;
-    /** Runs a command over SSH. Not repeated after a broken connection. @throws BulkheadError `cancelled` */
+    /**
+     * Runs a command over SSH. Not repeated after a broken connection.
+     *
+     * @throws BulkheadError `cancelled`; ConnectionLostError if the command may have run
+     */
     runSsh(command: SshCommand, { trigger, signal }: Started): Promise<SshResult>;
 }
 export {};

@@ -48,7 +48,10 @@ export declare class BulkheadError extends Error {
 }
 /** Whether the service responded with a problem of this code. */
 export declare const hasCode: (error: unknown, code: string) => error is BulkheadError;
-/** The connection to the service, or from the service to the supervisor, broke after the request was sent. The call may have taken effect, so it is not retried. */
+/**
+ * The connection to the service, or from the service to the supervisor, broke after the request was sent, or the service says that the call may
+ * have taken effect, and why. So it is not retried.
+ */
 export declare class ConnectionLostError extends Error {
     readonly name = "ConnectionLostError";
 }
