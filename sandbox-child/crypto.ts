@@ -9,6 +9,10 @@ const operations = [
   ...(['generateKey', 'deriveBits', 'deriveKey', 'wrapKey', 'unwrapKey'] as const),
 ] as const;
 
+/** Calls of `subtle` that have not settled. Node runs them in threads that `process.getActiveResourcesInfo()` does not list. */
+let pending = 0;
+export const countPendingSubtle = (): number => pending;
+
 /** Creates `getRandomValues`, `randomUUID` and `subtle` as plain functions, without Node's prototypes. */
 export function createCrypto(): object {
   let subtle: object | null = null;
@@ -29,6 +33,7 @@ function wrapSubtle({ subtle }: typeof webcrypto): object {
   for (const name of operations) {
     const method = subtle[name] as (...values: unknown[]) => Promise<unknown>;
     methods[name] = async (...values: unknown[]): Promise<unknown> => {
+      pending += 1;
       try {
         const result = await Reflect.apply(method, subtle, values);
         // A key, or an object with a pair of keys.
@@ -38,6 +43,8 @@ function wrapSubtle({ subtle }: typeof webcrypto): object {
         return replaceNodeExceptions(() => {
           throw error;
         });
+      } finally {
+        pending -= 1;
       }
     };
   }

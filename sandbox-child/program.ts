@@ -3,6 +3,7 @@ import type { z } from 'zod';
 import type { control } from '../sdk/contract/protocol.ts';
 import { checkAnswers } from './answer-checks.ts';
 import { ArgumentChecks, findSchemaFaults } from './argument-checks.ts';
+import { countPendingSubtle } from './crypto.ts';
 import { Deltas } from './deltas.ts';
 import { createEndowments } from './endowments.ts';
 import { makeHost, type SendCall } from './host.ts';
@@ -55,7 +56,7 @@ class Program {
   #web: WebGlobals | null = null;
   #hasFetch = false;
   #calls = 0;
-  /** Whether the top-level code runs for introspection, and registration is open. */
+  /** Whether introspection runs the top-level code, or waits for what that has started. */
   #isIntrospecting = false;
   /** The first error that the top-level code did not throw during introspection: it rejected a promise, or called the host. */
   #loadFault: { readonly error: unknown } | null = null;
@@ -147,7 +148,7 @@ class Program {
       const idle = this.#isIntrospecting ? countActive() : 0;
       this.#realm.evaluate(params.bundle, params.sourceName, { ...endowments, host }, lazyGlobals);
       // Registration is open until the first turn ends, so microtasks may still register.
-      await new Promise<void>((resolve) => setImmediate(resolve));
+      await (this.#isIntrospecting ? endMicrotasks() : endTurn());
       const sealed = this.#registry.seal(params.expected);
       if (this.#isIntrospecting) await this.#refuseLoadFaults(idle);
       const { tools } = params.expected ?? sealed.registrations;
@@ -167,10 +168,12 @@ class Program {
    * @param idle what was active before the code ran
    */
   async #refuseLoadFaults(idle: number): Promise<void> {
+    // Node reports rejected promises after the microtasks.
+    await endTurn();
+    for (let round = 0; round < SETTLE_ROUNDS && !this.#loadFault && countActive() > idle; round += 1)
+      await new Promise<void>((resolve) => setTimeout(resolve, SETTLE_ROUND_MS));
     this.#isIntrospecting = false;
     if (this.#loadFault) throw this.#loadFault.error;
-    for (let round = 0; round < SETTLE_ROUNDS && countActive() > idle; round += 1)
-      await new Promise<void>((resolve) => setTimeout(resolve, SETTLE_ROUND_MS));
     const late = this.#registry.findLate();
     if (late) throw late;
   }
@@ -203,8 +206,20 @@ class Program {
   }
 }
 
-/** Timers, immediates and other work that keeps the event loop alive, and the pipes. */
-const countActive = (): number => process.getActiveResourcesInfo().length;
+/** Timers, immediates, calls of `crypto.subtle` and other work that keeps the event loop alive, and the pipes. */
+const countActive = (): number => process.getActiveResourcesInfo().length + countPendingSubtle();
+
+const endTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+/**
+ * Ends before any I/O, which may or may not be done within the first turn: introspection must not find a registration that a later
+ * start may miss.
+ */
+async function endMicrotasks(): Promise<void> {
+  // Node runs a tick that a microtask adds after all microtasks.
+  await null;
+  await new Promise<void>((resolve) => process.nextTick(resolve));
+}
 
 /** Two immediates: between them the loop runs the timers and I/O that are due. */
 async function answerHealth(): Promise<z.infer<(typeof control)['health']['result']>> {

@@ -62,6 +62,19 @@ t.test('what the top-level code does after its first await is refused with its l
       /^middleware is closed/,
     ],
     [`setImmediate(() => setImmediate(() => {\n${guard} }));`, /^middleware is closed/],
+    [`setImmediate(() => {\n${guard} });`, /^middleware is closed/],
+    [
+      `(async () => {\nawait crypto.subtle.digest("SHA-256", new Uint8Array(3)); ${guard} })();`,
+      /^middleware is closed/,
+    ],
+    [
+      `(async () => {\nawait crypto.subtle.generateKey({ name: "HMAC", hash: "SHA-256" }, false, ["sign"]); ${guard} })();`,
+      /^middleware is closed/,
+    ],
+    [
+      '(async () => { await crypto.subtle.digest("SHA-256", new Uint8Array(3));\nthrow new Error("lost"); })();',
+      /^lost$/,
+    ],
   ];
   for (const [code, message] of faults) {
     const error = await introspect(jail, code, 'index.js', { hasFetch: true }).catch((thrown) => thrown);
