@@ -105,6 +105,8 @@ export interface AppDeps {
   readonly webhooks?: RequestListener;
   /** For the console. Default: no console; users paste tokens. */
   readonly signInFacts?: SignInFacts;
+  /** Time between interim responses to a request that lasts. Milliseconds. Default: 240 s. */
+  readonly interimMs?: number | undefined;
   /** Called at each step. A test may stop the step there. */
   faultPoint?(step: string): Promise<void> | undefined;
   /** Origins of the token issuer that the console's page calls. Default: the origin of its address. */
@@ -118,6 +120,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     logger,
     trustProxy,
     bodyMaxBytes: BODY_MAX_BYTES,
+    interimMs: deps.interimMs,
     server: {
       requestTimeout: UPLOAD_MAX_MS,
       connectionTimeout: IDLE_TIMEOUT_MS,

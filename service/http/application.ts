@@ -25,6 +25,7 @@ import { limitConnections } from './connection-limits.ts';
 import type { ConsoleSite } from './console-requests.ts';
 import { delayCostlyAnswers } from './costly-answers.ts';
 import { answerError, type ErrorForm } from './errors.ts';
+import { sendInterimResponses } from './interim-responses.ts';
 import { readJsonBodies } from './json-body.ts';
 import { markCursors } from './list-cursors.ts';
 import { AnonymousRateLimiter } from './rate-limits.ts';
@@ -48,6 +49,8 @@ interface ServerOptions {
   readonly server: FastifyHttpOptions<RawServerDefault>;
 }
 interface ApplicationOptions extends ServerOptions {
+  /** Time between interim responses to a request that lasts. Milliseconds. Default: 240 s. */
+  readonly interimMs?: number | undefined;
   /** Called after each response, with the route's pattern. */
   onResponse(method: string, route: string | undefined, status: number, ms: number): void;
 }
@@ -66,6 +69,7 @@ z.config({ customError: describeFieldFault });
 export function createApplication(options: ApplicationOptions): FastifyInstance {
   const app = createServer(options);
   traceRequests(app);
+  sendInterimResponses(app, options.interimMs);
   app.addHook('onResponse', async ({ method, routeOptions }, reply) => {
     options.onResponse(method, routeOptions.config.label ?? routeOptions.url, reply.statusCode, reply.elapsedTime);
   });

@@ -20,7 +20,6 @@ import { chatRoutes } from './chat-routes.ts';
 import { commandRoutes } from './command-routes.ts';
 import { draftRoutes } from './draft-routes.ts';
 import { hookRoutes } from './hook-routes.ts';
-import { sendInterimResponses } from './interim-responses.ts';
 import { mediaRoutes } from './media-routes.ts';
 import { providerRoutes } from './provider-routes.ts';
 import { sessionRoutes } from './session-routes.ts';
@@ -97,13 +96,13 @@ export async function buildSessionApi(
     trustProxy,
     bodyMaxBytes: BODY_MAX_BYTES,
     errorForm: { below: '/v1/', toBody: toOpenAiError },
+    interimMs,
     server: {
       keepAliveTimeout: KEEP_ALIVE_MS,
       ...(services.inspections.allowed ? { http: { shouldUpgradeCallback: isInspectorPath } } : {}),
     },
     onResponse: services.metrics.sessionAnswered,
   });
-  sendInterimResponses(app, interimMs);
   app.addHook('onSend', async ({ method }) => {
     if (method !== 'GET') await services.faultPoint('session.answering');
   });

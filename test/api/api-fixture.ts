@@ -73,6 +73,8 @@ export interface ApiOptions {
   readonly introspect?: Introspect;
   /** How long a package may take to load in its jailed child, milliseconds. */
   readonly loadWithinMs?: number;
+  /** Time between interim responses to a request that lasts, milliseconds. */
+  readonly interimMs?: number;
   /** Issuers whose tokens services may exchange. */
   readonly exchangeIssuers?: readonly string[];
   /** A token is about to be verified. */
@@ -161,6 +163,7 @@ export async function startApiFixture(t: Teardown, options: ApiOptions = {}): Pr
     },
     trustProxy: options.trustProxy ?? [],
     publicUrl: PUBLIC_URL,
+    interimMs: options.interimMs,
   });
   t.teardown(() => app.close());
   documented ??= loadDocument(app, '/api/openapi.json').then((document) => ({

@@ -1,4 +1,5 @@
 /** Uploads over a real socket: the limit to the byte, bounded memory, nothing left behind. */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { readdir } from 'node:fs/promises';
 import { Agent, type IncomingMessage, type OutgoingHttpHeaders, request } from 'node:http';
@@ -8,6 +9,7 @@ import { buffer } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { UPLOAD_MAX_MS } from '../../../api/package/upload.ts';
+import { Rest } from '../../../sdk/cli/rest.ts';
 import { listen, startApiFixture } from '../api-fixture.ts';
 import { fileList, introspectsMinimal, MINIMAL, multipartOf, zipOf } from './packages.ts';
 import { zipOfSize } from './zip-crafting.ts';
@@ -114,6 +116,37 @@ t.test('the connection of a publish may be silent until it is answered', async (
   t.same(before, [120_000, 120_000, 120_000], 'each other time without traffic ends the connection');
   t.same(during, [0, 0, 0]);
   t.ok(slow.app.server.requestTimeout >= UPLOAD_MAX_MS, 'the slowest upload that is not refused may arrive');
+});
+
+t.test('a publish that lasts sends the interim responses that the command line asks for', async (t) => {
+  const beganAgain = Promise.withResolvers<void>();
+  const slow = await startApiFixture(t, {
+    interimMs: 20,
+    introspect: async () => {
+      await beganAgain.promise;
+      return introspectsMinimal();
+    },
+  });
+  const author = await slow.user('ann');
+  const made = (await author.post('/plugins', { slug: 'slow', displayName: 'Slow' })).body;
+  const url = `http://127.0.0.1:${await listen(slow)}`;
+  let interims = 0;
+  // Node publishes it for each response of `fetch`, also for an interim one.
+  const onHeaders = (message: unknown): void => {
+    const { response } = message as { response: { statusCode: number } };
+    if (response.statusCode === 102) interims += 1;
+    if (interims === 2) beganAgain.resolve();
+  };
+  subscribe('undici:request:headers', onHeaders);
+  t.teardown(() => unsubscribe('undici:request:headers', onHeaders));
+  const rest = new Rest({ url, token: author.token, signal: AbortSignal.timeout(60_000) });
+  const zip = multipartOf(
+    { name: 'file', filename: 'p.zip', content: await zipOf(MINIMAL) },
+    { name: 'semVer', content: '1.0.0' },
+  );
+  const open = () => new Blob([new Uint8Array(zip.payload)]).stream();
+  const answer = await rest.upload(`/plugins/${made.id}/versions/zip`, zip.headers['content-type'] ?? '', open);
+  t.match(answer, { semVer: '1.0.0' });
 });
 
 t.test('256 MB exactly pass, with bounded memory', async (t) => {

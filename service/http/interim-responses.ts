@@ -1,6 +1,6 @@
 /** Interim responses (102) to clients whose HTTP library ends a request after some time without response headers. */
 import type { FastifyInstance } from 'fastify';
-import { onceClosed } from '../../service/http/closed-responses.ts';
+import { onceClosed } from './closed-responses.ts';
 
 /**
  * Time without response headers after which one is sent, and then again. Milliseconds. The `fetch` of Node ends a request after 300 s
