@@ -61,7 +61,9 @@ export const installationResource = z
         rolledBack: z.boolean().describe('Whether the version had become current before it failed.'),
       })
       .nullable()
-      .describe('The last update, if it failed. `POST /installations/{id}/retry-update` tries it again.'),
+      .describe(
+        'The last update, if it failed and its version was not yanked since. `POST /installations/{id}/retry-update` tries it again.',
+      ),
     settings: z.record(z.string(), z.string()),
     secretNames: z.array(z.string()),
     configuration: configurationFields.describe(
@@ -153,7 +155,9 @@ function showUpdate(row: Installation) {
   return versionId === null || since === null ? null : { versionId, semVer, since, waitsFor: describeUpdateWait(row) };
 }
 
+/** Null also for a version that was yanked since: nothing can be done about it, because it cannot be tried again. */
 function showFailedUpdate(row: Installation) {
+  if (row.failedStatus === 'yanked') return null;
   const { failedVersionId: versionId, failedSemVer: semVer, failedReason: reason, failedAt: at, rolledBack } = row;
   return versionId === null || reason === null || at === null ? null : { versionId, semVer, reason, at, rolledBack };
 }

@@ -125,8 +125,10 @@ function showMissingFields(installation: Installation, { manifest }: Version): U
 }
 
 async function findSides({ pool }: Services, installation: Installation): Promise<[Version, Version]> {
-  const { currentVersionId, pendingVersionId, targetVersionId, failedVersionId } = installation;
-  const wanted = pendingVersionId ?? targetVersionId ?? failedVersionId;
+  const { currentVersionId, pendingVersionId, targetVersionId, failedVersionId, failedStatus } = installation;
+  // Its files may be removed.
+  const retryable = failedStatus === 'yanked' ? null : failedVersionId;
+  const wanted = pendingVersionId ?? targetVersionId ?? retryable;
   const before = currentVersionId === null ? null : await findVersion(pool, currentVersionId);
   const after = wanted === null ? null : await findVersion(pool, wanted);
   if (!before || !after) throw new Problem('not_pending', 'No update is pending, so there is nothing to compare.');

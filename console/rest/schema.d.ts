@@ -1657,7 +1657,7 @@ export interface components {
                 /** @description The action of the user without which it cannot start. Null: it is starting. */
                 waitsFor: string | null;
             } | null;
-            /** @description The last update, if it failed. `POST /installations/{id}/retry-update` tries it again. */
+            /** @description The last update, if it failed and its version was not yanked since. `POST /installations/{id}/retry-update` tries it again. */
             failedUpdate: {
                 versionId: string;
                 /** @description Null: the draft. */

@@ -60,6 +60,7 @@ export interface Installation {
   /** The last update, if it failed. */
   readonly failedVersionId: string | null;
   readonly failedSemVer: string | null;
+  readonly failedStatus: VersionStatus | null;
   readonly failedReason: string | null;
   readonly failedAt: string | null;
   /** Whether the failed version had been current. */
@@ -96,8 +97,8 @@ const SELECT = `
          n.capabilities AS "pendingCapabilities", n.manifest AS "pendingManifest",
          i.target_version_id AS "targetVersionId", g.semver AS "targetSemVer", g.manifest AS "targetManifest",
          i.target_since AS "targetSince", i.rollback_reason AS "rollbackReason",
-         i.failed_version_id AS "failedVersionId", f.semver AS "failedSemVer", i.failed_reason AS "failedReason",
-         i.failed_at AS "failedAt", i.rolled_back AS "rolledBack", i.granted_capabilities AS "grantedCapabilities", i.settings,
+         i.failed_version_id AS "failedVersionId", f.semver AS "failedSemVer", f.status AS "failedStatus",
+         i.failed_reason AS "failedReason", i.failed_at AS "failedAt", i.rolled_back AS "rolledBack", i.granted_capabilities AS "grantedCapabilities", i.settings,
          ARRAY(SELECT s.name FROM installation_secrets s WHERE s.installation_id = i.id ORDER BY s.name) AS "secretNames",
          ARRAY(SELECT unnest(${ALLOWED_SQL}) FROM installation_secrets s WHERE s.installation_id = i.id) AS "secretsAllow",
          i.status, i.status_reason AS "statusReason", i.hook_order AS "hookOrder", i.required, r.state AS "runtimeState",

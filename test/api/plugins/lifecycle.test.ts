@@ -2,6 +2,7 @@
 import t from 'tap';
 import { readNewestVersions } from '../../../api/plugins/newest-versions.ts';
 import { releaseYankedVersions } from '../../../db/catalog/versions.ts';
+import { failUpdate } from '../../../db/installations/updates.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
 import { amount } from '../../runner/soak.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
@@ -295,6 +296,29 @@ t.test('a pin whose version is yanked before it ran says so, and does not keep i
     currentSemVer: '1.0.0',
     statusReason: null,
   });
+});
+
+t.test('a version that did not start and is yanked then is not offered for another try', async (t) => {
+  const plugin = await listed(['1.0.0'], ['2.0.0']);
+  const pinned = await installs(ben, plugin.slug, {
+    versionPolicy: 'Pinned',
+    pinnedVersionId: plugin.ids['1.0.0'],
+  });
+  await ben.post(`${pinned.path}/pause`);
+  await ben.patch(pinned.path, { pinnedVersionId: plugin.ids['2.0.0'] });
+  // Not with `resume`, after which the fixture starts the version.
+  await api.pool.query(`UPDATE installations SET status = 'ready' WHERE id = $1`, [pinned.id]);
+  const update = { installationId: pinned.id, versionId: plugin.ids['2.0.0'] ?? '' };
+  t.equal(await failUpdate(api.pool, update, 'it was too slow'), true);
+  t.match(await pinned.get(), { failedUpdate: { semVer: '2.0.0' }, condition: { action: 'retry_update' } });
+  await plugin.yank('2.0.0');
+  t.match(await pinned.get(), {
+    failedUpdate: null,
+    statusReason:
+      /^The version that you pinned was withdrawn by its author before it ran here\. 1\.0\.0 keeps running;/,
+    condition: { state: 'ready', action: null },
+  });
+  t.equal((await ben.get(`${pinned.path}/update-changes`)).body.code, 'not_pending', 'its files are gone');
 });
 
 t.test('an update that waits is withdrawn if the new Latest needs consent', async (t) => {
