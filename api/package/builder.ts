@@ -119,6 +119,8 @@ const readNearName = (path: string): string | undefined =>
     .at(-1)
     ?.replace(/\.[cm]?[jt]sx?$/, '.ts');
 
+const countFolders = (path: string): number => path.split('/').length;
+
 /** @throws Problem `invalid_package` */
 function requireFile<File extends Pick<PackageFile, 'path'>>(
   of: { readonly files: readonly File[] },
@@ -126,7 +128,9 @@ function requireFile<File extends Pick<PackageFile, 'path'>>(
 ): File {
   const file = of.files.find((candidate) => candidate.path === path);
   if (file) return file;
-  const near = of.files.find((candidate) => readNearName(candidate.path) === path);
+  const [near] = of.files
+    .filter((candidate) => readNearName(candidate.path) === path)
+    .sort((a, b) => countFolders(a.path) - countFolders(b.path));
   const hint = near ? ` There is “${near.path}”: it must be called ${path} and lie at the top.` : '';
   throw invalidAt({
     path,

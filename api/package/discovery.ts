@@ -100,14 +100,25 @@ export function acceptIntrospection(found: Introspection, bundle: Bundle, source
   if (faults.length > 0) throw invalidAll(faults);
   for (const [group, most] of Object.entries(CHOSEN)) {
     const names = Object.keys(found.registrations[group as 'tools' | 'commands' | 'providers']);
-    const first = names[most];
-    if (first !== undefined) {
+    if (names.length > most) {
       const message = `The package registers ${names.length} ${group}; the maximum is ${most}.`;
-      throw invalidAt({ ...place(found.places[`${group}.${first}`]), message });
+      // The database does not keep the order of the names.
+      const stacks = names.map((name) => found.places[`${group}.${name}`]);
+      const positions = stacks.map((stack) => ({ stack, at: findBundlePosition(stack ?? '', sourceName) }));
+      const [first] = positions.sort((a, b) => comparePositions(a.at, b.at)).slice(most);
+      throw invalidAt({ ...place(first?.stack), message });
     }
   }
   const { registrations, schemaFaults = [] } = found;
   return { registrations, schemaFaults, placeOf: (name) => place(found.places[name]) };
+}
+
+type BundlePosition = ReturnType<typeof findBundlePosition>;
+
+/** Orders by place in the bundle; code without a place comes last. */
+function comparePositions(a: BundlePosition, b: BundlePosition): number {
+  if (a === null || b === null) return Number(a === null) - Number(b === null);
+  return a.line - b.line || a.column - b.column;
 }
 
 function nameFault(name: string): string | null {

@@ -549,7 +549,7 @@ const cases: Record<string, [Files, Expected]> = {
     { path: 'index.ts', line: 2, message: /no 1/ },
   ],
   'an index.js': [
-    { 'readme.md': readmeWith(''), 'index.js': 'tools.x = {};' },
+    { 'readme.md': readmeWith(''), 'assets/map/index.js': 'draw();', 'index.js': 'tools.x = {};' },
     { path: 'index.ts', message: /There is “index\.js”: it must be called index\.ts and lie at the top\.$/ },
   ],
   'a hook that is registered after an await': [
@@ -695,6 +695,25 @@ for (const [name, [files, { count, ...expected }]] of Object.entries(cases)) {
     t.notMatch(JSON.stringify(body), /file:\/\/|node_modules|\/tmp\/|staging/, 'no path of this machine');
   });
 }
+
+t.test('the first tool too many is named although the database sorts the names', async (t) => {
+  const stored = await startApiFixture(t, {
+    prepare: (services) => ({
+      ...services,
+      introspect: async (request) => {
+        const found = JSON.stringify(await services.introspect(request));
+        return (await services.pool.query('SELECT $1::jsonb AS found', [found])).rows[0].found;
+      },
+    }),
+  });
+  const author = await stored.user('ann');
+  const made = (await author.post('/plugins', { slug: 'broken', displayName: 'Broken' })).body;
+  const tool = '{ description: "x", parameters: {}, handler: () => "" }';
+  const source = `\nfor (let i = 0; i < 128; i += 1) tools["tool" + i] = ${tool};\ntools.b = ${tool};\ntools.a = ${tool};`;
+  const files = fileList(withIndex(source));
+  const { body } = await author.post(`/plugins/${made.id}/versions`, { semVer: '1.0.0', files });
+  t.match(body.errors, [{ path: 'index.ts', line: 3, message: /^The package registers 130 tools/ }]);
+});
 
 t.test('paths that a package may not hold', async (t) => {
   const paths = [
