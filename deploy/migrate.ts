@@ -22,8 +22,12 @@ try {
   });
   if (applied.length > 0) console.log(`migrations applied: ${applied.join(', ')}`);
   else {
-    const newer = await withConnection(url, { application_name: 'bulkhead-migrate' }, listUnknownMigrations);
-    console.log(`the tables are of ${newer.length === 0 ? 'this' : 'a newer'} release`);
+    // Only for the wording: with no further connection, the migrations have not failed.
+    const newer = await withConnection(url, { application_name: 'bulkhead-migrate' }, listUnknownMigrations).catch(
+      () => null,
+    );
+    if (newer === null) console.log('no migration was missing');
+    else console.log(`the tables are of ${newer.length === 0 ? 'this' : 'a newer'} release`);
   }
 } catch (error) {
   console.error(error instanceof Error ? error.message : String(error));

@@ -12,8 +12,8 @@ Set an environment variable, or write the line into a file \`.env\` in the folde
 A name in \`.env\` that is not a setting, and a variable whose name is nearly that of a setting, has no effect; a warning at start-up names it.
 
 **Restart the processes after a change: each setting is read once, at start-up.** With \`npm start\`, stop and start it: it reads \`.env\` once for all its
-processes, so a process that \`SIGUSR2\` replaces or that is restarted after a crash keeps the settings, whatever is in \`.env\` by then. Files that a setting names (\`MODELS_FILE\`, \`SSH_HOSTS_FILE\`) are read with it, so a changed
-file needs \`SIGUSR2\` only.
+processes, so a process that \`SIGUSR2\` replaces or that is restarted after a crash keeps the settings, whatever is in \`.env\` by then. Files that a setting names (\`MODELS_FILE\`, \`SSH_HOSTS_FILE\`) are read at each start of a process, so a changed
+file needs \`SIGUSR2\` only. So does a new variable of a model's key (\`apiKeyEnv\`) that you add to \`.env\`; a changed value needs a restart of \`npm start\`.
 
 Rate limits count per process. [Operating](operating.md#monitoring) lists the standard variables of OpenTelemetry.
 `;

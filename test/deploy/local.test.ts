@@ -3,8 +3,9 @@ import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { join } from 'node:path';
+import { pipeline } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
@@ -155,7 +156,9 @@ t.test('says which process is not ready, and keeps the .env of its start after a
   const { url: DATABASE_URL } = await testDatabase(t);
   const cwd = await temporaryFolder(t);
   const file = join(cwd, '.env');
-  await writeFile(file, 'MIN_FREE_MEGABYTES=1000000\n');
+  const models = join(cwd, 'models.json');
+  await writeFile(models, '[]');
+  await writeFile(file, `MIN_FREE_MEGABYTES=1000000\nMODELS_FILE=${models}\n`);
   const env = { DATABASE_URL, DATA_DIR: disk?.folder ?? '' };
   const service = await startServiceFixture(t, env, undefined, { cwd });
   const listUnready = () =>
@@ -163,10 +166,22 @@ t.test('says which process is not ready, and keeps the .env of its start after a
       (line) => /^The (\w+) is not ready: .* MIN_FREE_MEGABYTES \(1000000\)\.$/.exec(line)?.[1] ?? [],
     );
   t.same(listUnready(), ['supervisor', 'API']);
-  await writeFile(file, 'UPLOADS_AT_ONCE=abc\n');
-  killProcess((await service.processes()).find(({ command }) => command.includes('api/main.ts'))?.pid);
+  await writeFile(file, 'UPLOADS_AT_ONCE=abc\nACME_KEY=x\n');
+  const killMain = async (main: string) =>
+    killProcess((await service.processes()).find(({ command }) => command.includes(main))?.pid);
+  await killMain('api/main.ts');
   await service.line(/^The API is running again\.$/);
   t.same(listUnready(), ['supervisor', 'API', 'API']);
+  const provider = {
+    name: 'acme',
+    kind: 'openai',
+    baseUrl: 'http://127.0.0.1:1',
+    apiKeyEnv: 'ACME_KEY',
+    models: ['m'],
+  };
+  await writeFile(models, JSON.stringify([provider]));
+  await killMain('supervisor/main.ts');
+  await service.line(/^The supervisor is running again\.$/);
 });
 
 t.test('a migration of a newer release is named', async (t) => {
@@ -176,6 +191,25 @@ t.test('a migration of a newer release is named', async (t) => {
   t.equal(await runMigrate(), 'the tables are of this release\n');
   await pool.query(`INSERT INTO migrations (name, run_on) VALUES ('9999_newer', now())`);
   t.equal(await runMigrate(), 'the tables are of a newer release\n');
+});
+
+t.test('a migration without a second connection has not failed', async (t) => {
+  const { url } = await testDatabase(t);
+  const { hostname, port } = new URL(url);
+  let connections = 0;
+  const proxy = createServer((socket) => {
+    connections += 1;
+    if (connections > 1) return void socket.destroy();
+    const upstream = connect(Number(port), hostname);
+    pipeline(socket, upstream, socket, () => undefined);
+  }).listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
+  t.teardown(() => proxy.close());
+  const address = new URL(url);
+  address.port = String((proxy.address() as AddressInfo).port);
+  const env = { ...process.env, DATABASE_URL: address.href, DATA_DIR: await temporaryFolder(t) };
+  t.equal((await run(process.execPath, [MIGRATE], { cwd: '/', env })).stdout, 'no migration was missing\n');
+  t.equal(connections, 2);
 });
 
 /** Starts it as the foreground program of a terminal, whose Ctrl-C goes to its whole process group. */

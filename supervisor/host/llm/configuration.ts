@@ -1,6 +1,6 @@
 /** Reads the operator's model configuration from a JSON file at start-up. Its API keys stay in this process. */
 import { z } from 'zod';
-import { SettingsError } from '../../../service/settings/settings.ts';
+import { type Environment, readEnvironmentFile, SettingsError } from '../../../service/settings/settings.ts';
 import { readSettingsFile } from '../../../service/settings/settings-file.ts';
 
 /** The full name `provider/model` must be a valid id of the protocol. */
@@ -46,11 +46,13 @@ export type ConfiguredModel = ModelProvider['models'][number];
  * Reads the file that `MODELS_FILE` names; without it, there are no models.
  *
  * @param env variables that `apiKeyEnv` may name
+ * @param readEnvFile those of `.env`: this process has them from `npm start`, except one that was added since together with its endpoint
  * @throws SettingsError that names the fault without values of the file, which may be keys
  */
 export async function readModels(
   path: string | undefined,
-  env: Readonly<Record<string, string | undefined>>,
+  env: Environment,
+  readEnvFile: () => Environment = readEnvironmentFile,
 ): Promise<readonly ModelProvider[]> {
   if (path === undefined) return [];
   const providers = await readSettingsFile('MODELS_FILE', path, file);
@@ -59,9 +61,11 @@ export async function readModels(
   if (twice !== undefined) throw new SettingsError(`MODELS_FILE: two providers are called ${twice}.`);
   return providers.map(({ apiKeyEnv, ...rest }) => {
     if (apiKeyEnv === undefined) return rest;
-    const apiKey = env[apiKeyEnv];
+    const apiKey = env[apiKeyEnv] || readEnvFile()[apiKeyEnv];
     if (!apiKey)
-      throw new SettingsError(`MODELS_FILE: ${rest.name} wants the variable ${apiKeyEnv}, which is not set.`);
+      throw new SettingsError(
+        `MODELS_FILE: ${rest.name} wants the variable ${apiKeyEnv}, which is not set. Set it in the environment or in .env.`,
+      );
     return { ...rest, apiKey };
   });
 }

@@ -18,6 +18,11 @@ t.test('models are names or say more; keys come from the file or a variable', as
   t.match(second, { name: 'second', apiKey: KEY, models: [claude] });
   t.notOk(second && 'apiKeyEnv' in second);
   t.same(await readModels(undefined, {}), []);
+
+  const added = await readModels(path, {}, () => ({ THE_KEY: KEY }));
+  t.equal(added[1]?.apiKey, KEY, 'a key that was added to .env after the start of npm start');
+  const changed = await readModels(path, { THE_KEY: KEY }, () => ({ THE_KEY: 'other' }));
+  t.equal(changed[1]?.apiKey, KEY, 'a variable wins');
 });
 
 t.test('errors name the field without its value', async (t) => {
@@ -26,7 +31,10 @@ t.test('errors name the field without its value', async (t) => {
     [{ ...good, name: 'Big__One', apiKey: KEY }, /MODELS_FILE: 0\.name: must be 1-32 small letters/],
     [{ ...good, kind: 'telepathy', apiKey: KEY }, /MODELS_FILE: 0\.kind/],
     [{ ...good, baseUrl: `ftp://${KEY}@x` }, /MODELS_FILE: 0\.baseUrl: must be an http or https address/],
-    [{ ...good, apiKeyEnv: 'NOT_SET' }, /main wants the variable NOT_SET, which is not set/],
+    [
+      { ...good, apiKeyEnv: 'NOT_SET' },
+      /main wants the variable NOT_SET, which is not set\. Set it in the environment or in \.env\./,
+    ],
     [{ ...good, apiKey: KEY, apiKeyEnv: 'THE_KEY' }, /both apiKey and apiKeyEnv/],
     [{ ...good, apikey: KEY }, /MODELS_FILE: 0/],
     [{ ...good, models: [] }, /MODELS_FILE: 0\.models/],
