@@ -29,8 +29,8 @@ const highAvailabilityPackages: typeof packages = { etcd: 'etcd-server', patroni
 
 /** A call that looks for a program by its name. */
 const LOOKUP = /\b(?:findProgram|whyMissing)\('([\w-]+)'\)/g;
-/** The path of a source file, which is imported or started as a process. */
-const SOURCE_PATH = /'(\.\.?\/[^'\n]+\.tsx?)'/g;
+/** The path of a source file, which is imported or started as a process: `new URL('holder.ts', import.meta.url)` has no `./`. */
+const SOURCE_PATH = /'([^'\n]+\.tsx?)'/g;
 
 interface SearchPathOptions {
   /** Whether etcd, HAProxy and Patroni are needed too. */

@@ -66,6 +66,12 @@ t.test('a run of named files wants the programs that these look for', async (t) 
   t.same(findWantedPrograms(globSync('test/house/*.test.ts', { cwd: ROOT })), []);
   t.same(findWantedPrograms(['test/supervisor/host/ssh.test.ts']), ['bwrap', 'ssh-keygen', 'sshd'], 'by their imports');
   t.match(findWantedPrograms(['test/deploy/stopping.test.ts']), ['bwrap'], 'by the service that they start');
+  t.same(findWantedPrograms(['test/supervisor/jail/jail-holder.ts']), ['bwrap']);
+  t.same(
+    findWantedPrograms(['test/supervisor/jail/stuck-jails.test.ts']),
+    ['bwrap'],
+    'by a process without ./ in its path',
+  );
 });
 
 t.test('what is thrown outside all promises fails the test that began it', async (t) => {
