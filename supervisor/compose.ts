@@ -98,7 +98,16 @@ export async function serveSupervisor(
   let stopping = false;
   const { listener, metrics, app } = supervisor;
   const dataDir = { path: config.DATA_DIR, minFreeMegabytes: config.MIN_FREE_MEGABYTES };
-  const health = buildHealth({ pool: database.pool, dataDir, listener, metrics, sandbox, isStopping: () => stopping });
+  const health = buildHealth({
+    pool: database.pool,
+    dataDir,
+    listener,
+    metrics,
+    sandbox,
+    isStopping: () => stopping,
+    // The child that proved the walls. Another one would delay the start, and could be late on a machine that is busy at boot.
+    isJailProven: (sandbox.spare ?? null) !== null,
+  });
   const drain = new ConnectionDrain(app.server);
   stopWithParent(async (alone) => {
     stopping = true;

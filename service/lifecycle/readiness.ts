@@ -84,9 +84,18 @@ export function buildReadiness(checks: Checks): { readonly code: 200 | 503; read
   return { code: 503, body: { status: 'not ready', reason, checks } };
 }
 
+interface ReuseOptions {
+  readonly passedMs: number;
+  readonly failedMs: number;
+  /** Whether what it checks was just done, so that it counts as passed. Default: false. */
+  readonly hasPassed?: boolean;
+}
+
 /** Runs a check at most once at a time, and reuses its result for a while. */
-export function reuseResult(check: Check, times: { readonly passedMs: number; readonly failedMs: number }): Check {
-  let last: { reuseUntil: number; result: Promise<string | null> } | null = null;
+export function reuseResult(check: Check, { hasPassed = false, ...times }: ReuseOptions): Check {
+  let last: { reuseUntil: number; result: Promise<string | null> } | null = hasPassed
+    ? { reuseUntil: performance.now() + times.passedMs, result: Promise.resolve(null) }
+    : null;
   return () => {
     if (last !== null && performance.now() < last.reuseUntil) return last.result;
     const current = { reuseUntil: Number.POSITIVE_INFINITY, result: check() };

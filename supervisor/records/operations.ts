@@ -13,13 +13,16 @@ const NO_JAIL = 'no jail can be built now: no plugin process starts';
 interface HealthDeps extends Pick<OperationsDeps, 'pool' | 'dataDir' | 'metrics' | 'isStopping'> {
   readonly listener: Pick<Listener, 'isConnected'>;
   readonly sandbox: Pick<Sandbox, 'state' | 'missing' | 'limiter' | 'runAs' | 'jail'>;
+  /** Whether a child just started in the jail: then the first checks start none. Default: false. */
+  readonly isJailProven?: boolean;
 }
 
 /** Builds the server; the caller listens and closes. */
-export function buildHealth({ pool, dataDir, listener, metrics, sandbox, isStopping }: HealthDeps): FastifyInstance {
+export function buildHealth(deps: HealthDeps): FastifyInstance {
+  const { pool, dataDir, listener, metrics, sandbox, isStopping, isJailProven: hasPassed = false } = deps;
   const { state, missing, limiter, runAs } = sandbox;
   const check = async () => ((await tryOut(sandbox.jail)) === null ? null : NO_JAIL);
-  const checkJail = reuseResult(check, { passedMs: PROVEN_MS, failedMs: FAILED_MS });
+  const checkJail = reuseResult(check, { passedMs: PROVEN_MS, failedMs: FAILED_MS, hasPassed });
   return buildOperations({
     pool,
     dataDir,

@@ -48,11 +48,9 @@ async function makeProcesses(t: Teardown) {
   const listener = { isConnected: () => state.listening };
   const dataDir = { path: directory, minFreeMegabytes: 1 };
   const api = { name: 'API', app: buildOperations({ pool, dataDir, metrics, isStopping }) };
-  const supervisor = {
-    name: 'supervisor',
-    app: buildHealth({ pool, dataDir, metrics, listener, sandbox, isStopping }),
-  };
-  return { pool, directory, sandbox, state, api, supervisor, both: [api, supervisor] };
+  const health = { pool, dataDir, metrics, listener, sandbox, isStopping };
+  const supervisor = { name: 'supervisor', app: buildHealth(health) };
+  return { pool, directory, sandbox, state, api, supervisor, health, both: [api, supervisor] };
 }
 
 t.test('API and supervisor are ready and alive, and report their versions', async (t) => {
@@ -171,4 +169,11 @@ t.test('a jail that cannot be built any more', async (t) => {
   const answer = await readiness(supervisor);
   t.match(answer, { code: 503, reason: 'no jail can be built now: no plugin process starts' });
   t.equal(answer.checks.database, null, 'the other checks are reported all the same');
+});
+
+t.test('a jail that a child has just proved is not tried out again', async (t) => {
+  const { health, directory } = await makeProcesses(t);
+  await rm(directory, { recursive: true });
+  const proven = { name: 'supervisor', app: buildHealth({ ...health, isJailProven: true }) };
+  t.equal((await readiness(proven)).checks.jail, null);
 });
