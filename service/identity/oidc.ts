@@ -32,7 +32,7 @@ const keySet = z.object({ keys: z.array(z.looseObject({ kty: z.string() })).max(
 
 /** The issuer's keys are unavailable, so the token cannot be verified now. */
 export class IssuerUnavailableError extends Error {
-  override readonly name = 'IssuerUnavailableError';
+  override readonly name: string = 'IssuerUnavailableError';
 }
 
 interface IssuerKeys {

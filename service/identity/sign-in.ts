@@ -60,7 +60,8 @@ export class SignIn {
   /**
    * Returns the account of a token; creates it if issuer and subject are new.
    *
-   * @throws InvalidTokenError (401), Problem `account_suspended`, IssuerUnavailableError (503), or the database's error
+   * @throws InvalidTokenError (401), Problem `account_suspended`, IssuerUnavailableError or SigningKeysUnavailableError (503), or the
+   *   database's error
    */
   async signIn(token: string): Promise<Account & Caller> {
     return (await this.#find(token)).account;

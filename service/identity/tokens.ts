@@ -54,7 +54,9 @@ export class InvalidTokenError extends Error {
 export class WrongTokenError extends InvalidTokenError {}
 
 /** The token's key is unknown and the stored keys cannot be read, so the token cannot be verified now. The message is for operators. */
-export class SigningKeysUnavailableError extends IssuerUnavailableError {}
+export class SigningKeysUnavailableError extends IssuerUnavailableError {
+  override readonly name = 'SigningKeysUnavailableError';
+}
 
 /** The claims of a verified token. */
 export interface Identity {
@@ -76,7 +78,7 @@ export interface TokenVerifier {
   /**
    * Checks signature, issuer, audience and expiry, and that it is an access token for an accepted client.
    *
-   * @throws InvalidTokenError (401) or IssuerUnavailableError (503)
+   * @throws InvalidTokenError (401), or IssuerUnavailableError or SigningKeysUnavailableError (503)
    */
   verify(token: string): Promise<Identity>;
 }

@@ -122,7 +122,7 @@ t.test('after a change of the cluster key, a process goes on with the keys that 
   const fresh = await (await openIssuer(DATA_DIR, changed)).issue('ann');
   now += MINUTE;
   const refused = {
-    name: 'IssuerUnavailableError',
+    name: 'SigningKeysUnavailableError',
     message: /sealed under another cluster key than that of this process\. Set .* and restart the process\.$/,
   };
   await t.rejects(verify(fresh), refused, 'a token of a key that it cannot read');
