@@ -22,11 +22,8 @@ async function requireAccount(pool: Pool, user: string): Promise<Account> {
   return found;
 }
 
-/** Without an operator who is not suspended, only this command can change anything. @returns '' if there is one */
-const describeLackOfOperators = async (pool: Pool): Promise<string> =>
-  (await hasActiveOperator(pool))
-    ? ''
-    : 'There is no other operator: appoint one with npm run -s operator -- appoint <user>.';
+/** Without an operator who is not suspended, only this command can change anything. */
+const NO_OPERATOR = 'There is no other operator: appoint one with npm run -s operator -- appoint <user>.';
 
 export const accounts: OperatorCommand = {
   subjects: [],
@@ -64,8 +61,9 @@ export const suspend: OperatorCommand = {
     const { pool } = await context.database();
     const account = await changeSuspension(pool, user, reason);
     if (account === null) throw createUnknownAccountError(user);
-    const left = account.operator ? await describeLackOfOperators(pool) : '';
-    return { sentence: `“${user}” is suspended: ${reason}${left && `\n${left}`}`, fields: { user, reason } };
+    const hasOperators = await hasActiveOperator(pool);
+    const warning = account.operator && !hasOperators ? `\n${NO_OPERATOR}` : '';
+    return { sentence: `“${user}” is suspended: ${reason}${warning}`, fields: { user, reason, hasOperators } };
   },
 };
 
@@ -99,8 +97,11 @@ export const demote: OperatorCommand = {
     const { operator } = await requireAccount(pool, user);
     await changeOperator(pool, user, false);
     const done = operator ? `“${user}” is no longer an operator.` : `“${user}” was not an operator.`;
-    const left = await describeLackOfOperators(pool);
-    return { sentence: done + (left && ` ${left}`), fields: { user, operator: false } };
+    const hasOperators = await hasActiveOperator(pool);
+    return {
+      sentence: hasOperators ? done : `${done} ${NO_OPERATOR}`,
+      fields: { user, operator: false, hasOperators },
+    };
   },
 };
 

@@ -97,8 +97,11 @@ t.test('suspends accounts, appoints and demotes operators, lists and revokes tok
   await runOperator('appoint', 'bob');
   await runOperator('appoint', 'ann');
   t.equal(await runOperator('suspend', 'bob', '--reason', 'leave'), '“bob” is suspended: leave\n');
+  const suspended = await runOperator('suspend', 'bob', '--reason', 'leave', '--json');
+  t.match(JSON.parse(suspended), { user: 'bob', reason: 'leave', hasOperators: true });
   t.match(await runOperator('suspend', 'ann', '--reason', 'theft'), /is suspended: theft\nThere is no other operator/);
   t.match(await runOperator('demote', 'bob'), /no longer an operator\. There is no other operator/, 'ann is suspended');
+  t.match(JSON.parse(await runOperator('demote', 'bob', '--json')), { operator: false, hasOperators: false });
   await runOperator('demote', 'ann');
   for (const user of ['ann', 'bob']) await runOperator('resume', user);
   for (const word of ['resume', 'appoint', 'demote', 'tokens', 'revoke-tokens'])
