@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { stop as stopEsbuild } from 'esbuild';
-import type { StagedBuild } from '../api/package/builder.ts';
+import { requireLayout, type StagedBuild } from '../api/package/builder.ts';
 import { CommandError } from '../sdk/cli/failure.ts';
 import type { CheckedPackage, FolderFile } from '../sdk/cli/local-tools.ts';
 import { Problem } from '../sdk/contract/errors.ts';
@@ -40,13 +40,26 @@ export async function checkFolder(
     if (error instanceof RangeError) throw new CommandError('invalid_package', NESTED);
     if (!(error instanceof Problem)) throw error;
     const note = introspector.hasLoadFailed && !isPluginNode() ? OTHER_NODE : '';
-    const errors = (error.errors ?? []).map((each) => ({ ...each, message: `${each.message}${note}` }));
-    throw new CommandError(error.code, `${error.message}${note}`, { exit: 'invalidPackage', errors });
+    throw toCommandError(error, note);
   } finally {
     await introspector.end();
     await stopEsbuild();
     await rm(scratch, { recursive: true, force: true });
   }
+}
+
+/** @throws CommandError with the code and message of a publish */
+export function requireFolderLayout(files: readonly FolderFile[]): void {
+  try {
+    requireLayout(files);
+  } catch (error) {
+    throw error instanceof Problem ? toCommandError(error, '') : error;
+  }
+}
+
+function toCommandError({ code, message, errors = [] }: Problem, note: string): CommandError {
+  const noted = errors.map((each) => ({ ...each, message: `${each.message}${note}` }));
+  return new CommandError(code, `${message}${note}`, { exit: 'invalidPackage', errors: noted });
 }
 
 /** Code that needs a newer Node fails here and loads in the service. */

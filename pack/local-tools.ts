@@ -2,6 +2,10 @@
 import type { LocalTools } from '../sdk/cli/local-tools.ts';
 
 export const localTools: LocalTools = {
+  async requireLayout(files) {
+    const { requireFolderLayout } = await import('./local-check.ts');
+    requireFolderLayout(files);
+  },
   async check(files, slug, signal) {
     const { checkFolder } = await import('./local-check.ts');
     return checkFolder(files, slug, signal);

@@ -1,13 +1,10 @@
 /** Limits the file lists in the requests of publish and draft. */
 import type { FastifyRequest } from 'fastify';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { MIB } from '../../sdk/contract/limits.ts';
+import { FILE_LIST_MAX_BYTES } from '../../sdk/contract/limits.ts';
 import { invalidPackage } from './invalid-package.ts';
 import { FILES_MAX } from './package-files.ts';
 import { allowSilence } from './silent-connection.ts';
-
-/** Maximum size of a file list. Larger packages need the zip upload. Bytes of JSON. */
-export const FILE_LIST_MAX_BYTES = 16 * MIB;
 
 const createNotUtf8Problem = (): Problem =>
   new Problem('text_files_only', 'The file list is not UTF-8 text. Send binary assets with the zip upload.');

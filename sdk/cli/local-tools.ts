@@ -48,6 +48,8 @@ export interface RuntimeScenario {
 }
 
 export interface LocalTools {
+  /** Requires the two files that every package has, without reading any. @throws CommandError with the code and message of a publish */
+  requireLayout(files: readonly FolderFile[]): Promise<void>;
   /** Runs all checks of a publish. @throws CommandError with the code and message of a publish, or the signal's reason */
   check(files: readonly FolderFile[], slug: string, signal: AbortSignal): Promise<CheckedPackage>;
   /** Plays the scenarios against a runtime. @throws Error if it cannot begin */

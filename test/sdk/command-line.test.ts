@@ -1,6 +1,6 @@
 /** `bulkhead` itself: templates, numbers, help, completion, and how it answers programs. */
 import { execFile } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { mkdir, readdir, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import type { RequestListener } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
@@ -12,6 +12,7 @@ import t from 'tap';
 import { localTools } from '../../pack/local-tools.ts';
 import { openPlugin } from '../../pack/testing/testing.ts';
 import { Accounts, normalizeServiceUrl } from '../../sdk/cli/accounts.ts';
+import { runCommandLine } from '../../sdk/cli/command-line.ts';
 import { commands } from '../../sdk/cli/command-list.ts';
 import { createUnreachableError, exitCodes, toFailure } from '../../sdk/cli/failure.ts';
 import { listRequested, proposeVersion } from '../../sdk/cli/next-version.ts';
@@ -287,6 +288,31 @@ t.test('a folder with more than a package may have is refused before its files a
   const names = Array.from({ length: PACKAGE_FILES_MAX }, (_, index) => join(folder, `${index}.txt`));
   for (const name of names) writeFileSync(name, '');
   t.match(await check(), { code: 3, stderr: `${folder} has more than 10000 files, the most that a package may have.` });
+});
+
+t.test('a publish refuses a folder without index.ts before it reads the other files', async (t) => {
+  const folder = await temporaryFolder(t);
+  await writeFile(join(folder, 'README.md'), '# A repository');
+  await writeFile(join(folder, 'data'), '');
+  await symlink('data', join(folder, 'link'));
+  let stderr = '';
+  const code = await runCommandLine(['publish', '--slug', 'wrong'], {
+    folder,
+    localTools,
+    env: { HOME: '/nonexistent', BULKHEAD_URL: 'http://127.0.0.1:1', BULKHEAD_TOKEN: 'bh_x' },
+    version: '0.0.0',
+    signal: new AbortController().signal,
+    stdout: { write: () => true },
+    stderr: {
+      write: (text) => {
+        stderr += text;
+        // Reading it fails from now on: the warning about the link is written when the folder was listed.
+        rmSync(join(folder, 'data'), { force: true });
+        return true;
+      },
+    },
+  });
+  t.match({ code, stderr }, { code: 3, stderr: /The file is missing; every package has readme\.md and index\.ts/ });
 });
 
 t.test('symbolic links of a package are left out with a warning', async (t) => {

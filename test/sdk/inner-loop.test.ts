@@ -1,7 +1,7 @@
 /** The author's inner loop from the command line: a save is live, its log and its errors are seen, everything can be tried. */
 import { once } from 'node:events';
 import fs from 'node:fs';
-import { mkdir, rmdir, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, rm, rmdir, symlink, writeFile } from 'node:fs/promises';
 import { type IncomingMessage, type ServerResponse, request as sendRequest } from 'node:http';
 import { syncBuiltinESMExports } from 'node:module';
 import { type AddressInfo, connect } from 'node:net';
@@ -250,12 +250,21 @@ t.test('dev: watches the folder also through a link to it, and nothing behind li
   t.equal(await dev.code, 0);
 });
 
-t.test('dev: leaves out a file that is larger than a draft may be', async (t) => {
+t.test('dev: leaves out a file that is larger than a draft may be, and reads no more than that', async (t) => {
   const folder = await writePackage('large', 1);
   await writeFile(join(folder, 'book.txt'), 'x'.repeat(16 * MIB + 1));
+  await writeFile(join(folder, 'index.ts'), "import './none.ts';");
+  for (const name of ['one.txt', 'two.txt']) await writeFile(join(folder, name), 'x'.repeat(9 * MIB));
   const { output, code, interrupt } = startPlain(t, folder);
+  await eventually(() => output.join('').includes('have more than 16 MB, the most that a draft may have.'));
+  await rm(join(folder, 'one.txt'));
+  await rm(join(folder, 'two.txt'));
+  await eventually(() => output.join('').includes('none.ts'));
+  const skipped = 'Skipped binary and large files: book.txt\n';
+  t.match(output.join(''), skipped, 'also where the save fails');
+  await saveFile(folder, 'index.ts', sayingSource(1));
   await eventually(() => /^live large in/m.test(output.join('')));
-  t.match(output.join(''), 'Skipped binary and large files: book.txt\n');
+  t.equal(output.join('').split(skipped).length, 2, 'once');
   interrupt();
   t.equal(await code, 0);
 });

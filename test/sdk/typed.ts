@@ -10,6 +10,7 @@ export interface Typed {
   readonly signal?: AbortSignal;
 }
 export const noTools: LocalTools = {
+  requireLayout: () => Promise.reject(new Error('nothing is checked here')),
   check: () => Promise.reject(new Error('nothing is checked here')),
   conformRuntime: () => Promise.reject(new Error('no runtime is checked here')),
 };

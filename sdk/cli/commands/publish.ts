@@ -35,6 +35,8 @@ export const publish: Command = {
     const fault = findSlugFault(slug);
     if (fault) throw new CommandError('usage', `“${slug}” ${fault}. Pass one with \`--slug\`.`);
     for (const warning of warnings) output.printWarning(warning);
+    // Before the files are read: without these two, it is perhaps the wrong folder, with any amount of data.
+    await context.localTools.requireLayout(files);
     // Before the check, so that a missing sign-in is reported immediately.
     const rest = await context.getRest();
     const checkedHash = await hashFiles(files, context.signal);

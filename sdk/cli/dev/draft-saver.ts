@@ -15,6 +15,8 @@ export class DraftSaver {
   #lastFailure: string | null = null;
   /** Warnings of the last save that succeeded. */
   #lastWarnings: readonly string[] = [];
+  /** The files that the last save left out, as they were printed. */
+  #lastSkipped = '';
 
   constructor(context: Context, draft: Draft) {
     this.#context = context;
@@ -30,13 +32,11 @@ export class DraftSaver {
     const { output, signal } = this.#context;
     const { slug } = this.#draft;
     try {
-      const { warnings, skipped, savedMs, liveMs } = await this.#draft.save();
+      const { warnings, savedMs, liveMs } = await this.#draft.save((paths) => this.#printSkipped(paths));
       this.#lastFailure = null;
       this.times.push(liveMs);
       for (const warning of warnings) if (!this.#lastWarnings.includes(warning)) output.printWarning(warning);
       this.#lastWarnings = warnings;
-      if (skipped.length > 0)
-        output.printLine(output.paint.dim(`Skipped binary and large files: ${skipped.join(', ')}`));
       const [live, saved, started] = [liveMs, savedMs, liveMs - savedMs].map(Math.round);
       const line = `${output.paint.green('live')} ${slug} in ${live} ms (built ${saved}, started ${started})`;
       output.printItem({ saved: slug, liveMs: live, savedMs: saved, warnings }, line);
@@ -44,6 +44,15 @@ export class DraftSaver {
     } catch (error) {
       return signal.aborted ? null : this.#printFailure(error);
     }
+  }
+
+  /** Once for the same files. Also where the save fails then: without this line, an import of such a file seems to be misspelt. */
+  #printSkipped(paths: readonly string[]): void {
+    const { output } = this.#context;
+    const skipped = paths.join(', ');
+    if (skipped !== '' && skipped !== this.#lastSkipped)
+      output.printLine(output.paint.dim(`Skipped binary and large files: ${skipped}`));
+    this.#lastSkipped = skipped;
   }
 
   async #printFailure(error: unknown): Promise<number | null> {

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 import { hashFileTree, sortByPathBytes } from '../../contract/file-tree.ts';
-import { MIB } from '../../contract/limits.ts';
+import { FILE_LIST_MAX_BYTES, MIB } from '../../contract/limits.ts';
 import { decodeText } from '../../contract/text-bytes.ts';
 import { pause } from '../../session/pause.ts';
 import { hasCode } from '../../session/transport.ts';
@@ -25,13 +25,8 @@ const POLL_MS = 250;
  */
 const SENT_MAX = 100;
 
-/** The service accepts 16 MiB of JSON as a draft. Larger files are not read into memory. Bytes. */
-const DRAFT_MAX_BYTES = 16 * MIB;
-
 interface SaveResult {
   readonly warnings: readonly string[];
-  /** Binary and large files, which a draft cannot have. */
-  readonly skipped: readonly string[];
   /** Until the service had built and stored the draft, milliseconds. */
   readonly savedMs: number;
   /** Until the draft was running, milliseconds. */
@@ -150,12 +145,14 @@ export class Draft {
   /**
    * Saves the folder and waits until the draft runs.
    *
+   * @param onSkipped called before the draft is sent, with the binary and large files, which a draft cannot have
    * @throws BulkheadError with the location of each fault, CommandError `draft_changed` if the draft may not be replaced
    */
-  async save(): Promise<SaveResult> {
+  async save(onSkipped: (paths: readonly string[]) => void): Promise<SaveResult> {
     const startedAt = performance.now();
     const { files, warnings } = await readPackageFolder(this.folder, undefined, this.slug);
     const { texts, skipped } = await readTexts(files);
+    onSkipped(skipped);
     const saved = await this.#saveTexts(texts);
     this.#refused = null;
     await this.#setReplaceable([saved.sourceSha256]);
@@ -163,7 +160,7 @@ export class Draft {
     this.#installation ??= await this.#install();
     this.#installed.resolve(this.#installation.id);
     await this.testSession.waitForDraft(this.#installation.id);
-    return { warnings: [...warnings, ...saved.warnings], skipped, savedMs, liveMs: performance.now() - startedAt };
+    return { warnings: [...warnings, ...saved.warnings], savedMs, liveMs: performance.now() - startedAt };
   }
 
   async #saveTexts(files: readonly PackageTexts[]): Promise<SavedDraftAnswer> {
@@ -304,14 +301,24 @@ function hashTexts(texts: readonly PackageTexts[]): string {
   return hashFileTree(sortByPathBytes(files));
 }
 
+/** @throws CommandError before it holds more than a draft may have: the folder may be that of a whole repository */
 async function readTexts(files: readonly FolderFile[]) {
   const texts: PackageTexts[] = [];
   const skipped: string[] = [];
+  let left = FILE_LIST_MAX_BYTES;
   for (const { path, at } of files) {
-    const isLarge = (await stat(at)).size > DRAFT_MAX_BYTES;
-    const contentText = isLarge ? null : decodeText(await readFile(at));
-    if (contentText === null) skipped.push(path);
-    else texts.push({ path, contentText });
+    const { size } = await stat(at);
+    const contentText = size > FILE_LIST_MAX_BYTES ? null : decodeText(await readFile(at));
+    if (contentText === null) {
+      skipped.push(path);
+      continue;
+    }
+    left -= size;
+    if (left < 0) {
+      const message = `The text files of the folder have more than ${FILE_LIST_MAX_BYTES / MIB} MB, the most that a draft may have. Move large files out of the folder, or publish a version.`;
+      throw new CommandError('too_large', message, { exit: 'invalidPackage' });
+    }
+    texts.push({ path, contentText });
   }
   return { texts, skipped };
 }
