@@ -10,6 +10,8 @@ export declare const REGISTRATIONS_MAX = 1000;
 export declare const PACKAGE_FILES_MAX = 10000;
 /** All files of one package together, bytes. Refused as above. */
 export declare const PACKAGE_MAX_BYTES: number;
+/** The file list of a publish or draft, bytes of JSON. Larger packages need the zip upload; there is none for drafts. */
+export declare const FILE_LIST_MAX_BYTES: number;
 /** Maximum compression ratio of a file in a package's zip, against zip bombs. Deflate reaches 1032. */
 export declare const ZIP_RATIO_MAX = 200;
 /** Messages that `host.session.messages` returns if the plugin names no number. */
