@@ -193,6 +193,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     queues,
     hookCounts,
     writes,
+    onRecovered: ({ accountId, installationId }) => asAccount(accountId, () => jobs?.releaseDeliveries(installationId)),
     onError,
   });
   await ownership.follow();
@@ -301,7 +302,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   return { app, fleet, pluginsCache, queues, listener, logs, audit, rollups, metrics, ssh, ownership, join, stop };
 }
 
-interface Assembly extends Pick<Supervisor, 'ownership' | 'listener' | 'queues'> {
+interface Assembly extends Pick<Supervisor, 'ownership' | 'listener' | 'queues'>, Pick<FleetOptions, 'onRecovered'> {
   readonly hookCounts: HookCounts;
   readonly writes: RetryingWriter;
   onError(error: Error): void;
@@ -310,7 +311,7 @@ interface Assembly extends Pick<Supervisor, 'ownership' | 'listener' | 'queues'>
 /** Creates the fleet and the sinks it writes to. The fleet and the plugins cache refer to each other: the fleet starts the plugins that the cache has read. */
 function assembleFleet(
   options: SupervisorOptions,
-  { ownership, listener, queues, hookCounts, writes, onError }: Assembly,
+  { ownership, listener, queues, hookCounts, writes, onRecovered, onError }: Assembly,
 ) {
   const { pool, blobs, keys, sandbox } = options;
   const rollups = new Rollups(pool, { onError, ...(options.rollupsMs ? { flushMs: options.rollupsMs } : {}) });
@@ -376,6 +377,7 @@ function assembleFleet(
     startInspectable: sandbox.inspectable ? starter(sandbox.inspectable, options) : undefined,
     findRefusal: (isOperators) => findRefusal(sandbox, isOperators),
     onServing: (accountId) => pluginsCache.drop(accountId),
+    onRecovered,
   });
   const pluginsCache = new AccountPluginsCache(pool, {
     onLoaded: (accountId, plugins, readAt) => fleet.sync(accountId, plugins, readAt),

@@ -62,6 +62,8 @@ export interface FleetOptions
   readonly firstSpare?: Spare | null | undefined;
   /** Called when other versions serve the account's chains. */
   onServing(accountId: string): void;
+  /** Called when a failed installation runs again, after this was recorded. */
+  onRecovered(plugin: Pick<InstalledPlugin, 'accountId' | 'installationId'>): void;
   onError(error: Error): void;
 }
 
@@ -470,6 +472,7 @@ export class Fleet implements PluginInvoker {
     this.#options.logs.system(plugin, reason === null ? 'info' : 'error', text);
     const pool = this.#options.ownership.pool(plugin.accountId);
     await this.#writeStatus(installationId, () => markFailed(pool, installationId, reason));
+    if (reason === null) this.#options.onRecovered(plugin);
   }
 
   async #rollBack(

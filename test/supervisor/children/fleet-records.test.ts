@@ -61,6 +61,7 @@ function makeFleet(
     outputBytesPerSecond: 1,
     now,
     onServing: nothing,
+    onRecovered: nothing,
     onError: nothing,
     logs: { system: nothing, sometimes: nothing },
     metrics: { childStarted: nothing, childEnded: nothing, childRestarted: nothing, sampled: nothing },

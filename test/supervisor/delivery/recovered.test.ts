@@ -1,0 +1,46 @@
+/** A delivery of a plugin that failed too often is attempted as soon as the plugin runs again. */
+import t from 'tap';
+import { makeFailedHeadsDue } from '../../../db/channels/delivery-queue.ts';
+import { eventually } from '../../runner/eventually.ts';
+import { startSupervisorFixture } from '../supervisor-fixture.ts';
+import { connect, deliver, recorder, rowOf } from './channels.ts';
+
+/** The longest backoff between the crashes after which an installation counts as failed. */
+const AFTER_BACKOFF_MS = 10_000;
+/** A failed installation is tried again after this time. */
+const BEFORE_TRIAL_MS = 600_000;
+let passedMs = 0;
+const now = (): number => Date.now() + passedMs;
+// The waits are longer than any test.
+const fixture = await startSupervisorFixture(t, { deliveryWaits: [600, 600, 600, 600], now });
+
+t.test('the first delivery of a failed installation is attempted when it is ready again', async (t) => {
+  const code = `middleware.systemPrompt = ({ systemPrompt }) => {
+      if (systemPrompt === 'crash') { const all = []; for (;;) all.push(new Array(1e7).fill(all.length)); }
+    };
+    ${recorder(`if (request.attempt < 2) throw new Error('not yet');`)}`;
+  const made = await fixture.install({ slug: 'repaired', capabilities: ['host.storage'], code });
+  const channel = await connect(fixture, made);
+  const [first = ''] = await deliver(fixture, made, channel, ['first']);
+  await eventually(async () => (await rowOf(fixture, first)).last_error !== null);
+  // As attempts leave it at which the plugin could not be called.
+  await fixture.pool.query('UPDATE deliveries SET attempts = 4 WHERE id = $1', [first]);
+  const session = await fixture.session();
+  const prompt = (systemPrompt: string) =>
+    fixture.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context: { systemPrompt, model: 'm' } });
+  const hasStatus = async (status: string) => {
+    const sql = 'SELECT 1 FROM installations WHERE id = $1 AND status = $2';
+    return (await fixture.pool.query(sql, [made.installationId, status])).rowCount === 1;
+  };
+  await eventually(async () => {
+    await prompt('crash');
+    passedMs += AFTER_BACKOFF_MS;
+    return hasStatus('failed');
+  });
+  t.same(await makeFailedHeadsDue(fixture.pool, made.installationId), [], 'not while it is failed');
+  passedMs += BEFORE_TRIAL_MS;
+  await prompt('well');
+  await eventually(async () => (await rowOf(fixture, first)).state === 'delivered');
+  t.match(await rowOf(fixture, first), { attempts: 5 });
+  t.ok(await hasStatus('ready'));
+});
