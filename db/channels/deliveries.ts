@@ -25,6 +25,9 @@ export interface NewDelivery {
 
 const NEW_QUEUES = `SELECT DISTINCT channel_id, account_id, installation_id, 'in' AS direction FROM given`;
 
+/** Whether a request arrived after its address was replaced or disconnected. */
+export const isLateSql = (routingId: string, receivedAt: string): string =>
+  `EXISTS (SELECT 1 FROM channel_addresses a WHERE a.routing_id = ${routingId} AND a.retired_at < ${receivedAt})`;
 const RETIRED_BEFORE = 'the webhook address was replaced or disconnected before the request arrived';
 
 /**
@@ -46,11 +49,10 @@ export async function insertDeliveries(tx: Queryable, group: readonly NewDeliver
          (id, channel_id, installation_id, account_id, routing_id, received_at, method, query, headers, body, traceparent,
           state, last_error, finished_at)
        SELECT id, channel_id, installation_id, account_id, routing_id, to_timestamp(received_at / 1000), method, query,
-              headers, body, traceparent, CASE WHEN late.is_late THEN 'dead' ELSE 'pending' END,
-              CASE WHEN late.is_late THEN '${RETIRED_BEFORE}' END, CASE WHEN late.is_late THEN now() END
-         FROM given g LEFT JOIN LATERAL (
-           SELECT true AS is_late FROM channel_addresses a
-            WHERE a.routing_id = g.routing_id AND a.retired_at < to_timestamp(g.received_at / 1000) LIMIT 1) late ON true
+              headers, body, traceparent, CASE WHEN is_late THEN 'dead' ELSE 'pending' END,
+              CASE WHEN is_late THEN '${RETIRED_BEFORE}' END, CASE WHEN is_late THEN now() END
+         FROM given g CROSS JOIN LATERAL (
+           SELECT ${isLateSql('g.routing_id', 'to_timestamp(g.received_at / 1000)')} AS is_late) late
         ORDER BY at
        ON CONFLICT (id) DO NOTHING
      )

@@ -5,7 +5,7 @@ import { isEpochHeldSql } from '../cluster/shards.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { notifyDeliveriesSql } from '../postgres/notifications.ts';
 import { findRow, type PageQuery, type Queryable, readFilteredPage } from '../postgres/rows.ts';
-import type { RawHeader } from './deliveries.ts';
+import { isLateSql, type RawHeader } from './deliveries.ts';
 import { isHeldUpSql, isQueuedSql } from './delivery-queue.ts';
 
 type DeliveryState = 'pending' | 'delivered' | 'dead';
@@ -137,9 +137,13 @@ async function changeWaiting(tx: Queryable, change: string, installationId: stri
   return changed.rows.length > 0;
 }
 
-/** The oldest finished deliveries of a state. Each channel is read in order, so that other deliveries cost nothing. */
+/**
+ * The oldest finished deliveries of a state. Each channel is read in order, so that other deliveries cost nothing. Without the requests
+ * that arrived after their address was retired: they may be forged, so a user replays each by its id.
+ */
 const OLDEST = `SELECT f.id FROM channels c CROSS JOIN LATERAL (
     SELECT o.id, o.position FROM deliveries o WHERE o.channel_id = c.id AND o.state = $3::text AND o.state <> 'pending'
+       AND NOT (o.direction = 'in' AND ${isLateSql('o.routing_id', 'o.received_at')})
      ORDER BY o.position LIMIT $5) f
   WHERE c.installation_id = $1 AND ($4::text IS NULL OR c.id = $4) ORDER BY f.position LIMIT $5`;
 
@@ -147,7 +151,7 @@ const OLDEST = `SELECT f.id FROM channels c CROSS JOIN LATERAL (
  * Makes finished deliveries pending again, behind those that are pending and with all attempts left. Skips deliveries
  * whose channel was disconnected.
  *
- * @param filter one delivery by its id, or all of a state
+ * @param filter one delivery by its id, or all of a state, without the requests to an address that was replaced before
  * @returns how many
  */
 export async function replayDeliveries(

@@ -4,6 +4,7 @@ import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
 import { deleteChannel, findAddresses, insertChannel, replaceAddress } from '../../../db/channels/channels.ts';
 import { insertDeliveries, insertReply, type NewDelivery } from '../../../db/channels/deliveries.ts';
+import { replayDeliveries } from '../../../db/channels/delivery-history.ts';
 import { findWaitingChannelQueues, finishDelivery, sweepDeliveries } from '../../../db/channels/delivery-queue.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { bindConversation } from '../../../db/sessions/conversations.ts';
@@ -145,4 +146,18 @@ t.test('channels without a pending delivery cost the look-up of waiting queues n
   t.ok((later?.waitMs ?? 0) > 3_500_000, 'a queue whose head is due later is found with its wait');
   await pool.query(`UPDATE deliveries SET next_attempt_at = 'infinity' WHERE channel_id = $1`, [channel.id]);
   t.same(await findWaitingChannelQueues(pool, null, [channel.id]), [], 'one that is held is not');
+});
+
+t.test('a request that arrived after its address was replaced is replayed by its id only', async (t) => {
+  const channel = await connect();
+  await inTransaction(pool, (tx) => replaceAddress(tx, 'i', channel.id));
+  const routingId = channel.routingId;
+  const late = { ...deliveryOf(channel.id, Buffer.from('x')), routingId, receivedAt: Date.now() + 3_600_000 };
+  await insertDeliveries(pool, [late]);
+  const replay = (filter: { id: string } | { state: 'dead' }) =>
+    inTransaction(pool, (tx) =>
+      replayDeliveries(tx, { installationId: 'i', channelId: channel.id, limit: 10, ...filter }),
+    );
+  t.equal(await replay({ state: 'dead' }), 0);
+  t.equal(await replay({ id: late.id }), 1);
 });
