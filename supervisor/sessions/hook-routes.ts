@@ -18,6 +18,7 @@ import { summarizeTranscript } from './compaction.ts';
 import { defaultTrigger } from './default-trigger.ts';
 import { isMessageHook, type MessageContext, runMessageHook, runSessionHook } from './hooks.ts';
 import { CALL_BODY_MAX_BYTES, requireSession, type SessionServices, sessionParams } from './session-services.ts';
+import { digestOf } from './turn-answers.ts';
 
 const PREFIX = 'middleware.';
 /** Metrics and traces count all hooks as one route. */
@@ -126,6 +127,16 @@ const compactionResult = z
     notice: z.string().nullable().describe('Reason why the plugin’s summary is not used.'),
   })
   .meta({ id: 'Compaction', description: 'The summary of a conversation.' });
+
+/**
+ * The id of the notice about messages whose last one has no id, so that a repeated request adds none: the id that it gets is another one
+ * each time. Undefined: that of the last message serves.
+ */
+function findNoticeId(messages: readonly z.infer<typeof summarizedMessage>[] = []): string | undefined {
+  const last = messages.at(-1);
+  if (!last || last.id !== undefined) return undefined;
+  return `summary-of ${digestOf([messages.length, last.role, last.text])}`;
+}
 
 /** The role of the messages that a hook judges. */
 const JUDGED_ROLES: Readonly<Record<string, string>> = { inboundMessage: 'user', outboundMessage: 'assistant' };
@@ -238,7 +249,9 @@ export function hookRoutes(services: SessionServices): FastifyPluginAsyncZod {
           id,
           at,
         }));
-        const { trace, ...result } = await summarizeTranscript(services, session, { ...request.body, messages });
+        const noticeId = findNoticeId(request.body.messages);
+        const summarized = { ...request.body, messages, noticeId };
+        const { trace, ...result } = await summarizeTranscript(services, session, summarized);
         return { ...result, trace: [...trace] };
       },
     );
