@@ -17,6 +17,8 @@ const CONNECTION = { application_name: 'bulkhead-migrate', connectionTimeoutMill
 
 /** A migration waits this long for a lock, because all traffic of that table waits behind it. Milliseconds. */
 const LOCK_TIMEOUT_MS = 5_000;
+/** Within this time the server notices that the client is gone, also during a statement and a wait for a lock. Milliseconds. */
+const CLIENT_CHECK_MS = 1_000;
 /** Between two attempts, milliseconds: the traffic that waited is served. */
 const PAUSE_MS = 1_000;
 const WAITING =
@@ -31,7 +33,7 @@ interface MigrateOptions {
   readonly indexes?: readonly ConcurrentIndex[];
   /** Called with a sentence after each attempt that did not get its locks, and before the build of an index. */
   readonly onWait?: (sentence: string) => void;
-  /** Rolls back and ends the wait for locks. Migrations that are committed stay. */
+  /** Closes the connection. The server rolls back within `CLIENT_CHECK_MS`. Migrations that are committed stay. */
   readonly signal?: AbortSignal;
 }
 
@@ -54,10 +56,11 @@ export async function migrate(
   // Loaded here because API and supervisor import this file for the list of migrations only.
   const { runner } = await import('node-pg-migrate');
   return withConnection(url, CONNECTION, async (client) => {
-    // Also while a statement waits for a lock: without its client, the server rolls the transaction back.
     using _aborting = signal && addAbortListener(signal, () => void client.end());
     await requireSuitableDatabase(client);
     await client.query(`SET lock_timeout = ${LOCK_TIMEOUT_MS}`);
+    // A server on a platform without this check refuses the setting: there, the statement or its wait ends first.
+    await client.query(`SET client_connection_check_interval = ${CLIENT_CHECK_MS}`).catch(() => undefined);
     for (;;) {
       try {
         const applied = await runner({

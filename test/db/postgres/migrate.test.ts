@@ -54,6 +54,26 @@ t.test('a failing migration rolls back all migrations of the call', async (t) =>
   t.same(await migrate(empty.href, { directory }), ['0003_three', '0004_four']);
 });
 
+t.test('an aborted migration ends in the database, too', async (t) => {
+  const directory = join(folder, 'aborted');
+  await mkdir(directory);
+  await writeFile(join(directory, '0001_long.sql'), '-- Up Migration\nSELECT pg_sleep(600);');
+  const name = `${new URL(url).pathname.slice(1)}_aborted`;
+  const other = new URL(url);
+  other.pathname = name;
+  await admin.pool.query(`CREATE DATABASE ${name}`);
+  t.teardown(() => admin.pool.query(`DROP DATABASE ${name} WITH (FORCE)`));
+  const backends = async (): Promise<unknown[]> =>
+    (await admin.pool.query('SELECT wait_event FROM pg_stat_activity WHERE datname = $1', [name])).rows;
+  const abort = new AbortController();
+  const migrating = migrate(other.href, { directory, signal: abort.signal });
+  migrating.catch(() => undefined);
+  await eventually(async () => JSON.stringify(await backends()) === '[{"wait_event":"PgSleep"}]');
+  abort.abort();
+  await t.rejects(migrating);
+  await eventually(async () => (await backends()).length === 0);
+});
+
 t.test('a migration that meets a deadlock, or a table in use, lets traffic pass and tries again', async (t) => {
   const directory = join(folder, 'locked');
   await mkdir(directory);
