@@ -93,7 +93,7 @@ function useOptions({ slug, pluginId, versionPolicy, currentVersionId, currentSe
   if (currentVersionId !== null && currentSemVer !== null && !isListed)
     versions.push({ versionId: currentVersionId, semVer: currentSemVer });
   const isPinListed = pinnedVersionId === null || versions.some(({ versionId }) => versionId === pinnedVersionId);
-  if (!isPinListed) versions.push({ versionId: pinnedVersionId, semVer: 'the version it waits for' });
+  if (!isPinListed) versions.push({ versionId: pinnedVersionId, semVer: 'the version that you pinned' });
   return [
     { value: 'Latest', label: 'The newest version' },
     ...versions.map(({ versionId, semVer }) => ({
