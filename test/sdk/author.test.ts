@@ -343,7 +343,8 @@ t.test('install --pin and --latest move an installed plugin', async (t) => {
   });
   t.match(await typed(['install', 'mover', '--yes']), {
     code: 1,
-    stderr: /already installed “mover”\. .* `--pin <semver>` and `--latest` move it to another version; `bulkhead configure` changes its settings and whether it is required\.\n$/,
+    stderr:
+      /already installed “mover”\. .* `--pin <semver>` and `--latest` move it to another version; `bulkhead configure` changes its settings and whether it is required\.\n$/,
   });
   const move = async (...options: string[]) => answer(await typed(['install', 'mover', ...options, '--yes', '--json']));
   t.match(await move('--latest'), { versionPolicy: 'Latest', currentSemVer: '1.1.0' }, 'accepts what it has shown');
