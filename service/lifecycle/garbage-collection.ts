@@ -14,10 +14,16 @@ const GROWTH_PERCENT = 200;
 
 /** Time between two looks at the heap. Milliseconds. */
 const CHECK_MS = 5 * SECOND;
-/** Above this share of its time the process is busy, and a pause would delay somebody. */
+/** Above this share of its time the process is busy, and a pause would delay calls. */
 const IDLE_UTILIZATION = 0.3;
 /** Growth since the last collection from which one is worth its pause. Bytes. */
 const WORTHWHILE_BYTES = 16 * MIB;
+
+/**
+ * Growth from which a collection is worth its pause on a busy process, too. After a peak V8 waits until the heap has three times what
+ * lived at the peak: the supervisor then held 820 MB beside a hundred hostile accounts. Bytes.
+ */
+const WORTHWHILE_WHEN_BUSY_BYTES = 128 * MIB;
 
 /** Reduces the number of full collections of the whole process. */
 export const tuneGc = (): void => setFlagsFromString(`--heap-growing-percent=${GROWTH_PERCENT}`);
@@ -39,15 +45,17 @@ interface HeapUse {
   readonly isFollowUpDue: boolean;
 }
 
-/** Whether the process is idle and holds enough that may be garbage. */
+/** Whether the process holds enough that may be garbage, for how busy it is. */
 export const isWorthCollecting = ({ utilization, isFollowUpDue, ...bytes }: HeapUse): boolean =>
-  utilization < IDLE_UTILIZATION && (isFollowUpDue || hasGrown(bytes));
+  utilization < IDLE_UTILIZATION ? isFollowUpDue || hasGrown(bytes) : hasGrown(bytes, WORTHWHILE_WHEN_BUSY_BYTES);
 
-const hasGrown = ({ usedBytes, collectedBytes }: Pick<HeapUse, 'usedBytes' | 'collectedBytes'>): boolean =>
-  usedBytes - collectedBytes > WORTHWHILE_BYTES;
+const hasGrown = (
+  { usedBytes, collectedBytes }: Pick<HeapUse, 'usedBytes' | 'collectedBytes'>,
+  worthwhileBytes = WORTHWHILE_BYTES,
+): boolean => usedBytes - collectedBytes > worthwhileBytes;
 
 /**
- * Collects garbage when the process has become idle after a peak. V8 collects only while objects are created, so an idle
+ * Collects garbage when the process has become idle after a peak, or has grown by much. V8 collects only while objects are created, so an idle
  * process would hold the garbage of its last peak. A collection also starts V8's own memory reducer, which collects twice more and
  * returns the pages to the system within a minute.
  *

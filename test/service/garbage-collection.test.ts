@@ -16,6 +16,16 @@ t.test('an idle process whose heap grew is worth a collection', async (t) => {
   t.equal(isWorthCollecting({ ...grown, utilization: 0.5, isFollowUpDue: true }), false);
 });
 
+t.test('a busy process collects once it has grown by much', async (t) => {
+  const peak = { usedBytes: 400 * MB, collectedBytes: 250 * MB, utilization: 0.9, isFollowUpDue: false };
+  t.equal(isWorthCollecting(peak), true);
+  t.equal(
+    isWorthCollecting({ ...peak, collectedBytes: 350 * MB }),
+    false,
+    'most of it was live at the last collection',
+  );
+});
+
 t.test('the garbage of a peak is collected although nothing new is created', async (t) => {
   t.teardown(collectWhenIdle(20));
   t.equal(runInNewContext('typeof gc'), 'undefined', 'the flags are as before, so kept code stays valid');
