@@ -10,7 +10,7 @@ export interface Registry {
   refuseRepeats(): void;
   /** Ends registration and returns the registrations. @throws with one sentence if one is malformed */
   seal(expected: Registrations | null): { registrations: Registrations; places: Record<string, string> };
-  /** The error of the first assignment after `seal`; null if there was none. */
+  /** The error of the first assignment after `seal`. Null: no assignment came later. */
   findLate(): Error | null;
   /** Finds the handler of a target; null if the bundle registered none. */
   find(target: Target): Handler | null;

@@ -10,7 +10,7 @@ export const REGISTRATIONS_MAX = 1_000;
 export const PACKAGE_FILES_MAX = 10_000;
 /** All files of one package together, bytes. Refused as above. */
 export const PACKAGE_MAX_BYTES = 1024 * MIB;
-/** The file list of a publish or draft, bytes of JSON. Larger packages need the zip upload; there is none for drafts. */
+/** The file list of a publish or draft, bytes of JSON. Larger packages need the zip upload, which drafts do not have. */
 export const FILE_LIST_MAX_BYTES = 16 * MIB;
 /** Maximum compression ratio of a file in a package's zip, against zip bombs. Deflate reaches 1032. */
 export const ZIP_RATIO_MAX = 200;

@@ -10,7 +10,7 @@ export declare const REGISTRATIONS_MAX = 1000;
 export declare const PACKAGE_FILES_MAX = 10000;
 /** All files of one package together, bytes. Refused as above. */
 export declare const PACKAGE_MAX_BYTES: number;
-/** The file list of a publish or draft, bytes of JSON. Larger packages need the zip upload; there is none for drafts. */
+/** The file list of a publish or draft, bytes of JSON. Larger packages need the zip upload, which drafts do not have. */
 export declare const FILE_LIST_MAX_BYTES: number;
 /** Maximum compression ratio of a file in a package's zip, against zip bombs. Deflate reaches 1032. */
 export declare const ZIP_RATIO_MAX = 200;

@@ -350,7 +350,7 @@ t.test('multipart bodies of the wrong shape', async (t) => {
       payload: zip,
       headers: { 'content-type': 'application/zip' },
     }),
-    'a type that is none': await json('{}', url, 'zip'),
+    'a malformed type': await json('{}', url, 'zip'),
     'no body': await ann.send({ method: 'POST', url }),
   };
   for (const [name, answer] of Object.entries(others)) {
