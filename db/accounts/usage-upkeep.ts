@@ -2,7 +2,8 @@
 import type { Pool } from 'pg';
 import { SECOND } from '../../sdk/contract/limits.ts';
 import type { UsageKind } from '../../sdk/contract/usage-kinds.ts';
-import { findValue, listRows, listValues } from '../postgres/rows.ts';
+import { inTransaction, type Transaction, tryNamedLock } from '../postgres/pool.ts';
+import { changeRows, findValue, listRows } from '../postgres/rows.ts';
 import { type AccountKind, foldUsage, RECOUNT_EVERY_MS, recountUsage } from './usage.ts';
 
 /** Bounds the changes that a check must add up. Milliseconds. */
@@ -13,8 +14,8 @@ const KEPT_SHARE = 0.8;
 /** Rows removed by one statement: keeps its locks short. */
 const BATCH = 2_000;
 
-/** Removes about `excess` bytes of an account's oldest records. @returns removed bytes; 0: there are none */
-type Remove = (pool: Pool, accountId: string, excess: number) => Promise<number>;
+/** Removes about `excess` bytes of an account's oldest records, at most `BATCH` rows. @returns removed rows; 0: it has no such records */
+type Remove = (tx: Transaction, accountId: string, excess: number) => Promise<number>;
 /** With the changes, because what was just removed is not in the sums yet. */
 const COUNTED = '(TABLE account_usage UNION ALL TABLE account_usage_changes) counted';
 /** Actions matter more than host calls, so they are removed last, also where a sum has bytes whose rows are gone. */
@@ -30,7 +31,7 @@ const REMOVALS: Readonly<Partial<Record<UsageKind, readonly Remove[]>>> = {
     removeFinished('deliveries', 'dead'),
   ],
   logs: [removeOldest('plugin_logs', 'logs', '1 hour')],
-  audit: [removeOldest('audit', 'audit', '1 day'), removeBatch('account_actions', HAS_NO_HOST_CALLS, 'id')],
+  audit: [removeOldest('audit', 'audit', '1 day'), removeFirst('account_actions', HAS_NO_HOST_CALLS, 'id')],
 };
 
 /** Any number of processes may run it. @returns stops it, without waiting for the running turn: the next process repeats it */
@@ -38,15 +39,28 @@ export function startUsageUpkeep(pool: Pool, onError: (error: Error) => void): (
   let isRunning = false;
   let isStopped = false;
   let isRecountDue = false;
+  // The quotas may be lower than those of the process before.
+  let full: readonly AccountKind[] | null = null;
+  const report = (error: Error) => {
+    if (!isStopped) onError(error);
+  };
   const recount = async () => {
     // A failed one waits for the next time, because it reads all rows.
     isRecountDue = false;
     isRecountDue = !(await recountUsage(pool));
+    // It applied changes that no fold reports.
+    if (!isRecountDue) full = null;
+  };
+  const maintain = async () => {
+    const among = full;
+    // In case it fails after the fold, whose changes no later fold reports.
+    full = null;
+    full = await maintainUsage(pool, among, report);
   };
   const tick = async () => {
     if (isRunning) return;
     isRunning = true;
-    await (isRecountDue ? recount() : maintainUsage(pool)).catch((error: Error) => isStopped || onError(error));
+    await (isRecountDue ? recount() : maintain()).catch(report);
     isRunning = false;
   };
   const timers = [
@@ -62,43 +76,75 @@ export function startUsageUpkeep(pool: Pool, onError: (error: Error) => void): (
   };
 }
 
-/** One turn: folds, then removes where that filled a quota. */
-export async function maintainUsage(pool: Pool): Promise<void> {
+/**
+ * One turn: folds, then removes where a quota is full.
+ *
+ * @param among looks at these besides those that changed; null: at all accounts
+ * @param onError receives the error of an account; the turn continues with the next one
+ * @returns those that were full. The next turn must look at them again: their pending records may finish, which changes no sum
+ */
+export async function maintainUsage(
+  pool: Pool,
+  among: readonly AccountKind[] | null = null,
+  onError = (error: Error): void => {
+    throw error;
+  },
+): Promise<AccountKind[]> {
   const changed = (await foldUsage(pool)).filter(({ kind }) => kind in REMOVALS);
-  for (const full of await findFull(pool, changed)) await removeExcess(pool, full);
+  const full = await findFull(pool, [...changed, ...(among ?? (await listOverSums(pool)))]);
+  for (const each of full) await removeExcess(pool, each).catch(onError);
+  return full;
 }
 
-interface Full extends AccountKind {
-  readonly excess: number;
-}
+/** Of all accounts: those whose sums, without the changes, are near a quota. */
+const listOverSums = (pool: Pool): Promise<AccountKind[]> =>
+  listRows(
+    pool,
+    `SELECT u.account_id AS "accountId", kind FROM account_usage u JOIN usage_limits l USING (kind)
+      WHERE kind = ANY ($1) GROUP BY u.account_id, kind, l.bytes HAVING sum(u.bytes) > l.bytes * ${FULL_SHARE}::float8`,
+    [Object.keys(REMOVALS)],
+  );
 
-async function findFull(pool: Pool, among: readonly AccountKind[]): Promise<Full[]> {
+async function findFull(pool: Pool, among: readonly AccountKind[]): Promise<AccountKind[]> {
   if (among.length === 0) return [];
   return listRows(
     pool,
-    `SELECT account_id AS "accountId", kind, ceil(used - bytes * ${KEPT_SHARE}::float8) AS excess
-       FROM (SELECT account_id, kind, l.bytes, usage_bytes(account_id, kind) AS used
-               FROM unnest($1::text[], $2::text[]) AS g(account_id, kind) JOIN usage_limits l USING (kind)) counted
-      WHERE used > bytes * ${FULL_SHARE}::float8`,
+    `SELECT account_id AS "accountId", kind
+       FROM (SELECT DISTINCT * FROM unnest($1::text[], $2::text[]) AS g(account_id, kind)) g JOIN usage_limits l USING (kind)
+      WHERE usage_bytes(account_id, kind) > bytes * ${FULL_SHARE}::float8`,
     [among.map(({ accountId }) => accountId), among.map(({ kind }) => kind)],
   );
 }
 
-async function removeExcess(pool: Pool, { accountId, kind, excess }: Full): Promise<void> {
-  let left = excess;
-  for (const remove of REMOVALS[kind] ?? []) {
-    for (let removed = 1; left > 0 && removed > 0; left -= removed) removed = await remove(pool, accountId, left);
-  }
+async function removeExcess(pool: Pool, full: AccountKind): Promise<void> {
+  for (const remove of REMOVALS[full.kind] ?? [])
+    for (let removed: number | null = 1; removed !== 0; ) {
+      removed = await removeBatch(pool, full, remove);
+      if (removed === null) return;
+    }
+}
+
+/** @returns removed rows; null: another process removes those of this account now, and together they would remove too much */
+function removeBatch(pool: Pool, { accountId, kind }: AccountKind, remove: Remove): Promise<number | null> {
+  return inTransaction(pool, async (tx) => {
+    if (!(await tryNamedLock(tx, `remove ${kind} ${accountId}`))) return null;
+    const excess = await findValue<number>(
+      tx,
+      `SELECT ceil(usage_bytes($1, kind) - bytes * ${KEPT_SHARE}::float8) FROM usage_limits WHERE kind = $2`,
+      [accountId, kind],
+    );
+    return excess !== null && excess > 0 ? remove(tx, accountId, excess) : 0;
+  });
 }
 
 function removeFinished(table: 'deliveries' | 'events', state: 'delivered' | 'skipped' | 'dead'): Remove {
-  return removeBatch(table, `state = '${state}'`, 'finished_at');
+  return removeFirst(table, `state = '${state}'`, 'finished_at');
 }
 
 /** Removes the first rows, in the order of a column. */
-function removeBatch(table: 'deliveries' | 'events' | 'account_actions', condition: string, order: string): Remove {
+function removeFirst(table: 'deliveries' | 'events' | 'account_actions', condition: string, order: string): Remove {
   const statement = deleteOldestSql(table, condition, order);
-  return (pool, accountId, excess) => removeRows(pool, statement, [accountId, excess]);
+  return (tx, accountId, excess) => changeRows(tx, statement, [accountId, excess]);
 }
 
 /** Removes from the account's oldest partition, because an index sorts the rows of one partition only. */
@@ -108,20 +154,20 @@ function removeOldest(table: 'plugin_logs' | 'audit', kind: UsageKind, width: '1
     `at >= $3::timestamptz AND at < $3::timestamptz + interval '${width}'`,
     'id',
   );
-  return async (pool, accountId, excess) => {
+  return async (tx, accountId, excess) => {
     const oldest = await findValue(
-      pool,
+      tx,
       `SELECT period FROM ${COUNTED}
         WHERE account_id = $1 AND kind = $2 AND period > '-infinity' GROUP BY period HAVING sum(bytes) > 0
         ORDER BY period LIMIT 1`,
       [accountId, kind],
     );
-    return removeRows(pool, statement, [accountId, excess, oldest]);
+    return changeRows(tx, statement, [accountId, excess, oldest]);
   };
 }
 
 /**
- * Deletes the first rows of the account $1 that have $2 bytes together, at most `BATCH`. Returns the bytes of each. By their ctid,
+ * Deletes the first rows of the account $1 that have $2 bytes together, at most `BATCH`. By their ctid,
  * because PostgreSQL might read the whole table to join the rows by their ids.
  *
  * @param condition selects rows of one partition only: in another one, other rows have the same ctid
@@ -134,10 +180,5 @@ function deleteOldestSql(table: string, condition: string, order: string): strin
       ORDER BY ${order} LIMIT ${BATCH} FOR UPDATE SKIP LOCKED),
    summed AS (SELECT place, sum(stored_bytes) OVER (ORDER BY sorted_by, id) - stored_bytes AS before FROM oldest)
    DELETE FROM ${table}
-    WHERE ${isOfAccount} AND ctid = ANY (ARRAY(SELECT place FROM summed WHERE before < $2)) RETURNING stored_bytes`;
-}
-
-async function removeRows(pool: Pool, statement: string, values: unknown[]): Promise<number> {
-  const removed = await listValues<number>(pool, statement, values);
-  return removed.reduce((sum, bytes) => sum + bytes, 0);
+    WHERE ${isOfAccount} AND ctid = ANY (ARRAY(SELECT place FROM summed WHERE before < $2))`;
 }

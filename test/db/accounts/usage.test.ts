@@ -489,7 +489,13 @@ t.test('the oldest records go in batches that read no records of others', async 
     [at.accountId],
   );
   const explained = explainPool(pool);
-  await maintainUsage({ query: explained.pool.query, connect: () => pool.connect() } as unknown as Pool);
+  const connect = async () => {
+    const client = await pool.connect();
+    const query = (text: string, values?: unknown[]) =>
+      values === undefined ? client.query(text) : explained.pool.query(text, values);
+    return { query, release: () => client.release() };
+  };
+  await maintainUsage({ query: explained.pool.query, connect } as unknown as Pool);
   for (const table of ['plugin_logs', 'audit']) {
     const kept = `SELECT min(id), count(*)::int FROM ${table} WHERE account_id = $1`;
     t.same(await someOf(kept, [at.accountId]), { min: `${at.accountId}005401`, count: 1_600 }, table);
@@ -589,7 +595,6 @@ t.test('near a quota the oldest finished records go, and pending ones and other 
   t.ok((await usedOf(other, 'deliveries')) > 0);
   // Only pending ones are left to go: nothing more is removed.
   await saveUsageLimits(pool, { deliveries: 1, logs: 20_000, audit: 20_000 });
-  await steps.event?.(at, 0);
   await maintainUsage(pool);
   const pending = await pool.query('SELECT state FROM deliveries WHERE account_id = $1', [at.accountId]);
   t.same(pending.rows, Array(20).fill({ state: 'pending' }));
@@ -606,4 +611,67 @@ t.test('near a quota the oldest finished records go, and pending ones and other 
   t.ok((await usedOf(at, 'audit')) <= 16_000 && (await usedOf(at, 'audit')) > 14_000);
   t.ok((await usedOf(other, 'logs')) > 0);
   t.same(await readLedger(at), await countTables(at));
+});
+
+t.test(
+  'a quota full of pending deliveries is emptied once they are finished, although no sum changes then',
+  async (t) => {
+    const at = await tenant('ora');
+    t.teardown(() => saveUsageLimits(pool, {}));
+    for (let index = 0; index < 20; index += 1) await steps.deliver?.(at, 1_000);
+    const all = await usedOf(at, 'deliveries');
+    await saveUsageLimits(pool, { deliveries: all });
+    const full = await maintainUsage(pool, []);
+    t.same(full, [{ accountId: at.accountId, kind: 'deliveries' }]);
+    t.equal(await usedOf(at, 'deliveries'), all);
+    await pool.query(`UPDATE deliveries SET state = 'delivered', finished_at = now() WHERE account_id = $1`, [
+      at.accountId,
+    ]);
+    t.same(await maintainUsage(pool, full), full);
+    const kept = await usedOf(at, 'deliveries');
+    t.ok(kept <= all * 0.8 && kept > all * 0.7, `${kept} of ${all} bytes`);
+    t.same(await maintainUsage(pool, full), []);
+  },
+);
+
+t.test(
+  'the first turn empties a quota that was lowered, and another process at the same time removes no more',
+  async (t) => {
+    const at = await tenant('pia');
+    t.teardown(() => saveUsageLimits(pool, {}));
+    for (let index = 0; index < 20; index += 1) await steps.deliver?.(at, 1_000);
+    await pool.query(`UPDATE deliveries SET state = 'delivered', finished_at = now() WHERE account_id = $1`, [
+      at.accountId,
+    ]);
+    await foldUsage(pool);
+    const limit = (await usedOf(at, 'deliveries')) / 2;
+    await saveUsageLimits(pool, { deliveries: limit });
+    t.same(await maintainUsage(pool, []), []);
+    await Promise.all([maintainUsage(pool), maintainUsage(pool), maintainUsage(pool)]);
+    const kept = await usedOf(at, 'deliveries');
+    t.ok(kept <= limit * 0.8 && kept > limit * 0.7, `${kept} of ${limit} bytes`);
+  },
+);
+
+t.test('an account whose records cannot be removed does not stop the removal of others', async (t) => {
+  const [at, other] = [await tenant('quy'), await tenant('ria')];
+  t.teardown(async () => {
+    await saveUsageLimits(pool, {});
+    await pool.query('DROP FUNCTION refuse_removal CASCADE');
+  });
+  for (const each of [at, other]) await steps.deliver?.(each, 1_000);
+  const accounts = [at.accountId, other.accountId];
+  await pool.query(`UPDATE deliveries SET state = 'delivered', finished_at = now() WHERE account_id = ANY ($1)`, [
+    accounts,
+  ]);
+  await pool.query(`
+    CREATE FUNCTION refuse_removal() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''not this one''; END';
+    CREATE TRIGGER refused BEFORE DELETE ON deliveries FOR EACH ROW WHEN (OLD.account_id = '${at.accountId}')
+      EXECUTE FUNCTION refuse_removal()`);
+  await saveUsageLimits(pool, { deliveries: 1 });
+  const errors: string[] = [];
+  const full = await maintainUsage(pool, null, ({ message }) => errors.push(message));
+  t.ok(accounts.every((accountId) => full.some((one) => one.accountId === accountId)));
+  t.same(errors, ['not this one']);
+  t.equal(await usedOf(other, 'deliveries'), 0);
 });
