@@ -138,12 +138,16 @@ async function changeWaiting(tx: Queryable, change: string, installationId: stri
 }
 
 /**
- * The oldest finished deliveries of a state. Each channel is read in order, so that other deliveries cost nothing. Without the requests
- * that arrived after their address was retired: they may be forged, so a user replays each by its id.
+ * Condition of a replay of all: leaves out requests that arrived after their address was retired. They may be forged, so each is
+ * replayed by its id only.
  */
+export const isReplayedWithAllSql = (alias: string): string =>
+  `NOT (${alias}.direction = 'in' AND ${isLateSql(`${alias}.routing_id`, `${alias}.received_at`)})`;
+
+/** The oldest finished deliveries of a state. Each channel is read in order, so that other deliveries cost nothing. */
 const OLDEST = `SELECT f.id FROM channels c CROSS JOIN LATERAL (
     SELECT o.id, o.position FROM deliveries o WHERE o.channel_id = c.id AND o.state = $3::text AND o.state <> 'pending'
-       AND NOT (o.direction = 'in' AND ${isLateSql('o.routing_id', 'o.received_at')})
+       AND ${isReplayedWithAllSql('o')}
      ORDER BY o.position LIMIT $5) f
   WHERE c.installation_id = $1 AND ($4::text IS NULL OR c.id = $4) ORDER BY f.position LIMIT $5`;
 

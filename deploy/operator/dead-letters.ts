@@ -1,7 +1,7 @@
 /** Operator commands that list and replay dead letters: deliveries and events that used up their attempts. */
 import type { Pool } from 'pg';
 import { recordAction } from '../../db/accounts/operator-actions.ts';
-import { replayDeliveries } from '../../db/channels/delivery-history.ts';
+import { isReplayedWithAllSql, replayDeliveries } from '../../db/channels/delivery-history.ts';
 import { replayEvent } from '../../db/installations/event-history.ts';
 import { type Queues, startQueues } from '../../db/jobs/queues.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
@@ -90,11 +90,12 @@ async function replayEach(
   args: ParsedArgs,
   of: string | null,
 ): Promise<number> {
+  const isWanted = table === 'deliveries' ? isReplayedWithAllSql('r') : 'true';
   let total = 0;
   for (let after = ''; ; ) {
     const { rows } = await pool.query<{ id: string; installationId: string }>(
-      `SELECT id, installation_id AS "installationId" FROM ${table}
-        WHERE CASE WHEN $1::text[] = '{}' THEN state = 'dead' ELSE id = ANY ($1) AND state <> 'pending' END
+      `SELECT id, installation_id AS "installationId" FROM ${table} r
+        WHERE CASE WHEN $1::text[] = '{}' THEN state = 'dead' AND ${isWanted} ELSE id = ANY ($1) AND state <> 'pending' END
           AND ($2::text IS NULL OR installation_id = $2) AND id > $3
         ORDER BY id LIMIT ${BATCH}`,
       [args.subjects, of, after],

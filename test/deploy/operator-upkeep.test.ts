@@ -83,6 +83,23 @@ t.test('a dead letter that cannot be replayed does not stop the batches after it
   t.same(await idsOf('deliveries', 'dead'), ['a-gone']);
 });
 
+t.test('replays of all leave out requests to an address that was replaced before', async (t) => {
+  const { pool, insertDelivery, idsOf, runOperator } = await prepareQueues(t);
+  await insertDelivery('in-time', 'dead', 0);
+  await pool.query(
+    `INSERT INTO channel_addresses (routing_id, channel_id, installation_id, retired_at)
+     VALUES ('old', 'c1', 'i1', now() - interval '1 hour')`,
+  );
+  await insertDelivery('late', 'dead', 0);
+  await pool.query(`UPDATE deliveries SET routing_id = 'old' WHERE id = 'late'`);
+  await insertDelivery('reply', 'dead', 0);
+  await pool.query(`UPDATE deliveries SET routing_id = 'old', direction = 'out' WHERE id = 'reply'`);
+  t.match(await runOperator('replay', '--installation', 'i1'), { deliveries: 2 });
+  t.match(await runOperator('replay', '--all'), { deliveries: 0 });
+  t.same(await idsOf('deliveries', 'dead'), ['late']);
+  t.match(await runOperator('replay', 'late'), { deliveries: 1 });
+});
+
 t.test('waiting names what holds each queue', async (t) => {
   const { env, pool, runOperator } = await prepareQueues(t);
   t.match(await operator(env, 'waiting'), { stdout: 'Nothing waits.\n' });
