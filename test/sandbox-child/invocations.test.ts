@@ -1,5 +1,8 @@
 /** How the handlers of a real child end. */
 import t from 'tap';
+import { trackInvocations } from '../../sandbox-child/invocations.ts';
+import type { Cancellation } from '../../sandbox-child/supervisor-connection.ts';
+import { collectGarbage } from '../fixtures/collect-garbage.ts';
 import { eventually } from '../runner/eventually.ts';
 import { bundleOf, callTool, errorOf, testChild, testJail, toolOf } from '../supervisor/children/jailed-child.ts';
 
@@ -30,6 +33,23 @@ t.test('a cancel after the handler has ended says that it cancelled nothing, and
         /^uncaught: Error: ctx\.cancel\("too late"\) was called after middleware\.inboundMessage had ended, so it cancelled nothing\. Await [^\n]+\n +at .*plugin\.js:2:36/,
     },
   ]);
+});
+
+t.test('a function of the context that is kept does not keep the texts of the call', async (t) => {
+  const kept: unknown[] = [];
+  const invocations = trackInvocations(() => undefined);
+  const invoke = (): WeakRef<object> => {
+    const message = { text: 'a long text' };
+    const target = { kind: 'hook', name: 'middleware.inboundMessage' } as const;
+    const call = { target, invocationId: 'call', context: { message }, deadlineMs: 1_000 };
+    const keep = (context: unknown): unknown => kept.push((context as { cancel: unknown }).cancel);
+    t.match(invocations.run(call, keep, {} as Cancellation), { outcome: 'answered' });
+    return new WeakRef(message);
+  };
+  const message = invoke();
+  await collectGarbage();
+  t.equal(message.deref(), undefined);
+  t.type(kept[0], 'function');
 });
 
 t.test('a generator that a cancelled handler returns is ended', async (t) => {
