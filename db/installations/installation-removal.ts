@@ -5,8 +5,8 @@ import { lockMedia, releaseMediaOfInstallation } from '../accounts/media.ts';
 import { sweepDeletedPlugins } from '../catalog/plugins.ts';
 import { lockSecrets } from '../files/secrets.ts';
 import type { Queues } from '../jobs/queues.ts';
-import { readingPool, type Transaction, type WritingPool } from '../postgres/pool.ts';
-import { findValue, hasRow } from '../postgres/rows.ts';
+import { inTransaction, readingPool, type Transaction, type WritingPool } from '../postgres/pool.ts';
+import { findValue, hasRow, SWEEP_BATCH } from '../postgres/rows.ts';
 import { listChannelSessions, lockChannels } from '../sessions/conversations.ts';
 import { deleteWithSessions } from '../sessions/session-removal.ts';
 
@@ -18,6 +18,7 @@ import { deleteWithSessions } from '../sessions/session-removal.ts';
 export async function removeInstallation(pool: WritingPool, queues: Queues, installationId: string): Promise<void> {
   const accountId = await findUninstalling(readingPool(pool), installationId);
   if (accountId === null) return;
+  await deleteMinutes(pool, installationId);
   const [channels, agents] = [
     { accountId, installationId },
     { accountId, madeBy: installationId },
@@ -43,6 +44,25 @@ export async function removeInstallation(pool: WritingPool, queues: Queues, inst
       await sweepDeletedPlugins(tx);
     },
   });
+}
+
+/**
+ * Deletes the sums of its calls, which may be millions of rows: in batches, because the session streams of all accounts wait for a
+ * transaction, and one for all would run into the time limit. No sums are added to an installation that is being uninstalled.
+ */
+async function deleteMinutes(pool: WritingPool, installationId: string): Promise<void> {
+  for (const table of ['call_minutes', 'usage_minutes']) {
+    // Each batch begins where the one before ended: it need not read the rows that were deleted.
+    const sql = `WITH batch AS MATERIALIZED (
+        SELECT ctid AS place, minute FROM ${table} WHERE installation_id = $1 AND minute >= $2
+         ORDER BY minute LIMIT ${SWEEP_BATCH} FOR UPDATE SKIP LOCKED),
+      deleted AS (DELETE FROM ${table} WHERE ctid = ANY (ARRAY(SELECT place FROM batch)))
+      SELECT max(minute) FROM batch HAVING count(*) = ${SWEEP_BATCH}`;
+    for (let last: string | null = '-infinity'; last !== null; ) {
+      const from: string = last;
+      last = await inTransaction(pool, (tx) => findValue<string>(tx, sql, [installationId, from]));
+    }
+  }
 }
 
 const findUninstalling = (pool: Pool, installationId: string): Promise<string | null> =>
