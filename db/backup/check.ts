@@ -1,5 +1,6 @@
 /** Checks a backup by restoring it into a temporary database and folder. */
 import { openKeyFiles } from '../files/key-files.ts';
+import { listLostKeys } from '../files/recorded-keys.ts';
 import { openSealedKeys } from '../files/sealed-keys.ts';
 import { openSecretKeys } from '../files/secrets.ts';
 import { withConnection } from '../postgres/dedicated-connection.ts';
@@ -22,6 +23,8 @@ interface CheckSummary {
   readonly files: number;
   /** Secrets that the backup's own keys decrypt. */
   readonly secrets: number;
+  /** Secrets whose keys the operator gave up before the backup. */
+  readonly lostSecrets: number;
   /** Blobs that the backup names. All are in it, or in the bucket. */
   readonly blobs: number;
 }
@@ -58,10 +61,10 @@ export async function checkBackup({
     withScratchDatabase(url, onProgress, signal, async (scratchUrl) => {
       const rows = await restoreTables(archive, scratchUrl, onProgress);
       await migrate(scratchUrl);
-      const secrets = await decryptSecrets(archive, scratchUrl, folder, clusterKey);
+      const opened = await decryptSecrets(archive, scratchUrl, folder, clusterKey);
       const { at, files } = archive.manifest;
       const blobs = await checkNamedBlobs(scratchUrl, { files, folder, openBlobs, onProgress });
-      return { at, rows, files: files.length, secrets, blobs };
+      return { at, rows, files: files.length, ...opened, blobs };
     }),
   );
 }
@@ -86,7 +89,7 @@ async function decryptSecrets(
   url: string,
   folder: string,
   clusterKey: Buffer | null,
-): Promise<number> {
+): Promise<Pick<CheckSummary, 'secrets' | 'lostSecrets'>> {
   const keys = manifest.files.filter(({ path }) => path.startsWith('keys/'));
   for (const { path } of keys) await restoreFile(folder, path, await read(fileEntryName(path)));
   return withConnection(url, CONNECTION, async (client) => {
@@ -101,11 +104,13 @@ async function decryptSecrets(
     const found = await client.query<{ id: string; name: string; keyId: string; sealed: Buffer }>(
       'SELECT owner AS id, name, key_id AS "keyId", sealed FROM sealed_values',
     );
-    for (const { id, name, ...sealed } of found.rows) {
+    const lostKeys = new Set(await listLostKeys(client, ring.ids));
+    const left = found.rows.filter(({ keyId }) => !lostKeys.has(keyId));
+    for (const { id, name, ...sealed } of left) {
       await ring.open(id, name, sealed).catch(() => {
         throw new BackupError(`The backup's keys cannot decrypt the secret ${name} of ${id}.`);
       });
     }
-    return found.rows.length;
+    return { secrets: left.length, lostSecrets: found.rows.length - left.length };
   });
 }

@@ -3,6 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool } from 'pg';
 import { recordAction } from '../accounts/operator-actions.ts';
 import { inTransaction } from '../postgres/pool.ts';
+import { findValue } from '../postgres/rows.ts';
+import { listLostKeys } from './recorded-keys.ts';
 import type { SecretKeys } from './secrets.ts';
 
 /** Secrets per transaction: keeps row locks short. */
@@ -15,6 +17,8 @@ interface Rotation {
   /** This call finished an interrupted rotation instead of creating a new key. */
   readonly resumed: boolean;
   readonly sealed: number;
+  /** Secrets that were left out, because the operator gave up their key. */
+  readonly lost: number;
 }
 
 /**
@@ -24,12 +28,13 @@ interface Rotation {
  * @param onProgress receives the number of secrets so far
  */
 export async function rotateKey(pool: Pool, keys: SecretKeys, onProgress: (sealed: number) => void): Promise<Rotation> {
-  const resumed = keys.newest !== null && (await isUnfinished(pool, keys.newest));
+  const lostKeys = await listLostKeys(pool, keys.ids);
+  const resumed = keys.newest !== null && (await isUnfinished(pool, keys.newest, lostKeys));
   const keyId = resumed && keys.newest !== null ? keys.newest : await keys.rotate();
   let sealed = 0;
   for (let isRepeated = false; ; ) {
     let batch = 0;
-    for (const table of SEALED_TABLES) batch += await sealBatch(pool, keys, keyId, table);
+    for (const table of SEALED_TABLES) batch += await sealBatch(pool, keys, { keyId, lostKeys }, table);
     sealed += batch;
     if (batch > 0) {
       onProgress(sealed);
@@ -41,7 +46,10 @@ export async function rotateKey(pool: Pool, keys: SecretKeys, onProgress: (seale
     }
   }
   await inTransaction(pool, (tx) => recordAction(tx, { action: 'rotate-key', subject: keyId }));
-  return { keyId, resumed, sealed };
+  const lost = await findValue<number>(pool, 'SELECT count(*)::int FROM sealed_values WHERE key_id = ANY ($1)', [
+    lostKeys,
+  ]);
+  return { keyId, resumed, sealed, lost: lost ?? 0 };
 }
 
 /** A table of sealed values: the columns that name one, and what its owner is called when it is sealed. */
@@ -58,10 +66,11 @@ const SEALED_TABLES: readonly SealedTable[] = [
 ];
 
 /** Whether only some secrets use the newest key. A rotation that encrypted none yet starts over. */
-async function isUnfinished(pool: Pool, newest: string): Promise<boolean> {
+async function isUnfinished(pool: Pool, newest: string, lostKeys: readonly string[]): Promise<boolean> {
   const found = await pool.query<{ new: boolean; old: boolean }>(
-    'SELECT coalesce(bool_or(key_id = $1), false) AS new, coalesce(bool_or(key_id < $1), false) AS old FROM sealed_values',
-    [newest],
+    `SELECT coalesce(bool_or(key_id = $1), false) AS new, coalesce(bool_or(key_id < $1), false) AS old
+       FROM sealed_values WHERE key_id <> ALL ($2)`,
+    [newest, lostKeys],
   );
   return found.rows[0]?.new === true && found.rows[0].old === true;
 }
@@ -70,14 +79,14 @@ async function isUnfinished(pool: Pool, newest: string): Promise<boolean> {
 function sealBatch(
   pool: Pool,
   keys: SecretKeys,
-  keyId: string,
+  { keyId, lostKeys }: { readonly keyId: string; readonly lostKeys: readonly string[] },
   { table, owner, name: nameColumn, prefix }: SealedTable,
 ): Promise<number> {
   return inTransaction(pool, async (tx) => {
     const found = await tx.query<{ id: string; name: string; keyId: string; sealed: Buffer }>(
       `SELECT ${owner} AS id, ${nameColumn} AS name, key_id AS "keyId", sealed FROM ${table}
-        WHERE key_id < $1 ORDER BY 1, 2 LIMIT ${BATCH} FOR UPDATE`,
-      [keyId],
+        WHERE key_id < $1 AND key_id <> ALL ($2) ORDER BY 1, 2 LIMIT ${BATCH} FOR UPDATE`,
+      [keyId, lostKeys],
     );
     for (const { id, name, ...old } of found.rows) {
       const { sealed, keyId: by } = await keys.seal(prefix + id, name, await keys.open(prefix + id, name, old), tx);

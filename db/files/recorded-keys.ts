@@ -174,6 +174,13 @@ export async function findLostSecrets(pool: Pool, keys: KeyStore, limit: number)
   return { count: (await findValue<number>(pool, counting, [known])) ?? 0, listed };
 }
 
+/** The ids of the keys for secrets that the operator gave up, without those whose file came back. @param known the keys that are there */
+export const listLostKeys = (db: Queryable, known: readonly string[]): Promise<string[]> =>
+  listValues(db, `SELECT id FROM recorded_keys WHERE purpose = 'secrets' AND fingerprint = $1 AND id <> ALL ($2)`, [
+    LOST,
+    known,
+  ]);
+
 /**
  * Makes the keys of this process those of this database. Secrets sealed with lost keys stay: they open again when the key's file
  * comes back.

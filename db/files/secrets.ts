@@ -36,7 +36,12 @@ export class SecretKeys {
   /** The id of the newest key; null without any. */
   get newest(): string | null {
     // Ids are UUIDv7, so the greatest is the newest.
-    return [...this.#keys.keys()].sort().at(-1) ?? null;
+    return this.ids.sort().at(-1) ?? null;
+  }
+
+  /** The ids of the keys that are there. */
+  get ids(): string[] {
+    return [...this.#keys.keys()];
   }
 
   async load(): Promise<void> {

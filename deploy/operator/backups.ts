@@ -25,6 +25,7 @@ import { openConfiguredBlobs } from '../../service/storage/blob-stores.ts';
 import { readClusterKey } from '../../service/storage/cluster-key.ts';
 import type { CommandContext, OperatorCommand } from './command.ts';
 import { abortOnInterruption } from './interruption.ts';
+import { describeLostSecrets } from './keys.ts';
 
 export const backup: OperatorCommand = {
   subjects: ['file'],
@@ -40,7 +41,7 @@ export const backup: OperatorCommand = {
     const verified =
       checked === null
         ? ''
-        : ` A test restore succeeded and decrypted ${checked.secrets} secrets, and ${checked.blobs} blobs were read.`;
+        : ` A test restore succeeded and decrypted ${checked.secrets} secrets, and ${checked.blobs} blobs were read.${describeLostSecrets(checked.lostSecrets)}`;
     const what = `${done.rows} rows and ${done.files} files (${formatBytes(done.bytes)})`;
     const bucket = done.blobStore.startsWith('s3:')
       ? ` It does not hold the blobs: they are in ${done.blobStore}, which must keep deleted objects for as long as you keep this file.`
@@ -59,7 +60,10 @@ export const checkBackupFile: OperatorCommand = {
   async run({ subjects: [file = ''] }, context) {
     const done = await checkUntilInterrupted(context, resolve(file));
     const what = `${done.rows} rows, ${done.files} files and ${done.secrets} secrets, which could be decrypted, and ${done.blobs} blobs were read`;
-    return { sentence: `The backup of ${done.at} is good: ${what}.`, fields: { ...done } };
+    return {
+      sentence: `The backup of ${done.at} is good: ${what}.${describeLostSecrets(done.lostSecrets)}`,
+      fields: { ...done },
+    };
   },
 };
 

@@ -54,7 +54,7 @@ export const rotateKey: OperatorCommand = {
     await recordKeys(pool, store);
     const begun = done.resumed ? 'Finished the interrupted rotation to key' : 'Created the key';
     return {
-      sentence: `${begun} ${done.keyId} and encrypted ${done.sealed} secrets with it. The old keys stay in ${store.place}: older backups need them.`,
+      sentence: `${begun} ${done.keyId} and encrypted ${done.sealed} secrets with it.${describeLostSecrets(done.lost)} The old keys stay in ${store.place}: older backups need them.`,
       fields: { ...done },
     };
   },
@@ -153,6 +153,12 @@ async function accept(pool: Pool, settings: SharedSettings, member: Member, limi
     fields: { dataDir: DATA_DIR, lostSecrets: lost.count, listed: lost.listed },
   };
 }
+
+/** Of secrets that a command left out. */
+export const describeLostSecrets = (count: number): string =>
+  count === 0
+    ? ''
+    : ` ${count} secrets whose keys were given up with accept-data-dir were left out: their users must enter them again.`;
 
 /** Nothing else names them: their installations stay ready, and only reading the secret fails. */
 function formatLost({ count, listed }: LostSecrets): string {

@@ -392,6 +392,11 @@ t.test('lost keys are accepted, and secrets open again when their key comes back
   const wrong = { ...env, DATA_DIR: await temporaryFolder(t) };
   const refused = await operator(wrong, 'accept-data-dir', '--yes');
   t.match(refused, { code: 1, stderr: /^An API or a supervisor runs / }, 'an API alone is enough');
+  const leftOut = /1 secrets whose keys were given up .* were left out/;
+  t.match(await operator(lostEnv, 'rotate-key'), { code: 0, stdout: leftOut });
+  const backup = join(await temporaryFolder(t), 'file.backup');
+  t.match(await operator(lostEnv, 'backup', backup, '--check'), { code: 0, stdout: leftOut });
+  t.match(await operator(lostEnv, 'check-backup', backup), { code: 0, stdout: leftOut });
   await writeFile(join(secretsFolder(DATA_DIR), name), lost);
   await t.resolves(compareWithCluster(lostEnv), 'a start with it is not refused');
   t.match(await operator(lostEnv, 'rotate-key'), { code: 0, stdout: /encrypted 1 secrets with it/ });

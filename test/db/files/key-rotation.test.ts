@@ -6,7 +6,9 @@ import type { Pool } from 'pg';
 import t, { type Test } from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
 import { saveUsageLimits } from '../../../db/accounts/usage.ts';
+import { openKeyFiles } from '../../../db/files/key-files.ts';
 import { rotateKey } from '../../../db/files/key-rotation.ts';
+import { acceptKeys } from '../../../db/files/recorded-keys.ts';
 import { openSecretKeys, readSecret, saveSecret } from '../../../db/files/secrets.ts';
 import { cutOff, operator } from '../../deploy/operator-command.ts';
 import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
@@ -85,6 +87,30 @@ t.test('a full quota refuses longer secrets, and no rotation', async (t) => {
   t.equal(done.sealed, COUNT);
   t.same(await keysInUse(), [done.keyId]);
   t.match(await readSecret(pool, keys, installationId, nameOf(0)), { value: 'value 1' });
+});
+
+t.test('a rotation leaves out the secrets whose key was given up, until the key comes back', async (t) => {
+  const { pool } = await testDatabase(t);
+  const [lostDir, dataDir] = [await temporaryFolder(t), await temporaryFolder(t)];
+  const installationId = await install(pool);
+  await saveSecret(pool, await openSecretKeys(lostDir), installationId, 'lost', 'value');
+  const keys = await openSecretKeys(dataDir);
+  await t.rejects(
+    rotateKey(pool, keys, () => undefined),
+    /^Secret key \S+ is not in/,
+    'not given up: it may be in a backup',
+  );
+  await acceptKeys(pool, openKeyFiles(dataDir));
+  for (const name of ['kept', 'more']) await saveSecret(pool, keys, installationId, name, name);
+  const before = keys.newest;
+  const done = await rotateKey(pool, keys, () => undefined);
+  t.match(done, { resumed: false, sealed: 2, lost: 1, keyId: keys.newest });
+  t.not(done.keyId, before);
+  t.match(await readSecret(pool, keys, installationId, 'kept'), { value: 'kept' });
+  for (const [id, key] of await openKeyFiles(lostDir).list('secrets'))
+    await openKeyFiles(dataDir).add('secrets', id, key);
+  t.match(await rotateKey(pool, await openSecretKeys(dataDir), () => undefined), { resumed: true, sealed: 1, lost: 0 });
+  t.match(await readSecret(pool, keys, installationId, 'lost'), { value: 'value' });
 });
 
 t.test('a rotation that was killed is finished by the next call, with the same key', async (t) => {
