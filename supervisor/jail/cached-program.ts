@@ -4,18 +4,15 @@
  * and then compiles the source.
  */
 import { spawn } from 'node:child_process';
-import { hash, randomUUID } from 'node:crypto';
-import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
-import { getCompileCacheDir } from 'node:module';
-import { join } from 'node:path';
+import { hash } from 'node:crypto';
 import { buffer } from 'node:stream/consumers';
+import { keepFile, readKeptFile } from '../../sandbox-child/kept-files.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import { nodeFlags } from './node-flags.ts';
 
 /** After this time the process that makes the cache is killed, and children start without a cache. Milliseconds. */
 const MAKE_TIMEOUT_MS = 10_000;
 const LENGTH_BYTES = 4;
-const HASH_BYTES = 32;
 
 /** A child's entry script. Its argument names the file of `cacheProgram`: the source's length, the source, and the code cache. */
 export const START_CACHED_PROGRAM = `'use strict';
@@ -53,7 +50,7 @@ export function hashCachedProgram({ buffer, byteOffset, byteLength }: Uint8Array
 }
 
 /**
- * Returns the source's length, the source, and the code cache. Keeps them in the folder of Node's compile cache, if that is enabled.
+ * Returns the source's length, the source, and the code cache, which it keeps for later processes.
  *
  * @param program one CommonJS script
  * @returns null if no cache can be made
@@ -63,17 +60,15 @@ export async function cacheProgram(program: string): Promise<Buffer | null> {
   const text = Buffer.from(source, 'latin1');
   // Latin-1 has no other characters, and V8 would get a different source.
   if (text.toString('latin1') !== source) return null;
-  const compileCacheFolder = getCompileCacheDir();
-  const folder = compileCacheFolder === undefined ? null : join(compileCacheFolder, 'child-programs');
-  const fileName = hashKey(source);
-  const stored = folder === null ? null : await readStoredProgram(join(folder, fileName));
-  if (stored !== null) return stored;
+  const name = hashKey(source);
+  const kept = await readKeptFile(name);
+  if (kept !== null) return kept;
   const codeCache = await makeCodeCache(text);
   if (codeCache === null) return null;
   const length = Buffer.alloc(LENGTH_BYTES);
   length.writeUInt32LE(text.length);
   const cachedProgram = Buffer.concat([length, text, codeCache]);
-  if (folder !== null) await storeProgram(folder, fileName, cachedProgram);
+  await keepFile(name, cachedProgram);
   return cachedProgram;
 }
 
@@ -94,29 +89,5 @@ async function makeCodeCache(source: Buffer): Promise<Buffer | null> {
     return code === 0 && cache.length > 0 ? cache : null;
   } catch {
     return null;
-  }
-}
-
-/** Returns null where the hash does not match: V8 does not check a cache's content, so a damaged file would crash every child. */
-async function readStoredProgram(path: string): Promise<Buffer | null> {
-  try {
-    const file = await readFile(path);
-    const content = file.subarray(HASH_BYTES);
-    return hash('sha256', content, 'buffer').equals(file.subarray(0, HASH_BYTES)) ? content : null;
-  } catch {
-    return null;
-  }
-}
-
-async function storeProgram(folder: string, fileName: string, content: Buffer): Promise<void> {
-  // Renamed into place, because another process may read or write the file at the same time.
-  const temporary = join(folder, `${fileName}.${randomUUID()}`);
-  try {
-    await mkdir(folder, { recursive: true });
-    await writeFile(temporary, Buffer.concat([hash('sha256', content, 'buffer'), content]));
-    await rename(temporary, join(folder, fileName));
-  } catch {
-    // The folder may be read-only, or the disk full. Then the next process makes the cache again.
-    await rm(temporary, { force: true }).catch(() => undefined);
   }
 }

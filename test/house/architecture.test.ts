@@ -16,6 +16,7 @@ const OF_BOTH_SIDES = [
   'sandbox-child/frame.ts',
   'sandbox-child/message.ts',
   'sandbox-child/json-rpc.ts',
+  'sandbox-child/kept-files.ts',
   'sandbox-child/text.ts',
   'sandbox-child/webhook-signatures.ts',
 ];

@@ -1,6 +1,6 @@
 /** A built program is used again while the files that it was built from are the same. */
 import { createHash } from 'node:crypto';
-import { mkdir, readdir, rm, utimes, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises';
 import { enableCompileCache, getCompileCacheDir } from 'node:module';
 import { join } from 'node:path';
 import t from 'tap';
@@ -30,6 +30,23 @@ t.test('a program is built again when a file that it was built from has changed'
   t.equal(await read(), 'build 2', 'the kept one');
   await rm(input);
   t.equal(await read(), 'build 3', 'a missing file');
+});
+
+t.test('a kept program that is damaged is built again', async (t) => {
+  const folder = await temporaryFolder(t);
+  if (getCompileCacheDir() === undefined) enableCompileCache(join(folder, 'cache'));
+  const recipe = 'kept-builds.test.ts: damaged';
+  const path = join(
+    getCompileCacheDir() ?? '',
+    'child-programs',
+    `${createHash('sha256').update(recipe).digest('hex')}.json`,
+  );
+  const read = () => buildOrReuse(recipe, async () => ({ text: 'built', inputs: [] }));
+  t.equal(await read(), 'built');
+  const kept = await readFile(path, 'latin1');
+  await writeFile(path, kept.replace('built', 'other'), 'latin1');
+  t.equal(await read(), 'built');
+  await rm(path);
 });
 
 t.test('a build that cannot be kept leaves no file', async (t) => {
