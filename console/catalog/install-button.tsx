@@ -1,6 +1,6 @@
 /** The install dialog: version policy, configuration and consent. */
 import { Alert, Button, Card, Checkbox, Group, NativeSelect, Stack, Text, Title } from '@mantine/core';
-import { useNavigate } from '@tanstack/react-router';
+import { useNavigate, useRouter } from '@tanstack/react-router';
 import { type RefObject, useRef, useState } from 'react';
 import { labelRefusal } from '../configuration/field-errors.ts';
 import { FieldInputs } from '../configuration/field-inputs.tsx';
@@ -190,9 +190,11 @@ interface Choice {
 
 function useInstall(entry: Entry, choice: Choice) {
   const navigate = useNavigate();
+  const router = useRouter();
   const isUnanswered = useRef(false);
   return useAction<void, string>(
     async () => {
+      const { pathname } = router.latestLocation;
       const body = { slug: entry.slug, required: choice.required, ...pickPolicy(entry, choice.pinnedVersionId) };
       const made = await readBody(rest.POST('/installations', { body })).catch((error: unknown) =>
         findMade(entry.slug, error, isUnanswered),
@@ -200,7 +202,9 @@ function useInstall(entry: Entry, choice: Choice) {
       const { done, unsaved } = await saveTyped(made, choice, entry.latest?.versionId ?? null);
       if (unsaved !== null) handOverValues(made.id, unsaved);
       const search = unsaved === null ? {} : ({ tab: 'settings' } as const);
-      await navigate({ to: '/installations/$id', params: { id: made.id }, search, ignoreBlocker: true });
+      // The user may have opened another page in the meantime.
+      if (router.latestLocation.pathname === pathname)
+        await navigate({ to: '/installations/$id', params: { id: made.id }, search, ignoreBlocker: true });
       return done;
     },
     (done) => done,

@@ -1,6 +1,6 @@
 /** Buttons that pause, resume, restart, set up again and uninstall an installation. */
 import { Group, List, Text } from '@mantine/core';
-import { useNavigate } from '@tanstack/react-router';
+import { useNavigate, useRouter } from '@tanstack/react-router';
 import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
 import { type AgentPage, useAgents } from '../rest/use-agents.ts';
@@ -29,12 +29,15 @@ const REMEDIES = {
 
 export function InstallationActions({ installation }: { readonly installation: Installation }) {
   const navigate = useNavigate();
+  const router = useRouter();
   const { action } = installation.condition;
   const remedy = action === null || action === 'configure' ? null : REMEDIES[action];
   const target = { params: { path: { id: installation.id } } };
   const uninstall = async () => {
+    const { pathname } = router.latestLocation;
     await rest.DELETE('/installations/{id}', target);
-    await navigate({ to: '/installations' });
+    // The user may have opened another page in the meantime.
+    if (router.latestLocation.pathname === pathname) await navigate({ to: '/installations' });
   };
   return (
     <Group gap="xs">

@@ -217,6 +217,43 @@ t.test('leaving a page asks when something was typed for an installation', async
   await context.close();
 });
 
+t.test('an action that ends late leaves the page alone that was opened in the meantime', async (t) => {
+  const named = { slug: 'slow-desk', displayName: 'Slow desk' };
+  await publishFrontDesk(service, 'host.storage', named);
+  await publishFrontDesk(service, 'host.storage', { slug: 'calm-desk', displayName: 'Calm desk' });
+  const { context, page, complaints } = await openSignedIn(browser, service, `/catalog/${named.slug}`);
+  let held = Promise.withResolvers<void>();
+  await answerInstead(context, '**/api/installations{,/*}', async (route) => {
+    if (route.request().method() !== 'GET') await held.promise;
+    await route.continue();
+  });
+  /** Goes on to another page while the request waits, and types there. */
+  const typeElsewhere = async (page: Page, method: string, button: string) => {
+    const sent = page.waitForRequest((request) => request.method() === method);
+    await pressInDialog(page, button);
+    await sent;
+    await pressInDialog(page, 'Cancel');
+    await go(page, 'Catalog');
+    await go(page, 'Calm desk');
+    await press(page, 'Install');
+    await page.getByRole('dialog').getByLabel('Signature').fill('The desk');
+    held.resolve();
+    await page.locator('.mantine-Notification-root').getByText(`${button}ed`, { exact: true }).waitFor();
+    t.equal(new URL(page.url()).pathname, '/catalog/calm-desk', button);
+    t.equal(await page.getByRole('dialog').getByLabel('Signature').inputValue(), 'The desk');
+  };
+  await press(page, 'Install');
+  await page.getByLabel('I allow this plugin').check();
+  await typeElsewhere(page, 'POST', 'Install');
+  const { id } = await installationThat(service, isOf(named.slug));
+  held = Promise.withResolvers();
+  const second = await openTab(context, `${service.url}/installations/${id}`);
+  await press(second.page, 'Uninstall');
+  await typeElsewhere(second.page, 'DELETE', 'Uninstall');
+  t.same([complaints, second.complaints], [[], []]);
+  await context.close();
+});
+
 t.test('a setting that was saved in another tab meanwhile is shown before it is replaced', async (t) => {
   const named = { slug: 'twin-desk', displayName: 'Twin desk' };
   await publishFrontDesk(service, 'host.storage', named);
