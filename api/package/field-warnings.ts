@@ -7,8 +7,6 @@ import { cutQuoted } from '../../service/text/quoted-text.ts';
 import type { LoopSlices } from '../../service/timing/loop-turns.ts';
 import { LineIndex } from './line-index.ts';
 
-/** Edits between a name and a suggestion, at most; fewer for a short name. */
-const EDITS_MAX = 3;
 /** Different names of one kind that are compared with the declared ones; a plugin declares at most 64. */
 const NAMES_MAX = 1_000;
 
@@ -79,7 +77,7 @@ async function findWarningsOf(
     const key = `${owner ?? ''} ${name}`;
     if (compared.has(key) || compared.size === NAMES_MAX) continue;
     compared.add(key);
-    const near = findNearName(name, declared, Math.min(EDITS_MAX, Math.ceil(name.length / 3)));
+    const near = findNearName(name, declared);
     // Other objects may be called the same. If a field of one resembles a declared name, it is probably meant.
     if (owner === undefined && near === null) continue;
     undeclared.set(name, { offset: index + text.lastIndexOf(name), near });

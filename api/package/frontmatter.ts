@@ -14,8 +14,6 @@ export const FRONTMATTER_MAX_BYTES = 16 * KIB;
 const NESTING_MAX = 32;
 /** The tags of what plain YAML says without them. */
 const PLAIN_TAG = /^(!|tag:yaml\.org,2002:(str|int|float|bool|null|map|seq))$/;
-/** Maximum number of edits for a suggestion of a known field. */
-const EDITS_MAX = 3;
 
 interface MarkdownFile {
   readonly path: string;
@@ -151,7 +149,7 @@ function locateIssue(
   return issue.keys.map((key) => {
     const at = [...issue.path, key];
     const known = listKnownFields(issue.path);
-    const near = findNearName(key, known, EDITS_MAX);
+    const near = findNearName(key, known);
     const hint = near === null ? '' : `; did you mean “${near}”?`;
     return { ...locate(path, lines, findOffset(document, at)), field: at.join('.'), message: `is not known${hint}` };
   });

@@ -14,7 +14,6 @@ const GLOBALS = Object.keys({ ...pluginGlobals, ...platformGlobals });
 export const listRealmGlobals = (hasFetch: boolean): ReadonlySet<string> =>
   new Set([...globalNames, ...(hasFetch ? Object.keys(grantedGlobals) : [])]);
 
-const EDITS_MAX = 3;
 /** Length of the code excerpt around the error, because a bundle may be one line of megabytes. Characters. */
 const LOOK_CHARS = 200;
 
@@ -37,7 +36,7 @@ export function suggestFix(message: string, bundle: BuiltBundle, at: { line: num
   if (name === null || !isMissing(name, message, bundle)) return '';
   if (Object.hasOwn(absentGlobals, name)) return `. Plugins have no ${name}: ${absentGlobals[name]}`;
   if (GLOBALS.includes(name)) return '';
-  const near = findNearName(name, GLOBALS, EDITS_MAX);
+  const near = findNearName(name, GLOBALS);
   return near === null ? '' : `. “${name}” does not exist; did you mean “${near}”?`;
 }
 

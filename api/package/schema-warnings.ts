@@ -8,8 +8,6 @@ import type { Introspected } from './discovery.ts';
 import { WARNINGS_MAX } from './warnings.ts';
 
 const KNOWN = [...checkedKeywords, ...describingKeywords];
-/** Edits between a keyword and a suggestion, at most. */
-const EDITS_MAX = 2;
 /** Keywords with one schema, a list of schemas, and schemas by name. */
 const SCHEMAS = new Set(['items', 'additionalProperties', 'contains', 'propertyNames', 'not', 'if', 'then', 'else']);
 const LISTS = new Set(['allOf', 'anyOf', 'oneOf', 'prefixItems']);
@@ -52,7 +50,7 @@ function* findUnknownKeywords(schema: unknown, at: string): Generator<UnknownKey
 }
 
 function suggest(keyword: string, schema: Schema, at: string): string {
-  const near = findNearName(keyword, KNOWN, EDITS_MAX);
+  const near = findNearName(keyword, KNOWN);
   if (near !== null) return ` Did you mean “${near}”?`;
   const isParameter = at === '' && schema.properties === undefined && isRecord(schema[keyword]);
   return isParameter ? ` Write the parameter as properties: { ${cutQuoted(keyword)}: … }.` : '';

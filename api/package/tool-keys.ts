@@ -5,8 +5,6 @@ import { cutQuoted } from '../../service/text/quoted-text.ts';
 import type { FreeName } from './free-names.ts';
 
 const KEYS = ['description', 'parameters', 'handler'];
-/** Edits between a field and a suggestion, at most. */
-const EDITS_MAX = 3;
 
 interface UnknownKey {
   /** Offset in the code. */
@@ -30,7 +28,7 @@ export function* findUnknownToolKeys(tree: AnyNode, freeNames: readonly FreeName
     for (const property of right.properties) {
       const key = readKey(property);
       if (key === null || KEYS.includes(key)) continue;
-      const near = findNearName(key, KEYS, EDITS_MAX);
+      const near = findNearName(key, KEYS);
       const hint = near === null ? `Its fields are ${KEYS.join(', ')}.` : `Did you mean “${near}”?`;
       yield { start: property.start, message: `A tool has no field “${cutQuoted(key)}”, so it is ignored. ${hint}` };
     }

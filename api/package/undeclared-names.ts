@@ -13,8 +13,6 @@ const ERRORS_MAX = 20;
 const LISTED_MAX = 5;
 /** Names or paths that are compared for a suggestion. */
 export const CANDIDATES_MAX = 5_000;
-/** Edits between a name and a suggestion, at most; fewer for a short name. */
-const EDITS_MAX = 3;
 /** A shorter name is near to too many. Characters. */
 const COMPARED_MIN = 3;
 /** A longer name or path costs too much to compare. Characters. */
@@ -106,7 +104,7 @@ export class UndeclaredNames {
   #findNearest(name: string, visible: readonly string[]): string | null {
     if (name.length < COMPARED_MIN || name.length > COMPARED_MAX) return null;
     const candidates = [...visible, ...this.#globals].filter((candidate) => candidate.length <= COMPARED_MAX);
-    return findNearName(name, candidates, Math.min(EDITS_MAX, Math.ceil(name.length / 3)));
+    return findNearName(name, candidates);
   }
 }
 

@@ -9,8 +9,6 @@ import type { Package } from './package-files.ts';
 
 /** Folders of the package format. */
 const FOLDERS = ['commands', 'skills', 'assets'];
-/** Edits between a folder's name and one of the format, at most. */
-const EDITS_MAX = 2;
 /** Files named in one warning. */
 const NAMED_MAX = 3;
 /** Files that common tools put beside the code. They are expected in a package, and harmless. */
@@ -60,7 +58,7 @@ function describeUse(path: string): string {
   if (isHidden(path)) return 'belongs to your tools. Leave it out of the package.';
   if (folder === 'commands') return 'is not a command: commands are files commands/<name>.md, without folders.';
   if (folder === 'skills') return 'is not a skill: a skill is a folder skills/<name>/ with a SKILL.md.';
-  const near = findNearName(folder.toLowerCase(), FOLDERS, EDITS_MAX);
+  const near = findNearName(folder.toLowerCase(), FOLDERS);
   if (near !== null) return `is used by nothing. Did you mean the folder ${near}/?`;
   return isCode(path) ? NOT_IMPORTED : NOT_READ;
 }

@@ -3,7 +3,6 @@
  * chain, and what the trace contains.
  */
 import { isDeepStrictEqual } from 'node:util';
-import { distance } from 'fastest-levenshtein';
 import { z } from 'zod';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { describeCancel } from '../../sdk/contract/errors.ts';
@@ -14,6 +13,7 @@ import { REASON_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { type ArgumentFault, type HookName, hookBase, hooks } from '../../sdk/contract/protocol.ts';
 import type { HookRow } from '../../sdk/contract/rows.ts';
 
+import { findNearName } from '../../service/text/near-name.ts';
 /**
  * Outcome of one link. `skipped_*`: the link did not run or failed, and the chain went on. `vetoed_*`: the same, and the
  * operation was cancelled, because the installation is required or because the hook's rule is to cancel then.
@@ -274,12 +274,9 @@ function mergeGroup(patchable: ReadonlyMap<string, z.ZodType>, key: string, pres
   return { ok: true, value };
 }
 
-/** Largest number of wrong letters in a name for which another is suggested. */
-const WRONG_LETTERS_MAX = 2;
-
 function suggestPath(patchable: ReadonlyMap<string, z.ZodType>, wrong: string): string {
-  const nearest = [...patchable.keys()].find((path) => distance(path, cutName(wrong)) <= WRONG_LETTERS_MAX);
-  return nearest === undefined ? '' : `; did you mean ${nearest}?`;
+  const nearest = findNearName(cutName(wrong), [...patchable.keys()]);
+  return nearest === null ? '' : `; did you mean ${nearest}?`;
 }
 
 /** The schema of each patchable path, so that only the fields a link changes are validated. */

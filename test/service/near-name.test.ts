@@ -18,6 +18,13 @@ t.test('the nearest name within the edits', async (t) => {
   t.equal(findNearName('enum', [], 2), null);
 });
 
+t.test('a third of a name may be wrong, and three letters of a long one', async (t) => {
+  t.equal(findNearName('add', ['all', 'run']), null);
+  t.equal(findNearName('ad', ['add', 'run']), 'add');
+  t.equal(findNearName('descriptoin', ['description']), 'description');
+  t.equal(findNearName('describers', ['description']), null);
+});
+
 t.test('a name that is too long for any is compared with none', async (t) => {
   const known = [new CountedName('enum'), new CountedName('const')];
   const search = (name: string) => findNearName(name, known as unknown as string[], 2);
