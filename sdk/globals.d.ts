@@ -1008,8 +1008,8 @@ declare namespace Bulkhead {
     }>;
     /**
      * Returns the newest messages of the session, oldest first. Default: 100. Fewer than the limit if they have 4
-     * MiB together, or less with much data. Works only in a hook, tool or command that runs for a session, before
-     * its handler answers.
+     * MiB of JSON together, or less with much data. Works only in a hook, tool or command that runs for a session,
+     * before its handler answers.
      * Needs `host.session` or `host.session:read`. Timeout: 10 s.
      */
     messages(limit?: number): Promise<TranscriptMessage[]>;

@@ -576,7 +576,7 @@ export const hostCalls = {
   'session.messages': {
     ...read,
     capability: 'session',
-    doc: `Returns the newest messages of the session, oldest first. Default: ${SESSION_MESSAGES_DEFAULT}. Fewer than the limit if they have 4 MiB together, or less with much data. ${IN_SESSION}`,
+    doc: `Returns the newest messages of the session, oldest first. Default: ${SESSION_MESSAGES_DEFAULT}. Fewer than the limit if they have 4 MiB of JSON together, or less with much data. ${IN_SESSION}`,
     maxBytes: 4 * MIB,
     params: { limit: z.number().int().min(1).max(1000).optional() },
     result: z.array(p.transcriptMessage),

@@ -4,6 +4,7 @@ import type { Pool } from 'pg';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { appendMessages, lastMessages, type NewMessage, type Session } from '../../db/sessions/sessions.ts';
 import { SESSION_MESSAGES_DEFAULT } from '../../sdk/contract/limits.ts';
+import { hostCalls } from '../../sdk/contract/protocol.ts';
 import { formatCancel } from '../calls/chain.ts';
 import { toJudgement } from '../calls/judgement.ts';
 import type { PluginPort } from '../calls/plugin-port.ts';
@@ -23,12 +24,25 @@ export const sessionCalls = (deps: SessionDeps): Pick<HostHandlers, Calls> => ({
     const { id, agentId, channelId, createdAt } = requireScopeSession(scope);
     return { id, agentId, channelId, createdAt };
   },
-  'session.messages': (scope, { limit }) =>
-    lastMessages(deps.pool, requireScopeSession(scope).id, limit ?? SESSION_MESSAGES_DEFAULT),
+  'session.messages': async (scope, { limit }) =>
+    dropOldest(await lastMessages(deps.pool, requireScopeSession(scope).id, limit ?? SESSION_MESSAGES_DEFAULT)),
   'session.post': (scope, { text }) => postMessage(deps, scope, text),
   'session.notice': (scope, { text }) =>
     addMessage(scope, requireScopeSession(scope), { role: 'notice', text: requireText(text) }),
 });
+
+/**
+ * Drops the oldest messages until the others fit into one result. The list that was read includes the message that reaches its
+ * bound. Counts bytes of JSON, because a frame to a child has long lists as JSON, where a control character takes six bytes.
+ */
+function dropOldest<Message>(messages: readonly Message[]): Message[] {
+  let bytes = 0;
+  const dropped = messages.findLastIndex((message) => {
+    bytes += 1 + Buffer.byteLength(JSON.stringify(message));
+    return bytes > hostCalls['session.messages'].maxBytes;
+  });
+  return messages.slice(Math.min(dropped + 1, messages.length - 1));
+}
 
 const requireText = (text: string): string => requireStorable(text, 'the text of a message');
 

@@ -1326,7 +1326,7 @@ export declare const hostCalls: {
         readonly pausesBudget: false;
         readonly readable: true;
         readonly capability: 'session';
-        readonly doc: "Returns the newest messages of the session, oldest first. Default: 100. Fewer than the limit if they have 4 MiB together, or less with much data. Works only in a hook, tool or command that runs for a session, before its handler answers.";
+        readonly doc: "Returns the newest messages of the session, oldest first. Default: 100. Fewer than the limit if they have 4 MiB of JSON together, or less with much data. Works only in a hook, tool or command that runs for a session, before its handler answers.";
         readonly maxBytes: number;
         readonly params: {
             readonly limit: z.ZodOptional<z.ZodNumber>;

@@ -1,5 +1,7 @@
 /** Large results of host calls wait for a turn of the event loop before they are read, checked and sent. */
 import t from 'tap';
+import { KIB, MIB } from '../../../sdk/contract/limits.ts';
+import { TEXT_MAX_CHARS } from '../../../sdk/contract/payloads.ts';
 import { waitForLoopTurn } from '../../../service/timing/loop-turns.ts';
 import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
@@ -132,4 +134,30 @@ t.test('a large transcript waits for the turns before it', async (t) => {
     unwatchRows();
   }
   t.same(order.slice(0, 2), ['turn', 'written']);
+});
+
+for (const [what, text, count, expected] of [
+  ['ASCII', 'x'.repeat(TEXT_MAX_CHARS), 16, 15],
+  ['three bytes a character', '字'.repeat(TEXT_MAX_CHARS), 6, 5],
+  ['100 KiB each', 'x'.repeat(100 * KIB), 41, 40],
+  ['control characters, which take six bytes in JSON', '\u0001'.repeat(100_000), 40, 6],
+] as const)
+  t.test(`a transcript of long messages has the newest that fit into a result: ${what}`, async (t) => {
+    const { accountId, own, session, run } = await open(`long-${count}`);
+    await own.pool.query(
+      `INSERT INTO session_messages (session_id, account_id, id, role, text)
+       SELECT $1, $2, 'm' || n, 'user', $3 FROM generate_series(1, $4::int) n`,
+      [session, accountId, text, count],
+    );
+    t.equal(await run('messages'), String(expected));
+  });
+
+t.test('a transcript has its newest message, however large', async (t) => {
+  const { accountId, own, session, run } = await open('huge');
+  await own.pool.query(
+    `INSERT INTO session_messages (session_id, account_id, id, role, text, data)
+     SELECT $1, $2, 'm' || n, 'user', 'x', json_build_object('note', repeat('x', $3)) FROM generate_series(1, 2) n`,
+    [session, accountId, 4 * MIB - KIB],
+  );
+  t.equal(await run('messages'), '1');
 });
