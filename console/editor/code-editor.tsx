@@ -70,9 +70,9 @@ export function CodeEditor({ files, path, faults, place, ...handlers }: CodeEdit
   useEffect(() => {
     if (!box.current) return;
     const made = editor.create(box.current, OPTIONS);
-    made.onDidChangeModelContent(() => {
-      const model = made.getModel();
-      if (model) latest.current.onText(getFile(model.uri), model.getValue());
+    // Each model, and not only the shown one: renaming a symbol edits all files that use it.
+    const creating = editor.onDidCreateModel((model) => {
+      model.onDidChangeContent(() => latest.current.onText(getFile(model.uri), model.getValue()));
     });
     let settling: ReturnType<typeof setTimeout>;
     const following = editor.onDidChangeMarkers(() => {
@@ -86,6 +86,7 @@ export function CodeEditor({ files, path, faults, place, ...handlers }: CodeEdit
     return () => {
       clearTimeout(settling);
       following.dispose();
+      creating.dispose();
       made.dispose();
       syncModels([]);
     };

@@ -730,6 +730,22 @@ t.test('the editor’s compiler is the authors’ compiler', async (t) => {
     }
   });
 
+  await t.test('a symbol that is renamed in several files is saved in all of them', async (t) => {
+    const index = "import { greet } from './words.ts';\nmiddleware.systemPrompt = () => greet;\n";
+    const words = { path: 'words.ts', contentText: "export const greet = 'Be brief.';\n" };
+    const id = await makeDraft(service, 'renamer', [{ path: 'index.ts', contentText: index }, words]);
+    await followToEditor(page, id);
+    await page.locator('.view-line').getByText('greet').first().click();
+    await page.keyboard.press('F2');
+    await page.locator('.rename-box input').fill('welcome');
+    await page.keyboard.press('Enter');
+    await page.locator('.view-line').getByText('welcome').first().waitFor();
+    await page.keyboard.press('Control+s');
+    await page.getByText('The draft is saved.').waitFor();
+    t.equal(await readDraftFile(service, id, 'words.ts'), "export const welcome = 'Be brief.';\n");
+    t.match(await readDraftFile(service, id, 'index.ts'), 'import { welcome }');
+  });
+
   const id = await makeDraft(service, 'fast-typist', [INDEX]);
   await followToEditor(page, id);
   let text = INDEX.contentText;
