@@ -12,3 +12,20 @@ export const formatLogLine = (line: LogLine): string =>
   [line.at, line.level.padEnd(5), line.source, line.sessionId ?? '-', formatMessage(line), formatData(line)]
     .join(' ')
     .trimEnd();
+
+/** The text of each line that was searched. To format all lines again for each batch of new ones would stop the page. */
+const searchTexts = new WeakMap<LogLine, string>();
+
+/** Returns the lines that contain the text in any letter case. */
+export function filterLines(lines: readonly LogLine[], text: string): readonly LogLine[] {
+  const wanted = text.trim().toLowerCase();
+  return wanted === '' ? lines : lines.filter((line) => getSearchText(line).includes(wanted));
+}
+
+function getSearchText(line: LogLine): string {
+  const known = searchTexts.get(line);
+  if (known !== undefined) return known;
+  const text = formatLogLine(line).toLowerCase();
+  searchTexts.set(line, text);
+  return text;
+}

@@ -10,7 +10,7 @@ import { ErrorAlert } from '../shell/error-alert.tsx';
 import { StatusDot } from '../shell/status-dot.tsx';
 import { IconCopy, IconDownload, IconPlayerPause, IconPlayerPlay, IconSearch } from '../style/icons.tsx';
 import { LINES_MAX, type LogLine, TEXT_MAX_MIB } from './held-lines.ts';
-import { formatLogLine } from './line-text.ts';
+import { filterLines, formatLogLine } from './line-text.ts';
 import { type Level, useLiveLines } from './live-lines.ts';
 import { LogLines } from './log-lines.tsx';
 
@@ -39,7 +39,8 @@ export function LogView({ installationId }: { readonly installationId: string })
     const added = (await loadOlder?.()) ?? [];
     setPaused((last) => (last?.filter === filter ? { filter, lines: [...added, ...last.lines] } : last));
   });
-  const found = useMatching(frozen ?? lines, text);
+  const shown = frozen ?? lines;
+  const found = useMemo(() => filterLines(shown, text), [shown, text]);
   const count = found.length === 1 ? '1 line' : `${found.length} lines`;
   const [searched] = useDebouncedValue(text, TYPING_MS);
   useAnnouncedResult(JSON.stringify([filter, searched]), state === 'loading' ? null : count);
@@ -136,13 +137,6 @@ export function LogView({ installationId }: { readonly installationId: string })
 /** Counts the lines after the pause. While it lasts, the oldest lines may be dropped. */
 const countNew = (lines: readonly LogLine[], frozen: readonly LogLine[]): number =>
   lines.length - 1 - lines.findLastIndex(({ id }) => id === frozen.at(-1)?.id);
-
-function useMatching(lines: readonly LogLine[], text: string): readonly LogLine[] {
-  return useMemo(() => {
-    const wanted = text.trim().toLowerCase();
-    return wanted === '' ? lines : lines.filter((line) => formatLogLine(line).toLowerCase().includes(wanted));
-  }, [lines, text]);
-}
 
 async function copy(lines: readonly LogLine[]): Promise<void> {
   try {
