@@ -8,10 +8,13 @@ export const formatMessage = ({ message, truncated }: LogLine): string =>
 /** The data as JSON; empty without data. */
 export const formatData = ({ data }: LogLine): string => (data == null ? '' : escapeText(JSON.stringify(data)));
 
-export const formatLogLine = (line: LogLine): string =>
-  [line.at, line.level.padEnd(5), line.source, line.sessionId ?? '-', formatMessage(line), formatData(line)]
+/** Indents further lines of the message, so that none looks like a log line. */
+export function formatLogLine(line: LogLine): string {
+  const message = formatMessage(line).replaceAll('\n', '\n    ');
+  return [line.at, line.level.padEnd(5), line.source, line.sessionId ?? '-', message, formatData(line)]
     .join(' ')
     .trimEnd();
+}
 
 /** The text of each line that was searched. To format all lines again for each batch of new ones would stop the page. */
 const searchTexts = new WeakMap<LogLine, string>();

@@ -169,6 +169,8 @@ t.test('the lines of a log are readable where the navigation takes a part of a n
   await page.setViewportSize(TABLET);
   const { width } = (await said.boundingBox()) ?? { width: 0 };
   t.ok(width >= READABLE_PX, `${width} px`);
+  const [time, message] = [await readTextStart(page, '.log-line > time'), await readTextStart(page, '.log-said')];
+  t.ok(time < message, `a message that begins like a log line is further right: ${time} and ${message} px`);
   await context.close();
 });
 
@@ -210,6 +212,13 @@ const countLines = (element: object): number => {
   const { lineHeight } = getComputedStyle(element as Parameters<typeof getComputedStyle>[0]);
   return Math.round((element as Laid).getBoundingClientRect().height / Number.parseFloat(lineHeight));
 };
+const readTextStart = (page: Page, selector: string): Promise<number> =>
+  page.evaluate<number>(`(() => {
+    const range = document.createRange();
+    range.selectNodeContents(document.querySelector('${selector}'));
+    return range.getBoundingClientRect().left;
+  })()`);
+
 const isFocusWithin = (page: Page, selector: string): Promise<boolean> =>
   page.evaluate<boolean>(`document.activeElement.closest(${JSON.stringify(selector)}) !== null`);
 const IS_FOCUS_BELOW_HEADER = `document.activeElement.getBoundingClientRect().top >=

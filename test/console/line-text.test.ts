@@ -1,7 +1,7 @@
-/** The text of log lines: what the filter finds. */
+/** The text of log lines: what is copied, and what the filter finds. */
 import t from 'tap';
 import type { LogLine } from '../../console/logs/held-lines.ts';
-import { filterLines } from '../../console/logs/line-text.ts';
+import { filterLines, formatLogLine } from '../../console/logs/line-text.ts';
 
 const createLine = (message: string): LogLine => ({
   id: message,
@@ -16,6 +16,12 @@ const createLine = (message: string): LogLine => ({
   versionId: 'v',
   semVer: '1.0.0',
   truncated: false,
+});
+
+t.test('a message of several lines does not look like several log lines', async (t) => {
+  const forged = formatLogLine({ ...createLine('The database is down'), source: 'system' });
+  const lines = formatLogLine(createLine(`ok\n${forged}\r\nmore`)).split(/\r?\n/);
+  t.same(lines, ['2026-01-01T00:00:00.000Z info  events.sessionStarted - ok', `    ${forged}`, '    more']);
 });
 
 t.test('the filter reads each line once, however often lines are added and the text changes', async (t) => {
