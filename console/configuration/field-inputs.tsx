@@ -1,6 +1,6 @@
 /** Form inputs for the settings and secrets of a plugin. */
 import { Stack, Text } from '@mantine/core';
-import { PasswordField, SelectField, TextField } from '../shell/form-fields.tsx';
+import { SelectField } from '../shell/form-fields.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import {
   changeSetting,
@@ -10,6 +10,7 @@ import {
   readSetting,
   type StoredValues,
 } from './form-values.ts';
+import { SecretInput, SettingTextInput } from './text-inputs.tsx';
 
 interface Form {
   readonly fields: Fields;
@@ -34,7 +35,7 @@ export function FieldInputs({ fields, filled, setFilled, stored }: Form) {
       {fields.secrets.map(({ name, label, description, required, use }) => {
         const isSet = stored.secretNames.includes(name);
         return (
-          <PasswordField
+          <SecretInput
             key={name}
             name={`secrets.${name}`}
             label={label}
@@ -43,9 +44,7 @@ export function FieldInputs({ fields, filled, setFilled, stored }: Form) {
             aria-required={required}
             placeholder={isSet ? 'Set. Type to replace it.' : 'Not set'}
             value={filled.secrets[name] ?? ''}
-            onChange={(event) =>
-              setFilled({ ...filled, secrets: { ...filled.secrets, [name]: event.currentTarget.value } })
-            }
+            onValue={(value) => setFilled({ ...filled, secrets: { ...filled.secrets, [name]: value } })}
             autoComplete="off"
           />
         );
@@ -95,10 +94,10 @@ function SettingInput({ field, value, savedElsewhere, onValue }: Input) {
   };
   if (field.enum === null) {
     return (
-      <TextField
+      <SettingTextInput
         {...common}
         placeholder={field.default === null ? 'Not set' : `Default: ${field.default}`}
-        onChange={(event) => onValue(event.currentTarget.value)}
+        onValue={onValue}
       />
     );
   }

@@ -198,6 +198,40 @@ t.test('what was typed for an update is in the settings when nothing said that i
   await context.close();
 });
 
+t.test('values of several lines keep their line breaks', async (t) => {
+  const named = { slug: 'pem-desk', displayName: 'Pem desk' };
+  await publishFrontDesk(service, 'host.storage', named);
+  const { body } = await service.call('POST', '/api/installations', { slug: named.slug });
+  const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${body.id}?tab=settings`);
+  let sent: unknown = null;
+  await answerInstead(context, '**/configure', (route) => {
+    sent = route.request().postDataJSON();
+    return route.continue();
+  });
+  const paste = async (label: string, text: string) => {
+    await page.getByLabel(label).first().focus();
+    await page.evaluate(`navigator.clipboard.writeText(${JSON.stringify(text)})`);
+    await page.keyboard.press('Control+V');
+  };
+  const pem = '-----BEGIN PRIVATE KEY-----\nMC4CAQAw\n-----END PRIVATE KEY-----\n';
+  await paste('API key', pem);
+  await paste('Signature', 'The desk\nOpen all day');
+  await page.keyboard.type('!');
+  const key = page.locator('textarea[name="secrets.key"]');
+  t.equal(await key.inputValue(), pem);
+  t.match(await key.evaluate(readStyle), { webkitTextSecurity: 'disc' }, 'it is not readable on the screen');
+  await press(page, 'Save');
+  await page.getByText('Saved', { exact: true }).waitFor();
+  t.match(sent, { settings: { sign: 'The desk\nOpen all day!' }, secrets: { key: pem } });
+  await page.reload();
+  const sign = page.getByLabel('Signature');
+  t.equal(await sign.inputValue(), 'The desk\nOpen all day!', 'a stored value is shown with them');
+  await paste('API key', 'k3y\n');
+  t.equal(await page.locator('input[name="secrets.key"]').inputValue(), 'k3y', 'a line with its end stays in one line');
+  t.same(complaints, []);
+  await context.close();
+});
+
 t.test('leaving a page asks when something was typed for an installation', async (t) => {
   const named = { slug: 'back-desk', displayName: 'Back desk' };
   await publishFrontDesk(service, 'host.storage', named);
@@ -298,4 +332,12 @@ const readDescription = (input: object): string => {
     .split(' ')
     .map((id) => ownerDocument.getElementById(id)?.textContent ?? '')
     .join(' ');
+};
+
+/** Evaluated in the page. */
+const readStyle = (element: unknown): unknown => {
+  const { webkitTextSecurity } = (
+    globalThis as unknown as { getComputedStyle(of: unknown): { webkitTextSecurity: string } }
+  ).getComputedStyle(element);
+  return { webkitTextSecurity };
 };
