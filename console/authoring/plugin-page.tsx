@@ -6,6 +6,7 @@ import { countPublished, type Plugin, usePlugin } from '../rest/plugins.ts';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { PluginHeader } from '../shell/plugin-header.tsx';
+import { PluginWarnings } from '../shell/plugin-warnings.tsx';
 import { Section } from '../shell/section.tsx';
 import { StatusDot } from '../shell/status-dot.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
@@ -23,6 +24,7 @@ export function PluginPage() {
   return (
     <Stack>
       <Head plugin={plugin} />
+      <PluginWarnings of={plugin} />
       <Section title="Publish">
         <PublishForm pluginId={plugin.id} />
       </Section>

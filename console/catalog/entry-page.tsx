@@ -1,19 +1,19 @@
 /** The catalog page of one plugin. */
-import { Alert, Badge, Grid, Group, Skeleton, Stack, Text } from '@mantine/core';
+import { Badge, Grid, Group, Skeleton, Stack, Text } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { useParams } from '@tanstack/react-router';
 import { Suspense } from 'react';
 import { useEntry } from '../rest/installations.ts';
 import type { components } from '../rest/schema.d.ts';
-import { DeprecationAlert } from '../shell/deprecation-alert.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { lazyPart } from '../shell/lazy-part.tsx';
 import { Monospace } from '../shell/monospace.tsx';
 import { PageButton } from '../shell/page-button.tsx';
 import { PluginHeader } from '../shell/plugin-header.tsx';
+import { PluginWarnings } from '../shell/plugin-warnings.tsx';
 import { Section } from '../shell/section.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
-import { IconAlertTriangle, IconCheck, IconClock, IconDownload, IconTag } from '../style/icons.tsx';
+import { IconCheck, IconClock, IconDownload, IconTag } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import { DiscoveredList } from './discovered-list.tsx';
 import { InstallButton } from './install-button.tsx';
@@ -93,7 +93,7 @@ function Head({ entry }: { readonly entry: Entry }) {
         </Text>
         <Meta entry={entry} />
       </PluginHeader>
-      <Warnings entry={entry} />
+      <PluginWarnings of={entry} />
     </>
   );
 }
@@ -143,18 +143,5 @@ function Meta({ entry }: { readonly entry: Entry }) {
       </Badge>
       {visibility === 'listed' ? null : <Badge variant="default">{visibility}</Badge>}
     </Group>
-  );
-}
-
-function Warnings({ entry: { blockedReason, deprecationMessage } }: { readonly entry: Entry }) {
-  return (
-    <>
-      {blockedReason ? (
-        <Alert color="red" title="Blocked by the operator" className="foreign" icon={<IconAlertTriangle />}>
-          {escapeText(blockedReason)}
-        </Alert>
-      ) : null}
-      <DeprecationAlert message={deprecationMessage} />
-    </>
   );
 }

@@ -42,6 +42,7 @@ export interface Plugin {
   readonly id: string;
   readonly slug: string;
   readonly visibility: 'private' | 'listed' | 'delisted';
+  readonly blockedReason: string | null;
 }
 export interface PluginDetail extends Plugin {
   readonly versions: readonly Version[];

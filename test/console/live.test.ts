@@ -113,6 +113,11 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     await page.getByRole('alert').getByText('Ask the operator of this service').waitFor();
     await page.getByRole('link', { name: 'Installations' }).click();
     await page.locator('.row-card').getByText('blocked', { exact: true }).waitFor();
+    await page.getByRole('link', { name: 'My plugins' }).click();
+    await page.getByRole('link', { name: 'Front desk' }).click();
+    await page.getByRole('alert').getByText('Blocked by the operator').waitFor();
+    await page.getByRole('alert').getByText('It is looked at.').waitFor();
+    await page.getByRole('link', { name: 'Installations' }).click();
     await service.call('POST', '/api/operator/plugins/front-desk/unblock');
     await page.locator('.row-card').getByText('ready', { exact: true }).waitFor();
   });

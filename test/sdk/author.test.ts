@@ -388,6 +388,11 @@ t.test('list, delist, yank and status', async (t) => {
   t.match(await typed(['status']), {
     stdout: /word-count {2}1\.0\.0 {2}Latest .*\n {4}No longer in the catalog: Count yourself$/m,
   });
+  await api.pool.query("UPDATE plugins SET blocked_reason = 'It is\nlooked at' WHERE slug = 'word-count'");
+  t.match(await typed(['status']), {
+    stdout: /word-count {2}1\.0\.0 {2}delisted\n {4}Blocked by the operator: It is looked at$/m,
+  });
+  await api.pool.query("UPDATE plugins SET blocked_reason = NULL WHERE slug = 'word-count'");
 });
 
 t.test('a version that does not fit into the answer of the service is yanked', async (t) => {

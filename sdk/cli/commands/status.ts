@@ -15,8 +15,9 @@ export const status: Command = {
     const installations = await rest.getAll<Installation>('/installations');
     const { output } = context;
     output.printLine(output.paint.bold('Your plugins'));
-    for (const { slug, visibility, versions } of plugins) {
+    for (const { slug, visibility, versions, blockedReason } of plugins) {
       output.printLine(`  ${slug}  ${findLatestVersion(versions)?.semVer ?? 'nothing published'}  ${visibility}`);
+      if (blockedReason) output.printLine(`    Blocked by the operator: ${toOneLine(blockedReason)}`);
     }
     if (plugins.length === 0) output.printLine('  none: bulkhead init, then bulkhead publish');
     output.printLine(output.paint.bold('Installed'));
