@@ -144,7 +144,11 @@ function EditedFiles({ pluginId, copyKey, given, draftSha256, start, children }:
         files={files}
         path={path ?? ''}
         faults={[...faults, ...errors]}
-        onPath={setPath}
+        onPath={(next) => {
+          setPath(next);
+          // Otherwise, choosing the file of the last place would move the focus out of the list.
+          setPlace(null);
+        }}
         onFiles={onFiles}
         onOpen={(opened) => onPlace({ path: opened, line: 1, column: 1 })}
       />

@@ -537,7 +537,18 @@ t.test('a plugin is written, fixed and tried without leaving the page', async (t
     await inspect(t, page, 'editor-faults');
     await page.getByLabel('File', { exact: true }).selectOption('readme.md');
     await fault.click();
-    t.equal(await page.getByLabel('File', { exact: true }).inputValue(), 'index.ts');
+    const list = page.getByLabel('File', { exact: true });
+    t.equal(await list.inputValue(), 'index.ts');
+    await page.locator('.monaco-editor.focused').waitFor();
+    await list.focus();
+    for (const [path, text] of [
+      ['readme.md', 'description'],
+      ['index.ts', 'host.log'],
+    ] as const) {
+      await list.selectOption(path);
+      await page.locator('.view-line').getByText(text).first().waitFor();
+    }
+    t.ok(await list.evaluate(isFocused), 'choosing a file leaves the focus in the list');
   });
 
   await t.test('files are added and removed, import each other, and all are saved as the draft', async (t) => {
