@@ -45,3 +45,8 @@ async function readText(file: File, path: string): Promise<string> {
     throw new Error(`${path} is not a text file. Drop the folder as a zip instead: a zip can have binary files.`);
   }
 }
+
+/** Whether both have the same paths with the same texts, in any order. */
+export const hasSameFiles = (some: readonly TextFile[], others: readonly TextFile[]): boolean =>
+  some.length === others.length &&
+  some.every(({ path, contentText }) => others.find((other) => other.path === path)?.contentText === contentText);

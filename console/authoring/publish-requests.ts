@@ -1,8 +1,10 @@
 /** Sends a package to the service as a version or as a draft. */
+import { readEditablePackage } from '../editor/editable-package.ts';
 import { readBody, rest } from '../rest/client.ts';
+import { Problem } from '../rest/problem.ts';
 import type { components } from '../rest/schema.d.ts';
 import { uploadForm } from '../rest/upload.ts';
-import type { Dropped } from './package-files.ts';
+import { type Dropped, hasSameFiles, type TextFile } from './package-files.ts';
 
 type Published = components['schemas']['PublishedVersion'];
 
@@ -32,10 +34,34 @@ export async function publishVersion(
   return (await uploadForm(`/api/plugins/${encodeURIComponent(id)}/versions/zip`, form, onProgress)) as Published;
 }
 
-/** @param replaces hash of the draft that the user edited. Null: the plugin had none. Undefined: the files replace any draft. */
-export async function saveDraft(id: string, dropped: Dropped | null, replaces: string | null | undefined) {
+/** What a save of a draft replaces. */
+interface Replaced {
+  /** Hash of the draft that the user edited. Null: the plugin had none. Undefined: the files replace any draft. */
+  readonly replaces: string | null | undefined;
+  /** What was sent since by saves that got no response. Any of them may be the draft by now, and is replaced, too. */
+  readonly unanswered: readonly Dropped[];
+}
+
+export async function saveDraft(id: string, dropped: Dropped | null, { replaces, unanswered }: Replaced) {
+  const files = requireFiles(dropped);
+  try {
+    return await postDraft(id, files, replaces);
+  } catch (error) {
+    if (unanswered.length === 0 || !(error instanceof Problem) || error.code !== 'draft_changed') throw error;
+    const stored = await readEditablePackage(id);
+    const isOwn = unanswered.some((sent) => hasSameFiles(requireFiles(sent), stored.files));
+    if (!isOwn || stored.skippedFiles.length > 0) throw error;
+    return postDraft(id, files, stored.draftSha256);
+  }
+}
+
+function requireFiles(dropped: Dropped | null): readonly TextFile[] {
   if (dropped === null) throw new Error(NOT_CHOSEN);
   if ('zip' in dropped) throw new Error('A draft is saved from a folder, not from a zip.');
-  const body = { files: [...dropped.files], ...(replaces === undefined ? {} : { replaces }) };
+  return dropped.files;
+}
+
+function postDraft(id: string, files: readonly TextFile[], replaces: string | null | undefined) {
+  const body = { files: [...files], ...(replaces === undefined ? {} : { replaces }) };
   return readBody(rest.POST('/plugins/{id}/draft', { params: { path: { id } }, body }));
 }

@@ -1,6 +1,6 @@
 /** The state of publishing a package or saving it as a draft. */
 import { useMutation } from '@tanstack/react-query';
-import { useEffect, useEffectEvent, useState } from 'react';
+import { useEffect, useEffectEvent, useRef, useState } from 'react';
 import {
   FIRST_VERSION,
   findFreeNumber,
@@ -9,6 +9,7 @@ import {
   validateSemVer,
 } from '../../sdk/contract/version-numbers.ts';
 import { type Plugin, usePlugin } from '../rest/plugins.ts';
+import { UnreachableError } from '../rest/problem.ts';
 import { queryClient } from '../rest/query-client.ts';
 import { useRunGuard } from '../rest/use-action.ts';
 import type { Dropped } from './package-files.ts';
@@ -45,6 +46,8 @@ export function usePublishing({ pluginId, dropped, madeFrom, onAnswer, keepsFaul
   const semVer = typed ?? (plugin ? proposeVersion(plugin) : '');
   const [part, setPart] = useState(0);
   const [newest, setNewest] = useState(madeFrom);
+  /** What saves of the draft sent that got no response. */
+  const unanswered = useRef<readonly Dropped[]>([]);
   const runs = useRunGuard();
   const publish = useMutation({
     mutationFn: (sent: Dropped | null) => publishVersion(pluginId, semVer.trim(), sent, setPart),
@@ -59,9 +62,12 @@ export function usePublishing({ pluginId, dropped, madeFrom, onAnswer, keepsFaul
     onError: readAgain,
   });
   const draft = useMutation({
-    mutationFn: ({ sent, isForced }: DraftSave) => saveDraft(pluginId, sent, isForced ? undefined : newest),
+    mutationFn: ({ sent, isForced }: DraftSave) =>
+      saveDraft(pluginId, sent, { replaces: isForced ? undefined : newest, unanswered: unanswered.current }),
     onSettled: (saved, refusal, { sent }) => {
       runs.end('draft');
+      if (saved) unanswered.current = [];
+      else if (refusal instanceof UnreachableError && sent !== null) unanswered.current = [...unanswered.current, sent];
       if (saved && madeFrom !== undefined) setNewest(saved.sourceSha256);
       onAnswer?.({ refusal, sent, isStored: saved !== undefined });
     },

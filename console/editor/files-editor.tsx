@@ -2,7 +2,7 @@
 import { Alert, Button, Group, Skeleton, Stack, Text } from '@mantine/core';
 import { useHotkeys } from '@mantine/hooks';
 import { type ReactNode, Suspense, useCallback, useEffect, useEffectEvent, useMemo, useRef, useState } from 'react';
-import type { TextFile } from '../authoring/package-files.ts';
+import { hasSameFiles, type TextFile } from '../authoring/package-files.ts';
 import { PublishButtons } from '../authoring/publish-buttons.tsx';
 import { usePublishing } from '../authoring/use-publishing.ts';
 import { lazyPart } from '../shell/lazy-part.tsx';
@@ -91,7 +91,7 @@ function EditedFiles({ pluginId, copyKey, given, draftSha256, start, children }:
   const first = useRef<HTMLInputElement>(null);
   const newest = useRef(files);
   const [wantsSave, setWantsSave] = useState(false);
-  const isUnsaved = !isSame(files, saved);
+  const isUnsaved = !hasSameFiles(files, saved);
   const onPlace = (there: Place) => {
     setPath(there.path);
     setPlace({ ...there });
@@ -118,7 +118,7 @@ function EditedFiles({ pluginId, copyKey, given, draftSha256, start, children }:
     },
   });
   const keep = useKeptFiles(copyKey, { files, isUnsaved, draftSha256: publishing.newestDraft ?? null }, () =>
-    isSame(newest.current, saved) ? null : newest.current,
+    hasSameFiles(newest.current, saved) ? null : newest.current,
   );
   const saveDraft = useEffectEvent(() => publishing.draft.mutate({ sent: dropped }));
   const isSaving = publishing.draft.isPending;
@@ -178,10 +178,6 @@ function withText(files: readonly TextFile[], path: string, contentText: string)
   if (at === -1 || files[at]?.contentText === contentText) return files;
   return files.with(at, { path, contentText });
 }
-
-const isSame = (some: readonly TextFile[], others: readonly TextFile[]): boolean =>
-  some.length === others.length &&
-  some.every(({ path, contentText }) => others.find((other) => other.path === path)?.contentText === contentText);
 
 /** One mistake is listed once: a line that the service refused is in the alert. */
 const withoutListed = (errors: readonly Fault[], faults: readonly Fault[]): readonly Fault[] =>

@@ -10,7 +10,7 @@ import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 // With --soak, `inspect` looks at every page in every look.
 import { amount } from '../runner/soak.ts';
-import { answerInstead, type OpenConsole, openSignedIn, shareBrowser } from './browser.ts';
+import { answerInstead, loseResponse, type OpenConsole, openSignedIn, shareBrowser } from './browser.ts';
 import { compile } from './compiler.ts';
 import { go, press, pressInDialog } from './console-fixture.ts';
 import {
@@ -506,7 +506,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
 
 t.test('a plugin is written, fixed and tried without leaving the page', async (t) => {
   const { body: plugin } = await service.call('POST', '/api/plugins', { slug: 'greeter', displayName: 'Greeter' });
-  const { page, complaints } = await openAuthoring();
+  const { context, page, complaints } = await openAuthoring();
   // By its address: a click while the console still opens could be lost.
   await page.goto(`${service.url}/plugins/${plugin.id}`);
   await page.getByRole('link', { name: 'Edit files' }).click();
@@ -608,6 +608,19 @@ t.test('a plugin is written, fixed and tried without leaving the page', async (t
       await installationThat(service, ({ versionPolicy }) => versionPolicy === 'Draft');
     },
   );
+
+  await t.test('a draft whose response was lost is replaced by the next save', async (t) => {
+    const endLoss = await answerInstead(context, `**/api/plugins/${plugin.id}/draft`, loseResponse);
+    await write(page, `${PLUGIN}// lost`);
+    await page.keyboard.press('Control+s');
+    await page.getByRole('alert').getByText('It may have done what you asked for').waitFor();
+    endLoss();
+    t.match(await readDraftFile(service, plugin.id, 'index.ts'), /\/\/ lost$/);
+    await write(page, `${PLUGIN}// next`);
+    await page.keyboard.press('Control+s');
+    await page.getByText('The draft is saved.').waitFor();
+    t.match(await readDraftFile(service, plugin.id, 'index.ts'), /\/\/ next$/);
+  });
 
   await t.test('a draft that was saved elsewhere is replaced only after a question', async (t) => {
     const readFiles = async (): Promise<readonly { path: string; contentText: string }[]> =>
