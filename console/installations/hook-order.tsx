@@ -122,7 +122,7 @@ function InstallationCard({ installation, children }: { installation: Installati
             <Text size="sm" c="dimmed">
               {currentSemVer ?? 'draft'} · {describeProcess(installation)}
               {pendingUpdate && declined !== pendingUpdate.versionId
-                ? ` · ${pendingUpdate.semVer ?? 'a draft'} ${describeReason(pendingUpdate)}`
+                ? ` · ${pendingUpdate.semVer ?? 'a draft'} ${describeReason(pendingUpdate, installation)}`
                 : ''}
             </Text>
             {condition.cause === null ? null : (

@@ -1,9 +1,8 @@
 /** Asks for consent to an update: lists added and removed access and accepts exactly that version. */
-import { Button, Card, Group, Stack, Text, Title } from '@mantine/core';
+import { Alert, Button, Card, Checkbox, Group, Stack, Text, Title } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { type ReactNode, useEffect, useState } from 'react';
 import { ReachList } from '../catalog/reach-list.tsx';
-import type { Reach } from '../catalog/risks.ts';
 import { labelRefusal } from '../configuration/field-errors.ts';
 import { FieldInputs } from '../configuration/field-inputs.tsx';
 import {
@@ -21,8 +20,9 @@ import { getErrorMessage, UnreachableError } from '../rest/problem.ts';
 import { useAction } from '../rest/use-action.ts';
 import { ActionForm } from '../shell/action-form.tsx';
 import { UnsavedGuard } from '../shell/unsaved-guard.tsx';
-import { IconMinus, IconPlus, IconShieldQuestion } from '../style/icons.tsx';
+import { IconAlertTriangle, IconMinus, IconPlus, IconShieldQuestion } from '../style/icons.tsx';
 import { useDeclinedUpdate } from './declined-updates.ts';
+import { isHook } from './required-checkbox.tsx';
 import type { UnsavedValues } from './typed-values.ts';
 import { UpdateChanges, useUpdateChanges } from './update-changes.tsx';
 
@@ -52,14 +52,13 @@ export function UpdateConsent({ installation, onUnsaved }: UpdateConsentProps) {
     onUnsaved({ ...entered, failure: GONE });
   }, [isLeft, entered, onUnsaved]);
   if (!pendingUpdate) return null;
-  const { versionId, semVer } = pendingUpdate;
-  const name = semVer ?? 'The draft';
+  const { versionId } = pendingUpdate;
   if (declined === versionId) {
     return (
       <Group gap="xs">
         <Text size="sm" c="dimmed">
-          {name} {describeReason(pendingUpdate)}, and you have declined it. It begins by itself if nothing is left to
-          ask for; to stay on this version, pin it. The next version asks again.
+          {nameOf(pendingUpdate)} {describeReason(pendingUpdate, installation)}, and you have declined it. It begins by
+          itself if nothing is left to ask for; to stay on this version, pin it. The next version asks again.
         </Text>
         <Button size="compact-xs" variant="default" onClick={() => decline(null)}>
           Look at it again
@@ -67,6 +66,26 @@ export function UpdateConsent({ installation, onUnsaved }: UpdateConsentProps) {
       </Group>
     );
   }
+  return (
+    <ConsentCard
+      installation={installation}
+      pending={pendingUpdate}
+      entered={entered}
+      setEntered={setEntered}
+      setIsAccepting={setIsAccepting}
+      onUnsaved={onUnsaved}
+      onDecline={() => decline(versionId)}
+    />
+  );
+}
+
+function ConsentCard(props: ConsentProps) {
+  const { installation, pending, entered } = props;
+  /**
+   * The version that the user reads. Another one that takes its place is shown only when the user asks for it: the author chooses
+   * the time of a publish, and a click or key press that was meant for this version must not consent to that one.
+   */
+  const [reviewed, setReviewed] = useState(pending);
   return (
     <Card withBorder component="section" aria-label="Update" className="part consent">
       <Group wrap="nowrap" align="flex-start" gap="md">
@@ -76,7 +95,7 @@ export function UpdateConsent({ installation, onUnsaved }: UpdateConsentProps) {
         <Stack gap="md" flex={1} miw={0}>
           <div>
             <Title order={2}>
-              {name} {describeReason(pendingUpdate)}
+              {nameOf(pending)} {describeReason(pending, installation)}
             </Title>
             <Text size="sm" c="dimmed">
               {installation.currentSemVer ?? 'What you have'} keeps running until you decide.
@@ -85,21 +104,28 @@ export function UpdateConsent({ installation, onUnsaved }: UpdateConsentProps) {
           <UnsavedGuard isUnsaved={isChanged(entered.values)}>
             What you typed for the update is not saved, and is lost if you leave.
           </UnsavedGuard>
-          <ConsentForm
-            key={versionId}
-            installation={installation}
-            pending={pendingUpdate}
-            entered={entered}
-            setEntered={setEntered}
-            setIsAccepting={setIsAccepting}
-            onUnsaved={onUnsaved}
-            onDecline={() => decline(versionId)}
-          />
+          {reviewed.versionId === pending.versionId ? (
+            <ConsentForm key={pending.versionId} {...props} />
+          ) : (
+            <Alert
+              color="yellow"
+              title={`${pending.semVer ?? 'Another draft'} took the place of ${reviewed.semVer ?? 'the draft'}`}
+            >
+              <Text size="sm" mb="xs">
+                Read what it asks for before you allow it.
+              </Text>
+              <Button variant="default" onClick={() => setReviewed(pending)}>
+                Review {pending.semVer ?? 'the draft'}
+              </Button>
+            </Alert>
+          )}
         </Stack>
       </Group>
     </Card>
   );
 }
+
+const nameOf = ({ semVer }: Pending): string => semVer ?? 'The draft';
 
 /** What the user typed that the update asks for. */
 interface Entered {
@@ -108,7 +134,7 @@ interface Entered {
   readonly values: FormValues;
 }
 
-interface ConsentFormProps {
+interface ConsentProps {
   readonly installation: Installation;
   readonly pending: Pending;
   readonly entered: Entered;
@@ -119,15 +145,18 @@ interface ConsentFormProps {
   readonly onDecline: () => void;
 }
 
-function ConsentForm(props: ConsentFormProps) {
+function ConsentForm(props: ConsentProps) {
   const { installation, pending, entered, setEntered, setIsAccepting, onUnsaved, onDecline } = props;
-  const { id, reach } = installation;
+  const { id } = installation;
   const { versionId, semVer } = pending;
+  /** Of this version: the form of another one is made new. */
+  const [isAllowed, setIsAllowed] = useState(false);
   const isOther = entered.versionId !== null && entered.versionId !== versionId;
   // Another version may use a secret in other ways.
   const filled = isOther ? { ...entered.values, secrets: {} } : entered.values;
   const setFilled = (values: FormValues) => setEntered({ versionId, values });
-  const fields = useUpdateChanges({ installationId: id, versionId }).data?.fields;
+  const changes = useUpdateChanges({ installationId: id, versionId });
+  const fields = changes.data?.fields;
   const accept = useAction<void, boolean>(
     async () => {
       setIsAccepting(true);
@@ -154,10 +183,17 @@ function ConsentForm(props: ConsentFormProps) {
         ? 'Accepted: the new version runs when it has started and answered'
         : 'Accepted, but what you entered for it is not saved: see the settings',
   );
+  const hasEndingChecks = listEndingChecks(pending, installation).length > 0;
   return (
-    <ActionForm action={accept} onSubmit={() => accept.mutate()}>
+    <ActionForm
+      action={accept}
+      onSubmit={() => {
+        // A password manager can submit a form although its button is disabled.
+        if (isAllowed) accept.mutate();
+      }}
+    >
       <Stack gap="md">
-        <Difference pending={pending} reach={reach} />
+        <Difference pending={pending} installation={installation} />
         {fields && fields.settings.length + fields.secrets.length > 0 ? (
           <Side sign="added" title="It asks you for">
             {isOther && hasSecrets(entered.values) ? (
@@ -170,9 +206,16 @@ function ConsentForm(props: ConsentFormProps) {
           </Side>
         ) : null}
         <UpdateChanges installationId={id} versionId={versionId} />
+        <Checkbox
+          label={`I allow this plugin what is listed above${hasEndingChecks ? ', and accept that its checks end' : ''}`}
+          checked={isAllowed}
+          // The comparison is part of what the user allows. If it cannot be loaded, the user sees why.
+          disabled={changes.isPending}
+          onChange={(event) => setIsAllowed(event.currentTarget.checked)}
+        />
         <Group gap="xs">
-          <Button type="submit" loading={accept.isPending}>
-            Allow this and update to {semVer ?? 'the draft'}
+          <Button type="submit" disabled={!isAllowed} loading={accept.isPending}>
+            Update to {semVer ?? 'the draft'}
           </Button>
           <Button variant="default" onClick={onDecline}>
             Not this version
@@ -195,37 +238,68 @@ async function acceptUpdate(id: string, versionId: string): Promise<void> {
   }
 }
 
-/** Without new access, consent is needed for new configuration, or because the account requires the plugin. */
-export function describeReason({ added, missing }: Pending): string {
-  if (added.length > 0) return 'asks for more access';
-  return missing.length > 0 ? 'asks for new settings' : 'drops a hook of a plugin that you require';
+type Required = Pick<Installation, 'required'>;
+
+/** Says why an update needs consent. The author cannot hide a check that ends behind a request for more access. */
+export function describeReason(pending: Pending, installation: Required): string {
+  const reasons = [
+    ...describeRequest(pending),
+    ...(listEndingChecks(pending, installation).length > 0 ? ['drops a hook of a plugin that you require'] : []),
+  ];
+  return reasons.join(' and ') || 'waits for your consent';
 }
 
-function Difference({ pending: { added, removed }, reach }: { readonly pending: Pending; readonly reach: Reach }) {
-  const sentences = (capabilities: readonly string[]) =>
-    reach.filter(({ capability }) => capabilities.includes(capability));
+function describeRequest({ added, missing }: Pending): string[] {
+  if (added.length > 0) return ['asks for more access'];
+  return missing.length > 0 ? ['asks for new settings'] : [];
+}
+
+/** Lists the hooks that a required plugin loses with the update. */
+const listEndingChecks = ({ removed }: Pending, { required }: Required): readonly string[] =>
+  required ? removed.filter(isHook) : [];
+
+interface DifferenceProps {
+  readonly pending: Pending;
+  readonly installation: Installation;
+}
+
+function Difference({ pending, installation }: DifferenceProps) {
+  const ending = listEndingChecks(pending, installation);
+  const removed = pending.removed.filter((capability) => !ending.includes(capability));
+  const pick = (capabilities: readonly string[]) =>
+    installation.reach.filter(({ capability }) => capabilities.includes(capability));
   return (
     <>
+      {ending.length > 0 ? (
+        <Side sign="ending" title="Checks that end">
+          <Text size="sm" mb="xs">
+            You require this plugin, but with this version, messages and turns continue without these:
+          </Text>
+          <ReachList reach={pick(ending)} />
+        </Side>
+      ) : null}
       <Side sign="added" title="New access">
-        <ReachList reach={sentences(added)} none="No new access." />
+        <ReachList reach={pick(pending.added)} none="No new access." />
       </Side>
       {removed.length > 0 ? (
         <Side sign="removed" title="Removed access">
-          <ReachList reach={sentences(removed)} />
+          <ReachList reach={pick(removed)} />
         </Side>
       ) : null}
     </>
   );
 }
 
+const SIGN_ICONS = { added: IconPlus, removed: IconMinus, ending: IconAlertTriangle } as const;
+
 interface Props {
-  readonly sign: 'added' | 'removed';
+  readonly sign: keyof typeof SIGN_ICONS;
   readonly title: string;
   readonly children: ReactNode;
 }
 
 function Side({ sign, title, children }: Props) {
-  const Icon = sign === 'added' ? IconPlus : IconMinus;
+  const Icon = SIGN_ICONS[sign];
   return (
     <div className="difference" data-sign={sign}>
       <Group gap={6} mb="xs">

@@ -29,3 +29,8 @@ export const confirm = (page: Page, name: string) =>
     .click();
 export const go = (page: Page, name: string) => page.getByRole('link', { name, exact: true }).first().click();
 export const tab = (page: Page, name: string) => page.getByRole('tab', { name }).click();
+/** Consents to the update that the page of an installation shows. */
+export async function allowUpdate(page: Page, semVer: string): Promise<void> {
+  await page.getByRole('checkbox', { name: 'I allow this plugin what is listed above' }).check();
+  await press(page, `Update to ${semVer}`);
+}

@@ -12,7 +12,7 @@ import { temporaryFolder } from '../runner/harness.ts';
 import { amount } from '../runner/soak.ts';
 import { answerInstead, loseResponse, type OpenConsole, openSignedIn, shareBrowser } from './browser.ts';
 import { compile } from './compiler.ts';
-import { go, press, pressInDialog } from './console-fixture.ts';
+import { allowUpdate, go, press, pressInDialog } from './console-fixture.ts';
 import {
   composeText,
   followToEditor,
@@ -190,14 +190,30 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByRole('button', { name: 'Not this version' }).click();
     await page.getByRole('button', { name: 'Look at it again' }).click();
     t.equal(await door.inputValue(), '4711', 'what was typed stays');
+    const update = page.getByRole('button', { name: /^Update to/ });
+    t.ok(await update.isDisabled(), 'not without consent');
+    let accepted = 0;
+    page.on('request', (request) => {
+      if (request.url().endsWith('/accept-update')) accepted += 1;
+    });
+    await door.press('Enter');
+    await page.getByRole('checkbox', { name: 'I allow this plugin' }).check();
+    await update.focus();
     await publish(service, plugin, '1.1.1', 'host.storage, host.llm', { bell: 'Rings the bell twice', secret });
+    await page.getByRole('alert', { name: '1.1.1 took the place of 1.1.0' }).waitFor();
+    await page.locator('h2:focus', { hasText: '1.1.1 asks for more access' }).waitFor();
+    await page.keyboard.press('Enter');
+    t.equal(await update.count(), 0, 'a key press that was meant for 1.1.0 reaches nothing');
+    await inspect(t, page, 'consent-replaced');
+    await press(page, 'Review 1.1.1');
     await page.getByText('1.1.1 took the place of the version for which you entered secrets').waitFor();
     t.equal(await door.inputValue(), '', 'a secret is not given to a version that the user has not seen');
-    await inspect(t, page, 'consent-replaced');
+    t.ok(await update.isDisabled(), 'nor is the consent');
     await door.fill('4711');
-    await page.getByRole('button', { name: 'Allow this and update to 1.1.1' }).click();
+    await allowUpdate(page, '1.1.1');
     const updated = await installationThat(service, ({ currentSemVer }) => currentSemVer === '1.1.1');
     t.same(updated.secretNames, ['door', 'key']);
+    t.equal(accepted, 1, 'Enter in a field accepts nothing');
     await page.getByText('1.1.1 asks for more access').waitFor({ state: 'detached' });
     await page.getByRole('link', { name: 'In the catalog' }).click();
     await page.waitForURL('**/catalog/front-desk');

@@ -4,7 +4,7 @@
  */
 import { accounts, signingOut, tokens } from './account-actions.ts';
 import { authoring, create } from './authoring-actions.ts';
-import { go, type PageAction, press, pressInDialog, tab } from './console-fixture.ts';
+import { allowUpdate, go, type PageAction, press, pressInDialog, tab } from './console-fixture.ts';
 import { failInstallation, installationThat, publish } from './front-desk.ts';
 import { figures, operating } from './operating-actions.ts';
 
@@ -72,9 +72,9 @@ const installing: readonly PageAction[] = [
   },
   {
     operation: 'POST /installations/{id}/accept-update',
-    where: 'Installation: Allow this and update',
+    where: 'Installation: I allow this plugin what is listed above, Update',
     async does({ page }) {
-      await press(page, 'Allow this and update to 1.1.0');
+      await allowUpdate(page, '1.1.0');
       await page.getByText('1.1.0 asks for more access').waitFor({ state: 'detached' });
     },
   },

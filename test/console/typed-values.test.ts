@@ -10,7 +10,7 @@ import {
   openTab,
   shareBrowser,
 } from './browser.ts';
-import { go, press, pressInDialog } from './console-fixture.ts';
+import { allowUpdate, go, press, pressInDialog } from './console-fixture.ts';
 import { installationThat, publish, publishFrontDesk } from './front-desk.ts';
 
 const service = await startServiceOnTestDatabase(t);
@@ -144,7 +144,7 @@ t.test('settings that could not be saved for an accepted update are in its setti
   await answerInstead(context, '**/accept-update', loseResponseBehindProxy);
   const door = page.getByLabel('Door code').first();
   await door.fill('4711');
-  await press(page, 'Allow this and update to 1.1.0');
+  await allowUpdate(page, '1.1.0');
   const alert = page
     .getByRole('alert')
     .filter({ hasText: 'The update is accepted, but what you entered for it is not saved.' });
@@ -180,7 +180,7 @@ t.test('what was typed for an update is in the settings when nothing said that i
   await door.fill('4711');
   await answerInstead(context, '**/accept-update', loseResponse);
   const endOutage = await answerInstead(context, `**/api/installations/${body.id}`, (route) => route.abort());
-  await press(page, 'Allow this and update to 1.1.0');
+  await allowUpdate(page, '1.1.0');
   await page.getByRole('alert').getByText('It may have done what you asked for').waitFor();
   t.equal(await door.inputValue(), '4711');
   endOutage();
