@@ -1,10 +1,10 @@
 /** Lists the lifecycle events of an installation, dead letters included. */
 import { NativeSelect, Stack } from '@mantine/core';
 import { useState } from 'react';
+import type { components } from '../../sdk/rest/schema.d.ts';
 import { AttemptState } from '../channels/attempt-state.tsx';
 import { readBody, rest } from '../rest/client.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
-import type { components } from '../rest/schema.d.ts';
 import { ActionButton } from '../shell/action-button.tsx';
 import { DataTable } from '../shell/data-table.tsx';
 import { Monospace } from '../shell/monospace.tsx';

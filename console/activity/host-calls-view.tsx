@@ -1,7 +1,8 @@
 /** Lists the host calls of an installation, denied ones included. */
+
+import type { components } from '../../sdk/rest/schema.d.ts';
 import { readBody, rest } from '../rest/client.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
-import type { components } from '../rest/schema.d.ts';
 import { DataTable } from '../shell/data-table.tsx';
 import { Monospace } from '../shell/monospace.tsx';
 import { PagedList } from '../shell/paged-list.tsx';

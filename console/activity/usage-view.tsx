@@ -1,9 +1,9 @@
 /** Shows what an installation spent through `host.llm`, by model and by day. */
 import { Group, Skeleton, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
+import type { components } from '../../sdk/rest/schema.d.ts';
 import { readBody, rest } from '../rest/client.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
-import type { components } from '../rest/schema.d.ts';
 import { DataTable } from '../shell/data-table.tsx';
 import { DescriptionList } from '../shell/description-list.tsx';
 import { EmptyState } from '../shell/empty-state.tsx';

@@ -2,9 +2,9 @@
 import { Button, Card, Group, Skeleton, Stack, Text, Title } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
+import type { components } from '../../sdk/rest/schema.d.ts';
 import { readBody, rest } from '../rest/client.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
-import type { components } from '../rest/schema.d.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { DescriptionList } from '../shell/description-list.tsx';
 import { Dialog } from '../shell/dialog.tsx';

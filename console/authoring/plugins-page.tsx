@@ -2,8 +2,8 @@
 import { Button, Card, Grid, Group, Stack, Text } from '@mantine/core';
 import { useInputState } from '@mantine/hooks';
 import { useNavigate } from '@tanstack/react-router';
+import type { components } from '../../sdk/rest/schema.d.ts';
 import { readBody, rest } from '../rest/client.ts';
-import type { components } from '../rest/schema.d.ts';
 import { useAction } from '../rest/use-action.ts';
 import { ActionForm } from '../shell/action-form.tsx';
 import { EmptyState } from '../shell/empty-state.tsx';

@@ -1,8 +1,9 @@
 /** Sends a package to the service as a version or as a draft. */
+
+import type { components } from '../../sdk/rest/schema.d.ts';
 import { readEditablePackage } from '../editor/editable-package.ts';
 import { readBody, rest } from '../rest/client.ts';
 import { Problem } from '../rest/problem.ts';
-import type { components } from '../rest/schema.d.ts';
 import { uploadForm } from '../rest/upload.ts';
 import { type Dropped, hasSameFiles, type TextFile } from './package-files.ts';
 

@@ -3,9 +3,9 @@ import { Badge, Card, Group, SimpleGrid, Skeleton, Stack, Text, TextInput } from
 import { useDebouncedCallback } from '@mantine/hooks';
 import { useNavigate, useRouter, useSearch } from '@tanstack/react-router';
 import { useEffect, useRef } from 'react';
+import type { components } from '../../sdk/rest/schema.d.ts';
 import { useWaitingUpdates } from '../installations/declined-updates.ts';
 import { readBody, rest } from '../rest/client.ts';
-import type { components } from '../rest/schema.d.ts';
 import { PageHeader } from '../shell/page-header.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { PagedList } from '../shell/paged-list.tsx';

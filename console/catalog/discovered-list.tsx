@@ -1,6 +1,6 @@
 /** Lists what a version registers, as introspection found it. */
 import { Code, List, Stack, Text, Title } from '@mantine/core';
-import type { components } from '../rest/schema.d.ts';
+import type { components } from '../../sdk/rest/schema.d.ts';
 import { escapeText } from '../style/untrusted-text.ts';
 
 type Discovered = components['schemas']['Discovered'];

@@ -1,5 +1,5 @@
 /** Sorts capabilities by risk, and defines the colour of each risk. */
-import type { components } from '../rest/schema.d.ts';
+import type { components } from '../../sdk/rest/schema.d.ts';
 import type { Tone } from '../shell/status-dot.tsx';
 
 export type Reach = components['schemas']['CatalogSummary']['reach'];

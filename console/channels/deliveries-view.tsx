@@ -1,9 +1,9 @@
 /** Lists inbound and outbound deliveries, with replay. */
 import { Button, Group, NativeSelect, Stack } from '@mantine/core';
 import { useState } from 'react';
+import type { components } from '../../sdk/rest/schema.d.ts';
 import { readBody, rest } from '../rest/client.ts';
 import { FOLLOW_MS, type Installation } from '../rest/installations.ts';
-import type { components } from '../rest/schema.d.ts';
 import { ActionButton } from '../shell/action-button.tsx';
 import { DataTable } from '../shell/data-table.tsx';
 import { Dialog } from '../shell/dialog.tsx';

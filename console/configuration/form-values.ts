@@ -1,5 +1,5 @@
 /** The form values of settings and secrets. */
-import type { components } from '../rest/schema.d.ts';
+import type { components } from '../../sdk/rest/schema.d.ts';
 
 export type Fields = components['schemas']['ConfigurationFields'];
 export type Values = Readonly<Record<string, string>>;

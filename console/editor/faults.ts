@@ -1,6 +1,7 @@
 /** The faults that the service found in a package. */
+
+import type { components } from '../../sdk/rest/schema.d.ts';
 import { Problem } from '../rest/problem.ts';
-import type { components } from '../rest/schema.d.ts';
 
 export type Fault = NonNullable<components['schemas']['Problem']['errors']>[number];
 /** A place in a package. */

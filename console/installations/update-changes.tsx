@@ -1,8 +1,8 @@
 /** Shows what an update changes besides access: the texts that models read, and the source. */
 import { Skeleton, Stack, Text, Title } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
+import type { components } from '../../sdk/rest/schema.d.ts';
 import { readBody, rest } from '../rest/client.ts';
-import type { components } from '../rest/schema.d.ts';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { Monospace } from '../shell/monospace.tsx';
 import { escapeText } from '../style/untrusted-text.ts';

@@ -1,5 +1,5 @@
 /** The log lines that a page holds: the newest ones, within bounds. */
-import type { components } from '../rest/schema.d.ts';
+import type { components } from '../../sdk/rest/schema.d.ts';
 
 export type LogLine = components['schemas']['LogLine'];
 

@@ -2,8 +2,8 @@
 import { Card, Group, NativeSelect, SimpleGrid, Skeleton, Stack } from '@mantine/core';
 import { useInputState } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
+import type { components } from '../../sdk/rest/schema.d.ts';
 import { readBody, rest } from '../rest/client.ts';
-import type { components } from '../rest/schema.d.ts';
 import { DataTable } from '../shell/data-table.tsx';
 import { DescriptionList } from '../shell/description-list.tsx';
 import { EmptyState } from '../shell/empty-state.tsx';

@@ -1,8 +1,8 @@
 /** Lists accounts for operators, with actions to suspend, appoint and sign them out. */
 import { Button, Group, Stack, Text, TextInput } from '@mantine/core';
 import { useDebouncedValue, useDisclosure, useInputState } from '@mantine/hooks';
+import type { components } from '../../sdk/rest/schema.d.ts';
 import { readBody, rest } from '../rest/client.ts';
-import type { components } from '../rest/schema.d.ts';
 import { ActionButton } from '../shell/action-button.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { DataTable } from '../shell/data-table.tsx';

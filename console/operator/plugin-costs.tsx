@@ -1,8 +1,8 @@
 /** Lists the plugins with their costs of the last day, and actions to block a plugin and to verify its author. */
 import { Group, Text } from '@mantine/core';
 import { Fragment } from 'react';
+import type { components } from '../../sdk/rest/schema.d.ts';
 import { rest } from '../rest/client.ts';
-import type { components } from '../rest/schema.d.ts';
 import { ActionButton } from '../shell/action-button.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { DataTable } from '../shell/data-table.tsx';

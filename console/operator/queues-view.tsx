@@ -1,6 +1,6 @@
 /** Lists the queues and the dead letters. */
 import { Code, Stack } from '@mantine/core';
-import type { components } from '../rest/schema.d.ts';
+import type { components } from '../../sdk/rest/schema.d.ts';
 import { DataTable } from '../shell/data-table.tsx';
 import { EmptyState } from '../shell/empty-state.tsx';
 import { PageLink } from '../shell/page-link.tsx';

@@ -1,7 +1,7 @@
 /** The REST client, typed by the OpenAPI document. */
 import createClient, { type Middleware } from 'openapi-fetch';
+import type { paths } from '../../sdk/rest/schema.d.ts';
 import { isProblemBody, Problem, UnreachableError } from './problem.ts';
-import type { paths } from './schema.d.ts';
 import { fetchAsUser, isWrite } from './user-fetch.ts';
 
 const refusals: Middleware = {

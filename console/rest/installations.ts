@@ -1,8 +1,8 @@
 /** Queries for installations and catalog entries. */
 import { useQuery } from '@tanstack/react-query';
+import type { components } from '../../sdk/rest/schema.d.ts';
 import type { Page } from '../../sdk/session/api-types.ts';
 import { readBody, rest } from './client.ts';
-import type { components } from './schema.d.ts';
 
 export type Installation = components['schemas']['Installation'];
 /** Refresh interval, milliseconds. */

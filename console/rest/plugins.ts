@@ -1,8 +1,8 @@
 /** Reads one of the account's own plugins. */
 import { useQuery } from '@tanstack/react-query';
+import type { components } from '../../sdk/rest/schema.d.ts';
 import { readBody, rest } from './client.ts';
 import { FOLLOW_MS } from './installations.ts';
-import type { components } from './schema.d.ts';
 
 export type Plugin = components['schemas']['PluginDetail'];
 

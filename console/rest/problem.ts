@@ -1,5 +1,5 @@
 /** The errors of requests: a problem that the service returned (`application/problem+json`), and no response. */
-import type { components } from './schema.d.ts';
+import type { components } from '../../sdk/rest/schema.d.ts';
 
 type Body = components['schemas']['Problem'];
 

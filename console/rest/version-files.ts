@@ -1,8 +1,9 @@
 /** Reads the files of a version. */
+
+import type { components } from '../../sdk/rest/schema.d.ts';
 import type { Page } from '../../sdk/session/api-types.ts';
 import { readBody, rest } from './client.ts';
 import { Problem } from './problem.ts';
-import type { components } from './schema.d.ts';
 
 /** Most text of a version that is read. A draft cannot have more. Characters. */
 export const TEXT_MAX_CHARS = 16 * 1_048_576;

@@ -1,6 +1,6 @@
 /** Says that the operator blocked a plugin, and that its author removed it from the catalog, with the reasons. */
 import { Alert } from '@mantine/core';
-import type { components } from '../rest/schema.d.ts';
+import type { components } from '../../sdk/rest/schema.d.ts';
 import { IconAlertTriangle } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import { DeprecationAlert } from './deprecation-alert.tsx';

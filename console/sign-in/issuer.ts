@@ -4,7 +4,7 @@
  * for the console's cookie.
  */
 import { UserManager, WebStorageStateStore } from 'oidc-client-ts';
-import type { components } from '../rest/schema.d.ts';
+import type { components } from '../../sdk/rest/schema.d.ts';
 import { RETURN_PATH } from './return-path.ts';
 import { exchangeProof } from './sign-in-requests.ts';
 

@@ -1,8 +1,9 @@
 /** Signs in and out. All tabs of this browser share the cookie, so each tells the others. */
+
+import type { components } from '../../sdk/rest/schema.d.ts';
 import { readBody, rest } from '../rest/client.ts';
 import { Problem } from '../rest/problem.ts';
 import { queryClient } from '../rest/query-client.ts';
-import type { components } from '../rest/schema.d.ts';
 import { fetchAsConsole } from '../rest/user-fetch.ts';
 import {
   countSignIns,

@@ -1,7 +1,7 @@
 /** Services that may act for the account, and what was done in its name. */
 import { Checkbox, Group, Stack, Text } from '@mantine/core';
+import type { components } from '../../sdk/rest/schema.d.ts';
 import { readBody, rest } from '../rest/client.ts';
-import type { components } from '../rest/schema.d.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { DataTable } from '../shell/data-table.tsx';
 import { RequiredFields, useFieldError } from '../shell/form-fields.tsx';

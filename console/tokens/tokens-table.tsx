@@ -1,6 +1,6 @@
 /** A table of tokens with an action each. */
 import type { ReactNode } from 'react';
-import type { components } from '../rest/schema.d.ts';
+import type { components } from '../../sdk/rest/schema.d.ts';
 import { DataTable } from '../shell/data-table.tsx';
 import { DescriptionList } from '../shell/description-list.tsx';
 import { formatTimestamp, Timestamp } from '../shell/timestamp.tsx';

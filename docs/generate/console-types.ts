@@ -1,4 +1,4 @@
-/** The text of `console/rest/schema.d.ts`: the console's types, made from the OpenAPI document of the REST interface. */
+/** The text of `sdk/rest/schema.d.ts`: the types of the REST interface for the console and the command line, made from its OpenAPI document. */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -33,8 +33,7 @@ interface Operation {
 }
 
 /**
- * Removes what the console does not read: its client throws each refusal as a `Problem`, and returns no headers. This is two thirds of
- * the file.
+ * Removes what the two clients do not read: they throw each refusal, and return no headers. This is two thirds of the file.
  */
 function removeUnread(text: string): string {
   const document: { readonly paths: Record<string, Record<string, Operation>> } = JSON.parse(text);

@@ -28,7 +28,7 @@ const generated: Readonly<Record<string, () => string | Promise<string>>> = {
   'docs/package-format.md': packagePage,
   'deploy/helm/bulkhead/values.schema.json': helmValuesSchema,
   'deploy/grafana/dashboards/bulkhead.json': printDashboard,
-  'console/rest/schema.d.ts': consoleTypes,
+  'sdk/rest/schema.d.ts': consoleTypes,
 };
 
 const isCheck = process.argv.includes('--check');

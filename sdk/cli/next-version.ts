@@ -29,7 +29,7 @@ export interface Proposal {
   /** The reason for the number, for people. */
   readonly because: string;
 }
-type Contents = Pick<Version, 'capabilities' | 'discovered'>;
+type Contents = Pick<Version, 'discovered'> & { readonly capabilities: readonly string[] };
 
 /**
  * @param versions all versions, because even the number of a yanked one cannot be reused

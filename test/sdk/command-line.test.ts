@@ -337,7 +337,7 @@ const NOTHING = { commands: [], skills: [], middleware: [], lifecycle: [], provi
 t.test('the next version number depends on the changes', async (t) => {
   const tool = (properties: object, required: string[] = []) => ({
     ...NOTHING,
-    tools: [{ name: 'a', parameters: { type: 'object', properties, required } }],
+    tools: [{ name: 'a', description: '', parameters: { type: 'object', properties, required } }],
   });
   const offer = (discovered: Version['discovered'], capabilities: string[] = []) => ({ discovered, capabilities });
   const plain = offer(tool({ x: { type: 'string' } }));

@@ -3,7 +3,7 @@ import type { Command } from '../command.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
 import type { RuntimeScenario } from '../local-tools.ts';
-import type { Me } from '../rest-types.ts';
+import type { Account } from '../rest-types.ts';
 
 export const conformRuntime: Command = {
   name: 'conform-runtime',
@@ -14,7 +14,7 @@ export const conformRuntime: Command = {
   async run(context, args) {
     const rest = await context.getRest();
     // Says how to sign in where the token is refused.
-    await rest.get<Me>('/me');
+    await rest.get<Account>('/me');
     const scenarios = await context.localTools.conformRuntime({
       command: args.positional,
       rest: `${await context.getUrl()}/api`,

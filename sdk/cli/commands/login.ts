@@ -5,7 +5,7 @@ import type { Command, ParsedArgs } from '../command.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
 import { Rest } from '../rest.ts';
-import type { Me } from '../rest-types.ts';
+import type { Account } from '../rest-types.ts';
 import { askForSecret } from '../terminal-prompts.ts';
 
 export const login: Command = {
@@ -19,7 +19,7 @@ export const login: Command = {
     const { url, token } = parseSignInLink(input.trim(), await context.getUrl());
     await context.requireService(url);
     const rest = new Rest({ url, token, signal: context.signal });
-    const { id, name } = await rest.get<Me>('/me').catch((error: unknown) => {
+    const { id, name } = await rest.get<Account>('/me').catch((error: unknown) => {
       if (!hasCode(error, 'unauthenticated')) throw error;
       const message = `${url} refused the token. Get a new one with \`npm run -s token -- <user>\` on the service’s machine.`;
       throw new CommandError('unauthenticated', message);
