@@ -37,7 +37,9 @@ export function InstallationActions({ installation }: { readonly installation: I
     const { pathname } = router.latestLocation;
     await rest.DELETE('/installations/{id}', target);
     // The user may have opened another page in the meantime.
-    if (router.latestLocation.pathname === pathname) await navigate({ to: '/installations' });
+    if (router.latestLocation.pathname !== pathname) return;
+    // What is typed in the settings is of no use any more.
+    await navigate({ to: '/installations', ignoreBlocker: true });
   };
   return (
     <Group gap="xs">

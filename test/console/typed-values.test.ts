@@ -288,6 +288,21 @@ t.test('an action that ends late leaves the page alone that was opened in the me
   await context.close();
 });
 
+t.test('uninstalling asks nothing about settings that were typed and not saved', async (t) => {
+  const named = { slug: 'left-desk', displayName: 'Left desk' };
+  await publishFrontDesk(service, 'host.storage', named);
+  const { body } = await service.call('POST', '/api/installations', { slug: named.slug });
+  const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${body.id}?tab=settings`);
+  await page.getByLabel('Signature').fill('The desk');
+  await press(page, 'Uninstall');
+  await pressInDialog(page, 'Uninstall');
+  await page.locator('.mantine-Notification-root').getByText('Uninstalled', { exact: true }).waitFor();
+  t.equal(new URL(page.url()).pathname, '/installations');
+  t.equal(await page.getByRole('dialog', { name: 'Unsaved changes' }).count(), 0);
+  t.same(complaints, []);
+  await context.close();
+});
+
 t.test('a setting that was saved in another tab meanwhile is shown before it is replaced', async (t) => {
   const named = { slug: 'twin-desk', displayName: 'Twin desk' };
   await publishFrontDesk(service, 'host.storage', named);
