@@ -285,20 +285,37 @@ export async function postponeDelivery(
   );
 }
 
-/** Makes held deliveries due whose installation can run again. @param installationId null: all installations */
-export const releaseHeldDeliveries = (pool: Pool, installationId: string | null): Promise<string[]> =>
+const IS_HELD = `state = 'pending' AND next_attempt_at = 'infinity'`;
+
+/**
+ * Makes held deliveries due whose installation can run again.
+ *
+ * @param installationId null: all installations
+ * @param id one delivery; default: all
+ */
+export const releaseHeldDeliveries = (
+  pool: Pool,
+  installationId: string | null,
+  id: string | null = null,
+): Promise<string[]> =>
   listValues(
     pool,
-    `WITH released AS (
-       UPDATE deliveries d SET next_attempt_at = now() FROM installations i JOIN plugins p ON p.id = i.plugin_id
-         JOIN versions v ON v.id = i.current_version_id
-        WHERE i.id = d.installation_id AND ${MAY_RUN_SQL}
-          AND (v.registrations -> 'channel' ->> CASE d.direction WHEN 'in' THEN 'receive' ELSE 'send' END)::boolean
-          AND d.state = 'pending' AND d.next_attempt_at = 'infinity' AND ($1::text IS NULL OR d.installation_id = $1)
+    `${installationId === null ? withPendingSql('deliveries', 'installation_id', IS_HELD) : 'WITH wanted (id) AS (SELECT $2::text)'},
+     -- Materialized: a version's registrations may be large, and PostgreSQL would unpack them for each delivery.
+     ready AS MATERIALIZED (
+       SELECT i.id, (v.registrations -> 'channel' ->> 'receive')::boolean AS receives,
+              (v.registrations -> 'channel' ->> 'send')::boolean AS sends
+         FROM wanted w JOIN installations i ON i.id = w.id JOIN plugins p ON p.id = i.plugin_id
+              JOIN versions v ON v.id = i.current_version_id
+        WHERE ${MAY_RUN_SQL}),
+     released AS (
+       UPDATE deliveries d SET next_attempt_at = now() FROM ready r
+        WHERE r.id = d.installation_id AND CASE d.direction WHEN 'in' THEN r.receives ELSE r.sends END
+          AND d.state = 'pending' AND d.next_attempt_at = 'infinity' AND ($1::text IS NULL OR d.id = $1)
         RETURNING d.channel_id, d.installation_id),
      ${MARK_RELEASED}
      SELECT channel_id FROM released`,
-    [installationId],
+    installationId === null ? [id] : [id, installationId],
   );
 
 /**

@@ -120,7 +120,7 @@ async function holdUntilReady(
 ): Promise<Outcome> {
   await postponeDelivery(services.pool, delivery.id, fence.epoch, { afterSeconds: null, error: why, as: 'nothing' });
   // The installation became ready after the check, when the delivery was not held yet.
-  const released = await releaseHeldDeliveries(services.pool, delivery.installationId);
+  const released = await releaseHeldDeliveries(services.pool, delivery.installationId, delivery.id);
   return released.length > 0 ? { isNextDue: false, wakeAfterMs: 0 } : NOTHING;
 }
 

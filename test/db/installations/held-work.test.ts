@@ -1,4 +1,5 @@
 /** The periodic queries of a supervisor read only held work, not everything that waits behind it. */
+import { randomBytes } from 'node:crypto';
 import type { Pool } from 'pg';
 import t from 'tap';
 import {
@@ -49,6 +50,44 @@ t.test('a release of held work reads what is held', async (t) => {
     for (const { rowsRead } of explained.costs)
       t.ok((rowsRead.events ?? 0) + (rowsRead.deliveries ?? 0) < ROWS_MAX, JSON.stringify(rowsRead));
   }
+});
+
+t.test('a release unpacks the registrations of a version once, however many deliveries wait', async (t) => {
+  const HELD = 1_000;
+  await insertBareInstallation(pool, { accountId: 'a', pluginId: 'large', installationId: 'large' });
+  // Random, so that it is not compressed.
+  const tools = { filler: randomBytes(200_000).toString('base64') };
+  const setHandlers = async (channel: object) =>
+    pool.query('UPDATE versions SET registrations = $1 WHERE id = $2', [JSON.stringify({ tools, channel }), 'large']);
+  await pool.query(
+    `INSERT INTO versions (id, plugin_id, semver, status, source_sha256, bundle_sha256, size_bytes, manifest, readme,
+                             capabilities, added_capabilities, discovered, registrations)
+       VALUES ('large', 'large', '1.0.0', 'published', 'a', 'b', 1, '{}', '', '{}', '{}', '{}', '{}')`,
+  );
+  await setHandlers({ receive: false, send: true });
+  await pool.query(`UPDATE installations SET current_version_id = 'large' WHERE id = 'large'`);
+  await pool.query(
+    `INSERT INTO deliveries (id, channel_id, installation_id, account_id, routing_id, method, query, headers, body, received_at, next_attempt_at)
+     SELECT 'l' || n, 'l', 'large', 'a', 'r', 'POST', '', '[]', '', now(), 'infinity' FROM generate_series(1, $1::int) n`,
+    [HELD],
+  );
+  await pool.query('ANALYZE deliveries');
+  t.teardown(async () => {
+    await pool.query(`DELETE FROM deliveries WHERE channel_id = 'l'`);
+    await pool.query(`DELETE FROM installations WHERE id = 'large'`);
+  });
+  for (const installationId of [null, 'large']) {
+    const explained = explainPool(pool);
+    t.same(await releaseHeldDeliveries(explained.pool, installationId), []);
+    const [{ blocksRead } = { blocksRead: Number.NaN }] = explained.costs;
+    // Each unpacking reads more than 100 blocks.
+    t.ok(blocksRead < 10 * HELD, `${blocksRead} blocks`);
+  }
+  await setHandlers({ receive: true, send: false });
+  const explained = explainPool(pool);
+  t.same(await releaseHeldDeliveries(explained.pool, 'large', 'l7'), ['l']);
+  for (const { rowsRead } of explained.costs) t.ok((rowsRead.deliveries ?? 0) < 10, JSON.stringify(rowsRead));
+  t.equal((await releaseHeldDeliveries(pool, null)).length, HELD - 1);
 });
 
 t.test('the sweep of stranded events reads the next one of each installation', async (t) => {
