@@ -136,7 +136,8 @@ export function foldUsage(pool: Pool): Promise<AccountKind[]> {
 }
 
 /**
- * Counts all rows again and replaces the sums. Writers continue: one statement sees the rows and the changes of the same
+ * Counts all rows again and replaces the sums that are wrong. The others stay as they are: while a transaction writes, the session
+ * streams of all accounts wait for it. Writers continue: one statement sees the rows and the changes of the same
  * transactions, so a change that commits meanwhile still waits for the next fold.
  *
  * @returns false: another process changes sums now
@@ -152,8 +153,9 @@ export async function recountUsage(pool: Pool): Promise<boolean> {
        applied AS (DELETE FROM account_usage_changes WHERE kind <> ALL ($1))
        INSERT INTO account_usage
          SELECT account_id, kind, period, coalesce(c.bytes, 0) FROM counted c
-           FULL JOIN (SELECT account_id, kind, period FROM account_usage WHERE kind <> ALL ($1)) u
+           FULL JOIN (SELECT account_id, kind, period, bytes FROM account_usage WHERE kind <> ALL ($1)) u
              USING (account_id, kind, period)
+          WHERE coalesce(c.bytes, 0) IS DISTINCT FROM u.bytes
        ON CONFLICT (account_id, kind, period) DO UPDATE SET bytes = excluded.bytes`,
       values: [FILE_KINDS],
       query_timeout: RECOUNT_EVERY_MS,
