@@ -1,10 +1,12 @@
 /** The record of what was done in the name of an account: by whom, and by which service for it. */
+import type { Pool } from 'pg';
 import type { Page } from '../postgres/cursors.ts';
-import { orderedId } from '../postgres/ordered-id.ts';
+import { deleteOldRows } from '../postgres/old-rows.ts';
+import { createIdAt, orderedId } from '../postgres/ordered-id.ts';
 import { changeRows, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
 
 /** Long enough to investigate an incident weeks later, and bounded because it is personal data. */
-const RETENTION_DAYS = 90;
+const RETENTION_MS = 90 * 24 * 3_600_000;
 
 export interface AccountAction {
   readonly id: string;
@@ -20,13 +22,11 @@ export interface AccountAction {
 }
 type NewAction = Omit<AccountAction, 'id' | 'at'> & { readonly accountId: string };
 
-/** Records an action, and forgets the account's old ones. Call it in the transaction of the action. */
+/** Records an action. Call it in the transaction of the action. */
 export async function recordAccountAction(
   db: Queryable,
   { accountId, action, subject, detail, tokenId, actor }: NewAction,
 ): Promise<void> {
-  const removeOld = 'DELETE FROM account_actions WHERE account_id = $1 AND at < now() - make_interval(days => $2)';
-  await changeRows(db, removeOld, [accountId, RETENTION_DAYS]);
   await changeRows(
     db,
     `INSERT INTO account_actions (id, account_id, action, subject, detail, token_id, actor)
@@ -34,6 +34,10 @@ export async function recordAccountAction(
     [orderedId(Date.now()), accountId, action, subject, detail, tokenId, actor],
   );
 }
+
+/** Deletes the actions past their retention, also of accounts that do nothing any more. By their ids, which begin with their time. */
+export const sweepAccountActions = (pool: Pool): Promise<void> =>
+  deleteOldRows(pool, 'account_actions', 'id', 'id < $1', [createIdAt(Date.now() - RETENTION_MS)]);
 
 /** Newest first. */
 export const pageAccountActions = (db: Queryable, accountId: string, query: PageQuery): Promise<Page<AccountAction>> =>

@@ -1,5 +1,6 @@
 /** Creates and drops partitions, and deletes rows past their retention. */
 import type { Pool } from 'pg';
+import { sweepAccountActions } from '../../db/accounts/account-actions.ts';
 import { sweepUsage } from '../../db/accounts/model-usage.ts';
 import { sweepDeliveries } from '../../db/channels/delivery-queue.ts';
 import { isLockRefused } from '../../db/postgres/database-errors.ts';
@@ -39,6 +40,7 @@ export async function maintainTables({ pool, deliveryDays, metricsDays, onError 
     () => sweepChanges(pool),
     () => sweepReminders(pool),
     () => sweepUsage(pool),
+    () => sweepAccountActions(pool),
   ];
   // One that fails, for example because of the rows of one account, must not stop the others.
   for (const step of steps) await step().catch(onError);

@@ -1,6 +1,8 @@
 /** Old rows are deleted in batches, and what fails for one table does not stop the others. */
 import type { Pool } from 'pg';
 import t from 'tap';
+import { sweepAccountActions } from '../../../db/accounts/account-actions.ts';
+import { createIdAt } from '../../../db/postgres/ordered-id.ts';
 import { openPool } from '../../../db/postgres/pool.ts';
 import { SWEEP_BATCH } from '../../../db/postgres/rows.ts';
 import { insertLogs } from '../../../db/records/logs.ts';
@@ -72,6 +74,25 @@ t.test('calls and reminders are deleted in batches, until no old one is left', a
   t.equal(await count('reminders'), 10);
   await clear();
 });
+
+t.test(
+  'what was done in the name of accounts is deleted after 90 days, in batches that read no newer records',
+  async (t) => {
+    const DAY_MS = 24 * 3_600_000;
+    const add = async (count: number, days: number) =>
+      pool.query(
+        `INSERT INTO account_actions (id, account_id, action, subject, at)
+       SELECT id, 'a', 'x', 's', now() - make_interval(days => $2) FROM unnest($1::text[]) id`,
+        [Array.from({ length: count }, () => createIdAt(Date.now() - days * DAY_MS)), days],
+      );
+    await add(OLD, 91);
+    await add(NEW, 89);
+    await pool.query('VACUUM ANALYZE account_actions');
+    t.equal(await countStatements(sweepAccountActions), 3);
+    t.equal(await count('account_actions'), NEW);
+    t.equal(await countStatements(sweepAccountActions), 1, 'without old ones');
+  },
+);
 
 t.test('old changes of sessions are deleted in batches, except the last one of each account', async (t) => {
   await addChanges('b', 1, '26 hours');
