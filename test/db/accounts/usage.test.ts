@@ -48,9 +48,11 @@ import { inTransaction, takeNamedLock } from '../../../db/postgres/pool.ts';
 import { listValues } from '../../../db/postgres/rows.ts';
 import { insertAudit, maintainAudit } from '../../../db/records/audit.ts';
 import { insertLogs, maintainLogs } from '../../../db/records/logs.ts';
+import { setRuntimeTools } from '../../../db/sessions/runtime-tools.ts';
 import { sweepChanges } from '../../../db/sessions/session-changes.ts';
 import { deleteSession, deleteWithSessions } from '../../../db/sessions/session-removal.ts';
 import { appendMessages, clearSession, openSession } from '../../../db/sessions/sessions.ts';
+import { insertTodo, updateTodo } from '../../../db/sessions/todos.ts';
 import { answerCall, claimTurnCall, handCall } from '../../../db/sessions/tool-calls.ts';
 import { claimTurn } from '../../../db/sessions/turns.ts';
 import type { UsageKind } from '../../../sdk/contract/usage-kinds.ts';
@@ -584,6 +586,27 @@ t.test('an insert over a quota fails whole, and giving back makes room', async (
   await requireRoom(pool, at.accountId, 'deliveries', 5_000);
   await t.rejects(requireRoom(pool, at.accountId, 'deliveries', 5_001), refused('deliveries'));
   t.same(await readLedger(at), { ...(await countTables(at)), blobs: 3_000 });
+});
+
+t.test('over the quota of transcripts, to-dos are completed and tools reduced, but neither grows', async (t) => {
+  const at = await tenant('tom');
+  t.teardown(() => saveUsageLimits(pool, {}));
+  await steps.session?.(at, 0);
+  const { id: sessionId } = (await sessionOf(at)) ?? { id: '' };
+  const key = { accountId: at.accountId, todoId: 'one' };
+  const fields = { title: 'title', notes: 'n'.repeat(1_000), dueAt: null, assigneeAgentId: null };
+  await insertTodo(pool, key, fields, { digest: '', createdBy: 'a', maxTodos: 9 });
+  const tools = ['read', 'write'].map((name) => ({ name, description: 'x', parameters: { type: 'object' } as const }));
+  await setRuntimeTools(pool, sessionId, tools);
+  await saveUsageLimits(pool, { transcripts: 100 });
+  const refused = { code: 'quota_exceeded', errors: [{ field: 'transcripts' }] };
+  t.match(await updateTodo(pool, key, { ...fields, done: true }), { done: true });
+  t.match(await updateTodo(pool, key, { ...fields, notes: '', done: true }), { notes: '' });
+  await t.rejects(updateTodo(pool, key, { ...fields, notes: 'n', done: true }), refused);
+  t.equal(await setRuntimeTools(pool, sessionId, tools.slice(1)), true);
+  await t.rejects(setRuntimeTools(pool, sessionId, tools), refused);
+  await saveUsageLimits(pool, {});
+  await updateTodo(pool, key, { ...fields, done: true });
 });
 
 t.test('near a quota the oldest finished records go, and pending ones and other accounts keep theirs', async (t) => {
