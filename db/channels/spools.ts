@@ -5,6 +5,7 @@
  */
 import type { Pool } from 'pg';
 import { notifySpoolsSettled } from '../postgres/notifications.ts';
+import { createIdAt } from '../postgres/ordered-id.ts';
 import { CONNECT_TIMEOUT_MS, inLockedTransaction, type Transaction } from '../postgres/pool.ts';
 import { findValue } from '../postgres/rows.ts';
 
@@ -20,6 +21,8 @@ export const REACHES_LATER_MS = 2 * CONNECT_TIMEOUT_MS;
  * then keep the order in which they were stored. Seconds.
  */
 const HOLD_S = 30;
+/** A request gets its id before its body is received, and `received_at` after that. Longer than a body may take. Milliseconds. */
+const ID_BEFORE_ARRIVAL_MS = 600_000;
 /** Rows that ended processes left behind are deleted after this time. Seconds. */
 const KEPT_S = 3_600;
 
@@ -75,7 +78,7 @@ async function restoreArrivalOrder(tx: Transaction): Promise<void> {
     `WITH announced AS (SELECT id, oldest_at, ${IS_ANNOUNCED} AS holds FROM spools WHERE announced_at IS NOT NULL),
           cleared AS (UPDATE spools s SET announced_at = NULL, oldest_at = NULL, drained = false FROM announced a
                        WHERE s.id = a.id RETURNING a.oldest_at, a.holds)
-     SELECT min(oldest_at) FILTER (WHERE holds)::text FROM cleared`,
+     SELECT min(oldest_at) FILTER (WHERE holds) FROM cleared`,
   );
   await tx.query(`DELETE FROM spools WHERE seen_at < now() - interval '${KEPT_S} seconds'`);
   if (since) await exchangePositions(tx, since);
@@ -84,7 +87,7 @@ async function restoreArrivalOrder(tx: Transaction): Promise<void> {
 
 async function exchangePositions(tx: Transaction, since: string): Promise<void> {
   // The deliveries of a channel exchange their positions. None of them was attempted: they were held. Those of one process have ids in
-  // the order of their arrival, also if its clock went back.
+  // the order of their arrival, also if its clock went back. The ids also keep the statement from reading what waited before the outage.
   await tx.query(
     `WITH unsettled AS (
        SELECT id, channel_id, position,
@@ -92,11 +95,11 @@ async function exchangePositions(tx: Transaction, since: string): Promise<void> 
               row_number() OVER (PARTITION BY channel_id ORDER BY position) AS by_position
          FROM deliveries
         WHERE direction = 'in' AND state = 'pending' AND NOT set_aside AND attempts = 0
-          AND received_at >= $1::timestamptz)
+          AND received_at >= $1::timestamptz AND id >= $2)
      UPDATE deliveries d SET position = p.position
        FROM unsettled a JOIN unsettled p ON p.channel_id = a.channel_id AND p.by_position = a.by_arrival
       WHERE d.id = a.id AND d.position <> p.position`,
-    [since],
+    [since, createIdAt(Math.max(0, Date.parse(since) - ID_BEFORE_ARRIVAL_MS))],
   );
 }
 

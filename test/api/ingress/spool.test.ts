@@ -13,6 +13,7 @@ import { createIdAt } from '../../../db/postgres/ordered-id.ts';
 import { CONNECT_TIMEOUT_MS, openPool } from '../../../db/postgres/pool.ts';
 import { findValue, listValues } from '../../../db/postgres/rows.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
+import { explainPool } from '../../fixtures/explained-pool.ts';
 import { mountSmallDisk, NO_DISK } from '../../fixtures/small-disk.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../../runner/harness.ts';
@@ -530,6 +531,36 @@ t.test('what was not stored while the others were held does not change their ord
     'they may have begun',
   );
   t.match((await pool.query('SELECT announced_at FROM spools')).rows, [{ announced_at: null }]);
+});
+
+t.test('the order is restored without reading what waited before the outage', async (t) => {
+  const { pool } = await testDatabase(t);
+  const process = randomUUIDv7();
+  const outage = Date.now();
+  const at = (ms: number) => ({ ...deliveryOf(ms), id: createIdAt(outage + ms), receivedAt: outage + ms });
+  const WAITING = 5_000;
+  for (let index = 0; index < WAITING; index += 1_000)
+    await insertDeliveries(
+      pool,
+      Array.from({ length: 1_000 }, (_, each) => at(each - 24 * 3_600_000 - index)),
+      false,
+    );
+  await showSpool(pool, process, outage);
+  const late = [at(2), at(1), at(3)];
+  for (const delivery of late) await insertDeliveries(pool, [delivery], false);
+  await pool.query('VACUUM ANALYZE deliveries');
+  const explained = explainPool(pool);
+  t.ok(await settleSpool(explained.pool, process));
+  const stored = await listValues(pool, 'SELECT id FROM deliveries ORDER BY position DESC LIMIT 3');
+  t.same(
+    stored,
+    late
+      .map(({ id }) => id)
+      .sort()
+      .reverse(),
+  );
+  const read = Math.max(...explained.costs.map(({ rowsRead }) => rowsRead.deliveries ?? 0));
+  t.ok(read > 0 && read < 100, `${read} rows`);
 });
 
 t.test('a database that is away for a moment is waited for', async (t) => {

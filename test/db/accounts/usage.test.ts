@@ -1,7 +1,6 @@
 /** The ledger of bytes: after any sequence of changes it equals what the tables hold, and it refuses what exceeds a quota. */
 import { randomUUIDv7 } from 'node:crypto';
 import fc from 'fast-check';
-import type { Pool } from 'pg';
 import t from 'tap';
 import { recordAccountAction } from '../../../db/accounts/account-actions.ts';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
@@ -491,13 +490,7 @@ t.test('the oldest records go in batches that read no records of others', async 
     [at.accountId],
   );
   const explained = explainPool(pool);
-  const connect = async () => {
-    const client = await pool.connect();
-    const query = (text: string, values?: unknown[]) =>
-      values === undefined ? client.query(text) : explained.pool.query(text, values);
-    return { query, release: () => client.release() };
-  };
-  await maintainUsage({ query: explained.pool.query, connect } as unknown as Pool);
+  await maintainUsage(explained.pool);
   for (const table of ['plugin_logs', 'audit']) {
     const kept = `SELECT min(id), count(*)::int FROM ${table} WHERE account_id = $1`;
     t.same(await someOf(kept, [at.accountId]), { min: `${at.accountId}005401`, count: 1_600 }, table);
