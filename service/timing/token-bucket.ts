@@ -35,9 +35,10 @@ export class TokenBucket {
     this.#refilledAt = now();
   }
 
-  /** Takes tokens if there are enough. The clock is read only when there are not. */
+  /** Takes tokens if there are enough. */
   consume(tokens = 1): boolean {
-    if (this.#tokens < tokens) this.#refill();
+    // Each time: otherwise the time in which the bucket was full would fill it once more.
+    this.#refill();
     if (this.#tokens < tokens) return false;
     this.#tokens -= tokens;
     return true;
@@ -45,8 +46,8 @@ export class TokenBucket {
 
   /** Takes tokens whether or not there are enough. False: the bucket is in debt until it has refilled. */
   overdraw(tokens: number): boolean {
+    this.#refill();
     this.#tokens -= tokens;
-    if (this.#tokens <= 0) this.#refill();
     return this.#tokens > 0;
   }
 

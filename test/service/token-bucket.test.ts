@@ -17,6 +17,15 @@ t.test('a full bucket allows a burst, then its rate', async (t) => {
   t.equal(bucket.remaining(), 3, 'a bucket holds no more than its burst');
 });
 
+t.test('time in which a bucket is full gives no tokens', async (t) => {
+  let now = 0;
+  const consumed = new TokenBucket({ burst: 3, perSecond: 1 }, () => now);
+  const overdrawn = new TokenBucket({ burst: 3, perSecond: 1 }, () => now);
+  now += 60_000;
+  t.same([consumed.consume(3), consumed.consume()], [true, false]);
+  t.same([overdrawn.overdraw(2), overdrawn.overdraw(1)], [true, false]);
+});
+
 t.test('a refund gives back one token, and never more than the bucket holds', async (t) => {
   const bucket = new TokenBucket({ burst: 2, perSecond: 0.001 }, () => 0);
   bucket.refund();
