@@ -11,10 +11,11 @@ import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
 const DISCARD_MS = 2 * SECOND;
 const DISCARD_MAX_BYTES = MIB;
 
-/** The faults that other clients than broken ones send, by the code of Node's parser. */
+/** The faults that other clients than broken ones send, by the code of the error. */
 const FAULTS: Readonly<Record<string, string>> = {
-  // It knows a fixed list of methods. Bytes that are no HTTP, such as those of TLS, have this code, too.
+  // Node's parser knows a fixed list of methods. Bytes that are no HTTP, such as those of TLS, have this code, too.
   HPE_INVALID_METHOD: 'The request is not valid HTTP, or has a method that this server does not know.',
+  ERR_HTTP_REQUEST_TIMEOUT: 'The request took too long to arrive. Send it again over a faster connection.',
 };
 
 /** Properties of Node: the response that is being sent, which Node's own handler reads too, and the request that was read last. */
@@ -26,7 +27,8 @@ type HttpSocket = Socket & {
 export function answerClientError(error: NodeJS.ErrnoException, socket: HttpSocket): void {
   // In the middle of an answer, the client would take another one for a part of it.
   const isAnswering = socket._httpMessage?.headersSent === true;
-  if (error.code === 'ECONNRESET' || !socket.writable || isAnswering) {
+  // A connection without a request ends at the same timeout as one whose request is too slow.
+  if (error.code === 'ECONNRESET' || !socket.writable || isAnswering || socket.bytesRead === 0) {
     socket.destroy();
     return;
   }

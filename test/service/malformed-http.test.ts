@@ -1,12 +1,16 @@
 /** Bytes that are not an HTTP request, or a request that no route can receive, get a problem with a body. */
 import { once } from 'node:events';
+import { createServer } from 'node:http';
 import { connect } from 'node:net';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
+import { setImmediate as waitForLoop } from 'node:timers/promises';
 import { pino } from 'pino';
 import t from 'tap';
 import { createApplication } from '../../service/http/application.ts';
+import { answerClientError } from '../../service/http/client-errors.ts';
 import { readJsonBodies } from '../../service/http/json-body.ts';
+import { listenOn } from '../fixtures/listening-server.ts';
 import { exchange, line, listMalformed } from './malformed-requests.ts';
 
 const app = createApplication({
@@ -91,6 +95,27 @@ t.test('a fault in the body of a refused request is not answered again', async (
   t.match((await once(socket, 'data'))[0], /^HTTP\/1\.1 404 /);
   socket.write('no length\r\n');
   t.equal(await text(socket), '');
+});
+
+t.test('a request that is too slow is answered so, and a connection without a request is closed', async (t) => {
+  const server = createServer({ headersTimeout: 1, connectionsCheckingInterval: 1 }).on(
+    'clientError',
+    answerClientError,
+  );
+  const { port: impatient } = await listenOn(t, server);
+  t.equal(await text(connect(impatient, '127.0.0.1')), '');
+  const connected = once(app.server, 'connection');
+  const socket = connect(port, '127.0.0.1').setEncoding('latin1');
+  socket.write('GET /known HTTP/1.1\r\n');
+  const [served] = await connected;
+  while (served.bytesRead === 0) await waitForLoop();
+  app.server.emit('clientError', Object.assign(new Error(), { code: 'ERR_HTTP_REQUEST_TIMEOUT' }), served);
+  const answer = await text(socket);
+  t.match(answer, /^HTTP\/1\.1 400 /);
+  t.match(JSON.parse(answer.split('\r\n\r\n')[1] ?? ''), {
+    code: 'bad_request',
+    detail: 'The request took too long to arrive. Send it again over a faster connection.',
+  });
 });
 
 t.test('a compressed body is refused', async (t) => {
