@@ -18,7 +18,7 @@ import { VersionTable } from './version-table.tsx';
 export function PluginPage() {
   const { id } = useParams({ from: '/plugins/$id' });
   const found = usePlugin(id);
-  if (found.error && !found.data) return <ErrorAlert isPage error={found.error} reset={() => void found.refetch()} />;
+  if (found.error) return <ErrorAlert isPage error={found.error} reset={found.refetch} />;
   if (!found.data) return <Skeleton height={240} aria-label="Loading" />;
   const plugin = found.data;
   return (

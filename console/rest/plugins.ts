@@ -1,17 +1,12 @@
 /** Reads one of the account's own plugins. */
-import { useQuery } from '@tanstack/react-query';
 import type { components } from '../../sdk/rest/schema.d.ts';
 import { readBody, rest } from './client.ts';
-import { FOLLOW_MS } from './installations.ts';
+import { useSubject } from './use-subject.ts';
 
 export type Plugin = components['schemas']['PluginDetail'];
 
 export const usePlugin = (id: string) =>
-  useQuery({
-    queryKey: ['plugins', id],
-    queryFn: () => readBody(rest.GET('/plugins/{id}', { params: { path: { id } } })),
-    refetchInterval: FOLLOW_MS,
-  });
+  useSubject(['plugins', id], () => readBody(rest.GET('/plugins/{id}', { params: { path: { id } } })));
 
 /** Counts the versions that can be installed. */
 export const countPublished = ({ versions, leftOutVersions }: Plugin): number =>

@@ -221,10 +221,12 @@ t.test('a page about something that is gone says so, and asks no more', async (t
   const plugin = await publishFrontDesk(service, 'host.storage', { slug: 'old-desk', displayName: 'Old desk' });
   const { body: desk } = await service.call('POST', '/api/installations', { slug: 'old-desk' });
   const { body: session } = await service.session('POST', '/sessions', { agentId: 'ann' });
+  const { body: draft } = await service.call('POST', '/api/plugins', { slug: 'short-desk', displayName: 'Short desk' });
   const { context, page } = await openOperating();
   const list = await context.newPage();
   const ends: readonly [path: string, button: string, end: () => Promise<unknown>][] = [
     [`/installations/${desk.id}`, 'Uninstall', () => service.call('DELETE', `/api/installations/${desk.id}`)],
+    [`/plugins/${draft.id}`, 'Publish', () => service.call('DELETE', `/api/plugins/${draft.id}`)],
     [`/playground/${session.id}`, 'Send', () => service.session('DELETE', `/sessions/${session.id}`)],
   ];
   for (const [path, button, end] of ends) {
