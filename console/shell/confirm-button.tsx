@@ -1,11 +1,12 @@
 /** A button that asks for confirmation before it runs a change of consequence. */
 import { Button, type ButtonProps, Group, Stack } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
-import type { ReactNode } from 'react';
+import { type ReactNode, useState } from 'react';
 import { useAction } from '../rest/use-action.ts';
 import { ActionForm } from './action-form.tsx';
 import { Dialog } from './dialog.tsx';
 import { useReadOnly } from './read-only.ts';
+import { UnsavedGuard } from './unsaved-guard.tsx';
 import type { Fields } from './use-fields.ts';
 
 interface ConfirmButtonProps {
@@ -15,7 +16,7 @@ interface ConfirmButtonProps {
   /** Default: the label as a question. */
   readonly title?: string;
   /** The state of its inputs, which a success resets. They stay after a refusal, and when the dialog is closed. */
-  readonly fields?: Pick<Fields<object>, 'reset'>;
+  readonly fields?: Pick<Fields<object>, 'isChanged' | 'reset'>;
   /** The consequences of the action, and its inputs. The dialog stays open until what is required is filled in. */
   readonly children: ReactNode;
   readonly run: () => Promise<unknown>;
@@ -36,6 +37,8 @@ export function ConfirmButton({
 }: ConfirmButtonProps) {
   const { run, done, button, fields } = props;
   const [isOpen, { open, close }] = useDisclosure(false);
+  /** A list has one of these buttons in each row, and most are never pressed. */
+  const [wasOpened, setWasOpened] = useState(false);
   const action = useAction<void, string>(
     async () => {
       await run();
@@ -50,6 +53,7 @@ export function ConfirmButton({
   const start = () => {
     // Cancel only closes the dialog: while the action runs, the dialog that is opened again shows that.
     if (!action.isPending) action.reset();
+    setWasOpened(true);
     open();
   };
   return (
@@ -72,6 +76,11 @@ export function ConfirmButton({
           </Stack>
         </ActionForm>
       </Dialog>
+      {fields && wasOpened ? (
+        <UnsavedGuard isUnsaved={isOpen && fields.isChanged}>
+          What you typed in the dialog is not saved, and is lost if you leave.
+        </UnsavedGuard>
+      ) : null}
     </>
   );
 }

@@ -9,6 +9,8 @@ interface BoundField {
 
 export interface Fields<Values> {
   readonly values: Values;
+  /** Whether a field has another value than its initial one. */
+  readonly isChanged: boolean;
   change(changed: Partial<Values>): void;
   /** Returns all fields to their initial values. */
   reset(): void;
@@ -17,8 +19,10 @@ export interface Fields<Values> {
 /** @param initial shown in the fields that the user has not changed */
 export function useFields<Values extends object>(initial: Values): Fields<Values> {
   const [typed, setTyped] = useState<Partial<Values>>({});
+  const values = { ...initial, ...typed };
   return {
-    values: { ...initial, ...typed },
+    values,
+    isChanged: JSON.stringify(values) !== JSON.stringify(initial),
     change: (changed) => setTyped((before) => ({ ...before, ...changed })),
     reset: () => setTyped({}),
   };

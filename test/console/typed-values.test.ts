@@ -251,6 +251,24 @@ t.test('leaving a page asks when something was typed for an installation', async
   await context.close();
 });
 
+t.test('leaving a page asks when something was typed in its dialog', async (t) => {
+  const { context, page, complaints } = await openSignedIn(browser, service);
+  await go(page, 'Services');
+  await press(page, 'Add an SSH host');
+  const dialog = page.getByRole('dialog', { name: 'Add an SSH host' });
+  await dialog.getByLabel('Private key').fill('A key');
+  await page.evaluate('history.back()');
+  await page.getByRole('dialog', { name: 'Unsaved changes' }).getByText('What you typed in the dialog').waitFor();
+  await press(page, 'Stay');
+  t.equal(await dialog.getByLabel('Private key').inputValue(), 'A key');
+  await pressInDialog(page, 'Cancel');
+  await dialog.waitFor({ state: 'detached' });
+  await go(page, 'Catalog');
+  await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
+  t.same(complaints, []);
+  await context.close();
+});
+
 t.test('an action that ends late leaves the page alone that was opened in the meantime', async (t) => {
   const named = { slug: 'slow-desk', displayName: 'Slow desk' };
   await publishFrontDesk(service, 'host.storage', named);
