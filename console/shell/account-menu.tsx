@@ -1,5 +1,6 @@
 /** The account menu: colour scheme, REST reference and sign-out. */
 import { Button, Menu, useMantineColorScheme } from '@mantine/core';
+import { useState } from 'react';
 import { useMe } from '../rest/me.ts';
 import { useAction } from '../rest/use-action.ts';
 import { signOut } from '../sign-in/sign-in-requests.ts';
@@ -12,51 +13,73 @@ import {
   IconSun,
   IconUserCircle,
 } from '../style/icons.tsx';
+import { isTextLost, UnsavedDialog } from './unsaved-guard.tsx';
 
 /** @param wide full width, as below the navigation */
 export function AccountMenu({ wide = false }: { readonly wide?: boolean }) {
   const { data } = useMe();
   const { setColorScheme } = useMantineColorScheme();
   const leave = useAction(signOut);
+  /** What waits for the answer of the user: to sign out here, or everywhere. */
+  const [asked, setAsked] = useState<(() => void) | null>(null);
+  const start = (everywhere: boolean) => {
+    const run = () => leave.mutate(everywhere);
+    if (isTextLost()) setAsked(() => run);
+    else run();
+  };
+  const close = () => setAsked(null);
   return (
-    <Menu position={wide ? 'top-start' : 'bottom-end'} width={210}>
-      <Menu.Target>
-        <Button
-          variant="subtle"
-          color="gray"
-          c="var(--mantine-color-text)"
-          fullWidth={wide}
-          justify={wide ? 'space-between' : 'center'}
-          px="xs"
-          leftSection={<IconUserCircle size={20} stroke={1.6} />}
-          rightSection={wide ? <IconSelector size={15} /> : null}
-          styles={{ label: { flex: wide ? 1 : undefined } }}
-        >
-          {data?.name ?? 'Account'}
-        </Button>
-      </Menu.Target>
-      <Menu.Dropdown>
-        {data?.operator ? <Menu.Label>Operator</Menu.Label> : null}
-        <Menu.Item leftSection={<IconSun size={16} />} onClick={() => setColorScheme('light')}>
-          Light
-        </Menu.Item>
-        <Menu.Item leftSection={<IconMoon size={16} />} onClick={() => setColorScheme('dark')}>
-          Dark
-        </Menu.Item>
-        <Menu.Item leftSection={<IconDeviceDesktop size={16} />} onClick={() => setColorScheme('auto')}>
-          Use system setting
-        </Menu.Item>
-        <Menu.Divider />
-        <Menu.Item leftSection={<IconApi size={16} />} component="a" href="/api/docs">
-          REST interface
-        </Menu.Item>
-        <Menu.Item leftSection={<IconLogout size={16} />} onClick={() => leave.mutate(false)}>
-          Sign out
-        </Menu.Item>
-        <Menu.Item leftSection={<IconLogout size={16} />} onClick={() => leave.mutate(true)}>
-          Sign out everywhere
-        </Menu.Item>
-      </Menu.Dropdown>
-    </Menu>
+    <>
+      <Menu position={wide ? 'top-start' : 'bottom-end'} width={210}>
+        <Menu.Target>
+          <Button
+            variant="subtle"
+            color="gray"
+            c="var(--mantine-color-text)"
+            fullWidth={wide}
+            justify={wide ? 'space-between' : 'center'}
+            px="xs"
+            leftSection={<IconUserCircle size={20} stroke={1.6} />}
+            rightSection={wide ? <IconSelector size={15} /> : null}
+            styles={{ label: { flex: wide ? 1 : undefined } }}
+          >
+            {data?.name ?? 'Account'}
+          </Button>
+        </Menu.Target>
+        <Menu.Dropdown>
+          {data?.operator ? <Menu.Label>Operator</Menu.Label> : null}
+          <Menu.Item leftSection={<IconSun size={16} />} onClick={() => setColorScheme('light')}>
+            Light
+          </Menu.Item>
+          <Menu.Item leftSection={<IconMoon size={16} />} onClick={() => setColorScheme('dark')}>
+            Dark
+          </Menu.Item>
+          <Menu.Item leftSection={<IconDeviceDesktop size={16} />} onClick={() => setColorScheme('auto')}>
+            Use system setting
+          </Menu.Item>
+          <Menu.Divider />
+          <Menu.Item leftSection={<IconApi size={16} />} component="a" href="/api/docs">
+            REST interface
+          </Menu.Item>
+          <Menu.Item leftSection={<IconLogout size={16} />} onClick={() => start(false)}>
+            Sign out
+          </Menu.Item>
+          <Menu.Item leftSection={<IconLogout size={16} />} onClick={() => start(true)}>
+            Sign out everywhere
+          </Menu.Item>
+        </Menu.Dropdown>
+      </Menu>
+      <UnsavedDialog
+        isOpen={asked !== null}
+        onStay={close}
+        leave="Sign out without saving"
+        onLeave={() => {
+          close();
+          asked?.();
+        }}
+      >
+        What you typed on this page is not saved, and is lost if you sign out.
+      </UnsavedDialog>
+    </>
   );
 }

@@ -1,4 +1,4 @@
-/** Asks before the user leaves the page with unsaved changes. */
+/** Asks before the user loses unsaved changes with the page. */
 import { Button, Group, Stack, Text } from '@mantine/core';
 import { useBlocker } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
@@ -28,14 +28,39 @@ export function UnsavedGuard({ isUnsaved, keep = () => false, kept, children }: 
     withResolver: true,
   });
   return (
-    <Dialog title="Unsaved changes" opened={status === 'blocked'} onClose={() => reset?.()}>
+    <UnsavedDialog
+      isOpen={status === 'blocked'}
+      onStay={() => reset?.()}
+      leave="Leave without saving"
+      onLeave={() => proceed?.()}
+    >
+      {isKept ? kept : children}
+    </UnsavedDialog>
+  );
+}
+
+/** Whether the page has unsaved changes that would be lost with it. Asks its guards as the browser does before it closes a page. */
+export const isTextLost = (): boolean => !dispatchEvent(new Event('beforeunload', { cancelable: true }));
+
+interface UnsavedDialogProps {
+  readonly isOpen: boolean;
+  readonly onStay: () => void;
+  /** The label of the button that loses the changes. */
+  readonly leave: string;
+  readonly onLeave: () => void;
+  readonly children: ReactNode;
+}
+
+export function UnsavedDialog({ isOpen, onStay, leave, onLeave, children }: UnsavedDialogProps) {
+  return (
+    <Dialog title="Unsaved changes" opened={isOpen} onClose={onStay}>
       <Stack>
-        <Text>{isKept ? kept : children}</Text>
+        <Text>{children}</Text>
         <Group justify="flex-end">
-          <Button variant="default" onClick={() => reset?.()} data-autofocus>
+          <Button variant="default" onClick={onStay} data-autofocus>
             Stay
           </Button>
-          <Button onClick={() => proceed?.()}>Leave without saving</Button>
+          <Button onClick={onLeave}>{leave}</Button>
         </Group>
       </Stack>
     </Dialog>

@@ -269,6 +269,28 @@ t.test('leaving a page asks when something was typed in its dialog', async (t) =
   await context.close();
 });
 
+t.test('signing out asks when something was typed on the page', async (t) => {
+  const named = { slug: 'exit-desk', displayName: 'Exit desk' };
+  await publishFrontDesk(service, 'host.storage', named);
+  const { body } = await service.call('POST', '/api/installations', { slug: named.slug });
+  const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${body.id}?tab=settings`);
+  const signOut = async () => {
+    await press(page, 'local');
+    await page.getByRole('menuitem', { name: 'Sign out', exact: true }).click();
+  };
+  await page.getByLabel('Signature').fill('The desk');
+  await signOut();
+  await page.getByRole('dialog', { name: 'Unsaved changes' }).getByText('is lost if you sign out').waitFor();
+  await press(page, 'Stay');
+  t.equal(await page.getByLabel('Signature').inputValue(), 'The desk');
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  await signOut();
+  await press(page, 'Sign out without saving');
+  await page.getByRole('heading', { name: 'Sign in to Bulkhead' }).waitFor();
+  t.same(complaints, []);
+  await context.close();
+});
+
 t.test('an action that ends late leaves the page alone that was opened in the meantime', async (t) => {
   const named = { slug: 'slow-desk', displayName: 'Slow desk' };
   await publishFrontDesk(service, 'host.storage', named);
