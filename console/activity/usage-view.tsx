@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import type { components } from '../../sdk/rest/schema.d.ts';
 import { readBody, rest } from '../rest/client.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
+import { useReadError } from '../rest/use-read-error.ts';
 import { DataTable } from '../shell/data-table.tsx';
 import { DescriptionList } from '../shell/description-list.tsx';
 import { EmptyState } from '../shell/empty-state.tsx';
@@ -23,7 +24,8 @@ export function UsageView({ installationId }: { readonly installationId: string 
     queryFn: () => readBody(rest.GET('/installations/{id}/usage', { params: { path: { id: installationId } } })),
     refetchInterval: FOLLOW_MS,
   });
-  if (found.error && !found.data) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
+  const error = useReadError(found);
+  if (error && !found.data) return <ErrorAlert error={error} reset={() => void found.refetch()} />;
   if (!found.data) return <Skeleton height={120} aria-label="Loading" />;
   const { total, today, models, days } = found.data;
   if (days.length === 0)

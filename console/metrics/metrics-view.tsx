@@ -4,6 +4,7 @@ import { useInputState } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import type { components } from '../../sdk/rest/schema.d.ts';
 import { readBody, rest } from '../rest/client.ts';
+import { useReadError } from '../rest/use-read-error.ts';
 import { DataTable } from '../shell/data-table.tsx';
 import { DescriptionList } from '../shell/description-list.tsx';
 import { EmptyState } from '../shell/empty-state.tsx';
@@ -39,7 +40,8 @@ export function MetricsView({ installationId: id }: { readonly installationId: s
     },
     refetchInterval: FOLLOW_MS,
   });
-  if (found.error && !found.data) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
+  const error = useReadError(found);
+  if (error && !found.data) return <ErrorAlert error={error} reset={() => void found.refetch()} />;
   return (
     <Stack>
       <Group justify="flex-end">

@@ -6,6 +6,7 @@ import { useNavigate, useSearch } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { components } from '../../sdk/rest/schema.d.ts';
 import { readBody, rest } from '../rest/client.ts';
+import { useReadError } from '../rest/use-read-error.ts';
 import { useAnnouncedResult } from '../shell/announcements.ts';
 import { DataTable } from '../shell/data-table.tsx';
 import { EmptyState } from '../shell/empty-state.tsx';
@@ -48,7 +49,8 @@ export function OperatorPage() {
 }
 
 function Loaded<T>({ of, children }: { readonly of: UseQueryResult<T>; readonly children: (data: T) => ReactNode }) {
-  const alert = of.error ? <ErrorAlert error={of.error} reset={() => void of.refetch()} /> : null;
+  const error = useReadError(of);
+  const alert = error ? <ErrorAlert error={error} reset={() => void of.refetch()} /> : null;
   if (of.data === undefined) return alert ?? <Skeleton height={160} aria-label="Loading" />;
   return (
     <Stack>

@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import type { HookCoverage } from '../../sdk/session/api-types.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import { callSessions } from '../rest/session-api.ts';
+import { useReadError } from '../rest/use-read-error.ts';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 
 interface Hooks {
@@ -17,7 +18,8 @@ export function HookCoverageList({ id, path }: { readonly id: string; readonly p
     queryFn: () => callSessions<Hooks>('GET', `${path}/hooks`),
     refetchInterval: FOLLOW_MS,
   });
-  if (hooks.error && !hooks.data) return <ErrorAlert error={hooks.error} reset={() => void hooks.refetch()} />;
+  const error = useReadError(hooks);
+  if (error && !hooks.data) return <ErrorAlert error={error} reset={() => void hooks.refetch()} />;
   if (!hooks.data) return <Skeleton height={120} aria-label="Loading" />;
   const usedHooks = hooks.data.coverage.filter((hook) => hook.asked > 0 || (hook.messages?.total ?? 0) > 0);
   const never = hooks.data.coverage.filter((hook) => !usedHooks.includes(hook)).map(({ name }) => name);

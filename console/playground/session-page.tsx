@@ -6,6 +6,7 @@ import { type UIEvent, useLayoutEffect, useRef } from 'react';
 import type { Judgement, Page, SessionRecord, TranscriptMessage } from '../../sdk/session/api-types.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import { callSessions } from '../rest/session-api.ts';
+import { useReadError } from '../rest/use-read-error.ts';
 import { useSubject } from '../rest/use-subject.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
@@ -113,7 +114,8 @@ function describeCount(transcript: Page<TranscriptMessage> | undefined): string 
 
 function Transcript({ id, path }: PathProps) {
   const found = useTranscript({ id, path });
-  if (found.error && !found.data) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
+  const error = useReadError(found);
+  if (error && !found.data) return <ErrorAlert error={error} reset={() => void found.refetch()} />;
   if (!found.data) return <Skeleton height={60} aria-label="Loading" />;
   const { items, nextCursor } = found.data;
   if (items.length === 0) return <Text c="dimmed">There are no messages yet.</Text>;

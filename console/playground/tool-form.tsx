@@ -5,6 +5,7 @@ import { useState } from 'react';
 import type { Page, Tool } from '../../sdk/session/api-types.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import { callSessions } from '../rest/session-api.ts';
+import { useReadError } from '../rest/use-read-error.ts';
 import { ActionForm } from '../shell/action-form.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { FieldFaultError, TextAreaField } from '../shell/form-fields.tsx';
@@ -20,11 +21,12 @@ export function ToolForm({ path }: { readonly path: string }) {
     queryFn: () => callSessions<Page<Tool>>('GET', `${path}/tools`),
     refetchInterval: FOLLOW_MS,
   });
+  const error = useReadError(tools);
   const [chosen, setChosen] = useState<Tool | null>(null);
   const [first] = tools.data?.items ?? [];
   // Chosen once: the list is read again while the user types, and the button must call the tool that the arguments are for.
   if (chosen === null && first) setChosen(first);
-  if (tools.error && !tools.data) return <ErrorAlert error={tools.error} reset={() => void tools.refetch()} />;
+  if (error && !tools.data) return <ErrorAlert error={error} reset={() => void tools.refetch()} />;
   if (!tools.data) return <Skeleton height={60} aria-label="Loading" />;
   if (!chosen) return <Text>No running plugin has a tool. Install a plugin with tools to call one here.</Text>;
   const { items } = tools.data;

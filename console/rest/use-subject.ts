@@ -2,6 +2,7 @@
 import { type QueryKey, useQuery } from '@tanstack/react-query';
 import { FOLLOW_MS } from './installations.ts';
 import { isGone } from './problem.ts';
+import { useReadError } from './use-read-error.ts';
 
 interface Subject<Data> {
   /** Undefined while it loads and when it is gone, although a cache may still have it. */
@@ -17,6 +18,7 @@ export function useSubject<Data>(queryKey: QueryKey, queryFn: () => Promise<Data
     queryFn,
     refetchInterval: ({ state }) => (isGone(state.error) ? false : FOLLOW_MS),
   });
-  const data = isGone(found.error) ? undefined : found.data;
-  return { data, error: data === undefined ? found.error : null, refetch: () => void found.refetch() };
+  const error = useReadError(found);
+  const data = isGone(error) ? undefined : found.data;
+  return { data, error: data === undefined ? error : null, refetch: () => void found.refetch() };
 }

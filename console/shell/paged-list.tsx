@@ -3,6 +3,7 @@ import { Button, Group, Skeleton, Stack, Text } from '@mantine/core';
 import { type InfiniteData, keepPreviousData, type QueryKey, useInfiniteQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import type { Page } from '../../sdk/session/api-types.ts';
+import { useReadError } from '../rest/use-read-error.ts';
 import type { Icon } from '../style/icons.tsx';
 import { useAnnouncedResult } from './announcements.ts';
 import { EmptyState } from './empty-state.tsx';
@@ -50,7 +51,8 @@ export function PagedList<Item>(props: PagedListProps<Item>) {
     isSearched ? describeResult(found.data.pages, found.hasNextPage, props) : null,
   );
   const retry = () => void (found.isFetchNextPageError ? found.fetchNextPage() : found.refetch());
-  const alert = found.error ? <ErrorAlert error={found.error} reset={retry} /> : null;
+  const error = useReadError(found);
+  const alert = error ? <ErrorAlert error={error} reset={retry} /> : null;
   if (!found.data) return alert ?? loading ?? <Skeleton height={120} aria-label="Loading" />;
   const items = found.data.pages.flatMap((page) => [...page.items]);
   if (items.length === 0 && !found.hasNextPage)

@@ -5,6 +5,7 @@ import { Fragment } from 'react';
 import type { components } from '../../sdk/rest/schema.d.ts';
 import { readBody, rest } from '../rest/client.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
+import { useReadError } from '../rest/use-read-error.ts';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { PageHeader } from '../shell/page-header.tsx';
 import { PageLink } from '../shell/page-link.tsx';
@@ -44,11 +45,12 @@ export function StoragePage() {
     queryFn: () => readBody(rest.GET('/me/usage')),
     refetchInterval: FOLLOW_MS,
   });
+  const error = useReadError(found);
   return (
     <Stack>
       <PageHeader title="Storage" subtitle="What your account keeps, and how much it may keep of each kind." />
-      {found.error ? <ErrorAlert error={found.error} reset={() => void found.refetch()} /> : null}
-      {found.isPending ? <Skeleton height={240} aria-label="Loading" /> : null}
+      {error ? <ErrorAlert error={error} reset={() => void found.refetch()} /> : null}
+      {found.isPending && error === null ? <Skeleton height={240} aria-label="Loading" /> : null}
       {found.data?.items.map((stored) => (
         <KindSection key={stored.kind} stored={stored} />
       ))}

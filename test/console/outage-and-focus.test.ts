@@ -396,6 +396,37 @@ t.test('a page that cannot learn who is signed in shows only that, until the ser
   await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
 });
 
+t.test('a page that was never loaded shows its error until a repeated read succeeds', async (t) => {
+  const { context, page, complaints } = await openSignedIn(browser, service);
+  await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
+  // Not retried, so that each read is one request.
+  const refusal = { code: 'bad_request', status: 400, title: 'Bad', detail: 'Out of order.', requestId: 'r' };
+  const main = page.getByRole('main');
+  const alert = main.getByRole('alert').filter({ hasText: 'Out of order.' });
+  for (const [place, address] of [
+    ['Storage', '**/api/me/usage'],
+    ['Agents', '**/api/agents?*'],
+  ] as const) {
+    let held = Promise.resolve();
+    const endOutage = await answerInstead(context, address, async (route) => {
+      await held;
+      await route.fulfill({ status: 400, json: refusal });
+    });
+    await go(page, place);
+    await alert.waitFor();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    held = promise;
+    await page.waitForRequest(address);
+    t.equal(await alert.count(), 1, `${place}: the error stays during the next read`);
+    t.equal(await main.getByLabel('Loading', { exact: true }).count(), 0);
+    endOutage();
+    resolve();
+    await alert.waitFor({ state: 'detached' });
+  }
+  t.same(complaints, []);
+  await context.close();
+});
+
 t.test('a list stays when its next page cannot be loaded, which can be tried again', async (t) => {
   const { context, page } = await openOperating();
   const refusal = { code: 'rate_limited', status: 429, title: 'Too many', detail: 'Retry after 1 s.', requestId: 'r' };
