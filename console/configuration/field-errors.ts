@@ -1,15 +1,29 @@
 /** Errors in the fields of a configuration. */
 import { Problem } from '../rest/problem.ts';
 import { FieldFaultError } from '../shell/form-fields.tsx';
-import { type Fields, type FormValues, listMissing, type StoredValues } from './form-values.ts';
+import {
+  type Fields,
+  type FormValues,
+  hasSecrets,
+  listChangedSettings,
+  listMissing,
+  type StoredValues,
+} from './form-values.ts';
 
-/** @throws FieldFaultError if a required field has no value */
+/**
+ * Fields without a value can be filled in later, if there is something else to save.
+ *
+ * @throws FieldFaultError if a required field has no value and nothing would be saved, or its value would be removed
+ */
 export function requireValues(fields: Fields, filled: FormValues, stored: StoredValues): void {
   const missing = listMissing(fields, filled, stored);
-  const names = [
-    ...missing.settings.map(({ name }) => `settings.${name}`),
-    ...missing.secrets.map(({ name }) => `secrets.${name}`),
-  ];
+  const changed = listChangedSettings(filled, stored);
+  const isRemoved = ({ name }: { readonly name: string }) => changed.some(([one]) => one === name);
+  const isNothingSaved = changed.length === 0 && !hasSecrets(filled);
+  const { settings, secrets } = isNothingSaved
+    ? missing
+    : { settings: missing.settings.filter(isRemoved), secrets: [] };
+  const names = [...settings.map(({ name }) => `settings.${name}`), ...secrets.map(({ name }) => `secrets.${name}`)];
   if (names.length > 0) throw new FieldFaultError(names.map((field) => ({ field, message: 'is required' })));
 }
 

@@ -33,6 +33,10 @@ export const changeSetting = (filled: FormValues, stored: StoredValues, name: st
   replaced: { [name]: stored.settings[name] ?? '', ...filled.replaced },
 });
 
+/** Lists names and values of the settings that a save changes. */
+export const listChangedSettings = ({ settings }: FormValues, stored: Pick<StoredValues, 'settings'>) =>
+  Object.entries(settings).filter(([name, value]) => value !== (stored.settings[name] ?? ''));
+
 /** Returns what was saved elsewhere in a setting since the user began to change it. Null: nothing else. */
 export function findConflict(name: string, filled: FormValues, stored: StoredValues): string | null {
   const [typed, before, now] = [filled.settings[name], filled.replaced[name], stored.settings[name] ?? ''];

@@ -2,7 +2,7 @@
 import { readBody, rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
 import { Problem } from '../rest/problem.ts';
-import type { FormValues, StoredValues } from './form-values.ts';
+import { type FormValues, listChangedSettings, type StoredValues } from './form-values.ts';
 
 interface Target extends Pick<StoredValues, 'settings'> {
   /** Id of the installation. */
@@ -19,7 +19,7 @@ interface Target extends Pick<StoredValues, 'settings'> {
  */
 export async function saveConfiguration(target: Target, filled: FormValues): Promise<Installation | null> {
   // An empty field resets the setting to its default.
-  const changed = Object.entries(filled.settings).filter(([name, value]) => value !== (target.settings[name] ?? ''));
+  const changed = listChangedSettings(filled, target);
   const settings = Object.fromEntries(changed.map(([name, value]) => [name, value === '' ? null : value]));
   const secrets = Object.fromEntries(Object.entries(filled.secrets).filter(([, value]) => value !== ''));
   if (changed.length === 0 && Object.keys(secrets).length === 0) return null;

@@ -10,13 +10,13 @@ export const TRICKS = '\u202Egnp.exe \u001b[31mred\u001b[0m <script>alert(1)</sc
 
 const FRONT_DESK = { slug: 'front-desk', displayName: 'Front desk' };
 
-const README = (capabilities: string, name: string, secret: string, tones: string) => `---
+const README = (capabilities: string, name: string, secret: string, tones: string, setting: string) => `---
 name: ${JSON.stringify(name)}
 description: Answers what comes in and keeps a log of it
 capabilities: [${capabilities}]
 settings:
   tone: { label: Tone, default: plain, enum: [${tones}], required: false }
-  sign: { label: Signature, description: Put under every answer }
+  sign: { label: Signature, description: Put under every answer }${setting}
 secrets: { key: { label: API key, required: true }${secret} }
 ---
 # Front desk
@@ -59,6 +59,8 @@ interface PackageVariant {
   readonly bell?: string;
   /** A secret in addition, as YAML after a comma. */
   readonly secret?: string;
+  /** A setting in addition, as YAML after a line break. */
+  readonly setting?: string;
   /** The options of its setting, as YAML. Its default is plain. */
   readonly tones?: string;
   /** Code at the end of `index.ts`. */
@@ -72,10 +74,11 @@ export const packageFiles = (
     bell = 'Rings the bell',
     more = '',
     secret = '',
+    setting = '',
     tones = 'plain, warm',
   }: PackageVariant = {},
 ) => [
-  { path: 'readme.md', contentText: README(capabilities, name, secret, tones) },
+  { path: 'readme.md', contentText: README(capabilities, name, secret, tones, setting) },
   { path: 'index.ts', contentText: INDEX(bell) + more },
 ];
 

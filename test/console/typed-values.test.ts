@@ -251,6 +251,28 @@ t.test('leaving a page asks when something was typed for an installation', async
   await context.close();
 });
 
+t.test('settings are saved while a required one is missing, but none that is required is removed', async (t) => {
+  const named = { slug: 'part-desk', displayName: 'Part desk' };
+  const plugin = await publishFrontDesk(service, 'host.storage', named);
+  const more = { name: named.displayName, setting: '\n  floor: { label: Floor, required: true }' };
+  await publish(service, plugin, '1.1.0', 'host.storage', more);
+  const { body } = await service.call('POST', '/api/installations', { slug: named.slug });
+  const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${body.id}?tab=settings`);
+  const save = async (floor: string) => {
+    await page.getByLabel('Floor').fill(floor);
+    await press(page, 'Save');
+  };
+  await save('Third');
+  await installationThat(service, ({ slug, settings }) => slug === named.slug && settings.floor === 'Third');
+  await page.getByText('Set API key (key) before it can run.').waitFor();
+  await save('');
+  await page.getByText('Floor is required.').waitFor();
+  const { settings } = await installationThat(service, isOf(named.slug));
+  t.same(settings, { floor: 'Third' }, 'it runs on with the value');
+  t.same(complaints, []);
+  await context.close();
+});
+
 t.test('leaving a page asks when something was typed in its dialog', async (t) => {
   const { context, page, complaints } = await openSignedIn(browser, service);
   await go(page, 'Services');
