@@ -7,6 +7,7 @@ import gfm from 'remark-gfm';
 import parse from 'remark-parse';
 import toHtml from 'remark-rehype';
 import { unified } from 'unified';
+import { escapeText } from '../style/untrusted-text.ts';
 
 /** A tree of elements and texts. */
 export type MarkdownTree = Parameters<typeof toJsxRuntime>[0];
@@ -43,10 +44,11 @@ function countCellsMax(text: string): number {
   return lines.length * lines.reduce((most, line) => Math.max(most, countColumns(line)), 0);
 }
 
-/** Counts the nodes, and turns HTML into text. */
+/** Counts the nodes, turns HTML into text, and escapes what a character reference such as `&#x202E;` hides from the check of a publish. */
 function checkTree(node: MarkdownTree, depth: number, count: { nodes: number }): boolean {
   count.nodes += 1;
   if (depth > DEPTH_MAX || count.nodes > NODES_MAX) return false;
   if (node.type === 'raw') Object.assign(node, { type: 'text' });
+  else if (node.type === 'text') node.value = escapeText(node.value);
   return !('children' in node) || node.children.every((child: MarkdownTree) => checkTree(child, depth + 1, count));
 }

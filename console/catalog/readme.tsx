@@ -10,7 +10,9 @@ import { useMarkdown } from './use-markdown.ts';
 const components: Partial<Components> = {
   a: ({ href, children }) => <OutwardLink href={href}>{children}</OutwardLink>,
   // Loading an image would send the reader's IP address to its host.
-  img: ({ src, alt }) => <OutwardLink href={typeof src === 'string' ? src : undefined}>{alt || 'picture'}</OutwardLink>,
+  img: ({ src, alt }) => (
+    <OutwardLink href={typeof src === 'string' ? src : undefined}>{alt ? escapeText(alt) : 'picture'}</OutwardLink>
+  ),
   // The page has its own h1.
   h1: ({ children }) => <h2>{children}</h2>,
 };

@@ -44,10 +44,15 @@ t.test('a readme that is too complex is shown as its text, and the page around i
   await retry.click();
   await started;
   await page.getByText('The readme could not be formatted').waitFor();
-  await list('plain', '> > quoted\n\n- [ ] to do');
+  await list(
+    'plain',
+    '> > quoted\n\n- [ ] to do\n\n&#x202E;one &zwnj;two `three` ![fo&#x200B;ur](https://example.com)',
+  );
   await page.goto(`${service.url}/catalog/plain`);
   await page.locator('.readme blockquote blockquote').getByText('quoted').waitFor();
   t.ok(await page.locator('.readme').getByText("<script>alert('readme')</script>").isVisible(), 'HTML is text');
+  // A publish refuses the characters themselves.
+  await page.locator('.readme').getByText('⟨U+202E⟩one ⟨U+200C⟩two three fo⟨U+200B⟩ur').waitFor();
   t.same(complaints, []);
   await context.close();
 });
