@@ -4,7 +4,7 @@
  */
 import { notifications } from '@mantine/notifications';
 import { readBody, rest } from '../rest/client.ts';
-import { getErrorMessage, Problem } from '../rest/problem.ts';
+import { getErrorMessage, Problem, UnreachableError } from '../rest/problem.ts';
 import { fetchAsConsole } from '../rest/user-fetch.ts';
 import { signIn } from './sign-in-requests.ts';
 
@@ -12,6 +12,9 @@ const REFUSAL = 'sign-in-link-refused';
 const TOKEN_REFUSAL =
   'A link with a token does not sign in, because anybody can make one for their own account. ' +
   'Ask the operator for a link with a code: “npm run -s token -- <user> --link” prints one.';
+const NO_RESPONSE =
+  'Check that the service is running and that you are online, then open the link again. ' +
+  'If it has been used, ask the operator for a new one.';
 
 /** A link that was opened in a browser that is signed in. Its code is not used yet, and only using it would name its account. */
 export interface WaitingLink {
@@ -37,8 +40,11 @@ export async function openSignInLink(): Promise<WaitingLink | null> {
     if (current !== null) return { code, current };
     await signIn({ code });
   } catch (error) {
-    const title = 'The sign-in link was refused';
-    notifications.show({ id: REFUSAL, color: 'red', title, message: getErrorMessage(error), autoClose: false });
+    const content =
+      error instanceof UnreachableError
+        ? { title: 'The service did not respond to the sign-in link', message: NO_RESPONSE }
+        : { title: 'The sign-in link was refused', message: getErrorMessage(error) };
+    notifications.show({ id: REFUSAL, color: 'red', autoClose: false, ...content });
   }
   return null;
 }

@@ -396,6 +396,23 @@ t.test('a page that cannot learn who is signed in shows only that, until the ser
   await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
 });
 
+t.test('a sign-in link whose request gets no response says that it can be opened again', async (t) => {
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  const endOutage = await answerInstead(context, '**/api/sign-in', (route) =>
+    route.request().method() === 'POST' ? route.abort() : route.continue(),
+  );
+  await page.goto(`${service.url}/#code=unknown`);
+  const alert = page.getByRole('alert');
+  await alert.getByText('then open the link again').waitFor();
+  t.equal(await alert.getByText('refused').count(), 0);
+  endOutage();
+  await page.goto(`${service.url}/#code=unknown`);
+  await alert.getByText('The sign-in link was used before').waitFor();
+  t.equal(await alert.getByText('then open the link again').count(), 0);
+  await context.close();
+});
+
 t.test('a page that was never loaded shows its error until a repeated read succeeds', async (t) => {
   const { context, page, complaints } = await openSignedIn(browser, service);
   await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
