@@ -18,6 +18,8 @@ import { VerifiedIcon } from './verified-icon.tsx';
 
 type Summary = components['schemas']['CatalogSummary'];
 const PAGE = 30;
+/** The service refuses a longer search text. */
+const QUERY_MAX_CHARS = 200;
 /** Debounce of the search, milliseconds. */
 const TYPING_MS = 120;
 
@@ -45,6 +47,7 @@ export function CatalogPage() {
         aria-label="Search the catalog"
         placeholder="Search by name, what it does, or what its readme says"
         defaultValue={q}
+        maxLength={QUERY_MAX_CHARS}
         onChange={(event) => search(event.currentTarget.value)}
         leftSection={<IconSearch size={18} />}
       />

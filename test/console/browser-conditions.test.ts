@@ -181,6 +181,9 @@ t.test('pages on their way and results of a search are announced', async (t) => 
   await page.getByRole('link', { name: 'Front desk' }).waitFor();
   await page.getByRole('searchbox').fill('front');
   await status.getByText(/^\d+ plugins?$/).waitFor();
+  // The service refuses a longer text.
+  await page.getByRole('searchbox').fill('x'.repeat(300));
+  await status.getByText(`Nothing is found for “${'x'.repeat(200)}”`).waitFor();
   await page.getByRole('searchbox').fill('xyzzy');
   await status.getByText('Nothing is found for “xyzzy”').waitFor();
 
