@@ -355,6 +355,19 @@ t.test('install --pin and --latest move an installed plugin', async (t) => {
     { code: 0, stdout: /mover still runs 1\.1\.0: 1\.0\.0 needs your consent: bulkhead accept mover\n/ },
     'dropping a hook of a required plugin was not shown',
   );
+  const masked = (await readFile(source, 'utf8')).replace('middleware.inboundMessage', 'events.sessionStarted');
+  await writeFile(source, masked);
+  t.equal((await typed(['publish', 'mover'])).code, 0);
+  t.match(
+    await move('--latest'),
+    { currentSemVer: '1.1.0', pendingUpdate: { added: ['events.sessionStarted'] } },
+    'also if the version asks for more access',
+  );
+  t.match(await typed(['accept', 'mover', '--yes']), {
+    code: 0,
+    stdout:
+      /asks for more access:\n {2}Receives an event when .*\nYou require mover, but with 2\.0\.0, messages and turns continue without these checks of it:\n {2}\S.*\n/,
+  });
   t.equal((await typed(['uninstall', 'mover', '--yes'])).code, 0);
 });
 

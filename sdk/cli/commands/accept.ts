@@ -7,7 +7,7 @@ import { formatReach, formatSecretUses } from '../reach-text.ts';
 import type { Installation, UpdateChanges } from '../rest-types.ts';
 import { askToConfirm } from '../terminal-prompts.ts';
 import { toOneLine } from '../terminal-text.ts';
-import { printUpdate } from '../update-text.ts';
+import { listEndingChecks, printUpdate } from '../update-text.ts';
 
 /** Changed texts and files that are listed by name. More would push the requested access off a screen of usual height. */
 const LISTED_CHANGES_MAX = 12;
@@ -20,19 +20,27 @@ export const accept: Command = {
   async run(context, args) {
     const { output } = context;
     const rest = await context.getRest();
-    const { id, slug, reach, pendingUpdate } = await requireInstallation(rest, args.positional[0] ?? '');
+    const installation = await requireInstallation(rest, args.positional[0] ?? '');
+    const { id, slug, reach, pendingUpdate } = installation;
     if (!pendingUpdate) throw new CommandError('not_pending', `“${slug}” has no update that needs your consent.`);
     const { versionId, semVer, added, missing } = pendingUpdate;
     if (added.length > 0) output.printLine(`${slug} ${semVer} asks for more access:`);
-    const requested = reach.filter(({ capability }) => added.includes(capability));
-    for (const line of formatReach(requested, output.paint)) output.printLine(line);
+    const printReach = (capabilities: readonly string[]) => {
+      const listed = reach.filter(({ capability }) => capabilities.includes(capability));
+      for (const line of formatReach(listed, output.paint)) output.printLine(line);
+    };
+    printReach(added);
     const changes = await rest.get<UpdateChanges>(`/installations/${id}/update-changes?versionId=${versionId}`);
     if (missing.length > 0) {
       output.printLine(`${slug} ${semVer} needs ${missing.join(', ')}, which you have not set.`);
       for (const line of formatSecretUses(changes.fields.secrets, output.paint)) output.printLine(line);
     }
-    if (added.length + missing.length === 0) {
-      output.printLine(`${slug} ${semVer} drops a hook of a plugin that you require.`);
+    const ending = listEndingChecks(installation);
+    if (ending.length > 0) {
+      output.printLine(
+        `You require ${slug}, but with ${semVer}, messages and turns continue without these checks of it:`,
+      );
+      printReach(ending);
     }
     for (const line of formatChanges(changes)) output.printLine(line);
     await askToConfirm(context, args, 'Accept it?', 'Nothing was accepted.');

@@ -11,7 +11,7 @@ import type { Rest } from '../rest.ts';
 import type { CatalogEntry, Installation, Reach } from '../rest-types.ts';
 import { askToConfirm } from '../terminal-prompts.ts';
 import { toOneLine } from '../terminal-text.ts';
-import { printUpdate } from '../update-text.ts';
+import { listEndingChecks, printUpdate } from '../update-text.ts';
 
 interface Policy {
   readonly versionPolicy: Installation['versionPolicy'];
@@ -144,8 +144,8 @@ async function moveToPublished(
   const { pendingUpdate } = updated;
   // Accepts only the version that was shown, not one published since.
   if (pendingUpdate === null || pendingUpdate.versionId !== versionId) return updated;
-  // The version drops a hook of a plugin that the user requires, which was not shown.
-  if (pendingUpdate.added.length + pendingUpdate.missing.length === 0) return updated;
+  // What the version drops of a plugin that the user requires was not shown.
+  if (listEndingChecks(updated).length > 0) return updated;
   return await rest.post<Installation>(`${path}/accept-update`, { versionId });
 }
 
