@@ -119,7 +119,7 @@ function InstallForm({ entry, filled, setFilled, onClose }: InstallFormProps) {
           checked={isConsented}
           onChange={(event) => setConsented(event.currentTarget.checked ? offered.versionId : null)}
         />
-        <MissingNote fields={offered.configuration} filled={filled} />
+        <MissingNote fields={offered.configuration} filled={filled} isStopping={required && hasHooks(offered.reach)} />
         <Group justify="flex-end">
           <Button variant="default" onClick={onClose}>
             Cancel
@@ -152,16 +152,18 @@ function OfferChange({ entry: { latest }, lost }: OfferChangeProps) {
 interface MissingNoteProps {
   readonly fields: Fields;
   readonly filled: FormValues;
+  /** Whether messages and turns stop while the plugin does not run. */
+  readonly isStopping: boolean;
 }
 
-function MissingNote({ fields, filled }: MissingNoteProps) {
+function MissingNote({ fields, filled, isStopping }: MissingNoteProps) {
   const { settings, secrets } = listMissing(fields, filled, NOTHING_STORED);
   const labels = [...settings, ...secrets].map(({ label }) => label);
   if (labels.length === 0) return null;
   return (
     <Text size="sm" className="foreign">
       You can install it now, but it runs only with {escapeText(labels.join(', '))}. Fill in what is missing here, or
-      later in its settings.
+      later in its settings.{isStopping ? ' Until then, the messages and turns that it must check are stopped.' : ''}
     </Text>
   );
 }

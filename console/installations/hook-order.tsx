@@ -10,7 +10,7 @@ import { IconArrowDown, IconArrowUp, IconGripVertical } from '../style/icons.tsx
 import { escapeText } from '../style/untrusted-text.ts';
 import { useDeclinedUpdate } from './declined-updates.ts';
 import { planHookNumbers } from './hook-numbers.ts';
-import { describeProcess, StatusBadge } from './status-badge.tsx';
+import { describeProcess, isStopping, StatusBadge } from './status-badge.tsx';
 import { describeReason } from './update-consent.tsx';
 
 export function HookOrder({ installations }: { readonly installations: readonly Installation[] }) {
@@ -125,6 +125,11 @@ function InstallationCard({ installation, children }: { installation: Installati
                 ? ` · ${pendingUpdate.semVer ?? 'a draft'} ${describeReason(pendingUpdate, installation)}`
                 : ''}
             </Text>
+            {isStopping(installation) ? (
+              <Text size="sm" c="var(--bad-text)">
+                Until it runs, the messages and turns that it must check are stopped.
+              </Text>
+            ) : null}
             {condition.cause === null ? null : (
               <Text size="sm" c="dimmed" className="foreign">
                 {escapeText(condition.cause)}

@@ -6,6 +6,7 @@ import { PageLink } from '../shell/page-link.tsx';
 import { StatusDot, type Tone } from '../shell/status-dot.tsx';
 import { IconAlertTriangle, IconInfoCircle } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
+import { isHook } from './required-checkbox.tsx';
 
 type Condition = Installation['condition'];
 interface OfCondition {
@@ -38,12 +39,21 @@ function isMissing(installation: Installation): boolean {
   return settings.length + secrets.length > 0;
 }
 
+const NOT_RUNNING: readonly Condition['state'][] = ['restarting', 'failed', 'needs_configuration', 'blocked'];
+
+/** Whether messages and turns are stopped because the plugin, which their user requires, does not run. A pause stops none. */
+export function isStopping({ required, status, condition, grantedCapabilities }: Installation): boolean {
+  const isChecking = required && status !== 'paused' && grantedCapabilities.some(isHook);
+  return isChecking && NOT_RUNNING.includes(condition.state);
+}
+
 /** Shows cause and next step. Shows nothing if there is nothing to explain. */
 export function ConditionAlert({ installation }: { readonly installation: Installation }) {
   const { state, cause, nextStep, action } = installation.condition;
   if (cause === null) return null;
   const isFillable = installation.own && isMissing(installation);
-  const isTrouble = WORDS[state].tone === 'bad';
+  const stops = isStopping(installation);
+  const isTrouble = WORDS[state].tone === 'bad' || stops;
   return (
     <Alert
       color={isTrouble ? 'red' : 'yellow'}
@@ -51,6 +61,12 @@ export function ConditionAlert({ installation }: { readonly installation: Instal
       className="foreign"
       icon={isTrouble ? <IconAlertTriangle /> : <IconInfoCircle />}
     >
+      {stops ? (
+        <Text size="sm" fw={600}>
+          {installation.own ? 'You require it' : 'Its user requires it'}: until it runs, the messages and turns that it
+          must check are stopped. A pause lets them continue without its checks.
+        </Text>
+      ) : null}
       {escapeText(cause)}
       {nextStep === null || (isFillable && action === 'configure') ? null : <Text size="sm">{nextStep}</Text>}
       {isFillable ? (

@@ -1,0 +1,61 @@
+/** What the console says about a plugin that the user requires or entrusts with secrets, before and after the user consents. */
+import t from 'tap';
+import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
+import { openSignedIn, shareBrowser } from './browser.ts';
+import { press } from './console-fixture.ts';
+import { installationThat, packageFiles, publishFrontDesk } from './front-desk.ts';
+
+const service = await startServiceOnTestDatabase(t);
+const browser = await shareBrowser(t);
+const STOPPED = 'the messages and turns that it must check are stopped';
+
+t.test('a required plugin that does not run yet is said to stop messages', async (t) => {
+  await publishFrontDesk(service, 'host.storage', { slug: 'stop-desk', displayName: 'Stop desk' });
+  const { context, page, complaints } = await openSignedIn(browser, service, '/catalog/stop-desk');
+  await press(page, 'Install');
+  const dialog = page.getByRole('dialog');
+  const note = dialog.getByText(`Until then, ${STOPPED}.`);
+  await note.waitFor();
+  await dialog.getByLabel('Require this plugin').uncheck();
+  await note.waitFor({ state: 'detached' });
+  await dialog.getByLabel('Require this plugin').check();
+  await dialog.getByLabel('I allow this plugin').check();
+  await dialog.getByRole('button', { name: 'Install' }).click();
+  const alert = page.getByRole('alert', { name: 'Not running' });
+  await alert.getByText(`You require it: until it runs, ${STOPPED}.`).waitFor();
+  const { id } = await installationThat(service, ({ slug }) => slug === 'stop-desk');
+  await page.getByRole('link', { name: 'Installations' }).click();
+  await page.getByRole('listitem').getByText(`Until it runs, ${STOPPED}.`).waitFor();
+  await service.call('PATCH', `/api/installations/${id}`, { required: false });
+  await page.getByText(`Until it runs, ${STOPPED}.`).waitFor({ state: 'detached' });
+  t.same(complaints, []);
+  await context.close();
+});
+
+t.test('an update that ends a check of a required plugin says so, whatever else it asks for', async (t) => {
+  const named = { slug: 'end-desk', displayName: 'End desk' };
+  const plugin = await publishFrontDesk(service, 'host.storage', named);
+  const { body: made } = await service.call('POST', '/api/installations', { slug: named.slug, required: true });
+  await service.call('POST', `/api/installations/${made.id}/configure`, { secrets: { key: 'k3y' } });
+  const [readme] = packageFiles('host.storage', { name: named.displayName });
+  const index =
+    "events.sessionStarted = () => {};\ntools.bell = { description: 'Rings', parameters: {}, handler: () => 1 };\n";
+  const files = [readme, { path: 'index.ts', contentText: index }];
+  t.equal((await service.call('POST', `/api/plugins/${plugin}/versions`, { semVer: '2.0.0', files })).status, 201);
+  const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${made.id}`);
+  const reason = '2.0.0 asks for more access and drops a hook of a plugin that you require';
+  const card = page.getByRole('region', { name: 'Update', exact: true });
+  await card.getByRole('heading', { name: reason }).waitFor();
+  const ending = card.locator('.difference', { hasText: 'Checks that end' });
+  await ending.getByText('middleware.inboundMessage', { exact: true }).waitFor();
+  t.equal(
+    await card.locator('.difference', { hasText: 'Removed access' }).getByText('middleware.inboundMessage').count(),
+    0,
+    'a check that ends does not look like less risk',
+  );
+  await card.getByRole('checkbox', { name: /, and accept that its checks end$/ }).check();
+  await press(page, 'Update to 2.0.0');
+  await installationThat(service, ({ slug, currentSemVer }) => slug === named.slug && currentSemVer === '2.0.0');
+  t.same(complaints, []);
+  await context.close();
+});
