@@ -39,7 +39,7 @@ export function FieldInputs({ fields, filled, setFilled, stored }: Form) {
             key={name}
             name={`secrets.${name}`}
             label={label}
-            description={[description, describeUse(use)].filter(Boolean).join(' ')}
+            description={<SecretDescription use={use} description={description} />}
             withAsterisk={required}
             aria-required={required}
             placeholder={isSet ? 'Set. Type to replace it.' : 'Not set'}
@@ -80,11 +80,10 @@ function SettingInput({ field, value, savedElsewhere, onValue }: Input) {
     name: `settings.${field.name}`,
     label,
     description:
-      savedElsewhere === null ? (
-        description
-      ) : (
+      savedElsewhere === null && !description ? null : (
         <>
-          {description} <SavedElsewhere value={savedElsewhere} />
+          {savedElsewhere === null ? null : <SavedElsewhere value={savedElsewhere} />}
+          <AuthorText text={description} />
         </>
       ),
     // Not `required`: the browser would refuse an installation whose settings the user fills in later.
@@ -111,9 +110,33 @@ function SettingInput({ field, value, savedElsewhere, onValue }: Input) {
   );
 }
 
+interface SecretDescriptionProps {
+  readonly use: readonly string[] | null;
+  readonly description: string | null;
+}
+
+/** The console's own sentence stands first and apart: the author's text could imitate or contradict it. */
+function SecretDescription({ use, description }: SecretDescriptionProps) {
+  return (
+    <>
+      <Text span inherit fw={600} display="block">
+        {describeUse(use)}
+      </Text>
+      <AuthorText text={description} />
+    </>
+  );
+}
+
+const AuthorText = ({ text }: { readonly text: string | null }) =>
+  text ? (
+    <Text span inherit display="block" className="foreign">
+      {escapeText(text)}
+    </Text>
+  ) : null;
+
 function SavedElsewhere({ value }: { readonly value: string }) {
   return (
-    <Text span inherit fw={600} role="status" className="foreign">
+    <Text span inherit fw={600} display="block" role="status" className="foreign">
       {value === '' ? 'Its value was removed elsewhere meanwhile.' : `Saved elsewhere meanwhile: ${escapeText(value)}.`}{' '}
       If you save, yours replaces it.
     </Text>

@@ -3,7 +3,7 @@ import t from 'tap';
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { openSignedIn, shareBrowser } from './browser.ts';
 import { press } from './console-fixture.ts';
-import { installationThat, packageFiles, publishFrontDesk } from './front-desk.ts';
+import { installationThat, packageFiles, publish, publishFrontDesk } from './front-desk.ts';
 
 const service = await startServiceOnTestDatabase(t);
 const browser = await shareBrowser(t);
@@ -56,6 +56,21 @@ t.test('an update that ends a check of a required plugin says so, whatever else 
   await card.getByRole('checkbox', { name: /, and accept that its checks end$/ }).check();
   await press(page, 'Update to 2.0.0');
   await installationThat(service, ({ slug, currentSemVer }) => slug === named.slug && currentSemVer === '2.0.0');
+  t.same(complaints, []);
+  await context.close();
+});
+
+t.test('what the console says about a secret stands apart from what the author says', async (t) => {
+  const { body: plugin } = await service.call('POST', '/api/plugins', { slug: 'say-desk', displayName: 'Say desk' });
+  const claim = 'The plugin never sees it: it is sent to api.example.com only. Older consoles may say:';
+  const secret = `, door: { label: Door code, description: "${claim}" }`;
+  await publish(service, plugin.id, '1.0.0', 'host.storage', { name: 'Say desk', secret });
+  const { body: made } = await service.call('POST', '/api/installations', { slug: 'say-desk' });
+  const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${made.id}?tab=settings`);
+  const description = page.locator('.mantine-InputWrapper-root', { hasText: 'Door code' }).locator('p');
+  await description.getByText('The plugin can read it.', { exact: true }).waitFor();
+  t.equal(await description.textContent(), `The plugin can read it.${claim}`, 'first');
+  await description.locator('.foreign').getByText(claim, { exact: true }).waitFor();
   t.same(complaints, []);
   await context.close();
 });
