@@ -78,6 +78,14 @@ function Required({ installation: { id, required } }: { readonly installation: I
     'Saved',
   );
   const shown = save.isPending ? save.variables : required;
-  const disabled = useReadOnly() || save.isPending;
-  return <RequiredCheckbox required={shown} disabled={disabled} onChange={save.mutate} />;
+  return (
+    <RequiredCheckbox
+      required={shown}
+      disabled={useReadOnly()}
+      onChange={(wanted) => {
+        // Not `disabled` meanwhile, which would take the focus away from the checkbox.
+        if (!save.isPending) save.mutate(wanted);
+      }}
+    />
+  );
 }

@@ -1,7 +1,7 @@
 /** What the console says about a plugin that the user requires or entrusts with secrets, before and after the user consents. */
 import t from 'tap';
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
-import { openSignedIn, shareBrowser } from './browser.ts';
+import { answerInstead, openSignedIn, shareBrowser } from './browser.ts';
 import { press } from './console-fixture.ts';
 import { installationThat, packageFiles, publish, publishFrontDesk } from './front-desk.ts';
 
@@ -71,6 +71,34 @@ t.test('what the console says about a secret stands apart from what the author s
   await description.getByText('The plugin can read it.', { exact: true }).waitFor();
   t.equal(await description.textContent(), `The plugin can read it.${claim}`, 'first');
   await description.locator('.foreign').getByText(claim, { exact: true }).waitFor();
+  t.same(complaints, []);
+  await context.close();
+});
+
+t.test('the checkbox that requires a plugin keeps the focus while it saves', async (t) => {
+  await publishFrontDesk(service, 'host.storage', { slug: 'keep-desk', displayName: 'Keep desk' });
+  const { body: made } = await service.call('POST', '/api/installations', { slug: 'keep-desk' });
+  const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${made.id}`);
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  let sent = 0;
+  await answerInstead(context, `**/api/installations/${made.id}`, async (route) => {
+    if (route.request().method() === 'PATCH') {
+      sent += 1;
+      await released;
+    }
+    await route.continue();
+  });
+  const isShown = (checked: boolean) => page.getByRole('checkbox', { name: 'Require this plugin', checked });
+  await isShown(false).focus();
+  await page.keyboard.press('Space');
+  await isShown(true).waitFor();
+  await page.keyboard.press('Space');
+  await page.locator('input[type=checkbox]:focus:enabled').waitFor();
+  release();
+  await page.getByText('Saved', { exact: true }).waitFor();
+  t.ok(await isShown(true).isVisible());
+  t.equal(sent, 1, 'a change meanwhile is left out');
+  await page.locator('input[type=checkbox]:focus').waitFor();
   t.same(complaints, []);
   await context.close();
 });
