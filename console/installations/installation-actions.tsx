@@ -96,7 +96,7 @@ function PauseButton({ installation: { id, required } }: { readonly installation
 }
 
 function Removed({ installation }: { readonly installation: Installation }) {
-  const { channels, secretNames } = installation;
+  const { channels, secretNames, required } = installation;
   const agents = useAgents();
   return (
     <>
@@ -113,6 +113,9 @@ function Removed({ installation }: { readonly installation: Installation }) {
         <List.Item>
           its webhook requests and replies that wait: they become dead letters and cannot be replayed
         </List.Item>
+        {required ? (
+          <List.Item>its checks, which you require: messages and turns continue without them</List.Item>
+        ) : null}
         <List.Item>its live connections and its stored data</List.Item>
         <List.Item>
           {secretNames.length === 0 ? 'its secrets (not set)' : `its secrets: ${secretNames.join(', ')}`}

@@ -2,16 +2,14 @@
 
 import { Grid, Stack } from '@mantine/core';
 import { ReachList } from '../catalog/reach-list.tsx';
-import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
-import { useAction } from '../rest/use-action.ts';
 import { DescriptionList } from '../shell/description-list.tsx';
 import { PreformattedText } from '../shell/preformatted-text.tsx';
-import { useReadOnly } from '../shell/read-only.ts';
 import { Section } from '../shell/section.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
 import { formatJson } from '../style/untrusted-text.ts';
-import { hasHooks, RequiredCheckbox } from './required-checkbox.tsx';
+import { hasHooks } from './required-checkbox.tsx';
+import { RequiredSetting } from './required-setting.tsx';
 import { describeProcess } from './status-badge.tsx';
 import { VersionPolicy } from './version-policy.tsx';
 
@@ -48,7 +46,7 @@ export function Overview({ installation }: { readonly installation: Installation
           </Section>
           {hasHooks(reach) ? (
             <Section title="When it does not run">
-              <Required installation={installation} />
+              <RequiredSetting installation={installation} />
             </Section>
           ) : null}
           <Section title="Details">
@@ -69,23 +67,5 @@ export function Overview({ installation }: { readonly installation: Installation
         </Stack>
       </Grid.Col>
     </Grid>
-  );
-}
-
-function Required({ installation: { id, required } }: { readonly installation: Installation }) {
-  const save = useAction(
-    (wanted: boolean) => rest.PATCH('/installations/{id}', { params: { path: { id } }, body: { required: wanted } }),
-    'Saved',
-  );
-  const shown = save.isPending ? save.variables : required;
-  return (
-    <RequiredCheckbox
-      required={shown}
-      disabled={useReadOnly()}
-      onChange={(wanted) => {
-        // Not `disabled` meanwhile, which would take the focus away from the checkbox.
-        if (!save.isPending) save.mutate(wanted);
-      }}
-    />
   );
 }

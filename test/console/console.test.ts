@@ -369,8 +369,13 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByRole('button', { name: 'Pause' }).click();
     await page.getByRole('dialog').getByText('messages and turns continue without its checks').waitFor();
     await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
+    await page.getByRole('button', { name: 'Uninstall' }).click();
+    await page.getByRole('dialog').getByText('its checks, which you require').waitFor();
+    await pressInDialog(page, 'Cancel');
     // Not `uncheck`, which looks at once: the box changes when the service has answered.
     await page.getByLabel('Require this plugin').click();
+    await page.getByRole('dialog').getByText('continue without its checks').waitFor();
+    await pressInDialog(page, 'Stop requiring it');
     await installationThat(service, ({ required }) => !required);
     // While the page shows it as required, a pause asks for confirmation.
     await page.getByRole('checkbox', { name: 'Require this plugin', checked: false }).waitFor();
