@@ -8,11 +8,12 @@ import type { NewDelivery } from '../../db/channels/deliveries.ts';
 import type { HandshakeReply } from '../../db/channels/handshakes.ts';
 import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import { orderedId } from '../../db/postgres/ordered-id.ts';
-import { Problem } from '../../sdk/contract/errors.ts';
+import { Problem, problems } from '../../sdk/contract/errors.ts';
 import { HANDSHAKE_HEADERS } from '../../sdk/contract/payloads.ts';
 import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
 import { discardBody, mayBeCostly } from '../../service/http/body-reader.ts';
 import { findHostFault } from '../../service/http/client-errors.ts';
+import { CLIENT_LEFT_STATUS, onceClosed, sentStatus } from '../../service/http/closed-responses.ts';
 import type { PlaceLimiter } from '../../service/http/place-limiter.ts';
 import { createRateLimitProblem } from '../../service/http/rate-limits.ts';
 import type { RefusalPace } from '../../service/http/refusal-pace.ts';
@@ -47,7 +48,7 @@ interface IngressDeps {
   readonly refusals: Pick<RefusalPace, 'answer'>;
   /** Requests a handshake; null: the plugin did not answer in time, so the request is queued as usual. */
   handshake(delivery: NewDelivery): Promise<HandshakeReply | null>;
-  /** @param ms from the arrival of the request to its response */
+  /** @param ms from the arrival of the request until its response closed, or its client left */
   answered(status: number, ms: number): void;
   onError(error: Error): void;
 }
@@ -61,7 +62,11 @@ export function createWebhookHandler(deps: IngressDeps): (request: IncomingMessa
     // Also the id of the delivery, by which deliveries are listed.
     const requestId = orderedId(Date.now());
     response.setHeader('x-request-id', requestId);
-    response.once('finish', () => deps.answered(response.statusCode, performance.now() - started));
+    onceClosed(response, () => {
+      // A client that leaves in the middle of its request does not wait for an answer.
+      const unsent = request.complete ? CLIENT_LEFT_STATUS : problems.bad_request.status;
+      deps.answered(sentStatus(response) ?? unsent, performance.now() - started);
+    });
     tracedServe(deps, request, response, requestId).catch((error: unknown) => {
       const problem = toProblem(deps, error);
       const answer = () => refuse(request, response, problem, requestId);

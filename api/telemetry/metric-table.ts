@@ -11,13 +11,13 @@ const BUCKETS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15,
 export const apiMetrics = {
   bulkhead_http_request_seconds: {
     type: 'histogram',
-    help: 'Time to answer a request, by route.',
+    help: 'Time to answer a request, by route. Status 499: the client left before the answer.',
     labels: ['method', 'route', 'status'],
     buckets: BUCKETS,
   },
   bulkhead_webhook_answer_seconds: {
     type: 'histogram',
-    help: 'Time to store and answer a webhook request.',
+    help: 'Time to store and answer a webhook request. Status 499: the client left before the answer.',
     labels: ['status'],
     buckets: BUCKETS,
   },

@@ -4,6 +4,8 @@ import fastify, {
   type FastifyBaseLogger,
   type FastifyHttpOptions,
   type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
   LogController,
   type RawServerDefault,
 } from 'fastify';
@@ -21,6 +23,7 @@ import { requireCaller, requireSignIn } from './authentication.ts';
 import { mayBeCostly, refuseEncodedBody } from './body-reader.ts';
 import type { ByteLimits } from './byte-budget.ts';
 import { answerClientError, answerUnroutable, findHostFault, uncheckedHost } from './client-errors.ts';
+import { CLIENT_LEFT_STATUS, onceClosed, sentStatus } from './closed-responses.ts';
 import { limitConnections } from './connection-limits.ts';
 import type { ConsoleSite } from './console-requests.ts';
 import { delayCostlyAnswers } from './costly-answers.ts';
@@ -45,14 +48,18 @@ interface ServerOptions {
   readonly trustProxy?: readonly string[] | undefined;
   /** Default: every error is a problem. */
   readonly errorForm?: ErrorForm;
+  /**
+   * Called when a response has closed, with the route's pattern. The status is that of the answer, or `CLIENT_LEFT_STATUS`.
+   * Default: responses are not counted.
+   */
+  onResponse?(method: string, route: string | undefined, status: number, ms: number): void;
   /** Options of the server below the application. */
   readonly server: FastifyHttpOptions<RawServerDefault>;
 }
 interface ApplicationOptions extends ServerOptions {
   /** Time between interim responses to a request that lasts. Milliseconds. Default: 240 s. */
   readonly interimMs?: number | undefined;
-  /** Called after each response, with the route's pattern. */
-  onResponse(method: string, route: string | undefined, status: number, ms: number): void;
+  onResponse: NonNullable<ServerOptions['onResponse']>;
 }
 
 declare module 'fastify' {
@@ -70,13 +77,10 @@ export function createApplication(options: ApplicationOptions): FastifyInstance 
   const app = createServer(options);
   traceRequests(app);
   sendInterimResponses(app, options.interimMs);
-  app.addHook('onResponse', async ({ method, routeOptions }, reply) => {
-    options.onResponse(method, routeOptions.config.label ?? routeOptions.url, reply.statusCode, reply.elapsedTime);
-  });
   return app;
 }
 
-/** Builds a server that answers every refusal with a problem, and neither counts nor traces its requests. */
+/** Builds a server that answers every refusal with a problem, and does not trace its requests. */
 export function createServer(options: ServerOptions): FastifyInstance {
   const app = fastify({
     ...options.server,
@@ -112,12 +116,26 @@ export function createServer(options: ServerOptions): FastifyInstance {
   answerUnroutable(app.server);
   limitConnections(app.server);
   app.addHook('onRequest', async (request, reply) => {
+    if (options.onResponse) countResponse(request, reply, options.onResponse);
     reply.header('x-request-id', request.id);
     const fault = findHostFault(request.raw);
     if (fault) throw fault;
     if (request.method !== 'GET' && request.method !== 'HEAD') refuseEncodedBody(request, reply);
   });
   return app;
+}
+
+/** Not at `onResponse` of the framework: it does not come where the client left before the answer. */
+function countResponse(
+  { method, routeOptions }: FastifyRequest,
+  reply: FastifyReply,
+  count: ApplicationOptions['onResponse'],
+): void {
+  const startedAt = performance.now();
+  onceClosed(reply.raw, () => {
+    const status = sentStatus(reply.raw) ?? CLIENT_LEFT_STATUS;
+    count(method, routeOptions.config.label ?? routeOptions.url, status, performance.now() - startedAt);
+  });
 }
 
 interface SignInOptions {

@@ -21,3 +21,10 @@ export function onceClosed(response: ServerResponse, act: () => void): void {
     for (const each of first) each();
   });
 }
+
+/** The status under which metrics count a request whose client left before its answer began, as nginx logs it. */
+export const CLIENT_LEFT_STATUS = 499;
+
+/** The status of the answer that was sent, or begun; null: the client left before. */
+export const sentStatus = ({ headersSent, statusCode }: ServerResponse): number | null =>
+  headersSent ? statusCode : null;

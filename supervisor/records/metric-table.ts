@@ -133,7 +133,7 @@ export const supervisorMetrics = {
   },
   bulkhead_session_request_seconds: {
     type: 'histogram',
-    help: 'Time to answer a request of the session API, by route.',
+    help: 'Time to answer a request of the session API, by route. Status 499: the client left before the answer.',
     labels: ['method', 'route', 'status'],
     buckets: CALL_BUCKETS,
   },

@@ -19,7 +19,7 @@ const ADDRESS = { channelId: 'c', installationId: 'i', handshake: {} };
 /** One account gets at most four of them. */
 const PLACES = 6;
 
-/** Emits `asked` when a handshake begins, and `request` for each request. A handshake ends when the test emits `answer`. */
+/** Emits `asked` when a handshake begins, `request` for each request, and `counted` when one is counted. A handshake ends when the test emits `answer`. */
 const progress = new EventEmitter().setMaxListeners(0);
 const stored: NewDelivery[] = [];
 const handler = createWebhookHandler({
@@ -42,7 +42,7 @@ const handler = createWebhookHandler({
     await answer;
     return null;
   },
-  answered: () => undefined,
+  answered: (status) => progress.emit('counted', status),
   onError: (error) => t.fail(error.message),
 });
 const server = createServer(handler);
@@ -102,4 +102,25 @@ t.test('refusals above the rate are delayed, up to a maximum of them, and delay 
   t.match(await refused(), { status: 404 }, 'while two are delayed, the next is answered at once');
   t.same(answered, []);
   for (const client of paused) client.destroy();
+});
+
+t.test('a request whose client leaves before the answer is counted', async (t) => {
+  const begin = async (bytes: number) => {
+    const arrived = once(progress, 'request');
+    const client = connect(port, '127.0.0.1').on('error', () => undefined);
+    client.write(`GET /webhook/plugin/cleo HTTP/1.1\r\nhost: x\r\ncontent-length: ${bytes}\r\n\r\n`);
+    await arrived;
+    return client;
+  };
+  const leave = async (client: Socket) => {
+    const counted = once(progress, 'counted');
+    client.destroy();
+    return counted;
+  };
+  const asked = once(progress, 'asked');
+  const waiting = await begin(0);
+  await asked;
+  t.same(await leave(waiting), [499]);
+  progress.emit('answer');
+  t.same(await leave(await begin(1)), [400], 'in the middle of the request');
 });
