@@ -9,6 +9,7 @@ import {
   changeRows,
   findRow,
   findValue,
+  hasRow,
   listValues,
   type PageQuery,
   type Queryable,
@@ -90,6 +91,10 @@ export async function useToken(db: Queryable, accountId: string, id: string): Pr
     await changeRows(db, 'UPDATE tokens SET last_used_at = now() WHERE id = $1', [id]).catch(() => undefined);
   return found;
 }
+
+/** Whether a token was not revoked. If so, it is not until the transaction ends. */
+export const isStillRecorded = (tx: Queryable, id: string): Promise<boolean> =>
+  hasRow(tx, 'SELECT 1 FROM tokens WHERE id = $1 FOR KEY SHARE', [id]);
 
 /** Null: the account has no such token. */
 export const renameToken = (db: Queryable, accountId: string, id: string, name: string): Promise<IssuedToken | null> =>

@@ -9,6 +9,7 @@ import {
   findSession,
   redeemSignInCode,
 } from '../../db/accounts/console-sessions.ts';
+import { isStillRecorded } from '../../db/accounts/issued-tokens.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import type { Queryable } from '../../db/postgres/rows.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
@@ -97,6 +98,8 @@ export function openConsoleSessions({ pool, tokens, signIn, lifetimeMs }: Parts)
         inTransaction(pool, async (tx) => {
           if (!(await isStillSignedIn(tx, account)))
             throw new InvalidTokenError('all tokens of the account were revoked, or it was suspended');
+          if (tokenId !== null && !(await isStillRecorded(tx, tokenId)))
+            throw new InvalidTokenError('the token was revoked');
           await createSession(tx, { ...session, accountId: account.id, tokenId, keyId });
         }),
       );

@@ -1,12 +1,19 @@
 /** The console's cookie: what it is exchanged for, which requests it counts on, and how it ends. */
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
+import { revokeToken } from '../../../db/accounts/issued-tokens.ts';
 import { changeSuspension } from '../../../db/accounts/moderation.ts';
 import { openKeyFiles } from '../../../db/files/key-files.ts';
 import { revokeKeys } from '../../../db/files/recorded-keys.ts';
-import { issueSignInLink, sessionCredential, withConsoleSessions } from '../../../service/identity/console-sessions.ts';
+import {
+  issueSignInLink,
+  openConsoleSessions,
+  sessionCredential,
+  withConsoleSessions,
+} from '../../../service/identity/console-sessions.ts';
 import { issueRecordedToken } from '../../../service/identity/recorded-tokens.ts';
-import { openIssuer, openVerifier } from '../../../service/identity/tokens.ts';
+import { SignIn } from '../../../service/identity/sign-in.ts';
+import { InvalidTokenError, openIssuer, openVerifier } from '../../../service/identity/tokens.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { type Answer, startApiFixture } from '../api-fixture.ts';
 
@@ -208,6 +215,22 @@ t.test('a session ends here or everywhere, and with its time; tokens stay', asyn
   await api.pool.query('UPDATE console_sessions SET expires_at = now()');
   t.notOk(await isActive(last));
   t.equal((await send({ headers: { authorization: `Bearer ${token}` } })).status, 200);
+});
+
+t.test('a token that is revoked while it is exchanged begins no session', async (t) => {
+  const token = await issueRecordedToken(api.pool, await openIssuer(api.dataDir), { subject: 'eve', name: 'laptop' });
+  const tokens = await openVerifier({ DATA_DIR: api.dataDir });
+  const { tokenId } = await tokens.verify(token);
+  class RevokedAfterwards extends SignIn {
+    override async signIn(token: string): ReturnType<SignIn['signIn']> {
+      const account = await super.signIn(token);
+      t.ok(await revokeToken(api.pool, account.id, String(tokenId), null));
+      return account;
+    }
+  }
+  const signIn = new RevokedAfterwards(api.pool, tokens);
+  const sessions = openConsoleSessions({ pool: api.pool, tokens, signIn, lifetimeMs: 60_000 });
+  await t.rejects(sessions.start(token), new InvalidTokenError('the token was revoked'));
 });
 
 // The last: the key signs the tokens of all tests.
