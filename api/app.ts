@@ -12,7 +12,13 @@ import { readJsonBodies } from '../service/http/json-body.ts';
 import { createServer } from '../service/http/node-http.ts';
 import { documentRoutes } from '../service/http/openapi.ts';
 import { PlaceLimiter } from '../service/http/place-limiter.ts';
-import { type AccountLimits, limitAccounts, limitAnonymous, parseNetwork } from '../service/http/rate-limits.ts';
+import {
+  type AccountLimits,
+  AnonymousRateLimiter,
+  limitAccounts,
+  limitAnonymous,
+  parseNetwork,
+} from '../service/http/rate-limits.ts';
 import type { ConsoleSessions } from '../service/identity/console-sessions.ts';
 import { REST_SCOPES } from '../service/identity/scopes.ts';
 import type { SignIn } from '../service/identity/sign-in.ts';
@@ -144,10 +150,11 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   await app.register((scope) => frontPage(scope, deps));
   await app.register((scope) => docsFiles(scope, deps.signInFacts?.sessionApiUrl ?? null));
   const site = describeConsole(publicUrl, deps.cookieDomain);
-  await app.register((scope) => accountScope(scope, deps, site), { prefix: API_PREFIX });
+  const anonymous = new AnonymousRateLimiter(limits.anonymous);
+  await app.register((scope) => accountScope(scope, deps, site, anonymous), { prefix: API_PREFIX });
   const anonymousScope = async (scope: FastifyInstance) => {
     readJsonBodies(scope, ANONYMOUS_BODIES_IN_FLIGHT, ({ ip }) => parseNetwork(ip));
-    limitAnonymous(scope, limits.anonymous);
+    limitAnonymous(scope, anonymous);
     const facts = deps.signInFacts ?? { sessionApiUrl: null, oidc: null };
     await scope.register(signInRoutes(facts, deps.consoleSessions, site));
     await scope.register(signOutRoutes(deps.services, deps.signIn, deps.consoleSessions, site));
@@ -155,7 +162,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   };
   await app.register(anonymousScope, { prefix: API_PREFIX });
   await app.register(async (scope) => {
-    limitAnonymous(scope, limits.anonymous);
+    limitAnonymous(scope, anonymous);
     await scope.register(exchangeRoutes(deps.exchange ?? refuseExchange));
   });
   return app;
@@ -193,9 +200,14 @@ function protectiveHeaders(publicUrl: string): FastifyHelmetOptions {
   };
 }
 
-async function accountScope(scope: FastifyInstance, deps: AppDeps, site: ConsoleSite): Promise<void> {
+async function accountScope(
+  scope: FastifyInstance,
+  deps: AppDeps,
+  site: ConsoleSite,
+  anonymous: AnonymousRateLimiter,
+): Promise<void> {
   const { services, signIn, limits, publicUrl, signInFacts } = deps;
-  const signedIn = { signIn, anonymousPerMinute: limits.anonymous, bodiesInFlight: BODIES_IN_FLIGHT, site };
+  const signedIn = { signIn, anonymous, bodiesInFlight: BODIES_IN_FLIGHT, site };
   serveAccounts(scope, { ...signedIn, scopes: REST_SCOPES });
   limitAccounts(scope, limits);
   // The next call of the client may be one to its supervisor, which would run it without a change that it does not know yet.

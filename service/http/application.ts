@@ -31,7 +31,7 @@ import { answerError, type ErrorForm } from './errors.ts';
 import { sendInterimResponses } from './interim-responses.ts';
 import { readJsonBodies } from './json-body.ts';
 import { markCursors } from './list-cursors.ts';
-import { AnonymousRateLimiter } from './rate-limits.ts';
+import type { AnonymousRateLimiter } from './rate-limits.ts';
 import { traceRequests } from './request-trace.ts';
 import { refuseLongQuery, refuseUnknownFields } from './unknown-fields.ts';
 import { answerUnknownRoutes } from './unknown-routes.ts';
@@ -140,8 +140,8 @@ function countResponse(
 
 interface SignInOptions {
   readonly signIn: SignIn;
-  /** Requests per minute of one address without a valid token. */
-  readonly anonymousPerMinute: number;
+  /** Limits the requests without a valid token. */
+  readonly anonymous: AnonymousRateLimiter;
   /** Limits of the JSON bodies that are read or answered at once. */
   readonly bodiesInFlight: ByteLimits;
   /** The console whose cookie is accepted. Null: none. */
@@ -153,10 +153,10 @@ interface SignInOptions {
 /** Makes a scope act for accounts: every request needs a token, and bodies are JSON. */
 export function serveAccounts(
   scope: FastifyInstance,
-  { signIn, anonymousPerMinute, bodiesInFlight, site, scopes }: SignInOptions,
+  { signIn, anonymous, bodiesInFlight, site, scopes }: SignInOptions,
 ): void {
   readJsonBodies(scope, bodiesInFlight);
-  requireSignIn(scope, signIn, new AnonymousRateLimiter(anonymousPerMinute), site, scopes);
+  requireSignIn(scope, signIn, anonymous, site, scopes);
   scope.addHook('onRequest', async (request) => {
     refuseLongQuery(request.url);
     await waitToBegin(requireCaller(request).id, mayBeCostly(request.headers));

@@ -32,14 +32,13 @@ export function limitAccounts(scope: FastifyInstance, { reads, writes }: Account
 }
 
 /** Limits the requests of each address in a scope that needs no token. */
-export function limitAnonymous(scope: FastifyInstance, requestsPerMinute: number): void {
-  const limiter = new AnonymousRateLimiter(requestsPerMinute);
+export function limitAnonymous(scope: FastifyInstance, limiter: AnonymousRateLimiter): void {
   scope.addHook('onRequest', async (request, reply) => limiter.consume(request, reply));
 }
 
 /**
  * Limits the requests of each address that carry no valid token. A request is counted before its token is verified, so
- * that a flood of invalid tokens costs no signature checks.
+ * that a flood of invalid tokens costs no signature checks. All scopes of a process share one.
  */
 export class AnonymousRateLimiter {
   readonly #limit: number;

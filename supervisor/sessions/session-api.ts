@@ -6,7 +6,12 @@ import { createApplication, serveAccounts } from '../../service/http/application
 import { describeConsole } from '../../service/http/console-requests.ts';
 import { DOCUMENTATION_GROUP, documentationRoutes } from '../../service/http/documentation-routes.ts';
 import { documentRoutes } from '../../service/http/openapi.ts';
-import { type AccountLimits, limitAccounts, limitAnonymous } from '../../service/http/rate-limits.ts';
+import {
+  type AccountLimits,
+  AnonymousRateLimiter,
+  limitAccounts,
+  limitAnonymous,
+} from '../../service/http/rate-limits.ts';
 import { inspectorRoutes, isInspectorPath } from '../children/inspector/route.ts';
 import { serveOwnAccounts } from '../cluster/account-router.ts';
 import { mailRoutes } from '../host-tools/mail-routes.ts';
@@ -114,6 +119,7 @@ export async function buildSessionApi(
     guidesUrl: `${consoleUrl ?? ''}/docs`,
     groups: GROUPS,
   });
+  const anonymous = new AnonymousRateLimiter(anonymousPerMinute);
   const site = consoleUrl === undefined ? null : describeConsole(consoleUrl, cookieDomain);
   if (site !== null) {
     const { origin } = site;
@@ -129,7 +135,7 @@ export async function buildSessionApi(
   await app.register(async (scope) => {
     const scopes = { read: 'sessions:read', write: 'sessions:write' } as const;
     const { signIn } = services;
-    serveAccounts(scope, { signIn, anonymousPerMinute, bodiesInFlight: BODIES_IN_FLIGHT, site, scopes });
+    serveAccounts(scope, { signIn, anonymous, bodiesInFlight: BODIES_IN_FLIGHT, site, scopes });
     serveOwnAccounts(scope, services.router);
     limitAccounts(scope, accountLimits);
     await scope.register(sessionRoutes(services));
@@ -152,7 +158,7 @@ export async function buildSessionApi(
     await scope.register(inspectorRoutes(services));
   });
   await app.register(async (scope) => {
-    limitAnonymous(scope, anonymousPerMinute);
+    limitAnonymous(scope, anonymous);
     await scope.register(documentationRoutes(buildDocument));
   });
   return app;

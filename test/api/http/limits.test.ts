@@ -36,6 +36,15 @@ t.test('reads and writes of an account are counted apart, by the minute', async 
   t.equal((await ann.post('/plugins', { slug: 'c', displayName: 'C' })).status, 429);
 });
 
+t.test('requests of one address without a token have one limit, whatever they ask for', async (t) => {
+  const remoteAddress = '192.0.2.77';
+  const statuses: number[] = [];
+  for (const url of ['/api/sign-in', '/api/me', '/api/openapi.json', '/api/me'])
+    statuses.push((await guarded.app.inject({ url, remoteAddress })).statusCode);
+  const exchange = await guarded.app.inject({ method: 'POST', url: '/oauth/token', remoteAddress });
+  t.same([...statuses, exchange.statusCode], [200, 401, 429, 429, 429]);
+});
+
 t.test('every response states the remaining requests, and a refusal when to retry', async (t) => {
   const cleo = await counted.user('cleo');
   const first = (await cleo.get('/me')).headers;
