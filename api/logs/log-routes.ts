@@ -97,6 +97,7 @@ export function logRoutes(services: Services): FastifyPluginAsyncZod {
         const stream = await streams.open({
           accountId: caller.id,
           key: installationId,
+          response: reply.raw,
           openTail: () => LogTail.open(pool, request.query, request.headers['last-event-id'] ?? null),
           isThere: async () => (await findReadableInstallation(services, caller, installationId)) !== null,
         });

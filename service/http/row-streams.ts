@@ -12,6 +12,8 @@ import { formatEvents, HEARTBEAT_TEXT, PIECE_CHARS } from './event-text.ts';
 const HEARTBEAT_MS = 15_000;
 /** Then the stream ends and the client reconnects, to another process perhaps. Milliseconds. */
 const LIFETIME_MS = 15 * 60_000;
+/** A stream that was ended is cut off after this time if its client has not read the rest. Milliseconds. */
+const UNREAD_MS = 5_000;
 /** Reconnect delay of the client. Milliseconds. */
 const RETRY_MS = 2_000;
 /** Poll interval while rows wait for the end of another transaction, which sends no notification. Milliseconds. */
@@ -35,6 +37,8 @@ interface StreamRequest {
   readonly accountId: string;
   /** The key in notifications that wakes this stream. */
   readonly key: string;
+  /** The response that sends the stream. */
+  readonly response: { destroy(): void };
   openTail(): Promise<RowTail>;
   /** False ends the stream: its subject was deleted. */
   isThere(): Promise<boolean>;
@@ -42,6 +46,7 @@ interface StreamRequest {
 export interface RowStreamOptions {
   readonly heartbeatMs?: number;
   readonly lifetimeMs?: number;
+  readonly unreadMs?: number;
 }
 interface RowStreamSource {
   /** Subscribes to notifications, once per process. `wake` receives a key, or null for every stream. */
@@ -52,10 +57,9 @@ interface RowStreamSource {
   readonly things: string;
 }
 
-interface Open {
-  readonly accountId: string;
-  readonly key: string;
+interface Open extends Pick<StreamRequest, 'accountId' | 'key' | 'response'> {
   readonly waker: Waker;
+  lifetime?: NodeJS.Timeout;
   announced?: { close(): Promise<void> } | undefined;
 }
 
@@ -65,21 +69,17 @@ interface Open {
 class EventReader extends Readable {
   readonly #accountId: string;
   readonly #events: AsyncGenerator<string>;
-  readonly #waker: Waker;
   readonly #onClose: () => void;
+  /** Ends the stream without another event. */
+  readonly end: () => void;
 
-  constructor(accountId: string, events: AsyncGenerator<string>, waker: Waker, onClose: () => void) {
+  constructor(accountId: string, events: AsyncGenerator<string>, end: () => void, onClose: () => void) {
     // An unread stream holds one piece, its response another, and the rows that are not formatted yet.
     super({ highWaterMark: PIECE_CHARS });
     this.#accountId = accountId;
     this.#events = events;
-    this.#waker = waker;
+    this.end = end;
     this.#onClose = onClose;
-  }
-
-  /** Ends the stream without another event. */
-  end(): void {
-    this.#waker.close();
   }
 
   override _read(): void {
@@ -92,7 +92,6 @@ class EventReader extends Readable {
   }
 
   override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
-    this.#waker.close();
     this.#onClose();
     done(error);
   }
@@ -104,52 +103,69 @@ export class RowStreams {
   readonly #options: Required<RowStreamOptions>;
   readonly #open = new Set<Open>();
   #following: Promise<unknown> | undefined;
+  #isClosed = false;
 
   constructor(source: RowStreamSource, options: RowStreamOptions = {}) {
     this.#source = source;
-    this.#options = { heartbeatMs: HEARTBEAT_MS, lifetimeMs: LIFETIME_MS, ...options };
+    this.#options = { heartbeatMs: HEARTBEAT_MS, lifetimeMs: LIFETIME_MS, unreadMs: UNREAD_MS, ...options };
   }
 
   get size(): number {
     return this.#open.size;
   }
 
-  /** Opens a stream. It ends when it is destroyed, after its lifetime, or with its `end` or `close` of all. @throws Problem `rate_limited` */
+  /**
+   * Opens a stream. It ends when it is destroyed, after its lifetime, or with its `end` or `close` of all; after `close`, at once.
+   *
+   * @throws Problem `rate_limited`
+   */
   async open(request: StreamRequest): Promise<EventReader> {
-    const { accountId, key } = request;
+    const { accountId, key, response } = request;
     this.#refuseTooMany(accountId);
-    const open: Open = { accountId, key, waker: new Waker() };
+    const open: Open = { accountId, key, response, waker: new Waker() };
     this.#open.add(open);
     try {
       await this.#subscribe();
       open.announced = await this.#source.announce?.(key);
       const tail = await request.openTail();
       const events = this.#events(request, tail, open.waker);
-      return new EventReader(accountId, events, open.waker, () => this.#end(open));
+      const end = () => this.#end(open);
+      open.lifetime = setTimeout(end, this.#options.lifetimeMs).unref();
+      // A client may have connected to this process again over a connection that was open.
+      if (this.#isClosed) end();
+      return new EventReader(accountId, events, end, () => this.#remove(open));
     } catch (error) {
-      this.#end(open);
+      this.#remove(open);
       throw error;
     }
   }
 
-  #end(open: Open): void {
+  /** Destroys the response after a while: a client that reads nothing would keep its place and its connection, and delay a shutdown. */
+  #end({ waker, response }: Open): void {
+    waker.close();
+    setTimeout(() => response.destroy(), this.#options.unreadMs).unref();
+  }
+
+  #remove(open: Open): void {
+    open.waker.close();
+    clearTimeout(open.lifetime);
     this.#open.delete(open);
     void open.announced?.close();
   }
 
   /** Ends all streams; their clients reconnect to another process. */
   close(): void {
-    for (const { waker } of this.#open) waker.close();
+    this.#isClosed = true;
+    for (const open of this.#open) this.#end(open);
   }
 
   async *#events({ accountId, isThere }: StreamRequest, tail: RowTail, waker: Waker): AsyncGenerator<string> {
-    const { heartbeatMs, lifetimeMs } = this.#options;
-    // By the monotonic clock: a step of the wall clock must neither stop the heartbeats nor end the stream.
-    const endsAt = performance.now() + lifetimeMs;
+    const { heartbeatMs } = this.#options;
+    // By the monotonic clock: a step of the wall clock must not stop the heartbeats.
     let beatAt = performance.now() + heartbeatMs;
     // Send an id first: a client that is disconnected before the first row can resume without a gap.
     yield `retry: ${RETRY_MS}\nid: ${tail.position}\n\n`;
-    while (!waker.isClosed && performance.now() < endsAt) {
+    while (!waker.isClosed) {
       const { events, bytes, hasMore, hasUnsettled } = await tail.read();
       // A reader that is behind reads without a pause: its batches wait for turns too, however small they are.
       if (hasMore || bytes > COSTLY_BYTES) await waitForLoopTurn(accountId);
@@ -164,7 +180,7 @@ export class RowStreams {
         yield HEARTBEAT_TEXT;
         beatAt = performance.now() + heartbeatMs;
       }
-      const wait = Math.max(1, Math.ceil(Math.min(beatAt, endsAt) - performance.now()));
+      const wait = Math.max(1, Math.ceil(beatAt - performance.now()));
       if (!hasMore) await waker.wait(hasUnsettled ? Math.min(wait, SOON_MS) : wait);
     }
   }

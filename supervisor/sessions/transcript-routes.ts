@@ -184,6 +184,7 @@ export function transcriptRoutes(services: SessionServices): FastifyPluginAsyncZ
         const stream = await streams.open({
           accountId,
           key: accountId,
+          response: reply.raw,
           openTail,
           isThere: async () => true,
         });

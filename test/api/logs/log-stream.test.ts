@@ -1,6 +1,7 @@
 /** Follows a log over a real socket: each line arrives once and in order, also after a broken connection. */
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
+import { text } from 'node:stream/consumers';
 import t from 'tap';
 import { openLogStreams } from '../../../api/logs/log-routes.ts';
 import { LogTail } from '../../../api/logs/log-tail.ts';
@@ -12,6 +13,7 @@ import { createIdAt, orderedId } from '../../../db/postgres/ordered-id.ts';
 import { insertLogs, type LogLine, maintainLogs } from '../../../db/records/logs.ts';
 import { readLastLines } from '../../../sdk/cli/log-lines.ts';
 import { Rest } from '../../../sdk/cli/rest.ts';
+import type { RowStreams } from '../../../service/http/row-streams.ts';
 import { moveClocks } from '../../fixtures/moved-clocks.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
@@ -251,6 +253,7 @@ t.test('streams are counted, and given back when they end', async (t) => {
 const unlimited = (pool = api.pool) => ({
   accountId: 'a',
   key: installationId,
+  response: { destroy: () => undefined },
   openTail: () => LogTail.open(pool, { installationId }, null),
   isThere: async () => true,
 });
@@ -277,6 +280,30 @@ t.test('a client that does not read costs one page of lines in memory', async (t
   stream.destroy();
   await once(stream, 'close');
   t.equal(streams.size, 0);
+});
+
+t.test('the response of a client that does not read is destroyed soon after its stream ended', async (t) => {
+  const { listener } = api.services;
+  const openUnread = async (streams: RowStreams) => {
+    const { promise: destroyed, resolve: destroy } = Promise.withResolvers<void>();
+    return { stream: await streams.open({ ...unlimited(), response: { destroy } }), destroyed };
+  };
+  const streams = openLogStreams(listener, { unreadMs: 1 });
+  const [ended, closed] = [await openUnread(streams), await openUnread(streams)];
+  ended.stream.end();
+  await ended.destroyed;
+  streams.close();
+  await closed.destroyed;
+  const late = await openUnread(openLogStreams(listener, { lifetimeMs: 1, unreadMs: 1 }));
+  await late.destroyed;
+  for (const { stream } of [ended, closed, late]) stream.destroy();
+  t.equal(streams.size, 0);
+});
+
+t.test('a stream that is opened when all were closed ends at once', async () => {
+  const streams = openLogStreams(api.services.listener);
+  streams.close();
+  t.match(await text(await streams.open(unlimited())), /^retry: \d+\nid: .*\n\n$/);
 });
 
 t.test('a quiet stream sends heartbeats, and ends with its installation, its lifetime or the process', async (t) => {

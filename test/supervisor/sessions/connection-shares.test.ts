@@ -99,6 +99,7 @@ t.test('a stream reads in the share of its account, wherever its client reads on
   const stream = await streams.open({
     accountId: 'ann',
     key: '',
+    response: { destroy: () => undefined },
     openTail: async () => tail as never,
     isThere: async () => true,
   });

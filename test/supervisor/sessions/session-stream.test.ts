@@ -366,8 +366,9 @@ async function openDirectly(fixture: SupervisorFixture, sessionId: string) {
   const accountId: string = (await pool.query('SELECT account_id FROM sessions WHERE id = $1', [sessionId])).rows[0]
     .account_id;
   const streams = openSessionStreams(fixture.supervisor.listener, { heartbeatMs: 60_000 });
+  const response = { destroy: () => undefined };
   const open = (tail: () => Promise<RowTail> = () => openSessionTail(pool, accountId, '0-0')) =>
-    streams.open({ accountId, key: accountId, isThere: async () => true, openTail: tail });
+    streams.open({ accountId, key: accountId, response, isThere: async () => true, openTail: tail });
   return { open, accountId };
 }
 
