@@ -139,7 +139,8 @@ Before an installation, the user reads one sentence for each capability, with it
 installation; a member of \`host\` that is not granted does not exist in the plugin.
 
 A new Latest that needs no more than the grants is installed without asking. One that needs more waits as \`pendingUpdate\`: the old version keeps running
-until the user accepts that very version, so a later publish cannot use the consent to an earlier one. A pending version that needs no more than the grants after another update,
+until the user accepts that very version, so a later publish cannot use the consent to an earlier one: the console shows a version that takes
+its place only when the user presses **Review**, and asks again. A pending version that needs no more than the grants after another update,
 after a change of settings, or because the plugin is no longer required, is installed without asking, too. When a version needs
 less, the other grants are removed. The user can pin a version instead, and then nothing changes by itself.`,
 
