@@ -1,6 +1,6 @@
 /** Decodes the body of a response, and reads it with a limit on the decoded size. */
-import { pipeline, type Readable, type Transform } from 'node:stream';
-import { createGunzip, createInflate } from 'node:zlib';
+import { pipeline, type Readable } from 'node:stream';
+import { createGunzip, createInflate, type Gunzip, type Inflate } from 'node:zlib';
 import { KIB } from '../../../sdk/contract/limits.ts';
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
 import { HostError } from '../host-call.ts';
@@ -23,8 +23,10 @@ export const UNREAD_BYTES = 4 * KIB;
 /** With an option that the types of zlib require, at its default: they do not have `highWaterMark`, which all streams take. */
 const DECODER = { chunkSize: 16 * KIB, highWaterMark: UNREAD_BYTES };
 
+type Decoder = Gunzip | Inflate;
+
 /** Without `br`: its decoder keeps a window of 16 MiB for each open body, of which gzip's has 32 KiB. */
-const decoders: Readonly<Record<Coding, () => Transform>> = {
+const decoders: Readonly<Record<Coding, () => Decoder>> = {
   gzip: () => createGunzip(DECODER),
   'x-gzip': () => createGunzip(DECODER),
   deflate: () => createInflate(DECODER),
@@ -66,7 +68,14 @@ export function decodeBody(stream: Readable, encoding: string): Readable {
   // A list of several encodings is refused: each one could multiply the size, and ordinary servers use one.
   if (!make) throw new HostError(`the response's content-encoding ${coding.slice(0, 40)} is not understood`);
   // The decoder emits this stream's errors to its reader, so they need no handling here.
-  return pipeline(stream, make(), () => undefined);
+  return pipeline(stream, acceptEmpty(make()), () => undefined);
+}
+
+/** Some servers send `content-encoding` with an empty body, in which a decoder would miss the end of the encoded data. */
+function acceptEmpty(decoder: Decoder): Decoder {
+  const flush = decoder._flush.bind(decoder);
+  decoder._flush = (callback) => (decoder.bytesWritten === 0 ? callback() : flush(callback));
+  return decoder;
 }
 
 async function collect(stream: Readable, maxBytes: number, take: TakePart): Promise<Buffer<ArrayBuffer>> {

@@ -30,7 +30,8 @@ const CROSS_HOST = new Set(['accept', 'accept-encoding', 'accept-language', 'con
 /** Headers that describe a body; removed with it. */
 const OF_BODY = /^content-/;
 
-const DEFAULTS: Headers = { 'user-agent': 'bulkhead-plugin', 'accept-encoding': 'gzip, deflate' };
+/** Without `deflate`: some servers send it without the header of zlib, which its decoder requires. */
+const DEFAULTS: Headers = { 'user-agent': 'bulkhead-plugin', 'accept-encoding': 'gzip' };
 
 /** Returns the headers of a request by lower-case name. @throws HostError naming the first that is not allowed */
 export function requestHeaders(given: Headers): Headers {
