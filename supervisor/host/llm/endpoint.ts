@@ -3,6 +3,7 @@ import { createAnthropic } from '@ai-sdk/anthropic';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import {
   APICallError,
+  type FinishReason,
   type JSONSchema7,
   type LanguageModel,
   type ModelMessage,
@@ -30,7 +31,7 @@ interface Question {
   readonly request: CompletionRequest;
   readonly signal: AbortSignal;
   readonly fetch: typeof globalThis.fetch;
-  /** Called with the usage of an interrupted answer, estimated if the endpoint did not report it. */
+  /** Called with the usage of an answer that was interrupted or cut off, estimated if the endpoint did not report it. */
   onBrokenOff(usage: ModelAnswer['usage']): void;
 }
 
@@ -71,8 +72,9 @@ export async function askEndpoint(question: Question): Promise<ModelAnswer> {
     abortSignal: AbortSignal.any([signal, cut.signal]),
     onError: () => undefined,
   });
+  let answer: CollectedAnswer;
   try {
-    return await collect(stream, question, received);
+    answer = await collect(stream, question, received);
   } catch (error) {
     if (received.characters > 0 || (signal.aborted && isAsked))
       question.onBrokenOff(estimateUsage(request, received.characters));
@@ -80,6 +82,25 @@ export async function askEndpoint(question: Question): Promise<ModelAnswer> {
   } finally {
     cut.abort();
   }
+  const { text, usage, finishReason } = answer;
+  const fault = describeCut(request, finishReason);
+  if (fault === null) return { text, usage };
+  question.onBrokenOff(usage);
+  throw new HostError(`${provider.name} ${fault}`);
+}
+
+/** @returns null: the answer is complete, or has the length that the plugin asked for */
+function describeCut({ maxTokens, schema }: CompletionRequest, finishReason: FinishReason): string | null {
+  if (finishReason === 'content-filter') return 'withheld its answer, or the rest of it: its content filter stopped it';
+  if (finishReason !== 'length') return null;
+  if (maxTokens === undefined)
+    return 'cut its answer off at its own limit of tokens; set maxTokens, or ask for a shorter answer';
+  // JSON that is cut off is not JSON.
+  return schema === undefined ? null : `cut its answer off at ${maxTokens} tokens; raise maxTokens, or ask for less`;
+}
+
+interface CollectedAnswer extends ModelAnswer {
+  readonly finishReason: FinishReason;
 }
 
 type Parts = ReturnType<typeof streamText>['stream'];
@@ -88,7 +109,7 @@ async function collect(
   stream: Parts,
   { provider: { name }, request }: Question,
   heard: { characters: number },
-): Promise<ModelAnswer> {
+): Promise<CollectedAnswer> {
   let text = '';
   for await (const part of stream) {
     if (part.type === 'text-delta') text += part.text;
@@ -106,7 +127,7 @@ async function collect(
       inputTokens: count(inputTokens) || estimate.inputTokens,
       outputTokens: count(outputTokens) || estimate.outputTokens,
     };
-    return { text, usage };
+    return { text, usage, finishReason: part.finishReason };
   }
   throw new HostError(`${name} broke off before its answer was complete`);
 }

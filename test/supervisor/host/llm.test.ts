@@ -1,5 +1,7 @@
 /** `host.models` and `host.llm` against servers that speak the vendors' wire formats. */
+import type { ServerResponse } from 'node:http';
 import t from 'tap';
+import { readUsage } from '../../../db/accounts/model-usage.ts';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import type { ModelProvider } from '../../../supervisor/host/llm/configuration.ts';
 import { eventually } from '../../runner/eventually.ts';
@@ -8,6 +10,7 @@ import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fi
 import { ASK, hello, writeTool } from './asking-plugin.ts';
 import {
   anthropic,
+  anthropicUntil,
   type ModelServer,
   openAi,
   openAiDelta,
@@ -128,6 +131,44 @@ t.test('an interrupted answer is an error', async (t) => {
     t.match(refused, /^host\.llm\.complete: main (failed while it answered|broke off|cannot be reached)/, how);
     t.notMatch(refused, KEY);
   }
+});
+
+const openAiUntil = (finish: string) => (response: ServerResponse) =>
+  void stream(response).end(openAiEvents(['{"n":'], undefined, finish));
+
+for (const [n, [how, answer, model]] of (
+  [
+    ['length', openAiUntil('length'), 'main/org/big'],
+    ['content_filter', openAiUntil('content_filter'), 'main/org/big'],
+    ['max_tokens', anthropicUntil('max_tokens', 'half of '), 'other/claude'],
+    ['refusal', anthropicUntil('refusal', 'half of '), 'other/claude'],
+  ] as const
+).entries())
+  t.test(`an answer that the model cuts off is an error that says why, and is not free: ${how}`, async (t) => {
+    const own = fixture.withNewAccount();
+    const { installationId } = await own.install({ ...asker, slug: `cut-off-${n}` });
+    const isFilter = how === 'content_filter' || how === 'refusal';
+    const [name] = model.split('/');
+    server.answers = [answer];
+    t.same(await run(own, `cut-off-${n}`, { ...hello, model }), {
+      refused: isFilter
+        ? `host.llm.complete: ${name} withheld its answer, or the rest of it: its content filter stopped it`
+        : `host.llm.complete: ${name} cut its answer off at its own limit of tokens; set maxTokens, or ask for a shorter answer`,
+    });
+    const total = await eventually(async () => {
+      const usage = await readUsage(own.pool, installationId);
+      return usage.total.outputTokens > 0 && usage.total;
+    });
+    t.match(total, { answers: 0, ...(name === 'main' ? { inputTokens: 11, outputTokens: 7 } : { inputTokens: 21 }) });
+  });
+
+t.test('an answer that ends at the maxTokens of its request is returned, except as JSON', async (t) => {
+  server.answers = [openAiUntil('length')];
+  const { text, usage } = await run(fixture, 'asker', { ...hello, maxTokens: 7 });
+  t.same({ text, usage }, { text: '{"n":', usage: { inputTokens: 11, outputTokens: 7 } });
+  t.same(await run(fixture, 'asker', { ...hello, maxTokens: 7, schema: { type: 'object' } }), {
+    refused: 'host.llm.complete: main cut its answer off at 7 tokens; raise maxTokens, or ask for less',
+  });
 });
 
 t.test('an endless answer is stopped and its connection closed', async (t) => {

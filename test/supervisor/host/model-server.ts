@@ -58,13 +58,13 @@ export const openAiDelta = (text: string): string => data(chunk({ content: text 
 export const openAiReasoning = (text: string): string => data(chunk({ reasoning_content: text }));
 
 const USAGE = { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18 };
-/** A whole OpenAI-compatible answer, as the bytes of its stream. @param usage null: it reports none */
-export function openAiEvents(texts: readonly string[], usage: object | null = USAGE): Buffer {
+/** A whole OpenAI-compatible answer, as the bytes of its stream. @param usage null: it reports none @param finish why it ends */
+export function openAiEvents(texts: readonly string[], usage: object | null = USAGE, finish = 'stop'): Buffer {
   return Buffer.from(
     [
       openAiStart,
       ...texts.map(openAiDelta),
-      data(chunk({}, 'stop')),
+      data(chunk({}, finish)),
       usage === null ? '' : data({ ...chunk({}), choices: [], usage }),
       'data: [DONE]\n\n',
     ].join(''),
@@ -96,8 +96,11 @@ export const refuse =
     response.end(JSON.stringify({ error: { message, type: 'error', code: null, param: null } }));
   };
 
-export const anthropic =
-  (...texts: string[]) =>
+export const anthropic = (...texts: string[]) => anthropicUntil('end_turn', ...texts);
+
+/** @param stopReason why the answer ends */
+export const anthropicUntil =
+  (stopReason: string, ...texts: string[]) =>
   (response: ServerResponse): void => {
     const event = (value: { type: string }) => `event: ${value.type}\n${data(value)}`;
     const message = {
@@ -119,7 +122,7 @@ export const anthropic =
       { type: 'content_block_stop', index: 0 },
       {
         type: 'message_delta',
-        delta: { stop_reason: 'end_turn', stop_sequence: null },
+        delta: { stop_reason: stopReason, stop_sequence: null },
         usage: { output_tokens: 9 },
       },
       { type: 'message_stop' },
