@@ -40,7 +40,12 @@ export function checkArguments(name: string, row: HostRow, given: readonly unkno
   return args;
 }
 
-/** Masks or refuses values of secrets in arguments, as the row says. @throws Refusal that names the argument */
+/**
+ * Masks or refuses values of secrets in arguments, as the row says. Checks masked arguments again, because the name of a secret may be
+ * longer than its value.
+ *
+ * @throws Refusal that names the argument
+ */
 export function admitSecrets(
   name: string,
   row: HostRow,
@@ -54,7 +59,7 @@ export function admitSecrets(
       throw new Refusal('failed', `host.${name}: ${param}: holds a secret, which would be stored in plain text`);
     admitted[param] = mask.mask(value);
   }
-  return admitted;
+  return row.secrets === 'masked' ? checkArguments(name, row, Object.values(admitted)) : admitted;
 }
 
 /** @throws Refusal when a result does not match its row or is too large */
