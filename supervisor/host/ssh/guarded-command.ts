@@ -11,7 +11,7 @@ import type { SshHost } from './account-hosts.ts';
 import { formatCommandLine } from './command-line.ts';
 import type { ConnectionOwner, SshConnections } from './connections.ts';
 import type { SshHosts } from './hosts.ts';
-import { type RemoteEnd, type RemoteRun, runRemote } from './remote-command.ts';
+import { cutOutput, type RemoteEnd, type RemoteRun, runRemote } from './remote-command.ts';
 
 /** Default time limit of a command. Milliseconds. */
 const DEFAULT_TIMEOUT_MS = 60 * SECOND;
@@ -71,7 +71,9 @@ export async function runSshCommand(access: SshAccess, request: SshCommand): Pro
   });
   traces.sshCommandOutput = shown.trace;
   const { stdout, stderr } = read(outputContext, shown.context);
-  return { commandId, host, exitCode: end.exitCode, stdout, stderr, durationMs, traces };
+  // Masks and hooks may have made them longer. The command ran, so a result that is too large must not fail the call.
+  const outputs = { stdout: cutOutput(stdout), stderr: cutOutput(stderr) };
+  return { commandId, host, exitCode: end.exitCode, ...outputs, durationMs, traces };
 }
 
 /** The command has run, so the failure must not look like one after which clients send the command again. */

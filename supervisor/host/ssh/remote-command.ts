@@ -9,8 +9,9 @@ import type { SshConnection } from './connections.ts';
 const OUTPUT_MAX_BYTES = 256 * KIB;
 /** Maximum bytes that the host may send while a command runs, with those of the protocol: 64 times the output that is kept. */
 const RECEIVED_MAX_BYTES = 16 * MIB;
-/** Maximum size of both outputs as JSON, where one byte may take six characters: both must fit into one response. */
+/** Maximum bytes of each output as JSON, where one byte may take six: both must fit into one response. */
 const OUTPUT_MAX_JSON = 448 * KIB;
+const TRUNCATED = '\n[truncated]\n';
 /** Time between the first signal and SIGKILL. Milliseconds. */
 const KILL_AFTER_MS = SECOND;
 /** Dropbear signals only the shell that runs the line, and some servers ignore signals. */
@@ -141,11 +142,17 @@ class Output {
   }
 
   text(): string {
-    let text = Buffer.concat(this.#parts).toString('utf8');
-    while (JSON.stringify(text).length > OUTPUT_MAX_JSON) {
-      text = text.slice(0, text.length >> 1).toWellFormed();
-      this.#isCut = true;
-    }
-    return this.#isCut ? `${text}\n[truncated]\n` : text;
+    return cutOutput(Buffer.concat(this.#parts).toString('utf8'), this.#isCut);
   }
+}
+
+/** @param isCut whether the text is a beginning already @returns what fits into a response, marked if it is a beginning */
+export function cutOutput(text: string, isCut = false): string {
+  let kept = text;
+  let marked = isCut ? kept + TRUNCATED : kept;
+  while (Buffer.byteLength(JSON.stringify(marked)) > OUTPUT_MAX_JSON) {
+    kept = kept.slice(0, kept.length >> 1).toWellFormed();
+    marked = kept + TRUNCATED;
+  }
+  return marked;
 }

@@ -80,6 +80,12 @@ t.test('a command', { skip: noSshd }, async (t) => {
     const { body } = await fixture.call('POST', `/sessions/${session}/tools/runner__run`, { arguments: arguments_ });
     t.equal(body.content[0].text, JSON.stringify([0, 262_144 + 13, '\ny\ny\ny\n\n[truncated]\n']));
   });
+  await t.test('whose outputs are not text are truncated to what fits into a result', async (t) => {
+    const bytes = `head -c 262144 /dev/zero | tr '\\0' '\\377'`;
+    const arguments_ = { command: `${bytes}; ${bytes} >&2`, brief: true };
+    const { body } = await fixture.call('POST', `/sessions/${session}/tools/runner__run`, { arguments: arguments_ });
+    t.equal(body.content[0].text, JSON.stringify([0, 131_072 + 13, `${'\uFFFD'.repeat(7)}\n[truncated]\n`]));
+  });
   await t.test('uses the connection of the previous command', async (t) => {
     t.equal(sshd.total(), 1);
     t.equal(sshd.open(), 1);
@@ -206,6 +212,16 @@ t.test('the SSH hooks', { skip: noSshd }, async (t) => {
        middleware.sshCommandOutput = ({ stdout }) => ({ stdout: stdout.replaceAll('SECRET', '[redacted]') });`,
     );
     t.equal((await run('cat', { input: 'a secret\n' })).stdout, 'A [redacted]\nguard of a tool\n');
+  });
+  await t.test('that make the outputs too long for a result get them truncated', async (t) => {
+    await guard(
+      t,
+      'chatty',
+      `middleware.sshCommandOutput = () => ({ stdout: 'x'.repeat(600_000), stderr: 'x'.repeat(600_000) });`,
+    );
+    const arguments_ = { command: 'echo ran', brief: true };
+    const { body } = await fixture.call('POST', `/sessions/${session}/tools/runner__run`, { arguments: arguments_ });
+    t.equal(body.content[0].text, JSON.stringify([0, 300_000 + 13, 'xxxxxxx\n[truncated]\n']));
   });
   await t.test('that are required and fail after a command say that it ran', async (t) => {
     await guard(t, 'redactor', `middleware.sshCommandOutput = () => { throw new Error('x'); };`, { required: true });
