@@ -3,7 +3,7 @@
  * nothing in it is trusted.
  */
 import { randomUUID } from 'node:crypto';
-import { constants } from 'node:fs';
+import { constants, type Stats } from 'node:fs';
 import { type FileHandle, lstat, open, readdir, rename, rm, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeFolder, WORKSPACE_STAGING } from '../../../db/files/data-dir.ts';
@@ -151,7 +151,9 @@ export class Workspaces {
     return this.#changes.run(accountId, async () => {
       signal.throwIfAborted();
       if (Date.now() - this.#sweptAt > SWEEP_EVERY_MS) await this.sweep();
-      await this.#requireRoom(accountId, bytes.byteLength, directories.length + 1);
+      const before = await this.#findFile(accountId, directories, name);
+      if (before) await this.#requireRoom(accountId, bytes.byteLength - before.size, 0);
+      else await this.#requireRoom(accountId, bytes.byteLength, directories.length + 1);
       await this.#along(accountId, directories, true, async (trail) => {
         const directory = trail.directories.at(-1) as FileHandle;
         await this.#replace(accountId, directory, await findSpelling(directory, name), bytes, trail.made, signal);
@@ -227,12 +229,26 @@ export class Workspaces {
     if (known) this.#usage.set(accountId, { ...known, bytes: known.bytes + bytes, entries: known.entries + entries });
   }
 
-  /** @throws HostError when the workspace would exceed its quota. The replaced file's size is not subtracted. */
+  /** Finds the file that a write replaces. Null: the path has none, or the write will say what is wrong with it. */
+  async #findFile(accountId: string, directories: readonly string[], name: string): Promise<Stats | null> {
+    const found = this.#in(accountId, directories, async (directory) =>
+      lstat(pathIn(directory, await findSpelling(directory, name))),
+    );
+    const before = await found.catch(() => null);
+    return before?.isFile() ? before : null;
+  }
+
+  /**
+   * @param bytes that the workspace gets more; negative: fewer
+   * @throws HostError when it would exceed its quota. A change that adds nothing is allowed also above the quota
+   */
   async #requireRoom(accountId: string, bytes: number, entries: number): Promise<void> {
     const quota = this.#quota;
     let used = this.#usage.get(accountId);
     const hasRoom = () =>
-      used !== undefined && used.bytes + bytes <= quota.bytes && used.entries + entries <= quota.files;
+      used !== undefined &&
+      (bytes <= 0 || used.bytes + bytes <= quota.bytes) &&
+      (entries <= 0 || used.entries + entries <= quota.files);
     const reusedMs = hasRoom() ? USAGE_REUSED_MS : FULL_REUSED_MS;
     if (used === undefined || this.#now() - used.measuredAt > Math.max(reusedMs, this.#spreadMs(used)))
       used = await this.#measure(accountId);

@@ -216,6 +216,29 @@ t.test('quotas hold, also for writes at once', async (t) => {
   t.equal((await workspaces.list(ACCOUNT, undefined)).length, 4);
 });
 
+t.test('files of a full workspace can be replaced by ones that are not larger', async (t) => {
+  const dataDir = await temporaryFolder(t);
+  const workspaces = new Workspaces(dataDir, { bytes: 100, files: 3 });
+  const write = (path: string, text: string) => workspaces.write(ACCOUNT, path, Buffer.from(text), never);
+  const read = async (path: string) => Buffer.from(await workspaces.read(ACCOUNT, path, 100, never)).toString();
+  await write('notes/today', 'x'.repeat(60));
+  await write('other', 'x'.repeat(40));
+  await write('notes/today', 'y'.repeat(60));
+  t.equal(await read('notes/today'), 'y'.repeat(60));
+  await t.rejects(write('notes/today', 'z'.repeat(61)), /workspace is full/);
+  await t.rejects(write('third', ''), /workspace is full/);
+  await write('notes/today', 'short');
+  t.equal(await read('notes/today'), 'short');
+  await write('other', 'x'.repeat(95));
+  // An agent writes past the quota.
+  const agent = new Workspaces(dataDir, { bytes: 1_000, files: 10 });
+  await agent.write(ACCOUNT, 'large', Buffer.alloc(500), never);
+  const later = new Workspaces(dataDir, { bytes: 100, files: 3 });
+  await t.rejects(later.write(ACCOUNT, 'large', Buffer.alloc(501), never), /workspace is full/);
+  await later.write(ACCOUNT, 'large', Buffer.alloc(499), never);
+  t.equal((await later.read(ACCOUNT, 'large', 1_000, never)).byteLength, 499);
+});
+
 t.test(
   'a full workspace is measured again after two seconds, a large one less often, and no write waits',
   async (t) => {
