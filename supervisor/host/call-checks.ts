@@ -75,7 +75,7 @@ export function checkResult(name: string, row: HostRow, result: unknown): unknow
  * Measures a result as it travels: texts and byte arrays raw. `JSON.stringify` would spell each byte of a `Buffer` as a number before
  * a replacer sees it.
  */
-function measureResult(value: unknown): number {
+export function measureResult(value: unknown): number {
   if (typeof value === 'string') return Buffer.byteLength(value);
   if (value instanceof Uint8Array) return value.byteLength;
   if (Array.isArray(value)) return value.reduce<number>((bytes, item) => bytes + 1 + measureResult(item), 0);

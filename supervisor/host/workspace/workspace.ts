@@ -1,5 +1,6 @@
 /** `host.workspace`: the files of the account's workspace. */
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
+import { measureResult } from '../call-checks.ts';
 import { HostError, type HostHandlers } from '../host-call.ts';
 import type { Workspaces } from './workspaces.ts';
 
@@ -7,9 +8,14 @@ type Calls = 'workspace.list' | 'workspace.read' | 'workspace.readText' | 'works
 
 /** Limit of a file, for reading and writing. */
 const FILE_BYTES = hostCalls['workspace.read'].maxBytes;
+const LIST_BYTES = hostCalls['workspace.list'].maxBytes;
 
 export const workspaceCalls = (workspaces: Workspaces): Pick<HostHandlers, Calls> => ({
-  'workspace.list': ({ plugin, signal }, { path }) => workspaces.list(plugin.accountId, path, signal),
+  'workspace.list': async ({ plugin, signal }, { path }) => {
+    const files = await workspaces.list(plugin.accountId, path, signal);
+    if (measureResult(files) <= LIST_BYTES) return files;
+    throw new HostError(`the list has more than ${LIST_BYTES} bytes, because paths are long: list a directory below`);
+  },
   'workspace.read': ({ plugin, signal }, { path }) => workspaces.read(plugin.accountId, path, FILE_BYTES, signal),
   'workspace.readText': async ({ plugin, signal }, { path }) => {
     const bytes = await workspaces.read(plugin.accountId, path, FILE_BYTES, signal);

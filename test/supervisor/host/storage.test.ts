@@ -6,6 +6,7 @@ import { hostCalls } from '../../../sdk/contract/protocol.ts';
 import { checkResult } from '../../../supervisor/host/call-checks.ts';
 import type { HostScope } from '../../../supervisor/host/host-call.ts';
 import { storageCalls } from '../../../supervisor/host/storage.ts';
+import { requireListable } from '../../../supervisor/host/stored-values.ts';
 
 const STORAGE_BYTES = 100;
 
@@ -57,4 +58,16 @@ t.test('a value is not deleted after its call has ended', async (t) => {
   t.notOk(sent.includes('COMMIT'));
   await remove(new AbortController().signal);
   t.ok(sent.includes('COMMIT'));
+});
+
+t.test('a list of keys that are too long together for a result says what to do', (t) => {
+  const keys = (count: number) => Array.from({ length: count }, (_, n) => String(n).padStart(512, 'k'));
+  // Each key counts one byte more.
+  const fitting = Math.floor(hostCalls['storage.list'].maxBytes / 513);
+  t.equal(requireListable(keys(fitting)).length, fitting);
+  t.throws(() => requireListable(keys(fitting + 1)), {
+    name: 'HostError',
+    message: 'the keys have more than 1048576 bytes together: list a longer prefix',
+  });
+  t.end();
 });

@@ -8,6 +8,8 @@ import { Worker } from 'node:worker_threads';
 import t from 'tap';
 import { WORKSPACE_STAGING } from '../../../db/files/data-dir.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
+import type { HostScope } from '../../../supervisor/host/host-call.ts';
+import { workspaceCalls } from '../../../supervisor/host/workspace/workspace.ts';
 import { defaultQuota, Workspaces } from '../../../supervisor/host/workspace/workspaces.ts';
 import { removeWithTest, type Teardown, temporaryFolder } from '../../runner/harness.ts';
 import { openFiles } from '../../runner/open-ends.ts';
@@ -48,6 +50,24 @@ t.test('files are written, listed, read and removed, with their directories', as
   await t.rejects(read('notes/2026/a.txt'), /no such file/);
   await t.rejects(workspaces.list(ACCOUNT, 'nowhere'), /no such file/);
   t.same(await readdir(join(dataDir, WORKSPACE_STAGING)), []);
+});
+
+t.test('a list whose paths are too long together for a result says what to do', async (t) => {
+  const files = Array.from({ length: 2_000 }, (_, n) => ({
+    path: `${'d'.repeat(600)}/${n}`,
+    sizeBytes: 1,
+    updatedAt: new Date(0).toISOString(),
+  }));
+  const list = (count: number) => {
+    const workspaces = { list: async () => files.slice(0, count) } as unknown as Workspaces;
+    const scope = { plugin: { accountId: ACCOUNT }, signal: never } as unknown as HostScope;
+    return workspaceCalls(workspaces)['workspace.list'](scope, { path: undefined });
+  };
+  t.equal((await list(1_000)).length, 1_000);
+  await t.rejects(list(2_000), {
+    name: 'HostError',
+    message: 'the list has more than 1048576 bytes, because paths are long: list a directory below',
+  });
 });
 
 t.test('what is listed is read and removed, whatever name an agent gave it', async (t) => {
