@@ -31,7 +31,7 @@ export function ErrorAlert({ error, reset, isPage = false }: ErrorAlertProps) {
         {isSuspended ? (
           <Text size="sm">Your plugins are stopped. Ask the operator of this service to resume your account.</Text>
         ) : null}
-        {isRefused && !isSuspended ? <LeavePageButtons /> : null}
+        {isPage && isRefused && !isSuspended ? <LeavePageButtons /> : null}
         {problem !== null && !isRefused ? (
           <Text size="sm">Report request id {problem.requestId} to the operator if this continues.</Text>
         ) : null}

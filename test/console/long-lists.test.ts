@@ -149,6 +149,31 @@ t.test('versions that do not fit into an answer are listed without details, and 
   await press(page, 'Yank 1.0.0');
   await pressInDialog(page, 'Yank 1.0.0');
   await rows.last().getByText('yanked', { exact: true }).waitFor();
+
+  const gone = {
+    title: 'The resource was removed',
+    status: 410,
+    code: 'gone',
+    detail: 'Its files were removed.',
+    requestId: 'r',
+  };
+  const endRemoval = await answerInstead(page.context(), '**/versions/*/files**', (route) =>
+    route.fulfill({
+      status: 410,
+      contentType: 'application/problem+json',
+      body: JSON.stringify({ type: 'about:blank', ...gone }),
+    }),
+  );
+  await press(page, 'Files of 1.1.0');
+  await page.getByRole('dialog').getByText(gone.detail).waitFor();
+  for (const name of ['Go back', 'Go to the catalog'])
+    t.equal(
+      await page.getByRole('dialog').getByText(name).count(),
+      0,
+      `nothing in the dialog leaves the page: ${name}`,
+    );
+  await pressInDialog(page, 'Close');
+  endRemoval();
 });
 
 t.test('pages of operators say when they do not list everything', async (t) => {
