@@ -18,12 +18,12 @@ export function PublishFaults({ error, onPlace, onReplace }: PublishFaultsProps)
   const faults = getFaults(error);
   const sentence = getErrorMessage(error);
   // With one fault, the list repeats the sentence.
-  const isInList = faults.length === 1 && sentence.endsWith(faults[0]?.message ?? '');
+  const isInList = faults.length === 1 && sentence.endsWith(escapeText(faults[0]?.message ?? ''));
   return (
     <Alert color="red" role="alert" title={error instanceof Problem ? error.body.title : 'This did not work'}>
       {!isInList && (
         <Text size="sm" className="foreign">
-          {escapeText(sentence)}
+          {sentence}
         </Text>
       )}
       <FaultList faults={faults} onPlace={onPlace} />

@@ -1,5 +1,6 @@
 /** The errors of requests: a problem that the service returned (`application/problem+json`), and no response. */
 import type { components } from '../../sdk/rest/schema.d.ts';
+import { escapeText } from '../style/untrusted-text.ts';
 
 type Body = components['schemas']['Problem'];
 
@@ -42,7 +43,7 @@ export const isGone = (error: unknown): boolean => error instanceof Problem && G
 
 /** Returns the message of an error for the user. */
 export function getErrorMessage(error: unknown): string {
-  // The service marks code in its messages.
-  if (error instanceof Problem) return error.message.replaceAll(/`([^`]+)`/g, '“$1”');
+  // It may quote a plugin, such as the reason of a veto. The service marks code in its messages.
+  if (error instanceof Problem) return escapeText(error.message).replaceAll(/`([^`]+)`/g, '“$1”');
   return error instanceof Error ? error.message : 'Something went wrong.';
 }

@@ -1,5 +1,6 @@
 /** The console shows the characters that a publish allows, and codes in place of those that it refuses. */
 import t from 'tap';
+import { getErrorMessage, Problem } from '../../console/rest/problem.ts';
 import { escapeText, formatJson } from '../../console/style/untrusted-text.ts';
 
 t.test('text that spelling and emoji need is shown as it is', async (t) => {
@@ -41,4 +42,17 @@ t.test('a character that hides text or changes its order is shown as a code', as
   } as const;
   for (const [name, [text, shown]] of Object.entries(hidden)) t.equal(escapeText(text), shown, name);
   t.equal(formatJson({ a: '\u202e\ue000' }), '{\n  "a": "⟨U+202E⟩⟨U+E000⟩"\n}');
+});
+
+t.test('a refusal shows the reason of a plugin with codes, too', async (t) => {
+  const detail = 'A plugin cancelled it: \u202egnp.`exe`';
+  const body = {
+    type: 'about:blank',
+    title: 'Cancelled',
+    status: 409,
+    code: 'cancelled',
+    detail,
+    requestId: 'r',
+  } as const;
+  t.equal(getErrorMessage(new Problem(body)), 'A plugin cancelled it: ⟨U+202E⟩gnp.“exe”');
 });
