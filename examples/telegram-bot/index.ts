@@ -1,6 +1,10 @@
 import { inParts } from './parts.ts';
+import { isRepeated } from './repeats.ts';
 
-type Update = { message?: { chat: { id: number }; from?: { username?: string; first_name: string }; text?: string } };
+type Update = {
+  update_id: number;
+  message?: { chat: { id: number }; from?: { username?: string; first_name: string }; text?: string };
+};
 
 channel.receive = async (request) => {
   // Telegram does not sign requests. It repeats the secret that was registered with the address.
@@ -8,9 +12,10 @@ channel.receive = async (request) => {
     host.log.warn('Dropped a request without the webhook secret', { deliveryId: request.deliveryId });
     return;
   }
-  const { message }: Update = JSON.parse(request.bodyText);
+  const { update_id, message }: Update = JSON.parse(request.bodyText);
   // Joins, stickers and edits are updates, too.
   if (!message?.text) return;
+  if (await isRepeated(update_id, request.deliveryId)) return;
   const from = message.from?.username ?? message.from?.first_name ?? 'somebody';
   return { messages: [{ conversationKey: String(message.chat.id), from, text: message.text }] };
 };

@@ -18,19 +18,24 @@ const address = await openAddress(t, fixture, installed);
 
 const post = (update: object, secret = secrets.webhookSecret) =>
   address.post(JSON.stringify(update), { 'x-telegram-bot-api-secret-token': secret });
+let updates = 0;
 const createUpdate = (chat: number, text?: string) => ({
+  update_id: ++updates,
   message: { chat: { id: chat }, from: { first_name: 'Ann' }, ...(text === undefined ? {} : { text }) },
 });
 
 t.test('updates with the secret arrive, each chat as a conversation', async (t) => {
-  await post(createUpdate(7, 'hello'));
+  const hello = createUpdate(7, 'hello');
+  await post(hello);
+  // As Telegram does if the response was lost.
+  await post(hello);
   await post(createUpdate(-8, 'in a group'));
   await post(createUpdate(7, 'forged'), 'guessed');
   await address.post(JSON.stringify(createUpdate(7, 'bare')));
   await post(createUpdate(7));
   await post({ edited_message: {} });
   await post(createUpdate(7, 'again'));
-  t.ok((await address.settled(7)).every((error) => error === null));
+  t.ok((await address.settled(8)).every((error) => error === null));
   t.same(
     (await address.sessions()).map(({ texts }) => texts),
     [['hello', 'again'], ['in a group']],
