@@ -3,6 +3,8 @@ import { fromBase64, toBase64 } from './base64.ts';
 type Item = { mediaId: string; name: string };
 /** A tool's result may have 256 KiB, and base64 turns three bytes into four characters. */
 const SHOWN_BYTES = 180_000;
+/** How many files are listed at once: the names of all may have more than 256 KiB. */
+const LISTED = 100;
 
 const remember = ({ mediaId, name }: Item) => host.storage.set(`items/${mediaId}`, name);
 
@@ -32,12 +34,22 @@ tools.keep = {
 };
 
 tools.list = {
-  description: 'Lists the files that were kept or sent: ids and names.',
-  parameters: { type: 'object', additionalProperties: false },
-  async handler() {
+  description: `Lists files that were kept or sent: ids and names, ${LISTED} at once.`,
+  parameters: {
+    type: 'object',
+    properties: {
+      after: { type: 'string', maxLength: 200, description: 'The last id of a list, to get the files that follow it' },
+    },
+    additionalProperties: false,
+  },
+  async handler({ after = '' }: { after?: string }) {
     const keys = await host.storage.list('items/');
+    const listed = keys
+      .filter((key) => key > `items/${after}`)
+      .sort()
+      .slice(0, LISTED);
     const items: Bulkhead.Json[] = [];
-    for (const key of keys) items.push({ id: key.slice('items/'.length), name: await host.storage.get(key) });
+    for (const key of listed) items.push({ id: key.slice('items/'.length), name: await host.storage.get(key) });
     return { content: [{ type: 'json', json: items }] };
   },
 };

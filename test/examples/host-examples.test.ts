@@ -54,7 +54,7 @@ const account = async () =>
   (await service.pool.query<{ id: string }>('SELECT account_id AS id FROM installations LIMIT 1')).rows[0]?.id;
 
 t.test('media-gallery', async (t) => {
-  await service.publish('media-gallery');
+  const { installationId } = await service.publish('media-gallery');
   const session = await service.session();
   const use = (tool: string, args?: object) => service.tool(session, `media-gallery__${tool}`, args);
   const keep = (name: string, bytes: Buffer) => use('keep', { name, base64: bytes.toString('base64') });
@@ -80,6 +80,23 @@ t.test('media-gallery', async (t) => {
     await service.hook(session, 'inboundMessage', { message: { id: 'm1', from: 'ann', text: 'look', attachments } });
     const names = (await use('list')).map(({ name }: { name: string }) => name);
     t.same(names.sort(), ['large.bin', 'plain.txt', 'sent.png']);
+  });
+
+  await t.test('lists many files one part after the other', async (t) => {
+    await service.pool.query(
+      `INSERT INTO installation_storage (installation_id, key, value, size_bytes)
+       SELECT $1, 'items/' || n, to_json('photo ' || n)::text, 20 FROM generate_series(1, 200) n`,
+      [installationId],
+    );
+    const ids: string[] = [];
+    for (let after: string | undefined = ''; after !== undefined; after = ids.at(-1)) {
+      const listed: { id: string }[] = await use('list', { after });
+      if (listed.length === 0) break;
+      t.ok(listed.length <= 100);
+      ids.push(...listed.map(({ id }) => id));
+    }
+    t.equal(new Set(ids).size, 203);
+    t.equal(ids.length, 203);
   });
 });
 
