@@ -1,8 +1,18 @@
 const INSTRUCTIONS = `You run the stand-up of a crew of agents. Others report to you what they start and finish.
 Asked what happened, answer with one line for each agent: done, doing, stuck.`;
 
-/** Returns the agent's id. Creates the agent if it does not exist yet or was removed. */
-async function standupAgent(): Promise<string> {
+let finding: Promise<string> | undefined;
+
+/** Returns the agent's id. Handlers run at the same time: they share one search, so that they do not create two agents. */
+function standupAgent(): Promise<string> {
+  finding ??= findOrCreateAgent().finally(() => {
+    finding = undefined;
+  });
+  return finding;
+}
+
+/** Creates the agent if it does not exist yet or was removed. */
+async function findOrCreateAgent(): Promise<string> {
   const known = await host.storage.get('agentId');
   const agents = await host.agents.list();
   if (typeof known === 'string' && agents.some(({ id }) => id === known)) return known;

@@ -131,6 +131,15 @@ t.test('standup', async (t) => {
     t.equal((await sessionsOf('Stand-up')).length, 1, 'its own sessions are no news');
   });
 
+  await t.test('makes one agent for reports that come at the same time', async (t) => {
+    const session = await service.session();
+    const [{ id } = { id: '' }] = await mine();
+    t.equal((await service.ann.delete(`/agents/${id}`)).status, 204);
+    const reports = ['one', 'two', 'three'].map((text) => service.tool(session, 'standup__report', { text }));
+    t.same(await Promise.all(reports), ['Reported.', 'Reported.', 'Reported.']);
+    t.equal((await mine()).length, 1);
+  });
+
   await t.test('takes its agent along when it goes', async (t) => {
     t.equal((await service.ann.delete(`/installations/${installationId}`)).status, 204);
     await eventually(async () => (await mine()).length === 0);
