@@ -399,10 +399,15 @@ t.test('a page that cannot learn who is signed in shows only that, until the ser
 t.test('a sign-in link whose request gets no response says that it can be opened again', async (t) => {
   const context = await browser.newContext();
   const page = await context.newPage();
-  const endOutage = await answerInstead(context, '**/api/sign-in', (route) =>
-    route.request().method() === 'POST' ? route.abort() : route.continue(),
-  );
+  const held = Promise.withResolvers<void>();
+  const endOutage = await answerInstead(context, '**/api/sign-in', async (route) => {
+    if (route.request().method() !== 'POST') return route.continue();
+    await held.promise;
+    await route.abort();
+  });
   await page.goto(`${service.url}/#code=unknown`);
+  await page.getByLabel('Signing in').waitFor();
+  held.resolve();
   const alert = page.getByRole('alert');
   await alert.getByText('then open the link again').waitFor();
   t.equal(await alert.getByText('refused').count(), 0);
