@@ -8,6 +8,8 @@ import type { Introspected } from './discovery.ts';
 import { WARNINGS_MAX } from './warnings.ts';
 
 const KNOWN = [...checkedKeywords, ...describingKeywords];
+/** With three edits, the parameter “content” would be near the keyword “const”. */
+const EDITS_MAX = 2;
 /** Keywords with one schema, a list of schemas, and schemas by name. */
 const SCHEMAS = new Set(['items', 'additionalProperties', 'contains', 'propertyNames', 'not', 'if', 'then', 'else']);
 const LISTS = new Set(['allOf', 'anyOf', 'oneOf', 'prefixItems']);
@@ -50,7 +52,7 @@ function* findUnknownKeywords(schema: unknown, at: string): Generator<UnknownKey
 }
 
 function suggest(keyword: string, schema: Schema, at: string): string {
-  const near = findNearName(keyword, KNOWN);
+  const near = findNearName(keyword, KNOWN, EDITS_MAX);
   if (near !== null) return ` Did you mean “${near}”?`;
   const isParameter = at === '' && schema.properties === undefined && isRecord(schema[keyword]);
   return isParameter ? ` Write the parameter as properties: { ${cutQuoted(keyword)}: … }.` : '';

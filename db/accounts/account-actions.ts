@@ -1,12 +1,13 @@
 /** The record of what was done in the name of an account: by whom, and by which service for it. */
 import type { Pool } from 'pg';
+import { SECOND } from '../../sdk/contract/limits.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { deleteOldRows } from '../postgres/old-rows.ts';
 import { createIdAt, orderedId } from '../postgres/ordered-id.ts';
 import { changeRows, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
 
-/** Long enough to investigate an incident weeks later, and bounded because it is personal data. */
-const RETENTION_MS = 90 * 24 * 3_600_000;
+/** Long enough to investigate an incident weeks later, and bounded because it is personal data. Milliseconds. */
+const RETENTION_MS = 90 * 24 * 3_600 * SECOND;
 
 export interface AccountAction {
   readonly id: string;

@@ -8,6 +8,8 @@ import { type AccountKind, foldUsage, RECOUNT_EVERY_MS, recountUsage } from './u
 
 /** Bounds the changes that a check must add up. Milliseconds. */
 const FOLD_EVERY_MS = 2 * SECOND;
+/** Interval of looking at all accounts. Milliseconds. */
+const LOOK_AT_ALL_EVERY_MS = 300 * SECOND;
 /** Shares of a quota: removing starts above the first and ends below the second, so that it runs seldom. */
 const FULL_SHARE = 0.9;
 const KEPT_SHARE = 0.8;
@@ -65,6 +67,10 @@ export function startUsageUpkeep(pool: Pool, onError: (error: Error) => void): (
   };
   const timers = [
     setInterval(tick, FOLD_EVERY_MS).unref(),
+    // An account that another process knew to be full, which has ended since.
+    setInterval(() => {
+      full = null;
+    }, LOOK_AT_ALL_EVERY_MS).unref(),
     // Heals sums that an operator's statement or a dropped partition left behind.
     setInterval(() => {
       isRecountDue = true;

@@ -1,6 +1,6 @@
 -- Up Migration
 -- A full quota refuses an update only if it takes more room: a to-do can be completed, and the tools of a session reduced. What must be
--- stored may exceed the quota, so an account can be over it. Lock both tables first: a migration that waits must hold no lock on one.
+-- stored may exceed the quota, so an account can be over it. Lock both tables before anything else.
 LOCK TABLE todos, session_tools IN SHARE ROW EXCLUSIVE MODE;
 CREATE FUNCTION refuse_growth_over_limit() RETURNS trigger LANGUAGE plpgsql AS $refuse$
 DECLARE

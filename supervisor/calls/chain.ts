@@ -12,8 +12,8 @@ import { limits, SECOND } from '../../sdk/contract/limits.ts';
 import { REASON_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { type ArgumentFault, type HookName, hookBase, hooks } from '../../sdk/contract/protocol.ts';
 import type { HookRow } from '../../sdk/contract/rows.ts';
-
 import { findNearName } from '../../service/text/near-name.ts';
+
 /**
  * Outcome of one link. `skipped_*`: the link did not run or failed, and the chain went on. `vetoed_*`: the same, and the
  * operation was cancelled, because the installation is required or because the hook's rule is to cancel then.

@@ -117,7 +117,7 @@ t.test('calls that the declared form does not allow', async (t) => {
 t.test('fields and keywords that check nothing', async (t) => {
   const index = `tools.a = {
   description: 'x', paramaters: {}, handler: () => '',
-  parameters: { text: { type: 'string' }, 'x-of-ours': 1 },
+  parameters: { text: { type: 'string' }, content: { type: 'string' }, 'x-of-ours': 1 },
 };
 tools['b'] = {
   description: 'x', handler: () => '',
@@ -132,6 +132,7 @@ tools['b'] = {
   t.same(await warnings([], index), [
     'index.ts:2:21: A tool has no field “paramaters”, so it is ignored. Did you mean “parameters”?',
     `index.ts:1:7: tools.a.parameters/text: ${keyword} Write the parameter as properties: { text: … }.`,
+    `index.ts:1:7: tools.a.parameters/content: ${keyword} Write the parameter as properties: { content: … }.`,
     `index.ts:5:10: tools.b.parameters/propertis: ${keyword} Did you mean “properties”?`,
     `index.ts:5:10: tools.b.parameters/properties/one/enmu: ${keyword} Did you mean “enum”?`,
     `index.ts:5:10: tools.b.parameters/$defs/c/oneOf/0/tpye: ${keyword} Did you mean “type”?`,
