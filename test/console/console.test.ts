@@ -779,8 +779,8 @@ t.test('the editor’s compiler is the authors’ compiler', async (t) => {
     const index = "import { greet } from './words.ts';\nmiddleware.systemPrompt = () => greet;\n";
     const words = { path: 'words.ts', contentText: "export const greet = 'Be brief.';\n" };
     const id = await makeDraft(service, 'renamer', [{ path: 'index.ts', contentText: index }, words]);
-    const page = await context.newPage();
-    await openEditor(page, service, id);
+    // In the page of other packages, whose files have the same names.
+    await followToEditor(page, id);
     await page.locator('.view-line').getByText('greet').first().click();
     await page.keyboard.press('F2');
     // The editor moves the focus a moment after it shows the box, whose text is then selected.
@@ -792,7 +792,6 @@ t.test('the editor’s compiler is the authors’ compiler', async (t) => {
     await page.getByText('The draft is saved.').waitFor();
     t.equal(await readDraftFile(service, id, 'words.ts'), "export const welcome = 'Be brief.';\n");
     t.match(await readDraftFile(service, id, 'index.ts'), 'import { welcome }');
-    await page.close();
   });
 
   const id = await makeDraft(service, 'fast-typist', [INDEX]);
