@@ -53,9 +53,11 @@ export function SecretInput({ onValue, ...props }: Values & Pick<PasswordInputPr
 /** Tells when a text area must take the place of an input of one line, from which the browser removes line breaks. */
 function useLines(value: string, onValue: (value: string) => void) {
   const [isPasted, setIsPasted] = useState(false);
+  const [hadLines, setHadLines] = useState(false);
+  // A text area stays when the line breaks are deleted from it, so that it keeps the focus.
+  if (!hadLines && LINE_BREAK.test(value)) setHadLines(true);
   return {
-    /** A text area stays when the line breaks are deleted from it, so that it keeps the focus. */
-    hasLines: isPasted || LINE_BREAK.test(value),
+    hasLines: isPasted || hadLines,
     areaRef: isPasted ? focusEnd : undefined,
     onPaste: (event: ClipboardEvent<HTMLInputElement>) => {
       const pasted = event.clipboardData.getData('text/plain');

@@ -6,7 +6,7 @@ import { root } from '../house/source-files.ts';
 
 /** A comment after a command: zsh, the shell of macOS, passes its words to the command as arguments. */
 const COMMENT_AFTER_COMMAND = /\S\s+#\s/;
-const SHELL_BLOCK = /^ *```sh\n([\s\S]*?)^ *```$/gm;
+const SHELL_BLOCK = /^ *```(?:sh|console)?\n([\s\S]*?)^ *```$/gm;
 
 const pages = globSync(['README.md', 'docs/*.md', 'sdk/*.md', 'examples/**/*.md'], {
   cwd: root,

@@ -330,15 +330,15 @@ t.test('a quiet stream sends heartbeats, and ends with its installation, its lif
 });
 
 t.test('after a step back of the wall clock, a stream sends heartbeats and ends after its lifetime', async (t) => {
-  const streams = openLogStreams(api.services.listener, { heartbeatMs: 20, lifetimeMs: 100 });
-  const stream = await streams.open(unlimited());
   const clocks = moveClocks(t);
-  let text = '';
-  for await (const chunk of stream) {
-    text += chunk;
-    clocks.wallMs = -3_600_000;
-  }
-  t.match(text, /: heartbeat/);
+  const open = (options: { heartbeatMs?: number; lifetimeMs?: number }) =>
+    openLogStreams(api.services.listener, options).open(unlimited());
+  const [beating, ending] = [await open({ heartbeatMs: 20 }), await open({ lifetimeMs: 100 })];
+  clocks.wallMs = -3_600_000;
+  for await (const chunk of beating) if (String(chunk).includes(': heartbeat')) break;
+  let chunks = 0;
+  for await (const _chunk of ending) chunks += 1;
+  t.ok(chunks > 0);
 });
 
 t.test('lines arrive after a step back of the clocks, also those of a supervisor that was started since', async (t) => {
