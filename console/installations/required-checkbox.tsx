@@ -1,12 +1,10 @@
 /** The checkbox for requiring a plugin, with what that means. */
 import { Checkbox } from '@mantine/core';
+import { isHook } from '../../sdk/contract/ending-checks.ts';
 import type { Reach } from '../catalog/risks.ts';
 
 /** Only hooks can be required: without one the plugin checks nothing. */
 export const hasHooks = (reach: Reach): boolean => reach.some(({ capability }) => isHook(capability));
-
-export const isHook = (capability: string): boolean =>
-  capability.startsWith('middleware.') || capability.startsWith('compaction.');
 
 /** A plugin that can cancel is probably there to check what passes. */
 export const suggestsRequired = (reach: Reach): boolean => reach.some(({ cancels }) => cancels);

@@ -1,12 +1,13 @@
 /** The state of an installation as a word and a colour, and why it is in that state. */
+
 import { Alert, Text } from '@mantine/core';
+import { isHook } from '../../sdk/contract/ending-checks.ts';
 import { listMissing, UNCHANGED } from '../configuration/form-values.ts';
 import type { Installation } from '../rest/installations.ts';
 import { PageLink } from '../shell/page-link.tsx';
 import { StatusDot, type Tone } from '../shell/status-dot.tsx';
 import { IconAlertTriangle, IconInfoCircle } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
-import { isHook } from './required-checkbox.tsx';
 
 type Condition = Installation['condition'];
 interface OfCondition {

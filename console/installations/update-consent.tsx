@@ -1,7 +1,9 @@
 /** Asks for consent to an update: lists added and removed access and accepts exactly that version. */
+
 import { Alert, Button, Card, Checkbox, Group, Stack, Text, Title } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { type ReactNode, useEffect, useState } from 'react';
+import { listEndingChecks } from '../../sdk/contract/ending-checks.ts';
 import { ReachList } from '../catalog/reach-list.tsx';
 import { labelRefusal } from '../configuration/field-errors.ts';
 import { FieldInputs } from '../configuration/field-inputs.tsx';
@@ -22,7 +24,6 @@ import { ActionForm } from '../shell/action-form.tsx';
 import { UnsavedGuard } from '../shell/unsaved-guard.tsx';
 import { IconAlertTriangle, IconMinus, IconPlus, IconShieldQuestion } from '../style/icons.tsx';
 import { useDeclinedUpdate } from './declined-updates.ts';
-import { isHook } from './required-checkbox.tsx';
 import type { UnsavedValues } from './typed-values.ts';
 import { UpdateChanges, useUpdateChanges } from './update-changes.tsx';
 
@@ -253,10 +254,6 @@ function describeRequest({ added, missing }: Pending): string[] {
   if (added.length > 0) return ['asks for more access'];
   return missing.length > 0 ? ['asks for new settings'] : [];
 }
-
-/** Lists the hooks that a required plugin loses with the update. */
-const listEndingChecks = ({ removed }: Pending, { required }: Required): readonly string[] =>
-  required ? removed.filter(isHook) : [];
 
 interface DifferenceProps {
   readonly pending: Pending;

@@ -4,8 +4,6 @@ import type { Output } from './output.ts';
 import type { Installation } from './rest-types.ts';
 import { toOneLine } from './terminal-text.ts';
 
-const HOOK = /^(middleware|compaction)\./;
-
 /** Prints it. @throws CommandError if the update failed */
 export function printUpdate(output: Output, installation: Installation): void {
   const text = describeUpdate(installation);
@@ -28,7 +26,3 @@ export function describeUpdate(installation: Installation): string {
   const next = updateUnderWay.semVer ?? 'the draft';
   return `${slug} runs ${now} until ${next} has started. ${toOneLine(updateUnderWay.waitsFor ?? '')}`.trimEnd();
 }
-
-/** Lists the hooks that a required plugin loses with its pending update. */
-export const listEndingChecks = ({ required, pendingUpdate }: Installation): readonly string[] =>
-  required && pendingUpdate ? pendingUpdate.removed.filter((capability) => HOOK.test(capability)) : [];

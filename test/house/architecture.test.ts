@@ -22,10 +22,11 @@ const OF_BOTH_SIDES = [
 ];
 /** The reader of JSON, whose limits the child keeps before it sends. */
 const JSON_READER = 'sdk/contract/untrusted-json.ts';
-/** The code that the console shares: the reader of event streams, and the rules for the names of files and versions and for visible text. */
+/** The code that the console shares: the reader of event streams, and the rules for the names of files and versions, for visible text and for hooks. */
 const OF_CONSOLE_TOO = [
   'sdk/session/event-stream.ts',
   'sdk/contract/package-paths.ts',
+  'sdk/contract/ending-checks.ts',
   'sdk/contract/version-numbers.ts',
   'sdk/contract/visible-text.ts',
 ];

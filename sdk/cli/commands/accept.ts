@@ -1,5 +1,6 @@
 /** `bulkhead accept`: accepts an update that requests more access. */
 
+import { listEndingChecks } from '../../contract/ending-checks.ts';
 import type { Command } from '../command.ts';
 import { CommandError } from '../failure.ts';
 import { requireInstallation } from '../lookup.ts';
@@ -7,7 +8,7 @@ import { formatReach, formatSecretUses } from '../reach-text.ts';
 import type { Installation, UpdateChanges } from '../rest-types.ts';
 import { askToConfirm } from '../terminal-prompts.ts';
 import { toOneLine } from '../terminal-text.ts';
-import { listEndingChecks, printUpdate } from '../update-text.ts';
+import { printUpdate } from '../update-text.ts';
 
 /** Changed texts and files that are listed by name. More would push the requested access off a screen of usual height. */
 const LISTED_CHANGES_MAX = 12;
@@ -35,7 +36,7 @@ export const accept: Command = {
       output.printLine(`${slug} ${semVer} needs ${missing.join(', ')}, which you have not set.`);
       for (const line of formatSecretUses(changes.fields.secrets, output.paint)) output.printLine(line);
     }
-    const ending = listEndingChecks(installation);
+    const ending = listEndingChecks(installation.pendingUpdate, installation);
     if (ending.length > 0) {
       output.printLine(
         `You require ${slug}, but with ${semVer}, messages and turns continue without these checks of it:`,

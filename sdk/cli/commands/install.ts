@@ -1,5 +1,7 @@
 /** `bulkhead install`: shows what a plugin can access and installs it. */
+
 import { canCancel, describeCapability } from '../../contract/capabilities.ts';
+import { listEndingChecks } from '../../contract/ending-checks.ts';
 import { hasCode } from '../../session/transport.ts';
 import type { Command, ParsedArgs } from '../command.ts';
 import type { Context } from '../context.ts';
@@ -11,7 +13,7 @@ import type { Rest } from '../rest.ts';
 import type { CatalogEntry, Installation, Reach } from '../rest-types.ts';
 import { askToConfirm } from '../terminal-prompts.ts';
 import { toOneLine } from '../terminal-text.ts';
-import { listEndingChecks, printUpdate } from '../update-text.ts';
+import { printUpdate } from '../update-text.ts';
 
 interface Policy {
   readonly versionPolicy: Installation['versionPolicy'];
@@ -145,7 +147,7 @@ async function moveToPublished(
   // Accepts only the version that was shown, not one published since.
   if (pendingUpdate === null || pendingUpdate.versionId !== versionId) return updated;
   // What the version drops of a plugin that the user requires was not shown.
-  if (listEndingChecks(updated).length > 0) return updated;
+  if (listEndingChecks(updated.pendingUpdate, updated).length > 0) return updated;
   return await rest.post<Installation>(`${path}/accept-update`, { versionId });
 }
 
