@@ -1,6 +1,7 @@
 /** Buttons that pause, resume, restart, set up again and uninstall an installation. */
 import { Group, List, Text } from '@mantine/core';
 import { useNavigate, useRouter } from '@tanstack/react-router';
+import { hasRequiredChecks } from '../../sdk/contract/ending-checks.ts';
 import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
 import { type AgentPage, useAgents } from '../rest/use-agents.ts';
@@ -75,10 +76,10 @@ export function InstallationActions({ installation }: { readonly installation: I
 }
 
 /** Asks first if the account requires the plugin: a pause ends its checks. */
-function PauseButton({ installation: { id, required } }: { readonly installation: Installation }) {
-  const run = () => rest.POST('/installations/{id}/pause', { params: { path: { id } } });
+function PauseButton({ installation }: { readonly installation: Installation }) {
+  const run = () => rest.POST('/installations/{id}/pause', { params: { path: { id: installation.id } } });
   const leftSection = <IconPlayerPause {...ICON} />;
-  if (!required) {
+  if (!hasRequiredChecks(installation)) {
     return (
       <ActionButton run={run} done="Paused" leftSection={leftSection}>
         Pause
@@ -96,7 +97,7 @@ function PauseButton({ installation: { id, required } }: { readonly installation
 }
 
 function Removed({ installation }: { readonly installation: Installation }) {
-  const { channels, secretNames, required } = installation;
+  const { channels, secretNames } = installation;
   const agents = useAgents();
   return (
     <>
@@ -113,7 +114,7 @@ function Removed({ installation }: { readonly installation: Installation }) {
         <List.Item>
           its webhook requests and replies that wait: they become dead letters and cannot be replayed
         </List.Item>
-        {required ? (
+        {hasRequiredChecks(installation) ? (
           <List.Item>its checks, which you require: messages and turns continue without them</List.Item>
         ) : null}
         <List.Item>its live connections and its stored data</List.Item>

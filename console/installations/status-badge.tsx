@@ -1,7 +1,7 @@
 /** The state of an installation as a word and a colour, and why it is in that state. */
 
 import { Alert, Text } from '@mantine/core';
-import { isHook } from '../../sdk/contract/ending-checks.ts';
+import { hasRequiredChecks } from '../../sdk/contract/ending-checks.ts';
 import { listMissing, UNCHANGED } from '../configuration/form-values.ts';
 import type { Installation } from '../rest/installations.ts';
 import { PageLink } from '../shell/page-link.tsx';
@@ -43,10 +43,10 @@ function isMissing(installation: Installation): boolean {
 const NOT_RUNNING: readonly Condition['state'][] = ['restarting', 'failed', 'needs_configuration', 'blocked'];
 
 /** Whether messages and turns are stopped because the plugin, which their user requires, does not run. A pause stops none. */
-export function isStopping({ required, status, condition, grantedCapabilities }: Installation): boolean {
-  const isChecking = required && status !== 'paused' && grantedCapabilities.some(isHook);
-  return isChecking && NOT_RUNNING.includes(condition.state);
-}
+export const isStopping = (installation: Installation): boolean =>
+  hasRequiredChecks(installation) &&
+  installation.status !== 'paused' &&
+  NOT_RUNNING.includes(installation.condition.state);
 
 /** Shows cause and next step. Shows nothing if there is nothing to explain. */
 export function ConditionAlert({ installation }: { readonly installation: Installation }) {

@@ -355,6 +355,22 @@ t.test('install --pin and --latest move an installed plugin', async (t) => {
     { code: 0, stdout: /mover still runs 1\.1\.0: 1\.0\.0 needs your consent: bulkhead accept mover\n/ },
     'dropping a hook of a required plugin was not shown',
   );
+  t.match(
+    await typed(['configure', 'mover', '--no-required']),
+    {
+      code: 0,
+      stdout:
+        /^mover: ready\nYou no longer require mover: while it does not run, fails or times out, messages and turns continue without its checks\.\nmover now runs 1\.0\.0\.\nWith 1\.0\.0, these checks of it end:\n {2}\S.*\n$/,
+    },
+    'the update that waited begins',
+  );
+  t.match(await move('--latest', '--required'), { currentSemVer: '1.1.0', required: true });
+  t.match(await typed(['uninstall', 'mover']), {
+    code: 2,
+    stdout: '\n  its checks, which you require: messages and turns continue without them\n',
+  });
+  t.match(await typed(['pause', 'mover']), { stdout: /messages and turns now continue without its checks/ });
+  t.match(await typed(['resume', 'mover']), { code: 0, stdout: 'mover: ready\n' });
   const masked = (await readFile(source, 'utf8')).replace('middleware.inboundMessage', 'events.sessionStarted');
   await writeFile(source, masked);
   t.equal((await typed(['publish', 'mover'])).code, 0);
@@ -438,9 +454,10 @@ t.test('configure names what is missing and requires a plugin, accept shows the 
   t.match(set, { code: 0, stdout: /\ninbox: required, ready\n$/ }, set.stderr);
   for (const name of ['webhookSecret', 'apiToken'])
     t.match(set.stdout, new RegExp(`^What inbox does with what you enter:\n[^]*secret “${name}”`), 'the use is shown');
-  t.match(answer(await typed(['configure', 'inbox', '--no-required', '--json'])), { slug: 'inbox', required: false });
+  const released = await typed(['configure', 'inbox', '--no-required']);
+  t.match(released, { code: 0, stdout: 'inbox: ready\n' }, 'without a hook, it checks nothing');
   t.match(await typed(['configure', 'inbox', '--required']), { code: 0, stdout: 'inbox: required, ready\n' });
-  t.match(await typed(['pause', 'inbox']), { stdout: /messages and turns now continue without its checks/ });
+  t.match(await typed(['pause', 'inbox']), { code: 0, stdout: /^inbox is paused\. Its webhook requests/ });
   t.match(await typed(['resume', 'inbox']), { code: 0, stdout: 'inbox: ready\n' });
   t.match(await typed(['configure', 'inbox']), { code: 2, stderr: /Nothing to change\. Pass .*--no-required/ });
   t.match(await typed(['accept', 'inbox']), { code: 1, stderr: /“inbox” has no update/ });

@@ -1,6 +1,6 @@
 /** The rule by name for hooks, which console and command line use, agrees with the protocol. */
 import t from 'tap';
-import { isHook, listEndingChecks } from '../../sdk/contract/ending-checks.ts';
+import { hasRequiredChecks, isHook, listEndingChecks } from '../../sdk/contract/ending-checks.ts';
 import { hooks, hostCalls } from '../../sdk/contract/protocol.ts';
 
 t.ok(Object.keys(hooks).every(isHook));
@@ -12,3 +12,8 @@ const pending = { removed: ['middleware.inboundMessage', 'host.llm'] };
 t.same(listEndingChecks(pending, { required: true }), ['middleware.inboundMessage']);
 t.same(listEndingChecks(pending, { required: false }), []);
 t.same(listEndingChecks(null, { required: true }), []);
+
+const granted = { grantedCapabilities: ['host.llm', 'middleware.inboundMessage'] };
+t.ok(hasRequiredChecks({ required: true, ...granted }));
+t.notOk(hasRequiredChecks({ required: false, ...granted }));
+t.notOk(hasRequiredChecks({ required: true, grantedCapabilities: ['channel'] }));

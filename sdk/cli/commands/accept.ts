@@ -1,10 +1,8 @@
 /** `bulkhead accept`: accepts an update that requests more access. */
-
-import { listEndingChecks } from '../../contract/ending-checks.ts';
 import type { Command } from '../command.ts';
 import { CommandError } from '../failure.ts';
 import { requireInstallation } from '../lookup.ts';
-import { formatReach, formatSecretUses } from '../reach-text.ts';
+import { formatEndingChecks, formatReach, formatSecretUses } from '../reach-text.ts';
 import type { Installation, UpdateChanges } from '../rest-types.ts';
 import { askToConfirm } from '../terminal-prompts.ts';
 import { toOneLine } from '../terminal-text.ts';
@@ -26,22 +24,19 @@ export const accept: Command = {
     if (!pendingUpdate) throw new CommandError('not_pending', `“${slug}” has no update that needs your consent.`);
     const { versionId, semVer, added, missing } = pendingUpdate;
     if (added.length > 0) output.printLine(`${slug} ${semVer} asks for more access:`);
-    const printReach = (capabilities: readonly string[]) => {
-      const listed = reach.filter(({ capability }) => capabilities.includes(capability));
-      for (const line of formatReach(listed, output.paint)) output.printLine(line);
-    };
-    printReach(added);
+    const asked = reach.filter(({ capability }) => added.includes(capability));
+    for (const line of formatReach(asked, output.paint)) output.printLine(line);
     const changes = await rest.get<UpdateChanges>(`/installations/${id}/update-changes?versionId=${versionId}`);
     if (missing.length > 0) {
       output.printLine(`${slug} ${semVer} needs ${missing.join(', ')}, which you have not set.`);
       for (const line of formatSecretUses(changes.fields.secrets, output.paint)) output.printLine(line);
     }
-    const ending = listEndingChecks(installation.pendingUpdate, installation);
+    const ending = formatEndingChecks(installation, output.paint);
     if (ending.length > 0) {
       output.printLine(
         `You require ${slug}, but with ${semVer}, messages and turns continue without these checks of it:`,
       );
-      printReach(ending);
+      for (const line of ending) output.printLine(line);
     }
     for (const line of formatChanges(changes)) output.printLine(line);
     await askToConfirm(context, args, 'Accept it?', 'Nothing was accepted.');

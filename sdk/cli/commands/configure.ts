@@ -1,12 +1,14 @@
 /** `bulkhead configure`: sets settings and secrets of an installation, and whether it is required. */
+import { hasRequiredChecks } from '../../contract/ending-checks.ts';
 import type { Command } from '../command.ts';
 import { describeCondition } from '../condition-text.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
 import { requireInstallation } from '../lookup.ts';
-import { formatSecretUses } from '../reach-text.ts';
+import { formatEndingChecks, formatSecretUses } from '../reach-text.ts';
 import type { Installation } from '../rest-types.ts';
 import { askForSecret } from '../terminal-prompts.ts';
+import { describeUpdate } from '../update-text.ts';
 
 export const configure: Command = {
   name: 'configure',
@@ -57,11 +59,25 @@ export const configure: Command = {
     // The version whose uses of secrets were printed: another one may have become current since.
     const values = { settings, secrets, versionId: installation.currentVersionId ?? undefined };
     if (hasValues) updated = await rest.post<Installation>(`${path}/configure`, values);
+    const before = updated;
     if (required === false) updated = await setRequired();
     context.output.printLine(`${slug}: ${updated.required ? 'required, ' : ''}${describeCondition(updated)}`);
+    if (hasRequiredChecks(before) && !updated.required) printEnd(context, before, updated);
     return updated;
   },
 };
+
+/** Says which checks end because the plugin is no longer required. */
+function printEnd({ output }: Context, before: Installation, updated: Installation): void {
+  output.printLine(
+    `You no longer require ${updated.slug}: while it does not run, fails or times out, messages and turns continue without its checks.`,
+  );
+  const ending = formatEndingChecks(before, output.paint);
+  if (ending.length === 0) return;
+  output.printLine(describeUpdate(updated));
+  output.printLine(`With ${before.pendingUpdate?.semVer ?? 'the draft'}, these checks of it end:`);
+  for (const line of ending) output.printLine(line);
+}
 
 /** Shows what the plugin does with the values that its user is about to give. @param given as `name` or `name=value` */
 function printSecretUses({ output }: Context, { slug, configuration }: Installation, given: readonly string[]): void {

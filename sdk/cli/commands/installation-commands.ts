@@ -1,4 +1,5 @@
 /** `bulkhead pause`, `resume` and `restart`: stop or start an installation. */
+import { hasRequiredChecks } from '../../contract/ending-checks.ts';
 import type { Command } from '../command.ts';
 import { describeCondition } from '../condition-text.ts';
 import { requireInstallation } from '../lookup.ts';
@@ -18,9 +19,11 @@ const createCommand = (name: string, summary: string, describe: (changed: Instal
   },
 });
 
-export const pause = createCommand('pause', 'Stop an installation until you resume it', ({ slug, required }) => {
-  const warning = required ? ' You require it, but messages and turns now continue without its checks.' : '';
-  return `${slug} is paused.${warning} Its webhook requests and events wait: bulkhead resume ${slug}`;
+export const pause = createCommand('pause', 'Stop an installation until you resume it', (changed) => {
+  const warning = hasRequiredChecks(changed)
+    ? ' You require it, but messages and turns now continue without its checks.'
+    : '';
+  return `${changed.slug} is paused.${warning} Its webhook requests and events wait: bulkhead resume ${changed.slug}`;
 });
 
 export const resume = createCommand(

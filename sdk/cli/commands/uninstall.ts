@@ -1,4 +1,5 @@
 /** `bulkhead uninstall`: shows what an uninstall deletes, and uninstalls a plugin. */
+import { hasRequiredChecks } from '../../contract/ending-checks.ts';
 import type { Command } from '../command.ts';
 import { requireInstallation } from '../lookup.ts';
 import type { Agent, Installation } from '../rest-types.ts';
@@ -26,7 +27,8 @@ export const uninstall: Command = {
 };
 
 /** Lists what an uninstall removes. The console's dialog has the same list. */
-function listRemoved({ channels, secretNames }: Installation, agents: readonly Agent[]): string[] {
+function listRemoved(installation: Installation, agents: readonly Agent[]): string[] {
+  const { channels, secretNames } = installation;
   const names = (named: readonly { readonly name: string }[]) => named.map(({ name }) => toOneLine(name)).join(', ');
   return [
     agents.length === 0
@@ -36,6 +38,9 @@ function listRemoved({ channels, secretNames }: Installation, agents: readonly A
       ? 'its channels (it has none)'
       : `its channels: ${names(channels)}, with all their sessions, also those that another agent answers. Their addresses stop working`,
     'its webhook requests and replies that wait: they become dead letters and cannot be replayed',
+    ...(hasRequiredChecks(installation)
+      ? ['its checks, which you require: messages and turns continue without them']
+      : []),
     'its live connections and its stored data',
     secretNames.length === 0 ? 'its secrets (not set)' : `its secrets: ${secretNames.join(', ')}`,
   ];
