@@ -7,7 +7,7 @@ import { REASON_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { control, type Target } from '../../sdk/contract/protocol.ts';
 import { within } from '../../service/timing/within.ts';
 import { formatSource } from '../calls/plugin-call.ts';
-import type { WatchedProcess } from '../jail/watched-process.ts';
+import type { CpuDemand, WatchedProcess } from '../jail/watched-process.ts';
 import { CallSlots } from './call-slots.ts';
 import { Cancellation, type ChildConnection } from './child-connection.ts';
 import { describeViolation } from './child-end.ts';
@@ -40,8 +40,15 @@ const ABORT_WITHIN_MS = 50;
 const ABORT_CPU_MS = 25;
 /** A child is killed after this time even if it had less CPU time. Milliseconds. */
 const ABORT_WITHIN_MAX_MS = 1_000;
+/**
+ * The time for which the child's output is throttled is added to that, up to this: the child reads no cancellation while a write
+ * blocks. Sixteen host calls of 2 MiB are read in 8 s. Milliseconds.
+ */
+const ABORT_THROTTLED_MAX_MS = 20_000;
+/** A child that computes for this share of the time gets no more. */
+const COMPUTING_SHARE = 0.5;
 
-/** Waiting for a processor extends the budget of a call to at most this many times its length. */
+/** Waiting for a processor or for the reading of output extends the budget of a call to at most this many times its length. */
 const BUDGET_FACTOR_MAX = 2;
 
 const DONE = Promise.resolve();
@@ -158,19 +165,34 @@ export class ChildCalls {
     this.process.kill(describeViolation(why));
   }
 
+  /** The time for which the child's output is throttled counts as waiting: the child's writes block, and its answers stay in the pipe. */
+  cpuDemand(): CpuDemand {
+    const demand = this.process.cpuDemand();
+    return { ...demand, waitedMs: demand.waitedMs + this.connection.throttledMs };
+  }
+
   /**
    * Kills the child if it does not answer a cancelled call within `ABORT_WITHIN_MS`. A child that had too little CPU time gets up to
-   * `ABORT_WITHIN_MAX_MS`.
+   * `ABORT_WITHIN_MAX_MS`, and one that waits until its output is read up to `ABORT_THROTTLED_MAX_MS` more.
    */
   killIfHung(call: Call, why: string): void {
-    const hadBeforeMs = this.process.cpuDemand().hadMs;
+    const { hadMs: firstHadMs } = this.process.cpuDemand();
+    const { throttledMs: firstThrottledMs } = this.connection;
+    let lastThrottledMs = firstThrottledMs;
+    /** The CPU time when the output was last seen throttled: a child that waits for that, too, has used a little. */
+    let startHadMs = firstHadMs;
     const scheduleCheck = (waitedMs: number): void => {
       const deadline = new Deadline(ABORT_WITHIN_MS, () => {
-        const hasRun = this.process.cpuDemand().hadMs - hadBeforeMs >= ABORT_CPU_MS;
+        const { hadMs } = this.process.cpuDemand();
+        const { throttledMs } = this.connection;
+        if (throttledMs !== lastThrottledMs) startHadMs = hadMs;
+        lastThrottledMs = throttledMs;
         const nextMs = waitedMs + ABORT_WITHIN_MS;
         // Its answer may be among the messages that wait.
-        const isHung = hasRun && !this.connection.isBehind;
-        if (isHung || nextMs >= ABORT_WITHIN_MAX_MS) {
+        const isHung = hadMs - startHadMs >= ABORT_CPU_MS && !this.connection.isBehind;
+        const isComputing = hadMs - firstHadMs >= nextMs * COMPUTING_SHARE;
+        const addedMs = isComputing ? 0 : Math.min(throttledMs - firstThrottledMs, ABORT_THROTTLED_MAX_MS);
+        if (isHung || nextMs >= ABORT_WITHIN_MAX_MS + addedMs) {
           this.findHung()?.expireAsHung();
           this.process.kill(why);
         } else scheduleCheck(nextMs);
@@ -215,6 +237,8 @@ class Call {
   /** Whether the child has answered. The caller may still be reading deltas. */
   #isAnswered = false;
   #isFinished = false;
+  /** `throttledMs` of the connection when the call was sent. */
+  #throttledBeforeMs = 0;
 
   constructor(
     calls: ChildCalls,
@@ -231,7 +255,7 @@ class Call {
     this.#signal = options.signal;
     this.#onDelta = options.onDelta;
     this.#caller = caller;
-    this.deadline = new FairDeadline(this.#budgetMs, calls.process, BUDGET_FACTOR_MAX, () => this.#expireAfterTurn());
+    this.deadline = new FairDeadline(this.#budgetMs, calls, BUDGET_FACTOR_MAX, () => this.#expireAfterTurn());
     this.#signal?.addEventListener('abort', this.abandon, { once: true });
   }
 
@@ -239,6 +263,7 @@ class Call {
   start(): void {
     const { invocationId } = this;
     this.#cancellation = new Cancellation();
+    this.#throttledBeforeMs = this.#calls.connection.throttledMs;
     this.#calls.add(this);
     const params = { target: this.#target, invocationId, context: this.#context, deadlineMs: this.#budgetMs };
     if (this.#onDelta)
@@ -302,7 +327,9 @@ class Call {
 
   /** The reason in the errors of calls that this one blocked. */
   describeHang(): string {
-    return `${this.#handler} did not return for ${Math.round(this.deadline.elapsedMs())} ms`;
+    const throttledMs = Math.round(this.#calls.connection.throttledMs - this.#throttledBeforeMs);
+    const throttled = throttledMs > 0 ? ` (the plugin's output waited ${throttledMs} ms for its rate limit)` : '';
+    return `${this.#handler} did not return for ${Math.round(this.deadline.elapsedMs())} ms${throttled}`;
   }
 
   /** Its own deadline may be later than that of the call which it blocks, but the child ends now. */

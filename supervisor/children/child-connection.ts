@@ -94,6 +94,11 @@ export class ChildConnection {
     return this.#reader.isBehind;
   }
 
+  /** For how long the child's output was not read because it exceeds its rate. Milliseconds. */
+  get throttledMs(): number {
+    return this.#reader.throttledMs;
+  }
+
   /** Calls the function after the next turn of the event loop for messages that have arrived; at once if none waits for one. */
   afterTurn(then: () => void): void {
     const { turn } = this.#reader;

@@ -5,6 +5,7 @@ import { FrameBuffer, FrameError } from '../../sandbox-child/frame.ts';
 import { decodeUntrusted } from '../../sandbox-child/message.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import type { HostCallName } from '../../sdk/contract/protocol.ts';
+import { unstalledNow } from '../../service/timing/loop-stalls.ts';
 import { COSTLY_BYTES, waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import { perSecond, TokenBucket } from '../../service/timing/token-bucket.ts';
 import { reportUnexpected } from './child-errors.ts';
@@ -89,6 +90,9 @@ export class ChildMessageReader extends AbstractMessageReader {
   #isStopped = false;
   /** Reading is paused because the bucket or the window is used up. */
   #isPaused = false;
+  #pausedAt = 0;
+  /** Sum of the pauses that have ended. */
+  #pausedMs = 0;
   /** Set while reading is paused until the event loop has time. */
   #turn: Promise<void> | null = null;
   /** Whether the turn of the event loop has come and no costly message was decoded in it. */
@@ -137,6 +141,11 @@ export class ChildMessageReader extends AbstractMessageReader {
   /** Whether messages may have arrived that are not read yet. */
   get isBehind(): boolean {
     return !this.#isStopped && (this.#isPaused || this.#turn !== null);
+  }
+
+  /** For how long reading was paused because the bucket or a window was used up. Milliseconds. */
+  get throttledMs(): number {
+    return this.#pausedMs + (this.#isPaused ? unstalledNow() - this.#pausedAt : 0);
   }
 
   listen(onMessage: DataCallback): Disposable {
@@ -226,8 +235,10 @@ export class ChildMessageReader extends AbstractMessageReader {
   #pause(ms: number): void {
     if (this.#isPaused) return;
     this.#isPaused = true;
+    this.#pausedAt = unstalledNow();
     this.#input.pause();
     const resume = (): void => {
+      this.#pausedMs = this.throttledMs;
       this.#isPaused = false;
       if (this.#isStopped) return;
       if (this.#output.overdraw(0)) this.#resume();

@@ -401,6 +401,78 @@ t.test('after its deadline, a child is not killed while its answer waits for the
   t.ok(looks >= 4);
 });
 
+const lateAnswer = frame({ id: 0, result: { outcome: 'answered', answer: 'late' } });
+
+/** A child whose output exceeds its rate until the clock is advanced. */
+async function connectThrottled(): Promise<{ readonly peer: Peer; readonly clock: { now: number } }> {
+  const clock = { now: 0 };
+  const peer = connect();
+  peer.connection.chargeOutputTo(new TokenBucket(perSecond(1_000), () => clock.now));
+  peer.input.write(log('x'.repeat(2_000)));
+  await turn();
+  return { peer, clock };
+}
+
+t.test(
+  'after its deadline, a child that waits until its output is read is killed later than one that computes',
+  async (t) => {
+    const alive = setInterval(() => undefined, 1_000);
+    t.teardown(() => clearInterval(alive));
+    const target = { kind: 'tools', name: 'x' } as const;
+    const waiting = await connectThrottled();
+    let looks = 0;
+    const demandLittle = (): CpuDemand => {
+      looks += 1;
+      // Later than without the throttle.
+      if (looks === 30) waiting.clock.now += 10_000;
+      return { hadMs: looks, waitedMs: 0, isRunnable: false };
+    };
+    const calls = new ChildCalls(waiting.peer.connection, { kill: t.fail, cpuDemand: demandLittle });
+    const call = calls.run(target, {}, { invocationId: 'a', deadlineAt: Date.now() });
+    waiting.peer.input.write(Buffer.concat([lateAnswer, log('behind it')]));
+    await t.rejects(call, errorOf('timeout'));
+    await eventually(async () => waiting.peer.lines.length === 2);
+    t.ok(looks >= 30);
+
+    const computing = (await connectThrottled()).peer;
+    const killed = Promise.withResolvers<string>();
+    let readings = 0;
+    const demandMuch = (): CpuDemand => {
+      readings += 1;
+      return { hadMs: readings * 40, waitedMs: 0, isRunnable: true };
+    };
+    const process = { kill: killed.resolve, cpuDemand: demandMuch };
+    const hung = new ChildCalls(computing.connection, process).run(
+      target,
+      {},
+      { invocationId: 'a', deadlineAt: Date.now() },
+    );
+    await t.rejects(hung, errorOf('timeout'));
+    await killed.promise;
+    t.ok(readings < 30, `${readings} readings`);
+    computing.connection.close(new ChildError('dead', 'it was killed'));
+  },
+);
+
+t.test('the time for which the output of a child is throttled is added to the budgets of its calls', async (t) => {
+  const alive = setInterval(() => undefined, 1_000);
+  t.teardown(() => clearInterval(alive));
+  const { peer, clock } = await connectThrottled();
+  let looks = 0;
+  const cpuDemand = (): CpuDemand => {
+    looks += 1;
+    // The first look is in the middle of the budget, the second one at its end.
+    if (looks === 2) clock.now += 10_000;
+    return NO_DEMAND;
+  };
+  const calls = new ChildCalls(peer.connection, { kill: t.fail, cpuDemand });
+  const target = { kind: 'tools', name: 'x' } as const;
+  const call = calls.run(target, {}, { invocationId: 'a', deadlineAt: Date.now() + 1_000 });
+  peer.input.write(lateAnswer);
+  t.match(await call, { outcome: 'answered' });
+  t.equal(looks, 2);
+});
+
 t.test('an answer that waits for a turn of the event loop at the deadline counts', async (t) => {
   const budgetMs = 40;
   const alive = setInterval(() => undefined, 1_000);
