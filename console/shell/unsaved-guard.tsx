@@ -1,7 +1,7 @@
 /** Asks before the user loses unsaved changes with the page. */
 import { Button, Group, Stack, Text } from '@mantine/core';
 import { useBlocker } from '@tanstack/react-router';
-import { type ReactNode, useState } from 'react';
+import { type ReactNode, useEffect, useState } from 'react';
 import { Dialog } from './dialog.tsx';
 
 interface UnsavedGuardProps {
@@ -27,6 +27,10 @@ export function UnsavedGuard({ isUnsaved, keep = () => false, kept, children }: 
     enableBeforeUnload: () => isUnsaved && !keep(),
     withResolver: true,
   });
+  // A save that was under way has succeeded: nothing is left to ask, and what it says is on this page.
+  useEffect(() => {
+    if (!isUnsaved) reset?.();
+  }, [isUnsaved, reset]);
   return (
     <UnsavedDialog
       isOpen={status === 'blocked'}

@@ -251,6 +251,28 @@ t.test('leaving a page asks when something was typed for an installation', async
   await context.close();
 });
 
+t.test('the question about unsaved changes closes when a save that was under way has succeeded', async (t) => {
+  const named = { slug: 'saved-desk', displayName: 'Saved desk' };
+  await publishFrontDesk(service, 'host.storage', named);
+  const { body } = await service.call('POST', '/api/installations', { slug: named.slug });
+  const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${body.id}?tab=settings`);
+  const held = Promise.withResolvers<void>();
+  await answerInstead(context, '**/configure', (route) => held.promise.then(() => route.continue()));
+  await page.getByLabel('Signature').fill('The desk');
+  await press(page, 'Save');
+  await go(page, 'Catalog');
+  const question = page.getByRole('dialog', { name: 'Unsaved changes' });
+  await question.waitFor();
+  held.resolve();
+  await question.waitFor({ state: 'detached' });
+  await page.getByText('Saved', { exact: true }).waitFor();
+  t.equal(await page.getByLabel('Signature').inputValue(), 'The desk', 'the page stays');
+  await go(page, 'Catalog');
+  await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
+  t.same(complaints, []);
+  await context.close();
+});
+
 t.test('settings are saved while a required one is missing, but none that is required is removed', async (t) => {
   const named = { slug: 'part-desk', displayName: 'Part desk' };
   const plugin = await publishFrontDesk(service, 'host.storage', named);
