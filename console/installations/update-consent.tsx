@@ -150,8 +150,11 @@ function ConsentForm(props: ConsentProps) {
   const { installation, pending, entered, setEntered, setIsAccepting, onUnsaved, onDecline } = props;
   const { id } = installation;
   const { versionId, semVer } = pending;
-  /** Of this version: the form of another one is made new. */
-  const [isAllowed, setIsAllowed] = useState(false);
+  /** What the version asks for and ends. Both may change while it is shown: the plugin may become required elsewhere. */
+  const requested = JSON.stringify([pending, listEndingChecks(pending, installation)]);
+  /** What was requested when the user allowed it. */
+  const [allowed, setAllowed] = useState<string | null>(null);
+  const isAllowed = allowed === requested;
   const isOther = entered.versionId !== null && entered.versionId !== versionId;
   // Another version may use a secret in other ways.
   const filled = isOther ? { ...entered.values, secrets: {} } : entered.values;
@@ -212,7 +215,7 @@ function ConsentForm(props: ConsentProps) {
           checked={isAllowed}
           // The comparison is part of what the user allows. If it cannot be loaded, the user sees why.
           disabled={changes.isPending}
-          onChange={(event) => setIsAllowed(event.currentTarget.checked)}
+          onChange={(event) => setAllowed(event.currentTarget.checked ? requested : null)}
         />
         <Group gap="xs">
           <Button type="submit" disabled={!isAllowed} loading={accept.isPending}>

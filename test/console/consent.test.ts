@@ -37,11 +37,7 @@ t.test('an update that ends a check of a required plugin says so, whatever else 
   const plugin = await publishFrontDesk(service, 'host.storage', named);
   const { body: made } = await service.call('POST', '/api/installations', { slug: named.slug, required: true });
   await service.call('POST', `/api/installations/${made.id}/configure`, { secrets: { key: 'k3y' } });
-  const [readme] = packageFiles('host.storage', { name: named.displayName });
-  const index =
-    "events.sessionStarted = () => {};\ntools.bell = { description: 'Rings', parameters: {}, handler: () => 1 };\n";
-  const files = [readme, { path: 'index.ts', contentText: index }];
-  t.equal((await service.call('POST', `/api/plugins/${plugin}/versions`, { semVer: '2.0.0', files })).status, 201);
+  await publishWithoutHook(plugin, named.displayName);
   const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${made.id}`);
   const reason = '2.0.0 asks for more access and drops a hook of a plugin that you require';
   const card = page.getByRole('region', { name: 'Update', exact: true });
@@ -56,6 +52,23 @@ t.test('an update that ends a check of a required plugin says so, whatever else 
   await card.getByRole('checkbox', { name: /, and accept that its checks end$/ }).check();
   await press(page, 'Update to 2.0.0');
   await installationThat(service, ({ slug, currentSemVer }) => slug === named.slug && currentSemVer === '2.0.0');
+  t.same(complaints, []);
+  await context.close();
+});
+
+t.test('a consent to an update ends when the update also ends a check that has become required', async (t) => {
+  const named = { slug: 'less-desk', displayName: 'Less desk' };
+  const plugin = await publishFrontDesk(service, 'host.storage', named);
+  const { body: made } = await service.call('POST', '/api/installations', { slug: named.slug });
+  await service.call('POST', `/api/installations/${made.id}/configure`, { secrets: { key: 'k3y' } });
+  await publishWithoutHook(plugin, named.displayName);
+  const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${made.id}`);
+  const box = page.getByRole('checkbox', { name: 'I allow this plugin what is listed above', exact: true });
+  await box.check();
+  await page.getByRole('button', { name: 'Update to 2.0.0', disabled: false }).waitFor();
+  t.equal((await service.call('PATCH', `/api/installations/${made.id}`, { required: true })).status, 200);
+  await page.getByRole('checkbox', { name: /, and accept that its checks end$/, checked: false }).waitFor();
+  await page.getByRole('button', { name: 'Update to 2.0.0', disabled: true }).waitFor();
   t.same(complaints, []);
   await context.close();
 });
@@ -102,3 +115,12 @@ t.test('the checkbox that requires a plugin keeps the focus while it saves', asy
   t.same(complaints, []);
   await context.close();
 });
+
+/** Publishes version 2.0.0, which asks for an event and has no hook. */
+async function publishWithoutHook(plugin: string, name: string): Promise<void> {
+  const [readme] = packageFiles('host.storage', { name });
+  const index =
+    "events.sessionStarted = () => {};\ntools.bell = { description: 'Rings', parameters: {}, handler: () => 1 };\n";
+  const files = [readme, { path: 'index.ts', contentText: index }];
+  t.equal((await service.call('POST', `/api/plugins/${plugin}/versions`, { semVer: '2.0.0', files })).status, 201);
+}
