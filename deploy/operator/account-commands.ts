@@ -58,7 +58,7 @@ export const suspend: OperatorCommand = {
   async run(args, context) {
     const [user = ''] = args.subjects;
     const reason = readReason(args, 'suspend', 'the user sees');
-    const { pool } = await context.database();
+    const { pool } = await context.currentDatabase();
     const account = await changeSuspension(pool, user, reason);
     if (account === null) throw createUnknownAccountError(user);
     const hasOperators = await hasActiveOperator(pool);
@@ -71,7 +71,7 @@ export const resume: OperatorCommand = {
   subjects: ['user'],
   doc: 'end the suspension of an account',
   async run({ subjects: [user = ''] }, context) {
-    const { pool } = await context.database();
+    const { pool } = await context.currentDatabase();
     const { suspendedReason } = await requireAccount(pool, user);
     await changeSuspension(pool, user, null);
     const sentence =
@@ -84,7 +84,8 @@ export const appoint: OperatorCommand = {
   subjects: ['user'],
   doc: 'give an account operator rights',
   async run({ subjects: [user = ''] }, context) {
-    if (!(await changeOperator((await context.database()).pool, user, true))) throw createUnknownAccountError(user);
+    if (!(await changeOperator((await context.currentDatabase()).pool, user, true)))
+      throw createUnknownAccountError(user);
     return { sentence: `“${user}” is an operator.`, fields: { user, operator: true } };
   },
 };
@@ -93,7 +94,7 @@ export const demote: OperatorCommand = {
   subjects: ['user'],
   doc: 'remove operator rights from an account',
   async run({ subjects: [user = ''] }, context) {
-    const { pool } = await context.database();
+    const { pool } = await context.currentDatabase();
     const { operator } = await requireAccount(pool, user);
     await changeOperator(pool, user, false);
     const done = operator ? `“${user}” is no longer an operator.` : `“${user}” was not an operator.`;
@@ -133,7 +134,7 @@ export const revokeOne: OperatorCommand = {
   subjects: ['user', 'token'],
   doc: 'revoke a token of an account, by its id in tokens',
   async run({ subjects: [user = '', token = ''] }, context) {
-    const { pool } = await context.database();
+    const { pool } = await context.currentDatabase();
     const { id } = await requireAccount(pool, user);
     if (!(await revokeToken(pool, id, token, { subject: user, by: null })))
       throw new Error(`“${user}” has no token with the id “${token}”. See npm run -s operator -- tokens ${user}.`);
@@ -145,7 +146,7 @@ export const revokeAll: OperatorCommand = {
   subjects: ['user'],
   doc: 'revoke all tokens of an account, also those of an identity provider',
   async run({ subjects: [user = ''] }, context) {
-    const { pool } = await context.database();
+    const { pool } = await context.currentDatabase();
     const { id } = await requireAccount(pool, user);
     await revokeAllTokens(pool, id, { subject: user, by: null });
     return { sentence: `All tokens of “${user}” are revoked.`, fields: { user } };
@@ -165,7 +166,7 @@ export const moveAccount: OperatorCommand = {
     const issuer = context.settings.OIDC_ISSUER;
     if (issuer === undefined) throw new UsageError('move-account needs OIDC_ISSUER: accounts move to that issuer.');
     if ((subjects.length === 0) === (options.all !== true)) throw new UsageError('Give user names, or --all.');
-    const { pool } = await context.database();
+    const { pool } = await context.currentDatabase();
     for (const user of subjects)
       if ((await requireAccount(pool, user)).issuer !== BUILT_IN_ISSUER)
         throw new Error(`“${user}” is not an account of the built-in issuer.`);

@@ -28,12 +28,15 @@ export interface CommandDatabase {
 export interface CommandContext {
   readonly settings: SharedSettings;
   /**
-   * The database of the running service, or of an embedded PostgreSQL started for this command. Its tables may be those of
-   * another release: a command that only reads changes nothing.
+   * The database of the running service, or of an embedded PostgreSQL started for this command. Its tables may be those of an
+   * older release: for commands that only read.
    */
   database(): Promise<CommandDatabase>;
-  /** Like `database`, and migrates the tables to this release. */
-  migratedDatabase(): Promise<CommandDatabase>;
+  /**
+   * Like `database`, for commands that write. Refuses the tables of an older release: to migrate them under its running service
+   * is for an upgrade to decide.
+   */
+  currentDatabase(): Promise<CommandDatabase>;
   /** Writes a line of progress to standard error, unless `--json` is set. */
   printProgress(line: string): void;
 }

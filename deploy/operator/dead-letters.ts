@@ -62,7 +62,7 @@ export const replay: OperatorCommand = {
     all: { type: 'boolean', doc: 'all dead letters' },
   },
   async run(args, context) {
-    const { pool } = await context.migratedDatabase();
+    const { pool } = await context.currentDatabase();
     const of = readText(args, 'installation');
     const ways = [args.subjects.length > 0, of !== null, args.options.all === true].filter(Boolean).length;
     if (ways !== 1) throw new UsageError('Give ids, --installation or --all.');

@@ -133,7 +133,7 @@ export const restart: OperatorCommand = {
   subjects: ['installation'],
   doc: 'stop the process of an installation after its running calls, and reset its failures; the next call starts it again',
   async run({ subjects: [installationId = ''] }, context) {
-    const { pool } = await context.migratedDatabase();
+    const { pool } = await context.currentDatabase();
     const slug = await inTransaction(pool, async (tx) => {
       const row = await findRow<{ slug: string }>(
         tx,

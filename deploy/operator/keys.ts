@@ -47,7 +47,7 @@ export const rotateKey: OperatorCommand = {
   subjects: [],
   doc: 'create a new key and encrypt all stored secrets with it, while the service runs',
   async run(_args, context) {
-    const { pool } = await context.migratedDatabase();
+    const { pool } = await context.currentDatabase();
     const store = await openClusterKeys(pool, context.settings);
     const keys = await openSecretKeys(context.settings.DATA_DIR, store);
     const done = await rotate(pool, keys, (sealed) => context.printProgress(`${sealed} secrets sealed`));
@@ -69,8 +69,8 @@ export const rotateIdentityKey: OperatorCommand = {
       doc: 'remove the older keys: their tokens and console sessions are refused within a minute',
     },
   },
-  async run({ options }, { settings, migratedDatabase }) {
-    const { pool } = await migratedDatabase();
+  async run({ options }, { settings, currentDatabase }) {
+    const { pool } = await currentDatabase();
     const store = await openClusterKeys(pool, settings);
     const old = [...(await store.list('identity')).keys()];
     const keyId = await addSigningKey(store);
@@ -92,8 +92,8 @@ export const rotateIdentityKey: OperatorCommand = {
 export const changeClusterKey: OperatorCommand = {
   subjects: ['file'],
   doc: 'seal the keys in the database under the new cluster key in this file; then restart with it',
-  async run({ subjects: [file = ''] }, { settings, migratedDatabase }) {
-    const { pool } = await migratedDatabase();
+  async run({ subjects: [file = ''] }, { settings, currentDatabase }) {
+    const { pool } = await currentDatabase();
     const oldKey = await readClusterKey(settings);
     if (oldKey === null) throw new Error('Set the current key of the cluster: CLUSTER_KEY_FILE, for example.');
     await openClusterKeys(pool, settings);
@@ -110,9 +110,9 @@ export const acceptDataDir: OperatorCommand = {
   subjects: [],
   doc: 'make DATA_DIR the folder of this database after its keys were lost, while the service is stopped',
   options: { yes: { type: 'boolean', doc: 'do it; without it, only print what would be lost' }, limit: linesOption },
-  async run(args, { settings, migratedDatabase }) {
+  async run(args, { settings, currentDatabase }) {
     const limit = readLines(args);
-    const { pool } = await migratedDatabase();
+    const { pool } = await currentDatabase();
     const member = await describeMember(pool, settings);
     const mismatch = await findClusterMismatch(pool, member);
     if (mismatch === null) {

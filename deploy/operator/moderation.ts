@@ -23,7 +23,7 @@ const verification = (verified: boolean, doc: string): OperatorCommand => ({
   subjects: ['user'],
   doc,
   async run({ subjects: [user = ''] }, context) {
-    if (!(await verifyAuthor((await context.migratedDatabase()).pool, user, verified))) {
+    if (!(await verifyAuthor((await context.currentDatabase()).pool, user, verified))) {
       throw createUnknownAccountError(user);
     }
     const sentence = verified
@@ -42,7 +42,7 @@ export const block: OperatorCommand = {
   async run(args, context) {
     const [slug = ''] = args.subjects;
     const reason = readReason(args, 'block', 'users see');
-    const done = await changeBlock((await context.migratedDatabase()).pool, slug, reason);
+    const done = await changeBlock((await context.currentDatabase()).pool, slug, reason);
     if (!done) throw unknownPlugin(slug);
     const notified = done.changed ? countNotified(done.installations) : 'as before';
     return { sentence: `“${slug}” is blocked: ${reason} (${notified})`, fields: { ...done } };
@@ -53,7 +53,7 @@ export const unblock: OperatorCommand = {
   subjects: ['slug'],
   doc: 'allow a blocked plugin to run again',
   async run({ subjects: [slug = ''] }, context) {
-    const done = await changeBlock((await context.migratedDatabase()).pool, slug, null);
+    const done = await changeBlock((await context.currentDatabase()).pool, slug, null);
     if (!done) throw unknownPlugin(slug);
     const sentence = done.changed
       ? `“${slug}” is no longer blocked (${countNotified(done.installations)}).`

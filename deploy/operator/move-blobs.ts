@@ -17,7 +17,7 @@ const PAGE = 1_000;
 export const moveBlobs: OperatorCommand = {
   subjects: ['store'],
   doc: 'copy all blobs from BLOBS to files, database or s3://bucket/folder while the service is stopped',
-  async run({ subjects: [store = ''] }, { settings, migratedDatabase, printProgress }) {
+  async run({ subjects: [store = ''] }, { settings, currentDatabase, printProgress }) {
     const parsed = sharedSettings.BLOBS.safeParse(store);
     if (!parsed.success) throw new UsageError('The store must be files, database or s3://bucket/folder.');
     const to = { ...settings, BLOBS: parsed.data };
@@ -25,7 +25,7 @@ export const moveBlobs: OperatorCommand = {
     // Rows name the key of an object, not its bucket.
     if (to.BLOBS.startsWith('s3:') && settings.BLOBS.startsWith('s3:'))
       throw new Error('Blobs cannot be moved from one bucket to another: move them to database or files first.');
-    const { pool } = await migratedDatabase();
+    const { pool } = await currentDatabase();
     await requireCluster(pool, await describeMember(pool, settings));
     const release = await excludeProcesses(pool);
     if (release === null)

@@ -37,7 +37,7 @@ export const prune: OperatorCommand = {
       states: args.options.dead === true ? ['delivered', 'skipped', 'dead'] : ['delivered', 'skipped'],
     };
     const isTrial = args.options['dry-run'] === true;
-    const { pool } = await (isTrial ? context.database() : context.migratedDatabase());
+    const { pool } = await (isTrial ? context.database() : context.currentDatabase());
     await requireOwnBlobs(pool, context.settings);
     const deliveries = await (isTrial ? countOld : removeOld)(context, 'deliveries', of);
     const events = await (isTrial ? countOld : removeOld)(context, 'events', of);
@@ -77,7 +77,7 @@ async function countOld(context: CommandContext, table: Table, { states, days }:
 }
 
 async function removeOld(context: CommandContext, table: Table, { states, days }: Old): Promise<number> {
-  const { pool } = await context.migratedDatabase();
+  const { pool } = await context.currentDatabase();
   for (let removed = 0; ; ) {
     const deleted = await changeRows(
       pool,

@@ -2,7 +2,7 @@
 import { parseArgs } from 'node:util';
 import type { Pool } from 'pg';
 import { isMissingObject } from '../../db/postgres/database-errors.ts';
-import { listMissingMigrations, migrate } from '../../db/postgres/migrate.ts';
+import { listMissingMigrations } from '../../db/postgres/migrate.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import { isStorable } from '../../db/postgres/storable-json.ts';
 import { requireDatabase, requireWholeRestore } from '../../service/lifecycle/start-faults.ts';
@@ -155,24 +155,23 @@ async function withContext(
   actAsOwner(settings.DATA_DIR);
   const closers: (() => Promise<void>)[] = [];
   let opened: Promise<CommandDatabase> | undefined;
-  let migrated: Promise<unknown> | undefined;
   const database = () => {
     opened ??= openDatabase(settings, closers);
     return opened;
   };
-  const migratedDatabase = async () => {
+  const currentDatabase = async () => {
     // The repeated restore of an older release's backup needs a database without tables.
     await requireWholeRestore(settings.DATA_DIR);
     const found = await database();
-    migrated ??= migrate(found.url, { onWait: printProgress });
-    await migrated;
+    if ((await listMissingMigrations(found.pool)).length > 0)
+      throw await explainOldTables(found.pool, settings.DATA_DIR);
     return found;
   };
   const printProgress = (line: string) => {
     if (!asJson) printError(line);
   };
   try {
-    return await work({ settings, database, migratedDatabase, printProgress });
+    return await work({ settings, database, currentDatabase, printProgress });
   } catch (error) {
     throw isMissingObject(error) && opened !== undefined
       ? await explainOldTables((await opened).pool, settings.DATA_DIR)
@@ -191,14 +190,14 @@ async function openDatabase(settings: SharedSettings, closers: (() => Promise<vo
   return { pool: database.pool, url: located.url };
 }
 
-/** Explains an error of a command that does not migrate: the tables may be older than the program. */
+/** Explains why a command cannot run: the tables may be older than the program. */
 async function explainOldTables(pool: Pool, dataDir: string): Promise<Error> {
   const missing = await listMissingMigrations(pool).catch(() => null);
   if (missing === null) await requireWholeRestore(dataDir);
   return new Error(
     missing === null
       ? 'The database has no tables of Bulkhead yet. npm start creates them.'
-      : `The tables are those of an older release: migrations are missing (${missing.join(', ')}). npm start applies them.`,
+      : `The tables are those of an older release: migrations are missing (${missing.join(', ')}). Run the command of the release that runs, or upgrade: npm start applies the migrations.`,
   );
 }
 

@@ -223,7 +223,9 @@ t.test('errors are printed as a sentence, or as JSON with --json', async (t) => 
   t.match(await operator({ DATABASE_URL }, '--help'), { code: 0, stdout: /^Usage: npm run -s operator/ });
 });
 
-t.test('a command that only reads never migrates', async (t) => {
+const OLDER = /^The tables are those of an older release: .* npm start applies the migrations\.\n$/;
+
+t.test('no command migrates: on the tables of an older release, one that writes is refused', async (t) => {
   const { url, pool } = await testDatabase(t);
   const name = `${new URL(url).pathname.slice(1)}_older`;
   await pool.query(`CREATE DATABASE ${name}`);
@@ -249,13 +251,19 @@ t.test('a command that only reads never migrates', async (t) => {
   await admin.pool.query('ALTER TABLE operator_actions RENAME TO from_another_release');
   t.match(await operator(env, 'actions'), {
     code: 1,
-    stderr: /^The tables are those of an older release: .* npm start/,
+    stderr: OLDER,
   });
   await admin.pool.query('ALTER TABLE from_another_release RENAME TO operator_actions');
   const countApplied = async () => (await admin.pool.query('SELECT 1 FROM migrations')).rows.length;
   t.equal(await countApplied(), all - 1);
-  t.match(await operator(env, 'verify', 'nobody'), { code: 1, stderr: /No account/ });
-  t.equal(await countApplied(), all, 'a command that writes does');
+  for (const words of [
+    ['block', 'weather', '--reason', 'spam'],
+    ['verify', 'ann'],
+    ['suspend', 'ann', '--reason', 'spam'],
+    ['rotate-key'],
+  ])
+    t.match(await operator(env, ...words), { code: 1, stdout: '', stderr: OLDER }, words.join(' '));
+  t.equal(await countApplied(), all - 1);
 });
 
 t.test('after an interrupted restore, no command migrates or backs up the database', async (t) => {
