@@ -43,7 +43,7 @@ export function FieldInputs({ fields, filled, setFilled, stored }: Form) {
             withAsterisk={required}
             aria-required={required}
             placeholder={isSet ? 'Set. Type to replace it.' : 'Not set'}
-            value={filled.secrets[name] ?? ''}
+            value={filled.secrets[name]}
             onValue={(value) => setFilled({ ...filled, secrets: { ...filled.secrets, [name]: value } })}
             autoComplete="off"
           />

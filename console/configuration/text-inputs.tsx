@@ -1,6 +1,6 @@
 /** Text inputs for settings and secrets, whose values may have several lines, such as a private key in PEM. */
 import type { PasswordInputProps, TextInputProps } from '@mantine/core';
-import { type ClipboardEvent, useState } from 'react';
+import { type ClipboardEvent, type DragEvent, type SyntheticEvent, useRef, useState } from 'react';
 import { PasswordField, TextAreaField, TextField } from '../shell/form-fields.tsx';
 
 type Shared = 'aria-required' | 'autoComplete' | 'description' | 'placeholder' | 'withAsterisk';
@@ -17,9 +17,8 @@ const SECRET_ROWS = 4;
 const LINE_BREAK = /[\r\n]/;
 
 export function SettingTextInput({ onValue, ...props }: Values & Pick<TextInputProps, Shared>) {
-  const { hasLines, onPaste, areaRef } = useLines(props.value, onValue);
-  if (!hasLines)
-    return <TextField {...props} onPaste={onPaste} onChange={(event) => onValue(event.currentTarget.value)} />;
+  const { hasLines, areaRef, ...handlers } = useLines(props.value, onValue);
+  if (!hasLines) return <TextField {...props} {...handlers} onChange={(event) => onValue(event.currentTarget.value)} />;
   return (
     <TextAreaField
       {...props}
@@ -32,13 +31,19 @@ export function SettingTextInput({ onValue, ...props }: Values & Pick<TextInputP
   );
 }
 
-export function SecretInput({ onValue, ...props }: Values & Pick<PasswordInputProps, Shared>) {
-  const { hasLines, onPaste, areaRef } = useLines(props.value, onValue);
+interface SecretInputProps extends Omit<Values, 'value'>, Pick<PasswordInputProps, Shared> {
+  /** Undefined: nothing was typed, or what was typed is saved. */
+  readonly value: string | undefined;
+}
+
+export function SecretInput({ onValue, value, ...props }: SecretInputProps) {
+  const { hasLines, areaRef, ...handlers } = useLines(value, onValue);
+  const common = { ...props, value: value ?? '' };
   if (!hasLines)
-    return <PasswordField {...props} onPaste={onPaste} onChange={(event) => onValue(event.currentTarget.value)} />;
+    return <PasswordField {...common} {...handlers} onChange={(event) => onValue(event.currentTarget.value)} />;
   return (
     <TextAreaField
-      {...props}
+      {...common}
       ref={areaRef}
       rows={SECRET_ROWS}
       classNames={{ input: 'masked' }}
@@ -51,28 +56,31 @@ export function SecretInput({ onValue, ...props }: Values & Pick<PasswordInputPr
 }
 
 /** Tells when a text area must take the place of an input of one line, from which the browser removes line breaks. */
-function useLines(value: string, onValue: (value: string) => void) {
-  const [isPasted, setIsPasted] = useState(false);
+function useLines(value: string | undefined, onValue: (value: string) => void) {
   const [hadLines, setHadLines] = useState(false);
+  const movesFocus = useRef(false);
   // A text area stays when the line breaks are deleted from it, so that it keeps the focus.
-  if (!hadLines && LINE_BREAK.test(value)) setHadLines(true);
-  return {
-    hasLines: isPasted || hadLines,
-    areaRef: isPasted ? focusEnd : undefined,
-    onPaste: (event: ClipboardEvent<HTMLInputElement>) => {
-      const pasted = event.clipboardData.getData('text/plain');
-      // Of a text of one line, the browser removes the line break at the end.
-      if (!LINE_BREAK.test(pasted.trim())) return;
-      event.preventDefault();
-      const { selectionStart, selectionEnd } = event.currentTarget;
-      const [start, end] = [selectionStart ?? value.length, selectionEnd ?? value.length];
-      setIsPasted(true);
-      onValue(value.slice(0, start) + pasted.replaceAll(/\r\n?/g, '\n') + value.slice(end));
-    },
+  const hasLines = value !== undefined && (hadLines || LINE_BREAK.test(value));
+  if (hasLines !== hadLines) setHadLines(hasLines);
+  const insertLines = (event: SyntheticEvent<HTMLInputElement>, given: DataTransfer) => {
+    const text = given.getData('text/plain');
+    // Of a text of one line, the browser removes the line break at the end.
+    if (!LINE_BREAK.test(text.trim())) return;
+    event.preventDefault();
+    const { value: before, selectionStart, selectionEnd } = event.currentTarget;
+    const [start, end] = [selectionStart ?? before.length, selectionEnd ?? before.length];
+    movesFocus.current = true;
+    onValue(before.slice(0, start) + text.replaceAll(/\r\n?/g, '\n') + before.slice(end));
   };
-}
-
-function focusEnd(area: HTMLTextAreaElement | null): void {
-  area?.focus();
-  area?.setSelectionRange(area.value.length, area.value.length);
+  return {
+    hasLines,
+    areaRef: (area: HTMLTextAreaElement | null) => {
+      if (area === null || !movesFocus.current) return;
+      movesFocus.current = false;
+      area.focus();
+      area.setSelectionRange(area.value.length, area.value.length);
+    },
+    onPaste: (event: ClipboardEvent<HTMLInputElement>) => insertLines(event, event.clipboardData),
+    onDrop: (event: DragEvent<HTMLInputElement>) => insertLines(event, event.dataTransfer),
+  };
 }
