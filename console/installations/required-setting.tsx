@@ -1,11 +1,10 @@
 /** Changes whether an installation is required. */
-import { Button, Group, Stack, Text } from '@mantine/core';
+import { Text } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
 import { useAction } from '../rest/use-action.ts';
-import { ActionForm } from '../shell/action-form.tsx';
-import { Dialog } from '../shell/dialog.tsx';
+import { ConfirmDialog } from '../shell/confirm-button.tsx';
 import { useReadOnly } from '../shell/read-only.ts';
 import { RequiredCheckbox } from './required-checkbox.tsx';
 
@@ -29,24 +28,19 @@ export function RequiredSetting({ installation: { id, required } }: { readonly i
           ask();
         }}
       />
-      <Dialog title="Stop requiring this plugin?" opened={isAsking} onClose={close}>
-        <ActionForm action={save} onSubmit={() => save.mutate(false)}>
-          <Stack>
-            <Text>
-              While it does not run, fails or times out, messages and turns continue without its checks. An update may
-              end its checks without your consent.
-            </Text>
-            <Group justify="flex-end">
-              <Button variant="default" onClick={close} data-autofocus>
-                Cancel
-              </Button>
-              <Button type="submit" color="red" loading={save.isPending}>
-                Stop requiring it
-              </Button>
-            </Group>
-          </Stack>
-        </ActionForm>
-      </Dialog>
+      <ConfirmDialog
+        title="Stop requiring this plugin?"
+        label="Stop requiring it"
+        isOpen={isAsking}
+        onClose={close}
+        action={save}
+        onConfirm={() => save.mutate(false)}
+      >
+        <Text>
+          While it does not run, fails or times out, messages and turns continue without its checks. An update may end
+          its checks without your consent.
+        </Text>
+      </ConfirmDialog>
     </>
   );
 }

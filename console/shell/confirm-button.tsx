@@ -2,7 +2,7 @@
 import { Button, type ButtonProps, Group, Stack } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { type ReactNode, useState } from 'react';
-import { useAction } from '../rest/use-action.ts';
+import { type RefusableAction, useAction } from '../rest/use-action.ts';
 import { ActionForm } from './action-form.tsx';
 import { Dialog } from './dialog.tsx';
 import { useReadOnly } from './read-only.ts';
@@ -61,26 +61,56 @@ export function ConfirmButton({
       <Button size="xs" variant="default" aria-label={label} {...button} onClick={start}>
         {short ?? label}
       </Button>
-      <Dialog title={title} opened={isOpen} onClose={close}>
-        <ActionForm action={action} onSubmit={() => action.mutate()}>
-          <Stack>
-            {children}
-            <Group justify="flex-end">
-              <Button variant="default" onClick={close} data-autofocus>
-                Cancel
-              </Button>
-              <Button type="submit" {...(isHarmless ? {} : { color: 'red' })} loading={action.isPending}>
-                {label}
-              </Button>
-            </Group>
-          </Stack>
-        </ActionForm>
-      </Dialog>
+      <ConfirmDialog
+        title={title}
+        label={label}
+        isOpen={isOpen}
+        onClose={close}
+        action={action}
+        onConfirm={() => action.mutate()}
+        isHarmless={isHarmless}
+      >
+        {children}
+      </ConfirmDialog>
       {fields && wasOpened ? (
         <UnsavedGuard isUnsaved={isOpen && fields.isChanged}>
           What you typed in the dialog is not saved, and is lost if you leave.
         </UnsavedGuard>
       ) : null}
     </>
+  );
+}
+
+interface ConfirmDialogProps {
+  readonly title: string;
+  /** The label of the button that confirms. */
+  readonly label: string;
+  readonly isOpen: boolean;
+  readonly onClose: () => void;
+  readonly action: RefusableAction & { readonly isPending: boolean };
+  readonly onConfirm: () => void;
+  readonly isHarmless?: boolean;
+  readonly children: ReactNode;
+}
+
+/** For an action that something else than a `ConfirmButton` starts, such as a checkbox. */
+export function ConfirmDialog({ title, label, isOpen, onClose, action, onConfirm, ...props }: ConfirmDialogProps) {
+  const { isHarmless = false, children } = props;
+  return (
+    <Dialog title={title} opened={isOpen} onClose={onClose}>
+      <ActionForm action={action} onSubmit={onConfirm}>
+        <Stack>
+          {children}
+          <Group justify="flex-end">
+            <Button variant="default" onClick={onClose} data-autofocus>
+              Cancel
+            </Button>
+            <Button type="submit" {...(isHarmless ? {} : { color: 'red' })} loading={action.isPending}>
+              {label}
+            </Button>
+          </Group>
+        </Stack>
+      </ActionForm>
+    </Dialog>
   );
 }
