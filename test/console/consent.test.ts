@@ -2,7 +2,7 @@
 import t from 'tap';
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { answerInstead, openSignedIn, shareBrowser } from './browser.ts';
-import { press } from './console-fixture.ts';
+import { press, pressInDialog } from './console-fixture.ts';
 import { installationThat, packageFiles, publish, publishFrontDesk } from './front-desk.ts';
 
 const service = await startServiceOnTestDatabase(t);
@@ -51,6 +51,29 @@ t.test('an update that ends a check of a required plugin says so, whatever else 
   );
   await card.getByRole('checkbox', { name: /, and accept that its checks end$/ }).check();
   await press(page, 'Update to 2.0.0');
+  await installationThat(service, ({ slug, currentSemVer }) => slug === named.slug && currentSemVer === '2.0.0');
+  t.same(complaints, []);
+  await context.close();
+});
+
+t.test('the dialog that stops requiring a plugin names the checks that a waiting update ends at once', async (t) => {
+  const named = { slug: 'wait-desk', displayName: 'Wait desk' };
+  const plugin = await publishFrontDesk(service, 'host.storage', named);
+  const { body: made } = await service.call('POST', '/api/installations', { slug: named.slug, required: true });
+  await service.call('POST', `/api/installations/${made.id}/configure`, { secrets: { key: 'k3y' } });
+  const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${made.id}`);
+  const dialog = page.getByRole('dialog', { name: 'Stop requiring this plugin?' });
+  const stop = async (sentence: string | RegExp) => {
+    await page.getByRole('checkbox', { name: 'Require this plugin', checked: true }).click();
+    await dialog.getByText(sentence).waitFor();
+  };
+  await stop('Updates that ask for nothing new may end its checks without your consent.');
+  await pressInDialog(page, 'Cancel');
+  await publishWithoutHook(plugin, named.displayName, '');
+  await press(page, 'Not this version');
+  await stop(/^The update to 2\.0\.0 begins, also if you have declined it\./);
+  await dialog.getByText('middleware.inboundMessage', { exact: true }).waitFor();
+  await pressInDialog(page, 'Stop requiring it');
   await installationThat(service, ({ slug, currentSemVer }) => slug === named.slug && currentSemVer === '2.0.0');
   t.same(complaints, []);
   await context.close();
@@ -116,11 +139,14 @@ t.test('the checkbox that requires a plugin keeps the focus while it saves', asy
   await context.close();
 });
 
-/** Publishes version 2.0.0, which asks for an event and has no hook. */
-async function publishWithoutHook(plugin: string, name: string): Promise<void> {
+/** Publishes version 2.0.0, which has no hook. @param added the code for which it asks for more access */
+async function publishWithoutHook(
+  plugin: string,
+  name: string,
+  added = 'events.sessionStarted = () => {};\n',
+): Promise<void> {
   const [readme] = packageFiles('host.storage', { name });
-  const index =
-    "events.sessionStarted = () => {};\ntools.bell = { description: 'Rings', parameters: {}, handler: () => 1 };\n";
+  const index = `${added}tools.bell = { description: 'Rings', parameters: {}, handler: () => 1 };\n`;
   const files = [readme, { path: 'index.ts', contentText: index }];
   t.equal((await service.call('POST', `/api/plugins/${plugin}/versions`, { semVer: '2.0.0', files })).status, 201);
 }
