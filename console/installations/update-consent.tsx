@@ -58,8 +58,8 @@ export function UpdateConsent({ installation, onUnsaved }: UpdateConsentProps) {
     return (
       <Group gap="xs">
         <Text size="sm" c="dimmed">
-          {nameOf(pendingUpdate)} {describeReason(pendingUpdate, installation)}, and you have declined it. It begins by
-          itself if nothing is left to ask for; to stay on this version, pin it. The next version asks again.
+          {describeVersion(pendingUpdate)} {describeReason(pendingUpdate, installation)}, and you have declined it. It
+          begins by itself if nothing is left to ask for; to stay on this version, pin it. The next version asks again.
         </Text>
         <Button size="compact-xs" variant="default" onClick={() => decline(null)}>
           Look at it again
@@ -96,7 +96,7 @@ function ConsentCard(props: ConsentProps) {
         <Stack gap="md" flex={1} miw={0}>
           <div>
             <Title order={2}>
-              {nameOf(pending)} {describeReason(pending, installation)}
+              {describeVersion(pending)} {describeReason(pending, installation)}
             </Title>
             <Text size="sm" c="dimmed">
               {installation.currentSemVer ?? 'What you have'} keeps running until you decide.
@@ -126,7 +126,7 @@ function ConsentCard(props: ConsentProps) {
   );
 }
 
-const nameOf = ({ semVer }: Pending): string => semVer ?? 'The draft';
+const describeVersion = ({ semVer }: Pending): string => semVer ?? 'The draft';
 
 /** What the user typed that the update asks for. */
 interface Entered {
