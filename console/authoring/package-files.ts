@@ -46,6 +46,13 @@ async function readText(file: File, path: string): Promise<string> {
   }
 }
 
+/** Packages that are remembered of saves without response: during an outage each attempt may have another, of many megabytes. */
+const UNANSWERED_MAX = 8;
+
+/** Adds a package, the newest last, which the service is most likely to have. */
+export const rememberUnanswered = (unanswered: readonly Dropped[], sent: Dropped): readonly Dropped[] =>
+  [...unanswered.filter((other) => other !== sent), sent].slice(-UNANSWERED_MAX);
+
 /** Whether both have the same paths with the same texts, in any order. */
 export const hasSameFiles = (some: readonly TextFile[], others: readonly TextFile[]): boolean =>
   some.length === others.length &&

@@ -12,7 +12,7 @@ import { type Plugin, usePlugin } from '../rest/plugins.ts';
 import { UnreachableError } from '../rest/problem.ts';
 import { queryClient } from '../rest/query-client.ts';
 import { useRunGuard } from '../rest/use-action.ts';
-import type { Dropped } from './package-files.ts';
+import { type Dropped, rememberUnanswered } from './package-files.ts';
 import { publishVersion, saveDraft } from './publish-requests.ts';
 
 interface PublishingOptions {
@@ -67,7 +67,8 @@ export function usePublishing({ pluginId, dropped, madeFrom, onAnswer, keepsFaul
     onSettled: (saved, refusal, { sent }) => {
       runs.end('draft');
       if (saved) unanswered.current = [];
-      else if (refusal instanceof UnreachableError && sent !== null) unanswered.current = [...unanswered.current, sent];
+      else if (refusal instanceof UnreachableError && sent !== null)
+        unanswered.current = rememberUnanswered(unanswered.current, sent);
       if (saved && madeFrom !== undefined) setNewest(saved.sourceSha256);
       onAnswer?.({ refusal, sent, isStored: saved !== undefined });
     },

@@ -1,7 +1,7 @@
-/** Dropping a plugin's folder reads its files, and none of a folder that is not part of the package. */
+/** Dropping a plugin's folder reads its files, and none of a folder that is not part of the package. Few packages are remembered. */
 import t from 'tap';
 import { readDroppedFiles } from '../../console/authoring/dropped-files.ts';
-import { readDropped } from '../../console/authoring/package-files.ts';
+import { type Dropped, readDropped, rememberUnanswered } from '../../console/authoring/package-files.ts';
 
 const readName = (fullPath: string): string => fullPath.split('/').at(-1) ?? '';
 
@@ -72,3 +72,10 @@ t.test('a dropped folder is the package, whatever its name', async (t) => {
 });
 
 t.test('a folder without files is refused', (t) => t.rejects(readDropped([]), { message: /^No file was found\./ }));
+
+t.test('during an outage, the packages of the last saves are remembered, each once', async (t) => {
+  const sent = Array.from({ length: 50 }, (_, index) => ({ files: [{ path: 'index.ts', contentText: `${index}` }] }));
+  const again = sent.flatMap((one) => [one, one]);
+  const remembered = again.reduce<readonly Dropped[]>(rememberUnanswered, []);
+  t.same(remembered, sent.slice(-8));
+});
