@@ -279,11 +279,11 @@ export class InstallationRunner {
     return acquired.loadedChild.invoke({ ...call, deadlineAt: call.deadlineAt + stalledMs() - stalledBefore });
   }
 
-  /** Whether the child is healthy and runs the wanted version. */
+  /** Whether the child serves, lives and runs the wanted version. One whose hang check is pending does: usually it is only slow. */
   #isCurrent(loadedChild: LoadedChild): boolean {
     return (
       this.#serving === loadedChild &&
-      isHealthy(loadedChild) &&
+      loadedChild.child.state === 'loaded' &&
       startKey(loadedChild.plugin, loadedChild.inspectable) === this.#wanted
     );
   }
@@ -804,6 +804,3 @@ function classifyExit(loadedChild: LoadedChild, end: ChildEnd): 'stopped' | 'mem
   if (end.outOfMemory) return 'memory';
   return end.requested ? 'killed' : 'crashed';
 }
-
-const isHealthy = (loadedChild: LoadedChild): boolean =>
-  loadedChild.hangCheck === null && loadedChild.child.state === 'loaded';

@@ -348,6 +348,35 @@ t.test('a caller who leaves gives up the start for its call, and not an update t
   t.equal(children.length, 1);
 });
 
+t.test('timeouts shortly after each other start no second process of the version', async (t) => {
+  // Timers of deadlines keep no process alive.
+  const alive = setInterval(() => undefined, 1_000);
+  t.teardown(() => clearInterval(alive));
+  const { runner, children } = makeRunner(installed('v1'));
+  t.equal(await runner.wake(), null);
+  const child = children[0] as FakeChild;
+  const { invoke } = child;
+  const vendors = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const calls = vendors.map(({ promise }) => {
+    child.invoke = async () => {
+      await promise;
+      throw new ChildError('timeout', 'it took too long');
+    };
+    return runner.invoke(makeCall());
+  });
+  child.invoke = invoke;
+  vendors[0]?.resolve();
+  t.match(await calls[0], { kind: 'timeout' });
+  const next = runner.invoke(makeCall());
+  vendors[1]?.resolve();
+  t.match(await calls[1], { kind: 'timeout' });
+  t.equal(await runner.wake(), null);
+  t.match(await next, { kind: 'answered' });
+  await new Promise(setImmediate);
+  t.equal(children.length, 1);
+  t.same(child.stops, []);
+});
+
 t.test('the call of a busy child was not sent', async (t) => {
   const { runner } = makeRunner(installed('v1'), (child) => {
     child.invoke = async () => {
