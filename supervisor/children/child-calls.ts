@@ -67,7 +67,7 @@ export class ChildCalls {
   readonly connection: ChildConnection;
   readonly process: CalledProcess;
   readonly #slots: CallSlots;
-  /** Calls that the child has not answered, in the order in which they were sent. At most 16, so a search is faster than a map. */
+  /** Calls that have not ended, in the order in which they were sent. At most 16, so a search is faster than a map. */
   readonly #running: Call[] = [];
   /** Whether all budgets are paused, because a debugger is attached to the child. */
   #isPaused = false;
@@ -109,9 +109,9 @@ export class ChildCalls {
     if (started) started.hasStarted = true;
   }
 
-  /** Finds the call that blocks a child that hangs: the last one that has started and does not wait for the host. */
+  /** Finds the call that blocks a child that hangs: the last one that has started, and neither was answered nor waits for the host. */
   findHung(): Call | undefined {
-    return this.#running.findLast(({ hasStarted, deadline }) => hasStarted && !deadline.isPaused);
+    return this.#running.findLast((call) => call.hasStarted && !call.isAnswered && !call.deadline.isPaused);
   }
 
   #find(invocationId: string): Call | undefined {
@@ -139,7 +139,7 @@ export class ChildCalls {
   /** Registers a call that is sent to the child. */
   add(call: Call): void {
     this.#running.push(call);
-    this.#markOldestStarted();
+    this.markOldestStarted();
     if (this.#isPaused) call.deadline.pause();
   }
 
@@ -147,7 +147,7 @@ export class ChildCalls {
   remove(call: Call): void {
     const index = this.#running.indexOf(call);
     if (index >= 0) this.#running.splice(index, 1);
-    this.#markOldestStarted();
+    this.markOldestStarted();
     call.leaveSlot?.();
     if (this.#slots.inUse > 0) return;
     this.#idle?.resolve();
@@ -155,8 +155,8 @@ export class ChildCalls {
   }
 
   /** The oldest call that the child has not answered has started, because the child starts calls in the order of sending. */
-  #markOldestStarted(): void {
-    const [oldest] = this.#running;
+  markOldestStarted(): void {
+    const oldest = this.#running.find(({ isAnswered }) => !isAnswered);
     if (oldest) oldest.hasStarted = true;
   }
 
@@ -219,6 +219,8 @@ class Call {
   isSettled = false;
   /** Whether the child is known to have started the handler. */
   hasStarted = false;
+  /** Whether the child has answered. The caller may still be reading deltas. */
+  isAnswered = false;
   leaveSlot: (() => void) | null = null;
   onAnswered: (() => void) | null = null;
   readonly #calls: ChildCalls;
@@ -234,8 +236,6 @@ class Call {
   #deltasRead: Promise<void> = DONE;
   /** Null until the call is sent. */
   #cancellation: Cancellation | null = null;
-  /** Whether the child has answered. The caller may still be reading deltas. */
-  #isAnswered = false;
   #isFinished = false;
   /** `throttledMs` of the connection when the call was sent. */
   #throttledBeforeMs = 0;
@@ -302,9 +302,12 @@ class Call {
 
   /** Ends the call after its deltas were passed on. */
   #answer(outcome: Outcome | ChildError): void {
-    this.#isAnswered = true;
+    this.isAnswered = true;
     if (this.#unreadDeltas === 0 || this.isSettled) this.finish(outcome);
-    else void this.#deltasRead.then(() => this.isSettled || this.finish(outcome));
+    else {
+      this.#calls.markOldestStarted();
+      void this.#deltasRead.then(() => this.isSettled || this.finish(outcome));
+    }
   }
 
   /** Rejects the promise of a caller that aborts. The child has until the deadline to end the handler. */
@@ -314,7 +317,7 @@ class Call {
     const error = new ChildError('aborted', `the caller aborted the call${why === null ? '' : `: ${why}`}`, {
       isUnsent,
     });
-    if (this.#cancellation === null || this.#isAnswered) this.finish(error);
+    if (this.#cancellation === null || this.isAnswered) this.finish(error);
     else {
       this.#settleCaller(error);
       this.#calls.connection.cancel(this.#cancellation, why === null ? 'caller' : `caller: ${why}`);
@@ -353,7 +356,7 @@ class Call {
     const error = isBlocked
       ? new ChildError('timeout', `${hang}, so ${this.#handler} did not start`, { blockedBy: hang })
       : timeout;
-    if (this.#cancellation === null || this.#isAnswered) this.finish(error);
+    if (this.#cancellation === null || this.isAnswered) this.finish(error);
     else {
       this.#settleCaller(error);
       this.#calls.connection.cancel(this.#cancellation, 'deadline');

@@ -313,6 +313,42 @@ t.test('deltas reach their call, in order and before its answer; others are drop
   await t.rejects(flooded, errorOf('dead'));
 });
 
+t.test('a call whose answer waits for its reader is not taken for the one that hangs', async (t) => {
+  // Timers of deadlines keep no process alive.
+  const alive = setInterval(() => undefined, 1_000);
+  t.teardown(() => clearInterval(alive));
+  const { connection, input } = connect();
+  const killed = Promise.withResolvers<string>();
+  let readings = 0;
+  const cpuDemand = (): CpuDemand => {
+    readings += 1;
+    return { hadMs: readings * 40, waitedMs: 0, isRunnable: true };
+  };
+  const calls = new ChildCalls(connection, { kill: killed.resolve, cpuDemand });
+  const reading = Promise.withResolvers<void>();
+  const deadlineAt = Date.now() + 60_000;
+  const answered = calls.run(
+    { kind: 'providers', name: 'x' },
+    {},
+    { invocationId: 'answered', deadlineAt, onDelta: () => () => reading.promise },
+  );
+  const hung = calls.run({ kind: 'tools', name: 'hung' }, {}, { invocationId: 'hung', deadlineAt });
+  const hangs = t.rejects(hung, { ...errorOf('timeout'), message: /^tools\.hung did not return/ });
+  const delta = frame({ method: '$/progress', params: { token: 'answered', value: 1 } });
+  input.write(Buffer.concat([delta, frame({ id: 0, result: { outcome: 'answered', answer: 'whole' } })]));
+  await turn();
+  const blocked = calls.run({ kind: 'tools', name: 'z' }, {}, { invocationId: 'blocked', deadlineAt: Date.now() });
+  await t.rejects(blocked, {
+    ...errorOf('timeout'),
+    message: /^tools\.hung did not return .* tools\.z did not start$/,
+  });
+  t.match(await killed.promise, /^tools\.hung did not return/);
+  await hangs;
+  reading.resolve();
+  t.match(await answered, { outcome: 'answered', answer: 'whole' });
+  connection.close(new ChildError('dead', 'it was killed'));
+});
+
 t.test('deltas that wait for their turn hold only what is passed on', async (t) => {
   const peer = connect();
   peer.connection.chargeOutputTo(MUCH_OUTPUT);
