@@ -77,9 +77,15 @@ export interface HostCallRouter {
    * Handles one call of a child.
    *
    * @param installation holds the current grants: a revoked one ends running calls too
+   * @param loaded the installation at the time its child was loaded
    * @throws HostCallRefusal with a message that the plugin may read
    */
-  handleCall(installation: LiveInstallation, request: HostCall, childGone: AbortSignal): Promise<unknown>;
+  handleCall(
+    installation: LiveInstallation,
+    loaded: InstalledPlugin,
+    request: HostCall,
+    childGone: AbortSignal,
+  ): Promise<unknown>;
 }
 
 function createTable(deps: HostCallRouterDeps): { readonly table: HostCallTable; readonly bodies: BodyStreams } {
@@ -110,7 +116,7 @@ export function createHostCallRouter(deps: HostCallRouterDeps): HostCallRouter {
   return {
     listMembers: (granted) => listGrantedCalls(granted),
     maskSecrets: (plugin) => asAccount(plugin.accountId, () => maskSecrets(deps, plugin)).catch(deps.onError),
-    handleCall: async (installation, received, childGone) => {
+    handleCall: async (installation, loaded, received, childGone) => {
       if (isBodyCall(received)) {
         const read = (id: string) => bodies.read(childGone, id);
         return answerBodyCall({ read, close: (id) => bodies.close(childGone, id) }, received);
@@ -133,7 +139,7 @@ export function createHostCallRouter(deps: HostCallRouterDeps): HostCallRouter {
             runCall(
               deps,
               { table, rateLimits, callsPerMinute, resultTurns },
-              { installation, plugin, request, bodyId, invocation, childGone, onAdmitted },
+              { installation, plugin, loaded, request, bodyId, invocation, childGone, onAdmitted },
             ),
           ),
         );
@@ -178,6 +184,8 @@ interface Call {
   readonly installation: LiveInstallation;
   /** State of the installation when the call arrived. */
   readonly plugin: InstalledPlugin;
+  /** The installation at the time its child was loaded. */
+  readonly loaded: InstalledPlugin;
   readonly request: HostCall;
   readonly bodyId: string | null;
   readonly invocation: Invocation | null;
@@ -234,6 +242,7 @@ async function runCall(
     const grant = holdGrant(row, call.installation);
     const scope: Omit<HostScope, 'signal' | 'resultTurn'> = {
       plugin,
+      loaded: call.loaded,
       installation: call.installation,
       child: call.childGone,
       bodyId: call.bodyId,

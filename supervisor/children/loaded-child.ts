@@ -82,7 +82,7 @@ export class LoadedChild {
         const { invocationId } = call;
         const ids = { installationId: plugin.installationId, ...(invocationId === null ? {} : { invocationId }) };
         return withOnlyLogIds(ids, () =>
-          deps.hostCallRouter.handleCall(handlers.installation, call, this.#gone.signal),
+          deps.hostCallRouter.handleCall(handlers.installation, plugin, call, this.#gone.signal),
         );
       },
       onLog: (line) => this.#writeLog(line),

@@ -19,6 +19,8 @@ export type HostResult<Name extends HostCallName> = z.output<Rows[Name]['result'
 /** The calling plugin and session. Only the invocation's id comes from the message, and it is looked up. */
 export interface HostScope {
   readonly plugin: InstalledPlugin;
+  /** The installation at the time the child was loaded: the version that makes the call. */
+  readonly loaded: InstalledPlugin;
   /** The session of the running handler; null for events, and after the handler has answered. */
   readonly session: Session | null;
   readonly invocationId: string | null;

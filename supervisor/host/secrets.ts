@@ -5,6 +5,7 @@ import type { InstalledPlugin } from '../../db/installations/account-plugins.ts'
 import { verifySignature } from '../../sandbox-child/webhook-signatures.ts';
 import { limitSecretUses } from '../../sdk/contract/capabilities.ts';
 import type { SecretMasks } from '../records/secret-mask.ts';
+import { Refusal } from './call-checks.ts';
 import { HostError, type HostHandlers } from './host-call.ts';
 import { SecretHandles, type SecretSource, WEBHOOKS_USE } from './secret-handles.ts';
 
@@ -14,7 +15,13 @@ type Calls = 'secrets.get' | 'secrets.verify';
 export class Secrets {
   readonly handles = new SecretHandles();
   readonly calls: Pick<HostHandlers, Calls> = {
-    'secrets.get': async ({ plugin }, { name }) => {
+    'secrets.get': async ({ plugin, loaded }, { name }) => {
+      // Null would mean that it is not set, and a plugin that compares it would take a genuine request for a forged one.
+      if (isRevoked(name, loaded, plugin))
+        throw new Refusal(
+          'denied',
+          `host.secrets.get: the secret ${name} is not granted any more: the plugin was paused, uninstalled or updated`,
+        );
       const secret = await this.sourceOf(plugin).read(name);
       if (secret === null) return null;
       return secret.uses === null ? secret.value : this.handles.make(plugin.installationId, name);
@@ -54,4 +61,11 @@ export class Secrets {
       },
     };
   }
+}
+
+/** Whether the version that a child has loaded declares a secret, or may read its value, and the installation lost that since. */
+function isRevoked(name: string, loaded: InstalledPlugin, { secretUses }: InstalledPlugin): boolean {
+  if (!Object.hasOwn(loaded.secretUses, name)) return false;
+  if (!Object.hasOwn(secretUses, name)) return true;
+  return loaded.secretUses[name] === null && secretUses[name] !== null;
 }

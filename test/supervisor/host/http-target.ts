@@ -121,7 +121,8 @@ export async function pluginWith(
   const ask = (bodyId: string | null, url: string, init: Init) => {
     const grant = holdGrant(hostCalls['http.fetch'], installation);
     const caller = { session: null, invocationId: null, isFromProvider };
-    const base = { plugin: installation.plugin, installation, bodyId, ...caller };
+    const { plugin } = installation;
+    const base = { plugin, loaded: plugin, installation, bodyId, ...caller };
     const signal = AbortSignal.any([child.signal, grant.gone]);
     const resultTurn = resultTurns.open(installation.plugin, signal);
     const scope = { ...base, ...grant, child: child.signal, signal, writes: null as never, resultTurn };
