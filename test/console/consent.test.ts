@@ -23,6 +23,11 @@ t.test('a required plugin that does not run yet is said to stop messages', async
   await dialog.getByRole('button', { name: 'Install' }).click();
   const alert = page.getByRole('alert', { name: 'Not running' });
   await alert.getByText(`You require it: until it runs, ${STOPPED}.`).waitFor();
+  await alert.getByRole('link', { name: 'Go to its settings' }).press('Enter');
+  await page.locator('[role=tabpanel]:focus').getByLabel('API key').first().waitFor();
+  await page.getByRole('tab', { name: 'Settings' }).press('ArrowLeft');
+  await page.locator('[role=tab]:focus', { hasText: 'Overview' }).waitFor();
+  await page.locator('[role=tabpanel]').getByText('When it does not run').waitFor();
   const { id } = await installationThat(service, ({ slug }) => slug === 'stop-desk');
   await page.getByRole('link', { name: 'Installations' }).click();
   await page.getByRole('listitem').getByText(`Until it runs, ${STOPPED}.`).waitFor();
