@@ -54,29 +54,32 @@ export function UpdateConsent({ installation, onUnsaved }: UpdateConsentProps) {
   }, [isLeft, entered, onUnsaved]);
   if (!pendingUpdate) return null;
   const { versionId } = pendingUpdate;
-  if (declined === versionId) {
-    return (
-      <Group gap="xs">
-        <Text size="sm" c="dimmed">
-          {describeVersion(pendingUpdate)} {describeReason(pendingUpdate, installation)}, and you have declined it. It
-          begins by itself if nothing is left to ask for; to stay on this version, pin it. The next version asks again.
-        </Text>
-        <Button size="compact-xs" variant="default" onClick={() => decline(null)}>
-          Look at it again
-        </Button>
-      </Group>
-    );
-  }
+  // The section stays when the user declines the update and looks at it again, so that the focus stays in it.
   return (
-    <ConsentCard
-      installation={installation}
-      pending={pendingUpdate}
-      entered={entered}
-      setEntered={setEntered}
-      setIsAccepting={setIsAccepting}
-      onUnsaved={onUnsaved}
-      onDecline={() => decline(versionId)}
-    />
+    <section aria-label="Update">
+      {declined === versionId ? (
+        <Group gap="xs">
+          <Text size="sm" c="dimmed">
+            {describeVersion(pendingUpdate)} {describeReason(pendingUpdate, installation)}, and you have declined it. It
+            begins by itself if nothing is left to ask for; to stay on this version, pin it. The next version asks
+            again.
+          </Text>
+          <Button size="compact-xs" variant="default" onClick={() => decline(null)}>
+            Look at it again
+          </Button>
+        </Group>
+      ) : (
+        <ConsentCard
+          installation={installation}
+          pending={pendingUpdate}
+          entered={entered}
+          setEntered={setEntered}
+          setIsAccepting={setIsAccepting}
+          onUnsaved={onUnsaved}
+          onDecline={() => decline(versionId)}
+        />
+      )}
+    </section>
   );
 }
 
@@ -88,7 +91,7 @@ function ConsentCard(props: ConsentProps) {
    */
   const [reviewed, setReviewed] = useState(pending);
   return (
-    <Card withBorder component="section" aria-label="Update" className="part consent">
+    <Card withBorder className="part consent">
       <Group wrap="nowrap" align="flex-start" gap="md">
         <span className="tile" data-tone="fair">
           <IconShieldQuestion size={18} stroke={1.8} />

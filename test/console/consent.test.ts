@@ -76,6 +76,11 @@ t.test('the dialog that stops requiring a plugin names the checks that a waiting
   await pressInDialog(page, 'Cancel');
   await publishWithoutHook(plugin, named.displayName, '');
   await press(page, 'Not this version');
+  const update = page.getByRole('region', { name: 'Update', exact: true });
+  await update.and(page.locator(':focus')).waitFor();
+  await press(page, 'Look at it again');
+  await update.locator('h2:focus').waitFor();
+  await press(page, 'Not this version');
   await stop(/^The update to 2\.0\.0 begins, also if you have declined it\./);
   await dialog.getByText('middleware.inboundMessage', { exact: true }).waitFor();
   await pressInDialog(page, 'Stop requiring it');
