@@ -1,6 +1,6 @@
 /** The list of installations. Dragging a card or pressing its buttons changes the order of the hooks. */
 import { ActionIcon, Badge, Box, Card, Group, Stack, Text, VisuallyHidden } from '@mantine/core';
-import { type ReactNode, useRef, useState } from 'react';
+import { type MouseEvent, type ReactNode, useRef, useState } from 'react';
 import { rest } from '../rest/client.ts';
 import { type Installation, readInstallations } from '../rest/installations.ts';
 import { useAction } from '../rest/use-action.ts';
@@ -154,6 +154,11 @@ interface MoveProps {
 
 function MoveButton({ way, name, disabled, onClick }: MoveProps) {
   const Icon = way === 'up' ? IconArrowUp : IconArrowDown;
+  const move = ({ currentTarget: button }: MouseEvent<HTMLButtonElement>) => {
+    onClick();
+    // It moves with its plugin, on a long list out of sight.
+    requestAnimationFrame(() => button.scrollIntoView({ block: 'nearest' }));
+  };
   return (
     <ActionIcon
       variant="default"
@@ -161,7 +166,7 @@ function MoveButton({ way, name, disabled, onClick }: MoveProps) {
       aria-label={`Run ${name} ${way === 'up' ? 'earlier' : 'later'}`}
       // Not `disabled`, which would take the focus away from the button that moved the plugin to the end.
       aria-disabled={disabled}
-      {...(disabled ? { 'data-disabled': true } : { onClick })}
+      {...(disabled ? { 'data-disabled': true } : { onClick: move })}
     >
       <Icon size={18} />
     </ActionIcon>

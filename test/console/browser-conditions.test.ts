@@ -8,6 +8,7 @@ import { orderedId } from '../../db/postgres/ordered-id.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import { insertAudit } from '../../db/records/audit.ts';
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
+import { eventually } from '../runner/eventually.ts';
 import { answerInstead, openSignedIn, openTab, scrollsSideways, shareBrowser, signIn } from './browser.ts';
 import { go, press, tab } from './console-fixture.ts';
 import { publish, publishFrontDesk } from './front-desk.ts';
@@ -54,6 +55,8 @@ t.test('on a page by plain HTTP a message is sent, and what cannot be copied can
 const LONG_WORD = 'W'.repeat(100);
 /** The narrowest screen of WCAG 2.2, criterion 1.4.10: 1280 pixels at a zoom of 400 %. */
 const NARROW = { width: 320, height: 640 };
+/** A screen of 1280 × 1024 pixels at that zoom. */
+const ENLARGED = { width: 320, height: 256 };
 const PHONE = { width: 390, height: 844 };
 /** An upright tablet: the narrowest screen with the navigation beside the page. */
 const TABLET = { width: 768, height: 1024 };
@@ -132,6 +135,22 @@ t.test('on a phone with text of double size, no word of header and list is broke
     t.ok((name ?? 3) <= 2, `${size.width} px: a name of two words has ${name} lines`);
     t.notOk(await scrollsSideways(page));
   }
+  t.same(complaints, []);
+  await context.close();
+});
+
+t.test('a button that moved its plugin out of sight is scrolled into view', async (t) => {
+  await publishFrontDesk(service, 'host.storage', { slug: 'next-desk', displayName: 'Next desk' });
+  await service.call('POST', '/api/installations', { slug: 'next-desk' });
+  const { context, page, complaints } = await openSignedIn(browser, service, '/installations');
+  await page.setViewportSize(ENLARGED);
+  const later = page.getByRole('button', { name: 'Run Front desk later' });
+  await later.press('Enter');
+  await page.getByText(/^Front desk is 2 of \d$/).waitFor({ state: 'attached' });
+  await eventually(async () => {
+    const box = await later.boundingBox();
+    return box !== null && box.y >= 0 && box.y + box.height <= ENLARGED.height;
+  });
   t.same(complaints, []);
   await context.close();
 });
