@@ -88,13 +88,14 @@ function NewFile({ files, onFiles, onOpen }: Pick<Props, 'files' | 'onFiles' | '
         <TextInput
           label="New file"
           placeholder="words/greeting.ts"
+          miw={0}
           value={added}
           onChange={(event) => change(event.currentTarget.value)}
           error={fault}
           // Above the field: the button stays beside it.
           inputWrapperOrder={['label', 'error', 'input']}
         />
-        <Button type="submit" variant="default" disabled={name === ''}>
+        <Button type="submit" variant="default" flex="none" disabled={name === ''}>
           Add
         </Button>
       </Group>

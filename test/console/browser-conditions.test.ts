@@ -155,6 +155,22 @@ t.test('a button that moved its plugin out of sight is scrolled into view', asyn
   await context.close();
 });
 
+t.test('on an enlarged screen, no part of the editor covers or cuts another', async (t) => {
+  const { body: plugin } = await service.call('POST', '/api/plugins', { slug: 'edit-desk', displayName: 'Edit desk' });
+  await publish(service, plugin.id, '1.0.0', 'host.storage', { name: 'Edit desk' });
+  const { context, page, complaints } = await openSignedIn(browser, service);
+  await page.setViewportSize(ENLARGED);
+  await page.goto(`${service.url}/plugins/${plugin.id}/edit`);
+  const editor = page.locator('.code-editor');
+  await editor.waitFor();
+  const [files, bar] = [await editor.boundingBox(), await page.locator('.publish-bar').boundingBox()];
+  t.ok(files && bar && bar.y >= files.y + files.height, JSON.stringify({ files, bar }));
+  const label = page.getByRole('button', { name: 'Add', exact: true }).locator('.mantine-Button-label');
+  t.notOk(await label.evaluate(isWiderThanShown), 'the label of a button');
+  t.same(complaints, []);
+  await context.close();
+});
+
 t.test('numbers are written in English, as the text around them, whatever the language of the browser', async (t) => {
   const { DATABASE_URL = '' } = service.env as { DATABASE_URL?: string };
   const { pool, close } = openPool(DATABASE_URL, { name: 'test', connections: 1, onError: () => undefined });
