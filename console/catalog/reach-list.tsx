@@ -15,7 +15,7 @@ interface ReachListProps {
 }
 
 export function ReachList({ reach, none, tools = [] }: ReachListProps) {
-  const describe = (capability: string) => tools.find(({ name }) => capability === `tools.${name}`)?.description;
+  const describe = (capability: string) => tools.find(({ name }) => capability === `tools.${name}`)?.description ?? '';
   if (reach.length === 0) return <Text c="dimmed">{none ?? 'It has no access.'}</Text>;
   return (
     <List listStyleType="none" spacing={12}>
@@ -29,9 +29,11 @@ export function ReachList({ reach, none, tools = [] }: ReachListProps) {
               <Text size="sm" lh={1.45}>
                 {sentence}
               </Text>
-              <Text size="sm" c="dimmed" lh={1.45} className="foreign">
-                {escapeText(describe(capability) ?? '')}
-              </Text>
+              {describe(capability) === '' ? null : (
+                <Text size="sm" c="dimmed" lh={1.45} className="foreign">
+                  {escapeText(describe(capability))}
+                </Text>
+              )}
               <Group gap="xs" align="baseline" style={{ rowGap: 0 }}>
                 <span className="risk" data-tone={RISK_TONES[risk]}>
                   {risk} risk
