@@ -95,7 +95,7 @@ function SettingInput({ field, value, savedElsewhere, onValue }: Input) {
     return (
       <SettingTextInput
         {...common}
-        placeholder={field.default === null ? 'Not set' : `Default: ${field.default}`}
+        placeholder={field.default ? `Default: ${field.default}` : 'Not set'}
         onValue={onValue}
       />
     );
