@@ -456,6 +456,13 @@ t.test('configure names what is missing and requires a plugin, accept shows the 
     t.match(set.stdout, new RegExp(`^What inbox does with what you enter:\n[^]*secret “${name}”`), 'the use is shown');
   const released = await typed(['configure', 'inbox', '--no-required']);
   t.match(released, { code: 0, stdout: 'inbox: ready\n' }, 'without a hook, it checks nothing');
+  const note = 'inbox is required now: while it does not run, messages and turns stop.';
+  const refused = ['configure', 'inbox', '--required', '--set', 'nope=1'];
+  const half = await typed(refused);
+  t.match(half, { code: 1, stderr: /--no-required`\.\nerror settings\.nope: is not known/ });
+  t.match(half.stderr, note, 'the first of two changes was made');
+  t.notMatch((await typed(refused)).stderr, note, 'it was required before');
+  t.match(await typed(['configure', 'inbox', '--no-required']), { code: 0 });
   t.match(await typed(['configure', 'inbox', '--required']), { code: 0, stdout: 'inbox: required, ready\n' });
   t.match(await typed(['pause', 'inbox']), { code: 0, stdout: /^inbox is paused\. Its webhook requests/ });
   t.match(await typed(['resume', 'inbox']), { code: 0, stdout: 'inbox: ready\n' });

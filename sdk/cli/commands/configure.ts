@@ -58,7 +58,12 @@ export const configure: Command = {
     let updated = required === true ? await setRequired() : installation;
     // The version whose uses of secrets were printed: another one may have become current since.
     const values = { settings, secrets, versionId: installation.currentVersionId ?? undefined };
-    if (hasValues) updated = await rest.post<Installation>(`${path}/configure`, values);
+    if (hasValues) {
+      updated = await rest.post<Installation>(`${path}/configure`, values).catch((error: unknown) => {
+        if (required && !installation.required) printRequired(context, slug);
+        throw error;
+      });
+    }
     const before = updated;
     if (required === false) updated = await setRequired();
     context.output.printLine(`${slug}: ${updated.required ? 'required, ' : ''}${describeCondition(updated)}`);
@@ -66,6 +71,12 @@ export const configure: Command = {
     return updated;
   },
 };
+
+/** Says what changed, although the command fails or is interrupted: as a note, which an interrupted command prints, too. */
+const printRequired = ({ output }: Context, slug: string): void =>
+  output.printNote(
+    `${slug} is required now: while it does not run, messages and turns stop. To undo that, run \`bulkhead configure ${slug} --no-required\`.`,
+  );
 
 /** Says which checks end because the plugin is no longer required. */
 function printEnd({ output }: Context, before: Installation, updated: Installation): void {
