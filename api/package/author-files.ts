@@ -8,7 +8,7 @@ import { bisect } from '../../service/text/bisect.ts';
 /** Folders where authors keep the code of others. */
 const LIBRARY_FOLDER = /(^|\/)(vendor|node_modules)\//;
 /** The line that esbuild writes above the code of each file that it bundles. */
-const BUNDLED_FILE = /^\s*\/\/ (\S+\.[cm]?[jt]sx?)$/;
+const BUNDLED_FILE = /^\s*\/\/ (\S+\.[cm]?[jt]sx?)\r?$/;
 
 /** Published code says who wrote it, or has lines that no person writes. */
 const LICENCE = /\/\*!|@license\b|@preserve\b/;

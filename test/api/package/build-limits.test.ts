@@ -128,6 +128,12 @@ t.test('lines below 200,000 marks of a bundler are distinguished', (t) => {
   t.end();
 });
 
+t.test('a bundle with the line ends of Windows is distinguished, too', (t) => {
+  const isLibraryLine = findLibraryLines('lib/a.js', '// node_modules/a.js\r\na();\r\n// own.js\r\nown();\r\n');
+  t.same([2, 4].map(isLibraryLine), [true, false]);
+  t.end();
+});
+
 t.test('names are looked up once, however deep they are used', (t) => {
   const [depth, uses] = [100, 1_000];
   const code = `${'{'.repeat(depth)}let near; ${'outer;'.repeat(uses)}far;${'}'.repeat(depth)}near; var outer;`;
