@@ -156,12 +156,18 @@ function findFault(text: string): SchemaFault | null {
     const schema = parseSchema(text);
     if ('$async' in schema) return { at: '', message: 'is not JSON Schema 2020-12: $async is not part of it' };
     metaSchema ??= new Ajv2020(OPTIONS);
+    if (namesOtherDialect(metaSchema, schema)) return { at: '/$schema', message: OTHER_DIALECT };
     if (!metaSchema.validateSchema(schema)) return describeInvalid(metaSchema.errors?.[0]);
     return findMissing(schema) ?? findExclusion(schema);
   } catch (error) {
     return { at: '', message: `cannot be used: ${describeError(error)}` };
   }
 }
+
+const OTHER_DIALECT = 'names another dialect, and schemas are read as JSON Schema 2020-12: remove $schema';
+
+const namesOtherDialect = (known: Ajv2020, { $schema }: SchemaObject): boolean =>
+  typeof $schema === 'string' && known.getSchema($schema) === undefined;
 
 function describeError(error: unknown): string {
   if (error instanceof RangeError)
