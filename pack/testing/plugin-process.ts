@@ -138,8 +138,7 @@ export class PluginProcess {
   #addPluginLine({ level, message, data, invocationId }: ChildLogLine): void {
     const target = this.#findTarget(invocationId);
     const source = target ? formatSource(target) : 'background';
-    const shown = data === undefined ? {} : { data: mapTexts(data, (text) => this.#show(text)) };
-    this.#addLine({ level, message: this.#show(message), source, ...shown });
+    this.#addLine({ level, message, data, source });
   }
 
   /** As the log of the service shows it: without secrets, and with positions in the author's files. */
@@ -148,12 +147,14 @@ export class PluginProcess {
   }
 
   /** Adds a line that the service would add. */
-  addSystemLine(level: LogLine['level'], message: string): void {
-    this.#addLine({ level, message, source: 'system' });
+  addSystemLine(level: LogLine['level'], message: string, data?: object): void {
+    this.#addLine({ level, message, data, source: 'system' });
   }
 
-  #addLine(line: LogLine): void {
-    if (this.logs.length < LINES_MAX) this.logs.push(line);
+  #addLine({ level, message, data, source }: LogLine): void {
+    if (this.logs.length >= LINES_MAX) return;
+    const shown = data === undefined ? {} : { data: mapTexts(data, (text) => this.#show(text)) };
+    this.logs.push({ level, message: this.#show(message), source, ...shown });
   }
 
   #toPluginError(what: string, error: unknown): unknown {

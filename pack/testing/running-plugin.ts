@@ -13,6 +13,7 @@ import type { EventRow, HookRow } from '../../sdk/contract/rows.ts';
 import type { ToolResult, Trigger } from '../../sdk/session/api-types.ts';
 import type { Handshake, OpenPlugin, PluginOptions, Received, VendorRequest } from '../../sdk/testing/testing.ts';
 import { foldLink, type LinkResult, startChain } from '../../supervisor/calls/chain.ts';
+import { pickStack } from '../../supervisor/calls/plugin-call.ts';
 import { checkSurfaceAnswer, type SurfaceAnswer, type SurfaceKind } from '../../supervisor/calls/surface-answers.ts';
 import { AnswerDeltas } from '../../supervisor/children/answer-deltas.ts';
 import type { InvokeOptions } from '../../supervisor/children/child-calls.ts';
@@ -100,7 +101,12 @@ export class RunningPlugin implements OpenPlugin {
       signal,
     );
     if (answer.kind === 'cancelled') return failedTool(answer.reason);
-    if (isFailure(answer)) return failedTool(answer.message);
+    if (isFailure(answer)) {
+      const { kind, message } = answer;
+      const data = { outcome: kind, ...pickStack(answer) };
+      this.#process.addSystemLine('error', `tools.${name} (${kind}): ${message}`, data);
+      return failedTool(message);
+    }
     try {
       return readToolResult(`tools.${name}`, answer.answer, limits.toolResultBytes);
     } catch (error) {

@@ -145,7 +145,7 @@ export interface OpenPlugin extends AsyncDisposable {
     context?: Some<z.input<Context<Name>>>,
     options?: HookOptions,
   ): Promise<HookResult<Name>>;
-  /** Calls a tool. Arguments are validated first, as in the service. If the handler throws, the result has `isError`. */
+  /** Calls a tool. Arguments are validated first, as in the service. If the handler throws, the result has `isError`, and `logs` the stack. */
   tool(name: string, args?: unknown, options?: { readonly signal?: AbortSignal }): Promise<ToolResult>;
   /** Runs a command from code or from `commands/`. */
   command(name: string, input?: string): Promise<string>;

@@ -273,6 +273,25 @@ t.test('a plugin reaches only granted and scripted host calls', async (t) => {
   t.match(plugin.discovered, { tools: [{ name: 'look' }, { name: 'keep' }, { name: 'stray' }] });
 });
 
+t.test('the log says where a tool failed, without secrets', async (t) => {
+  const code = `import { read } from './lib/deep.ts';
+    tools.fail = { description: 'Fails', parameters: {}, handler: async () => read(await host.secrets.get('key')) };`;
+  const deep = `export function read(key: string): string {
+      throw new Error(key);
+    }`;
+  const plugin = await open(t, code, { secrets: { key: 's3cret-key' } }, { 'lib/deep.ts': deep });
+  t.match(await plugin.tool('fail'), { isError: true, content: [{ text: '[secret key]' }] });
+  t.match(plugin.logs, [
+    {
+      level: 'error',
+      source: 'system',
+      message: 'tools.fail (error): [secret key]',
+      data: { outcome: 'error', stack: /lib\/deep\.ts:2:13/ },
+    },
+  ]);
+  t.notMatch(JSON.stringify(plugin.logs), 's3cret');
+});
+
 t.test('hook passes its signal on to the handler', async (t) => {
   const plugin = await open(
     t,

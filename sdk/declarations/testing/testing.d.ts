@@ -133,7 +133,7 @@ export interface OpenPlugin extends AsyncDisposable {
     readonly calls: readonly MadeCall[];
     /** Runs a hook. Omitted context fields come from the example in the reference. */
     hook<Name extends AnyHookName>(name: Name, context?: Some<z.input<Context<Name>>>, options?: HookOptions): Promise<HookResult<Name>>;
-    /** Calls a tool. Arguments are validated first, as in the service. If the handler throws, the result has `isError`. */
+    /** Calls a tool. Arguments are validated first, as in the service. If the handler throws, the result has `isError`, and `logs` the stack. */
     tool(name: string, args?: unknown, options?: {
         readonly signal?: AbortSignal;
     }): Promise<ToolResult>;
