@@ -666,11 +666,15 @@ export class Conversation {
       await open.answer?.abandon();
       const next = messages.findIndex((message, at) => at > index && format.readUserText(message) !== null);
       const own = messages.slice(index + 1, next < 0 ? undefined : next);
-      await this.#sendResults(open, own, request);
-      await this.#endTurn(one.turn).catch(async (error: unknown) => {
+      try {
+        await this.#sendResults(open, own, request);
+        await this.#endTurn(one.turn);
+      } catch (error) {
+        // Another process has the lease. A later message ends the turn, when the lease has expired.
+        if (hasCode(error, 'turn_held')) continue;
         if (!hasCode(error, 'turn_ended')) throw error;
         await this.#refresh(one, signal);
-      });
+      }
     }
   }
 

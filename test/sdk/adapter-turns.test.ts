@@ -17,7 +17,7 @@ await fixture.install({ account: 'ann', slug: 'guard', code: GUARD });
 
 const token = await fixture.issuer.issue('ann');
 const openSession = (): Promise<Session> => connect({ url, token, runtime: 'turns-test' }).start({ agentId: 'a' });
-const reopenSession = ({ id }: Session): Session => connect({ url, token, runtime: 'turns-test' }).open(id);
+const reopenSession = ({ id }: Session, runtime = 'turns-test'): Session => connect({ url, token, runtime }).open(id);
 
 interface Answer {
   readonly text?: string;
@@ -175,6 +175,27 @@ t.test('a run whose model failed, or whose answer a plugin cancelled, is tried a
   await t.rejects(ask('hello'), { name: 'VetoError' });
   t.equal(await ask('hello'), 'answer');
   t.same(await listTurns(session), ['ended: hello']);
+});
+
+t.test('the next message does not wait for a turn that another process left open', async (t) => {
+  const session = await openSession();
+  await t.rejects(createAsk(session, () => ({ text: 'classified' }))('hello'), { name: 'VetoError' });
+  const elsewhere = reopenSession(session, 'elsewhere');
+  const model = openChatModel(elsewhere, () => ({ text: 'answer' }));
+  const again = [new HumanMessage('hello'), new AIMessage('I may not say that.'), new HumanMessage('and now?')];
+  t.equal((await model.invoke(again)).text, 'answer');
+  t.same(await listTurns(session), ['open: hello', 'ended: and now?']);
+
+  const called = [new HumanMessage('heat'), await openChatModel(session, () => ({ call: 'c1' })).invoke('heat')];
+  const result = new ToolMessage({ content: 'warm', tool_call_id: 'c1', name: 'oven' });
+  const stopped = [...called, result, new HumanMessage('thanks')];
+  t.equal((await model.invoke(stopped)).text, 'answer');
+  t.same((await listTurns(session)).slice(2), ['open: heat', 'ended: thanks']);
+  const { items } = await session.turns();
+  t.match(await session.turn(items[2]?.id ?? '').look(), { calls: [{ state: 'performing', result: null }] });
+  const later = [...stopped, new AIMessage('answer'), new HumanMessage('bye')];
+  t.equal((await openChatModel(session, () => ({ text: 'done' })).invoke(later)).text, 'done');
+  t.same((await listTurns(session)).slice(2), ['ended: heat', 'ended: thanks', 'ended: bye']);
 });
 
 t.test('words that come again without their picture are a new message', async (t) => {
