@@ -336,12 +336,12 @@ function toJudgedChunk({ id, usage_metadata }: AIMessageChunk, text: string, cal
 /** Judges a whole message of the model. */
 async function judgeMessage(message: AIMessage, answer: JudgedAnswer): Promise<AIMessage> {
   const text = await answer.judge(message.text);
-  const calls: NonNullable<AIMessage['tool_calls']> = [];
+  const calls: ToolCalls = [];
   for (const { id = '', ...call } of message.tool_calls ?? []) {
     const judged = await answer.judgeCall({ callId: id, name: call.name, arguments: call.args });
     if (judged) calls.push({ ...call, id: judged.callId, args: judged.arguments as typeof call.args });
   }
-  const isSame = JSON.stringify(calls) === JSON.stringify(message.tool_calls ?? []);
+  const isSame = hasSameCalls(calls, message.tool_calls ?? []);
   // With the judged arguments also here: values such as infinity have the same JSON as null.
   if (answer.isFree && text === message.text && isSame) return Object.assign(message, { tool_calls: calls });
   const { id, invalid_tool_calls, usage_metadata } = message;
@@ -353,6 +353,13 @@ async function judgeMessage(message: AIMessage, answer: JudgedAnswer): Promise<A
     ...(usage_metadata === undefined ? {} : { usage_metadata }),
   });
 }
+
+type ToolCalls = NonNullable<AIMessage['tool_calls']>;
+
+/** Whether plugins left the calls as they were. Providers differ in the order of a call's fields. */
+const hasSameCalls = (judged: ToolCalls, calls: ToolCalls): boolean =>
+  judged.length === calls.length &&
+  judged.every(({ id, args }, at) => id === calls[at]?.id && JSON.stringify(args) === JSON.stringify(calls[at]?.args));
 
 /** Text that came before refused calls belongs to the answer. */
 const withTextBefore = (before: string, message: AIMessage): AIMessage =>
