@@ -26,7 +26,6 @@ import { buildOperations, readReadiness } from '../service/lifecycle/operations.
 import { announceReady, stopWithParent, waitForTurn } from '../service/lifecycle/parent.ts';
 import { listenOn, nameAddress } from '../service/lifecycle/start-faults.ts';
 import { publicUrl, supervisorUrl } from '../service/settings/settings.ts';
-import { openConfiguredBlobs } from '../service/storage/blob-stores.ts';
 import { within } from '../service/timing/within.ts';
 import { usageLimits } from './accounts/usage-limits.ts';
 import { type AppDeps, buildApp } from './app.ts';
@@ -60,11 +59,14 @@ export async function serveApi(
   config: ApiConfig,
   faultPoint: (step: string) => Promise<void> | undefined = () => undefined,
 ): Promise<void> {
-  const { logger, onError, database, member, endTracing } = await openProcess('api', config, process.env);
+  const { logger, onError, database, member, isMarkRead, blobs, bucket, endTracing } = await openProcess(
+    'api',
+    config,
+    process.env,
+  );
   const { pool } = database;
   const listener = await openListener(pool, onError, database.session);
   const queues = await startQueues({ pool, role: 'producer', onError, faultPoint });
-  const blobs = await openConfiguredBlobs(pool, config);
   await sweepDeletedPlugins(pool);
   const upkeep = startBlobSweeper({ pool, blobs, onError });
   await saveUsageLimits(pool, usageLimits(config));
@@ -78,6 +80,7 @@ export async function serveApi(
     bundler: () => bundler.load(),
     intake: () => ingress.load(),
     keptFiles: () => ingress.countKept(),
+    isBlobStoreAvailable: bucket.isAvailable,
   });
   let stopping = false;
   const dataDir = { path: config.DATA_DIR, minFreeMegabytes: config.MIN_FREE_MEGABYTES };
@@ -117,7 +120,7 @@ export async function serveApi(
     ...(config.OIDC_ISSUER === undefined ? {} : { issuerOrigins: watchIssuer(config.OIDC_ISSUER, onError) }),
   });
   await announceProcess(listener);
-  await recordMember(pool, member);
+  await recordMember(pool, member, isMarkRead);
   const drain = new ConnectionDrain(app.server);
   const closeParts = async () => {
     await ingress.close();
@@ -125,6 +128,7 @@ export async function serveApi(
     stopUsageUpkeep();
     await stopRollouts();
     await Promise.all([bundler.close(), queues.stop(), listener.close(), operations.close(), upkeep.close()]);
+    bucket.close();
     await Promise.all([database.close(), endTracing()]);
   };
   stopWithParent(async (alone) => {

@@ -73,6 +73,7 @@ const metrics = createMetrics({
     recentExits: () => new Map(),
     logQueue: () => 0,
     auditQueue: () => 0,
+    isBlobStoreAvailable: () => true,
     sandbox: () => ({ state: 'full', limiter: 'rlimit' }),
   },
 });

@@ -16,7 +16,6 @@ import { readReadiness } from '../service/lifecycle/operations.ts';
 import { announceReady, stopWithParent, waitForTurn } from '../service/lifecycle/parent.ts';
 import { listenOn, nameAddress } from '../service/lifecycle/start-faults.ts';
 import { publicUrl, SettingsError, supervisorUrl } from '../service/settings/settings.ts';
-import { openConfiguredBlobs } from '../service/storage/blob-stores.ts';
 import { within } from '../service/timing/within.ts';
 import type { ChildBounds } from './children/child.ts';
 import { availableMemory, countFittingChildren, defaultAccountMegabytes } from './children/fleet-bounds.ts';
@@ -45,7 +44,11 @@ export async function serveSupervisor(
   faultPoint: (step: string) => Promise<void> | undefined = () => undefined,
 ): Promise<void> {
   const models = await readModels(config.MODELS_FILE, env);
-  const { logger, onError, database, member, endTracing } = await openProcess('supervisor', config, env);
+  const { logger, onError, database, member, isMarkRead, blobs, bucket, endTracing } = await openProcess(
+    'supervisor',
+    config,
+    env,
+  );
   for (const sentence of describeConflictingLimits(config, availableMemory())) logger.warn(sentence);
   await confirmSandboxOff(config, database.pool);
   const sandbox = await prepareSandbox(config);
@@ -60,7 +63,9 @@ export async function serveSupervisor(
     onError,
     models,
     faultPoint,
-    ...(await openFiles(database.pool, config, member.keys)),
+    blobs,
+    isBlobStoreAvailable: bucket.isAvailable,
+    ...(await openFiles(config, member.keys)),
     modelTokensPerDay: config.MODEL_TOKENS_PER_DAY,
     childrenMax: config.CHILDREN || countFittingChildren(availableMemory()),
     idleStopMs: config.IDLE_STOP_SECONDS * SECOND,
@@ -94,7 +99,7 @@ export async function serveSupervisor(
     },
   });
   await announceProcess(supervisor.listener);
-  await recordMember(database.pool, member);
+  await recordMember(database.pool, member, isMarkRead);
   let stopping = false;
   const { listener, metrics, app } = supervisor;
   const dataDir = { path: config.DATA_DIR, minFreeMegabytes: config.MIN_FREE_MEGABYTES };
@@ -113,6 +118,7 @@ export async function serveSupervisor(
     stopping = true;
     stopAccepting(health.server);
     await supervisor.stop(drain.drain(alone));
+    bucket.close();
     await within(Promise.all([health.close(), database.close(), endTracing()]), CLOSE_MS);
   });
   const report = { admits: sandbox.admits, ...(sandbox.missing === null ? {} : { notice: sandbox.missing }) };
@@ -125,10 +131,9 @@ export async function serveSupervisor(
   await announceReady(supervisorUrl(config), () => readReadiness(health), report);
 }
 
-async function openFiles(pool: Pool, config: SupervisorConfig, keys: KeyStore) {
+async function openFiles(config: SupervisorConfig, keys: KeyStore) {
   return {
     dataDir: config.DATA_DIR,
-    blobs: await openConfiguredBlobs(pool, config),
     keys: await openSecretKeys(config.DATA_DIR, keys),
     verifier: await openVerifier(config, undefined, keys),
     sshTargets: await readSshTargets(config.SSH_HOSTS_FILE),

@@ -93,6 +93,8 @@ export interface SupervisorOptions
   /** For the connection that listens; default: the pool. */
   readonly session?: SessionSource;
   readonly blobs: Blobs;
+  /** Default: always. */
+  isBlobStoreAvailable?(): boolean;
   /** `DATA_DIR`, which contains the workspaces. */
   readonly dataDir: string;
   readonly keys: SecretKeys;
@@ -324,6 +326,7 @@ function assembleFleet(
     sandbox: () => sandbox,
     logQueue: () => logs.waiting,
     auditQueue: () => audit.waiting,
+    isBlobStoreAvailable: options.isBlobStoreAvailable ?? (() => true),
   };
   const metrics = createMetrics({ pool, gauges, rollups, slugs: options.metricSlugs ?? limits.metricSlugs });
   const { logLines: onLines, lineTaken: onLine } = metrics;

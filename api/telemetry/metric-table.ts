@@ -1,6 +1,7 @@
 /** Declares every metric of the API process. docs/metrics.md is generated from this table. */
 
 import { readyMetrics } from '../../service/lifecycle/readiness.ts';
+import { bucketMetrics } from '../../service/storage/bucket-watch.ts';
 import { diskMetrics } from '../../service/telemetry/disk-use.ts';
 import type { MetricTable } from '../../service/telemetry/meters.ts';
 import { poolMetrics } from '../../service/telemetry/pool-use.ts';
@@ -41,4 +42,5 @@ export const apiMetrics = {
   ...readyMetrics,
   ...poolMetrics,
   ...diskMetrics,
+  ...bucketMetrics,
 } as const satisfies MetricTable;

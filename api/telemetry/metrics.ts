@@ -2,6 +2,7 @@
 import type { Pool } from 'pg';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { type Checks, setReady } from '../../service/lifecycle/readiness.ts';
+import { bucketReaders } from '../../service/storage/bucket-watch.ts';
 import { diskReaders } from '../../service/telemetry/disk-use.ts';
 import { openMeters } from '../../service/telemetry/meters.ts';
 import { readPoolUse } from '../../service/telemetry/pool-use.ts';
@@ -23,6 +24,7 @@ interface Gauges {
   intake(): { readonly waiting: number; readonly spoolBytes: number };
   /** Files of the spool that are kept for an operator, by kind. */
   keptFiles(): Promise<Readonly<Record<string, number>>>;
+  isBlobStoreAvailable(): boolean;
 }
 
 export function createMetrics(gauges: Gauges): Metrics {
@@ -38,6 +40,7 @@ export function createMetrics(gauges: Gauges): Metrics {
     bulkhead_bundler_queue: (gauge) => gauge.set(gauges.bundler().waiting),
     bulkhead_database_connections: readPoolUse(gauges.pool),
     ...diskReaders(gauges.dataDir),
+    ...bucketReaders(gauges.isBlobStoreAvailable),
   });
   return {
     registry,

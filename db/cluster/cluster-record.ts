@@ -4,6 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Pool } from 'pg';
+import { BlobStoreUnavailableError } from '../files/blob-errors.ts';
 import { type BlobPlace, openBlobFolder } from '../files/blob-mark.ts';
 import type { KeyStore } from '../files/key-files.ts';
 import {
@@ -36,7 +37,7 @@ interface ClusterRow {
 }
 
 /** This process does not belong to the cluster of its database. */
-class ClusterMismatchError extends Error {
+export class ClusterMismatchError extends Error {
   override readonly name = 'ClusterMismatchError';
 }
 
@@ -47,32 +48,49 @@ const ACCEPT = 'If this folder is meant, run npm run -s operator -- accept-data-
 /**
  * Call it before keys and blobs are opened, which creates missing ones.
  *
+ * @returns why the mark of the blobs could not be read: compare it with `requireOwnBlobs` before the blobs are used. Null: it fits.
  * @throws ClusterMismatchError with one sentence
  */
-export async function requireCluster(pool: Pool, member: Member): Promise<void> {
-  await compareWithCluster(pool, member);
+export async function requireCluster(pool: Pool, member: Member): Promise<BlobStoreUnavailableError | null> {
+  const unread = await compareWithCluster(pool, member);
   await deleteRevokedKeyFiles(pool, member);
   await adoptKeyFiles(pool, member);
+  return unread;
 }
 
-/** Changes nothing. @throws ClusterMismatchError with one sentence */
-async function compareWithCluster(pool: Pool, member: Member): Promise<void> {
+/** Changes nothing. @returns why the mark of the blobs could not be read. @throws ClusterMismatchError with one sentence */
+async function compareWithCluster(pool: Pool, member: Member): Promise<BlobStoreUnavailableError | null> {
   await requireKnownMigrations(pool, member.release);
   const row = await readClusterRow(pool);
   requireClusterKey(row, member.keys.fingerprint);
   const mismatch = await findKeyMismatch(pool, member);
   if (mismatch !== null) throw new ClusterMismatchError(`${mismatch}. ${ACCEPT}`);
-  if (row !== null) await requireBlobs(pool, row, member.blobs);
   // Another process may make the cluster now: its mark must not be read beside the missing row.
-  else await inClusterLock(pool, async (tx) => requireBlobs(tx, await readClusterRow(tx), member.blobs));
+  if (row === null) await inClusterLock(pool, (tx) => requireOwnBlobs(tx, member.blobs));
+  else
+    try {
+      await requireBlobs(pool, row, member.blobs);
+    } catch (error) {
+      // An outage of the bucket must not become one of webhooks and sessions, which do without it.
+      if (row.blobsMarked && error instanceof BlobStoreUnavailableError) return error;
+      throw error;
+    }
+  return null;
 }
+
+/** @throws ClusterMismatchError with one sentence, or BlobStoreUnavailableError */
+export const requireOwnBlobs = async (db: Queryable, blobs: BlobPlace): Promise<void> =>
+  requireBlobs(db, await readClusterRow(db), blobs);
 
 const inClusterLock = (pool: Pool, work: (tx: Queryable) => Promise<void>): Promise<void> =>
   inLockedTransaction(pool, CLUSTER_LOCK, work);
 
-/** Says why `requireCluster` refuses this process. Null: it does not. */
+/** Says why `requireCluster` refuses this process. Null: it does not. @throws BlobStoreUnavailableError */
 export const findClusterMismatch = (pool: Pool, member: Member): Promise<string | null> =>
-  describeMismatch(() => compareWithCluster(pool, member));
+  describeMismatch(async () => {
+    const unread = await compareWithCluster(pool, member);
+    if (unread !== null) throw unread;
+  });
 
 /**
  * Says what `DATA_DIR` lacks of the keys and blobs that this cluster keeps as files. Needs neither the cluster key nor the bucket.
@@ -122,19 +140,22 @@ function requireClusterKey(row: ClusterRow | null, fingerprint: string | null): 
 /**
  * Records what is new: the first process of a database makes its cluster. Call it after the keys were opened.
  *
+ * @param isMarkRead whether `requireCluster` could read the mark of the blobs
  * @throws ClusterMismatchError when another process made another cluster meanwhile
  */
-export async function recordMember(pool: Pool, member: Member): Promise<void> {
+export async function recordMember(pool: Pool, member: Member, isMarkRead = true): Promise<void> {
   await recordKeys(pool, member.keys);
   await inClusterLock(pool, async (tx) => {
     const row = await readClusterRow(tx);
     requireClusterKey(row, member.keys.fingerprint);
-    await requireBlobs(tx, row, member.blobs);
+    if (isMarkRead) await requireBlobs(tx, row, member.blobs);
+    else requireBlobStore(row, member.blobs);
     await saveCluster(tx, member);
   });
+  if (!isMarkRead) return;
   // The row is committed before the mark is written: a mark without a row would be that of another cluster.
   await inClusterLock(pool, async (tx) => {
-    await requireBlobs(tx, await readClusterRow(tx), member.blobs);
+    await requireOwnBlobs(tx, member.blobs);
     await markBlobs(tx, member.blobs);
   });
 }
@@ -186,12 +207,16 @@ async function requireKnownMigrations(pool: Pool, release: string): Promise<void
   );
 }
 
+function requireBlobStore(row: ClusterRow | null, { store }: BlobPlace): void {
+  if (row === null || row.blobStore === store) return;
+  throw new ClusterMismatchError(
+    `The blobs of this cluster are in ${row.blobStore}, not in ${store}: set BLOBS=${row.blobStore}, or stop the service and run npm run -s operator -- move-blobs.`,
+  );
+}
+
 async function requireBlobs(db: Queryable, row: ClusterRow | null, blobs: BlobPlace): Promise<void> {
   const { description, setting } = blobs;
-  if (row !== null && row.blobStore !== blobs.store)
-    throw new ClusterMismatchError(
-      `The blobs of this cluster are in ${row.blobStore}, not in ${blobs.store}: set BLOBS=${row.blobStore}, or stop the service and run npm run -s operator -- move-blobs.`,
-    );
+  requireBlobStore(row, blobs);
   const mark = await blobs.readMark();
   if (mark !== null && mark === row?.id) return;
   if (mark !== null && row !== null)

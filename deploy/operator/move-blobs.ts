@@ -26,7 +26,8 @@ export const moveBlobs: OperatorCommand = {
     if (to.BLOBS.startsWith('s3:') && settings.BLOBS.startsWith('s3:'))
       throw new Error('Blobs cannot be moved from one bucket to another: move them to database or files first.');
     const { pool } = await currentDatabase();
-    await requireCluster(pool, await describeMember(pool, settings));
+    const unread = await requireCluster(pool, await describeMember(pool, settings));
+    if (unread !== null) throw unread;
     const release = await excludeProcesses(pool);
     if (release === null)
       throw new Error(

@@ -27,7 +27,7 @@ export function metricsPage(): string {
     '',
     '**With several processes**, take the maximum of `bulkhead_queue_*` and `bulkhead_dead_letters`, because all supervisors read the',
     'same queues. Look at `bulkhead_children_busy_ratio`, `bulkhead_data_dir_*` and prom-client’s metrics of each process by itself. The sums',
-    'of `bulkhead_ready` and `bulkhead_sandbox`, which are 0 or 1, count processes. Take the sum of all others.',
+    'of `bulkhead_ready`, `bulkhead_blob_store_available` and `bulkhead_sandbox`, which are 0 or 1, count processes. Take the sum of all others.',
     '',
     ...section('Supervisor: `SUPERVISOR_OPS_PORT`, `/metrics`', supervisorMetrics),
     ...section('API: `API_OPS_PORT`, `/metrics`', apiMetrics),

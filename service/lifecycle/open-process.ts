@@ -1,5 +1,5 @@
 /** Opens what every process of the service needs first: tracing, the log and the database. */
-import { requireCluster } from '../../db/cluster/cluster-record.ts';
+import { requireCluster, requireOwnBlobs } from '../../db/cluster/cluster-record.ts';
 import { type Database, openPool } from '../../db/postgres/pool.ts';
 import {
   describeConflictingSettings,
@@ -8,6 +8,8 @@ import {
   type SharedSettings,
 } from '../settings/settings.ts';
 import { describeUnknownNames } from '../settings/unknown-names.ts';
+import { openConfiguredBlobs } from '../storage/blob-stores.ts';
+import { BucketWatch } from '../storage/bucket-watch.ts';
 import { describeMember } from '../storage/membership.ts';
 import { ErrorLog } from '../telemetry/error-log.ts';
 import { openLogger } from '../telemetry/logger.ts';
@@ -48,7 +50,10 @@ export async function openProcess(name: 'api' | 'supervisor', settings: SharedSe
   await requireDataDir(settings.DATA_DIR);
   await requireDatabase(database.pool, 'DATABASE_URL');
   const member = await describeMember(database.pool, settings);
-  await requireCluster(database.pool, member);
+  const unread = await requireCluster(database.pool, member);
+  const compareMark = () => requireOwnBlobs(database.pool, member.blobs);
+  const bucket = new BucketWatch({ logger, unread, compareMark });
+  const blobs = await openConfiguredBlobs(database.pool, settings, bucket.watch);
   await database.openKept();
-  return { logger, onError, database, member, endTracing };
+  return { logger, onError, database, member, isMarkRead: unread === null, blobs, bucket, endTracing };
 }

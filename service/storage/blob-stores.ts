@@ -19,10 +19,15 @@ type BlobSettings = Pick<
   | 'AWS_SESSION_TOKEN'
 >;
 
-export async function openConfiguredBlobs(pool: Pool, settings: BlobSettings): Promise<Blobs> {
+/** @param watch wraps the bucket, if blobs are in one */
+export async function openConfiguredBlobs(
+  pool: Pool,
+  settings: BlobSettings,
+  watch = (objects: ObjectStore): ObjectStore => objects,
+): Promise<Blobs> {
   const { DATA_DIR: dataDir, BLOBS } = settings;
   if (BLOBS === 'files') return openBlobs(dataDir);
-  const objects = BLOBS === 'database' ? null : openConfiguredBucket(settings);
+  const objects = BLOBS === 'database' ? null : watch(openConfiguredBucket(settings));
   return openSharedBlobs({ pool, objects, dataDir, cacheBytes: settings.BLOB_CACHE_MEGABYTES * MIB });
 }
 

@@ -1,5 +1,6 @@
 /** Declares every metric of the supervisor. docs/metrics.md is generated from this table. */
 import { readyMetrics } from '../../service/lifecycle/readiness.ts';
+import { bucketMetrics } from '../../service/storage/bucket-watch.ts';
 import { backlogMetrics } from '../../service/telemetry/backlogs.ts';
 import { diskMetrics } from '../../service/telemetry/disk-use.ts';
 import type { MetricTable } from '../../service/telemetry/meters.ts';
@@ -140,4 +141,5 @@ export const supervisorMetrics = {
   ...readyMetrics,
   ...poolMetrics,
   ...diskMetrics,
+  ...bucketMetrics,
 } as const satisfies MetricTable;

@@ -3,6 +3,7 @@ import type { Pool } from 'pg';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { limits } from '../../sdk/contract/limits.ts';
 import { type Checks, setReady } from '../../service/lifecycle/readiness.ts';
+import { bucketReaders } from '../../service/storage/bucket-watch.ts';
 import { backlogReaders } from '../../service/telemetry/backlogs.ts';
 import { diskReaders } from '../../service/telemetry/disk-use.ts';
 import { type Meters, openMeters, SlugLabels } from '../../service/telemetry/meters.ts';
@@ -60,6 +61,7 @@ export interface Gauges {
   recentExits(): Iterable<readonly [CountedPlugin, number]>;
   logQueue(): number;
   auditQueue(): number;
+  isBlobStoreAvailable(): boolean;
   sandbox(): { readonly state: string; readonly limiter: string };
 }
 interface MetricsDeps {
@@ -165,6 +167,7 @@ function createReaders(pool: Pool, gauges: Gauges, rollups: Rollups, labels: Slu
     bulkhead_database_connections: readPoolUse(pool),
     ...backlogReaders(pool),
     ...diskReaders(gauges.dataDir),
+    ...bucketReaders(gauges.isBlobStoreAvailable),
   } satisfies Parameters<typeof openMeters<typeof supervisorMetrics>>[2];
 }
 
