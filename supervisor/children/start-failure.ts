@@ -24,7 +24,7 @@ export const waitUntilReady = ({ ready }: Pick<Child, 'ready'>): Promise<void> =
 export function describeStartFailure(error: unknown): string {
   if (error instanceof ChildError || error instanceof NoRoomError || error instanceof NotReadyError)
     return error.message;
-  if (isBlobStoreUnavailable(error)) return 'its bundle cannot be fetched now: the blob store does not answer';
+  if (isBlobStoreUnavailable(error)) return 'its bundle cannot be fetched now: the blob store is unavailable';
   // Internal error text stays inside. Damage is reported, because the operator must repair it.
   if (error instanceof Error && /^Blob \S+ is damaged/.test(error.message)) return 'its stored bundle is damaged';
   return 'its bundle cannot be read';
