@@ -25,7 +25,7 @@ export interface BlobCache {
 }
 
 /**
- * @param maxBytes the folder may exceed it by a sixteenth for each process
+ * @param maxBytes the folder may exceed it by a sixteenth for each process. 0: copies are only read, and none is removed
  */
 export async function openBlobCache(folder: string, maxBytes: number): Promise<BlobCache> {
   await makeFolder(folder);
@@ -38,7 +38,7 @@ export async function openBlobCache(folder: string, maxBytes: number): Promise<B
     return trimming;
   };
   async function add(sha256: string, sizeBytes: number, write: (path: string) => Promise<void>): Promise<void> {
-    if (sizeBytes > maxBytes * TRIM_SHARE) return;
+    if (maxBytes === 0 || sizeBytes > maxBytes * TRIM_SHARE) return;
     const path = locate(sha256);
     const unfinished = `${path}.${randomUUID()}${UNFINISHED}`;
     try {
@@ -53,7 +53,7 @@ export async function openBlobCache(folder: string, maxBytes: number): Promise<B
     written = 0;
     await startTrim();
   }
-  await startTrim();
+  if (maxBytes > 0) await startTrim();
   return {
     async read(sha256, maxBytes = Number.POSITIVE_INFINITY) {
       const path = locate(sha256);

@@ -13,6 +13,8 @@ import { type OperatorCommand, type Outcome, UsageError } from './command.ts';
 
 /** Names per query. */
 const PAGE = 1_000;
+/** The disk of DATA_DIR may be full: that is why its blobs move. */
+const WITHOUT_COPIES = { BLOB_CACHE_MEGABYTES: 0 };
 
 export const moveBlobs: OperatorCommand = {
   subjects: ['store'],
@@ -50,7 +52,8 @@ async function move(
   if (to.BLOBS === 'database') await requireShortFiles(pool);
   const place = describeBlobPlace(pool, to);
   await markNewPlace(pool, place);
-  const [source, target] = [await openConfiguredBlobs(pool, settings), await openConfiguredBlobs(pool, to)];
+  const source = await openConfiguredBlobs(pool, { ...settings, ...WITHOUT_COPIES });
+  const target = await openConfiguredBlobs(pool, { ...to, ...WITHOUT_COPIES });
   let moved = 0;
   const copied: string[] = [];
   for (let after = ''; ; ) {

@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, rmSync, symlinkSync } from 'node:fs';
 import { mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
 import { writeBackup } from '../../../db/backup/create.ts';
@@ -67,6 +67,20 @@ for (const [damage, inflict] of [
     t.match(await restore(t, path), { code: 0, stdout: `are restored. ${lost}. Set BLOBS=files. What was revoked, ` });
   });
 }
+
+t.test('a move writes no copies, and reads and keeps those of the service', async (t) => {
+  const { env, pool, name } = await createCluster(t);
+  const cache = join(env.DATA_DIR, 'blob-cache');
+  t.match(await operator(env, 'move-blobs', 'database'), { code: 0 });
+  t.same(await readdir(cache), []);
+  const copy = join(cache, name.slice(0, 2), name.slice(2));
+  await mkdir(dirname(copy));
+  await writeFile(copy, 'hello');
+  await pool.query('DELETE FROM stored_blobs WHERE sha256 = $1', [name]);
+  const back = await operator({ ...env, BLOBS: 'database' }, 'move-blobs', 'files');
+  t.match(back, { code: 0, stdout: /^2 blobs are in files now/ }, back.stderr);
+  t.ok(existsSync(copy));
+});
 
 t.test('a complete backup is good, and says how many blobs it has', async (t) => {
   const { env } = await createCluster(t);
