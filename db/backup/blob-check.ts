@@ -1,7 +1,7 @@
 /** Checks that every blob which a database names is in its backup, or in the store outside of the backup. */
 import type { Pool } from 'pg';
 import { listUsedBlobs } from '../catalog/versions.ts';
-import { BlobStoreUnavailableError } from '../files/blob-errors.ts';
+import { BlobStoreUnavailableError, isBlobStoreUnavailable } from '../files/blob-errors.ts';
 import type { Blobs } from '../files/blobs.ts';
 import { findValue, type Queryable } from '../postgres/rows.ts';
 import { fileEntryName, type Progress, type StoredFile } from './format.ts';
@@ -98,10 +98,24 @@ async function* pageUsed(db: Queryable): AsyncGenerator<string[]> {
   }
 }
 
-/** Says what is lost and where it may be found, without a full stop. */
-export function describeLost({ store, blobs, lost }: BlobCheck): string {
+/** Whether the error of `Blobs.read` says that the blob is missing, damaged or on a bad part of the disk. */
+export function isBlobLost(error: unknown): boolean {
+  if (isBlobStoreUnavailable(error)) return false;
+  const { code } = error as NodeJS.ErrnoException;
+  return code === undefined || code === 'ENOENT' || code === 'EIO';
+}
+
+/**
+ * Says what is lost and where it may be found, without a full stop.
+ *
+ * @param filesPlace where blobs that are files were looked for
+ */
+export function describeLost(
+  { store, blobs, lost }: BlobCheck,
+  filesPlace = 'the backup, as they were in DATA_DIR/blobs',
+): string {
   const [first = ''] = lost;
-  const place = store === 'files' ? 'the backup, as they were in DATA_DIR/blobs' : store;
+  const place = store === 'files' ? filesPlace : store;
   return `${lost.length} of ${blobs} blobs are missing or damaged in ${place}, such as ${first}: ${describeRemedy(store, first)}`;
 }
 

@@ -1,6 +1,7 @@
 /** Operator command that moves all blobs to another store. */
 import type { Pool } from 'pg';
 import { recordAction } from '../../db/accounts/operator-actions.ts';
+import { describeLost, isBlobLost } from '../../db/backup/blob-check.ts';
 import { findLongFile, listUsedBlobs } from '../../db/catalog/versions.ts';
 import { markNewPlace, requireCluster, setBlobPlace } from '../../db/cluster/cluster-record.ts';
 import { excludeProcesses } from '../../db/cluster/running-processes.ts';
@@ -19,7 +20,8 @@ const WITHOUT_COPIES = { BLOB_CACHE_MEGABYTES: 0 };
 export const moveBlobs: OperatorCommand = {
   subjects: ['store'],
   doc: 'copy all blobs from BLOBS to files, database or s3://bucket/folder while the service is stopped',
-  async run({ subjects: [store = ''] }, { settings, currentDatabase, printProgress }) {
+  options: { 'without-lost': { type: 'boolean', doc: 'leave out the blobs that are missing or damaged' } },
+  async run({ subjects: [store = ''], options }, { settings, currentDatabase, printProgress }) {
     const parsed = sharedSettings.BLOBS.safeParse(store);
     if (!parsed.success) throw new UsageError('The store must be files, database or s3://bucket/folder.');
     const to = { ...settings, BLOBS: parsed.data };
@@ -36,18 +38,24 @@ export const moveBlobs: OperatorCommand = {
         'An API or a supervisor runs, or was killed seconds ago: stop the service on all machines, then run this again.',
       );
     try {
-      return await move(pool, settings, to, printProgress);
+      return await move(pool, settings, { to, leavesOutLost: options['without-lost'] === true, printProgress });
     } finally {
       await release();
     }
   },
 };
 
+interface Move {
+  readonly to: SharedSettings;
+  /** Whether to move also if blobs are missing or damaged. */
+  readonly leavesOutLost: boolean;
+  printProgress(line: string): void;
+}
+
 async function move(
   pool: Pool,
   settings: SharedSettings,
-  to: SharedSettings,
-  printProgress: (line: string) => void,
+  { to, leavesOutLost, printProgress }: Move,
 ): Promise<Outcome> {
   if (to.BLOBS === 'database') await requireShortFiles(pool);
   const place = describeBlobPlace(pool, to);
@@ -56,11 +64,20 @@ async function move(
   const target = await openConfiguredBlobs(pool, { ...to, ...WITHOUT_COPIES });
   let moved = 0;
   const copied: string[] = [];
+  const lost: string[] = [];
   for (let after = ''; ; ) {
     const names = await listUsedBlobs(pool, after, PAGE);
     for (const name of names) {
       if (await target.has(name)) continue;
-      await target.put(await source.read(name));
+      const bytes = await source.read(name).catch((error: unknown) => {
+        if (!isBlobLost(error)) throw error;
+        return null;
+      });
+      if (bytes === null) {
+        lost.push(name);
+        continue;
+      }
+      await target.put(bytes);
       copied.push(name);
     }
     moved += names.length;
@@ -69,11 +86,16 @@ async function move(
     after = last;
     printProgress(`${moved} blobs copied`);
   }
+  const described = describeLost({ store: settings.BLOBS, blobs: moved, lost }, 'DATA_DIR/blobs');
+  if (lost.length > 0 && !leavesOutLost)
+    throw new Error(
+      `${described}. All others are copied, but BLOBS stays ${settings.BLOBS}. Get them back and run this again, or set --without-lost: the versions and media that use them stay broken.`,
+    );
   await setBlobPlace(pool, place, copied);
   await inTransaction(pool, (tx) => recordAction(tx, { action: 'move-blobs', subject: to.BLOBS }));
   return {
-    sentence: `${moved} blobs are in ${to.BLOBS} now. Set BLOBS=${to.BLOBS} for every process and start the service. ${describeOldCopies(settings.BLOBS)}`,
-    fields: { store: to.BLOBS, blobs: moved },
+    sentence: `${moved - lost.length} blobs are in ${to.BLOBS} now. Set BLOBS=${to.BLOBS} for every process and start the service. ${describeOldCopies(settings.BLOBS)}${lost.length === 0 ? '' : ` Left out: ${described}.`}`,
+    fields: { store: to.BLOBS, blobs: moved - lost.length, lostBlobs: lost.length },
   };
 }
 

@@ -68,6 +68,21 @@ for (const [damage, inflict] of [
   });
 }
 
+t.test('a move copies what is intact, names what is lost, and ends without it if that is asked for', async (t) => {
+  const { env, pool, name, entry, file } = await createCluster(t);
+  const readStore = async () => (await pool.query('SELECT blob_store FROM cluster')).rows[0].blob_store;
+  await rm(file);
+  const lost = `1 of 2 blobs are missing or damaged in DATA_DIR/blobs, such as ${name}: copy them to DATA_DIR/blobs from an older backup, which is a zip file (files/${entry})`;
+  const refused = await operator(env, 'move-blobs', 'database');
+  t.match(refused, { code: 1, stderr: `${lost}. All others are copied, but BLOBS stays files. Get them back and ` });
+  t.equal((await pool.query('SELECT FROM stored_blobs')).rowCount, 1);
+  t.equal(await readStore(), 'files');
+  const moved = await operator(env, 'move-blobs', 'database', '--without-lost', '--json');
+  t.match(moved, { code: 0 }, moved.stderr);
+  t.match(JSON.parse(moved.stdout), { store: 'database', blobs: 1, lostBlobs: 1 });
+  t.equal(await readStore(), 'database');
+});
+
 t.test('a move writes no copies, and reads and keeps those of the service', async (t) => {
   const { env, pool, name } = await createCluster(t);
   const cache = join(env.DATA_DIR, 'blob-cache');
