@@ -11,6 +11,8 @@ import { createResponse, Request, type RequestInit, type Response } from './requ
 interface HttpAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
+  /** The `Set-Cookie` headers, which `headers` has joined. */
+  readonly setCookies?: readonly string[];
   /** The body as far as it has arrived. */
   readonly bodyBytes: Uint8Array;
   /** Whether more of the body follows. */
@@ -151,7 +153,7 @@ class Exchange {
     if (isEmpty || !isOpen) this.#end();
     const content = isOpen ? this.#openBody(bodyBytes) : bodyBytes;
     if (!this.#isOver) this.#slots.addOpen(this);
-    return createResponse(isEmpty ? null : content, readHeaders(answer.headers), { type: 'basic', url, status });
+    return createResponse(isEmpty ? null : content, readHeaders(answer), { type: 'basic', url, status });
   }
 
   async #acquireSlot(): Promise<void> {
@@ -227,11 +229,11 @@ const sendableHeaders = (headers: Headers): Record<string, string> =>
   Object.fromEntries([...headers].filter(([name]) => !SET_BY_HOST.includes(name)));
 
 /** Servers send headers that no plugin could; those are left out. */
-function readHeaders(given: Readonly<Record<string, string>>): Headers {
+function readHeaders({ headers: given, setCookies }: HttpAnswer): Headers {
   const headers = new Headers();
-  for (const [name, value] of Object.entries(given)) {
+  for (const [name, joined] of Object.entries(given)) {
     try {
-      headers.append(name, value);
+      for (const value of (name === 'set-cookie' && setCookies) || [joined]) headers.append(name, value);
     } catch {
       // Not a header by the standard.
     }

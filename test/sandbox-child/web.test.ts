@@ -58,6 +58,11 @@ async function answerHttp(call: HostCall): Promise<unknown> {
   if (call.member !== 'http.openBody') return scriptedBodies.answer(call.member, id);
   if (url.includes('//parts.')) return scriptedBodies.open(id, ['two ', 'three']);
   if (url.includes('//broken.')) return scriptedBodies.open(id, ['two ']);
+  if (url.includes('//cookies.')) {
+    const setCookies = ['a=1; Expires=Wed, 09 Jun 2027 10:18:14 GMT', 'b=2'];
+    const headers = { 'set-cookie': setCookies.join(', '), 'x-two': 'a, b' };
+    return { status: 200, headers, setCookies, bodyText: '', bodyBytes: new Uint8Array() };
+  }
   if (url.includes('//refused.'))
     throw new HostCallRefusal('failed', 'refused.example is not a granted host; declare it');
   if (url.includes('//never.')) return new Promise(() => undefined);
@@ -102,6 +107,10 @@ t.test('fetch goes through host.http.fetch', async (t) => {
     'the body arrives as a stream': [
       `let text = ''; for await (const part of (await fetch('https://a.example/')).body.pipeThrough(new TextDecoderStream())) text += part; return JSON.parse(text).method;`,
       'GET',
+    ],
+    'cookies of a response stay apart': [
+      `const { headers } = await fetch('https://cookies.example/'); return [headers.getSetCookie(), headers.get('x-two')];`,
+      [['a=1; Expires=Wed, 09 Jun 2027 10:18:14 GMT', 'b=2'], 'a, b'],
     ],
     'no body with 204': [`const r = await fetch('https://a.example/204'); return [r.status, r.body];`, [204, null]],
     'a refusal is a TypeError with the sentence of the host': [

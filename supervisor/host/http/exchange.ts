@@ -38,6 +38,8 @@ export interface HttpRequest {
 export interface Opened {
   readonly status: number;
   readonly headers: Headers;
+  /** Each `Set-Cookie` header alone: joined, they cannot be split, because dates hold commas. */
+  readonly setCookies: readonly string[];
   /** Decoded. Its errors may contain details of this machine. */
   readonly body: Readable;
   readonly hostname: string;
@@ -110,6 +112,7 @@ async function sendRequest(client: Client, request: HttpRequest, signal: AbortSi
   return {
     status,
     headers: isEmpty ? shown : bare(shown),
+    setCookies: [response.headers['set-cookie'] ?? []].flat(),
     body: decodeBody(response.body, isEmpty ? '' : (shown['content-encoding'] ?? '')),
     hostname: url.hostname,
     close: () => client.destroy(),

@@ -21,6 +21,11 @@ interface HttpAnswer extends AnswerBody {
   readonly headers: Headers;
 }
 
+/** The answer of `http.openBody`. */
+interface OpenedAnswer extends HttpAnswer {
+  readonly setCookies: readonly string[];
+}
+
 const MAX_REDIRECTS = 5;
 /** Maximum number of concurrent requests of one installation. */
 const REQUESTS_AT_ONCE = 16;
@@ -97,7 +102,7 @@ async function openBody(
   scope: HostScope,
   arrive: Arrive,
   signal: AbortSignal,
-): Promise<HttpAnswer> {
+): Promise<OpenedAnswer> {
   try {
     const stop = stream.closeOn(signal, 'the call has ended');
     const { opened, sent, url } = await arrive(stream.signal);
@@ -108,8 +113,8 @@ async function openBody(
     stream.closeOn(scope.child, 'the plugin has ended');
     const bodyBytes = await stream.begin(opened, sent, (part) => scope.resultTurn.chargePart(part, stream.signal));
     stop();
-    const { status, headers } = opened;
-    return { status, headers: sent.isEmpty ? headers : sent.mask(headers), bodyText: '', bodyBytes };
+    const { status, headers, setCookies } = opened;
+    return { status, ...sent.mask({ headers, setCookies }), bodyText: '', bodyBytes };
   } catch (error) {
     stream.close('the request failed');
     throw error;

@@ -34,6 +34,28 @@ t.test('fetch sends method, headers and body, and returns status, headers and bo
   t.equal(JSON.parse(sent.bodyText).headers['content-length'], '3');
 });
 
+t.test('cookies of a response are joined for host.http.fetch, and stay apart for fetch', async (t) => {
+  const cookies = ['a=1; Expires=Wed, 09 Jun 2027 10:18:14 GMT', 'key=value-of-the-key'];
+  const server = await serve(t, (request, response) => {
+    if (request.url !== '/none') response.setHeader('set-cookie', request.url === '/one' ? 'b=2' : cookies);
+    response.end();
+  });
+  const plugin = await pluginWith(t, ['api.test'], {
+    secrets: { key: 'value-of-the-key' },
+    uses: { key: ['http:api.test'] },
+  });
+  plugin.dns.set('api.test', ['127.0.0.1']);
+  plugin.allow(`api.test:${server.port}`);
+  const at = (path: string) => `http://api.test:${server.port}/${path}`;
+  const joined = { 'set-cookie': cookies.join(', ') };
+  t.match((await plugin.fetch(at(''))).headers, joined);
+  t.match(await plugin.open('1', at('')), { headers: joined, setCookies: cookies });
+  t.match(await plugin.open('2', at('one')), { setCookies: ['b=2'] });
+  t.match(await plugin.open('3', at('none')), { setCookies: [] });
+  const masked = await plugin.open('4', at(''), { headers: { 'x-key': plugin.handleOf('key') } });
+  t.match(masked, { setCookies: [cookies[0], 'key=[secret key]'] });
+});
+
 t.test('fetch decodes response bodies; a binary body has bytes and no text', async (t) => {
   const coders = { gzip: gzipSync, deflate: deflateSync };
   const server = await serve(t, (request, response) => {
