@@ -57,7 +57,6 @@ const POLL_MS = 5;
 const REAP_WITHIN_MS = 5_000;
 /** Time in which bubblewrap must finish a jail whose process is not known yet. Milliseconds. */
 const BUILD_WITHIN_MS = 500;
-const PAGE_BYTES = 4096;
 /** The unit of `/proc/<pid>/status`. */
 const KILOBYTE = 1024;
 
@@ -161,23 +160,21 @@ function readCpuDemand(pid: number): CpuDemand {
   }
 }
 
-function readUnsharedBytes(pid: number): number {
+/** Linux has both fields since 4.5; other kernels may not. */
+const readUnsharedBytes = (pid: number): number =>
+  readStatusBytes(pid, ['RssAnon', 'RssShmem']) ?? readResidentBytes(pid);
+
+/** Not from `statm`, which counts pages: their size differs between machines. */
+const readResidentBytes = (pid: number): number => readStatusBytes(pid, ['VmRSS']) ?? 0;
+
+/** Returns the sum of fields of `/proc/<pid>/status`. Null: one is missing, or the process has exited. */
+function readStatusBytes(pid: number, names: readonly string[]): number | null {
   try {
     const status = readFileSync(`/proc/${pid}/status`, 'latin1');
-    const [, anonymous] = /^RssAnon:\s+(\d+) kB$/m.exec(status) ?? [];
-    const [, shared] = /^RssShmem:\s+(\d+) kB$/m.exec(status) ?? [];
-    // Linux has both since 4.5; other kernels may not.
-    if (anonymous === undefined || shared === undefined) return readResidentBytes(pid);
-    return (Number(anonymous) + Number(shared)) * KILOBYTE;
+    const readField = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(status)?.[1]);
+    const sum = names.reduce((total, name) => total + readField(name), 0);
+    return Number.isNaN(sum) ? null : sum * KILOBYTE;
   } catch {
-    return 0;
-  }
-}
-
-function readResidentBytes(pid: number): number {
-  try {
-    return Number(readFileSync(`/proc/${pid}/statm`, 'latin1').split(' ')[1]) * PAGE_BYTES;
-  } catch {
-    return 0;
+    return null;
   }
 }
