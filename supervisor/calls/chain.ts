@@ -52,6 +52,7 @@ export type LinkResult =
       readonly advice?: string;
       /** Set if the handler threw: `message` is then the plugin's own text. */
       readonly stack?: string;
+      /** Set if the handler was cut off, or lost its grants while it ran, through no fault of the plugin. */
       readonly interrupted?: true;
       /** Set if `callsInFlight` calls of the child ran and `callsWaiting` waited. The same call may succeed later. */
       readonly overLimit?: true;

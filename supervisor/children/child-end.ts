@@ -24,6 +24,8 @@ const HEAP_FULL = /JavaScript heap out of memory|Reached heap limit|allocation f
 const ACCOUNT_EXCEEDED = 'the plugins of its account together exceeded their memory limit, and it used the most';
 
 const VIOLATION = 'it broke the protocol: ';
+/** The reason of ending a child through no fault of the plugin: the calls that still run in it are interrupted. */
+export const STOPPED = 'it was stopped';
 /** The reason of ending a child that violated the protocol. */
 export const describeViolation = (reason: string): string => `${VIOLATION}${reason}`;
 

@@ -14,7 +14,7 @@ export class ChildError extends Error {
   readonly kind: ChildErrorKind;
   /** The plugin's stack, to be mapped to the author's files. Empty: the child sent no stack. */
   readonly pluginStack: string;
-  /** Set for `dead` when the child was killed from outside. */
+  /** Set for `dead` when the child was killed from outside, or the supervisor stopped it through no fault of the plugin. */
   readonly interrupted: boolean;
   /** Set for `timeout` when another handler of the child did not return, so that the called one did not start. */
   readonly blockedBy: string | undefined;

@@ -10,7 +10,7 @@ import type { Pipes } from '../jail/spawner.ts';
 import type { CpuDemand } from '../jail/watched-process.ts';
 import { type CallBounds, ChildCalls, type InvokeOptions, type Outcome } from './child-calls.ts';
 import { ChildConnection } from './child-connection.ts';
-import { type ChildEnd, describeEnd, describeViolation } from './child-end.ts';
+import { type ChildEnd, describeEnd, describeViolation, STOPPED } from './child-end.ts';
 import { ChildError, createTimeoutError, HostCallRefusal } from './child-errors.ts';
 import { quote } from './child-message.ts';
 import type { ReadBounds } from './child-message-reader.ts';
@@ -196,13 +196,13 @@ export class Child {
    * `graceMs` 0 it kills the child at once.
    */
   async stop({ graceMs, terminateMs = TERMINATE_WITHIN_MS }: StopOptions): Promise<ChildEnd> {
-    if (graceMs === 0) return this.kill('it was stopped');
+    if (graceMs === 0) return this.kill(STOPPED);
     if (this.#state === 'loaded') this.#state = 'draining';
     // Also in a later stop: the grace that ends first counts.
     if (this.#state === 'draining') await Promise.race([this.#pipes?.calls.waitUntilIdle(graceMs), this.ended]);
     // Killed, or another stop has sent SIGTERM.
     if (this.#state === 'dead') return this.ended;
-    this.#markDead('it was stopped');
+    this.#markDead(STOPPED);
     this.#isTerminating = true;
     this.#jailed.terminate();
     const killer = setTimeout(() => this.#jailed.kill(), terminateMs);
@@ -224,7 +224,8 @@ export class Child {
     if (this.#state === 'dead') return;
     this.#endReason ??= why;
     this.#state = 'dead';
-    this.#pipes?.connection.close(new ChildError('dead', this.#endReason));
+    const interrupted = this.#endReason === STOPPED;
+    this.#pipes?.connection.close(new ChildError('dead', this.#endReason, { interrupted }));
   }
 
   /** The last 8 kB of stderr. */

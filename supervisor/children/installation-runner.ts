@@ -10,7 +10,7 @@ import type { PluginCall } from '../calls/plugin-call.ts';
 import { LiveInstallation } from '../host/live-installation.ts';
 import type { Metrics } from '../records/metrics.ts';
 import type { Child } from './child.ts';
-import type { ChildEnd } from './child-end.ts';
+import { type ChildEnd, STOPPED } from './child-end.ts';
 import { ChildError } from './child-errors.ts';
 import { withinBudget } from './deadline.ts';
 import { DRAIN_MS, ROLLBACK_EXITS } from './fleet-bounds.ts';
@@ -115,7 +115,6 @@ const REFUSED_PAUSE_MS = 60_000;
 const POSTPONED_PAUSE_MS = 5_000;
 const PERCENT = 100;
 const CALLER_LEFT = 'the caller aborted the call before it began';
-const STOPPED = 'it was stopped';
 
 export class InstallationRunner {
   readonly installationId: string;

@@ -201,11 +201,11 @@ export class LoadedChild {
         onDelta: deltas?.receive,
       });
       this.answered += 1;
-      const result = maskResult(this.#mask, fromOutcome(outcome));
+      const result = this.#finishResult(fromOutcome(outcome));
       return deltas ? await endInTime(deltas, result, call) : result;
     } catch (error) {
       if (error instanceof ChildError && error.kind === 'timeout') this.#startHangCheck();
-      const result = maskResult(this.#mask, fromError(error));
+      const result = this.#finishResult(fromError(error));
       return deltas ? await endInTime(deltas, result, call) : result;
     } finally {
       this.running -= 1;
@@ -213,6 +213,12 @@ export class LoadedChild {
       this.#deps.invocations.end(invocationId);
       (over as AbortController | null)?.abort(HANDLER_ENDED);
     }
+  }
+
+  /** A handler that fails after its grants were withdrawn, as by a pause, was interrupted. */
+  #finishResult(result: LinkResult): LinkResult {
+    const masked = maskResult(this.#mask, result);
+    return masked.kind === 'error' && this.installation.isWithdrawn ? { ...masked, interrupted: true } : masked;
   }
 
   /** Looked up each time: the secrets are read while the child starts. */

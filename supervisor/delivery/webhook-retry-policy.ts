@@ -43,7 +43,7 @@ export interface Attempted {
   readonly interruptions: number;
 }
 
-/** Whether the plugin's process was killed from outside, and fewer than `INTERRUPTIONS_MAX` attempts were interrupted before. */
+/** Whether the handler was interrupted through no fault of the plugin, and fewer than `INTERRUPTIONS_MAX` attempts were interrupted before. */
 export const isInterrupted = (result: LinkResult, interruptions: number): boolean =>
   'interrupted' in result && result.interrupted === true && interruptions < INTERRUPTIONS_MAX;
 

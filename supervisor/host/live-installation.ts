@@ -4,6 +4,7 @@ import { intersectCapabilities, intersectUses } from '../../sdk/contract/capabil
 
 export class LiveInstallation {
   #plugin: InstalledPlugin;
+  #isWithdrawn = false;
   readonly #watchers = new Set<(plugin: InstalledPlugin) => void>();
 
   constructor(plugin: InstalledPlugin) {
@@ -12,6 +13,10 @@ export class LiveInstallation {
 
   get plugin(): InstalledPlugin {
     return this.#plugin;
+  }
+
+  get isWithdrawn(): boolean {
+    return this.#isWithdrawn;
   }
 
   /** Updates the state from the row and notifies the watchers. */
@@ -25,6 +30,7 @@ export class LiveInstallation {
    * access.
    */
   withdraw(): void {
+    this.#isWithdrawn = true;
     this.update({ ...this.#plugin, granted: [], secretUses: {} });
   }
 

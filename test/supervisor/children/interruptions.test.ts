@@ -87,3 +87,31 @@ t.test('interruptions cost no wait, and beyond so many they count', async (t) =>
   const failed = { kind: 'error', message: 'x' } as const;
   t.match(judgeDelivery(once, failed, READY, WAITS, 0.5), { afterSeconds: 5, as: 'failure' }, 'the first real failure');
 });
+
+/** Waits in its first attempt until its call of the host is refused or its process ends. */
+const WAITS_FOR_END = `channel.receive = async (request) => {
+  host.log('attempt ' + request.attempt);
+  while (request.attempt === 1) await host.storage.get('x').then(() => new Promise((resolve) => setTimeout(resolve, 20)));
+};`;
+
+t.test('a handler that loses its grants by a pause uses up no attempt', async (t) => {
+  const fixture = shared.withNewAccount();
+  const made = await fixture.install({ slug: 'paused', capabilities: ['host.storage'], code: WAITS_FOR_END });
+  const [id = ''] = await deliver(fixture, made, await connect(fixture, made), ['x']);
+  await eventually(async () => (await fixture.readLog('attempt 1')).length === 1);
+  await fixture.change(made, "status = 'paused'");
+  await eventually(async () => (await rowOf(fixture, id)).last_error !== null);
+  await fixture.change(made, "status = 'ready'");
+  await eventually(async () => (await rowOf(fixture, id)).state === 'delivered');
+  t.match(await rowOf(fixture, id), { interruptions: 1 });
+});
+
+t.test('an attempt that the stop of the supervisor cuts off is an interruption', async (t) => {
+  const fixture = await startSupervisorFixture(t);
+  const made = await fixture.install({ slug: 'stopped', capabilities: ['host.storage'], code: WAITS_FOR_END });
+  const [id = ''] = await deliver(fixture, made, await connect(fixture, made), ['x']);
+  await eventually(async () => (await fixture.readLog('attempt 1')).length === 1);
+  await fixture.supervisor.fleet.close(0);
+  await eventually(async () => (await rowOf(fixture, id)).last_error !== null);
+  t.match(await rowOf(fixture, id), { state: 'pending', interruptions: 1 });
+});
