@@ -5,7 +5,7 @@ import { isReplayedWithAllSql, replayDeliveries } from '../../db/channels/delive
 import { replayEvent } from '../../db/installations/event-history.ts';
 import { type Queues, startQueues } from '../../db/jobs/queues.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
-import { hasRow } from '../../db/postgres/rows.ts';
+import { hasRow, listValues } from '../../db/postgres/rows.ts';
 import { listDeadLetters } from '../../db/records/operator-overview.ts';
 import {
   formatTable,
@@ -17,10 +17,22 @@ import {
   UsageError,
 } from './command.ts';
 
-/** A misspelt id must not read as if nothing were dead. @throws Error */
-async function requireInstallation(pool: Pool, id: string | null): Promise<void> {
+/** A misspelt id must not read as if nothing were dead or waited. @throws Error */
+export async function requireInstallation(pool: Pool, id: string | null): Promise<void> {
   if (id === null || (await hasRow(pool, 'SELECT 1 FROM installations WHERE id = $1', [id]))) return;
   throw new Error(`No installation has the id “${id}”.`);
+}
+
+/** Returns the ids that no finished delivery or event has: the number of the others would hide a misspelt one. */
+async function listUnknown(pool: Pool, ids: readonly string[]): Promise<string[]> {
+  const finished = await listValues<string>(
+    pool,
+    `SELECT id FROM deliveries WHERE id = ANY ($1) AND state <> 'pending'
+     UNION ALL SELECT id FROM events WHERE id = ANY ($1) AND state <> 'pending'`,
+    [ids],
+  );
+  const known = new Set(finished);
+  return ids.filter((id) => !known.has(id));
 }
 
 /** Rows replayed in one transaction. */
@@ -67,6 +79,7 @@ export const replay: OperatorCommand = {
     const ways = [args.subjects.length > 0, of !== null, args.options.all === true].filter(Boolean).length;
     if (ways !== 1) throw new UsageError('Give ids, --installation or --all.');
     await requireInstallation(pool, of);
+    const unknown = await listUnknown(pool, args.subjects);
     const queues = await startQueues({ pool, role: 'producer', onError: () => undefined });
     try {
       const deliveries = await replayEach(pool, queues, 'deliveries', args, of);
@@ -74,8 +87,9 @@ export const replay: OperatorCommand = {
       if (args.subjects.length > 0 && deliveries + events === 0) {
         throw new Error('No finished delivery or event has this id.');
       }
-      const sentence = `${deliveries} deliveries and ${events} events will be delivered again.`;
-      return { sentence, fields: { deliveries, events } };
+      const rest = unknown.length === 0 ? '' : ` No finished delivery or event has the id ${unknown.join(', ')}.`;
+      const sentence = `${deliveries} deliveries and ${events} events will be delivered again.${rest}`;
+      return { sentence, fields: { deliveries, events, unknown } };
     } finally {
       await queues.stop();
     }

@@ -9,6 +9,7 @@ import { inTransaction } from '../../db/postgres/pool.ts';
 import { findRow } from '../../db/postgres/rows.ts';
 import { listFleet, listWaitingQueues, type WaitingQueue } from '../../db/records/operator-overview.ts';
 import { formatTable, linesOption, type OperatorCommand, type ParsedArgs, readCutList, readText } from './command.ts';
+import { requireInstallation } from './dead-letters.ts';
 
 const formatMegabytes = (bytes: unknown): string | null =>
   bytes === null ? null : `${Math.round(Number(bytes) / 1e6)} MB`;
@@ -62,9 +63,9 @@ export const waiting: OperatorCommand = {
   options: { installation: { type: 'string', value: 'id', doc: 'of one installation' }, limit: linesOption },
   async run(args, context) {
     const { pool } = await context.database();
-    const { rows: queues, rest } = await readCutList(args, (limit) =>
-      listWaitingQueues(pool, readText(args, 'installation'), limit),
-    );
+    const of = readText(args, 'installation');
+    await requireInstallation(pool, of);
+    const { rows: queues, rest } = await readCutList(args, (limit) => listWaitingQueues(pool, of, limit));
     const lines = queues.map((queue) => ({
       QUEUE: queue.setAside ? `${queue.queue}, set aside` : queue.queue,
       PLUGIN: queue.slug,

@@ -61,7 +61,12 @@ t.test('dead letters', async (t) => {
   t.notMatch(shown, '\u001b', 'no error text steers the terminal');
   t.match(await runOperator('replay', 'd1', 'e1', 'fine'), { deliveries: 2, events: 1 });
   t.same(await idsOf('deliveries', 'pending'), ['d1', 'fine']);
-  t.match(await runOperator('replay', '--all'), { deliveries: 2, events: 1 });
+  t.match(await runOperator('replay', 'd2', 'd4', 'e3'), { deliveries: 1, events: 0, unknown: ['d4', 'e3'] });
+  t.match(await operator(env, 'replay', 'fine', 'e2', 'd4'), {
+    code: 0,
+    stdout: '0 deliveries and 1 events will be delivered again. No finished delivery or event has the id fine, d4.\n',
+  });
+  t.match(await runOperator('replay', '--all'), { deliveries: 1, events: 0, unknown: [] });
   t.same(await idsOf('deliveries', 'dead'), ['gone'], 'whose channel is gone');
   t.same(await idsOf('events', 'pending'), ['e1', 'e2']);
   const jobs = await pool.query(`SELECT data->>'eventId' AS id FROM pgboss.job WHERE name = 'events' ORDER BY 1`);
@@ -103,6 +108,8 @@ t.test('replays of all leave out requests to an address that was replaced before
 t.test('waiting names what holds each queue', async (t) => {
   const { env, pool, runOperator } = await prepareQueues(t);
   t.match(await operator(env, 'waiting'), { stdout: 'Nothing waits.\n' });
+  const misspelt = await operator(env, 'waiting', '--installation', 'i2');
+  t.match(misspelt, { code: 1, stdout: '', stderr: 'No installation has the id “i2”.\n' });
   const { epoch } = await claimAccount(pool, 'a1');
   await pool.query(`INSERT INTO channels (id, installation_id, account_id, name, routing_id) VALUES
     ('c2', 'i1', 'a1', 'Busy', 'r2'), ('c3', 'i1', 'a1', 'Later', 'r3'), ('c4', 'i1', 'a1', 'Paused', 'r4'),
