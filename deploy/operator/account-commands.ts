@@ -1,26 +1,12 @@
 /** Operator commands for accounts and their tokens. */
-import type { Pool } from 'pg';
-import {
-  type Account,
-  BUILT_IN_ISSUER,
-  findAccountByName,
-  hasActiveOperator,
-  moveAccounts,
-  pageAccounts,
-} from '../../db/accounts/accounts.ts';
+import { BUILT_IN_ISSUER, hasActiveOperator, moveAccounts, pageAccounts } from '../../db/accounts/accounts.ts';
 import { pageTokens, revokeAllTokens, revokeToken } from '../../db/accounts/issued-tokens.ts';
 import { changeOperator, changeSuspension } from '../../db/accounts/moderation.ts';
 import { afterOption, formatNext, formatTable, type OperatorCommand, readText, UsageError } from './command.ts';
-import { createUnknownAccountError, readReason } from './moderation.ts';
+import { readReason, requireAccount } from './moderation.ts';
 
 /** Maximum number of listed accounts or tokens. */
 const LINES_MAX = 1_000;
-
-async function requireAccount(pool: Pool, user: string): Promise<Account> {
-  const found = await findAccountByName(pool, user);
-  if (!found) throw createUnknownAccountError(user);
-  return found;
-}
 
 /** Without an operator who is not suspended, only this command can change anything. */
 const NO_OPERATOR = 'There is no other operator: appoint one with npm run -s operator -- appoint <user>.';
@@ -56,13 +42,13 @@ export const suspend: OperatorCommand = {
   doc: 'refuse all requests of an account and stop its plugins; their webhooks wait; the user sees the reason',
   options: { reason: { type: 'string', value: 'reason', doc: 'shown to the user' } },
   async run(args, context) {
-    const [user = ''] = args.subjects;
+    const [given = ''] = args.subjects;
     const reason = readReason(args, 'suspend', 'the user sees');
     const { pool } = await context.currentDatabase();
-    const account = await changeSuspension(pool, user, reason);
-    if (account === null) throw createUnknownAccountError(user);
+    const { name: user, operator } = await requireAccount(pool, given);
+    await changeSuspension(pool, user, reason);
     const hasOperators = await hasActiveOperator(pool);
-    const warning = account.operator && !hasOperators ? `\n${NO_OPERATOR}` : '';
+    const warning = operator && !hasOperators ? `\n${NO_OPERATOR}` : '';
     return { sentence: `“${user}” is suspended: ${reason}${warning}`, fields: { user, reason, hasOperators } };
   },
 };
@@ -70,9 +56,9 @@ export const suspend: OperatorCommand = {
 export const resume: OperatorCommand = {
   subjects: ['user'],
   doc: 'end the suspension of an account',
-  async run({ subjects: [user = ''] }, context) {
+  async run({ subjects: [given = ''] }, context) {
     const { pool } = await context.currentDatabase();
-    const { suspendedReason } = await requireAccount(pool, user);
+    const { name: user, suspendedReason } = await requireAccount(pool, given);
     await changeSuspension(pool, user, null);
     const sentence =
       suspendedReason === null ? `“${user}” was not suspended.` : `The suspension of “${user}” has ended.`;
@@ -83,9 +69,10 @@ export const resume: OperatorCommand = {
 export const appoint: OperatorCommand = {
   subjects: ['user'],
   doc: 'give an account operator rights',
-  async run({ subjects: [user = ''] }, context) {
-    if (!(await changeOperator((await context.currentDatabase()).pool, user, true)))
-      throw createUnknownAccountError(user);
+  async run({ subjects: [given = ''] }, context) {
+    const { pool } = await context.currentDatabase();
+    const { name: user } = await requireAccount(pool, given);
+    await changeOperator(pool, user, true);
     return { sentence: `“${user}” is an operator.`, fields: { user, operator: true } };
   },
 };
@@ -93,9 +80,9 @@ export const appoint: OperatorCommand = {
 export const demote: OperatorCommand = {
   subjects: ['user'],
   doc: 'remove operator rights from an account',
-  async run({ subjects: [user = ''] }, context) {
+  async run({ subjects: [given = ''] }, context) {
     const { pool } = await context.currentDatabase();
-    const { operator } = await requireAccount(pool, user);
+    const { name: user, operator } = await requireAccount(pool, given);
     await changeOperator(pool, user, false);
     const done = operator ? `“${user}” is no longer an operator.` : `“${user}” was not an operator.`;
     const hasOperators = await hasActiveOperator(pool);
@@ -109,9 +96,9 @@ export const demote: OperatorCommand = {
 export const tokens: OperatorCommand = {
   subjects: ['user'],
   doc: 'the tokens of an account that have not expired, newest first',
-  async run({ subjects: [user = ''] }, context) {
+  async run({ subjects: [given = ''] }, context) {
     const { pool } = await context.database();
-    const { id } = await requireAccount(pool, user);
+    const { id, name: user } = await requireAccount(pool, given);
     const { items, nextCursor } = await pageTokens(pool, id, { limit: LINES_MAX });
     const lines = items.map(({ id, name, scopes, createdAt, lastUsedAt, expiresAt }) => ({
       TOKEN: id,
@@ -133,9 +120,9 @@ export const tokens: OperatorCommand = {
 export const revokeOne: OperatorCommand = {
   subjects: ['user', 'token'],
   doc: 'revoke a token of an account, by its id in tokens',
-  async run({ subjects: [user = '', token = ''] }, context) {
+  async run({ subjects: [given = '', token = ''] }, context) {
     const { pool } = await context.currentDatabase();
-    const { id } = await requireAccount(pool, user);
+    const { id, name: user } = await requireAccount(pool, given);
     if (!(await revokeToken(pool, id, token, { subject: user, by: null })))
       throw new Error(`“${user}” has no token with the id “${token}”. See npm run -s operator -- tokens ${user}.`);
     return { sentence: 'The token is revoked.', fields: { user, token } };
@@ -145,9 +132,9 @@ export const revokeOne: OperatorCommand = {
 export const revokeAll: OperatorCommand = {
   subjects: ['user'],
   doc: 'revoke all tokens of an account, also those of an identity provider',
-  async run({ subjects: [user = ''] }, context) {
+  async run({ subjects: [given = ''] }, context) {
     const { pool } = await context.currentDatabase();
-    const { id } = await requireAccount(pool, user);
+    const { id, name: user } = await requireAccount(pool, given);
     await revokeAllTokens(pool, id, { subject: user, by: null });
     return { sentence: `All tokens of “${user}” are revoked.`, fields: { user } };
   },
@@ -167,10 +154,13 @@ export const moveAccount: OperatorCommand = {
     if (issuer === undefined) throw new UsageError('move-account needs OIDC_ISSUER: accounts move to that issuer.');
     if ((subjects.length === 0) === (options.all !== true)) throw new UsageError('Give user names, or --all.');
     const { pool } = await context.currentDatabase();
-    for (const user of subjects)
-      if ((await requireAccount(pool, user)).issuer !== BUILT_IN_ISSUER)
-        throw new Error(`“${user}” is not an account of the built-in issuer.`);
-    const moved = await moveAccounts(pool, issuer, options.all === true ? null : subjects);
+    const users: string[] = [];
+    for (const given of subjects) {
+      const { name: user, issuer: current } = await requireAccount(pool, given);
+      if (current !== BUILT_IN_ISSUER) throw new Error(`“${user}” is not an account of the built-in issuer.`);
+      users.push(user);
+    }
+    const moved = await moveAccounts(pool, issuer, options.all === true ? null : users);
     return { sentence: `Accounts moved to ${issuer}: ${moved.join(', ') || 'none'}.`, fields: { issuer, moved } };
   },
 };

@@ -101,7 +101,7 @@ export const installations: OperatorCommand = {
          LEFT JOIN versions v ON v.id = i.current_version_id
          LEFT JOIN versions f ON f.id = i.failed_version_id
          LEFT JOIN installation_runtime r ON r.installation_id = i.id
-        WHERE ($1::text IS NULL OR p.slug = $1) AND ($2::text IS NULL OR a.name = $2) AND ($3::text IS NULL OR i.status = $3)
+        WHERE ($1::text IS NULL OR p.slug = $1) AND ($2::text[] IS NULL OR a.name = ANY ($2)) AND ($3::text IS NULL OR i.status = $3)
         ORDER BY i.id DESC LIMIT $4`;
     const { rows, rest } = await readCutList(
       args,
@@ -128,7 +128,12 @@ export const installations: OperatorCommand = {
   },
 };
 
-const readFilters = (args: ParsedArgs) => ['plugin', 'user', 'status'].map((name) => readText(args, name));
+function readFilters(args: ParsedArgs) {
+  const user = readText(args, 'user');
+  // The name as given, and as the token command stores it.
+  const users = user === null ? null : [user, user.normalize('NFC')];
+  return [readText(args, 'plugin'), users, readText(args, 'status')];
+}
 
 export const restart: OperatorCommand = {
   subjects: ['installation'],

@@ -1,4 +1,6 @@
 /** Operator commands that verify authors and block plugins, and list these actions. */
+import type { Pool } from 'pg';
+import { type Account, findAccountByName } from '../../db/accounts/accounts.ts';
 import { changeBlock, verifyAuthor } from '../../db/accounts/moderation.ts';
 import { listActions } from '../../db/accounts/operator-actions.ts';
 import { isStorable } from '../../db/postgres/storable-json.ts';
@@ -22,10 +24,10 @@ const ACTION_ID_MAX = 999_999_999;
 const verification = (verified: boolean, doc: string): OperatorCommand => ({
   subjects: ['user'],
   doc,
-  async run({ subjects: [user = ''] }, context) {
-    if (!(await verifyAuthor((await context.currentDatabase()).pool, user, verified))) {
-      throw createUnknownAccountError(user);
-    }
+  async run({ subjects: [given = ''] }, context) {
+    const { pool } = await context.currentDatabase();
+    const { name: user } = await requireAccount(pool, given);
+    await verifyAuthor(pool, user, verified);
     const sentence = verified
       ? `“${user}” is verified: everything they publish shows their identity.`
       : `“${user}” is no longer verified.`;
@@ -95,7 +97,13 @@ export function readReason(args: ParsedArgs, command: string, seenBy: string): s
   return reason;
 }
 
-export const createUnknownAccountError = (user: string): Error =>
-  new Error(`No account is named “${user}”. An account is created when its user signs in for the first time.`);
+/** The token command stores names in the composed form (NFC); identity providers may choose others. @throws Error */
+export async function requireAccount(pool: Pool, user: string): Promise<Account> {
+  const found = (await findAccountByName(pool, user)) ?? (await findAccountByName(pool, user.normalize('NFC')));
+  if (found === null)
+    throw new Error(`No account is named “${user}”. An account is created when its user signs in for the first time.`);
+  return found;
+}
+
 const unknownPlugin = (slug: string): Error => new Error(`No plugin has the slug “${slug}”.`);
 const countNotified = (count: number): string => `${count} installation${count === 1 ? '' : 's'} notified`;

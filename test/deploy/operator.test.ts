@@ -70,6 +70,28 @@ t.test('docs/operating.md names the arguments of each command', async (t) => {
   t.ok(found.length > 10, `${found.length} commands with arguments`);
 });
 
+t.test('a name in decomposed form means the account that the token command created', async (t) => {
+  const { url: DATABASE_URL, pool } = await testDatabase(t);
+  const env = { DATABASE_URL, DATA_DIR: await temporaryFolder(t) };
+  const [stored, given] = ['Jörg'.normalize('NFC'), 'Jörg'.normalize('NFD')];
+  await issueToken([stored], () => env);
+  const runs: [string, ...string[]][] = [
+    ['suspend', given, '--reason', 'spam'],
+    ['resume', given],
+    ['appoint', given],
+    ['demote', given],
+    ['verify', given],
+    ['tokens', given],
+    ['revoke-tokens', given],
+  ];
+  for (const words of runs) t.match(await operator(env, ...words), { code: 0 }, words[0]);
+  const { rows } = await pool.query('SELECT DISTINCT subject FROM operator_actions');
+  t.same(rows, [{ subject: stored }]);
+  // As an identity provider may choose it.
+  await findOrCreateAccount(pool, given, 'https://issuer.example');
+  t.match(JSON.parse((await operator(env, 'appoint', given, '--json')).stdout), { user: given });
+});
+
 t.test('suspends accounts, appoints and demotes operators, lists and revokes tokens, moves accounts', async (t) => {
   const { url: DATABASE_URL, pool } = await testDatabase(t);
   const DATA_DIR = await temporaryFolder(t);
