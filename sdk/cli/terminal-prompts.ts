@@ -51,3 +51,34 @@ export async function askForSecret({ canAsk }: Context, message: string, noTermi
   if (isCancel(typed)) throw new DOMException('Interrupted', 'AbortError');
   return typed;
 }
+
+/** Asks the user to choose one of several values. @throws AbortError after Ctrl-C */
+export async function askToChoose<Value extends object>(
+  message: string,
+  options: { value: Value; label: string; hint: string }[],
+  initialValue: Value,
+): Promise<Value> {
+  const { isCancel, select } = await import('@clack/prompts');
+  assumeTerminalWidth();
+  const chosen = await select<object>({ message, options, initialValue });
+  if (isCancel(chosen)) throw new DOMException('Interrupted', 'AbortError');
+  return chosen as Value;
+}
+
+/**
+ * Asks for a line of text.
+ *
+ * @param findFault returns why a text is refused; the user then corrects it
+ * @throws AbortError after Ctrl-C
+ */
+export async function askForText(
+  message: string,
+  initialValue: string,
+  findFault: (text: string) => string | null,
+): Promise<string> {
+  const { isCancel, text } = await import('@clack/prompts');
+  assumeTerminalWidth();
+  const typed = await text({ message, initialValue, validate: (value = '') => findFault(value) ?? undefined });
+  if (isCancel(typed)) throw new DOMException('Interrupted', 'AbortError');
+  return typed;
+}

@@ -102,6 +102,18 @@ t.test('init writes nothing beside a file whose name differs by letter case', as
   }
 });
 
+t.test('init refuses a name that the check refuses, and writes nothing', async (t) => {
+  const folder = await temporaryFolder(t);
+  for (const [name, fault] of [
+    ['', 'must not be empty'],
+    ['x'.repeat(65), 'must be at most 64 characters'],
+    ['a\nb', 'must be one line'],
+    ['a\u200b', 'contains U+200B'],
+  ] as const)
+    t.match(await bulkhead(['init', '--name', name], { folder }), { code: 2, stderr: `error The name ${fault}` });
+  t.same(await readdir(folder), []);
+});
+
 t.test('init says what it changes in a package.json', async (t) => {
   for (const [slug, words] of [
     ['mine', /\.gitignore\nNext/],

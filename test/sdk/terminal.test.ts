@@ -4,7 +4,7 @@
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
@@ -238,6 +238,28 @@ t.test('a question fits on its line in a terminal that reports no size', async (
   sizeless.write('n');
   await sizeless.wait(/Nothing was uninstalled\./);
   t.equal(await sizeless.end(), 2);
+  const creating = inTerminal(t, ['init', 'sizeless'], { size: 'columns 0 rows 0' });
+  await creating.wait(/What should the plugin do\?/);
+  creating.write('\r');
+  await creating.wait(/What is its name\?/);
+  creating.write('\u0003');
+  t.equal(await creating.end(), 130);
+});
+
+t.test('init: asks until the name is valid, and nothing more after Ctrl-C', async (t) => {
+  const interrupted = inTerminal(t, ['init', 'asked']);
+  await interrupted.wait(/What should the plugin do\?/);
+  interrupted.write('\u0003');
+  t.equal(await interrupted.end(), 130);
+  t.notMatch(interrupted.output(), 'What is its name?');
+  const named = inTerminal(t, ['init', 'asked', '--template', 'tool']);
+  await named.wait(/What is its name\?/);
+  named.write(`${'x'.repeat(64)}\r`);
+  await named.wait(/The name must be at most 64 characters\./);
+  named.write('\u0015House\r');
+  await named.wait(/Wrote readme\.md/);
+  t.equal(await named.end(), 0);
+  t.match(await readFile(join(home, 'asked/readme.md'), 'utf8'), 'name: "House"');
 });
 
 t.test('accept: the same', async (t) => {

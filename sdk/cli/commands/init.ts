@@ -1,11 +1,13 @@
 /** `bulkhead init`: writes a new package from a template. */
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, posix, relative, resolve } from 'node:path';
+import { label } from '../../contract/manifest.ts';
 import type { Command, ParsedArgs } from '../command.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
 import { findSlugFault, NAME_MAX_CHARS, toDisplayText, toSlug } from '../package-folder.ts';
 import { renderTemplate, type Template, templates } from '../templates.ts';
+import { askForText, askToChoose } from '../terminal-prompts.ts';
 import { quoteForShell } from '../terminal-text.ts';
 
 export const init: Command = {
@@ -23,6 +25,9 @@ export const init: Command = {
     const slug = args.text('slug') ?? toSlug(basename(folder));
     const fault = findSlugFault(slug);
     if (fault) throw new CommandError('usage', `“${slug}” ${fault}.`);
+    const givenName = args.text('name');
+    const nameFault = givenName === undefined ? null : findNameFault(givenName);
+    if (nameFault) throw new CommandError('usage', nameFault);
     const { template, name } = await chooseTemplate(context, args, toTitle(args.text('slug') ?? basename(folder)));
     const files = renderTemplate(template, name, slug);
     await refuseOverwriting(folder, Object.keys(files));
@@ -58,16 +63,17 @@ async function chooseTemplate(
     const names = templates.map(({ name }) => name).join(', ');
     throw new CommandError('usage', `There is no template “${templateName}”. Use one of ${names}.`);
   }
-  if (!context.canAsk || (found && args.text('name'))) {
-    return { template: found ?? DEFAULT_TEMPLATE, name: args.text('name') ?? title };
-  }
-  const { isCancel, select, text } = await import('@clack/prompts');
-  const options = templates.map(({ name, doc }) => ({ value: name, label: name, hint: doc }));
-  const message = 'What should the plugin do?';
-  const chosen = found?.name ?? (await select({ message, options, initialValue: DEFAULT_TEMPLATE.name }));
-  const name = args.text('name') ?? (await text({ message: 'What is its name?', initialValue: title }));
-  if (isCancel(chosen) || isCancel(name)) throw new DOMException('Interrupted', 'AbortError');
-  return { template: templates.find((template) => template.name === chosen) ?? DEFAULT_TEMPLATE, name };
+  if (!context.canAsk) return { template: found ?? DEFAULT_TEMPLATE, name: args.text('name') ?? title };
+  const options = templates.map((template) => ({ value: template, label: template.name, hint: template.doc }));
+  const template = found ?? (await askToChoose('What should the plugin do?', options, DEFAULT_TEMPLATE));
+  const name = args.text('name') ?? (await askForText('What is its name?', title, findNameFault));
+  return { template, name };
+}
+
+/** @returns why the check of a package would refuse the name, as a sentence; null if it is valid */
+function findNameFault(name: string): string | null {
+  const fault = label(NAME_MAX_CHARS).safeParse(name).error?.issues[0]?.message;
+  return fault === undefined ? null : `The name ${fault}.`;
 }
 
 /** `word-count` → `Word count`; a name that is no slug stays as it is. */
