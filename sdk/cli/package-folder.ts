@@ -108,7 +108,7 @@ export async function readSlug(folder: string): Promise<string> {
   const text = await readFile(join(folder, 'package.json'), 'utf8').catch(() => '{}');
   let slug: unknown;
   try {
-    slug = (JSON.parse(text) as { bulkhead?: { slug?: unknown } } | null)?.bulkhead?.slug;
+    slug = (parseJsonFile(text) as { bulkhead?: { slug?: unknown } } | null)?.bulkhead?.slug;
   } catch {
     throw new CommandError('failed', `${join(folder, 'package.json')} is not valid JSON. Fix it, or pass \`--slug\`.`);
   }
@@ -117,6 +117,9 @@ export async function readSlug(folder: string): Promise<string> {
   const message = `bulkhead.slug in ${join(folder, 'package.json')} must be text, such as "my-plugin", not ${JSON.stringify(slug)}.`;
   throw new CommandError('usage', message);
 }
+
+/** Parses the text of a JSON file, with or without a byte order mark, which editors of Windows write. @throws SyntaxError */
+export const parseJsonFile = (text: string): unknown => JSON.parse(text.replace(/^\uFEFF/, ''));
 
 /** Makes a slug from the folder's name. @throws CommandError if the name has letters that a slug cannot have */
 function readFolderSlug(folder: string): string {

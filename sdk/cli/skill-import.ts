@@ -6,7 +6,7 @@ import { lstat, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { limits, MIB, PACKAGE_FILES_MAX } from '../contract/limits.ts';
 import { CommandError } from './failure.ts';
-import { NAME_MAX_CHARS, toDisplayText } from './package-folder.ts';
+import { NAME_MAX_CHARS, parseJsonFile, toDisplayText } from './package-folder.ts';
 
 const BYTES_MAX = 256 * MIB;
 const DEPTH_MAX = 12;
@@ -155,7 +155,7 @@ async function readManifest(root: string): Promise<{ name?: string; description?
   const { size } = await lstat(at);
   if (size > MIB) throw createError(`${at} has more than ${MIB} bytes.`);
   try {
-    const { name, description } = JSON.parse(await readFile(at, 'utf8')) as Record<string, unknown>;
+    const { name, description } = parseJsonFile(await readFile(at, 'utf8')) as Record<string, unknown>;
     return {
       ...(typeof name === 'string' ? { name } : {}),
       ...(typeof description === 'string' ? { description } : {}),

@@ -114,6 +114,13 @@ t.test('init refuses a name that the check refuses, and writes nothing', async (
   t.same(await readdir(folder), []);
 });
 
+t.test('a package.json with a byte order mark is read', async (t) => {
+  const folder = await temporaryFolder(t);
+  await writeFile(join(folder, 'package.json'), '\uFEFF{ "bulkhead": { "slug": "mine" } }');
+  t.equal((await bulkhead(['init', '--slug', 'mine', '--json'], { folder })).code, 0);
+  t.equal((await readPackageFolder(folder, undefined)).slug, 'mine');
+});
+
 t.test('init says what it changes in a package.json', async (t) => {
   for (const [slug, words] of [
     ['mine', /\.gitignore\nNext/],

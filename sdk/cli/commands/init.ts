@@ -5,7 +5,7 @@ import { label } from '../../contract/manifest.ts';
 import type { Command, ParsedArgs } from '../command.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
-import { findSlugFault, NAME_MAX_CHARS, toDisplayText, toSlug } from '../package-folder.ts';
+import { findSlugFault, NAME_MAX_CHARS, parseJsonFile, toDisplayText, toSlug } from '../package-folder.ts';
 import { renderTemplate, type Template, templates } from '../templates.ts';
 import { askForText, askToChoose } from '../terminal-prompts.ts';
 import { quoteForShell } from '../terminal-text.ts';
@@ -122,7 +122,7 @@ async function mergePackageJson(folder: string, files: Record<string, string>, s
   if (packageJson == null) return null;
   let own: { bulkhead?: { slug?: unknown } } | null;
   try {
-    own = JSON.parse(packageJson);
+    own = parseJsonFile(packageJson) as typeof own;
   } catch {
     throw new CommandError('failed', `${join(folder, 'package.json')} is not valid JSON. Fix it first.`);
   }
