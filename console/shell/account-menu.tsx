@@ -1,6 +1,7 @@
 /** The account menu: colour scheme, REST reference and sign-out. */
 import { Button, Menu, useMantineColorScheme } from '@mantine/core';
-import { useState } from 'react';
+import { useIsMutating } from '@tanstack/react-query';
+import { useEffect, useState } from 'react';
 import { useMe } from '../rest/me.ts';
 import { useAction } from '../rest/use-action.ts';
 import { signOut } from '../sign-in/sign-in-requests.ts';
@@ -28,6 +29,12 @@ export function AccountMenu({ wide = false }: { readonly wide?: boolean }) {
     else run();
   };
   const close = () => setAsked(null);
+  const running = useIsMutating();
+  // A save that was under way may have succeeded, so that nothing is left to ask.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: it looks again when an action has ended
+  useEffect(() => {
+    if (asked !== null && !isTextLost()) close();
+  }, [running]);
   return (
     <>
       <Menu position={wide ? 'top-start' : 'bottom-end'} width={210}>

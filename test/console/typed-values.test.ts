@@ -269,17 +269,26 @@ t.test('the question about unsaved changes closes when a save that was under way
   await publishFrontDesk(service, 'host.storage', named);
   const { body } = await service.call('POST', '/api/installations', { slug: named.slug });
   const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${body.id}?tab=settings`);
-  const held = Promise.withResolvers<void>();
-  await answerInstead(context, '**/configure', (route) => held.promise.then(() => route.continue()));
-  await page.getByLabel('Signature').fill('The desk');
-  await press(page, 'Save');
-  await go(page, 'Catalog');
   const question = page.getByRole('dialog', { name: 'Unsaved changes' });
-  await question.waitFor();
-  held.resolve();
-  await question.waitFor({ state: 'detached' });
-  await page.getByText('Saved', { exact: true }).waitFor();
-  t.equal(await page.getByLabel('Signature').inputValue(), 'The desk', 'the page stays');
+  let held = Promise.withResolvers<void>();
+  await answerInstead(context, '**/configure', (route) => held.promise.then(() => route.continue()));
+  const signOut = async () => {
+    await press(page, 'local');
+    await page.getByRole('menuitem', { name: 'Sign out', exact: true }).click();
+  };
+  for (const [text, leave] of [
+    ['The desk', () => go(page, 'Catalog')],
+    ['The desk at night', signOut],
+  ] as const) {
+    held = Promise.withResolvers();
+    await page.getByLabel('Signature').fill(text);
+    await press(page, 'Save');
+    await leave();
+    await question.waitFor();
+    held.resolve();
+    await question.waitFor({ state: 'detached' });
+    t.equal(await page.getByLabel('Signature').inputValue(), text, 'the page stays');
+  }
   await go(page, 'Catalog');
   await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
   t.same(complaints, []);
