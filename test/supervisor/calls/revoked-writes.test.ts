@@ -24,11 +24,13 @@ const ends: Readonly<Record<string, string>> = {
   'an uninstall': `status = 'uninstalling'`,
 };
 
-/** Whether a call waits for a lock. The removal of an earlier test's installation may wait as well. */
-const waiting = async (fixture: SupervisorFixture): Promise<boolean> =>
+/** Whether a statement with this text waits for a lock. Removals of earlier tests and the supervisor's own reads may wait as well. */
+const waits = async (fixture: SupervisorFixture, text: string): Promise<boolean> =>
   (
     await fixture.pool.query(
-      `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query !~* 'DELETE FROM'`,
+      `SELECT 1 FROM pg_stat_activity
+      WHERE datname = current_database() AND wait_event_type = 'Lock' AND strpos(query, $1) > 0`,
+      [text],
     )
   ).rows.length > 0;
 
@@ -48,27 +50,48 @@ async function lock(t: Test, fixture: SupervisorFixture, table: string): Promise
   return unlock;
 }
 
-const rowWrites: Readonly<Record<string, { table: string; member: string; given: unknown }>> = {
-  'a stored value': { table: 'installation_storage', member: 'storage.set', given: ['key', 'value'] },
-  'a media file': { table: 'media', member: 'media.put', given: 'bytes' },
-  'an agent': { table: 'agents', member: 'agents.create', given: [{ name: 'Ann' }] },
-  'a message': { table: 'session_messages', member: 'session.post', given: ['hello'] },
+/** `statement`: the text by which the call's first statement on the table is known. */
+const rowWrites: Readonly<Record<string, { table: string; statement: string; member: string; given: unknown }>> = {
+  'a stored value': {
+    table: 'installation_storage',
+    statement: 'AS keys',
+    member: 'storage.set',
+    given: ['key', 'value'],
+  },
+  'a media file': { table: 'media', statement: 'AS files', member: 'media.put', given: 'bytes' },
+  'an agent': {
+    table: 'agents',
+    statement: 'FROM agents WHERE account_id = $1 AND id <> $2',
+    member: 'agents.create',
+    given: [{ name: 'Ann' }],
+  },
+  'a message': {
+    table: 'session_messages',
+    statement: 'INSERT INTO session_messages',
+    member: 'session.post',
+    given: ['hello'],
+  },
   // Of the session in which the command runs.
-  'a message to an agent': { table: 'session_messages', member: 'agents.send', given: ['agent-1', 'hello'] },
+  'a message to an agent': {
+    table: 'session_messages',
+    statement: 'INSERT INTO session_messages',
+    member: 'agents.send',
+    given: ['agent-1', 'hello'],
+  },
 };
 for (const [name, what] of Object.entries(ends))
-  for (const [thing, { table, member, given }] of Object.entries(rowWrites))
+  for (const [thing, { table, statement, member, given }] of Object.entries(rowWrites))
     t.test(`${name}: ${thing} that waits for the database`, async (t) => {
       const fixture = shared.withNewAccount();
       const code = given === 'bytes' ? CODE.replace('...args.given', 'new Uint8Array([104, 105])') : CODE;
       const made = await fixture.install({ capabilities: CAPABILITIES, code });
       const unlock = await lock(t, fixture, table);
       const result = runCommand(fixture, made.slug, { member, given });
-      await eventually(() => waiting(fixture));
+      await eventually(() => waits(fixture, statement));
       await fixture.change(made, what);
       t.match(await result, REFUSED);
       await unlock();
-      await eventually(async () => !(await waiting(fixture)));
+      await eventually(async () => !(await waits(fixture, statement)));
       // The waiting call has ended when a later one gets the lock.
       await (await lock(t, fixture, table))();
       t.equal((await fixture.pool.query(`SELECT 1 FROM ${table}`)).rowCount, 0);
