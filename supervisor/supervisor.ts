@@ -62,6 +62,7 @@ import { RecurrenceClock } from './host-tools/recurrence-clock.ts';
 import type { Jail } from './jail/jail.ts';
 import { findRefusal, type Sandbox } from './jail/sandbox.ts';
 import { AuditSink } from './records/audit-sink.ts';
+import { CancelNotices } from './records/cancel-notices.ts';
 import { HookCounts } from './records/hook-counts.ts';
 import { defaultLogCaps, type LogCaps, LogSink } from './records/log-sink.ts';
 import { createMetrics, type Gauges, type Metrics } from './records/metrics.ts';
@@ -179,6 +180,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   const queues = await startQueues({ pool, listener, role: 'worker', onError, faultPoint });
   const hookCounts = new HookCounts(pool, onError);
   const writes = openRetryingWriter(onError);
+  const cancelNotices = new CancelNotices({ pool, writes, onError });
   let jobs: Jobs | null = null;
   const ownership = new Ownership({
     pool,
@@ -194,6 +196,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     listener,
     queues,
     hookCounts,
+    cancelNotices,
     writes,
     onRecovered: ({ accountId, installationId }) => asAccount(accountId, () => jobs?.releaseDeliveries(installationId)),
     onError,
@@ -226,6 +229,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     mediaQuota: options.mediaQuota ?? defaultMediaQuota,
     pluginsCache,
     hookCounts,
+    cancelNotices,
     logs,
     metrics,
     sessions,
@@ -274,7 +278,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   if (options.joins !== false) await join();
   const writeRest = async () => {
     // At once, so that none uses up the time of the others.
-    await Promise.all([logs.close(), audit.flush(), rollups.close(), hookCounts.close()]);
+    await Promise.all([logs.close(), audit.flush(), rollups.close(), hookCounts.close(), cancelNotices.close()]);
     await Promise.all([stacks.close(), listener.close()]);
   };
   const stop = async (drained?: Promise<void>) => {
@@ -306,6 +310,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 
 interface Assembly extends Pick<Supervisor, 'ownership' | 'listener' | 'queues'>, Pick<FleetOptions, 'onRecovered'> {
   readonly hookCounts: HookCounts;
+  readonly cancelNotices: CancelNotices;
   readonly writes: RetryingWriter;
   onError(error: Error): void;
 }
@@ -313,7 +318,7 @@ interface Assembly extends Pick<Supervisor, 'ownership' | 'listener' | 'queues'>
 /** Creates the fleet and the sinks it writes to. The fleet and the plugins cache refer to each other: the fleet starts the plugins that the cache has read. */
 function assembleFleet(
   options: SupervisorOptions,
-  { ownership, listener, queues, hookCounts, writes, onRecovered, onError }: Assembly,
+  { ownership, listener, queues, hookCounts, cancelNotices, writes, onRecovered, onError }: Assembly,
 ) {
   const { pool, blobs, keys, sandbox } = options;
   const rollups = new Rollups(pool, { onError, ...(options.rollupsMs ? { flushMs: options.rollupsMs } : {}) });
@@ -338,10 +343,23 @@ function assembleFleet(
   const invocations = new Invocations();
   const otherPlugins: PluginPort = {
     loadPlugins: (accountId) => pluginsCache.get(accountId),
-    runHook: (request) => runHook({ pool, logs, metrics, hookCounts, invoker: fleet, pluginsCache }, request),
+    runHook: (request) =>
+      runHook({ pool, logs, metrics, hookCounts, cancelNotices, invoker: fleet, pluginsCache }, request),
     callSurface: (request) => callSurface({ logs, metrics, invoker: fleet, pluginsCache }, request),
   };
-  const shared = { pool, blobs, queues, masks, audit, logs, metrics, invocations, otherPlugins, onError };
+  const shared = {
+    pool,
+    blobs,
+    queues,
+    masks,
+    audit,
+    logs,
+    metrics,
+    invocations,
+    otherPlugins,
+    cancelNotices,
+    onError,
+  };
   const llm = openLlm({
     ...shared,
     models: options.models ?? [],

@@ -212,16 +212,12 @@ async function insertMessages(
   return { ids, addedIds: (await appended.catch(throwQuotaProblem))?.addedIds ?? [] };
 }
 
-/**
- * Appends a notice, or nothing if the quota is exceeded: the operation that it reports must not fail for it. One statement,
- * because the operation of a cancelled hook waits for it.
- */
-export async function appendNotice(
-  pool: Pool,
-  sessionId: string,
-  notice: Pick<NewMessage, 'id' | 'text' | 'data'>,
-): Promise<void> {
-  await insertMessages(pool, sessionId, [{ ...notice, role: 'notice' }]).catch((error: unknown) => {
+export type Notice = Pick<NewMessage, 'id' | 'text' | 'data'>;
+
+/** Appends notices, or nothing if the quota is exceeded: the operations that they report must not fail for it. */
+export async function appendNotices(pool: Pool, sessionId: string, notices: readonly Notice[]): Promise<void> {
+  const messages = notices.map((notice) => ({ ...notice, role: 'notice' as const }));
+  await insertMessages(pool, sessionId, messages).catch((error: unknown) => {
     if (!(error instanceof Problem && error.code === 'quota_exceeded')) throw error;
   });
 }

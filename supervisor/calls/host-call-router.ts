@@ -41,6 +41,7 @@ import { storageCalls } from '../host/storage.ts';
 import { workspaceCalls } from '../host/workspace/workspace.ts';
 import type { Workspaces } from '../host/workspace/workspaces.ts';
 import { type AuditSink, digestArguments } from '../records/audit-sink.ts';
+import type { CancelNotices } from '../records/cancel-notices.ts';
 import type { LogSink } from '../records/log-sink.ts';
 import type { Metrics } from '../records/metrics.ts';
 import type { SecretMasks } from '../records/secret-mask.ts';
@@ -49,6 +50,7 @@ import type { Invocation, Invocations } from './invocations.ts';
 type HostCallTable = { readonly [Name in HostCallName]: HostHandlers[Name] };
 
 interface HostCallRouterDeps extends AgentMessageDeps {
+  readonly cancelNotices: CancelNotices;
   /** Gives the pool for writes for an account's plugins. It throws when another supervisor owns the account. */
   readonly owned: { pool(accountId: string): WritingPool };
   readonly keys: SecretKeys;

@@ -28,7 +28,7 @@ export interface HookRequest {
   readonly findFault?: ((context: Fields) => string | null) | undefined;
   /** Called with a context that a link changed. The next link gets what it returns. */
   readonly completeChange?: ((context: Fields) => Promise<Fields>) | undefined;
-  /** Id of the notice that a cancel leaves in the transcript, so that a repeated run writes it once. */
+  /** Id of the notice that a cancel leaves in the transcript, so that a repeated run writes it once. Without it, the notice is written after the answer. */
   readonly noticeId?: string | undefined;
   /** Called when a link starts; the returned function is called when it ends. */
   readonly onLink?: ((invocationId: string) => () => void) | undefined;

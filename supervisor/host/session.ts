@@ -8,6 +8,7 @@ import { hostCalls } from '../../sdk/contract/protocol.ts';
 import { formatCancel } from '../calls/chain.ts';
 import { toJudgement } from '../calls/judgement.ts';
 import type { PluginPort } from '../calls/plugin-port.ts';
+import type { CancelNotices } from '../records/cancel-notices.ts';
 import { HostError, type HostHandlers, type HostScope, requireScopeSession, requireStorable } from './host-call.ts';
 import type { MessageChains } from './message-chains.ts';
 
@@ -15,6 +16,7 @@ type Calls = 'session.get' | 'session.messages' | 'session.post' | 'session.noti
 
 interface SessionDeps {
   readonly pool: Pool;
+  readonly cancelNotices: CancelNotices;
   readonly otherPlugins: PluginPort;
   readonly messageChains: MessageChains;
 }
@@ -24,8 +26,11 @@ export const sessionCalls = (deps: SessionDeps): Pick<HostHandlers, Calls> => ({
     const { id, agentId, channelId, createdAt } = requireScopeSession(scope);
     return { id, agentId, channelId, createdAt };
   },
-  'session.messages': async (scope, { limit }) =>
-    dropOldest(await lastMessages(deps.pool, requireScopeSession(scope).id, limit ?? SESSION_MESSAGES_DEFAULT)),
+  'session.messages': async (scope, { limit }) => {
+    const { id } = requireScopeSession(scope);
+    await deps.cancelNotices.settle(id);
+    return dropOldest(await lastMessages(deps.pool, id, limit ?? SESSION_MESSAGES_DEFAULT));
+  },
   'session.post': (scope, { text }) => postMessage(deps, scope, text),
   'session.notice': (scope, { text }) =>
     addMessage(scope, requireScopeSession(scope), { role: 'notice', text: requireText(text) }),

@@ -1,7 +1,7 @@
 /** Compaction: the first plugin that registered `compaction.summarize` summarizes a conversation. */
 import { randomUUIDv7 } from 'node:crypto';
 import type { z } from 'zod';
-import { appendNotice, type Session } from '../../db/sessions/sessions.ts';
+import { appendNotices, type Session } from '../../db/sessions/sessions.ts';
 import { listSummarizedMessages } from '../../db/sessions/summaries.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import type { transcriptMessage, trigger } from '../../sdk/contract/payloads.ts';
@@ -72,12 +72,12 @@ export async function summarizeTranscript(
       by: link,
       cause: 'failure',
     };
-    await recordCancel(services, { hook: HOOK, noticeId }, session.id, cancel);
+    await recordCancel(services, { hook: HOOK, noticeId }, session, cancel);
     return cancelCompaction(trace, cancel);
   }
   const data = { kind: 'compaction_fallback', installationId: link.installationId, plugin: link.slug };
   const id = noticeId && `${noticeId}:fallback`;
-  await appendNotice(services.pool, session.id, { id, text: notice, data });
+  await appendNotices(services.pool, session.id, [{ id, text: notice, data }]);
   return useBuiltin(notice, trace);
 }
 

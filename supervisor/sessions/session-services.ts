@@ -59,9 +59,13 @@ export const sessionParams = z.object({ sessionId: z.string() });
 /** `name` is that of a tool, command, skill or provider in sessions: `<slug>__<name>`. */
 export const offerParams = sessionParams.extend({ name: z.string() });
 
-/** The caller's session that a request names. @throws Problem `not_found` */
-export const requireSession = (
-  { sessions }: Pick<SessionServices, 'sessions'>,
+/** The caller's session that a request names, with the notices of the hooks that were cancelled before. @throws Problem `not_found` */
+export async function requireSession(
+  { sessions, cancelNotices }: Pick<SessionServices, 'sessions' | 'cancelNotices'>,
   caller: Caller,
   { sessionId }: z.infer<typeof sessionParams>,
-): Promise<Session> => sessions.get(caller.id, sessionId);
+): Promise<Session> {
+  const session = await sessions.get(caller.id, sessionId);
+  await cancelNotices.settle(sessionId);
+  return session;
+}

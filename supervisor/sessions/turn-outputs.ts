@@ -8,7 +8,7 @@ import type { Pool } from 'pg';
 import type { z } from 'zod';
 import { requireRoom } from '../../db/accounts/usage.ts';
 import { findConversationKey } from '../../db/sessions/conversations.ts';
-import { appendNotice, hasMessage, type Session } from '../../db/sessions/sessions.ts';
+import { appendNotices, hasMessage, type Session } from '../../db/sessions/sessions.ts';
 import {
   addPiece,
   findOutput,
@@ -449,7 +449,7 @@ async function recordLateChange(
 ): Promise<void> {
   const [plugin = null] = by;
   const data = { kind: 'cancelled', hook: HOOK, plugin };
-  await appendNotice(pool, session.id, { id: `${id}:vetoed`, text: describeCancel(plugin, reason), data });
+  await appendNotices(pool, session.id, [{ id: `${id}:vetoed`, text: describeCancel(plugin, reason), data }]);
 }
 
 function describeOutput(

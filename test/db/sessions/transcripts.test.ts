@@ -10,7 +10,7 @@ import { addHookCounts, listHookCounts } from '../../../db/sessions/coverage.ts'
 import { pageMail } from '../../../db/sessions/mail.ts';
 import {
   appendMessages,
-  appendNotice,
+  appendNotices,
   clearSession,
   createSession,
   lastMessages,
@@ -45,7 +45,7 @@ t.test('a notice takes one statement, because a cancelled hook waits for it', as
     statements += 1;
   };
   pool.on('acquire', count);
-  await appendNotice(pool, other.id, { id: 'n', text: 'cancelled', data: {} });
+  await appendNotices(pool, other.id, [{ id: 'n', text: 'cancelled', data: {} }]);
   pool.off('acquire', count);
   t.equal(statements, 1);
   t.match(await lastMessages(pool, other.id, 1), [{ id: 'n', role: 'notice', text: 'cancelled' }]);
