@@ -100,7 +100,12 @@ export async function readChunks(
     }
   };
   const onGone = (): void => fail('ended before it was complete');
-  body.on('data', onData).on('end', resolve).on('close', onGone).on('error', onGone);
+  const onEnd = (): void => {
+    // `close` follows before this function goes on, and would make an error with a stack for each complete body.
+    body.off('close', onGone);
+    resolve();
+  };
+  body.on('data', onData).on('end', onEnd).on('close', onGone).on('error', onGone);
   // If the client disconnected while the request was queued, no event follows.
   if (body.destroyed) onGone();
   try {
@@ -109,7 +114,7 @@ export async function readChunks(
   } finally {
     clearTimeout(timer);
     // The listener of `error` stays: without one, a later error would end the process.
-    body.off('data', onData).off('end', resolve).off('close', onGone);
+    body.off('data', onData).off('end', onEnd).off('close', onGone);
     // Afterwards the caller releases what the last `onChunk` uses, such as a file.
     await writing?.catch(() => undefined);
   }
