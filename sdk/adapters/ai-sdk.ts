@@ -185,15 +185,18 @@ const format: MessageFormat<Message> = {
     );
     return { ...message, content };
   },
-  createRefusals: (calls) => [
+  createRefusals: (calls, reasoning) => [
     {
       role: 'assistant',
-      content: calls.map(({ callId, name, arguments: input }) => ({
-        type: 'tool-call',
-        toolCallId: callId,
-        toolName: name,
-        input,
-      })),
+      content: [
+        ...(reasoning as readonly ReasoningPart[]),
+        ...calls.map(({ callId, name, arguments: input }) => ({
+          type: 'tool-call' as const,
+          toolCallId: callId,
+          toolName: name,
+          input,
+        })),
+      ],
     },
     {
       role: 'tool',
@@ -205,7 +208,25 @@ const format: MessageFormat<Message> = {
       })),
     },
   ],
+  addReasoning: (messages, reasoning) =>
+    messages.map((message) => {
+      if (message.role !== 'assistant') return message;
+      const own = message.content.flatMap((part) =>
+        part.type === 'tool-call' ? (reasoning.get(part.toolCallId) ?? []) : [],
+      );
+      return { ...message, content: [...(own as readonly ReasoningPart[]), ...message.content] };
+    }),
 };
+
+type AgentPart = Extract<Message, { role: 'assistant' }>['content'][number];
+type ReasoningPart = Extract<AgentPart, { type: 'reasoning' }>;
+type ProviderMetadata = Extract<Content, { type: 'reasoning' }>['providerMetadata'];
+
+const toReasoningPart = (text: string, providerOptions: ProviderMetadata): ReasoningPart => ({
+  type: 'reasoning',
+  text,
+  ...(providerOptions ? { providerOptions } : {}),
+});
 
 /** @throws Error if a message of a user or a tool has options that replace what plugins judge */
 function requireJudgeableOptions({ role, content, providerOptions }: Message): void {
@@ -252,6 +273,13 @@ async function judgeContent(content: readonly Content[], answer: JudgedAnswer): 
     else if (part.type !== 'text' || shown === whole) judged.push(part);
     else if (part === texts[0]) judged.push({ ...part, text: shown });
   }
+  const reasoning = content.flatMap((part) =>
+    part.type === 'reasoning' ? [toReasoningPart(part.text, part.providerMetadata)] : [],
+  );
+  answer.keepReasoning(reasoning, !answer.isFree);
+  const isRefused = content.some(isCall) && !judged.some(isCall);
+  // In the framework's history, it would stand without the calls that it led to, which some providers refuse.
+  if (answer.isFree && isRefused) return judged.filter(({ type }) => type !== 'reasoning');
   if (answer.isFree) return judged;
   return judged.flatMap((part): Content[] => {
     if (part.type === 'text') return [{ type: 'text', text: part.text }];
@@ -341,6 +369,7 @@ async function* judgeParts(reader: PartReader, { answer, params }: JudgedRequest
   const calls: Extract<StreamPart, { type: 'tool-call' }>[] = [];
   /** Ids of calls whose arguments arrive. Null: they are not shown before they are judged. */
   const inputs = new Map<string, string | null>();
+  const reasoning = new ReasoningParts();
   const endText = async function* (): AsyncGenerator<StreamPart> {
     const delta = await text.end();
     if (shownId === null) return;
@@ -372,10 +401,12 @@ async function* judgeParts(reader: PartReader, { answer, params }: JudgedRequest
         calls.push(part);
         continue;
       }
+      if (isReasoning(part)) reasoning.add(part);
       if (part.type === 'error') answer.hasFailed = true;
       if (part.type === 'finish') {
         yield* endText();
         for (const call of calls) yield* await judgeCall(call, answer);
+        answer.keepReasoning(reasoning.list(), !answer.isFree);
         const isAgain = await endAnswer(answer, part);
         isWhole = true;
         if (isAgain) return true;
@@ -413,6 +444,34 @@ const PASSED: ReadonlySet<StreamPart['type'] | Content['type']> = new Set([
 type TextPart = Extract<StreamPart, { type: `text-${string}` }>;
 
 const isText = (part: StreamPart): part is TextPart => part.type.startsWith('text-');
+
+type StreamedReasoning = Extract<StreamPart, { type: `reasoning-${'start' | 'delta' | 'end'}` }>;
+
+const isReasoning = (part: StreamPart): part is StreamedReasoning =>
+  part.type === 'reasoning-start' || part.type === 'reasoning-delta' || part.type === 'reasoning-end';
+
+/** The parts of an answer's reasoning, as its stream brings them. */
+class ReasoningParts {
+  readonly #parts: { text: string; metadata: ProviderMetadata }[] = [];
+  readonly #begun = new Map<string, { text: string; metadata: ProviderMetadata }>();
+
+  add(part: StreamedReasoning): void {
+    if (part.type === 'reasoning-start') {
+      const begun = { text: '', metadata: part.providerMetadata };
+      this.#parts.push(begun);
+      this.#begun.set(part.id, begun);
+      return;
+    }
+    const begun = this.#begun.get(part.id);
+    if (!begun) return;
+    if (part.type === 'reasoning-delta') begun.text += part.delta;
+    begun.metadata = part.providerMetadata ?? begun.metadata;
+  }
+
+  list(): ReasoningPart[] {
+    return this.#parts.map(({ text, metadata }) => toReasoningPart(text, metadata));
+  }
+}
 
 type ToolInputPart = Extract<StreamPart, { type: `tool-input-${string}` }>;
 

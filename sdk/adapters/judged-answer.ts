@@ -16,8 +16,10 @@ interface AnswerOptions {
   readonly onCallId: (callId: string, tool: ToolName) => Promise<string>;
   /** Has the plugins judge a call. */
   readonly onCall: (call: ModelCall) => Promise<ModelCall | RefusedCall>;
-  /** Keeps refused calls for the model. Returns whether it may be asked again. */
-  readonly onRefused: (calls: readonly RefusedCall[], isAll: boolean) => boolean;
+  /** Keeps refused calls for the model, and the reasoning before them if all were refused. Returns whether it may be asked again. */
+  readonly onRefused: (calls: readonly RefusedCall[], isAll: boolean, reasoning: readonly object[]) => boolean;
+  /** Keeps reasoning that the framework does not get, for the model. */
+  readonly onReasoningLeftOut: (callId: string, reasoning: readonly object[]) => void;
   readonly onEnd: () => Promise<void>;
   /** The next message of the conversation waits for this work. */
   readonly onAbandon: (work: Promise<unknown>) => void;
@@ -35,7 +37,10 @@ export class JudgedAnswer {
   readonly #refused: RefusedCall[] = [];
   /** Ids of calls that are not judged yet, by the ids of the model. */
   readonly #callIds = new Map<string, string>();
-  #hasCalls = false;
+  /** The id of the first call that passed, as the framework gets it. */
+  #firstCallId: string | null = null;
+  #reasoning: readonly object[] = [];
+  #isReasoningLeftOut = false;
   #isOver = false;
   /** Whether the model reported an error. The app may ask again before it has read the answer to its end. */
   hasFailed = false;
@@ -115,8 +120,19 @@ export class JudgedAnswer {
       this.#refused.push(judged);
       return null;
     }
-    this.#hasCalls = true;
+    this.#firstCallId ??= judged.callId;
     return judged;
+  }
+
+  /**
+   * Keeps the reasoning of the answer, in the form of the framework's messages. Some providers refuse a request in which the calls of
+   * an answer come without its reasoning.
+   *
+   * @param isLeftOut whether the framework does not get the reasoning
+   */
+  keepReasoning(reasoning: readonly object[], isLeftOut: boolean): void {
+    this.#reasoning = reasoning;
+    this.#isReasoningLeftOut = isLeftOut && reasoning.length > 0;
   }
 
   /**
@@ -127,9 +143,14 @@ export class JudgedAnswer {
   async end(): Promise<boolean> {
     this.#closeStream();
     try {
-      const { onRefused, onEnd } = this.#options;
-      const mayAskAgain = this.#refused.length > 0 && onRefused(this.#refused, !this.#hasCalls);
-      if (this.#hasCalls) return false;
+      const { onRefused, onReasoningLeftOut, onEnd } = this.#options;
+      const first = this.#firstCallId;
+      const isAll = first === null;
+      const mayAskAgain = this.#refused.length > 0 && onRefused(this.#refused, isAll, isAll ? this.#reasoning : []);
+      if (!isAll) {
+        if (this.#isReasoningLeftOut) onReasoningLeftOut(first, this.#reasoning);
+        return false;
+      }
       if (mayAskAgain) return true;
       await onEnd();
       return false;

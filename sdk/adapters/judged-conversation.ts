@@ -60,8 +60,10 @@ export interface MessageFormat<Message> {
   readToolResult(message: Message): ToolText[];
   /** The message with another text in place of one of its results. */
   replaceToolResult(message: Message, callId: string, text: string): Message;
-  /** Calls of the model that plugins refused, and why, as messages for the model. */
-  createRefusals(calls: readonly RefusedCall[]): Message[];
+  /** Calls of the model that plugins refused, and why, as messages for the model. `reasoning` precedes the calls. */
+  createRefusals(calls: readonly RefusedCall[], reasoning: readonly object[]): Message[];
+  /** Adds reasoning that the framework did not get, each before the answer that has the call of its key. */
+  addReasoning(messages: Message[], reasoning: ReadonlyMap<string, readonly object[]>): Message[];
 }
 interface ToolArguments {
   readonly callId: string;
@@ -77,6 +79,8 @@ interface ToolText extends ToolName {
 /** Refused calls, which the framework does not know, and the place of their messages in its conversation. */
 interface Refusals {
   readonly calls: readonly RefusedCall[];
+  /** The reasoning of an answer whose calls were all refused. */
+  readonly reasoning: readonly object[];
   /** Null: after the results of the calls that passed, which come with the next request. */
   at: number | null;
 }
@@ -138,6 +142,8 @@ interface OpenTurn {
   /** Texts of the results that the framework has, by the wire ids of their calls. */
   readonly results: Map<string, string | null>;
   readonly refusals: Refusals[];
+  /** Reasoning that the framework did not get, by the id of the first call of its answer. */
+  readonly reasoning: Map<string, readonly object[]>;
   /** Ids of calls in the framework that passed, and whose results no request has had. */
   readonly waiting: Set<string>;
   /** The last answer of the model. */
@@ -268,7 +274,9 @@ export class Conversation {
     const { refusals } = open;
     for (const one of refusals) one.at ??= messages.length;
     const refusedAt = (index: number): Message[] =>
-      refusals.filter(({ at }) => at === index).flatMap(({ calls }) => format.createRefusals(calls));
+      refusals
+        .filter(({ at }) => at === index)
+        .flatMap(({ calls, reasoning }) => format.createRefusals(calls, reasoning));
     const judged: Message[] = [];
     let turnId = '';
     for (const [index, message] of messages.entries()) {
@@ -298,10 +306,11 @@ export class Conversation {
         if (!('text' in judged) && request.takesResults !== false) open.waiting.add(judged.callId);
         return judged;
       },
-      onRefused: (calls, isAll) => {
-        refusals.push({ calls, at: isAll ? messages.length : null });
+      onRefused: (calls, isAll, reasoning) => {
+        refusals.push({ calls, reasoning, at: isAll ? messages.length : null });
         return refusals.length <= REFUSALS_MAX;
       },
+      onReasoningLeftOut: (callId, reasoning) => open.reasoning.set(callId, reasoning),
       onEnd: () => this.#endTurn(turn),
       // The next message ends this turn, which then takes no output.
       onAbandon: (work) => {
@@ -314,7 +323,7 @@ export class Conversation {
     open.answer = answer;
     return {
       systemPrompt: [prompt.systemPrompt, summary ?? ''].filter((part) => part !== '').join('\n\n'),
-      messages: judged,
+      messages: open.reasoning.size === 0 ? judged : format.addReasoning(judged, open.reasoning),
       answer,
     };
   }
@@ -511,6 +520,7 @@ export class Conversation {
       earlierOwn: new Set(),
       results: new Map(),
       refusals: [],
+      reasoning: new Map(),
       waiting: new Set<string>(),
       answer: null,
       // Another process opened the turn.

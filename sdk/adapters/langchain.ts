@@ -99,7 +99,11 @@ class JudgedChatModel extends BaseChatModel {
       const judged = await answer.attempt(async () => {
         // Without callbacks: those of the agent would stream the text before it is judged.
         const message = await this.#runnable.invoke(input, { ...options, callbacks: [] });
-        return judgeMessage(message, answer);
+        return judgeMessage(
+          message,
+          answer,
+          texts.some((text) => text !== ''),
+        );
       });
       if (await answer.end()) {
         texts.push(judged.text);
@@ -216,13 +220,20 @@ function toContentBlocks(result: ToolResult) {
 async function* judgeChunks(chunks: AsyncIterable<AIMessage>, answer: JudgedAnswer): AsyncGenerator<AIMessageChunk> {
   const text = answer.openStream();
   const calls: BegunCall[] = [];
+  let reasoning = new AIMessageChunk({ content: [] });
+  let isLeftOut = false;
   for await (const message of chunks) {
     const chunk = message as AIMessageChunk;
     const parts = readCallChunks(chunk);
     const others = await holdOwnCalls(parts, calls, answer);
     const isSame = others.length === parts.length && others.every((part, at) => part === parts[at]);
     const shown = await text.push(chunk.text);
-    if (answer.isFree && isSame) yield chunk;
+    const blocks = listReasoning(chunk.content);
+    // The framework, too, joins the parts of a block this way.
+    if (blocks.length > 0) reasoning = reasoning.concat(new AIMessageChunk({ content: blocks }));
+    const isKept = answer.isFree && isSame;
+    isLeftOut ||= blocks.length > 0 && !isKept;
+    if (isKept) yield chunk;
     else if (shown !== '' || others.length > 0 || chunk.usage_metadata !== undefined)
       yield toJudgedChunk(chunk, shown, others);
   }
@@ -232,6 +243,7 @@ async function* judgeChunks(chunks: AsyncIterable<AIMessage>, answer: JudgedAnsw
     const judged = isHeld ? await judgeCallChunk(part, answer) : null;
     if (judged) yield new AIMessageChunk({ content: '', tool_call_chunks: [judged] });
   }
+  answer.keepReasoning(listReasoning(reasoning.content), isLeftOut);
 }
 
 type CallChunk = NonNullable<AIMessageChunk['tool_call_chunks']>[number];
@@ -333,17 +345,22 @@ function toJudgedChunk({ id, usage_metadata }: AIMessageChunk, text: string, cal
   });
 }
 
-/** Judges a whole message of the model. */
-async function judgeMessage(message: AIMessage, answer: JudgedAnswer): Promise<AIMessage> {
+/**
+ * Judges a whole message of the model.
+ *
+ * @param isJoined whether a text that came before joins its text, in place of its blocks
+ */
+async function judgeMessage(message: AIMessage, answer: JudgedAnswer, isJoined: boolean): Promise<AIMessage> {
   const text = await answer.judge(message.text);
   const calls: ToolCalls = [];
   for (const { id = '', ...call } of message.tool_calls ?? []) {
     const judged = await answer.judgeCall({ callId: id, name: call.name, arguments: call.args });
     if (judged) calls.push({ ...call, id: judged.callId, args: judged.arguments as typeof call.args });
   }
-  const isSame = hasSameCalls(calls, message.tool_calls ?? []);
+  const isKept = answer.isFree && text === message.text && hasSameCalls(calls, message.tool_calls ?? []);
+  answer.keepReasoning(listReasoning(message.content), !isKept || isJoined);
   // With the judged arguments also here: values such as infinity have the same JSON as null.
-  if (answer.isFree && text === message.text && isSame) return Object.assign(message, { tool_calls: calls });
+  if (isKept) return Object.assign(message, { tool_calls: calls });
   const { id, invalid_tool_calls, usage_metadata } = message;
   return new AIMessage({
     content: text,
@@ -505,15 +522,33 @@ const format: MessageFormat<BaseMessage> = {
         ]
       : [],
   replaceToolResult: (message, _callId, text) => new ToolMessage({ ...message.lc_kwargs, content: text } as never),
-  createRefusals: (calls) => [
+  createRefusals: (calls, reasoning) => [
     new AIMessage({
-      content: '',
+      content: reasoning.length === 0 ? '' : [...(reasoning as readonly Block[])],
       tool_calls: calls.map(({ callId: id, name, arguments: args }) => ({ id, name, args: args as never })),
     }),
     ...calls.map(
       ({ callId, name, text }) => new ToolMessage({ content: text, tool_call_id: callId, name, status: 'error' }),
     ),
   ],
+  addReasoning: (messages, reasoning) =>
+    messages.map((message) => {
+      if (!isAnswer(message)) return message;
+      const { tool_calls: calls = [], content } = message;
+      const own = calls.flatMap(({ id = '' }) => reasoning.get(id) ?? []) as Block[];
+      if (own.length === 0) return message;
+      const text = content === '' ? [] : [{ type: 'text', text: content }];
+      const blocks = typeof content === 'string' ? text : content;
+      return new AIMessage({ ...message.lc_kwargs, tool_calls: calls, content: [...own, ...blocks] } as never);
+    }),
 };
+
+type Block = Exclude<Content, string>[number];
+
+/** Blocks of Anthropic's models, also at Amazon. */
+const REASONING: ReadonlySet<unknown> = new Set(['thinking', 'redacted_thinking', 'reasoning_content']);
+
+const listReasoning = (content: Content): Block[] =>
+  typeof content === 'string' ? [] : content.filter(({ type }) => REASONING.has(type));
 
 export { VetoError } from './veto-error.ts';

@@ -284,7 +284,8 @@ class JudgedModel implements Model {
             if (rest !== '' && !answer.isFree) yield { type: 'output_text_delta', delta: rest };
             const known = hasCalls(event.response.output) ? withoutProviderData(event.response) : event.response;
             const response = answer.isFree ? known : withJudgedText(known, text.shown);
-            judgedItems.push(...(await judgeCalls(answer, response.output)));
+            const passed = await judgeCalls(answer, response.output);
+            judgedItems.push(...leaveOutReasoning(answer, event.response.output, passed));
             mustAsk = await endAnswer(answer, event.response.output);
             isWhole = true;
             if (!mustAsk) yield { type: 'response_done', response: { ...response, output: judgedItems as DoneOutput } };
@@ -426,11 +427,43 @@ async function judgeOutput(answer: JudgedAnswer, output: readonly AgentOutputIte
   const items = await judgeCalls(answer, output);
   const whole = listTexts(items).join('');
   const shown = await answer.judge(whole);
-  if (answer.isFree) return items;
-  if (shown !== whole) return withJudgedText({ output: items }, shown).output;
-  return items
-    .filter(({ type }) => !UNJUDGED.has(type))
-    .map((item) => (isMessage(item) ? withText(item, listTexts([item]).join('')) : item));
+  const keep = (passed: readonly AgentOutputItem[]) => leaveOutReasoning(answer, output, passed);
+  if (answer.isFree) return keep(items);
+  if (shown !== whole) return keep(withJudgedText({ output: items }, shown).output);
+  return keep(
+    items
+      .filter(({ type }) => !UNJUDGED.has(type))
+      .map((item) => (isMessage(item) ? withText(item, listTexts([item]).join('')) : item)),
+  );
+}
+
+/** Reasoning, and calls of the provider's tools. OpenAI refuses each without the other, except requests for an approval. */
+const isReasoned = (item: AgentOutputItem): boolean =>
+  item.type === 'reasoning' || (item.type === 'hosted_tool_call' && item.name !== 'mcp_approval_request');
+
+/**
+ * Keeps the reasoning of an answer for the model, and leaves it out if plugins judge messages or refused a call: OpenAI refuses
+ * reasoning without what followed it. Calls and messages then lose their ids, by which OpenAI would find that their reasoning is missing.
+ *
+ * @param passed the items of the answer that the framework may get
+ */
+function leaveOutReasoning(
+  answer: JudgedAnswer,
+  output: readonly AgentOutputItem[],
+  passed: readonly AgentOutputItem[],
+): AgentOutputItem[] {
+  if (!output.some(({ type }) => type === 'reasoning')) return [...passed];
+  const countCalls = (items: readonly AgentOutputItem[]) => items.filter(({ type }) => type === 'function_call').length;
+  const isLeftOut = !answer.isFree || countCalls(passed) < countCalls(output);
+  answer.keepReasoning(output.filter(isReasoned), isLeftOut);
+  if (!isLeftOut) return [...passed];
+  return passed
+    .filter((item) => !isReasoned(item))
+    .map((item) => {
+      if (item.type !== 'function_call' && !isMessage(item)) return item;
+      const { id: _paired, ...rest } = item;
+      return rest;
+    });
 }
 
 /** Whether the model returned a text or another item. */
@@ -603,7 +636,8 @@ const format: MessageFormat<AgentInputItem> = {
     item.type === 'function_call_result' && item.callId === callId
       ? { ...item, output: { type: 'text' as const, text } }
       : item,
-  createRefusals: (calls) => [
+  createRefusals: (calls, reasoning) => [
+    ...(reasoning as readonly AgentInputItem[]),
     ...calls.map(
       ({ callId, name, namespace, arguments: args }): AgentInputItem => ({
         type: 'function_call',
@@ -624,7 +658,19 @@ const format: MessageFormat<AgentInputItem> = {
       }),
     ),
   ],
+  addReasoning(messages, reasoning) {
+    const items: AgentInputItem[] = [];
+    for (const item of messages) {
+      const own = item.type === 'function_call' ? reasoning.get(item.callId) : undefined;
+      // Before the texts of its answer, too.
+      if (own) items.splice(items.findLastIndex((one) => !isAgentMessage(one)) + 1, 0, ...(own as AgentInputItem[]));
+      items.push(item);
+    }
+    return items;
+  },
 };
+
+const isAgentMessage = (item: AgentInputItem): boolean => 'role' in item && item.role === 'assistant';
 
 function readOutput(output: unknown): string {
   if (typeof output === 'string') return output;

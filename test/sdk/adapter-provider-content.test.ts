@@ -1,17 +1,42 @@
 /** What a model's provider returns beside texts and calls, such as thinking, usage and options: the adapters lose none of it on its way back. */
-import { AIMessage, HumanMessage } from '@langchain/core/messages';
+import { AIMessage, type BaseMessage, HumanMessage } from '@langchain/core/messages';
 import { tool as langchainTool } from '@langchain/core/tools';
+import { Agent, type AgentInputItem, tool as agentsTool, Runner, user } from '@openai/agents';
+import {
+  dynamicTool,
+  generateText,
+  jsonSchema,
+  type ModelMessage,
+  simulateReadableStream,
+  stepCountIs,
+  streamText,
+  wrapLanguageModel,
+} from 'ai';
+import { createAgent } from 'langchain';
 import t from 'tap';
+import * as aiSdk from '../../sdk/adapters/ai-sdk.ts';
 import * as langchain from '../../sdk/adapters/langchain.ts';
+import * as openAiAgents from '../../sdk/adapters/openai-agents.ts';
 import { connect, type Session } from '../../sdk/session/session.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
-import { ScriptedChatModel } from './scripted-models.ts';
+import { AI_SDK_MODEL, createAgentsModel, ScriptedChatModel } from './scripted-models.ts';
 
 const fixture = await startSupervisorFixture(t);
 const url = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
 
 const open = async (account: string): Promise<Session> =>
-  connect({ url, token: await fixture.issuer.issue(account) }).start({ agentId: 'a' });
+  connect({ url, token: await fixture.issuer.issue(account) }).start({ agentId: 'a', strict: true });
+
+await fixture.install({
+  account: 'guarded',
+  slug: 'guard',
+  code: `middleware.outboundMessage = (ctx) => ({ message: { text: ctx.message.text.replace('loafs', 'loaves') } });`,
+});
+await fixture.install({
+  account: 'refusing',
+  slug: 'refuse',
+  code: `middleware.toolCall = ({ call, cancel }) => { if (call.arguments.degrees > 250) cancel('too hot'); };`,
+});
 
 const OVEN = { name: 'oven', description: 'Heats', schema: { type: 'object', properties: {} } as const };
 
@@ -36,3 +61,218 @@ t.test('langchain: an answer with calls that no plugin changed keeps the content
     tool_calls: [{ id: 'c1', args: { degrees: 200 } }],
   });
 });
+
+/** Runs a message in which the model thinks, calls the tool with each of `degrees`, and then answers; and then another message. */
+interface Framework {
+  /** @returns what each request of the model had, by kinds, such as `thinking 1`, and what the app got */
+  run(session: Session, degrees: readonly number[], isStreamed: boolean): Promise<Requests>;
+}
+interface Requests {
+  readonly asked: readonly (readonly string[])[];
+  readonly got: readonly string[];
+}
+
+const usage = { inputTokens: { total: 10 }, outputTokens: { total: 1 } };
+
+const aiSdkThinking: Framework = {
+  async run(session, degrees, isStreamed) {
+    const asked: string[][] = [];
+    const describe = ({ role, content }: { role: string; content: unknown }) =>
+      typeof content === 'string'
+        ? [role]
+        : (content as { type: string; providerOptions?: { p?: { sign?: string } } }[]).map(
+            ({ type, providerOptions }) => [type, providerOptions?.p?.sign].join(' ').trim(),
+          );
+    const answer = (prompt: { role: string; content: unknown }[]) => {
+      asked.push(prompt.flatMap(describe));
+      const number = asked.length;
+      const calls = degrees.map((one, index) => ({
+        type: 'tool-call',
+        toolCallId: `c${index}`,
+        toolName: 'oven',
+        input: JSON.stringify({ degrees: one }),
+      }));
+      const isLast = number > 1;
+      const said = isLast ? [{ type: 'text', text: 'Done.' }] : [{ type: 'text', text: 'Heating.' }, ...calls];
+      return { number, said, finishReason: { unified: isLast ? 'stop' : 'tool-calls' } };
+    };
+    const model = {
+      ...AI_SDK_MODEL,
+      async doGenerate({ prompt }: { prompt: never }) {
+        const { number, said, finishReason } = answer(prompt);
+        const thinking = { type: 'reasoning', text: 'Hm.', providerMetadata: { p: { sign: `${number}` } } };
+        return { content: [thinking, ...said], finishReason, usage, warnings: [] };
+      },
+      async doStream({ prompt }: { prompt: never }) {
+        const { number, said, finishReason } = answer(prompt);
+        const toText = (text: string): object[] => [
+          { type: 'text-start', id: 't' },
+          { type: 'text-delta', id: 't', delta: text },
+          { type: 'text-end', id: 't' },
+        ];
+        const parts = [
+          { type: 'reasoning-start', id: 'r' },
+          { type: 'reasoning-delta', id: 'r', delta: 'Hm.' },
+          { type: 'reasoning-delta', id: 'r', delta: '', providerMetadata: { p: { sign: `${number}` } } },
+          { type: 'reasoning-end', id: 'r' },
+          ...said.flatMap((part) => ('text' in part ? toText(part.text) : [part])),
+          { type: 'finish', finishReason, usage },
+        ];
+        return { stream: simulateReadableStream({ chunks: parts }) };
+      },
+    };
+    const messages: ModelMessage[] = [];
+    for (const content of ['Bake', 'Again']) {
+      messages.push({ role: 'user', content });
+      const options = {
+        model: wrapLanguageModel({ model: model as never, middleware: aiSdk.bulkhead(session) }),
+        tools: { oven: dynamicTool({ inputSchema: jsonSchema(OVEN.schema), execute: async () => 'warm' }) },
+        stopWhen: stepCountIs(4),
+        messages,
+        maxRetries: 0,
+      };
+      const { responseMessages } = isStreamed ? streamText(options) : await generateText(options);
+      messages.push(...(await responseMessages));
+    }
+    return { asked, got: messages.flatMap(describe as never) };
+  },
+};
+
+const langchainThinking: Framework = {
+  async run(session, degrees, isStreamed) {
+    const asked: string[][] = [];
+    const describe = (message: BaseMessage): string[] => {
+      const blocks = typeof message.content === 'string' ? [message.type] : message.content;
+      const calls = message.type === 'ai' ? ((message as AIMessage).tool_calls ?? []) : [];
+      return [
+        ...blocks.map((one) => (typeof one === 'string' ? one : [one.type, one.signature].join(' ').trim())),
+        ...calls.map(() => 'call'),
+      ];
+    };
+    const model = new ScriptedChatModel((messages) => {
+      asked.push(messages.flatMap(describe));
+      const isLast = asked.length > 1;
+      return new AIMessage({
+        content: [
+          { type: 'thinking', thinking: 'Hm.', signature: `${asked.length}` },
+          { type: 'text', text: isLast ? 'Done.' : 'Heating.' },
+        ],
+        tool_calls: isLast ? [] : degrees.map((one, at) => ({ id: `c${at}`, name: 'oven', args: { degrees: one } })),
+      });
+    });
+    const oven = langchainTool(async () => 'warm', OVEN);
+    const agent = createAgent({ model: langchain.bulkhead(session, model), tools: [oven] });
+    let messages: BaseMessage[] = [];
+    for (const text of ['Bake', 'Again']) {
+      const input = { messages: [...messages, new HumanMessage(text)] };
+      if (!isStreamed) ({ messages } = await agent.invoke(input));
+      else
+        for await (const [mode, state] of await agent.stream(input, { streamMode: ['messages', 'values'] }))
+          if (mode === 'values') ({ messages } = state as { messages: BaseMessage[] });
+    }
+    return { asked, got: messages.flatMap(describe) };
+  },
+};
+
+const agentsThinking: Framework = {
+  async run(session, degrees, isStreamed) {
+    const asked: string[][] = [];
+    const describe = (item: AgentInputItem): string =>
+      ('role' in item ? [item.role, item.id] : [item.type, item.id]).join(' ').trim();
+    const model = createAgentsModel((input) => {
+      asked.push((input as AgentInputItem[]).map(describe));
+      const number = asked.length;
+      const thinking = { type: 'reasoning', id: `rs_${number}`, content: [] };
+      const say = (text: string) => ({
+        type: 'message',
+        role: 'assistant',
+        id: `msg_${number}`,
+        status: 'completed',
+        content: [{ type: 'output_text', text }],
+      });
+      const calls = degrees.map((one, index) => ({
+        type: 'function_call',
+        id: `fc_${index}`,
+        callId: `c${index}`,
+        name: 'oven',
+        arguments: JSON.stringify({ degrees: one }),
+      }));
+      return number > 1 ? [thinking, say('Done.')] : [thinking, say('Heating.'), ...calls];
+    });
+    const runner = new Runner({
+      ...openAiAgents.bulkhead(session, { modelProvider: { getModel: () => model } }),
+      tracingDisabled: true,
+    });
+    const parameters = { ...OVEN.schema, required: [], additionalProperties: true as const };
+    const oven = agentsTool({ ...OVEN, strict: false, parameters, execute: async () => 'warm' });
+    const agent = new Agent({ name: 'Baker', model: 'm', tools: [oven] });
+    let history: AgentInputItem[] = [];
+    for (const text of ['Bake', 'Again']) {
+      const result = await runner.run(agent, [...history, user(text)], { stream: isStreamed as true });
+      if (isStreamed) await result.completed;
+      ({ history } = result);
+    }
+    return { asked, got: history.map(describe) };
+  },
+};
+
+const frameworks: Readonly<Record<string, Framework>> = {
+  'ai-sdk': aiSdkThinking,
+  langchain: langchainThinking,
+  'openai-agents': agentsThinking,
+};
+
+/** The user's message, the reasoning with what followed it, and the results. */
+const SECOND: Readonly<Record<string, (calls: number) => string[]>> = {
+  'ai-sdk': (calls) => ['text', 'reasoning 1', 'text', ...repeat('tool-call', calls), ...repeat('tool-result', calls)],
+  langchain: (calls) => ['human', 'thinking 1', 'text', ...repeat('call', calls), ...repeat('tool', calls)],
+  'openai-agents': (calls) => [
+    'user',
+    'reasoning rs_1',
+    'assistant',
+    ...repeat('function_call', calls),
+    ...repeat('function_call_result', calls),
+  ],
+};
+const repeat = (kind: string, times: number): string[] => Array(times).fill(kind);
+
+const TEXT: ReadonlySet<string> = new Set(['text', 'assistant']);
+
+const REASONING = /^(reasoning|thinking)/;
+
+for (const [name, framework] of Object.entries(frameworks))
+  for (const isStreamed of [false, true]) {
+    const second = SECOND[name] as (calls: number) => string[];
+    const withoutText = (kinds: readonly string[]) => kinds.filter((kind, index) => index === 0 || !TEXT.has(kind));
+    const title = `${name}${isStreamed ? ', streamed' : ''}`;
+
+    t.test(`${title}: the model gets the reasoning of a turn again that plugins keep from the app`, async (t) => {
+      const { asked, got } = await framework.run(await open('guarded'), [200], isStreamed);
+      t.same(asked[1], second(1));
+      t.same(
+        [...got, ...(asked[2] ?? [])].filter((kind) => REASONING.test(kind)),
+        [],
+        'it ends with its turn',
+      );
+      t.notMatch(got.join(), /fc_|msg_/, 'ids of items whose reasoning is missing are left out');
+    });
+
+    t.test(`${title}: the model gets the reasoning that led to refused calls`, async (t) => {
+      const { asked, got } = await framework.run(await open('refusing'), [300], isStreamed);
+      t.same(asked[1], withoutText(second(1)));
+      t.notMatch(got.join(), /rs_1|fc_|msg_1/);
+      const { asked: again } = await framework.run(await open('refusing'), [300, 200], isStreamed);
+      const [refused = ''] = again[1]?.slice(-1) ?? [];
+      t.same(again[1]?.slice(0, second(1).length), second(1), 'once, before the call that passed');
+      t.equal(refused, second(1).at(-1), 'the refusal follows');
+    });
+
+    t.test(`${title}: an answer that no plugin judges keeps its reasoning and its ids`, async (t) => {
+      const { asked, got } = await framework.run(await open('plain'), [200], isStreamed);
+      const reasoning = [...(asked[2] ?? [])].filter((kind) => REASONING.test(kind));
+      t.match(asked[1]?.[1], /1$/);
+      // The scripted model of LangChain does not stream: its one chunk has the call, which waits until it is judged.
+      if (name !== 'langchain' || !isStreamed) t.equal(reasoning.length, 2);
+      if (name === 'openai-agents') t.match(got.join(), /rs_1,assistant msg_1,function_call fc_0/);
+    });
+  }

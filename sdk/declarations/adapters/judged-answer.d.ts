@@ -14,8 +14,10 @@ interface AnswerOptions {
     readonly onCallId: (callId: string, tool: ToolName) => Promise<string>;
     /** Has the plugins judge a call. */
     readonly onCall: (call: ModelCall) => Promise<ModelCall | RefusedCall>;
-    /** Keeps refused calls for the model. Returns whether it may be asked again. */
-    readonly onRefused: (calls: readonly RefusedCall[], isAll: boolean) => boolean;
+    /** Keeps refused calls for the model, and the reasoning before them if all were refused. Returns whether it may be asked again. */
+    readonly onRefused: (calls: readonly RefusedCall[], isAll: boolean, reasoning: readonly object[]) => boolean;
+    /** Keeps reasoning that the framework does not get, for the model. */
+    readonly onReasoningLeftOut: (callId: string, reasoning: readonly object[]) => void;
     readonly onEnd: () => Promise<void>;
     /** The next message of the conversation waits for this work. */
     readonly onAbandon: (work: Promise<unknown>) => void;
@@ -44,6 +46,13 @@ export declare class JudgedAnswer {
     nameCall(callId: string, tool: ToolName): Promise<string>;
     /** Has the plugins judge a call of a tool. Returns the call after their changes. Null: leave it out. */
     judgeCall(call: ModelCall): Promise<ModelCall | null>;
+    /**
+     * Keeps the reasoning of the answer, in the form of the framework's messages. Some providers refuse a request in which the calls of
+     * an answer come without its reasoning.
+     *
+     * @param isLeftOut whether the framework does not get the reasoning
+     */
+    keepReasoning(reasoning: readonly object[], isLeftOut: boolean): void;
     /**
      * Ends the turn, unless the model called a tool. Nothing of the answer may be left.
      *

@@ -43,8 +43,10 @@ export interface MessageFormat<Message> {
     readToolResult(message: Message): ToolText[];
     /** The message with another text in place of one of its results. */
     replaceToolResult(message: Message, callId: string, text: string): Message;
-    /** Calls of the model that plugins refused, and why, as messages for the model. */
-    createRefusals(calls: readonly RefusedCall[]): Message[];
+    /** Calls of the model that plugins refused, and why, as messages for the model. `reasoning` precedes the calls. */
+    createRefusals(calls: readonly RefusedCall[], reasoning: readonly object[]): Message[];
+    /** Adds reasoning that the framework did not get, each before the answer that has the call of its key. */
+    addReasoning(messages: Message[], reasoning: ReadonlyMap<string, readonly object[]>): Message[];
 }
 interface ToolArguments {
     readonly callId: string;
