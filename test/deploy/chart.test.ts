@@ -33,7 +33,12 @@ const EVERYTHING = [
   ...['ingress.tls[0].secretName=tls', 'ingress.tls[0].hosts[0]=a.test', 'imagePullSecrets[0].name=pull'],
   ...['monitoring.serviceMonitor.enabled=true', 'monitoring.prometheusRule.enabled=true'],
   ...['monitoring.dashboard.enabled=true', 'settings.LOG_LEVEL=debug', 'supervisor.settings.CHILDREN=20'],
-  ...['api.settings.UPLOADS_AT_ONCE=3', 'webhookUrl=https://hooks.test', 'api.nodeSelector.disk=fast'],
+  ...[
+    'api.settings.UPLOADS_AT_ONCE=3',
+    'publicUrl=https://a.test/',
+    'webhookUrl=https://hooks.test',
+    'api.nodeSelector.disk=fast',
+  ],
 ];
 /** No volume is shared, and pods come and go by their load. */
 const OWN_FOLDERS = [
@@ -314,7 +319,8 @@ t.test('metrics are scraped under the names that alerts and dashboard use', opti
     t.match(monitor.spec.endpoints[0].relabelings[0].replacement, /^bulkhead-(api|supervisor)$/);
   }
   t.equal(selectKind(full, 'ServiceMonitor').length, 2);
-  t.same(selectKind(full, 'PrometheusRule')[0]?.spec, parse(read('deploy/prometheus/alerts.yml')));
+  const rules = read('deploy/prometheus/alerts.yml').replaceAll('docs/runbook.md#', 'https://a.test/docs/runbook#');
+  t.same(selectKind(full, 'PrometheusRule')[0]?.spec, parse(rules));
   t.same(
     JSON.parse(selectKind(full, 'ConfigMap')[0]?.data?.['bulkhead.json'] ?? ''),
     JSON.parse(read('deploy/grafana/dashboards/bulkhead.json')),
