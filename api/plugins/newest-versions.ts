@@ -2,8 +2,8 @@
 import type { Pool } from 'pg';
 import { findVersions, listVersionNumbers } from '../../db/catalog/versions.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
-import { comparePrecedence } from '../../sdk/contract/version-numbers.ts';
-import { LoopSlices } from '../../service/timing/loop-turns.ts';
+import { sortHighestFirst } from '../../sdk/contract/version-numbers.ts';
+import { LoopSlices, waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import { type PluginContents, showVersion } from './plugin-resource.ts';
 
 /** Maximum size of the offers of all versions in one response, which is written in one piece. Bytes of JSON. */
@@ -24,9 +24,11 @@ export async function readNewestVersions(
   loopKey: string,
   maxBytes = OFFERS_MAX_BYTES,
 ): Promise<NewestVersions> {
+  const listed = await listVersionNumbers(pool, pluginId);
+  // The sort of all numbers a plugin may have takes milliseconds.
+  await waitForLoopTurn(loopKey);
+  const numbers = sortHighestFirst(listed);
   const slices = new LoopSlices(loopKey);
-  const numbers = await listVersionNumbers(pool, pluginId);
-  numbers.sort((a, b) => comparePrecedence(b.semVer, a.semVer));
   const versions: NewestVersions['versions'] = [];
   let bytes = 0;
   for (let first = 0; first < numbers.length; first += BATCH) {

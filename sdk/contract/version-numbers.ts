@@ -18,9 +18,13 @@ const DIGITS = /^\d+$/;
 
 interface VersionNumber {
   /** Major, minor and patch. */
-  readonly core: readonly string[];
+  readonly core: readonly Identifier[];
   /** Empty: a stable version. */
-  readonly pre: readonly string[];
+  readonly pre: readonly Identifier[];
+}
+interface Identifier {
+  readonly text: string;
+  readonly isNumber: boolean;
 }
 
 /** Returns why a text is not a valid version number, as the end of a sentence; null: it is valid. */
@@ -34,23 +38,34 @@ export function validateSemVer(text: string): string | null {
 function parse(text: string): VersionNumber {
   const { core, pre } = SEM_VER.exec(text)?.groups ?? {};
   if (core === undefined) throw new Error(`“${text}” is not a version number`);
-  return { core: core.split('.'), pre: pre?.split('.') ?? [] };
+  return { core: splitIdentifiers(core), pre: pre === undefined ? [] : splitIdentifiers(pre) };
 }
 
-const isPreRelease = (text: string): boolean => parse(text).pre.length > 0;
+const splitIdentifiers = (list: string): Identifier[] =>
+  list.split('.').map((text) => ({ text, isNumber: DIGITS.test(text) }));
 
 /** Orders valid version numbers by precedence: negative when `a` comes before `b`. */
-export function comparePrecedence(a: string, b: string): number {
-  const [one, other] = [parse(a), parse(b)];
-  const byCore = compareLists(one.core, other.core);
+export const comparePrecedence = (a: string, b: string): number => compareNumbers(parse(a), parse(b));
+
+/** Sorts by descending precedence. Parses each number once: a plugin may have thousands of long ones. */
+export const sortHighestFirst = <Version extends { readonly semVer: string }>(
+  versions: readonly Version[],
+): Version[] =>
+  versions
+    .map((version) => ({ version, number: parse(version.semVer) }))
+    .sort((a, b) => compareNumbers(b.number, a.number))
+    .map(({ version }) => version);
+
+function compareNumbers(a: VersionNumber, b: VersionNumber): number {
+  const byCore = compareLists(a.core, b.core);
   if (byCore !== 0) return byCore;
   // A stable version comes after its pre-releases.
-  if (one.pre.length === 0 || other.pre.length === 0) return other.pre.length - one.pre.length;
-  return compareLists(one.pre, other.pre);
+  if (a.pre.length === 0 || b.pre.length === 0) return b.pre.length - a.pre.length;
+  return compareLists(a.pre, b.pre);
 }
 
 /** A list that begins with the whole other one comes after it. */
-function compareLists(a: readonly string[], b: readonly string[]): number {
+function compareLists(a: readonly Identifier[], b: readonly Identifier[]): number {
   for (const [index, left] of a.entries()) {
     const right = b[index];
     if (right === undefined) return 1;
@@ -61,18 +76,17 @@ function compareLists(a: readonly string[], b: readonly string[]): number {
 }
 
 /** Numbers come before words. Without leading zeros, the longer number is the larger one. */
-function compareIdentifiers(a: string, b: string): number {
-  const isNumber = [DIGITS.test(a), DIGITS.test(b)] as const;
-  if (isNumber[0] !== isNumber[1]) return isNumber[0] ? -1 : 1;
-  if (isNumber[0] && a.length !== b.length) return a.length - b.length;
-  if (a === b) return 0;
-  return a < b ? -1 : 1;
+function compareIdentifiers(a: Identifier, b: Identifier): number {
+  if (a.isNumber !== b.isNumber) return a.isNumber ? -1 : 1;
+  if (a.isNumber && a.text.length !== b.text.length) return a.text.length - b.text.length;
+  if (a.text === b.text) return 0;
+  return a.text < b.text ? -1 : 1;
 }
 
 /** Returns the next number of a kind. A pre-release becomes the version that it precedes, if that is of the kind. */
 export function raiseVersion(text: string, kind: 'major' | 'minor' | 'patch'): string {
   const { core, pre } = parse(text);
-  const [major = 0n, minor = 0n, patch = 0n] = core.map(BigInt);
+  const [major = 0n, minor = 0n, patch = 0n] = core.map((identifier) => BigInt(identifier.text));
   const precedes = pre.length > 0;
   if (kind === 'patch') return `${major}.${minor}.${precedes ? patch : patch + 1n}`;
   if (kind === 'minor') return `${major}.${precedes && patch === 0n ? minor : minor + 1n}.0`;
@@ -93,8 +107,8 @@ interface Numbered {
 
 /** Finds the highest published version; a pre-release only if no stable version is published. */
 export function findLatestVersion<Version extends Numbered>(versions: readonly Version[]): Version | null {
-  const published = versions.filter(isPublished).sort((a, b) => comparePrecedence(a.semVer, b.semVer));
-  return published.findLast(({ semVer }) => !isPreRelease(semVer)) ?? published.at(-1) ?? null;
+  const published = parsePublished(versions);
+  return (findHighest(published.filter(({ number }) => isStable(number))) ?? findHighest(published))?.version ?? null;
 }
 
 /** Finds the published version directly before a number by precedence; null: it would be the first. */
@@ -102,8 +116,27 @@ export function findPreviousVersion<Version extends Numbered>(
   versions: readonly Version[],
   semVer: string,
 ): Version | null {
-  const before = versions.filter(isPublished).filter((version) => comparePrecedence(version.semVer, semVer) < 0);
-  return before.sort((a, b) => comparePrecedence(a.semVer, b.semVer)).at(-1) ?? null;
+  const number = parse(semVer);
+  const before = parsePublished(versions).filter((parsed) => compareNumbers(parsed.number, number) < 0);
+  return findHighest(before)?.version ?? null;
+}
+
+interface Parsed<Version> {
+  readonly version: Version;
+  readonly number: VersionNumber;
+}
+
+const isStable = ({ pre }: VersionNumber): boolean => pre.length === 0;
+
+const parsePublished = <Version extends Numbered>(versions: readonly Version[]): Parsed<Version>[] =>
+  versions.filter(isPublished).map((version) => ({ version, number: parse(version.semVer) }));
+
+function findHighest<Version>(versions: readonly Parsed<Version>[]): Parsed<Version> | null {
+  let highest: Parsed<Version> | null = null;
+  for (const candidate of versions) {
+    if (highest === null || compareNumbers(candidate.number, highest.number) > 0) highest = candidate;
+  }
+  return highest;
 }
 
 function isPublished<Version extends Numbered>(version: Version): version is Version & { semVer: string } {

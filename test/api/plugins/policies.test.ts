@@ -13,6 +13,7 @@ import {
   findLatestVersion,
   findPreviousVersion,
   raiseVersion,
+  sortHighestFirst,
 } from '../../../sdk/contract/version-numbers.ts';
 import { seed } from '../../runner/soak.ts';
 
@@ -68,6 +69,24 @@ t.test('Latest is the highest that is published, pre-releases only among themsel
   t.equal(findPreviousVersion(versions('1.0.0', '1.1.0', '2.0.0'), '1.5.0')?.semVer, '1.1.0');
   t.equal(findPreviousVersion(versions('1.0.0', '!1.1.0'), '1.5.0')?.semVer, '1.0.0');
   t.equal(findPreviousVersion(versions('2.0.0'), '1.0.0'), null);
+});
+
+t.test('finding and sorting read each of many numbers a few times only', async (t) => {
+  let reads = 0;
+  const many = Array.from({ length: 500 }, (_, index) => ({
+    status: 'published',
+    get semVer() {
+      reads += 1;
+      return `0.0.0-${(index * 7) % 500}`;
+    },
+  }));
+  const highest = [sortHighestFirst(many)[0], findLatestVersion(many), findPreviousVersion(many, '0.0.0')];
+  // Each reads a number once to select it, and once to parse it.
+  t.ok(reads <= 2 * highest.length * many.length, `${reads} reads`);
+  t.same(
+    highest.map((version) => version?.semVer),
+    ['0.0.0-499', '0.0.0-499', '0.0.0-499'],
+  );
 });
 
 t.test('grants cover themselves, their :read form and subdomains', async (t) => {
