@@ -453,7 +453,7 @@ async function subscribeToChanges(followers: Followers): Promise<void> {
     jobs.heal();
   };
   await subscribeToInstallations(listener, onChange, onEverything);
-  await subscribeToRestarts(listener, (installationId) => void fleet.retire(installationId).catch(onError));
+  await subscribeToRestarts(listener, (installationId) => void fleet.restart(installationId).catch(onError));
   await subscribeToDeliveries(listener, jobs.wakeChannel);
   await subscribeToSpools(listener, jobs.wakeAllChannels);
   await subscribeToHandshakeRequests(listener, jobs.handshake);

@@ -272,6 +272,11 @@ export class Fleet implements PluginInvoker {
     await runner.stop(graceMs).finally(() => this.#leaving.delete(runner));
   }
 
+  /** Stops an installation's child after its running calls, which keep their grants, and forgets its failures. Later calls start another one. */
+  async restart(installationId: string): Promise<void> {
+    await this.#runners.get(installationId)?.restart();
+  }
+
   /** Process id of the child that serves an installation. */
   getPid(installationId: string): number | null {
     return this.#runners.get(installationId)?.pid ?? null;
@@ -389,7 +394,7 @@ export class Fleet implements PluginInvoker {
     for (const runner of this.#listAllRunners()) yield* runner.loadedChildren();
   }
 
-  /** An installation that was restarted has several. */
+  /** An installation that was paused and resumed has several. */
   *#listAllRunners(): Generator<InstallationRunner> {
     yield* this.#runners.values();
     yield* this.#leaving;

@@ -501,6 +501,16 @@ export class InstallationRunner {
     this.#deps.onChange(this);
   }
 
+  /** Stops the children after their running calls. Later calls start another one at once, also after failures. */
+  async restart(): Promise<void> {
+    this.#policy = fresh;
+    this.#refused = null;
+    const stopped = this.#stopLoaded(DRAIN_MS);
+    this.#inspector?.end('the plugin was restarted');
+    this.#deps.onChange(this);
+    await stopped;
+  }
+
   async #stopLoaded(graceMs: number): Promise<void> {
     const draining = [...this.#draining].map((loadedChild) => loadedChild.stop(graceMs));
     await Promise.all([this.#stopServing(graceMs), ...draining]);

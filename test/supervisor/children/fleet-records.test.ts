@@ -167,12 +167,12 @@ function keepRunning(child: FakeChild | undefined): () => void {
   return drained.resolve;
 }
 
-t.test('children that run on after a restart count for their account until they end', async (t) => {
+t.test('children that run on after a pause count for their account until they end', async (t) => {
   const { fleet, children } = makeFleet(t, async () => ({ rows: [] }));
   const ends: (() => void)[] = [];
   // Of ten places nine are not reserved, and an account may hold two for each free one.
-  for (let restart = 1; restart <= 6; restart += 1) {
-    t.equal(await fleet.wake(installed('v1')), null, `start ${restart}`);
+  for (let pause = 1; pause <= 6; pause += 1) {
+    t.equal(await fleet.wake(installed('v1')), null, `start ${pause}`);
     ends.push(keepRunning(children.at(-1)));
     void fleet.retire('i1');
   }
@@ -194,7 +194,7 @@ t.test('a child that runs on after a restart is measured, and ends with its acco
     await fleet.wake(installed('v1'));
     const child = children.at(-1);
     keepRunning(child);
-    void fleet.retire('i1');
+    void fleet.restart('i1');
     return child;
   };
   const moved = await start();
@@ -227,7 +227,7 @@ t.test('the end of a child that ran on after a restart does not replace the stat
   });
   await fleet.wake(installed('v1'));
   const drain = keepRunning(children.at(-1));
-  const retired = fleet.retire('i1');
+  const retired = fleet.restart('i1');
   await fleet.wake(installed('v1'));
   drain();
   await retired;

@@ -2,11 +2,12 @@
 import t from 'tap';
 import { readStorageValue } from '../../../db/installations/plugin-storage.ts';
 import { INTERRUPTIONS_MAX } from '../../../db/jobs/interruptions.ts';
-import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
+import { notifyInstallationChanged, notifyRestartRequested } from '../../../db/postgres/notifications.ts';
 import { judgeAttempt } from '../../../supervisor/delivery/event-retry-policy.ts';
 import { isUsedUp, judgeDelivery } from '../../../supervisor/delivery/webhook-retry-policy.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { connect, deliver, recorder, rowOf } from '../delivery/channels.ts';
+import { storeKey, waitForKey } from '../held-handlers.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const shared = await startSupervisorFixture(t);
@@ -115,3 +116,29 @@ t.test('an attempt that the stop of the supervisor cuts off is an interruption',
   await eventually(async () => (await rowOf(fixture, id)).last_error !== null);
   t.match(await rowOf(fixture, id), { state: 'pending', interruptions: 1 });
 });
+
+t.test(
+  'a restart lets a running handler end with its grants, and the next one starts in another process',
+  async (t) => {
+    const fixture = shared.withNewAccount();
+    const code = `channel.receive = async (request) => {
+    host.log('attempt ' + request.bodyText);
+    ${waitForKey('request.bodyText')}
+  };`;
+    const made = await fixture.install({ slug: 'restarted', capabilities: ['host.storage'], code });
+    const [first = ''] = await deliver(fixture, made, await connect(fixture, made), ['one']);
+    await eventually(async () => (await fixture.readLog('attempt one')).length === 1);
+    const getPid = () => fixture.supervisor.fleet.getPid(made.installationId);
+    const before = getPid();
+    await notifyRestartRequested(fixture.pool, made.installationId);
+    await eventually(async () => getPid() === null);
+    const [second = ''] = await deliver(fixture, made, await connect(fixture, made, 'other'), ['two']);
+    await eventually(async () => (await fixture.readLog('attempt two')).length === 1);
+    t.not(getPid(), before);
+    for (const key of ['one', 'two']) await storeKey(fixture.pool, made, key);
+    for (const id of [first, second]) {
+      await eventually(async () => (await rowOf(fixture, id)).claimed_by === null);
+      t.match(await rowOf(fixture, id), { state: 'delivered', attempts: 1 });
+    }
+  },
+);
