@@ -9,6 +9,7 @@ import { listSecretCapabilities, type Manifest } from '../../sdk/contract/manife
 import { surfaceName } from '../../sdk/contract/payloads.ts';
 import { events, hooks, type Registrations, type SchemaFault, surfaces } from '../../sdk/contract/protocol.ts';
 import type { HookRow } from '../../sdk/contract/rows.ts';
+import { checkCost } from '../../sdk/contract/untrusted-json.ts';
 import { describeHiddenCharacter } from '../../sdk/contract/visible-text.ts';
 import { findNearName } from '../../service/text/near-name.ts';
 import { cutQuoted } from '../../service/text/quoted-text.ts';
@@ -61,6 +62,8 @@ export const SCHEMA_MAX_BYTES = 64 * KIB;
  * plugins. Bytes of JSON.
  */
 export const OFFER_MAX_BYTES = 256 * KIB;
+/** The same for the values in it: an empty object takes twenty times the memory of its JSON. 256 KiB of usual schemas have 10,000. */
+export const OFFER_MAX_VALUES = 16_000;
 
 /** The registrations of a bundle, with their positions. */
 export interface Introspected {
@@ -228,9 +231,15 @@ export function discover({ registrations: found, placeOf }: Introspected, prompt
 
 /** @throws Problem `invalid_package` when the names, descriptions, schemas and models are too large together */
 export function checkOfferSize(discovered: Discovered): void {
-  const bytes = Buffer.byteLength(JSON.stringify(discovered));
-  if (bytes <= OFFER_MAX_BYTES) return;
-  const message = `The names, descriptions, schemas and models that the package offers have ${bytes} bytes; the maximum is ${OFFER_MAX_BYTES}. Shorten them, or split the package.`;
+  const json = Buffer.from(JSON.stringify(discovered));
+  requireAtMost(json.byteLength, OFFER_MAX_BYTES, 'bytes');
+  const unbounded = { levelsMax: Number.POSITIVE_INFINITY, valuesMax: Number.POSITIVE_INFINITY };
+  requireAtMost(checkCost(json, 0, json.byteLength, unbounded).values, OFFER_MAX_VALUES, 'values');
+}
+
+function requireAtMost(amount: number, max: number, unit: string): void {
+  if (amount <= max) return;
+  const message = `The names, descriptions, schemas and models that the package offers have ${amount} ${unit}; the maximum is ${max}. Shorten them, or split the package.`;
   throw invalidAt({ path: ENTRY, message });
 }
 

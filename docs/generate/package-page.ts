@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { BUNDLE_MAX_BYTES } from '../../api/package/bundle.ts';
 import { SOURCE_MAX_BYTES } from '../../api/package/bundle-modules.ts';
-import { OFFER_MAX_BYTES, SCHEMA_MAX_BYTES } from '../../api/package/discovery.ts';
+import { OFFER_MAX_BYTES, OFFER_MAX_VALUES, SCHEMA_MAX_BYTES } from '../../api/package/discovery.ts';
 import { FRONTMATTER_MAX_BYTES } from '../../api/package/frontmatter.ts';
 import { FILES_MAX, TEXT_MAX_BYTES } from '../../api/package/package-files.ts';
 import { PROMPT_DESCRIPTION_MAX_CHARS } from '../../api/package/prompts.ts';
@@ -47,7 +47,7 @@ const LIMITS: readonly Cells[] = [
   ['Bundle that is made of it', formatBytes(BUNDLE_MAX_BYTES)],
   ['Tools, commands, providers', `${limits.tools}, ${limits.commands}, ${limits.providers}`],
   ['Schema of a tool', formatBytes(SCHEMA_MAX_BYTES)],
-  ['Names, descriptions, schemas and models, together', formatBytes(OFFER_MAX_BYTES)],
+  ['Names, descriptions, schemas and models, together', `${formatBytes(OFFER_MAX_BYTES)}, ${OFFER_MAX_VALUES} values`],
   ['Time to load the code and register', `${limits.loadBudgetMs / 1000} s`],
   ['Version number', `${SEM_VER_MAX_CHARS} characters`],
 ];

@@ -13,7 +13,7 @@ import { LoopSlices } from '../../service/timing/loop-turns.ts';
 
 /** Maximum number of cached accounts, a few kilobytes each. */
 const ACCOUNTS_MAX = 5_000;
-/** Maximum size of what the plugins of all cached accounts register: a few accounts could fill the memory. Bytes of JSON. */
+/** What the registrations of all cached accounts take in memory at most: a few accounts could fill it. Bytes. */
 const REGISTRATIONS_MAX_BYTES = 64 * MIB;
 
 export interface ToolRef {
@@ -171,7 +171,7 @@ export class AccountPluginsCache {
       .then(({ accountPlugins, rows }) => {
         const entry = { accountPlugins, rows, isCurrent: !load.isStale };
         // The cache requires a size of at least one.
-        const size = rows.reduce((sum, { registrationBytes }) => sum + registrationBytes, 1);
+        const size = rows.reduce((sum, { memoryBytes }) => sum + memoryBytes, 1);
         if (isLatest()) this.#byAccount.set(accountId, entry, { size });
         return accountPlugins;
       })

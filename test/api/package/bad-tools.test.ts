@@ -91,6 +91,10 @@ t.test('schemas that are too large together are refused', async (t) => {
     { path: 'index.ts', message: /that the package offers have 3\d{5} bytes; the maximum is 262144/ },
   ]);
   t.equal((await publish(tools(Array(4).fill(schema)))).status, 201);
+  const many = { examples: Array(10_000).fill(1) };
+  t.match((await publish(tools([many, many]))).body.errors, [
+    { path: 'index.ts', message: /that the package offers have 200\d\d values; the maximum is 16000/ },
+  ]);
 });
 
 t.test('a schema that is no object is refused', async (t) => {

@@ -15,6 +15,7 @@ const plugin = (installationId: string, more: Partial<InstalledPlugin> = {}) =>
     updatedAt: '2026-01-01T00:00:00.000001Z',
     registrations: { hooks: [HOOK], tools: {} },
     registrationBytes: 1,
+    memoryBytes: 1,
     ...more,
   }) as unknown as InstalledPlugin;
 const digest = (...plugins: InstalledPlugin[]) => digestGuards(indexAccountPlugins(plugins), HOOK);

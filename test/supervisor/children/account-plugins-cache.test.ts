@@ -194,6 +194,19 @@ t.test('a first load reads what the versions offer in pieces', async (t) => {
   t.ok(largest <= PIECE_MAX_BYTES, `${largest} bytes in one result`);
 });
 
+t.test('registrations of many short values count with their memory', async (t) => {
+  const fixture = await openStorageFixture(t);
+  const parameters = 'parameters: { examples: Array(15_000).fill({}) }';
+  const code = `tools.one = { description: 'x', ${parameters}, handler: () => 'y' };`;
+  const { accountId } = await fixture.install({ code });
+  const cache = new AccountPluginsCache(fixture.pool, {
+    onLoaded: (_accountId, plugins) => plugins,
+    isNotified: () => true,
+  });
+  const [plugin] = (await cache.get(accountId)).plugins;
+  t.ok(plugin && plugin.registrationBytes < 100_000 && plugin.memoryBytes > 900_000);
+});
+
 t.test('a version that is replaced and deleted during a load is not read, its successor is', async (t) => {
   const fixture = await openStorageFixture(t);
   const source: PluginSource = { code: `tools.one = { description: 'x', parameters: {}, handler: () => 'y' };` };
