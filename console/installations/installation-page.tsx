@@ -37,7 +37,7 @@ export function InstallationPage() {
   );
   const showUnsaved = (unsaved: UnsavedValues) => {
     typed.add(unsaved);
-    void navigate({ search: { tab: 'settings' }, replace: true });
+    void navigate({ search: { tab: 'settings' }, replace: true, resetScroll: false });
   };
   if (found.error) return <ErrorAlert isPage error={found.error} reset={found.refetch} />;
   if (!found.data) return <Skeleton height={240} aria-label="Loading" />;
@@ -105,7 +105,7 @@ function Parts({ installation, typed }: PartsProps) {
         label="Parts of the installation"
         tabs={tabs}
         selected={tab}
-        onSelect={(next) => void navigate({ search: { tab: next }, replace: true })}
+        onSelect={(next) => void navigate({ search: { tab: next }, replace: true, resetScroll: false })}
         views={views}
       />
     </>

@@ -77,6 +77,7 @@ export function ConditionAlert({ installation }: { readonly installation: Instal
             to="/installations/$id"
             params={{ id: installation.id }}
             search={{ tab: 'settings' }}
+            resetScroll={false}
             underline="always"
             size="sm"
           >

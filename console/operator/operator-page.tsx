@@ -41,7 +41,7 @@ export function OperatorPage() {
         label="Parts of the administration"
         tabs={operatorTabs}
         selected={tab}
-        onSelect={(next) => void navigate({ search: { tab: next }, replace: true })}
+        onSelect={(next) => void navigate({ search: { tab: next }, replace: true, resetScroll: false })}
         views={{ fleet: <Fleet />, plugins: <Plugins />, accounts: <AccountsView />, queues: <Queues /> }}
       />
     </Stack>

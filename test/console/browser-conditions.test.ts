@@ -2,7 +2,7 @@
  * The console on a narrow screen, on a slow network, with a screen reader, in a browser that counts as offline, and in one that offers
  * less because the page came by plain HTTP.
  */
-import type { Page } from 'playwright-core';
+import type { Locator, Page } from 'playwright-core';
 import t from 'tap';
 import { orderedId } from '../../db/postgres/ordered-id.ts';
 import { openPool } from '../../db/postgres/pool.ts';
@@ -147,13 +147,26 @@ t.test('a button that moved its plugin out of sight is scrolled into view', asyn
   const later = page.getByRole('button', { name: 'Run Front desk later' });
   await later.press('Enter');
   await page.getByText(/^Front desk is 2 of \d$/).waitFor({ state: 'attached' });
-  await eventually(async () => {
-    const box = await later.boundingBox();
-    return box !== null && box.y >= 0 && box.y + box.height <= ENLARGED.height;
-  });
+  await eventually(() => isInView(later));
   t.same(complaints, []);
   await context.close();
 });
+
+t.test('on an enlarged screen, a tab that is chosen stays in view', async (t) => {
+  const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${desk.id}`);
+  await page.setViewportSize(ENLARGED);
+  const chosen = page.getByRole('tab', { name: 'Settings' });
+  await chosen.click();
+  await page.getByLabel('Signature').waitFor();
+  t.ok(await isInView(chosen));
+  t.same(complaints, []);
+  await context.close();
+});
+
+async function isInView(element: Locator): Promise<boolean> {
+  const box = await element.boundingBox();
+  return box !== null && box.y >= 0 && box.y + box.height <= ENLARGED.height;
+}
 
 t.test('on an enlarged screen, no part of the editor covers or cuts another', async (t) => {
   const { body: plugin } = await service.call('POST', '/api/plugins', { slug: 'edit-desk', displayName: 'Edit desk' });
