@@ -70,6 +70,8 @@ function recover(): void {
   if (!(target instanceof HTMLElement)) return;
   if (target.tabIndex < 0) target.tabIndex = -1;
   target.focus({ preventScroll: true });
+  // What took the place of a tall element may be out of sight. The page's title did not take its place.
+  if (!target.matches('main, h1')) target.scrollIntoView({ block: 'nearest' });
 }
 
 function findTarget(place: Place): Element | null {

@@ -15,7 +15,7 @@ import { publish, publishFrontDesk } from './front-desk.ts';
 
 const service = await startServiceOnTestDatabase(t);
 const browser = await shareBrowser(t);
-await publishFrontDesk(service);
+const plugin = await publishFrontDesk(service);
 const { body: desk } = await service.call('POST', '/api/installations', { slug: 'front-desk' });
 await service.call('POST', `/api/installations/${desk.id}/configure`, { secrets: { key: 'k3y' } });
 
@@ -274,3 +274,13 @@ const isFocusWithin = (page: Page, selector: string): Promise<boolean> =>
   page.evaluate<boolean>(`document.activeElement.closest(${JSON.stringify(selector)}) !== null`);
 const IS_FOCUS_BELOW_HEADER = `document.activeElement.getBoundingClientRect().top >=
   document.querySelector('header').getBoundingClientRect().bottom`;
+
+t.test('on an enlarged screen, the note that takes the place of an update is in view', async (t) => {
+  await publish(service, plugin, '1.1.0', 'host.storage, host.llm');
+  const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${desk.id}`);
+  await page.setViewportSize(ENLARGED);
+  await page.getByRole('button', { name: 'Not this version' }).press('Enter');
+  await eventually(() => isInView(page.getByRole('button', { name: 'Look at it again' })));
+  t.same(complaints, []);
+  await context.close();
+});
