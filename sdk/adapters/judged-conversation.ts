@@ -100,8 +100,8 @@ interface ModelRequest<Message> {
   readonly model: string;
   readonly tools: readonly RequestTool[];
   readonly messages: readonly Message[];
-  /** Whether results of calls come with a later request. Default: true. */
-  readonly takesResults?: boolean;
+  /** Whether a later request surely has the result of a call. Default: it has. */
+  readonly takesResult?: (call: ToolName) => boolean;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -303,7 +303,7 @@ export class Conversation {
       onCall: async (call) => {
         const rename = () => this.#nameCall(open, call.callId);
         const judged = (await isOwn(call)) ? await judgeCall(turn, call, rename, signal) : call;
-        if (!('text' in judged) && request.takesResults !== false) open.waiting.add(judged.callId);
+        if (!('text' in judged) && request.takesResult?.(judged) !== false) open.waiting.add(judged.callId);
         return judged;
       },
       onRefused: (calls, isAll, reasoning) => {

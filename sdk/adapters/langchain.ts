@@ -155,7 +155,7 @@ class JudgedChatModel extends BaseChatModel {
       model: typeof name === 'string' ? name : 'unknown',
       messages: messages.filter((message) => !isSystem(message)),
       tools: [...tools, ...(more.tools ?? [])].map(readTool),
-      takesResults: !isStructured,
+      takesResult: () => !isStructured,
       signal,
     };
     const prepared = await openConversation(session).prepare(request, format, options);

@@ -328,6 +328,8 @@ class JudgedModel implements Model {
         model: this.name,
         messages: items.filter((item) => !isSystem(item)),
         tools: tools.flatMap((tool) => (tool.type === 'function' ? [{ ...tool, schema: tool.parameters }] : [])),
+        // Filters of handoffs remove the calls and their results from what the next agent gets.
+        takesResult: ({ name }) => !request.handoffs.some(({ toolName }) => toolName === name),
         signal: request.signal,
       },
       format,

@@ -1,5 +1,13 @@
 /** The OpenAI Agents SDK: runs of agents that are tools of other agents go through the plugins, and no model escapes the check. */
-import { Agent, tool as agentsTool, assistant, type Model, Runner } from '@openai/agents';
+import {
+  Agent,
+  tool as agentsTool,
+  assistant,
+  type HandoffInputData,
+  handoff,
+  type Model,
+  Runner,
+} from '@openai/agents';
 import t from 'tap';
 import { agentTool, bulkhead } from '../../sdk/adapters/openai-agents.ts';
 import { connect } from '../../sdk/session/session.ts';
@@ -148,4 +156,26 @@ t.test('models that were asked without the check leave no way for others', async
   const other = new Agent({ name: 'Baker', model: 'raw' });
   await t.rejects(run({ ...settings, modelProvider: { getModel: () => raw.model } }, other), refused);
   t.same(raw.asked, []);
+});
+
+/** What the framework's own filter `removeAllTools` does with the items of a handoff. */
+const removeItems = (data: HandoffInputData): HandoffInputData => ({ ...data, preHandoffItems: [], newItems: [] });
+
+t.test('an agent that takes over answers the message in its turn, also if a filter removes the handoff', async (t) => {
+  for (const inputFilter of [undefined, removeItems])
+    for (const messageId of [undefined, 'm1']) {
+      const { model } = createModel(callOf('transfer_to_Cake', {}), 'A cake.');
+      const session = await openSession();
+      const options = messageId === undefined ? {} : { messageId };
+      const settings = bulkhead(session, { ...options, modelProvider: { getModel: async () => model } });
+      const cake = new Agent({ name: 'Cake', model: 'm' });
+      const handoffs = [handoff(cake, inputFilter ? { inputFilter } : {})];
+      const { finalOutput } = await run(settings, new Agent({ name: 'Front', model: 'm', handoffs }));
+      t.equal(finalOutput, 'A cake.');
+      const { items } = await session.turns();
+      t.match(items, [{ state: 'ended', trigger: 'user', message: { text: 'hello' } }]);
+      t.equal(items.length, 1, `filter: ${inputFilter !== undefined}, id: ${messageId}`);
+      const asked = (await session.messages()).items.filter(({ role }) => role === 'user');
+      t.equal(asked.length, 1);
+    }
 });

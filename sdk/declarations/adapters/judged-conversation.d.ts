@@ -69,8 +69,8 @@ interface ModelRequest<Message> {
     readonly model: string;
     readonly tools: readonly RequestTool[];
     readonly messages: readonly Message[];
-    /** Whether results of calls come with a later request. Default: true. */
-    readonly takesResults?: boolean;
+    /** Whether a later request surely has the result of a call. Default: it has. */
+    readonly takesResult?: (call: ToolName) => boolean;
     readonly signal?: AbortSignal | undefined;
 }
 /** The input for the model, and the judge of its answer. */
