@@ -119,6 +119,14 @@ interface PreparedRequest<Message> {
   readonly answer: JudgedAnswer;
 }
 
+/** The messages of a request whose turns are known. */
+interface JudgedMessages {
+  /** The message that the model answers. Null: the request has neither a user's message nor results of a known turn. */
+  readonly current: KnownMessage | null;
+  /** Null for messages that are not a user's. */
+  readonly knownByIndex: readonly (KnownMessage | null)[];
+}
+
 /** A message of a user whose turn is opened. */
 interface NewMessage {
   /** Of its turn. */
@@ -226,8 +234,7 @@ export class Conversation {
     for (let isAgain = false; ; isAgain = true) {
       const opening = this.#opening.then(() => this.#judgeMessages(request));
       this.#opening = opening.catch(() => undefined);
-      const knownByIndex = await opening;
-      const current = knownByIndex.findLast((one) => one !== null);
+      const { current, knownByIndex } = await opening;
       if (!current)
         throw new Error('The model needs a message of the user, because plugins judge the answer to a message.');
       try {
@@ -278,7 +285,7 @@ export class Conversation {
         .filter(({ at }) => at === index)
         .flatMap(({ calls, reasoning }) => format.createRefusals(calls, reasoning));
     const judged: Message[] = [];
-    let turnId = '';
+    let turnId = last < 0 ? turn.id : '';
     for (const [index, message] of messages.entries()) {
       const own = knownByIndex[index];
       turnId = own?.turn.id ?? turnId;
@@ -582,8 +589,8 @@ export class Conversation {
     return true;
   }
 
-  /** Finds the turn of each message of a user, and opens one for each that is new. Null for other messages. */
-  async #judgeMessages<Message>(request: PendingRequest<Message>): Promise<(KnownMessage | null)[]> {
+  /** Finds the turn of each message of a user, and opens one for each that is new. */
+  async #judgeMessages<Message>(request: PendingRequest<Message>): Promise<JudgedMessages> {
     const { messages, format, options, signal } = request;
     const texts = messages.map((message) => format.readUserText(message));
     const files = messages.map((message, index) => (texts[index] === null ? [] : format.readFiles(message)));
@@ -638,13 +645,13 @@ export class Conversation {
       // Messages before the last one were answered elsewhere.
       if (index < last && opened.state === 'open') await this.#endTurn(opened.turn);
     }
-    const current = knownByIndex[last];
+    const current = last < 0 ? this.#findMessageOfCalls(resultIds) : knownByIndex[last];
     if (current?.state === 'vetoed') {
       const { turn } = await current.turn.look({ signal });
       throw new VetoError(turn.cancelledBy, turn.reason);
     }
-    if (!current) return knownByIndex;
-    if (messageId !== undefined) {
+    if (!current) return { current: null, knownByIndex };
+    if (messageId !== undefined && last >= 0) {
       current.askedDigest = digests[last] ?? undefined;
       current.isInner = false;
     }
@@ -652,7 +659,13 @@ export class Conversation {
     this.#preparing.add(current.turn.id);
     const { waiting } = this.#openTurns.get(current.turn.id) ?? {};
     for (const callId of resultIds) waiting?.delete(callId);
-    return knownByIndex;
+    return { current, knownByIndex };
+  }
+
+  /** Finds the message whose answer made one of these calls. Apps may leave the message out of a long run. */
+  #findMessageOfCalls(callIds: readonly string[]): KnownMessage | null {
+    const turn = callIds.map((callId) => this.#findTurnOfCall(callId)).findLast((one) => one !== undefined);
+    return (turn && this.#known.find(turn.id)) ?? null;
   }
 
   /**

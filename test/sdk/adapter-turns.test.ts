@@ -1,7 +1,7 @@
 /** Which turn a call of the model is in: runs at once, runs within others, retries, and turns that were cleared elsewhere. */
 import { AIMessage, HumanMessage, ToolMessage } from '@langchain/core/messages';
 import { END, MessagesAnnotation, START, StateGraph } from '@langchain/langgraph';
-import { generateText, wrapLanguageModel } from 'ai';
+import { dynamicTool, generateText, jsonSchema, stepCountIs, wrapLanguageModel } from 'ai';
 import t from 'tap';
 import * as aiSdk from '../../sdk/adapters/ai-sdk.ts';
 import type { AdapterOptions } from '../../sdk/adapters/judged-conversation.ts';
@@ -196,6 +196,35 @@ t.test('the next message does not wait for a turn that another process left open
   const later = [...stopped, new AIMessage('answer'), new HumanMessage('bye')];
   t.equal((await openChatModel(session, () => ({ text: 'done' })).invoke(later)).text, 'done');
   t.same((await listTurns(session)).slice(2), ['ended: heat', 'ended: thanks', 'ended: bye']);
+});
+
+t.test('steps without the message of the user go on in the turn of their calls', async (t) => {
+  for (const options of [{}, { messageId: 'm1' }]) {
+    const session = await openSession();
+    let asked = '';
+    const answerTo: AnswerTo = (at, prompt) => {
+      asked = prompt;
+      return at < 3 ? { call: `c${at}` } : { text: 'done' };
+    };
+    const model = wrapLanguageModel({ model: createAiModel(answerTo), middleware: aiSdk.bulkhead(session, options) });
+    const oven = dynamicTool({ inputSchema: jsonSchema({ type: 'object' }), execute: async () => 'warm' });
+    const { text } = await generateText({
+      model,
+      tools: { oven },
+      stopWhen: stepCountIs(5),
+      prompt: 'heat',
+      maxRetries: 0,
+      prepareStep: ({ messages }) => ({ messages: messages.slice(-2) }),
+    });
+    t.equal(text, 'done');
+    t.match(asked, /c2.*warm/);
+    t.notMatch(asked, /heat|left out/);
+    t.same(await listTurns(session), ['ended: heat']);
+    const results = (await session.messages()).items.filter(({ role }) => role === 'tool');
+    t.equal(results.length, 3);
+    const unknown = [{ role: 'assistant' as const, content: 'warm' }];
+    await t.rejects(generateText({ model, messages: unknown, maxRetries: 0 }), /needs a message of the user/);
+  }
 });
 
 t.test('words that come again without their picture are a new message', async (t) => {
