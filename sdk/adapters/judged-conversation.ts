@@ -164,6 +164,8 @@ interface OpenTurn {
 const REFUSALS_MAX = 8;
 /** Turns that one request of the model looks up because its prompt lacks their results. The results of others are left out. */
 const LOOKS_MAX = 5;
+/** Earlier messages that are compared with one that was not found by its text. */
+const COMPARED_MAX = 5;
 /** Looks at outputs that were left open: one piece of each may have been on its way. */
 const LEFT_OUTPUT_LOOKS_MAX = 3;
 const LEFT_OUT = 'The result of this call is left out, because the plugins have not judged it.';
@@ -626,6 +628,13 @@ export class Conversation {
       await this.#known.loadMore(signal);
       ({ id: messageId, knownByIndex } = match());
     }
+    for (let index = last - 1; index >= 0; index -= 1) {
+      const [text, digest] = [texts[index], digests[index]];
+      if (knownByIndex[index] || typeof text !== 'string' || typeof digest !== 'string') continue;
+      const message = { text, digest, files: files[index] ?? [] };
+      const isRecognized = await this.#recognize(message, this.#known.listUnrecognized(knownByIndex, index), request);
+      if (isRecognized) ({ id: messageId, knownByIndex } = match());
+    }
     await this.#endEarlier(knownByIndex, last, request);
     for (const [index, text] of texts.entries()) {
       const digest = digests[index];
@@ -699,6 +708,36 @@ export class Conversation {
         await this.#refresh(one, signal);
       }
     }
+  }
+
+  /**
+   * Asks the service which of these known messages was sent with this text and these files, before plugins changed or cancelled it.
+   * Opening an ended turn again changes nothing, and is refused if the message is another one.
+   */
+  async #recognize<Message>(
+    { text, digest, files }: Pick<NewMessage, 'text' | 'digest' | 'files'>,
+    candidates: readonly KnownMessage[],
+    { signal, options }: PendingRequest<Message>,
+  ): Promise<boolean> {
+    if (candidates.length === 0) return false;
+    const sent = await this.#sendFiles(files, signal);
+    const { attachments } = sent;
+    for (const known of candidates.slice(0, COMPARED_MAX)) {
+      const { trigger = 'user', message } = known.record ?? {};
+      const from = message?.from ?? options.from;
+      const request = {
+        id: known.turn.id,
+        text: toStorable(text),
+        ...(attachments.length > 0 ? { attachments } : {}),
+        trigger,
+        ...(from === undefined ? {} : { from }),
+      };
+      const opened = await this.session.openTurn(request, { signal }).catch(ignoreReusedId);
+      if (opened === null) continue;
+      Object.assign(known, { digest, sent });
+      return true;
+    }
+    return false;
   }
 
   async #open<Message>(

@@ -5,7 +5,7 @@ import type { Attachment, Prompt, Session, Trigger, Turn, TurnRecord } from '../
 export interface KnownMessage {
   readonly turn: Turn;
   /** Digest of the text as it was sent. Empty: only the service's id and text identify the message. */
-  readonly digest: string;
+  digest: string;
   state: TurnRecord['state'];
   /** Whether it is within the turn of another message, whose answer alone goes to the channel. */
   isInner: boolean;
@@ -18,6 +18,8 @@ export interface KnownMessage {
   askedDigest?: string | undefined;
   /** As it came with the opened turn; it is good for one call of the model. */
   prompt?: Prompt | undefined;
+  /** As the service listed its turn. Undefined: this process opened the turn. */
+  readonly record?: TurnRecord;
   /** Of an ended turn whose results a prompt lacked. */
   results?: CallResults;
 }
@@ -54,6 +56,8 @@ export interface TurnWork {
 
 /** The cause of turns within the turn of another message: an agent that answers it asked a model. */
 export const INNER_TRIGGER: Trigger = 'tool';
+/** An id that an adapter made, which begins with the digest of the message. */
+const ID_WITH_DIGEST = /^[0-9a-f]{32}\./;
 /** Turns in a page. As the service's default: most sessions have fewer, and the messages of a request are among the newest. */
 const PAGE_SIZE = 100;
 
@@ -140,16 +144,37 @@ export class KnownMessages {
     return turns
       .filter(({ state }) => state !== 'cleared')
       .map(
-        ({ id, state, trigger, message }) =>
-          this.find(id) ?? {
-            turn: this.#session.turn(id),
+        (record) =>
+          this.find(record.id) ?? {
+            turn: this.#session.turn(record.id),
             digest: '',
-            state,
-            isInner: trigger === INNER_TRIGGER,
-            text: message?.text ?? null,
-            attachments: message?.attachments ?? [],
+            state: record.state,
+            isInner: record.trigger === INNER_TRIGGER,
+            text: record.message?.text ?? null,
+            attachments: record.message?.attachments ?? [],
             sent: null,
+            record,
           },
+      )
+      .reverse();
+  }
+
+  /**
+   * Lists messages that another process opened under ids of the app and that are over, newest first: plugins may have changed their
+   * texts, so that only the service knows what was sent.
+   *
+   * @param knownByIndex as `match` returned it; the listed messages come between those of the indexes around
+   */
+  listUnrecognized(knownByIndex: readonly (KnownMessage | null)[], index: number): KnownMessage[] {
+    const findPosition = (known: KnownMessage | null | undefined): number =>
+      known ? this.#messages.indexOf(known) : -1;
+    const after = findPosition(knownByIndex.slice(0, index).findLast((known) => known !== null));
+    const before = findPosition(knownByIndex.slice(index + 1).find((known) => known !== null));
+    return this.#messages
+      .slice(after + 1, before < 0 ? undefined : before)
+      .filter(
+        ({ digest, state, turn }) =>
+          digest === '' && (state === 'ended' || state === 'vetoed') && !ID_WITH_DIGEST.test(turn.id),
       )
       .reverse();
   }

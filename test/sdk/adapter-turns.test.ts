@@ -1,7 +1,7 @@
 /** Which turn a call of the model is in: runs at once, runs within others, retries, and turns that were cleared elsewhere. */
 import { AIMessage, HumanMessage, ToolMessage } from '@langchain/core/messages';
 import { END, MessagesAnnotation, START, StateGraph } from '@langchain/langgraph';
-import { dynamicTool, generateText, jsonSchema, stepCountIs, wrapLanguageModel } from 'ai';
+import { dynamicTool, generateText, jsonSchema, type ModelMessage, stepCountIs, wrapLanguageModel } from 'ai';
 import t from 'tap';
 import * as aiSdk from '../../sdk/adapters/ai-sdk.ts';
 import type { AdapterOptions } from '../../sdk/adapters/judged-conversation.ts';
@@ -225,6 +225,39 @@ t.test('steps without the message of the user go on in the turn of their calls',
     const unknown = [{ role: 'assistant' as const, content: 'warm' }];
     await t.rejects(generateText({ model, messages: unknown, maxRetries: 0 }), /needs a message of the user/);
   }
+});
+
+t.test('after a restart, messages with ids of the app are known by what was sent', async (t) => {
+  const code = `middleware.inboundMessage = ({ message, cancel }) => {
+    if (/awful/.test(message.text)) cancel('no');
+    return { message: { text: message.text.replace('bad', '***') } };
+  };`;
+  await fixture.install({ account: 'cat', slug: 'words', code });
+  const client = connect({ url, token: await fixture.issuer.issue('cat'), runtime: 'turns-test' });
+  const { id } = await client.start({ agentId: 'a' });
+  const words = { type: 'text' as const, text: 'What is it?' };
+  const picture = { type: 'file' as const, mediaType: 'image/png', data: 'iVBORw0KGgo=' };
+  const contents = [[words, picture], 'a bad word', 'an awful word', 'a bad word', 'next'];
+  const messages: ModelMessage[] = [];
+  for (const [index, content] of contents.entries()) {
+    messages.push({ role: 'user', content });
+    const middleware = aiSdk.bulkhead(client.open(id), { messageId: `m${index}` });
+    const model = wrapLanguageModel({ model: createAiModel(() => ({ text: 'answer' })), middleware });
+    const asked = generateText({ model, messages, maxRetries: 0 });
+    if (index === 2) await t.rejects(asked, { name: 'VetoError' });
+    else await asked;
+    messages.push({ role: 'assistant', content: 'answer' });
+  }
+  t.match((await client.open(id).turns()).items, [
+    { id: 'm0', state: 'ended' },
+    { id: 'm1', state: 'ended' },
+    { id: 'm2', state: 'vetoed' },
+    { id: 'm3', state: 'ended' },
+    { id: 'm4', state: 'ended' },
+  ]);
+  t.equal((await client.open(id).turns()).items.length, 5);
+  const said = (await client.open(id).messages()).items.filter(({ role }) => role === 'user').map(({ text }) => text);
+  t.same(said, ['What is it?', 'a *** word', 'a *** word', 'next']);
 });
 
 t.test('words that come again without their picture are a new message', async (t) => {

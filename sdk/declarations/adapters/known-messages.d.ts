@@ -4,7 +4,7 @@ import type { Attachment, Prompt, Session, Trigger, Turn, TurnRecord } from '../
 export interface KnownMessage {
     readonly turn: Turn;
     /** Digest of the text as it was sent. Empty: only the service's id and text identify the message. */
-    readonly digest: string;
+    digest: string;
     state: TurnRecord['state'];
     /** Whether it is within the turn of another message, whose answer alone goes to the channel. */
     isInner: boolean;
@@ -17,6 +17,8 @@ export interface KnownMessage {
     askedDigest?: string | undefined;
     /** As it came with the opened turn; it is good for one call of the model. */
     prompt?: Prompt | undefined;
+    /** As the service listed its turn. Undefined: this process opened the turn. */
+    readonly record?: TurnRecord;
     /** Of an ended turn whose results a prompt lacked. */
     results?: CallResults;
 }
@@ -66,6 +68,13 @@ export declare class KnownMessages {
     loadMore(signal?: AbortSignal): Promise<void>;
     /** Reads the newest messages, back to the first page that has a known one, or one page if none is known. */
     loadNewest(signal?: AbortSignal): Promise<void>;
+    /**
+     * Lists messages that another process opened under ids of the app and that are over, newest first: plugins may have changed their
+     * texts, so that only the service knows what was sent.
+     *
+     * @param knownByIndex as `match` returned it; the listed messages come between those of the indexes around
+     */
+    listUnrecognized(knownByIndex: readonly (KnownMessage | null)[], index: number): KnownMessage[];
     /**
      * Finds messages among those that the session knows, from the last one back. A message that was answered and comes again without its
      * answer is a new message.
