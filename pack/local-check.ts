@@ -8,6 +8,7 @@ import { requireLayout, type StagedBuild } from '../api/package/builder.ts';
 import { CommandError } from '../sdk/cli/failure.ts';
 import type { CheckedPackage, FolderFile } from '../sdk/cli/local-tools.ts';
 import { Problem } from '../sdk/contract/errors.ts';
+import { nameFields } from '../sdk/contract/manifest.ts';
 import { buildLocally } from './local-build.ts';
 import { startIntrospector } from './local-introspection.ts';
 import { isPluginNode, NODE_MAJOR } from './node-version.ts';
@@ -70,5 +71,14 @@ function describeBuild(built: StagedBuild): CheckedPackage {
   const { sourceSha256, sizeBytes, capabilities, warnings } = built;
   const { name, description } = built.manifest;
   const discovered = built.discovered as object as CheckedPackage['discovered'];
-  return { name, description, sourceSha256, sizeBytes, capabilities, discovered, warnings };
+  return {
+    name,
+    description,
+    sourceSha256,
+    sizeBytes,
+    capabilities,
+    discovered,
+    ...nameFields(built.manifest),
+    warnings,
+  };
 }

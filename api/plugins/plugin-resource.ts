@@ -5,6 +5,7 @@ import type { Plugin } from '../../db/catalog/plugins.ts';
 import type { Version, VersionNumber } from '../../db/catalog/versions.ts';
 import type { VersionRollback } from '../../db/installations/updates.ts';
 import type { Page } from '../../db/postgres/cursors.ts';
+import { nameFields } from '../../sdk/contract/manifest.ts';
 import { anyJson, timestamp } from '../../service/http/schemas.ts';
 import type { BuiltVersion } from './publishing.ts';
 
@@ -44,6 +45,10 @@ export const versionResource = z
     capabilities,
     addedCapabilities: capabilities,
     discovered,
+    settings: z.array(z.string()).describe('Names of its settings.'),
+    requiredFields: z
+      .array(z.string())
+      .describe('Names of the settings without a default and of the secrets that an installation needs to run.'),
     createdAt: timestamp,
     yankedAt: timestamp.nullable(),
   })
@@ -139,6 +144,7 @@ export function showVersion(version: Version): z.output<typeof versionResource> 
     capabilities: [...version.capabilities],
     addedCapabilities: [...version.addedCapabilities],
     discovered: discovered.parse(version.discovered),
+    ...nameFields(version.manifest),
   };
 }
 

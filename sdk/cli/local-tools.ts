@@ -18,6 +18,10 @@ export interface CheckedPackage {
   /** Declared and registered capabilities. */
   readonly capabilities: readonly string[];
   readonly discovered: Readonly<Record<string, unknown>>;
+  /** Names of the settings. */
+  readonly settings: readonly string[];
+  /** Names of the settings and secrets that an installation needs to run. */
+  readonly requiredFields: readonly string[];
   readonly warnings: readonly string[];
 }
 

@@ -20,7 +20,7 @@ interface Changes {
   readonly unclear: readonly string[];
   /** Places that take more arguments than before. */
   readonly widened: readonly string[];
-  /** New capabilities that users must grant, new secrets, and secrets with a new use. */
+  /** New capabilities that users must grant, new secrets and secrets with a new use, and settings that users must give. */
   readonly requested: readonly string[];
 }
 export interface Proposal {
@@ -29,7 +29,12 @@ export interface Proposal {
   /** The reason for the number, for people. */
   readonly because: string;
 }
-type Contents = Pick<Version, 'discovered'> & { readonly capabilities: readonly string[] };
+type Contents = Pick<Version, 'discovered'> & {
+  readonly capabilities: readonly string[];
+  /** Missing from a service of an earlier version, like `requiredFields`. */
+  readonly settings?: readonly string[];
+  readonly requiredFields?: readonly string[];
+};
 
 /**
  * @param versions all versions, because even the number of a yanked one cannot be reused
@@ -65,6 +70,13 @@ export function listRequested(before: readonly Version[], added: Version): strin
   return latest && isOffered ? findMissingCapabilities(added.capabilities, latest.capabilities) : [];
 }
 
+/** The settings and secrets that users of the latest version must give before they get a new one. */
+export function listNewlyRequired(before: readonly Version[], added: Version): string[] {
+  const latest = findLatestVersion(before);
+  const isOffered = findLatestVersion([...before, added])?.id === added.id;
+  return latest && isOffered ? findNewlyRequired(latest, added) : [];
+}
+
 /** Before 1.0.0, a breaking change raises the minor number. */
 function chooseStep(changes: Changes, semVer: string): 'major' | 'minor' | 'patch' {
   const { added, removed, narrowed, unclear, widened, requested } = changes;
@@ -76,14 +88,32 @@ function compareVersions(before: Contents, after: Contents): Changes {
   const needs = listNeeds(after.capabilities);
   // A user may have stored each secret for an earlier version.
   const names = needs.flatMap((name) => /^secrets\.([^:]+)/.exec(name)?.[1] ?? []);
-  const [old, now] = [listDiscovered(before.discovered), listDiscovered(after.discovered)];
+  const [old, now] = [listOffers(before, after), listOffers(after, before)];
+  const settings = findNewlyRequired(before, after).filter((name) => after.settings?.includes(name));
+  const requested = [
+    ...findMissingCapabilities(needs, before.capabilities, { names, allowed: before.capabilities }),
+    ...settings.map(formatSetting),
+  ];
   return {
-    added: now.filter((name) => !old.includes(name)),
+    added: now.filter((name) => !old.includes(name) && !requested.includes(name)),
     removed: old.filter((name) => !now.includes(name)),
     ...compareTools(before.discovered, after.discovered),
-    requested: findMissingCapabilities(needs, before.capabilities, { names, allowed: before.capabilities }),
+    requested,
   };
 }
+
+/** Of one of two versions. Settings are compared only if both have them. */
+const listOffers = ({ discovered, settings = [] }: Contents, other: Contents): string[] => [
+  ...listDiscovered(discovered),
+  ...(other.settings === undefined ? [] : settings.map(formatSetting)),
+];
+
+const formatSetting = (name: string): string => `settings.${name}`;
+
+const findNewlyRequired = (before: Contents, after: Contents): string[] =>
+  before.requiredFields === undefined
+    ? []
+    : (after.requiredFields ?? []).filter((name) => !before.requiredFields?.includes(name));
 
 /** Changes of the arguments of tools that both versions have, as places in their schemas. */
 function compareTools(before: Discovered, after: Discovered): Pick<Changes, 'narrowed' | 'unclear' | 'widened'> {

@@ -14,10 +14,12 @@ export type DeliveryDetail = Schemas['DeliveryDetail'];
 export type Discovered = Schemas['Discovered'];
 export type Installation = Schemas['Installation'];
 export type Plugin = Schemas['Plugin'];
-export type PluginDetail = FieldsMayBeAbsent<Schemas['PluginDetail'], 'leftOutVersions'>;
+export type PluginDetail = Omit<FieldsMayBeAbsent<Schemas['PluginDetail'], 'leftOutVersions'>, 'versions'> & {
+  readonly versions: readonly Version[];
+};
 export type Reach = Installation['reach'][number];
 export type SecretField = Schemas['ConfigurationFields']['secrets'][number];
 export type StoredKind = Schemas['StoredKind'];
 export type Token = Schemas['Token'];
 export type UpdateChanges = Schemas['UpdateChanges'];
-export type Version = Schemas['Version'];
+export type Version = FieldsMayBeAbsent<Schemas['Version'], 'settings' | 'requiredFields'>;

@@ -153,3 +153,9 @@ export function findMissingConfiguration(
     ...listFields(manifest.secrets).filter(([name, row]) => row.required && !secretNames.includes(name)),
   ].map(([name]) => name);
 }
+
+/** The names of a version's settings, and of all that a new installation needs to run. */
+export const nameFields = (manifest: Manifest): { settings: string[]; requiredFields: string[] } => ({
+  settings: listFields(manifest.settings).map(([name]) => name),
+  requiredFields: findMissingConfiguration(manifest, {}, []),
+});

@@ -1452,6 +1452,10 @@ export interface components {
             capabilities: string[];
             addedCapabilities: string[];
             discovered: components["schemas"]["Discovered"];
+            /** @description Names of its settings. */
+            settings: string[];
+            /** @description Names of the settings without a default and of the secrets that an installation needs to run. */
+            requiredFields: string[];
             /** Format: date-time */
             createdAt: string;
             yankedAt: string | null;
@@ -1497,6 +1501,10 @@ export interface components {
             capabilities: string[];
             addedCapabilities: string[];
             discovered: components["schemas"]["Discovered"];
+            /** @description Names of its settings. */
+            settings: string[];
+            /** @description Names of the settings without a default and of the secrets that an installation needs to run. */
+            requiredFields: string[];
             /** Format: date-time */
             createdAt: string;
             yankedAt: string | null;

@@ -474,7 +474,8 @@ t.test('accept shows an update that requests more access, and accepts it', async
   const source = join(author.folder, 'word-count/index.ts');
   await writeFile(source, `${await readFile(source, 'utf8')}\nevents.sessionStarted = () => {};\n`);
   const readme = join(author.folder, 'word-count/readme.md');
-  const head = '---\ncapabilities: ["host.models", "host.ssh"]\nsecrets: { key: { required: true } }\n';
+  const head =
+    '---\ncapabilities: ["host.models", "host.ssh"]\nsecrets: { key: { required: true } }\nsettings: { town: { required: true } }\n';
   await writeFile(readme, (await readFile(readme, 'utf8')).replace('---\n', head));
   const next = await typed(['publish'], here);
   t.match(
@@ -483,8 +484,10 @@ t.test('accept shows an update that requests more access, and accepts it', async
       'Users must accept the update first, because it asks for more access:\n' +
       '  Receives an event when a session of your agents starts.\n' +
       '  Lists the models your agents can use.\n' +
-      '  Runs commands on your SSH hosts. (high risk)\n',
+      '  Runs commands on your SSH hosts. (high risk)\n' +
+      'Users get it only when they have accepted it and set town, key.\n',
   );
+  t.match(next.stdout, /requests .*secrets\.key.*, settings\.town\n/);
   const accepted = await typed(['accept', 'word-count', '--yes']);
   t.equal(
     accepted.stdout,
@@ -492,15 +495,16 @@ t.test('accept shows an update that requests more access, and accepts it', async
       '  Receives an event when a session of your agents starts.\n' +
       '  Lists the models your agents can use.\n' +
       '  Runs commands on your SSH hosts. (high risk)\n' +
-      'word-count 1.1.0 needs key, which you have not set.\n' +
+      'word-count 1.1.0 needs town, key, which you have not set.\n' +
       '  Reads the value of the secret “key”.\n' +
       'Changes that the console shows line by line:\n' +
       '  index.ts: changed\n' +
       '  readme.md: changed\n' +
-      'word-count runs 1.0.0 until 1.1.0 has started. Set key, so that 1.1.0 can start.\n',
+      'word-count runs 1.0.0 until 1.1.0 has started. Set town, key, so that 1.1.0 can start.\n',
     accepted.stderr,
   );
-  t.match(await typed(['configure', 'word-count', '--secret', 'key=k']), { code: 0, stdout: /\nword-count: ready/ });
+  const configured = await typed(['configure', 'word-count', '--set', 'town=Riga', '--secret', 'key=k']);
+  t.match(configured, { code: 0, stdout: /\nword-count: ready/ });
   await eventually(async () => / 1\.1\.0 /.test((await typed(['status'])).stdout));
 });
 

@@ -392,6 +392,17 @@ t.test('the next version number depends on the changes', async (t) => {
   t.equal(request([], [handle]), `requests ${handle}`, 'a new secret');
   t.equal(request(['secrets.key'], [handle]), 'no change for users');
   t.equal(request(['host.llm', 'host.http:*.example.com'], ['host.http:api.example.com']), 'no change for users');
+  const change = (before: object, after: object) => {
+    const { semVer, because } = proposeVersion([], { ...at('1.2.3'), ...before }, { ...plain, ...after });
+    return `${semVer} ${because}`;
+  };
+  const fields = (settings: string[], requiredFields: string[] = []) => ({ settings, requiredFields });
+  t.equal(change(fields(['a']), fields(['a'])), '1.2.4 no change for users');
+  t.equal(change(fields(['a']), fields(['a', 'b'])), '1.3.0 adds settings.b');
+  t.equal(change(fields(['a']), fields(['a', 'b'], ['b'])), '1.3.0 requests settings.b');
+  t.equal(change(fields(['a']), fields(['a'], ['a'])), '1.3.0 requests settings.a', 'it was optional');
+  t.equal(change(fields(['a']), fields(['b'])), '2.0.0 removes settings.a; adds settings.b', 'it was renamed');
+  t.equal(change({}, fields(['a'], ['a'])), '1.2.4 no change for users', 'an earlier service does not name them');
   t.equal(
     proposeVersion([at('1.0.0'), at('1.0.1')], at('1.0.0'), plain).semVer,
     '1.0.2',

@@ -7,7 +7,7 @@ import type { Context } from '../context.ts';
 import { CommandError, toFailure } from '../failure.ts';
 import type { CheckedPackage } from '../local-tools.ts';
 import { findPlugin } from '../lookup.ts';
-import { listRequested, proposeVersion } from '../next-version.ts';
+import { listNewlyRequired, listRequested, proposeVersion } from '../next-version.ts';
 import type { Output } from '../output.ts';
 import { findSlugFault, readPackageFolder } from '../package-folder.ts';
 import { hashFiles, uploadVersion } from '../package-upload.ts';
@@ -50,7 +50,8 @@ export const publish: Command = {
       const advice = 'To publish it again, pass a number with `--version`.';
       throw new CommandError('unchanged', `Nothing changed since ${latest.semVer}. ${advice}`);
     }
-    const next = { capabilities: found.capabilities, discovered: found.discovered as unknown as Discovered };
+    const { capabilities, settings, requiredFields } = found;
+    const next = { capabilities, settings, requiredFields, discovered: found.discovered as unknown as Discovered };
     const proposed = proposeVersion(versions, latest, next);
     const proposal = wanted === undefined ? proposed : { ...proposed, semVer: wanted };
     output.printLine(`${slug} ${proposal.semVer}: ${proposal.because}`);
@@ -77,7 +78,7 @@ export const publish: Command = {
       (fraction) => output.showProgress('Uploading', fraction),
     );
     const version = await (wanted === undefined ? uploading.catch(explainTakenNumber) : uploading);
-    printPublished(output, slug, version, listRequested(versions, version));
+    printPublished(output, slug, version, versions);
     const visibility = args.flag('list') ? await listPublished(rest, target, version) : target.visibility;
     const others = [...versions, ...(plugin?.leftOutVersions ?? [])];
     printNextSteps(output, version, { slug, visibility, latest: findLatestVersion([...others, version]) });
@@ -131,10 +132,13 @@ const createPlugin = (rest: Rest, slug: string, { name, description }: CheckedPa
 const listPlugin = async (rest: Rest, pluginId: string): Promise<Plugin['visibility']> =>
   (await rest.post<Plugin>(`/plugins/${pluginId}/listing`, undefined, { repeatable: true })).visibility;
 
-function printPublished(output: Output, slug: string, version: Version, requested: readonly string[]): void {
+function printPublished(output: Output, slug: string, version: Version, before: readonly Version[]): void {
+  const [requested, required] = [listRequested(before, version), listNewlyRequired(before, version)];
   output.printLine(`${output.paint.green('published')} ${slug} ${version.semVer}`);
   if (requested.length > 0) output.printLine('Users must accept the update first, because it asks for more access:');
   for (const line of formatReach(requested.map(describeCapability), output.paint)) output.printLine(line);
+  if (required.length > 0)
+    output.printLine(`Users get it only when they have accepted it and set ${required.join(', ')}.`);
 }
 
 interface NextSteps {
