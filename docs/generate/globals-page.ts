@@ -47,6 +47,8 @@ export function globalsPage(): string {
     '',
     '- Code is strict. `Function` and indirect `eval` run text in the same realm, as strict code. In your own code, direct `eval(…)`, and `import(…)` of',
     '  anything but a file of the package by its path in quotes, are refused at publish: [the package format](package-format.md#code) says what a library’s code may do.',
+    '  At run time, `Function` refuses text with `<!--`, `-->`, `import (` or `eval (`, also within a string, and `eval` all of these but the last. If a',
+    '  template has such words, pass them as a value.',
     '  Template engines whose functions contain `with` need their strict form: [libraries](libraries.md) names it.',
     '- Clocks have the resolution of `Date.now()`: one millisecond, in `Temporal.Now` too.',
     '- `RegExp` keeps no last match: `RegExp.$1` and its like do not exist.',
