@@ -183,6 +183,7 @@ function findHiddenTexts(value: unknown, field: string): { field: string; messag
     return message === null ? [] : [{ field, message }];
   }
   if (typeof value !== 'object' || value === null) return [];
+  if (Array.isArray(value)) return value.flatMap((inner, index) => findHiddenTexts(inner, `${field}/${index}`));
   return Object.entries(value).flatMap(([key, inner]) => {
     const message = describeHiddenCharacter(key, 'lines');
     if (message !== null) return [{ field, message: `has a name that ${message}` }];

@@ -92,6 +92,22 @@ t.test('tools without a fault are not located', (t) => {
   t.end();
 });
 
+t.test('the many plain texts of a schema are not searched for hidden characters one by one', (t) => {
+  const { matchAll } = String.prototype;
+  let searches = 0;
+  String.prototype.matchAll = function countSearch(...given) {
+    searches += 1;
+    return matchAll.apply(this, given);
+  };
+  t.teardown(() => {
+    String.prototype.matchAll = matchAll;
+  });
+  const tools = { forecast: { description: 'One\n\ttwo', parameters: { examples: Array(1_000).fill('x') } } };
+  checkSurfaces('weather', { registrations: { tools, commands: {}, providers: {} }, schemaFaults: [] } as never);
+  t.equal(searches, 0);
+  t.end();
+});
+
 t.test('the texts of two versions that have no line in common', async (t) => {
   const listTexts = (version: string): ModelText[] =>
     Array.from({ length: limits.tools }, (_, tool) => ({
