@@ -5,7 +5,7 @@ import type { components } from '../../sdk/rest/schema.d.ts';
 import { readBody, rest } from '../rest/client.ts';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { Monospace } from '../shell/monospace.tsx';
-import { escapeText } from '../style/untrusted-text.ts';
+import { escapeLine, escapeText } from '../style/untrusted-text.ts';
 
 type Changes = components['schemas']['UpdateChanges'];
 type Lines = Changes['files'][number]['lines'];
@@ -90,8 +90,7 @@ function DiffText({ lines }: { readonly lines: NonNullable<Lines> }) {
       {lines.map(({ kind, text }, index) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: the lines of one comparison never move
         <span key={index} data-kind={kind}>
-          {SIGNS[kind]} {escapeText(text)}
-          {'\n'}
+          {SIGNS[kind]} {escapeLine(text)}
         </span>
       ))}
     </pre>

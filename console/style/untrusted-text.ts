@@ -7,5 +7,8 @@ import { nameCharacter, replaceHiddenCharacters } from '../../sdk/contract/visib
 export const escapeText = (text: string): string =>
   replaceHiddenCharacters(text, 'lines', (character) => `⟨${nameCharacter(character)}⟩`);
 
+/** Escapes one line and ends it. A carriage return at its end is a part of its line break, and not shown. */
+export const escapeLine = (text: string): string => escapeText(`${text}\n`);
+
 /** Formats any JSON for people. */
 export const formatJson = (value: unknown): string => escapeText(JSON.stringify(value, null, 2) ?? '');

@@ -1,7 +1,7 @@
 /** The console shows the characters that a publish allows, and codes in place of those that it refuses. */
 import t from 'tap';
 import { getErrorMessage, Problem } from '../../console/rest/problem.ts';
-import { escapeText, formatJson } from '../../console/style/untrusted-text.ts';
+import { escapeLine, escapeText, formatJson } from '../../console/style/untrusted-text.ts';
 
 t.test('text that spelling and emoji need is shown as it is', async (t) => {
   const allowed = {
@@ -17,6 +17,11 @@ t.test('text that spelling and emoji need is shown as it is', async (t) => {
     'a form of a Chinese character': '葛\u{E0100}',
   };
   for (const [name, text] of Object.entries(allowed)) t.equal(escapeText(text), text, name);
+});
+
+t.test('a line of a file with line breaks of Windows shows no carriage return, except in the middle', async (t) => {
+  t.equal(escapeLine('one\r'), 'one\r\n');
+  t.equal(escapeLine('one\rtwo'), 'one⟨U+000D⟩two\n');
 });
 
 t.test('a character that hides text or changes its order is shown as a code', async (t) => {
