@@ -2,6 +2,7 @@
 import { Button, Group, NativeSelect, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
+import { findPreviousVersion } from '../../sdk/contract/version-numbers.ts';
 import { readBody, rest } from '../rest/client.ts';
 import { type Installation, useEntry } from '../rest/installations.ts';
 import { useMe } from '../rest/me.ts';
@@ -76,12 +77,14 @@ function changeTo(chosen: string): Change {
   return { versionPolicy: 'Pinned', pinnedVersionId: chosen };
 }
 
-/** Returns the version before the running one, if there is one. */
-function usePrevious({ slug, currentVersionId }: Installation) {
-  // Newest first.
-  const versions = useEntry(slug, currentVersionId).data?.versions ?? [];
-  const at = versions.findIndex(({ versionId }) => versionId === currentVersionId);
-  return at === -1 ? undefined : versions[at + 1];
+/** Returns the version before the running one by precedence, if there is one. Before a stable version, it is a stable one. */
+function usePrevious({ slug, currentVersionId, currentSemVer }: Installation) {
+  const offered = useEntry(slug, currentVersionId).data?.versions ?? [];
+  if (currentSemVer === null) return null;
+  return findPreviousVersion(
+    offered.map((version) => ({ ...version, status: 'published' })),
+    currentSemVer,
+  );
 }
 
 function useOptions({ slug, pluginId, versionPolicy, currentVersionId, currentSemVer, pinnedVersionId }: Installation) {

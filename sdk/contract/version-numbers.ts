@@ -107,18 +107,20 @@ interface Numbered {
 
 /** Finds the highest published version; a pre-release only if no stable version is published. */
 export function findLatestVersion<Version extends Numbered>(versions: readonly Version[]): Version | null {
-  const published = parsePublished(versions);
-  return (findHighest(published.filter(({ number }) => isStable(number))) ?? findHighest(published))?.version ?? null;
+  return findLatest(parsePublished(versions))?.version ?? null;
 }
 
-/** Finds the published version directly before a number by precedence; null: it would be the first. */
+/**
+ * Finds the published version before a number by precedence; null: it would be the first. Before a stable version, that is the
+ * latest of the lower ones: installations that follow Latest do not run its pre-releases.
+ */
 export function findPreviousVersion<Version extends Numbered>(
   versions: readonly Version[],
   semVer: string,
 ): Version | null {
   const number = parse(semVer);
   const before = parsePublished(versions).filter((parsed) => compareNumbers(parsed.number, number) < 0);
-  return findHighest(before)?.version ?? null;
+  return (isStable(number) ? findLatest(before) : findHighest(before))?.version ?? null;
 }
 
 interface Parsed<Version> {
@@ -130,6 +132,9 @@ const isStable = ({ pre }: VersionNumber): boolean => pre.length === 0;
 
 const parsePublished = <Version extends Numbered>(versions: readonly Version[]): Parsed<Version>[] =>
   versions.filter(isPublished).map((version) => ({ version, number: parse(version.semVer) }));
+
+const findLatest = <Version>(versions: readonly Parsed<Version>[]): Parsed<Version> | null =>
+  findHighest(versions.filter(({ number }) => isStable(number))) ?? findHighest(versions);
 
 function findHighest<Version>(versions: readonly Parsed<Version>[]): Parsed<Version> | null {
   let highest: Parsed<Version> | null = null;

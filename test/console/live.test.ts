@@ -214,6 +214,7 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
       await tab(page, 'Settings');
       const tone = page.getByLabel('Tone');
       await eventually(async () => (await tone.inputValue()) === 'warm');
+      await publish(service, plugin, '1.0.1-rc.1', 'host.storage, host.agents', { tones: 'cold, plain' });
       await publish(service, plugin, '1.0.1', 'host.storage, host.agents', { tones: 'cold, plain' });
       await tone.getByRole('option', { name: 'cold' }).waitFor({ state: 'attached' });
       t.equal(await tone.inputValue(), 'plain', 'the default is in force, and not the first option');

@@ -69,6 +69,9 @@ t.test('Latest is the highest that is published, pre-releases only among themsel
   t.equal(findPreviousVersion(versions('1.0.0', '1.1.0', '2.0.0'), '1.5.0')?.semVer, '1.1.0');
   t.equal(findPreviousVersion(versions('1.0.0', '!1.1.0'), '1.5.0')?.semVer, '1.0.0');
   t.equal(findPreviousVersion(versions('2.0.0'), '1.0.0'), null);
+  t.equal(findPreviousVersion(versions('1.0.0', '2.0.0-rc.1'), '2.0.0')?.semVer, '1.0.0');
+  t.equal(findPreviousVersion(versions('1.0.0', '2.0.0-rc.1'), '2.0.0-rc.2')?.semVer, '2.0.0-rc.1');
+  t.equal(findPreviousVersion(versions('2.0.0-rc.1'), '2.0.0')?.semVer, '2.0.0-rc.1');
 });
 
 t.test('finding and sorting read each of many numbers a few times only', async (t) => {
