@@ -260,6 +260,24 @@ t.test('after a restart, messages with ids of the app are known by what was sent
   t.same(said, ['What is it?', 'a *** word', 'a *** word', 'next']);
 });
 
+t.test('an app ends the turn of a run that ended with a tool', async (t) => {
+  const session = await openSession();
+  const question = new HumanMessage('heat');
+  const said = await openChatModel(session, () => ({ call: 'c1' }), { messageId: 'm1' }).invoke([question]);
+  t.match(await session.turn('m1').end('warm'), { state: 'ended' });
+  t.match(await session.turn('m1').look(), { outputs: [{ text: 'warm' }] });
+  let asked = '';
+  const answerTo: AnswerTo = (_at, messages) => {
+    asked = messages;
+    return { text: 'done' };
+  };
+  const result = new ToolMessage({ content: 'warm', tool_call_id: 'c1', name: 'oven' });
+  const messages = [question, said, result, new HumanMessage('bye')];
+  t.equal((await openChatModel(session, answerTo, { messageId: 'm2' }).invoke(messages)).text, 'done');
+  t.match(asked, /left out/);
+  t.same(await listTurns(session), ['ended: heat', 'ended: bye']);
+});
+
 t.test('words that come again without their picture are a new message', async (t) => {
   const session = await openSession();
   const asked: string[] = [];
