@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import { mergeManifests } from '../../db/installations/configuration.ts';
-import { diffCapabilities, findNewlyMissing } from '../../db/installations/consent-rule.ts';
+import { diffCapabilities, findNewlyMissing, listHeldCapabilities } from '../../db/installations/consent-rule.ts';
 import { runtimeStates } from '../../db/installations/installation-runtimes.ts';
 import {
   describeInstallation,
@@ -117,16 +117,17 @@ export function showInstallation(
 ): z.output<typeof installationResource> {
   const pendingUpdate = showPending(row);
   const failedUpdate = showFailedUpdate(row);
+  const held = listHeldCapabilities(row);
   const facts = { ...row, failedUpdate, updateWait: describeUpdateWait(row) };
   return {
     ...row,
-    grantedCapabilities: [...row.grantedCapabilities],
+    grantedCapabilities: held,
     pendingUpdate,
     secretNames: [...row.secretNames],
     updateUnderWay: showUpdate(row),
     failedUpdate,
     configuration: showFields(row.currentManifest && mergeManifests(row.currentManifest, row.targetManifest)),
-    reach: showReach(new Set([...row.grantedCapabilities, ...(pendingUpdate?.added ?? [])])),
+    reach: showReach(new Set([...held, ...(pendingUpdate?.added ?? [])])),
     statusReason: pickNotice(facts),
     condition: describeInstallation(facts),
     account: row.accountName,

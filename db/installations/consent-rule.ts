@@ -8,12 +8,32 @@ import type { Installation } from './installations.ts';
 type AskedVersion = Pick<Version, 'id' | 'capabilities' | 'manifest'>;
 type Grants = Pick<Installation, 'grantedCapabilities' | 'secretNames' | 'secretsAllow'>;
 
+/** The use of a secret without reading it, such as `secrets.key:webhooks`. */
+const HANDLE = /^secrets\.(?<secret>[^:]+):/;
+
+/**
+ * The granted capabilities without the remembered uses of secrets that the current version does not declare: they give nothing,
+ * and serve only to ask the user when a later version wants more.
+ */
+export function listHeldCapabilities({
+  grantedCapabilities,
+  currentManifest,
+}: Pick<Installation, 'grantedCapabilities' | 'currentManifest'>): string[] {
+  return grantedCapabilities.filter((capability) => {
+    const secret = HANDLE.exec(capability)?.groups?.secret;
+    return secret === undefined || currentManifest === null || Object.hasOwn(currentManifest.secrets, secret);
+  });
+}
+
 /** Returns the capabilities to grant, and those that are no longer needed. */
-export function diffCapabilities(grants: Grants, wanted: readonly string[]): { added: string[]; removed: string[] } {
+export function diffCapabilities(
+  grants: Grants & Pick<Installation, 'currentManifest'>,
+  wanted: readonly string[],
+): { added: string[]; removed: string[] } {
   const needed = new Set(wanted);
   return {
     added: findMissing(grants, wanted),
-    removed: grants.grantedCapabilities.filter((capability) => !needed.has(capability)),
+    removed: listHeldCapabilities(grants).filter((capability) => !needed.has(capability)),
   };
 }
 

@@ -115,8 +115,21 @@ t.test('grants cover themselves, their :read form and subdomains', async (t) => 
   t.notOk(covers(['secrets.a'], ['secrets.a'], { a: ['secrets.a:webhooks'] }), 'the value was given to be used');
   t.notOk(covers(['secrets.a'], ['secrets.a'], { a: [] }));
   t.notOk(covers(['secrets.a'], ['secrets.ab:webhooks'], { a: ['secrets.a'], ab: [] }));
-  const grants = { grantedCapabilities: ['a', 'b'], secretNames: [], secretsAllow: [] };
+  const grants = { grantedCapabilities: ['a', 'b'], secretNames: [], secretsAllow: [], currentManifest: null };
   t.same(diffCapabilities(grants, ['b', 'c']), { added: ['c'], removed: ['a'] });
+  const declared = manifest.parse({
+    name: 'One',
+    description: 'Has one secret',
+    secrets: { kept: { label: 'Kept', use: ['webhooks'] } },
+  });
+  const remembering = {
+    ...grants,
+    grantedCapabilities: ['a', 'secrets.kept:webhooks', 'secrets.dropped:webhooks'],
+    currentManifest: declared,
+  };
+  const removed = ['a', 'secrets.kept:webhooks'];
+  t.same(diffCapabilities(remembering, []), { added: [], removed }, 'not what an earlier version had');
+  t.same(diffCapabilities(remembering, ['secrets.dropped']).added, ['secrets.dropped'], 'which is still asked for');
 });
 
 t.test('the status depends on missing configuration, and a pause remains', async (t) => {
