@@ -11,7 +11,7 @@ import type { CpuDemand, WatchedProcess } from '../jail/watched-process.ts';
 import { CallSlots } from './call-slots.ts';
 import { Cancellation, type ChildConnection } from './child-connection.ts';
 import { describeViolation } from './child-end.ts';
-import { ChildError, createTimeoutError } from './child-errors.ts';
+import { ChildError, createTimeoutError, createUnsentError } from './child-errors.ts';
 import { cutFailure } from './child-text.ts';
 import { Deadline, FairDeadline } from './deadline.ts';
 
@@ -268,6 +268,7 @@ class Call {
     const params = { target: this.#target, invocationId, context: this.#context, deadlineMs: this.#budgetMs };
     if (this.#onDelta)
       this.#deltas = this.#calls.connection.onDelta(invocationId, (delta) => this.#receiveDelta(delta));
+    const { closed } = this.#calls.connection;
     this.#calls.connection.call(
       'invoke',
       this.#onDelta ? { ...params, wantsDeltas: true } : params,
@@ -276,7 +277,8 @@ class Call {
         this.#answer(
           parseOutcome(answer, this.#target) ?? new ChildError('broken', 'the plugin returned a malformed result'),
         ),
-      (error) => this.finish(error),
+      // A call that waited for a slot when the child ended is not sent.
+      (error) => this.finish(closed ? createUnsentError(closed.message) : error),
     );
   }
 
@@ -348,20 +350,33 @@ class Call {
   }
 
   #expire(): void {
+    if (this.#cancellation === null) {
+      this.finish(this.#createBusyError());
+      return;
+    }
     const hung = this.#calls.findHung();
     const detail = ` (${Math.round(this.deadline.elapsedMs())} ms)`;
     const timeout = createTimeoutError(this.#handler, this.#budgetMs, detail);
     const hang = hung && hung !== this ? hung.describeHang() : timeout.message;
-    const isBlocked = this.#cancellation !== null && !this.hasStarted && hang !== timeout.message;
+    const isBlocked = !this.hasStarted && hang !== timeout.message;
     const error = isBlocked
       ? new ChildError('timeout', `${hang}, so ${this.#handler} did not start`, { blockedBy: hang })
       : timeout;
-    if (this.#cancellation === null || this.isAnswered) this.finish(error);
+    if (this.isAnswered) this.finish(error);
     else {
       this.#settleCaller(error);
       this.#calls.connection.cancel(this.#cancellation, 'deadline');
       this.#calls.killIfHung(this, hang);
     }
+  }
+
+  /** The error of a call whose deadline passes before it gets a slot. */
+  #createBusyError(): ChildError {
+    const waitedMs = Math.round(this.deadline.elapsedMs());
+    return new ChildError(
+      'busy',
+      `other calls of this plugin were still running after ${waitedMs} ms, so ${this.#handler} did not start`,
+    );
   }
 
   /** Ends the call and frees its slot. A call that was not sent leaves the queue. */

@@ -115,6 +115,11 @@ export class ChildConnection {
     return new Promise((resolve, reject) => this.call(method, params, cancellation, resolve, reject));
   }
 
+  /** Why requests are not sent any more; null if they are. */
+  get closed(): ChildError | null {
+    return this.#closed;
+  }
+
   /** Like `request`, without the extra promise: hooks are hot. Calls one of the two callbacks, after it has returned. */
   call(
     method: string,

@@ -2,7 +2,7 @@
 import { ResponseError } from 'vscode-jsonrpc';
 
 /**
- * `timeout`: the deadline has passed. `busy`: too many calls wait. `dead`: the child ended before it responded.
+ * `timeout`: the deadline has passed. `busy`: too many calls wait, or the deadline has passed before the call was sent. `dead`: the child ended before it responded.
  * `load`: the bundle threw. `aborted`: the caller aborted. `broken`: the child's response is malformed.
  * `too_large`: the call exceeds the largest frame.
  */
@@ -18,7 +18,7 @@ export class ChildError extends Error {
   readonly interrupted: boolean;
   /** Set for `timeout` when another handler of the child did not return, so that the called one did not start. */
   readonly blockedBy: string | undefined;
-  /** Set for `aborted` when the call was not sent to the child, so its handler did not run. */
+  /** Set for `aborted` and `dead` when the call was not sent to the child, so its handler did not run. */
   readonly isUnsent: boolean;
 
   constructor(
@@ -38,6 +38,9 @@ export class ChildError extends Error {
 /** Creates the error of a call that exceeded its budget. @param detail appended to the message */
 export const createTimeoutError = (what: string, budgetMs: number, detail: string): ChildError =>
   new ChildError('timeout', `${what} took longer than its ${Math.round(budgetMs)} ms${detail}`);
+
+/** Creates the error of a call whose child ended before the call was sent. @param reason of the end */
+export const createUnsentError = (reason: string): ChildError => new ChildError('dead', reason, { isUnsent: true });
 
 /** The violation of a child whose message met a fault of the supervisor. Only the child that sent it ends. */
 export const UNEXPECTED = 'a message that the supervisor failed to handle';

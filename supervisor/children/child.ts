@@ -11,7 +11,7 @@ import type { CpuDemand } from '../jail/watched-process.ts';
 import { type CallBounds, ChildCalls, type InvokeOptions, type Outcome } from './child-calls.ts';
 import { ChildConnection } from './child-connection.ts';
 import { type ChildEnd, describeEnd, describeViolation, STOPPED } from './child-end.ts';
-import { ChildError, createTimeoutError, HostCallRefusal } from './child-errors.ts';
+import { ChildError, createTimeoutError, createUnsentError, HostCallRefusal } from './child-errors.ts';
 import { quote } from './child-message.ts';
 import type { ReadBounds } from './child-message-reader.ts';
 import { cutFailure } from './child-text.ts';
@@ -170,7 +170,7 @@ export class Child {
   /** Runs a handler. Resolves with the outcome of the plugin's code; rejects with `ChildError` for all other failures. */
   invoke(target: Target, context: Readonly<Record<string, unknown>>, options: InvokeOptions): Promise<Outcome> {
     if (this.#state !== 'loaded' || !this.#pipes) {
-      return Promise.reject(new ChildError('dead', this.#endReason ?? `the child is ${this.#state}`));
+      return Promise.reject(createUnsentError(this.#endReason ?? `the child is ${this.#state}`));
     }
     return this.#pipes.calls.run(target, context, options);
   }

@@ -301,7 +301,7 @@ function fromError(error: unknown): LinkResult {
   if (!(error instanceof ChildError)) return { kind: 'error', message: 'the call failed inside the supervisor' };
   if (error.kind === 'timeout') return { kind: 'timeout', message: error.message, cause: error.blockedBy };
   if (error.kind === 'busy') return { kind: 'unavailable', message: error.message, overLimit: true, isUnsent: true };
-  if (error.kind === 'aborted')
-    return { kind: 'unavailable', message: error.message, ...(error.isUnsent ? { isUnsent: true } : {}) };
+  if (error.isUnsent) return { kind: 'unavailable', message: error.message, isUnsent: true };
+  if (error.kind === 'aborted') return { kind: 'unavailable', message: error.message };
   return { kind: 'error', message: error.message, ...(error.interrupted ? { interrupted: true } : {}) };
 }

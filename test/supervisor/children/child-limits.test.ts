@@ -208,6 +208,19 @@ t.test('calls beyond those at work and those waiting are refused', async (t) => 
   t.same(await Promise.all(calls), ['answered', 'answered', 'answered', 'busy']);
 });
 
+t.test('calls that end while they wait for others were not sent', async (t) => {
+  const child = await boundChild(t, { callsInFlight: 1, callsWaiting: 2 }, 'await new Promise(() => undefined);');
+  const running = callTool(child, 'run', {}, 60_000);
+  const late = callTool(child, 'run', {}, 1);
+  const waiting = callTool(child, 'run', {}, 60_000);
+  const errorOf = (kind: string, isUnsent: boolean) => ({ kind, isUnsent }) as unknown as Error;
+  await t.rejects(late, errorOf('busy', false));
+  void child.kill('it was killed');
+  await t.rejects(running, errorOf('dead', false));
+  await t.rejects(waiting, errorOf('dead', true));
+  await t.rejects(callTool(child, 'run'), errorOf('dead', true));
+});
+
 /** Holds this many megabytes off the heap from the first call on. */
 const HOLD =
   'globalThis.held ??= new Uint8Array(args.megabytes * 1_048_576).fill(1); if (args.waits) await new Promise(() => setTimeout(() => 0, 60_000)); return held.length / 1_048_576;';
