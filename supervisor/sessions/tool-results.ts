@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { Problem, type ProblemLocation } from '../../sdk/contract/errors.ts';
 import { describeFieldFault, locateFault } from '../../sdk/contract/field-faults.ts';
+import { isRecord } from '../../sdk/contract/is-record.ts';
 import { KIB } from '../../sdk/contract/limits.ts';
 import { toolResult } from '../../sdk/contract/payloads.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
@@ -44,8 +45,10 @@ function formatPart(part: ToolResult['content'][number]): string {
   return `[${part.mimeType}, ${Math.ceil(Buffer.byteLength(part.data, 'base64') / KIB)} KB]`;
 }
 
-/** Only an object with `content` is a list of parts. */
+/** Whether it is a list of parts. Answers of vendors often have a text `content`: with `isError`, it is a mistake of the author. */
 const hasContent = (answer: unknown): boolean =>
-  typeof answer === 'object' && answer !== null && Object.hasOwn(answer, 'content');
+  isRecord(answer) &&
+  Object.hasOwn(answer, 'content') &&
+  (Array.isArray(answer.content) || Object.hasOwn(answer, 'isError'));
 
 const toText = (answer: unknown): string => (typeof answer === 'string' ? answer : JSON.stringify(answer));

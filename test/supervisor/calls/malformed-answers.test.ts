@@ -13,7 +13,8 @@ const { installationId } = await fixture.install({
   slug: 'odd',
   code: [
     tool('none', ''),
-    tool('text', "return { content: 'text' };"),
+    tool('text', "return { content: 'text', isError: true };"),
+    tool('json', "return { content: 'text', title: 'Page' };"),
     tool('nul', "return { ok: 'a\\0' };"),
     tool('large', "return 'x'.repeat(300_000);"),
     command('typo', "return { txt: 'x' };"),
