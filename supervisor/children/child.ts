@@ -1,6 +1,7 @@
 /** One jailed child process: its states, its calls and its end. */
 import type { Duplex } from 'node:stream';
 import type { z } from 'zod';
+import { describeFieldFault } from '../../sdk/contract/field-faults.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import { control, registrations, type Target } from '../../sdk/contract/protocol.ts';
 import type { TokenBucket } from '../../service/timing/token-bucket.ts';
@@ -349,7 +350,8 @@ export class Child {
 /** A malformed registration is the author's mistake. Any other malformed result means a broken child. */
 function describeMalformedLoad(answer: unknown): ChildError {
   const { registrations: given, places } = (answer ?? {}) as { registrations?: unknown; places?: unknown };
-  const issue = given === undefined ? undefined : registrations.safeParse(given).error?.issues[0];
+  const issue =
+    given === undefined ? undefined : registrations.safeParse(given, { error: describeFieldFault }).error?.issues[0];
   if (!issue) return new ChildError('broken', 'the child answered the load request with a malformed result');
   const path = issue.path.map(String);
   const place = (places as Record<string, unknown> | undefined)?.[path.slice(0, 2).join('.')];

@@ -216,7 +216,7 @@ t.test('invalid registrations are rejected', async (t) => {
     [tool({}).replace("'x'", "''")]: /tools\.x\.description: must not be empty/,
     [tool({}).replace("'x'", '7')]: /tools\.x\.description: must be a string of 1-4096 characters/,
     [tool({}).replace("'x'", '"x".repeat(4097)')]: /tools\.x\.description: has more than 4096 characters/,
-    '\nproviders.p = { models: [], chat: () => null };': /providers\.p\.models/,
+    '\nproviders.p = { models: [], chat: () => null };': /providers\.p\.models: must not be empty/,
     "\ncommands.c = { description: '', handler: () => '' };": /commands\.c\.description: must not be empty/,
   };
   for (const [index, message] of Object.entries(wrong)) {
