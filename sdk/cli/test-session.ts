@@ -25,6 +25,9 @@ const REOPEN_PAUSE_MS = 1_000;
  */
 const REOPEN_LATER: ReadonlySet<string> = new Set(['inspector_open', 'not_running'] satisfies ProblemCode[]);
 
+/** The service's answer where it has no hint: it suggests a name only if a model has most probably meant it. */
+const UNKNOWN_TOOL = 'No tool has this name.';
+
 interface FiredEvent {
   readonly id: string;
   readonly event: string;
@@ -82,7 +85,14 @@ export class TestSession {
 
   /** @param name with or without the prefix `<slug>__` */
   async callTool(slug: string, name: string, args: object): Promise<unknown> {
-    return (await this.getSession()).callTool(toFullName(slug, name), args, { signal: this.#context.signal });
+    const session = await this.getSession();
+    const { signal } = this.#context;
+    const full = toFullName(slug, name);
+    return session.callTool(full, args, { signal }).catch(async (error: unknown) => {
+      if (!hasCode(error, 'not_found') || error.message !== UNKNOWN_TOOL) throw error;
+      const known = (await session.tools({ signal })).map((tool) => tool.name);
+      throw new CommandError('not_found', `${error.message} ${suggestName(full, known)}`.trimEnd());
+    });
   }
 
   /** @param name with or without the prefix `<slug>__` */

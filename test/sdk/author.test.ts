@@ -129,6 +129,8 @@ t.test('dev makes each save live and runs it', async (t) => {
   await says(/There is no hook “systemprompt”\. Did you mean “systemPrompt”\?/);
   dev.type('command nope');
   await says(/There is no command “word-count__nope”\.\n/);
+  dev.type('tool cout {}');
+  await says(/No tool has this name\. Did you mean “word-count__count”\?\n/);
   await saveFile(folder, 'index.ts', first);
   await says(/live[\s\S]*live[\s\S]*live word-count in \d+ ms/);
   t.equal(await dev.interrupt(), 0, dev.readOutput());
