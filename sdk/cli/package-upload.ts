@@ -20,15 +20,19 @@ const JSON_MAX_BYTES = 4 * MIB;
 const ZIP_MAX_BYTES = 256 * MIB;
 const CHUNK_BYTES = 64 * 1024;
 
+/** In JSON, a line break has two bytes, and a control character six. */
+export const countJsonBytes = (text: string): number => Buffer.byteLength(JSON.stringify(text));
+
 /** Returns the files as text; null if one is binary or they are too large for JSON. */
 export async function readTexts(files: readonly FolderFile[]): Promise<{ path: string; contentText: string }[] | null> {
   let left = JSON_MAX_BYTES;
   const texts: { path: string; contentText: string }[] = [];
   for (const { path, at } of files) {
-    left -= (await stat(at)).size;
-    if (left < 0) return null;
+    if ((await stat(at)).size > left) return null;
     const contentText = decodeText(await readFile(at));
     if (contentText === null) return null;
+    left -= countJsonBytes(contentText);
+    if (left < 0) return null;
     texts.push({ path, contentText });
   }
   return texts;
@@ -90,21 +94,28 @@ export async function uploadVersion(
       throw new CommandError('too_large', message, { exit: 'invalidPackage' });
     }
     const boundary = randomBytes(16).toString('hex');
+    const [head, end] = frameMultipart(semVer, boundary);
+    const total = head.byteLength + size + end.byteLength;
     return await rest.upload(`${path}/zip`, `multipart/form-data; boundary=${boundary}`, () =>
-      trackProgress(writeMultipart(zip, semVer, boundary), size, onProgress),
+      trackProgress(writeMultipart(zip, head, end), total, onProgress),
     );
   } finally {
     await rm(scratch, { recursive: true, force: true });
   }
 }
 
-async function* writeMultipart(zip: string, semVer: string, boundary: string): AsyncGenerator<Uint8Array> {
+/** What is before and behind the zip in the body. */
+function frameMultipart(semVer: string, boundary: string): [head: Buffer, end: Buffer] {
   const head = (name: string, more: string) =>
     `--${boundary}\r\ncontent-disposition: form-data; name="${name}"${more}\r\n\r\n`;
-  yield Buffer.from(`${head('semVer', '')}${semVer}\r\n`);
-  yield Buffer.from(head('file', '; filename="package.zip"\r\ncontent-type: application/zip'));
+  const file = head('file', '; filename="package.zip"\r\ncontent-type: application/zip');
+  return [Buffer.from(`${head('semVer', '')}${semVer}\r\n${file}`), Buffer.from(`\r\n--${boundary}--\r\n`)];
+}
+
+async function* writeMultipart(zip: string, head: Uint8Array, end: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield head;
   yield* createReadStream(zip, { highWaterMark: CHUNK_BYTES });
-  yield Buffer.from(`\r\n--${boundary}--\r\n`);
+  yield end;
 }
 
 async function* splitBytes(bytes: Uint8Array): AsyncGenerator<Uint8Array> {

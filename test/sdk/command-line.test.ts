@@ -17,9 +17,11 @@ import { commands } from '../../sdk/cli/command-list.ts';
 import { createUnreachableError, exitCodes, toFailure } from '../../sdk/cli/failure.ts';
 import { listRequested, proposeVersion } from '../../sdk/cli/next-version.ts';
 import { readPackageFolder } from '../../sdk/cli/package-folder.ts';
+import { hashFiles, readTexts, uploadVersion } from '../../sdk/cli/package-upload.ts';
+import type { Rest } from '../../sdk/cli/rest.ts';
 import type { Version } from '../../sdk/cli/rest-types.ts';
 import { renderTemplate, templates } from '../../sdk/cli/templates.ts';
-import { PACKAGE_FILES_MAX, PACKAGE_MAX_BYTES } from '../../sdk/contract/limits.ts';
+import { MIB, PACKAGE_FILES_MAX, PACKAGE_MAX_BYTES } from '../../sdk/contract/limits.ts';
 import { connect } from '../../sdk/session/session.ts';
 import { BulkheadError } from '../../sdk/session/transport.ts';
 import { listenOn, serve } from '../fixtures/listening-server.ts';
@@ -352,6 +354,34 @@ t.test('symbolic links of a package are left out with a warning', async (t) => {
 
 /** What a package offers that registers nothing. */
 const NOTHING = { commands: [], skills: [], middleware: [], lifecycle: [], providers: [], channel: null, tools: [] };
+
+t.test('an upload reports its end once, with all bytes', async (t) => {
+  const folder = await temporaryFolder(t);
+  await writeFile(join(folder, 'index.ts'), 'x'.repeat(200_000));
+  const files = [{ path: 'index.ts', at: join(folder, 'index.ts') }];
+  for (const zip of [false, true]) {
+    const fractions: number[] = [];
+    const upload = async (_path: string, _type: string, open: () => ReadableStream<Uint8Array>) => {
+      for await (const _chunk of open());
+    };
+    const { signal } = new AbortController();
+    const checkedHash = await hashFiles(files, signal);
+    const version = { pluginId: 'p', semVer: '1.0.0', files, checkedHash, zip, signal };
+    await uploadVersion({ upload } as unknown as Rest, version, (fraction) => void fractions.push(fraction));
+    t.equal(fractions.at(-1), 1);
+    t.equal(fractions.filter((fraction) => fraction === 1).length, 1);
+  }
+});
+
+t.test('text that is larger as JSON is uploaded as a zip', async (t) => {
+  const folder = await temporaryFolder(t);
+  const write = async (text: string) => {
+    await writeFile(join(folder, 'a.txt'), text);
+    return readTexts([{ path: 'a.txt', at: join(folder, 'a.txt') }]);
+  };
+  t.match(await write('x'.repeat(3 * MIB)), [{ path: 'a.txt' }]);
+  t.equal(await write('\u0001'.repeat(MIB)), null, 'six bytes each');
+});
 
 t.test('the next version number depends on the changes', async (t) => {
   const tool = (properties: object, required: string[] = []) => ({

@@ -254,9 +254,9 @@ t.test('dev: leaves out a file that is larger than a draft may be, and reads no 
   const folder = await writePackage('large', 1);
   await writeFile(join(folder, 'book.txt'), 'x'.repeat(16 * MIB + 1));
   await writeFile(join(folder, 'index.ts'), "import './none.ts';");
-  for (const name of ['one.txt', 'two.txt']) await writeFile(join(folder, name), 'x'.repeat(9 * MIB));
+  for (const name of ['one.txt', 'two.txt']) await writeFile(join(folder, name), '\n'.repeat(5 * MIB));
   const { output, code, interrupt } = startPlain(t, folder);
-  await eventually(() => output.join('').includes('have more than 16 MB, the most that a draft may have.'));
+  await eventually(() => output.join('').includes('have more than 16 MB as JSON, the most that a draft may have.'));
   await rm(join(folder, 'one.txt'));
   await rm(join(folder, 'two.txt'));
   await eventually(() => output.join('').includes('none.ts'));
