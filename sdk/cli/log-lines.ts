@@ -26,6 +26,7 @@ interface LogFilter {
 export const BEFORE_FIRST_LINE = '00000000-0000-7000-8000-000000000000';
 /** Longest pause before the log stream is opened again, milliseconds. The service ends each stream after 15 minutes. */
 const PAUSE_MS = 1_000;
+const MINUTE_MS = 60_000;
 
 /** Returns the newest lines, oldest first. */
 export async function readLastLines(rest: Rest, filter: LogFilter, limit: number): Promise<readonly LogLine[]> {
@@ -59,13 +60,24 @@ function toQueryString({ installationId, levels, sessionId }: LogFilter): string
   return String(query);
 }
 
-/** Formats a line for a terminal, with its data as JSON. Further lines of its text are indented, so that none looks like a log line. */
-export function formatLine({ at, level, source, message, data }: LogLine, paint: Paint): string {
+/** Local time, such as `2026-01-05 12:34:56`. */
+function toLocalTime(date: Date): string {
+  const local = new Date(date.getTime() - date.getTimezoneOffset() * MINUTE_MS);
+  return local.toISOString().slice(0, '2026-01-05T12:34:56'.length).replace('T', ' ');
+}
+
+/**
+ * Formats a line for a terminal, with its local time, before which the date stands if it is not today's, and its data as JSON. Further
+ * lines of its text are indented, so that none looks like a log line.
+ */
+export function formatLine({ at, level, source, message, data }: LogLine, paint: Paint, now = new Date()): string {
   const paints = { debug: paint.dim, info: paint.cyan, warn: paint.yellow, error: paint.red } as const;
   const { stack, ...rest } = isRecord(data) ? data : { stack: undefined, value: data };
   const hasData = Object.values(rest).some((value) => value !== null && value !== undefined);
   const shownData = hasData ? ` ${paint.dim(JSON.stringify(isRecord(data) ? rest : data))}` : '';
   const frames = typeof stack === 'string' ? `\n    ${indentLines(stack)}` : '';
-  const time = at.slice('2026-01-05T'.length, '2026-01-05T12:34:56'.length);
-  return `${paint.dim(time)} ${paints[level](level.padEnd(5))} ${source}: ${indentLines(message)}${shownData}${frames}`;
+  const time = toLocalTime(new Date(at));
+  const today = toLocalTime(now).slice(0, '2026-01-05 '.length);
+  const shownTime = time.startsWith(today) ? time.slice(today.length) : time;
+  return `${paint.dim(shownTime)} ${paints[level](level.padEnd(5))} ${source}: ${indentLines(message)}${shownData}${frames}`;
 }

@@ -15,7 +15,9 @@ import { Accounts, normalizeServiceUrl } from '../../sdk/cli/accounts.ts';
 import { runCommandLine } from '../../sdk/cli/command-line.ts';
 import { commands } from '../../sdk/cli/command-list.ts';
 import { createUnreachableError, exitCodes, toFailure } from '../../sdk/cli/failure.ts';
+import { formatLine } from '../../sdk/cli/log-lines.ts';
 import { listRequested, proposeVersion } from '../../sdk/cli/next-version.ts';
+import type { Paint } from '../../sdk/cli/output.ts';
 import { readPackageFolder } from '../../sdk/cli/package-folder.ts';
 import { hashFiles, readTexts, uploadVersion } from '../../sdk/cli/package-upload.ts';
 import type { Rest } from '../../sdk/cli/rest.ts';
@@ -354,6 +356,18 @@ t.test('symbolic links of a package are left out with a warning', async (t) => {
 
 /** What a package offers that registers nothing. */
 const NOTHING = { commands: [], skills: [], middleware: [], lifecycle: [], providers: [], channel: null, tools: [] };
+
+t.test('a log line has its local time, and the date if it is not of today', (t) => {
+  const { TZ } = process.env;
+  t.teardown(() => (TZ === undefined ? delete process.env.TZ : Object.assign(process.env, { TZ })));
+  process.env.TZ = 'America/New_York';
+  const paint = new Proxy({}, { get: () => String }) as Paint;
+  const at = '2026-01-06T01:02:03.000Z';
+  const line = { id: '1', at, level: 'info', message: 'Hi', data: null, sessionId: null, source: 'system' } as const;
+  t.equal(formatLine(line, paint, new Date('2026-01-06T04:59:59Z')), '20:02:03 info  system: Hi');
+  t.equal(formatLine(line, paint, new Date('2026-01-06T05:00:00Z')), '2026-01-05 20:02:03 info  system: Hi');
+  t.end();
+});
 
 t.test('an upload reports its end once, with all bytes', async (t) => {
   const folder = await temporaryFolder(t);
