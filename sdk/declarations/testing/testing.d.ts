@@ -173,8 +173,8 @@ export declare class PluginError extends Error {
     readonly name: 'PluginError';
 }
 /**
- * Builds and checks a package like a publish, and starts it in a jailed process. Needs no running service. Close it at the
- * end of the test, or declare it with `await using`.
+ * Builds and checks a package like a publish, and starts it in a jailed process. Needs no running service. Declare it with
+ * `await using`, or close it where a failed assertion closes it, too, such as in `t.after`: it keeps the test file running.
  *
  * @param folder the folder with `readme.md` and `index.ts`
  * @throws Error if the package is not valid or the options do not match it; the message says what to do
