@@ -23,17 +23,28 @@ async function complaints(project: string): Promise<string> {
 }
 
 // One project: each of its files is a module, and the compiler names the file that it complains about.
-t.test('every row compiles, right and wrong, and every example of the reference', async (t) => {
-  const directory = await temporaryFolder(t);
-  await writeFile(join(directory, 'rows.ts'), rowCases().join('\n'));
-  const reference = await readFile(join(root, 'sdk/REFERENCE.md'), 'utf8');
-  const blocks = [...reference.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(([, code = '']) => code);
-  t.ok(blocks.length > 25, `${blocks.length} examples found`);
-  for (const [index, code] of blocks.entries()) await writeFile(join(directory, `example-${index}.ts`), code);
-  const config = { extends: join(root, 'sdk/tsconfig.plugin.json'), include: ['*.ts'] };
-  await writeFile(join(directory, 'tsconfig.json'), JSON.stringify(config));
-  t.equal(await complaints(directory), '');
-});
+t.test(
+  'every row compiles, right and wrong, and every example of the reference and of the pages for authors',
+  async (t) => {
+    const directory = await temporaryFolder(t);
+    await writeFile(join(directory, 'rows.ts'), rowCases().join('\n'));
+    const reference = await readFile(join(root, 'sdk/REFERENCE.md'), 'utf8');
+    const blocks = [...reference.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(([, code = '']) => code);
+    t.ok(blocks.length > 25, `${blocks.length} examples found`);
+    // Some examples of the pages are parts of handlers, which have these.
+    const context =
+      'declare const text: string;\ndeclare const request: Parameters<NonNullable<typeof channel.receive>>[0];';
+    await writeFile(join(directory, 'context.d.ts'), context);
+    for (const page of ['host-members', 'authoring']) {
+      const text = await readFile(join(root, `docs/${page}.md`), 'utf8');
+      blocks.push(...[...text.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(([, code = '']) => code));
+    }
+    for (const [index, code] of blocks.entries()) await writeFile(join(directory, `example-${index}.ts`), code);
+    const config = { extends: join(root, 'sdk/tsconfig.plugin.json'), include: ['*.ts'] };
+    await writeFile(join(directory, 'tsconfig.json'), JSON.stringify(config));
+    t.equal(await complaints(directory), '');
+  },
+);
 
 /** Makes wrong code for each row: a misspelt name, a wrong answer, a veto in a hook that cannot veto, a context with fewer fields. */
 function rowCases(): string[] {
