@@ -50,9 +50,9 @@ export function bulkhead(session: Session, options: AdapterOptions = {}): Langua
     async transformParams({ params, model }) {
       for (const ofProvider of Object.values(params.providerOptions ?? {})) refuseProviderState(ofProvider);
       for (const message of params.prompt) requireJudgeableOptions(message);
-      const system = params.prompt.flatMap((message) => (message.role === 'system' ? [message.content] : []));
+      const system = params.prompt.filter((message) => message.role === 'system');
       const request = {
-        systemPrompt: system.join('\n\n'),
+        systemPrompt: system.map(({ content }) => content).join('\n\n'),
         model: model.modelId,
         messages: params.prompt.filter(({ role }) => role !== 'system'),
         // A tool of a provider's type may run in the app, under the name of a tool of the session.
@@ -63,7 +63,7 @@ export function bulkhead(session: Session, options: AdapterOptions = {}): Langua
       };
       const prepare = async (): Promise<JudgedRequest> => {
         const { systemPrompt, messages, answer } = await conversation.prepare(request, format, options);
-        const head: Message[] = systemPrompt === '' ? [] : [{ role: 'system', content: systemPrompt }];
+        const head = toSystemMessages(system, request.systemPrompt, systemPrompt);
         return { params: { ...params, prompt: [...head, ...messages] }, answer, prepareAgain: prepare };
       };
       const prepared = await prepare();
@@ -150,9 +150,7 @@ const format: MessageFormat<Message> = {
     const { content } = message;
     const parts = files.map((file) => (file.index === undefined ? null : content[file.index]) ?? toFilePart(file));
     const texts = content.flatMap((part) => (part.type === 'text' ? [part] : []));
-    // The options of the first part come last, to win.
-    const providerOptions = Object.assign({}, ...texts.map((part) => part.providerOptions).reverse());
-    const options = Object.keys(providerOptions).length > 0 ? { providerOptions } : {};
+    const options = mergeOptions(texts);
     return { ...message, content: text === '' ? parts : [{ type: 'text', text, ...options }, ...parts] };
   },
   readToolCalls: ({ role, content }) =>
@@ -228,10 +226,29 @@ const toReasoningPart = (text: string, providerOptions: ProviderMetadata): Reaso
   ...(providerOptions ? { providerOptions } : {}),
 });
 
-/** @throws Error if a message of a user or a tool has options that replace what plugins judge */
+type Options = Message['providerOptions'];
+
+/** Merges the options of messages or parts, such as those for caching. If two set the same option, the first one counts. */
+function mergeOptions(parts: readonly { readonly providerOptions?: Options }[]): {
+  providerOptions?: NonNullable<Options>;
+} {
+  const providerOptions = Object.assign({}, ...parts.map((part) => part.providerOptions).reverse());
+  return Object.keys(providerOptions).length > 0 ? { providerOptions } : {};
+}
+
+type SystemMessage = Extract<Message, { role: 'system' }>;
+
+/** Returns the app's system messages if plugins left their text as it was, otherwise one with the judged text and their options. */
+function toSystemMessages(own: readonly SystemMessage[], sent: string, judged: string): readonly SystemMessage[] {
+  if (judged === '') return [];
+  return judged === sent ? own : [{ role: 'system', content: judged, ...mergeOptions(own) }];
+}
+
+/** @throws Error if a message of a user, a tool or the system has options that replace what plugins judge */
 function requireJudgeableOptions({ role, content, providerOptions }: Message): void {
-  if (role !== 'user' && role !== 'tool') return;
-  const options = [providerOptions, ...content.map((part) => part.providerOptions)];
+  if (role === 'assistant') return;
+  const parts = typeof content === 'string' ? [] : content;
+  const options = [providerOptions, ...parts.map((part) => part.providerOptions)];
   refuseReplacingOptions(options, 'providerOptions; in messages from a browser, it is in providerMetadata');
 }
 

@@ -147,11 +147,9 @@ class JudgedChatModel extends BaseChatModel {
     const name = (model as { model?: unknown }).model;
     const messages = given.map(toJudgeable);
     const isSystem = (message: BaseMessage): boolean => message.type === 'system';
+    const system = messages.filter(isSystem);
     const request = {
-      systemPrompt: messages
-        .filter(isSystem)
-        .map(({ text }) => text)
-        .join('\n\n'),
+      systemPrompt: system.map(({ text }) => text).join('\n\n'),
       model: typeof name === 'string' ? name : 'unknown',
       messages: messages.filter((message) => !isSystem(message)),
       tools: [...tools, ...(more.tools ?? [])].map(readTool),
@@ -159,7 +157,7 @@ class JudgedChatModel extends BaseChatModel {
       signal,
     };
     const prepared = await openConversation(session).prepare(request, format, options);
-    const head = prepared.systemPrompt === '' ? [] : [new SystemMessage(prepared.systemPrompt)];
+    const head = toSystemMessages(system, request.systemPrompt, prepared.systemPrompt);
     return { input: [...head, ...prepared.messages], answer: prepared.answer };
   }
 }
@@ -472,6 +470,27 @@ type Content = BaseMessage['content'];
 /** A text block with a `source_type` is also a file, and providers differ in which of its contents they give the model. */
 const isText = (block: Fields): boolean => block.type === 'text' && block.source_type === undefined;
 
+/** Merges the options of text blocks, such as those for caching. If two set the same option, the first one counts. */
+function mergeOptions(contents: readonly Content[]): Fields {
+  const texts = contents.flatMap((content) => (typeof content === 'string' ? [] : content.filter(isText))).reverse();
+  const { type: _text, text: _unjudged, ...options } = Object.assign({}, ...texts);
+  return options;
+}
+
+/**
+ * Returns the app's system message if plugins left its text as it was and it has nothing that they cannot judge; otherwise a message
+ * with the judged text and the options of the app's blocks.
+ */
+function toSystemMessages(own: readonly BaseMessage[], sent: string, judged: string): BaseMessage[] {
+  if (judged === '') return [];
+  const contents = own.map(({ content }) => content);
+  const isJudged = contents.every((content) => typeof content === 'string' || content.every(isText));
+  if (own.length === 1 && judged === sent && isJudged) return [...own];
+  const options = mergeOptions(contents);
+  const isPlain = Object.keys(options).length === 0;
+  return [new SystemMessage({ content: isPlain ? judged : [{ ...options, type: 'text', text: judged }] } as never)];
+}
+
 /** The text blocks as providers get them: `message.text` lacks those that it takes for files. */
 const readText = (content: Content): string =>
   typeof content === 'string'
@@ -500,9 +519,7 @@ const format: MessageFormat<BaseMessage> = {
   replaceContent(message, text, files) {
     const { content } = message;
     const parts = files.map((file) => (file.index === undefined ? null : content[file.index]) ?? toFilePart(file));
-    const texts = typeof content === 'string' ? [] : content.filter(isText).reverse();
-    // The options of the first block come last, to win.
-    const { type: _text, text: _unjudged, ...options } = Object.assign({}, ...texts);
+    const options = mergeOptions([content]);
     const isPlain = parts.length === 0 && Object.keys(options).length === 0;
     // Some providers refuse an empty text.
     const blocks = text === '' && parts.length > 0 ? parts : [{ ...options, type: 'text' as const, text }, ...parts];

@@ -1,5 +1,5 @@
 /** What a model's provider returns beside texts and calls, such as thinking, usage and options: the adapters lose none of it on its way back. */
-import { AIMessage, type BaseMessage, HumanMessage } from '@langchain/core/messages';
+import { AIMessage, type BaseMessage, HumanMessage, SystemMessage } from '@langchain/core/messages';
 import { tool as langchainTool } from '@langchain/core/tools';
 import { Agent, type AgentInputItem, tool as agentsTool, Runner, user } from '@openai/agents';
 import {
@@ -36,6 +36,12 @@ await fixture.install({
   account: 'refusing',
   slug: 'refuse',
   code: `middleware.toolCall = ({ call, cancel }) => { if (call.arguments.degrees > 250) cancel('too hot'); };`,
+});
+
+await fixture.install({
+  account: 'prompting',
+  slug: 'prompt',
+  code: `middleware.systemPrompt = ({ systemPrompt }) => systemPrompt + ' Be kind.';`,
 });
 
 const OVEN = { name: 'oven', description: 'Heats', schema: { type: 'object', properties: {} } as const };
@@ -276,3 +282,49 @@ for (const [name, framework] of Object.entries(frameworks))
       if (name === 'openai-agents') t.match(got.join(), /rs_1,assistant msg_1,function_call fc_0/);
     });
   }
+
+t.test('ai-sdk: the system prompt keeps its options, such as those for caching', async (t) => {
+  const providerOptions = { anthropic: { cacheControl: { type: 'ephemeral' } } };
+  const system = [
+    { role: 'system' as const, content: 'Bake.', providerOptions },
+    { role: 'system' as const, content: 'Today is Monday.' },
+  ];
+  const ask = async (account: string, instructions: typeof system) => {
+    let asked: unknown;
+    const model = {
+      ...AI_SDK_MODEL,
+      async doGenerate({ prompt }: { prompt: unknown[] }) {
+        asked = prompt.slice(0, -1);
+        return { content: [{ type: 'text', text: 'Done.' }], finishReason: { unified: 'stop' }, usage, warnings: [] };
+      },
+    };
+    const middleware = aiSdk.bulkhead(await open(account));
+    await generateText({ model: wrapLanguageModel({ model: model as never, middleware }), instructions, prompt: 'Hi' });
+    return asked;
+  };
+  t.match(await ask('plain', system), system);
+  const content = 'Bake.\n\nToday is Monday. Be kind.';
+  t.same(await ask('prompting', system), [{ role: 'system', content, providerOptions }]);
+  const replacing = [{ role: 'system' as const, content: 'Bake.', providerOptions: { other: { content: 'Steal.' } } }];
+  await t.rejects(ask('plain', replacing as never), /replaces what plugins judge/);
+});
+
+t.test('langchain: the system prompt keeps its options, such as those for caching', async (t) => {
+  const cached = { type: 'text', text: 'Bake.', cache_control: { type: 'ephemeral' } };
+  const ask = async (account: string, content: object[]) => {
+    let asked: unknown;
+    const model = new ScriptedChatModel(([system]) => {
+      asked = system?.content;
+      return new AIMessage('Done.');
+    });
+    const system = new SystemMessage({ content } as never);
+    await langchain.bulkhead(await open(account), model).invoke([system, new HumanMessage('Hi')]);
+    return asked;
+  };
+  const blocks = [cached, { type: 'text', text: ' Today is Monday.' }];
+  t.same(await ask('plain', blocks), blocks);
+  const text = 'Bake. Today is Monday. Be kind.';
+  t.same(await ask('prompting', blocks), [{ ...cached, text }]);
+  const picture = { type: 'image_url', image_url: { url: 'https://example.com/a.png' } };
+  t.same(await ask('plain', [cached, picture]), [cached], 'plugins do not judge other blocks');
+});
