@@ -82,7 +82,9 @@ export function bulkhead(session: Session, options: AdapterOptions = {}): Langua
       let generated = await ask(request.answer, doGenerate);
       while (await endAnswer(request.answer, generated)) {
         const again = await request.prepareAgain();
+        const { usage } = generated;
         generated = await ask(again.answer, () => model.doGenerate(again.params));
+        generated = { ...generated, usage: addUsage(usage, generated.usage) };
         request = again;
       }
       const { response, providerMetadata, ...result } = generated;
@@ -311,6 +313,26 @@ interface CallPart {
   readonly providerExecuted?: boolean | undefined;
 }
 
+type Usage = Extract<StreamPart, { type: 'finish' }>['usage'];
+
+/** Adds the counts of two requests. The provider's own counts are those of the last one. */
+function addUsage(earlier: Usage, last: Usage): Usage {
+  const inputTokens = addCounts(earlier.inputTokens, last.inputTokens);
+  return { ...last, inputTokens, outputTokens: addCounts(earlier.outputTokens, last.outputTokens) };
+}
+
+type Counts = Readonly<Record<string, number | undefined>>;
+
+const addCounts = <Form extends Counts>(earlier: Form, last: Form): Form => {
+  const names = Object.keys({ ...earlier, ...last });
+  const add = (name: string): number | undefined =>
+    (earlier[name] ?? last[name]) === undefined ? undefined : (earlier[name] ?? 0) + (last[name] ?? 0);
+  return Object.fromEntries(names.map((name) => [name, add(name)])) as Form;
+};
+
+const withUsageOf = ({ usage }: RefusedAnswer, part: StreamPart): StreamPart =>
+  part.type === 'finish' ? { ...part, usage: addUsage(usage, part.usage) } : part;
+
 /** Whether the framework performs the call. */
 const isCall = (part: Content): boolean => part.type === 'tool-call' && !part.providerExecuted;
 
@@ -345,15 +367,14 @@ function judgeStream(
 ): ReadableStream<StreamPart> {
   let reader = stream.getReader();
   async function* judge(): AsyncGenerator<StreamPart> {
-    if (!(yield* judgeParts(reader, request))) return;
-    for (let again = await request.prepareAgain(); ; again = await again.prepareAgain()) {
+    let refused = yield* judgeParts(reader, request, null);
+    for (let again = request; refused; ) {
+      again = await again.prepareAgain();
       reader = (await ask(again)).getReader();
-      const parts = judgeParts(reader, again);
-      for (let next = await parts.next(); ; next = await parts.next()) {
-        if (next.done && !next.value) return;
-        if (next.done) break;
-        if (next.value.type !== 'stream-start') yield next.value;
-      }
+      const parts = judgeParts(reader, again, refused);
+      let next = await parts.next();
+      for (; !next.done; next = await parts.next()) if (next.value.type !== 'stream-start') yield next.value;
+      refused = next.value;
     }
   }
   const judged = judge();
@@ -376,8 +397,21 @@ type PartReader = ReadableStreamDefaultReader<StreamPart>;
 /** Ends the model's request. A stream that failed needs no end. */
 const endParts = (reader: PartReader, reason?: unknown): Promise<void> => reader.cancel(reason).catch(() => undefined);
 
-/** @returns whether the model is to be asked again */
-async function* judgeParts(reader: PartReader, { answer, params }: JudgedRequest): AsyncGenerator<StreamPart, boolean> {
+/** An answer whose calls were all refused. */
+interface RefusedAnswer {
+  /** Of this answer and those before it. */
+  readonly usage: Usage;
+}
+
+/**
+ * @param refused the answer before this one
+ * @returns the answer, if the model is to be asked again
+ */
+async function* judgeParts(
+  reader: PartReader,
+  { answer, params }: JudgedRequest,
+  refused: RefusedAnswer | null,
+): AsyncGenerator<StreamPart, RefusedAnswer | null> {
   const canCall = (params.tools ?? []).length > 0;
   const text = answer.openStream();
   /** The id of the only text part that leaves, if plugins judge messages: they judge all texts of the answer as one. */
@@ -396,7 +430,7 @@ async function* judgeParts(reader: PartReader, { answer, params }: JudgedRequest
   let isWhole = false;
   try {
     for (let next = await reader.read(); !next.done; next = await reader.read()) {
-      const part = next.value;
+      const part = refused ? withUsageOf(refused, next.value) : next.value;
       const delta = part.type === 'text-delta' ? await text.push(part.delta) : '';
       if (isText(part) && !answer.isFree) {
         if (shownId === null) yield { type: 'text-start', id: part.id };
@@ -426,7 +460,7 @@ async function* judgeParts(reader: PartReader, { answer, params }: JudgedRequest
         answer.keepReasoning(reasoning.list(), !answer.isFree);
         const isAgain = await endAnswer(answer, part);
         isWhole = true;
-        if (isAgain) return true;
+        if (isAgain) return { usage: part.usage };
       }
       // The provider's own chunks hold the arguments of a call before plugins judge them.
       const isOpen = answer.isFree && !(canCall && part.type === 'raw');
@@ -435,7 +469,7 @@ async function* judgeParts(reader: PartReader, { answer, params }: JudgedRequest
     }
     // A stream without a reason to finish broke off, which the framework may take for its end.
     if (answer.isFree) await text.end();
-    return false;
+    return null;
   } catch (error) {
     throw await answer.fail(error);
   } finally {

@@ -9,8 +9,10 @@ import {
   type BaseMessage,
   ChatMessage,
   HumanMessage,
+  mergeUsageMetadata,
   SystemMessage,
   ToolMessage,
+  type UsageMetadata,
 } from '@langchain/core/messages';
 import { ChatGenerationChunk, type ChatResult } from '@langchain/core/outputs';
 import type { Runnable } from '@langchain/core/runnables';
@@ -94,6 +96,7 @@ class JudgedChatModel extends BaseChatModel {
 
   override async _generate(messages: BaseMessage[], options: this['ParsedCallOptions']): Promise<ChatResult> {
     const texts: string[] = [];
+    let usage: UsageMetadata | undefined;
     for (;;) {
       const { input, answer } = await this.#prepare(messages, options);
       const judged = await answer.attempt(async () => {
@@ -105,11 +108,14 @@ class JudgedChatModel extends BaseChatModel {
           texts.some((text) => text !== ''),
         );
       });
+      // Answers whose calls were all refused count, too.
+      if (usage ?? judged.usage_metadata) usage = mergeUsageMetadata(usage, judged.usage_metadata);
       if (await answer.end()) {
         texts.push(judged.text);
         continue;
       }
       const whole = withTextBefore(texts.join(''), judged);
+      if (usage) Object.assign(whole, { usage_metadata: usage });
       return { generations: [{ text: whole.text, message: whole }] };
     }
   }

@@ -15,6 +15,7 @@ import {
   type StreamEvent,
   type Tool,
   tool,
+  Usage,
   type UserMessageItem,
 } from '@openai/agents';
 import type { Session, ToolResult } from '../session/session.ts';
@@ -245,6 +246,8 @@ class JudgedModel implements Model {
 
   async getResponse(request: ModelRequest): Promise<ModelResponse> {
     const judgedItems: AgentOutputItem[] = [];
+    // Of answers whose calls were all refused, too.
+    const usage = new Usage();
     for (;;) {
       const { judged, answer } = await this.#prepare(request);
       const { providerData, ...response } = await answer.attempt(async () => {
@@ -252,14 +255,16 @@ class JudgedModel implements Model {
         judgedItems.push(...(await judgeOutput(answer, whole.output)));
         return whole;
       });
+      usage.add(response.usage);
       if (await endAnswer(answer, response.output)) continue;
       const isUnjudged = answer.isFree && !hasCalls(response.output);
-      return { ...response, ...(isUnjudged && providerData ? { providerData } : {}), output: judgedItems };
+      return { ...response, ...(isUnjudged && providerData ? { providerData } : {}), usage, output: judgedItems };
     }
   }
 
   async *getStreamedResponse(request: ModelRequest): AsyncIterable<StreamEvent> {
     const judgedItems: AgentOutputItem[] = [];
+    const usage = new Usage();
     let mustAsk = true;
     while (mustAsk) {
       const { judged, answer } = await this.#prepare(request);
@@ -288,7 +293,9 @@ class JudgedModel implements Model {
             judgedItems.push(...leaveOutReasoning(answer, event.response.output, passed));
             mustAsk = await endAnswer(answer, event.response.output);
             isWhole = true;
-            if (!mustAsk) yield { type: 'response_done', response: { ...response, output: judgedItems as DoneOutput } };
+            const output = judgedItems as DoneOutput;
+            usage.add(new Usage(event.response.usage as never));
+            if (!mustAsk) yield { type: 'response_done', response: { ...response, usage, output } };
           } else if (passesEvents) {
             yield event;
           } else if (event.type === 'response_started') {

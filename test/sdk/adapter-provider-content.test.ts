@@ -1,5 +1,11 @@
 /** What a model's provider returns beside texts and calls, such as thinking, usage and options: the adapters lose none of it on its way back. */
-import { AIMessage, type BaseMessage, HumanMessage, SystemMessage } from '@langchain/core/messages';
+import {
+  AIMessage,
+  type BaseMessage,
+  HumanMessage,
+  SystemMessage,
+  type UsageMetadata,
+} from '@langchain/core/messages';
 import { tool as langchainTool } from '@langchain/core/tools';
 import { Agent, type AgentInputItem, tool as agentsTool, Runner, user } from '@openai/agents';
 import {
@@ -74,6 +80,8 @@ interface Framework {
   run(session: Session, degrees: readonly number[], isStreamed: boolean): Promise<Requests>;
 }
 interface Requests {
+  /** Tokens of the first message's prompts, as the app gets them. */
+  readonly inputTokens: number | undefined;
   readonly asked: readonly (readonly string[])[];
   readonly got: readonly string[];
 }
@@ -128,6 +136,7 @@ const aiSdkThinking: Framework = {
       },
     };
     const messages: ModelMessage[] = [];
+    const spent: (number | undefined)[] = [];
     for (const content of ['Bake', 'Again']) {
       messages.push({ role: 'user', content });
       const options = {
@@ -137,10 +146,11 @@ const aiSdkThinking: Framework = {
         messages,
         maxRetries: 0,
       };
-      const { responseMessages } = isStreamed ? streamText(options) : await generateText(options);
+      const { responseMessages, totalUsage } = isStreamed ? streamText(options) : await generateText(options);
       messages.push(...(await responseMessages));
+      spent.push((await totalUsage).inputTokens);
     }
-    return { asked, got: messages.flatMap(describe as never) };
+    return { asked, got: messages.flatMap(describe as never), inputTokens: spent[0] };
   },
 };
 
@@ -164,19 +174,27 @@ const langchainThinking: Framework = {
           { type: 'text', text: isLast ? 'Done.' : 'Heating.' },
         ],
         tool_calls: isLast ? [] : degrees.map((one, at) => ({ id: `c${at}`, name: 'oven', args: { degrees: one } })),
-      });
+        usage_metadata: { input_tokens: 10, output_tokens: 1, total_tokens: 11 },
+      } as never);
     });
     const oven = langchainTool(async () => 'warm', OVEN);
     const agent = createAgent({ model: langchain.bulkhead(session, model), tools: [oven] });
     let messages: BaseMessage[] = [];
+    const spent: number[] = [];
     for (const text of ['Bake', 'Again']) {
       const input = { messages: [...messages, new HumanMessage(text)] };
       if (!isStreamed) ({ messages } = await agent.invoke(input));
       else
         for await (const [mode, state] of await agent.stream(input, { streamMode: ['messages', 'values'] }))
           if (mode === 'values') ({ messages } = state as { messages: BaseMessage[] });
+      spent.push(
+        messages.reduce(
+          (sum, one) => sum + ((one as { usage_metadata?: UsageMetadata }).usage_metadata?.input_tokens ?? 0),
+          0,
+        ),
+      );
     }
-    return { asked, got: messages.flatMap(describe) };
+    return { asked, got: messages.flatMap(describe), inputTokens: spent[0] };
   },
 };
 
@@ -213,12 +231,14 @@ const agentsThinking: Framework = {
     const oven = agentsTool({ ...OVEN, strict: false, parameters, execute: async () => 'warm' });
     const agent = new Agent({ name: 'Baker', model: 'm', tools: [oven] });
     let history: AgentInputItem[] = [];
+    const spent: number[] = [];
     for (const text of ['Bake', 'Again']) {
       const result = await runner.run(agent, [...history, user(text)], { stream: isStreamed as true });
       if (isStreamed) await result.completed;
       ({ history } = result);
+      spent.push(result.state.usage.inputTokens);
     }
-    return { asked, got: history.map(describe) };
+    return { asked, got: history.map(describe), inputTokens: spent[0] };
   },
 };
 
@@ -264,7 +284,8 @@ for (const [name, framework] of Object.entries(frameworks))
     });
 
     t.test(`${title}: the model gets the reasoning that led to refused calls`, async (t) => {
-      const { asked, got } = await framework.run(await open('refusing'), [300], isStreamed);
+      const { asked, got, inputTokens } = await framework.run(await open('refusing'), [300], isStreamed);
+      t.equal(inputTokens, 20, 'the tokens of both requests count');
       t.same(asked[1], withoutText(second(1)));
       t.notMatch(got.join(), /rs_1|fc_|msg_1/);
       const { asked: again } = await framework.run(await open('refusing'), [300, 200], isStreamed);

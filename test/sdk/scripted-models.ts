@@ -33,13 +33,15 @@ export class ScriptedChatModel extends BaseChatModel {
   }
 }
 
+/** Of each answer of a model of the OpenAI Agents SDK. */
+const USAGE = { inputTokens: 10, outputTokens: 1, totalTokens: 11 };
+
 /** A model of the OpenAI Agents SDK. @param answerTo returns the items of the answer */
 export const createAgentsModel = (answerTo: (input: ModelRequest['input']) => readonly object[]): Model =>
   ({
-    getResponse: async ({ input }: ModelRequest) => ({ usage: new Usage(), output: answerTo(input) }),
+    getResponse: async ({ input }: ModelRequest) => ({ usage: new Usage(USAGE), output: answerTo(input) }),
     async *getStreamedResponse({ input }: ModelRequest) {
-      const usage = { inputTokens: 1, outputTokens: 1, totalTokens: 2 };
-      yield { type: 'response_done', response: { id: 'r', usage, output: answerTo(input) } };
+      yield { type: 'response_done', response: { id: 'r', usage: USAGE, output: answerTo(input) } };
     },
   }) as unknown as Model;
 
