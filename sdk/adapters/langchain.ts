@@ -16,7 +16,7 @@ import {
 } from '@langchain/core/messages';
 import { ChatGenerationChunk, type ChatResult } from '@langchain/core/outputs';
 import type { Runnable } from '@langchain/core/runnables';
-import { StructuredTool } from '@langchain/core/tools';
+import { DynamicStructuredTool, StructuredTool } from '@langchain/core/tools';
 import { encodeBase64 } from '../session/base64.ts';
 import type { Json, Session, ToolResult } from '../session/session.ts';
 import type { JudgedAnswer } from './judged-answer.ts';
@@ -196,14 +196,28 @@ class SessionTool extends StructuredTool {
 
   override async call(...[input, config]: Parameters<StructuredTool['call']>): Promise<ToolMessage | string> {
     const { toolCall, signal } = (config ?? {}) as { toolCall?: { id?: string; args?: unknown }; signal?: AbortSignal };
-    const result = await this.#call(input, { callId: toolCall?.id, signal });
-    if (toolCall?.id === undefined) return formatToolResult(result);
-    return new ToolMessage({
-      content: toContentBlocks(result),
-      tool_call_id: toolCall.id,
+    const perform = async (): Promise<ToolMessage | string> => {
+      const result = await this.#call(input, { callId: toolCall?.id, signal });
+      if (toolCall?.id === undefined) return formatToolResult(result);
+      return new ToolMessage({
+        content: toContentBlocks(result),
+        tool_call_id: toolCall.id,
+        name: this.name,
+        status: result.isError ? 'error' : 'success',
+      });
+    };
+    // Sends the library's events of a call. Its schema takes all arguments.
+    const traced = new DynamicStructuredTool({
       name: this.name,
-      status: result.isError ? 'error' : 'success',
+      description: this.description,
+      callbacks: this.callbacks ?? [],
+      tags: this.tags ?? [],
+      metadata: this.metadata ?? {},
+      verbose: this.verbose,
+      schema: {},
+      func: perform,
     });
+    return traced.call(input, config);
   }
 
   protected override _call(): never {

@@ -4,6 +4,7 @@ import {
   type BaseMessage,
   HumanMessage,
   SystemMessage,
+  type ToolMessage,
   type UsageMetadata,
 } from '@langchain/core/messages';
 import { tool as langchainTool } from '@langchain/core/tools';
@@ -48,6 +49,12 @@ await fixture.install({
   account: 'prompting',
   slug: 'prompt',
   code: `middleware.systemPrompt = ({ systemPrompt }) => systemPrompt + ' Be kind.';`,
+});
+
+await fixture.install({
+  account: 'weighing',
+  slug: 'kitchen',
+  code: `tools.scale = { description: 'Weighs', parameters: { type: 'object' }, handler: () => 'heavy' };`,
 });
 
 const OVEN = { name: 'oven', description: 'Heats', schema: { type: 'object', properties: {} } as const };
@@ -348,4 +355,18 @@ t.test('langchain: the system prompt keeps its options, such as those for cachin
   t.same(await ask('prompting', blocks), [{ ...cached, text }]);
   const picture = { type: 'image_url', image_url: { url: 'https://example.com/a.png' } };
   t.same(await ask('plain', [cached, picture]), [cached], 'plugins do not judge other blocks');
+});
+
+t.test('langchain: calls of plugins’ tools send the events of the library', async (t) => {
+  const tools = await langchain.bulkheadTools(await open('weighing'));
+  const events: string[] = [];
+  const callbacks = [
+    {
+      handleToolStart: (_tool: unknown, input: string) => void events.push(`start ${input}`),
+      handleToolEnd: ({ content }: ToolMessage) => void events.push(`end ${content}`),
+    },
+  ];
+  const call = { type: 'tool_call' as const, id: 'c1', name: 'kitchen__scale', args: { loaves: 2 } };
+  t.match(await tools[0]?.invoke(call, { callbacks }), { content: 'heavy', tool_call_id: 'c1', status: 'success' });
+  t.same(events, ['start {"loaves":2}', 'end heavy']);
 });
