@@ -180,7 +180,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   const queues = await startQueues({ pool, listener, role: 'worker', onError, faultPoint });
   const hookCounts = new HookCounts(pool, onError);
   const writes = openRetryingWriter(onError);
-  const cancelNotices = new CancelNotices({ pool, writes, onError });
+  const cancelNotices = new CancelNotices({ pool, onError });
   let jobs: Jobs | null = null;
   const ownership = new Ownership({
     pool,

@@ -28,12 +28,12 @@ export const sessionCalls = (deps: SessionDeps): Pick<HostHandlers, Calls> => ({
   },
   'session.messages': async (scope, { limit }) => {
     const { id } = requireScopeSession(scope);
-    await deps.cancelNotices.settle(id);
+    await deps.cancelNotices.waitUntilWritten(id);
     return dropOldest(await lastMessages(deps.pool, id, limit ?? SESSION_MESSAGES_DEFAULT));
   },
   'session.post': (scope, { text }) => postMessage(deps, scope, text),
   'session.notice': (scope, { text }) =>
-    addMessage(scope, requireScopeSession(scope), { role: 'notice', text: requireText(text) }),
+    addMessage(deps, scope, requireScopeSession(scope), { role: 'notice', text: requireText(text) }),
 });
 
 /**
@@ -52,7 +52,8 @@ function dropOldest<Message>(messages: readonly Message[]): Message[] {
 const requireText = (text: string): string => requireStorable(text, 'the text of a message');
 
 /** Adds a message as if the agent had written it. All plugins with the hook judge it, except the one that posts it. */
-async function postMessage({ otherPlugins, messageChains }: SessionDeps, scope: HostScope, text: string) {
+async function postMessage(deps: SessionDeps, scope: HostScope, text: string) {
+  const { otherPlugins, messageChains } = deps;
   const session = requireScopeSession(scope);
   messageChains.admit(scope, 'session.post');
   const message = { id: randomUUIDv7(), text: requireText(text), attachments: [] };
@@ -68,10 +69,16 @@ async function postMessage({ otherPlugins, messageChains }: SessionDeps, scope: 
   if (cancelled) throw new HostError(formatCancel(cancelled));
   const passed = judged.context.message as typeof message;
   const judgement = toJudgement('outboundMessage', judged);
-  return addMessage(scope, session, { id: message.id, role: 'assistant', text: passed.text, judgement });
+  return addMessage(deps, scope, session, { id: message.id, role: 'assistant', text: passed.text, judgement });
 }
 
-async function addMessage(scope: HostScope, session: Session, message: NewMessage): Promise<{ id: string }> {
+async function addMessage(
+  { cancelNotices }: SessionDeps,
+  scope: HostScope,
+  session: Session,
+  message: NewMessage,
+): Promise<{ id: string }> {
+  await cancelNotices.waitUntilWritten(session.id);
   const data = { installationId: scope.plugin.installationId, plugin: scope.plugin.slug };
   const [added] = await inTransaction(
     scope.writes,

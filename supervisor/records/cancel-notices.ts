@@ -3,30 +3,45 @@
  * database is slow, and lost where it is away.
  */
 import { randomUUIDv7 } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool } from 'pg';
+import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
+import { asAccount, asService } from '../../db/postgres/shares.ts';
 import { appendNotices, type Notice, type Session } from '../../db/sessions/sessions.ts';
 import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
 import { KeyedLocks } from '../../db/timing/keyed-locks.ts';
-import type { RetryingWriter } from '../../service/timing/retrying-writer.ts';
 
 /** Notices of an account that wait to be written. Beyond it, an answer waits until its notice is written. */
 export const WAITING_NOTICES_MAX = 200;
+/** Pause before the notices of sessions whose write failed are tried again, all in turn. Milliseconds. */
+const RETRY_MS = 250;
 
 interface CancelNoticesOptions {
   readonly pool: Pool;
-  readonly writes: Pick<RetryingWriter, 'write'>;
-  /** Called with the error of a write that is given up. */
+  /** Called with the error of each failed write. */
   readonly onError: (error: Error) => void;
+  /** Milliseconds. */
+  readonly retryMs?: number;
+}
+
+/** Notices of a session that wait. */
+interface WaitingNotices {
+  readonly accountId: string;
+  readonly notices: Notice[];
 }
 
 export class CancelNotices {
   readonly #options: CancelNoticesOptions;
-  /** Notices that the next write of a session takes. */
-  readonly #gathered = new Map<string, Notice[]>();
-  /** Attempts to write, one at a time for each session. */
-  readonly #attempts = new KeyedLocks();
-  readonly #writing = new Set<Promise<void>>();
+  /** By session: what its next write takes. */
+  readonly #gathered = new Map<string, WaitingNotices>();
+  /** By session: what could not be written while the database was away. */
+  readonly #failed = new Map<string, WaitingNotices>();
+  /** Writes, one at a time for each session. */
+  readonly #writes = new KeyedLocks();
+  readonly #writing = new Set<Promise<unknown>>();
   readonly #waitingOfAccount = new AmountsByKey();
+  readonly #closing = new AbortController();
+  #isRetrying = false;
 
   constructor(options: CancelNoticesOptions) {
     this.#options = options;
@@ -37,48 +52,83 @@ export class CancelNotices {
    *
    * @throws in that case, the error of the write
    */
-  async add(session: Pick<Session, 'id' | 'accountId'>, notice: Notice): Promise<void> {
+  async add({ id: sessionId, accountId }: Pick<Session, 'id' | 'accountId'>, notice: Notice): Promise<void> {
+    if (this.#waitingOfAccount.get(accountId) >= WAITING_NOTICES_MAX)
+      return await appendNotices(this.#options.pool, sessionId, [notice]);
+    this.#waitingOfAccount.add(accountId);
     // An id, so that a repeated write adds nothing.
     const added = { ...notice, id: notice.id ?? randomUUIDv7() };
-    if (this.#waitingOfAccount.get(session.accountId) >= WAITING_NOTICES_MAX)
-      return this.#tryWrite(session.id, [added]);
-    this.#waitingOfAccount.add(session.accountId);
-    const gathered = this.#gathered.get(session.id);
-    if (gathered) gathered.push(added);
-    else this.#startWrite(session, [added]);
+    const waiting = this.#failed.get(sessionId) ?? this.#gathered.get(sessionId);
+    if (waiting) waiting.notices.push(added);
+    else this.#startWrite(sessionId, { accountId, notices: [added] });
   }
 
   /**
-   * Resolves when the notices that were added to the session are written: they come before what is then read or added. After a
-   * failed attempt it does not wait for the next one.
+   * Resolves when the notices that were added to the session are written: they come before what is then read or added. It does
+   * not wait while the database is away.
    */
-  settle(sessionId: string): Promise<void> {
-    return this.#attempts.run(sessionId, async () => undefined);
+  async waitUntilWritten(sessionId: string): Promise<void> {
+    if (!this.#failed.has(sessionId)) await this.#writes.run(sessionId, async () => undefined);
   }
 
-  /** Resolves when all are written or given up. */
+  /** Writes what waits. What then fails is lost. */
   async close(): Promise<void> {
+    this.#closing.abort();
     await Promise.all(this.#writing);
+    await this.#writeFailed();
   }
 
-  #startWrite({ id, accountId }: Pick<Session, 'id' | 'accountId'>, notices: Notice[]): void {
-    this.#gathered.set(id, notices);
-    const { writes, onError } = this.#options;
-    const end = (): void => {
-      this.#waitingOfAccount.subtract(accountId, notices.length);
-      this.#writing.delete(writing);
-    };
-    const writing = writes
-      .write(() => this.#tryWrite(id, notices))
-      .catch(onError)
-      .then(end);
-    this.#writing.add(writing);
-  }
-
-  #tryWrite(sessionId: string, notices: readonly Notice[]): Promise<void> {
-    return this.#attempts.run(sessionId, () => {
-      if (this.#gathered.get(sessionId) === notices) this.#gathered.delete(sessionId);
-      return appendNotices(this.#options.pool, sessionId, notices);
+  #startWrite(sessionId: string, waiting: WaitingNotices): void {
+    this.#gathered.set(sessionId, waiting);
+    const writing = this.#writes.run(sessionId, async () => {
+      this.#gathered.delete(sessionId);
+      const failed = this.#failed.get(sessionId);
+      if (failed) failed.notices.push(...waiting.notices);
+      else if (!(await this.#write(sessionId, waiting))) this.#keepFailed(sessionId, waiting);
     });
+    this.#writing.add(writing);
+    void writing.then(() => this.#writing.delete(writing));
+  }
+
+  /** Returns false if the database is away, so that a later write may succeed. */
+  async #write(sessionId: string, { accountId, notices }: WaitingNotices): Promise<boolean> {
+    try {
+      await appendNotices(this.#options.pool, sessionId, notices);
+    } catch (error) {
+      this.#options.onError(error as Error);
+      const fault = classifyDatabaseError(error);
+      if (fault === 'unavailable' || fault === 'busy') return false;
+    }
+    this.#waitingOfAccount.subtract(accountId, notices.length);
+    return true;
+  }
+
+  #keepFailed(sessionId: string, waiting: WaitingNotices): void {
+    this.#failed.set(sessionId, waiting);
+    if (!this.#isRetrying) void asService(() => this.#retry());
+  }
+
+  async #retry(): Promise<void> {
+    this.#isRetrying = true;
+    while (this.#failed.size > 0 && !this.#closing.signal.aborted) {
+      const { retryMs = RETRY_MS } = this.#options;
+      await sleep(retryMs, undefined, { signal: this.#closing.signal, ref: false }).catch(() => undefined);
+      if (!this.#closing.signal.aborted) await this.#writeFailed();
+    }
+    this.#isRetrying = false;
+  }
+
+  /** One session after the other, until the database is away again. */
+  async #writeFailed(): Promise<void> {
+    for (const [sessionId, { accountId, notices }] of this.#failed) {
+      const writeNow = async (): Promise<boolean> => {
+        const batch = notices.splice(0);
+        const isWritten = await this.#write(sessionId, { accountId, notices: batch });
+        if (!isWritten) notices.unshift(...batch);
+        else if (notices.length === 0) this.#failed.delete(sessionId);
+        return isWritten;
+      };
+      if (!(await asAccount(accountId, () => this.#writes.run(sessionId, writeNow)))) return;
+    }
   }
 }

@@ -66,6 +66,6 @@ export async function requireSession(
   { sessionId }: z.infer<typeof sessionParams>,
 ): Promise<Session> {
   const session = await sessions.get(caller.id, sessionId);
-  await cancelNotices.settle(sessionId);
+  await cancelNotices.waitUntilWritten(sessionId);
   return session;
 }

@@ -1,6 +1,7 @@
 /** A veto is answered before its notice is written. The notice precedes what is read or added later, and is not lost. */
 import t, { type Test } from 'tap';
 import { CancelNotices, WAITING_NOTICES_MAX } from '../../../supervisor/records/cancel-notices.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const shared = await startSupervisorFixture(t);
@@ -52,8 +53,7 @@ t.test('beyond the limit of an account, an answer waits until its notice is writ
   const errors: Error[] = [];
   const fixture = shared.withNewAccount();
   const other = shared.withNewAccount();
-  const write = <T>(work: () => Promise<T>): Promise<T> => work();
-  const notices = new CancelNotices({ pool: fixture.pool, writes: { write }, onError: (error) => errors.push(error) });
+  const notices = new CancelNotices({ pool: fixture.pool, onError: (error) => errors.push(error) });
   const session = { id: await fixture.session(), accountId: fixture.account };
   const ofOther = { id: await other.session(), accountId: other.account };
   const unlock = await lockTranscripts(t, fixture);
@@ -68,39 +68,63 @@ t.test('beyond the limit of an account, an answer waits until its notice is writ
   t.notOk(isWritten);
   await unlock();
   await written;
+  await notices.close();
   const { rows } = await fixture.pool.query(
     'SELECT text FROM session_messages WHERE session_id = $1 ORDER BY position',
     [session.id],
   );
   t.equal(rows.length, WAITING_NOTICES_MAX + 1);
-  t.equal(rows.at(-1).text, 'late');
-  await notices.close();
+  t.ok(rows.some(({ text }) => text === 'late'));
   t.same(errors, []);
 });
 
-t.test('a notice whose write failed is tried again, and given up with its error', async (t) => {
-  const errors: Error[] = [];
+t.test('while the database is away, notices are kept, and later requests do not wait for them', async (t) => {
   const fixture = shared.withNewAccount();
+  const sessions = [await fixture.session(), await fixture.session()].map((id) => ({ id, accountId: fixture.account }));
+  const [first, second] = sessions as [(typeof sessions)[0], (typeof sessions)[0]];
+  let isAway = true;
   let tries = 0;
-  const write = async <T>(work: () => Promise<T>): Promise<T> => {
+  const query = (...given: [string, unknown[]]) => {
     tries += 1;
-    await work();
-    return work();
+    if (isAway) throw Object.assign(new Error('away'), { code: 'ECONNREFUSED' });
+    return fixture.pool.query(...given);
   };
-  const notices = new CancelNotices({ pool: fixture.pool, writes: { write }, onError: (error) => errors.push(error) });
-  const session = { id: await fixture.session(), accountId: fixture.account };
-  await notices.add(session, { text: 'once' });
+  const failed = Promise.withResolvers<void>();
+  const errors: string[] = [];
+  const onError = ({ message }: Error): void => {
+    errors.push(message);
+    if (errors.length === 4) failed.resolve();
+  };
+  const notices = new CancelNotices({ pool: { query } as never, onError, retryMs: 1 });
+  await notices.add(first, { text: 'one' });
+  await notices.add(second, { text: 'other' });
+  await failed.promise;
+  const triesBefore = tries;
+  await notices.add(first, { text: 'two' });
+  await notices.waitUntilWritten(first.id);
+  t.equal(tries, triesBefore, 'a notice of a session that waits makes no try of its own');
+  isAway = false;
+  const read = async ({ id }: { id: string }): Promise<string[]> =>
+    (
+      await fixture.pool.query('SELECT text FROM session_messages WHERE session_id = $1 ORDER BY position', [id])
+    ).rows.map(({ text }) => text);
+  await eventually(async () => (await read(second)).length === 1);
   await notices.close();
-  t.equal(tries, 1);
-  const { rowCount } = await fixture.pool.query('SELECT 1 FROM session_messages WHERE session_id = $1', [session.id]);
-  t.equal(rowCount, 1, 'the repeated write adds nothing');
-  const fail = () => Promise.reject(new Error('away'));
-  const failing = new CancelNotices({
-    pool: fixture.pool,
-    writes: { write: fail },
-    onError: (error) => errors.push(error),
-  });
-  await failing.add(session, { text: 'lost' });
-  await failing.close();
-  t.match(errors, [{ message: 'away' }]);
+  t.same(await read(first), ['one', 'two']);
+  t.same(await read(second), ['other']);
+  t.same(new Set(errors), new Set(['away']));
+});
+
+t.test('a notice that cannot be written is given up with its error', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = { id: await fixture.session(), accountId: fixture.account };
+  const errors: Error[] = [];
+  const query = () => Promise.reject(Object.assign(new Error('no'), { code: '42601' }));
+  const notices = new CancelNotices({ pool: { query } as never, onError: (error) => errors.push(error) });
+  for (let at = 0; at <= WAITING_NOTICES_MAX; at += 1) {
+    await notices.add(session, { text: 'lost' });
+    await notices.waitUntilWritten(session.id);
+  }
+  await notices.close();
+  t.equal(errors.length, WAITING_NOTICES_MAX + 1, 'and takes no place of later ones');
 });
