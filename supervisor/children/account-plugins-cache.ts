@@ -170,8 +170,9 @@ export class AccountPluginsCache {
     const result = this.#read(accountId)
       .then(({ accountPlugins, rows }) => {
         const entry = { accountPlugins, rows, isCurrent: !load.isStale };
-        // The cache requires a size of at least one.
-        const size = rows.reduce((sum, { memoryBytes }) => sum + memoryBytes, 1);
+        // The cache requires a size of at least one, and keeps none above its own: each call would read all plugins again.
+        const bytes = rows.reduce((sum, { memoryBytes }) => sum + memoryBytes, 1);
+        const size = Math.min(bytes, REGISTRATIONS_MAX_BYTES / 2);
         if (isLatest()) this.#byAccount.set(accountId, entry, { size });
         return accountPlugins;
       })

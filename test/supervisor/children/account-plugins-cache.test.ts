@@ -207,6 +207,31 @@ t.test('registrations of many short values count with their memory', async (t) =
   t.ok(plugin && plugin.registrationBytes < 100_000 && plugin.memoryBytes > 900_000);
 });
 
+t.test('an account whose plugins take more memory than the cache may hold is not read at each call', async (t) => {
+  const fixture = await openStorageFixture(t);
+  const source: PluginSource = { code: `tools.one = { description: 'x', parameters: {}, handler: () => 'y' };` };
+  let accountId = '';
+  for (const slug of ['one', 'two']) ({ accountId } = await fixture.install({ ...source, slug }));
+  await fixture.pool.query(
+    `UPDATE versions SET registrations = jsonb_set(registrations, '{tools,one,parameters}',
+       jsonb_build_object('examples', (SELECT jsonb_agg(0) FROM generate_series(1, 600000))))`,
+  );
+  let statements = 0;
+  const query = (text: string, values: unknown[]) => {
+    statements += 1;
+    return fixture.pool.query(text, values);
+  };
+  const cache = new AccountPluginsCache({ query } as never, {
+    onLoaded: (_accountId, plugins) => plugins,
+    isNotified: () => true,
+  });
+  const { plugins } = await cache.get(accountId);
+  t.ok(plugins.reduce((sum, { memoryBytes }) => sum + memoryBytes, 0) > 64 * 1_048_576);
+  const loaded = statements;
+  await cache.get(accountId);
+  t.equal(statements, loaded);
+});
+
 t.test('a version that is replaced and deleted during a load is not read, its successor is', async (t) => {
   const fixture = await openStorageFixture(t);
   const source: PluginSource = { code: `tools.one = { description: 'x', parameters: {}, handler: () => 'y' };` };
