@@ -20,7 +20,7 @@ import {
 import type { Listener } from '../../db/postgres/listener.ts';
 import { subscribeToShards } from '../../db/postgres/notifications.ts';
 import type { Fence, FencedPool } from '../../db/postgres/pool.ts';
-import { SECOND } from '../../sdk/contract/limits.ts';
+import { MODEL_TIMEOUT_MS, SECOND } from '../../sdk/contract/limits.ts';
 import { within } from '../../service/timing/within.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { hasEnded, nameProcess } from './local-process.ts';
@@ -49,8 +49,8 @@ const LOOKS_MAX = 3;
 export const MOVE_PAUSE_MS = 3_000;
 /** `MOVE_PAUSE_MS` while this supervisor stops: others wait for its shards. Milliseconds. */
 const DRAIN_PAUSE_MS = 250;
-/** The longest budget of a tool: after this long, a supervisor that goes on cuts the last calls of a shard off. Milliseconds. */
-const MOVE_GRACE_MS = 60_000;
+/** The longest budget, that of a model: after this long, a supervisor that goes on cuts the last calls of a shard off. Milliseconds. */
+const MOVE_GRACE_MS = MODEL_TIMEOUT_MS;
 const LARGEST_INT4 = 2 ** 31 - 1;
 
 interface OwnershipOptions {
