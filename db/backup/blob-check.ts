@@ -3,6 +3,7 @@ import type { Pool } from 'pg';
 import { listUsedBlobs } from '../catalog/versions.ts';
 import { BlobStoreUnavailableError, isBlobStoreUnavailable } from '../files/blob-errors.ts';
 import type { Blobs } from '../files/blobs.ts';
+import { classifyDatabaseError } from '../postgres/database-errors.ts';
 import { findValue, type Queryable } from '../postgres/rows.ts';
 import { fileEntryName, type Progress, type StoredFile } from './format.ts';
 
@@ -100,7 +101,7 @@ async function* pageUsed(db: Queryable): AsyncGenerator<string[]> {
 
 /** Whether the error of `Blobs.read` says that the blob is missing, damaged or on a bad part of the disk. */
 export function isBlobLost(error: unknown): boolean {
-  if (isBlobStoreUnavailable(error)) return false;
+  if (isBlobStoreUnavailable(error) || classifyDatabaseError(error) === 'busy') return false;
   const { code } = error as NodeJS.ErrnoException;
   return code === undefined || code === 'ENOENT' || code === 'EIO';
 }

@@ -1,6 +1,6 @@
 /**
- * Counts attempts at deliveries and events that were interrupted: the supervisor died, or the plugin's process was killed
- * from outside. An interrupted attempt is repeated at once and is not a failure of the plugin.
+ * Counts attempts at deliveries and events that were interrupted: the supervisor died or stopped, the plugin was paused, or
+ * its process was killed from outside. An interrupted attempt is repeated at once and is not a failure of the plugin.
  */
 
 /** Maximum per delivery or event. Further ones count as failures: the plugin may be their cause. */

@@ -79,8 +79,9 @@ export class BucketWatch {
       await this.#options.compareMark();
     } catch (error) {
       // Such as the mark of another cluster: until the operator corrects it, the blobs of this one are unavailable.
-      if (error instanceof ClusterMismatchError) throw new BlobStoreUnavailableError(error.message, { cause: error });
-      throw error;
+      if (!(error instanceof ClusterMismatchError)) throw error;
+      this.#isCompared = false;
+      throw new BlobStoreUnavailableError(error.message, { cause: error });
     }
     this.#isCompared = true;
   }

@@ -54,7 +54,7 @@ export type LinkResult =
       readonly stack?: string;
       /** Set if the handler was cut off, or lost its grants while it ran, through no fault of the plugin. */
       readonly interrupted?: true;
-      /** Set if `callsInFlight` calls of the child ran and `callsWaiting` waited. The same call may succeed later. */
+      /** Set if `callsInFlight` calls of the child ran, and `callsWaiting` waited or this one did until its deadline. It may succeed later. */
       readonly overLimit?: true;
       /**
        * Set if the handler did not run, because the plugin did not run or had too many calls, or the caller aborted the call before it

@@ -2,9 +2,9 @@
 import { ResponseError } from 'vscode-jsonrpc';
 
 /**
- * `timeout`: the deadline has passed. `busy`: too many calls wait, or the deadline has passed before the call was sent. `dead`: the child ended before it responded.
- * `load`: the bundle threw. `aborted`: the caller aborted. `broken`: the child's response is malformed.
- * `too_large`: the call exceeds the largest frame.
+ * `timeout`: the deadline has passed. `busy`: too many calls wait, or the deadline has passed before the call was sent. `dead`:
+ * the child ended before it responded. `load`: the bundle threw. `aborted`: the caller aborted. `broken`: the child's response
+ * is malformed. `too_large`: the call exceeds the largest frame.
  */
 export type ChildErrorKind = 'timeout' | 'busy' | 'dead' | 'load' | 'aborted' | 'broken' | 'too_large';
 

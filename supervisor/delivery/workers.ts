@@ -223,7 +223,7 @@ async function runIntrospection(
     );
     return { ok: true, registrations, places: { ...places }, schemaFaults: [...schemaFaults] };
   } catch (error) {
-    // Killed from outside, as by a machine that is out of memory.
+    // Killed from outside, as by a machine that is out of memory, or stopped with this supervisor.
     const isInterrupted = error instanceof ChildError && error.interrupted;
     if (!(error instanceof ChildError) || isInterrupted) {
       deps.onError(error as Error);

@@ -1,7 +1,8 @@
 /**
  * The calls behind `response.body` of `fetch`, which the child program makes. `http.openBody(id, url, init)` is an `http.fetch` that
- * returns when the headers have arrived, with each `Set-Cookie` header alone, too; `http.readBody(id)` returns the next bytes, and `http.closeBody(id)` ends the request. They
- * are no members of `host`: the grant check and the audit entry of the request cover its body.
+ * returns when the headers have arrived, with each `Set-Cookie` header alone, too; `http.readBody(id)` returns the next bytes, and
+ * `http.closeBody(id)` ends the request. They are no members of `host`: the grant check and the audit entry of the request cover
+ * its body.
  */
 import { HostCallRefusal } from '../../children/child-errors.ts';
 import type { BodyPart } from './body-streams.ts';

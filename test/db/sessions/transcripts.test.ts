@@ -38,7 +38,7 @@ t.test('an append answers the messages in the given order', async (t) => {
   );
 });
 
-t.test('a notice takes one statement, because a cancelled hook waits for it', async (t) => {
+t.test('a notice takes one statement, because cancelled steps of a turn wait for it', async (t) => {
   const other = await createSession(pool, { accountId: account.id, agentId: 'a', agentName: 'A', channelId: null });
   let statements = 0;
   const count = () => {

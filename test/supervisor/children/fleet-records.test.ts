@@ -218,22 +218,23 @@ t.test('a child that runs on after a restart is measured, and ends with its acco
   t.equal(last?.state, 'dead');
 });
 
-t.test('the end of a child that ran on after a restart does not replace the state of the next one', async (t) => {
-  const saved: string[] = [];
-  const { fleet, children } = makeFleet(t, async (sql, json) => {
-    if (sql.includes('INTO installation_runtime'))
-      saved.push(...(JSON.parse(json) as readonly { readonly state: string }[]).map(({ state }) => state));
-    return { rows: [] };
+for (const end of ['restart', 'retire'] as const)
+  t.test(`the end of a child that ran on after ${end} does not replace the state of the next one`, async (t) => {
+    const saved: string[] = [];
+    const { fleet, children } = makeFleet(t, async (sql, json) => {
+      if (sql.includes('INTO installation_runtime'))
+        saved.push(...(JSON.parse(json) as readonly { readonly state: string }[]).map(({ state }) => state));
+      return { rows: [] };
+    });
+    await fleet.wake(installed('v1'));
+    const drain = keepRunning(children.at(-1));
+    const ended = fleet[end]('i1');
+    await fleet.wake(installed('v1'));
+    drain();
+    await ended;
+    await fleet.stopAccounts(() => false);
+    t.same(saved, ['running']);
   });
-  await fleet.wake(installed('v1'));
-  const drain = keepRunning(children.at(-1));
-  const retired = fleet.restart('i1');
-  await fleet.wake(installed('v1'));
-  drain();
-  await retired;
-  await fleet.stopAccounts(() => false);
-  t.same(saved, ['running']);
-});
 
 t.test('an update whose installation was paused after its rows were read does not run', async (t) => {
   const row = { ...makeRow(), status: 'paused' };
