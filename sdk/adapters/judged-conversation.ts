@@ -125,6 +125,8 @@ interface JudgedMessages {
   readonly current: KnownMessage | null;
   /** Null for messages that are not a user's. */
   readonly knownByIndex: readonly (KnownMessage | null)[];
+  /** Texts for this request in place of results that plugins could not judge, because another process has the lease of their turn. */
+  readonly held: CallResults;
 }
 
 /** A message of a user whose turn is opened. */
@@ -236,11 +238,12 @@ export class Conversation {
     for (let isAgain = false; ; isAgain = true) {
       const opening = this.#opening.then(() => this.#judgeMessages(request));
       this.#opening = opening.catch(() => undefined);
-      const { current, knownByIndex } = await opening;
+      const judged = await opening;
+      const { current, knownByIndex } = judged;
       if (!current)
         throw new Error('The model needs a message of the user, because plugins judge the answer to a message.');
       try {
-        return await this.#prepareInTurn(current, knownByIndex, request);
+        return await this.#prepareInTurn(current, judged, request);
       } catch (error) {
         if (!hasCode(error, 'turn_ended')) throw error;
         // It was ended or cleared elsewhere.
@@ -257,7 +260,7 @@ export class Conversation {
 
   async #prepareInTurn<Message>(
     { turn }: KnownMessage,
-    knownByIndex: readonly (KnownMessage | null)[],
+    { knownByIndex, held }: JudgedMessages,
     request: PendingRequest<Message>,
   ): Promise<PreparedRequest<Message>> {
     const { messages, format, isOwn, signal } = request;
@@ -278,7 +281,7 @@ export class Conversation {
     const from = summary === null ? 0 : findFirstUncovered(knownByIndex, prompt.messages.slice(1));
     const sent = [...open.results].map(([callId, text]) => [`${turn.id} ${callId}`, text] as const);
     // The transcript comes last: it has results for longer than the service has their calls.
-    const results = new Map([...sent, ...(await readJudgedResults(prompt.messages, isOwn))]);
+    const results = new Map([...held, ...sent, ...(await readJudgedResults(prompt.messages, isOwn))]);
     await this.#addMissingResults(results, knownByIndex, from, request);
     const { refusals } = open;
     for (const one of refusals) one.at ??= messages.length;
@@ -635,7 +638,7 @@ export class Conversation {
       const isRecognized = await this.#recognize(message, this.#known.listUnrecognized(knownByIndex, index), request);
       if (isRecognized) ({ id: messageId, knownByIndex } = match());
     }
-    await this.#endEarlier(knownByIndex, last, request);
+    const held = await this.#endEarlier(knownByIndex, last, request);
     for (const [index, text] of texts.entries()) {
       const digest = digests[index];
       const known = knownByIndex[index];
@@ -659,7 +662,7 @@ export class Conversation {
       const { turn } = await current.turn.look({ signal });
       throw new VetoError(turn.cancelledBy, turn.reason);
     }
-    if (!current) return { current: null, knownByIndex };
+    if (!current) return { current: null, knownByIndex, held };
     if (messageId !== undefined && last >= 0) {
       current.askedDigest = digests[last] ?? undefined;
       current.isInner = false;
@@ -668,7 +671,7 @@ export class Conversation {
     this.#preparing.add(current.turn.id);
     const { waiting } = this.#openTurns.get(current.turn.id) ?? {};
     for (const callId of resultIds) waiting?.delete(callId);
-    return { current, knownByIndex };
+    return { current, knownByIndex, held };
   }
 
   /** Finds the message whose answer made one of these calls. Apps may leave the message out of a long run. */
@@ -681,14 +684,16 @@ export class Conversation {
    * A new message ends the turns before it that the framework left, such as one that was aborted or stopped after a tool.
    *
    * @param last index of the new message
+   * @returns texts in place of the results that plugins could not judge
    */
   async #endEarlier<Message>(
     knownByIndex: readonly (KnownMessage | null)[],
     last: number,
     request: PendingRequest<Message>,
-  ): Promise<void> {
+  ): Promise<CallResults> {
     const { format, options, signal } = request;
     const messages = request.messages.slice(0, last);
+    const held = new Map<string, string>();
     for (const [index] of messages.entries()) {
       const one = knownByIndex[index];
       // A run that answers the message of the app may ask a model with other messages, too.
@@ -702,12 +707,20 @@ export class Conversation {
         await this.#sendResults(open, own, request);
         await this.#endTurn(one.turn);
       } catch (error) {
-        // Another process has the lease. A later message ends the turn, when the lease has expired.
-        if (hasCode(error, 'turn_held')) continue;
+        if (hasCode(error, 'turn_held')) {
+          // Another process has the lease. A later message ends the turn, when the lease has expired. Until then, the framework's texts
+          // in place of results wait for the plugins. A result in the transcript replaces this text.
+          for (const { callId } of own.flatMap((message) => format.readToolResult(message))) {
+            const wireId = await toWireId(callId);
+            if (!open.results.has(wireId)) held.set(`${one.turn.id} ${wireId}`, LEFT_OUT);
+          }
+          continue;
+        }
         if (!hasCode(error, 'turn_ended')) throw error;
         await this.#refresh(one, signal);
       }
     }
+    return held;
   }
 
   /**

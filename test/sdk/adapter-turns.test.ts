@@ -198,6 +198,39 @@ t.test('the next message does not wait for a turn that another process left open
   t.same((await listTurns(session)).slice(2), ['ended: heat', 'ended: thanks', 'ended: bye']);
 });
 
+t.test(
+  'a text in place of a result reaches no model before the process with the lease lets plugins judge it',
+  async (t) => {
+    const code = `tools.add = { description: 'Adds', parameters: { type: 'object' }, handler: () => '3' };
+    middleware.toolResult = () => ({ result: { content: [{ type: 'text', text: 'judged' }] } });`;
+    await fixture.install({ account: 'dan', slug: 'sums', code });
+    const client = connect({ url, token: await fixture.issuer.issue('dan'), runtime: 'turns-test' });
+    const session = await client.start({ agentId: 'a' });
+    const elsewhere = connect({ url, token: await fixture.issuer.issue('dan'), runtime: 'elsewhere' }).open(session.id);
+    const calls = [{ id: 'c1', name: 'sums__add', args: {} }];
+    const model = new ScriptedChatModel(() => new AIMessage({ content: '', tool_calls: calls }));
+    const question = new HumanMessage('add');
+    const said = await langchain.bulkhead(session, model).invoke([question]);
+    const refusal = new ToolMessage({ content: 'I say no', tool_call_id: 'c1', name: 'sums__add', status: 'error' });
+    const messages = [question, said, refusal, new HumanMessage('thanks')];
+    const prompts: string[] = [];
+    const answerTo: AnswerTo = (_at, asked) => {
+      prompts.push(asked);
+      return { text: 'answer' };
+    };
+    await langchain.bulkheadTools(elsewhere);
+    await openChatModel(elsewhere, answerTo).invoke(messages);
+    t.notMatch(prompts[0], /I say no/);
+    t.match(prompts[0], /left out/);
+    await langchain.bulkheadTools(session);
+    const later = [...messages, new AIMessage('answer'), new HumanMessage('bye')];
+    await openChatModel(session, answerTo).invoke(later);
+    t.match(prompts[1], /judged/);
+    t.notMatch(prompts[1], /I say no|left out/);
+    t.same(await listTurns(session), ['ended: add', 'ended: thanks', 'ended: bye']);
+  },
+);
+
 t.test('steps without the message of the user go on in the turn of their calls', async (t) => {
   for (const options of [{}, { messageId: 'm1' }]) {
     const session = await openSession();
