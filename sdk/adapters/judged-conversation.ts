@@ -745,7 +745,12 @@ export class Conversation {
         trigger,
         ...(from === undefined ? {} : { from }),
       };
-      const opened = await this.session.openTurn(request, { signal }).catch(ignoreReusedId);
+      const opened = await this.session.openTurn(request, { signal }).catch((error: unknown) => {
+        if (!hasCode(error, 'turn_ended')) return ignoreReusedId(error);
+        // The session was cleared elsewhere.
+        this.#known.remove(known);
+        return null;
+      });
       if (opened === null) continue;
       Object.assign(known, { digest, sent });
       return true;

@@ -311,6 +311,18 @@ t.test('an app ends the turn of a run that ended with a tool', async (t) => {
   t.same(await listTurns(session), ['ended: heat', 'ended: bye']);
 });
 
+t.test('messages of a session that was cleared elsewhere do not stop the ones after it', async (t) => {
+  const session = await openSession();
+  await createAsk(session, () => ({ text: 'answer' }), { messageId: 'm1' })('hello');
+  const model = openChatModel(reopenSession(session), () => ({ text: 'answer' }));
+  const hello = [new HumanMessage('hello'), new AIMessage('answer')];
+  await model.invoke([...hello, new HumanMessage('next')]);
+  await session.clear({ by: 'user' });
+  const other = [new HumanMessage('other'), new AIMessage('answer'), new HumanMessage('more')];
+  t.equal((await model.invoke(other)).text, 'answer');
+  t.same((await listTurns(session)).slice(-2), ['ended: other', 'ended: more']);
+});
+
 t.test('words that come again without their picture are a new message', async (t) => {
   const session = await openSession();
   const asked: string[] = [];
