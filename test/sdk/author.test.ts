@@ -1,7 +1,7 @@
 /** From nothing to a published plugin, as a new author does it: the packed command line in an empty folder. */
 import { randomUUIDv7 } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -393,7 +393,11 @@ t.test('list, delist, yank and status', async (t) => {
   t.match(await typed(['list'], here), { code: 0, stdout: /word-count is in the catalog/ });
   const last = await typed(['yank', '1.0.0'], here);
   t.match(last, { code: 1, stderr: /last version/ });
+  const linked = join(author.folder, 'word-count/linked.txt');
+  await symlink('index.ts', linked);
   const next = await typed(['publish', '--zip', '--version', '1.0.1-rc.1', '--json'], here);
+  await rm(linked);
+  t.match(answer(next).warnings, ['linked.txt is left out: it is a symbolic link. Replace it with a copy.']);
   t.match(answer(next).version, { semVer: '1.0.1-rc.1', status: 'published' }, 'a zip of the same files');
   const shown = await typed(['publish', '--version', '1.0.1-rc.3'], here);
   t.match(shown, {

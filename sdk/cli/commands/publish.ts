@@ -79,10 +79,11 @@ export const publish: Command = {
     );
     const version = await (wanted === undefined ? uploading.catch(explainTakenNumber) : uploading);
     printPublished(output, slug, version, versions);
-    const visibility = args.flag('list') ? await listPublished(rest, target, version) : target.visibility;
+    const all = [...warnings, ...found.warnings];
+    const visibility = args.flag('list') ? await listPublished(rest, target, version, all) : target.visibility;
     const others = [...versions, ...(plugin?.leftOutVersions ?? [])];
     printNextSteps(output, version, { slug, visibility, latest: findLatestVersion([...others, version]) });
-    return { slug: target.slug, pluginId: target.id, visibility, version };
+    return { slug: target.slug, pluginId: target.id, visibility, version, warnings: all };
   },
 };
 
@@ -112,7 +113,12 @@ async function listUnchanged(context: Context, args: ParsedArgs, plugin: PluginD
 }
 
 /** @throws CommandError that says how to list the version, which is published */
-async function listPublished(rest: Rest, plugin: Plugin, version: Version): Promise<Plugin['visibility']> {
+async function listPublished(
+  rest: Rest,
+  plugin: Plugin,
+  version: Version,
+  warnings: readonly string[],
+): Promise<Plugin['visibility']> {
   const { slug, id, visibility } = plugin;
   try {
     return await listPlugin(rest, id);
@@ -121,7 +127,7 @@ async function listPublished(rest: Rest, plugin: Plugin, version: Version): Prom
     const advice = `To list it, run \`bulkhead list ${slug}\`.`;
     throw new CommandError(code, `${version.semVer} is published, but not listed: ${message} ${advice}`, {
       exit,
-      result: { slug, pluginId: id, visibility, version },
+      result: { slug, pluginId: id, visibility, version, warnings },
     });
   }
 }
