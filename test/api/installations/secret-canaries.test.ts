@@ -94,7 +94,11 @@ tools.log = { description: 'l', parameters, handler: async () => {
   return String(texts.length);
 } };
 tools.fail = { description: 't', parameters, handler: async () => { throw new Error((await leaks()).join(' ')); } };
-tools.malformed = { description: 'm', parameters, handler: async () => ({ content: asKeys(await leaks()) }) as never };
+tools.malformed = {
+  description: 'm',
+  parameters,
+  handler: async () => ({ content: asKeys(await leaks()), isError: false }) as never,
+};
 tools.give = { description: 'r', parameters, handler: async () => {
   const texts = await leaks();
   return { content: texts.slice(0, 99).map((text) => ({ type: 'text' as const, text })), structuredContent: asKeys(texts) } as never;
