@@ -18,7 +18,7 @@ import {
   type SentFiles,
   type TurnWork,
 } from './known-messages.ts';
-import { describeFiles, type MessageFile, MessageFiles } from './message-files.ts';
+import { areSame, describeFiles, type MessageFile, MessageFiles } from './message-files.ts';
 import { formatToolName, type ModelCall, type RefusedCall, type ToolName, withoutPrototypes } from './model-calls.ts';
 import { VetoError } from './veto-error.ts';
 
@@ -166,7 +166,7 @@ interface OpenTurn {
 const REFUSALS_MAX = 8;
 /** Turns that one request of the model looks up because its prompt lacks their results. The results of others are left out. */
 const LOOKS_MAX = 5;
-/** Earlier messages that are compared with one that was not found by its text. */
+/** Times that one request asks the service whether an earlier message is one that was not found by its text, and it is another. */
 const COMPARED_MAX = 5;
 /** Looks at outputs that were left open: one piece of each may have been on its way. */
 const LEFT_OUTPUT_LOOKS_MAX = 3;
@@ -631,11 +631,13 @@ export class Conversation {
       await this.#known.loadMore(signal);
       ({ id: messageId, knownByIndex } = match());
     }
+    const misses = { left: COMPARED_MAX };
     for (let index = last - 1; index >= 0; index -= 1) {
       const [text, digest] = [texts[index], digests[index]];
       if (knownByIndex[index] || typeof text !== 'string' || typeof digest !== 'string') continue;
       const message = { text, digest, files: files[index] ?? [] };
-      const isRecognized = await this.#recognize(message, this.#known.listUnrecognized(knownByIndex, index), request);
+      const candidates = this.#known.listUnrecognized(knownByIndex, index);
+      const isRecognized = await this.#recognize(message, candidates, misses, request);
       if (isRecognized) ({ id: messageId, knownByIndex } = match());
     }
     const held = await this.#endEarlier(knownByIndex, last, request);
@@ -724,18 +726,29 @@ export class Conversation {
   }
 
   /**
-   * Asks the service which of these known messages was sent with this text and these files, before plugins changed or cancelled it.
-   * Opening an ended turn again changes nothing, and is refused if the message is another one.
+   * Finds which of these known messages was sent with this text and these files. The service knows what was sent before plugins changed
+   * or cancelled it: opening an ended turn again judges nothing, and is refused if the message is another one.
+   *
+   * @param misses how many more messages that are other ones this request may ask for
    */
   async #recognize<Message>(
     { text, digest, files }: Pick<NewMessage, 'text' | 'digest' | 'files'>,
     candidates: readonly KnownMessage[],
+    misses: { left: number },
     { signal, options }: PendingRequest<Message>,
   ): Promise<boolean> {
     if (candidates.length === 0) return false;
     const sent = await this.#sendFiles(files, signal);
     const { attachments } = sent;
-    for (const known of candidates.slice(0, COMPARED_MAX)) {
+    const same = candidates.find((one) => one.text === toStorable(text) && areSame(one.attachments, attachments));
+    if (same) {
+      Object.assign(same, { digest, sent });
+      return true;
+    }
+    for (const known of candidates) {
+      // Opening an open turn would renew its lease, also if the message is another one.
+      if (known.state !== 'ended' && known.state !== 'vetoed') continue;
+      if (misses.left === 0) return false;
       const { trigger = 'user', message } = known.record ?? {};
       const from = message?.from ?? options.from;
       const request = {
@@ -751,7 +764,10 @@ export class Conversation {
         this.#known.remove(known);
         return null;
       });
-      if (opened === null) continue;
+      if (opened === null) {
+        misses.left -= 1;
+        continue;
+      }
       Object.assign(known, { digest, sent });
       return true;
     }

@@ -160,8 +160,8 @@ export class KnownMessages {
   }
 
   /**
-   * Lists messages that another process opened under ids of the app and that are over, newest first: plugins may have changed their
-   * texts, so that only the service knows what was sent.
+   * Lists messages that another process opened under ids of the app, newest first: they may have files, or plugins may have changed
+   * their texts, so that only the service knows what was sent.
    *
    * @param knownByIndex as `match` returned it; the listed messages come between those of the indexes around
    */
@@ -172,10 +172,7 @@ export class KnownMessages {
     const before = findPosition(knownByIndex.slice(index + 1).find((known) => known !== null));
     return this.#messages
       .slice(after + 1, before < 0 ? undefined : before)
-      .filter(
-        ({ digest, state, turn }) =>
-          digest === '' && (state === 'ended' || state === 'vetoed') && !ID_WITH_DIGEST.test(turn.id),
-      )
+      .filter(({ digest, state, turn }) => digest === '' && state !== 'judging' && !ID_WITH_DIGEST.test(turn.id))
       .reverse();
   }
 

@@ -109,6 +109,9 @@ export class MessageFiles {
 const isSame = (one: Attachment | undefined, other: Attachment): boolean =>
   one?.name === other.name && one.mediaId === other.mediaId && one.url === other.url;
 
+export const areSame = (some: readonly Attachment[], others: readonly Attachment[]): boolean =>
+  some.length === others.length && others.every((other, at) => isSame(some[at], other));
+
 /** The text by which a message with files is recognized. */
 export const describeFiles = (files: readonly MessageFile[]): string =>
   files

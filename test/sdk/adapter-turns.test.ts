@@ -293,6 +293,40 @@ t.test('after a restart, messages with ids of the app are known by what was sent
   t.same(said, ['What is it?', 'a *** word', 'a *** word', 'next']);
 });
 
+t.test('after a restart, a message with a picture is known whose turn was left open', async (t) => {
+  const { id } = await openSession();
+  const client = connect({ url, token, runtime: 'turns-test' });
+  const picture = { type: 'file' as const, mediaType: 'image/png', data: 'iVBORw0KGgo=' };
+  const messages: ModelMessage[] = [{ role: 'user', content: [{ type: 'text', text: 'What is it?' }, picture] }];
+  const ask = (messageId: string, text: string) => {
+    const middleware = aiSdk.bulkhead(client.open(id), { messageId });
+    const model = wrapLanguageModel({ model: createAiModel(() => ({ text })), middleware });
+    return generateText({ model, messages, maxRetries: 0 });
+  };
+  await t.rejects(ask('m0', 'classified'), { name: 'VetoError' });
+  messages.push({ role: 'assistant', content: 'I may not say that.' }, { role: 'user', content: 'and now?' });
+  await ask('m1', 'answer');
+  t.same(await listTurns(client.open(id)), ['ended: What is it?', 'ended: and now?']);
+});
+
+t.test('a request makes few comparisons for messages that the session does not have', async (t) => {
+  const session = await openSession();
+  for (let at = 0; at < 7; at += 1)
+    await (await session.openTurn({ id: `m${at}`, text: `text ${at}`, trigger: 'user' })).end();
+  const later = reopenSession(session);
+  const open = later.openTurn.bind(later);
+  let requests = 0;
+  later.openTurn = (...request: Parameters<typeof open>) => {
+    requests += 1;
+    return open(...request);
+  };
+  const texts = ['one', 'two', 'three'];
+  const imported = texts.flatMap((text) => [new HumanMessage(text), new AIMessage('answer')]);
+  const model = openChatModel(later, () => ({ text: 'answer' }));
+  t.equal((await model.invoke([...imported, new HumanMessage('next')])).text, 'answer');
+  t.equal(requests, 5 + texts.length + 1);
+});
+
 t.test('an app ends the turn of a run that ended with a tool', async (t) => {
   const session = await openSession();
   const question = new HumanMessage('heat');

@@ -69,8 +69,8 @@ export declare class KnownMessages {
     /** Reads the newest messages, back to the first page that has a known one, or one page if none is known. */
     loadNewest(signal?: AbortSignal): Promise<void>;
     /**
-     * Lists messages that another process opened under ids of the app and that are over, newest first: plugins may have changed their
-     * texts, so that only the service knows what was sent.
+     * Lists messages that another process opened under ids of the app, newest first: they may have files, or plugins may have changed
+     * their texts, so that only the service knows what was sent.
      *
      * @param knownByIndex as `match` returned it; the listed messages come between those of the indexes around
      */

@@ -27,6 +27,7 @@ export declare class MessageFiles {
      */
     restore(judged: readonly Attachment[], sent: readonly Attachment[], files: readonly MessageFile[], signal?: AbortSignal): Promise<MessageFile[] | null>;
 }
+export declare const areSame: (some: readonly Attachment[], others: readonly Attachment[]) => boolean;
 /** The text by which a message with files is recognized. */
 export declare const describeFiles: (files: readonly MessageFile[]) => string;
 /** The file at an address, or the bytes in a `data:` address. @throws URIError */
