@@ -156,7 +156,7 @@ const WORKING = `tools.slow = { description: 'Works for long', parameters: {}, h
     host.log('working');
     if (left === 0 || written !== 'written') {
       const read = await host.workspace.readText('notes').catch(reasonOf);
-      const secret = await host.secrets.get('key');
+      const secret = await host.secrets.get('key').catch(reasonOf);
       return JSON.stringify({ written, read, secret });
     }
     await new Promise((resolve) => setTimeout(resolve, 100));
@@ -167,7 +167,7 @@ const full: Partial<PluginSource> = { capabilities: ['host.workspace', 'secrets.
 const nothingLeft = {
   written: 'host.workspace.write is not granted',
   read: 'host.workspace.readText is not granted',
-  secret: null,
+  secret: /^host\.secrets\.get: the secret key is not granted any more/,
 };
 
 const reductions: Record<string, { takeAway: (opened: Case) => Promise<unknown>; left: object }> = {
@@ -200,7 +200,7 @@ const reductions: Record<string, { takeAway: (opened: Case) => Promise<unknown>;
         capabilities: ['host.workspace:read', 'secrets.key:webhooks'],
         secretUses: { key: ['webhooks'] },
       }),
-    left: { ...nothingLeft, read: 'x', secret: /^secret:key:/ },
+    left: { ...nothingLeft, read: 'x' },
   },
 };
 
