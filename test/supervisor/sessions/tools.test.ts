@@ -12,7 +12,7 @@ const dice = `tools.roll = {
     host.log('rolled', { sides: args.sides, call: ctx.callId });
     if (args.sides === 13) throw new Error('unlucky');
     if (args.sides === 14) return { content: [{ type: 'text', text: 'x'.repeat(300000) }] };
-    if (args.sides === 15) return { content: 'a text' };
+    if (args.sides === 15) return { content: 'a text', isError: false };
     if (args.sides === 16) return undefined;
     if (args.sides === 17) return { nothing: true };
     if (args.sides === 18) return 18;
