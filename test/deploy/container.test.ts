@@ -197,8 +197,7 @@ t.test('commands for containers name services, options and scripts that are ther
     if (program === 'node') t.ok(existsSync(join(ROOT, file)), `${command}: ${file}`);
     if (file === 'deploy/operator/operator.ts') operator.push(args.trim());
     // The API's pods may have no workspaces. `$pod` is one of the supervisor.
-    if (tool.startsWith('kubectl'))
-      t.match(target, /^(deploy\/\S+-supervisor|bulkhead-restore|"\$pod") --$/, command);
+    if (tool.startsWith('kubectl')) t.match(target, /^(deploy\/\S+-supervisor|bulkhead-restore|"\$pod") --$/, command);
     else t.equal(services[target.split(' ').at(-1) ?? ''].image, 'bulkhead', command);
     // Otherwise Compose starts the migration.
     if (tool.endsWith('run')) t.match(target, /^--rm --no-deps /, command);
