@@ -494,6 +494,12 @@ t.test('accept shows an update that requests more access, and accepts it', async
       'Users get it only when they have accepted it and set town, key.\n',
   );
   t.match(next.stdout, /requests .*secrets\.key.*, settings\.town\n/);
+  const early = ['configure', 'word-count', '--set', 'town=Riga'];
+  await eventually(async () => (await typed(['status'])).stdout.includes('bulkhead accept word-count'));
+  t.match(await typed(early), {
+    code: 1,
+    stderr: /settings\.town: is not known.* town: needed by 1\.1\.0\. Accept that first: bulkhead accept word-count\n/,
+  });
   const accepted = await typed(['accept', 'word-count', '--yes']);
   t.equal(
     accepted.stdout,

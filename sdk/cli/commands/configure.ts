@@ -1,5 +1,6 @@
 /** `bulkhead configure`: sets settings and secrets of an installation, and whether it is required. */
 import { hasRequiredChecks } from '../../contract/ending-checks.ts';
+import { hasCode } from '../../session/transport.ts';
 import type { Command } from '../command.ts';
 import { describeCondition } from '../condition-text.ts';
 import type { Context } from '../context.ts';
@@ -61,7 +62,7 @@ export const configure: Command = {
     if (hasValues) {
       updated = await rest.post<Installation>(`${path}/configure`, values).catch((error: unknown) => {
         if (required && !installation.required) printRequired(context, slug);
-        throw error;
+        throw explainPendingField(error, installation, [...Object.keys(settings), ...Object.keys(secrets)]);
       });
     }
     const before = updated;
@@ -77,6 +78,14 @@ const printRequired = ({ output }: Context, slug: string): void =>
   output.printNote(
     `${slug} is required now: while it does not run, messages and turns stop. To undo that, run \`bulkhead configure ${slug} --no-required\`.`,
   );
+
+/** The service refuses a field of an update that waits for consent as unknown. Returns that with the advice to accept the update. */
+function explainPendingField(error: unknown, { slug, pendingUpdate }: Installation, given: readonly string[]): unknown {
+  const names = given.filter((name) => pendingUpdate?.missing.includes(name));
+  if (!hasCode(error, 'bad_request') || names.length === 0) return error;
+  const advice = `${names.join(', ')}: needed by ${pendingUpdate?.semVer}. Accept that first: bulkhead accept ${slug}`;
+  return new CommandError(error.code, `${error.message}. ${advice}`);
+}
 
 /** Says which checks end because the plugin is no longer required. */
 function printEnd({ output }: Context, before: Installation, updated: Installation): void {
