@@ -125,8 +125,6 @@ interface JudgedMessages {
   readonly current: KnownMessage | null;
   /** Null for messages that are not a user's. */
   readonly knownByIndex: readonly (KnownMessage | null)[];
-  /** Texts for this request in place of results that plugins could not judge, because another process has the lease of their turn. */
-  readonly held: CallResults;
 }
 
 /** A message of a user whose turn is opened. */
@@ -217,6 +215,8 @@ export class Conversation {
   readonly #knownOptions = new WeakSet<AdapterOptions>();
   /** Whether a tool is the framework's, by the name under which plugins judge it. For tools that no request describes. */
   readonly #areOwn = new Map<string, boolean>();
+  /** Results of the session's tools that the service returned under no call of the same id, by turn and call. */
+  readonly #trusted = new Map<string, null>();
 
   constructor(session: Session) {
     this.session = session;
@@ -260,7 +260,7 @@ export class Conversation {
 
   async #prepareInTurn<Message>(
     { turn }: KnownMessage,
-    { knownByIndex, held }: JudgedMessages,
+    { knownByIndex }: JudgedMessages,
     request: PendingRequest<Message>,
   ): Promise<PreparedRequest<Message>> {
     const { messages, format, isOwn, signal } = request;
@@ -281,7 +281,11 @@ export class Conversation {
     const from = summary === null ? 0 : findFirstUncovered(knownByIndex, prompt.messages.slice(1));
     const sent = [...open.results].map(([callId, text]) => [`${turn.id} ${callId}`, text] as const);
     // The transcript comes last: it has results for longer than the service has their calls.
-    const results = new Map([...held, ...sent, ...(await readJudgedResults(prompt.messages, isOwn))]);
+    const results = new Map<string, string | null>([
+      ...this.#trusted,
+      ...sent,
+      ...(await readJudgedResults(prompt.messages, isOwn)),
+    ]);
     await this.#addMissingResults(results, knownByIndex, from, request);
     const { refusals } = open;
     for (const one of refusals) one.at ??= messages.length;
@@ -290,13 +294,15 @@ export class Conversation {
         .filter(({ at }) => at === index)
         .flatMap(({ calls, reasoning }) => format.createRefusals(calls, reasoning));
     const judged: Message[] = [];
-    let turnId = last < 0 ? turn.id : '';
+    // The app may leave out the start of the conversation, and with it the message of the turn in which these results are.
+    const earlier = this.#known.listOthers(knownByIndex).map((one) => one.turn.id);
+    let turnIds = last < 0 ? [turn.id] : earlier;
     for (const [index, message] of messages.entries()) {
       const own = knownByIndex[index];
-      turnId = own?.turn.id ?? turnId;
+      if (own) turnIds = [own.turn.id];
       if (index < from) continue;
       judged.push(...refusedAt(index));
-      if (!own) judged.push(await this.#withJudgedResults(message, turnId, results, request));
+      if (!own) judged.push(await this.#withJudgedResults(message, turnIds, results, request));
       else if (own.text !== null) judged.push(await this.#applyJudgement(message, own, own.text, request));
     }
     judged.push(...refusedAt(messages.length));
@@ -423,17 +429,22 @@ export class Conversation {
     };
   }
 
-  /** Returns the message with the results after the plugins' changes. Results that they have not judged are left out. */
+  /**
+   * Returns the message with the results after the plugins' changes. Results that they have not judged are left out. Of tools that
+   * `bulkheadTools` did not give, only the framework's own are: the service may have judged others without a turn, such as over MCP.
+   *
+   * @param turnIds of the turns in one of which the message is
+   */
   async #withJudgedResults<Message>(
     message: Message,
-    turnId: string,
+    turnIds: readonly string[],
     judged: CallResults,
     { format, isOwn }: PendingRequest<Message>,
   ): Promise<Message> {
     let passed = message;
     for (const { callId, text, ...tool } of format.readToolResult(message)) {
-      let known = await findResult(judged, turnId, callId);
-      if (known === undefined && (await isOwn(tool))) known = LEFT_OUT;
+      let known = await findResultOfTurns(judged, turnIds, callId);
+      if (known === undefined && (this.#offered !== null || (await isOwn(tool)))) known = LEFT_OUT;
       if (typeof known === 'string' && known !== toStorable(text))
         passed = format.replaceToolResult(passed, callId, known);
     }
@@ -498,15 +509,18 @@ export class Conversation {
     for (;;) {
       const result = await call(await toWireId(id)).catch(ignoreReusedId);
       // The framework keeps its id, under which the service has the result of the other call.
-      if (result !== null && id !== callId) open.results.set(await toWireId(callId), null);
+      if (result !== null && id !== callId) this.#trustResult(callId, await toWireId(callId));
       if (result !== null) return result;
       id = chooseCallId(open, callId);
     }
   }
 
-  /** Keeps a text of the service as it is: it explains why a call did not run, and the service has stored no such call. */
+  /** Keeps a text of the service as it is, such as one that explains why a call did not run: the service has stored no such call. */
   #trustResult(callId: string, wireId: string): void {
-    this.#findOpenTurnOfCall(callId)?.results.set(wireId, null);
+    const open = this.#findOpenTurnOfCall(callId);
+    if (!open) return;
+    open.results.set(wireId, null);
+    this.#trusted.set(`${open.turn.id} ${wireId}`, null);
   }
 
   #findTurnOfCall(callId: string): Turn | undefined {
@@ -640,7 +654,7 @@ export class Conversation {
       const isRecognized = await this.#recognize(message, candidates, misses, request);
       if (isRecognized) ({ id: messageId, knownByIndex } = match());
     }
-    const held = await this.#endEarlier(knownByIndex, last, request);
+    await this.#endEarlier(knownByIndex, last, request);
     for (const [index, text] of texts.entries()) {
       const digest = digests[index];
       const known = knownByIndex[index];
@@ -664,7 +678,7 @@ export class Conversation {
       const { turn } = await current.turn.look({ signal });
       throw new VetoError(turn.cancelledBy, turn.reason);
     }
-    if (!current) return { current: null, knownByIndex, held };
+    if (!current) return { current: null, knownByIndex };
     if (messageId !== undefined && last >= 0) {
       current.askedDigest = digests[last] ?? undefined;
       current.isInner = false;
@@ -673,7 +687,7 @@ export class Conversation {
     this.#preparing.add(current.turn.id);
     const { waiting } = this.#openTurns.get(current.turn.id) ?? {};
     for (const callId of resultIds) waiting?.delete(callId);
-    return { current, knownByIndex, held };
+    return { current, knownByIndex };
   }
 
   /** Finds the message whose answer made one of these calls. Apps may leave the message out of a long run. */
@@ -686,16 +700,14 @@ export class Conversation {
    * A new message ends the turns before it that the framework left, such as one that was aborted or stopped after a tool.
    *
    * @param last index of the new message
-   * @returns texts in place of the results that plugins could not judge
    */
   async #endEarlier<Message>(
     knownByIndex: readonly (KnownMessage | null)[],
     last: number,
     request: PendingRequest<Message>,
-  ): Promise<CallResults> {
+  ): Promise<void> {
     const { format, options, signal } = request;
     const messages = request.messages.slice(0, last);
-    const held = new Map<string, string>();
     for (const [index] of messages.entries()) {
       const one = knownByIndex[index];
       // A run that answers the message of the app may ask a model with other messages, too.
@@ -709,20 +721,13 @@ export class Conversation {
         await this.#sendResults(open, own, request);
         await this.#endTurn(one.turn);
       } catch (error) {
-        if (hasCode(error, 'turn_held')) {
-          // Another process has the lease. A later message ends the turn, when the lease has expired. Until then, the framework's texts
-          // in place of results wait for the plugins. A result in the transcript replaces this text.
-          for (const { callId } of own.flatMap((message) => format.readToolResult(message))) {
-            const wireId = await toWireId(callId);
-            if (!open.results.has(wireId)) held.set(`${one.turn.id} ${wireId}`, LEFT_OUT);
-          }
-          continue;
-        }
+        // Another process has the lease. A later message ends the turn, when the lease has expired. Until then, results that plugins
+        // have not judged are left out.
+        if (hasCode(error, 'turn_held')) continue;
         if (!hasCode(error, 'turn_ended')) throw error;
         await this.#refresh(one, signal);
       }
     }
-    return held;
   }
 
   /**
@@ -882,6 +887,17 @@ const isUncalledId = (callId: unknown): boolean => typeof callId === 'string' &&
 async function findResult(results: CallResults, turnId: string, callId: string): Promise<string | null | undefined> {
   const uncalled = results.get(`${turnId} ${await toUncalledId(callId)}`);
   return uncalled ?? results.get(`${turnId} ${await toWireId(callId)}`);
+}
+
+/** Undefined: it is not among the results of these turns, or several of them have one, because some models number their calls. */
+async function findResultOfTurns(
+  results: CallResults,
+  turnIds: readonly string[],
+  callId: string,
+): Promise<string | null | undefined> {
+  const found = await Promise.all(turnIds.map((turnId) => findResult(results, turnId, callId)));
+  const known = found.filter((one) => one !== undefined);
+  return known.length === 1 ? known[0] : undefined;
 }
 
 /** Arguments as plugins expect them. Frameworks may keep text that is not JSON, or other values, in the calls that they did not make. */

@@ -97,6 +97,11 @@ export class KnownMessages {
     return this.#messages.findLast(({ state }) => state === 'open');
   }
 
+  /** Lists the messages that are not among these. */
+  listOthers(known: readonly (KnownMessage | null)[]): KnownMessage[] {
+    return this.#messages.filter((one) => !known.includes(one));
+  }
+
   /** Adds a message, or replaces the one of its turn. */
   set(message: KnownMessage): void {
     const at = this.#messages.findIndex(({ turn }) => turn.id === message.turn.id);

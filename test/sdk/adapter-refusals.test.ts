@@ -61,6 +61,10 @@ interface Conversation {
   call(session: Session, path: string): Promise<void>;
   /** Refuses the call, and goes on. Returns what the model was asked. */
   refuse(session: Session, reason: string): Promise<string>;
+  /** Writes a text as the result of the call, as an app does whose run did not go on. */
+  write(reason: string): void;
+  /** Leaves the first message out. */
+  forget(): void;
   /** Sends another message with all that was said before. Returns what the model was asked. */
   say(session: Session, text: string): Promise<string>;
   /** Runs a turn in which the model calls the tool, which needs no approval. Returns what the model was asked then. */
@@ -109,6 +113,11 @@ function converseInAiSdk(tool: string): Conversation {
       });
       return ask(session, [{ text: 'I see.' }], 'user-approval');
     },
+    write(reason) {
+      const output = { type: 'execution-denied' as const, reason };
+      messages.push({ role: 'tool', content: [{ type: 'tool-result', toolCallId: 'c1', toolName: tool, output }] });
+    },
+    forget: () => void messages.shift(),
     async say(session, text) {
       messages.push({ role: 'user', content: text });
       return ask(session, [{ text: 'Yes.' }]);
@@ -134,12 +143,17 @@ function converseInLangchain(tool: string): Conversation {
     messages = [new HumanMessage('Read it')];
     await ask(session, { call: { path } });
   };
+  const write = (content: string): void => {
+    messages.push(new ToolMessage({ content, tool_call_id: 'c1', name: tool, status: 'error' }));
+  };
   return {
     call,
     refuse(session, content) {
-      messages.push(new ToolMessage({ content, tool_call_id: 'c1', name: tool, status: 'error' }));
+      write(content);
       return ask(session, { text: 'I see.' });
     },
+    write,
+    forget: () => void messages.shift(),
     say(session, text) {
       messages.push(new HumanMessage(text));
       return ask(session, { text: 'Yes.' });
@@ -174,7 +188,9 @@ function converseInAgents(tool: string): Conversation {
   return {
     async call(session, path) {
       const { runner, agent } = await open(session, [{ call: { path } }], true);
-      state = (await runner.run(agent, 'Read it')).state.toString();
+      const called = await runner.run(agent, 'Read it');
+      state = called.state.toString();
+      history = called.history;
     },
     async refuse(session, message) {
       const { runner, agent, asked } = await open(session, [{ text: 'I see.' }], true);
@@ -183,6 +199,11 @@ function converseInAgents(tool: string): Conversation {
       history = (await runner.run(agent, restored)).history;
       return asked.at(-1) ?? '';
     },
+    write(text) {
+      const output = { type: 'text' as const, text };
+      history.push({ type: 'function_call_result', name: tool, callId: 'c1', status: 'completed', output });
+    },
+    forget: () => void history.shift(),
     async say(session, text) {
       const { runner, agent, asked } = await open(session, [{ text: 'Yes.' }], false);
       history = (await runner.run(agent, [...history, user(text)])).history;
@@ -229,6 +250,50 @@ for (const [name, converse] of Object.entries(frameworks)) {
     }
   });
 
+  for (const way of ['ended', 'cleared'])
+    t.test(`${name}: a person's reason for refusing a call in a turn that was ${way} is left out`, async (t) => {
+      const openAgain = await startSession();
+      const { call, write, say, forget } = converse('files__read');
+      const session = openAgain();
+      await call(session, 'a.txt');
+      const [turn] = (await session.turns()).items;
+      if (way === 'ended')
+        await openAgain()
+          .turn(turn?.id ?? '')
+          .end();
+      else await openAgain().clear();
+      write('The plan is SECRET');
+      for (const again of [session, openAgain()]) {
+        const asked = await say(again, 'and now?');
+        t.match(asked, /left out/);
+        t.notMatch(asked, /SECRET/);
+      }
+      forget();
+      const asked = await say(openAgain(), 'and then?');
+      t.match(asked, /left out/);
+      t.notMatch(asked, /SECRET/);
+    });
+
+  t.test(
+    `${name}: judged results are found without the message of their turn, for as long as the service has them`,
+    async (t) => {
+      const openAgain = await startSession();
+      const { call, refuse, say, forget } = converse('files__read');
+      await call(openAgain(), 'a.txt');
+      await refuse(openAgain(), 'The plan is SECRET');
+      forget();
+      t.match(await say(openAgain(), 'and now?'), /it is secret/);
+      const asked = await say(openAgain(withoutResults), 'and then?');
+      t.match(asked, /left out/);
+      t.notMatch(asked, /SECRET/);
+      const other = await startSession();
+      const run = converse('files__read');
+      t.match(await run.run(other(), 'a.txt'), /flour/);
+      run.forget();
+      t.match(await run.say(other(), 'and now?'), /flour/);
+    },
+  );
+
   t.test(`${name}: a person's reason does not pass while a required plugin does not run`, async (t) => {
     const openAgain = await startSession('broken');
     const { call, refuse } = converse('broken__read');
@@ -247,9 +312,12 @@ for (const [name, converse] of Object.entries(frameworks)) {
         if (String(input).includes('/calls/')) judged.push(new URL(String(input)).pathname);
         return fetch(input, init);
       };
-      t.match(await converse(tool).run(openAgain(watch), path), read);
+      const { run, say } = converse(tool);
+      const session = openAgain(watch);
+      t.match(await run(session, path), read);
       t.equal(judged.length, 1, 'the text of the service is not judged as a result');
       t.same(await readTranscript(openAgain()), []);
+      if (account === 'guarded') t.match(await say(session, 'and now?'), read, 'it stays in later turns');
     }
   });
 }

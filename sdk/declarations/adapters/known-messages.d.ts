@@ -61,6 +61,8 @@ export declare class KnownMessages {
     find(turnId: string): KnownMessage | undefined;
     /** Returns the last message whose turn is open. */
     findOpen(): KnownMessage | undefined;
+    /** Lists the messages that are not among these. */
+    listOthers(known: readonly (KnownMessage | null)[]): KnownMessage[];
     /** Adds a message, or replaces the one of its turn. */
     set(message: KnownMessage): void;
     remove(message: KnownMessage): void;
