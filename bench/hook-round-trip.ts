@@ -14,6 +14,7 @@ import type { Readable, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { Pool } from 'pg';
 import { buildChild } from '../sandbox-child/build-child.ts';
+import { limits } from '../sdk/contract/limits.ts';
 import { foldLink, linkDeadline, startChain } from '../supervisor/calls/chain.ts';
 import { type Child, startChild } from '../supervisor/children/child.ts';
 import { openSandbox } from '../supervisor/jail/sandbox.ts';
@@ -64,6 +65,7 @@ const sandbox = await openSandbox({ directory, program, mode: 'auto' });
 const pool = new Pool();
 const metrics = createMetrics({
   pool,
+  slugs: limits.metricSlugs,
   rollups: new Rollups(pool, { flushMs: 3_600_000, onError: () => undefined }),
   gauges: {
     dataDir: directory,

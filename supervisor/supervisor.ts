@@ -23,7 +23,6 @@ import {
 import type { SessionSource } from '../db/postgres/pool.ts';
 import { asAccount } from '../db/postgres/shares.ts';
 import { KeyedLocks } from '../db/timing/keyed-locks.ts';
-import { limits } from '../sdk/contract/limits.ts';
 import { withConsoleSessions } from '../service/identity/console-sessions.ts';
 import { SignIn } from '../service/identity/sign-in.ts';
 import type { TokenVerifier } from '../service/identity/tokens.ts';
@@ -51,20 +50,19 @@ import type { HttpOptions } from './host/http/http.ts';
 import type { Resolution } from './host/http/resolution.ts';
 import type { ModelProvider } from './host/llm/configuration.ts';
 import { openLlm } from './host/llm/llm.ts';
-import { defaultMediaQuota } from './host/media.ts';
 import { AccountHosts } from './host/ssh/account-hosts.ts';
 import { type ConnectionBounds, SshConnections } from './host/ssh/connections.ts';
 import { SshGuards } from './host/ssh/guards.ts';
 import { openSshHosts, type SshTarget } from './host/ssh/hosts.ts';
 import { sshCalls } from './host/ssh/ssh.ts';
-import { defaultQuota, type WorkspaceQuota, Workspaces } from './host/workspace/workspaces.ts';
+import { type WorkspaceQuota, Workspaces } from './host/workspace/workspaces.ts';
 import { RecurrenceClock } from './host-tools/recurrence-clock.ts';
 import type { Jail } from './jail/jail.ts';
 import { findRefusal, type Sandbox } from './jail/sandbox.ts';
 import { AuditSink } from './records/audit-sink.ts';
 import { CancelNotices } from './records/cancel-notices.ts';
 import { HookCounts } from './records/hook-counts.ts';
-import { defaultLogCaps, type LogCaps, LogSink } from './records/log-sink.ts';
+import { type LogCaps, LogSink } from './records/log-sink.ts';
 import { createMetrics, type Gauges, type Metrics } from './records/metrics.ts';
 import { Rollups } from './records/rollups.ts';
 import { SecretMasks } from './records/secret-mask.ts';
@@ -104,18 +102,18 @@ export interface SupervisorOptions
   readonly logger: FastifyBaseLogger;
   /** Called with the errors of background tasks. Default: logs each. */
   onError?(error: Error): void;
-  readonly logCaps?: LogCaps;
+  readonly logCaps: LogCaps;
   /** The hosts of `host.ssh`. */
-  readonly sshTargets?: readonly SshTarget[];
+  readonly sshTargets: readonly SshTarget[];
   readonly sshBounds?: ConnectionBounds;
-  readonly hostCallsPerMinute?: number;
-  readonly storageBytes?: number;
-  readonly deliveryDays?: number;
+  readonly hostCallsPerMinute: number;
+  readonly storageBytes: number;
+  readonly deliveryDays: number;
   /** Delays after failed attempts at a delivery, seconds. */
-  readonly deliveryWaits?: readonly number[];
+  readonly deliveryWaits: readonly number[];
   /** Retention of rollups. */
-  readonly metricsDays?: number;
-  readonly metricSlugs?: number;
+  readonly metricsDays: number;
+  readonly metricSlugs: number;
   /** Interval of writing rollups. Milliseconds. */
   readonly rollupsMs?: number;
   /** Interval of looking for reminders that are due. Milliseconds. */
@@ -125,23 +123,23 @@ export interface SupervisorOptions
   readonly http?: HttpOptions;
   /** Resolves the addresses of the SSH hosts that accounts add. */
   readonly ssh?: Partial<Resolution>;
-  readonly workspaceQuota?: WorkspaceQuota;
-  readonly mediaQuota?: MediaQuota;
-  readonly toolResultBytes?: number;
+  readonly workspaceQuota: WorkspaceQuota;
+  readonly mediaQuota: MediaQuota;
+  readonly toolResultBytes: number;
   /** The model endpoints plugins may ask. */
-  readonly models?: readonly ModelProvider[];
+  readonly models: readonly ModelProvider[];
   /** Maximum tokens of these models per account, plugin and day; 0: no limit. */
-  readonly modelTokensPerDay?: number;
+  readonly modelTokensPerDay: number;
   /** Limits of a child's output and of concurrent calls. */
-  readonly childBounds?: ChildBounds;
+  readonly childBounds: ChildBounds;
   /** The clock of restarts. */
   readonly now?: () => number;
   /** Called at each step of a delivery. A test may stop the step there. */
   readonly faultPoint?: (step: string) => Promise<void> | undefined;
   /** Whether authors may debug their drafts. */
-  readonly inspect?: boolean;
-  /** Where other supervisors reach this one. Default: a free port of this machine. */
-  readonly peer?: { readonly host: string; readonly port: number };
+  readonly inspect: boolean;
+  /** Where other supervisors reach this one. */
+  readonly peer: { readonly host: string; readonly port: number };
   /** Whether the supervisor takes over accounts at its start, and not only at `join`. Default: true. */
   readonly joins?: boolean;
   readonly sessionApi?: SessionApiOptions;
@@ -205,7 +203,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   const peers = new PeerRequests({ onError });
   const ownedJobs = new OwnedJobs({ pool, queues, ownership, peers });
   const server = new PeerServer({
-    ...(options.peer ?? { host: '127.0.0.1', port: 0 }),
+    ...options.peer,
     key: ownership.peerKey,
     jobs: ownedJobs,
     wakeChannels: (texts) => {
@@ -226,7 +224,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     pool,
     queues,
     blobs,
-    mediaQuota: options.mediaQuota ?? defaultMediaQuota,
+    mediaQuota: options.mediaQuota,
     pluginsCache,
     hookCounts,
     cancelNotices,
@@ -255,7 +253,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
       audit,
       off: whyNotInspected(options),
     }),
-    toolResultBytes: options.toolResultBytes ?? limits.toolResultBytes,
+    toolResultBytes: options.toolResultBytes,
   };
   const app = await buildSessionApi(services, logger, options.sessionApi);
   await app.ready();
@@ -268,9 +266,9 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     fleet,
     onError,
     sandbox,
-    deliveryDays: options.deliveryDays ?? limits.deliveryDays,
-    deliveryWaits: options.deliveryWaits ?? limits.deliveryWaits,
-    metricsDays: options.metricsDays ?? limits.metricsDays,
+    deliveryDays: options.deliveryDays,
+    deliveryWaits: options.deliveryWaits,
+    metricsDays: options.metricsDays,
     reminderScanMs: options.reminderScanMs,
   });
   await subscribeToChanges({ listener, pluginsCache, fleet, ownership, ssh, sessions, pool, queues, onError, jobs });
@@ -333,12 +331,11 @@ function assembleFleet(
     auditQueue: () => audit.waiting,
     isBlobStoreAvailable: options.isBlobStoreAvailable ?? (() => true),
   };
-  const metrics = createMetrics({ pool, gauges, rollups, slugs: options.metricSlugs ?? limits.metricSlugs });
+  const metrics = createMetrics({ pool, gauges, rollups, slugs: options.metricSlugs });
   const { logLines: onLines, lineTaken: onLine } = metrics;
   const stacks = new Stacks(blobs);
   const masks = new SecretMasks();
-  const caps = options.logCaps ?? defaultLogCaps;
-  const logs = new LogSink(pool, { caps, masks, onError, onLines, onLine, stacks });
+  const logs = new LogSink(pool, { caps: options.logCaps, masks, onError, onLines, onLine, stacks });
   const audit = new AuditSink(pool, masks, { onError, onEntries: metrics.auditEntries });
   const invocations = new Invocations();
   const otherPlugins: PluginPort = {
@@ -360,13 +357,9 @@ function assembleFleet(
     cancelNotices,
     onError,
   };
-  const llm = openLlm({
-    ...shared,
-    models: options.models ?? [],
-    tokensPerDay: options.modelTokensPerDay ?? 0,
-  });
+  const llm = openLlm({ ...shared, models: options.models, tokensPerDay: options.modelTokensPerDay });
   const ssh = new SshConnections(options.sshBounds);
-  const sshHosts = openSshHosts(pool, options.sshTargets ?? [], new AccountHosts(pool, keys, options.ssh));
+  const sshHosts = openSshHosts(pool, options.sshTargets, new AccountHosts(pool, keys, options.ssh));
   const guards = new SshGuards({ invocations, otherPlugins });
   const workspaces = openWorkspaces(options, onError);
   const hostCallRouter = createHostCallRouter({
@@ -376,7 +369,7 @@ function assembleFleet(
     llm,
     workspaces,
     ssh: sshCalls({ hosts: sshHosts, connections: ssh, guards, logs }),
-    mediaQuota: options.mediaQuota ?? defaultMediaQuota,
+    mediaQuota: options.mediaQuota,
     callsPerMinute: options.hostCallsPerMinute,
     storageBytes: options.storageBytes,
     http: options.http,
@@ -387,7 +380,7 @@ function assembleFleet(
     ownership,
     writes,
     start: starter(sandbox.jail, options),
-    outputBytesPerSecond: options.childBounds?.outputBytesPerSecond ?? limits.outputBytesPerSecond,
+    outputBytesPerSecond: options.childBounds.outputBytesPerSecond,
     childrenMax: options.childrenMax,
     spares: options.spares,
     firstSpare: sandbox.spare,
@@ -412,14 +405,14 @@ const starter =
   (handlers: ChildHandlers): Child =>
     startChild(jail, handlers, childBounds);
 
-function whyNotInspected({ inspect = false, sandbox }: SupervisorOptions): string | null {
+function whyNotInspected({ inspect, sandbox }: SupervisorOptions): string | null {
   if (!inspect) return 'The inspector is off. The operator of this service can enable it with INSPECT=on.';
   return sandbox.inspectable ? null : `The inspector needs the whole sandbox. ${sandbox.missing ?? ''}`.trim();
 }
 
 function openWorkspaces(options: SupervisorOptions, onError: (error: Error) => void): Workspaces {
   const record = (accountId: string, bytes: number) => setWorkspaceBytes(options.pool, accountId, bytes).catch(onError);
-  const workspaces = new Workspaces(options.dataDir, options.workspaceQuota ?? defaultQuota, record);
+  const workspaces = new Workspaces(options.dataDir, options.workspaceQuota, record);
   workspaces.sweep().catch(onError);
   return workspaces;
 }

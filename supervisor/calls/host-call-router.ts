@@ -12,7 +12,6 @@ import { asAccount } from '../../db/postgres/shares.ts';
 import type { AuditOutcome } from '../../db/records/audit.ts';
 import { isGranted, listGrantedCalls } from '../../sdk/contract/capabilities.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { limits } from '../../sdk/contract/limits.ts';
 import { type HostCallName, hostCalls } from '../../sdk/contract/protocol.ts';
 import type { HostRow } from '../../sdk/contract/rows.ts';
 import { traced } from '../../service/telemetry/tracing.ts';
@@ -64,8 +63,8 @@ interface HostCallRouterDeps extends AgentMessageDeps {
   readonly blobs: Blobs;
   readonly mediaQuota: MediaQuota;
   readonly ssh: SshCalls;
-  readonly callsPerMinute?: number | undefined;
-  readonly storageBytes?: number | undefined;
+  readonly callsPerMinute: number;
+  readonly storageBytes: number;
   readonly http?: HttpOptions | undefined;
   onError(error: Error): void;
 }
@@ -100,7 +99,7 @@ function createTable(deps: HostCallRouterDeps): { readonly table: HostCallTable;
     ...secrets.calls,
     ...assetCalls(deps.pool, deps.blobs),
     ...sessionCalls({ ...deps, messageChains }),
-    ...storageCalls(deps.pool, deps.storageBytes ?? limits.storageBytes),
+    ...storageCalls(deps.pool, deps.storageBytes),
     ...deps.llm.calls,
     ...agentCalls({ ...deps, messageChains }),
     ...mediaCalls(deps.pool, deps.blobs, deps.mediaQuota),
@@ -112,7 +111,7 @@ function createTable(deps: HostCallRouterDeps): { readonly table: HostCallTable;
 
 export function createHostCallRouter(deps: HostCallRouterDeps): HostCallRouter {
   const { table, bodies } = createTable(deps);
-  const callsPerMinute = deps.callsPerMinute ?? limits.hostCallsPerMinute;
+  const { callsPerMinute } = deps;
   const rateLimits = new TokenBuckets(perMinute(callsPerMinute));
   const resultTurns = new ResultTurns();
   return {

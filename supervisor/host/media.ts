@@ -13,8 +13,6 @@ type Calls = 'media.put' | 'media.get' | 'media.remove';
 const SNIFFED_BYTES = 4_100;
 const NO_SUCH = 'no media file has this id';
 
-export const defaultMediaQuota: MediaQuota = { bytes: limits.mediaBytes, files: limits.mediaFiles };
-
 export const mediaCalls = (pool: Pool, blobs: Blobs, quota: MediaQuota): Pick<HostHandlers, Calls> => ({
   'media.put': async ({ plugin, signal, writes }, { content, name }) => {
     if (content.byteLength > limits.mediaItemBytes)

@@ -4,7 +4,7 @@ import type { InstalledPlugin } from '../../db/installations/account-plugins.ts'
 import { orderedId, readIdTime } from '../../db/postgres/ordered-id.ts';
 import { mapTexts, replaceUnstorable } from '../../db/postgres/storable-json.ts';
 import { insertLogs, type LogLine } from '../../db/records/logs.ts';
-import { limits, MIB } from '../../sdk/contract/limits.ts';
+import { MIB } from '../../sdk/contract/limits.ts';
 import type { LogLevel } from '../../sdk/contract/protocol.ts';
 import type { StartTimer } from '../../service/timing/within.ts';
 import { formatSourceName } from '../calls/plugin-call.ts';
@@ -28,11 +28,6 @@ export interface LogCaps {
   readonly messageBytes: number;
   readonly dataBytes: number;
 }
-export const defaultLogCaps: LogCaps = {
-  linesPerMinute: limits.logLinesPerMinute,
-  messageBytes: limits.logMessageBytes,
-  dataBytes: limits.logDataBytes,
-};
 /** The bundle that stack traces refer to. */
 type CodeOf = Partial<Pick<InstalledPlugin, 'slug' | 'sourceMapSha256'>>;
 /** The installation of a line. */
@@ -71,7 +66,7 @@ export class LogSink {
   constructor(
     pool: Pool,
     options: {
-      caps?: LogCaps;
+      caps: LogCaps;
       now?: () => number;
       onError(error: Error): void;
       onLines?(written: number, dropped: number): void;
@@ -85,7 +80,7 @@ export class LogSink {
       startTimer?: StartTimer;
     },
   ) {
-    this.#caps = options.caps ?? defaultLogCaps;
+    this.#caps = options.caps;
     this.#masks = options.masks ?? new SecretMasks();
     this.#now = options.now ?? Date.now;
     this.#onLines = options.onLines ?? (() => undefined);

@@ -1,7 +1,6 @@
 /** Counts events for operators (the process's metrics) and for each installation (its rollups). */
 import type { Pool } from 'pg';
 import { collectDefaultMetrics, Registry } from 'prom-client';
-import { limits } from '../../sdk/contract/limits.ts';
 import { type Checks, setReady } from '../../service/lifecycle/readiness.ts';
 import { bucketReaders } from '../../service/storage/bucket-watch.ts';
 import { backlogReaders } from '../../service/telemetry/backlogs.ts';
@@ -70,7 +69,7 @@ interface MetricsDeps {
   readonly gauges: Gauges;
   readonly rollups: Rollups;
   /** Maximum number of slugs in labels. */
-  readonly slugs?: number;
+  readonly slugs: number;
 }
 
 type All = Meters<typeof supervisorMetrics>;
@@ -78,7 +77,7 @@ type All = Meters<typeof supervisorMetrics>;
 const NAMED_KINDS: ReadonlySet<string> = new Set(['hook', 'event', 'channel']);
 const ANY_NAME = 'any';
 
-export function createMetrics({ pool, gauges, rollups, slugs = limits.metricSlugs }: MetricsDeps): Metrics {
+export function createMetrics({ pool, gauges, rollups, slugs }: MetricsDeps): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const labels = new SlugLabels(slugs);

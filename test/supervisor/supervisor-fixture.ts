@@ -24,6 +24,7 @@ import type { Sandbox } from '../../supervisor/jail/sandbox.ts';
 import { type Supervisor, type SupervisorOptions, startSupervisor } from '../../supervisor/supervisor.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { type AnswerCheck, checkAnswers, checkInjected, loadDocument } from '../service/declared-answers.ts';
+import { defaultOptions } from './default-options.ts';
 import { openSharedSandbox } from './shared-sandbox.ts';
 
 export interface PluginSource {
@@ -132,6 +133,7 @@ export async function startSupervisorFixture(
   const { pool, blobs, keys, verifier, sandbox, dataDir } = storage;
   const logger = pino({ level: process.env.TEST_LOG ?? 'silent' });
   const supervisor = await startSupervisor({
+    ...defaultOptions,
     pool,
     blobs,
     keys,
@@ -141,7 +143,6 @@ export async function startSupervisorFixture(
     logger,
     childrenMax: 50,
     spares: 0,
-    idleStopMs: 60_000,
     ...options,
   });
   test.teardown(() => supervisor.stop());

@@ -57,7 +57,6 @@ export interface WorkspaceQuota {
   /** Number of files and directories. */
   readonly files: number;
 }
-export const defaultQuota: WorkspaceQuota = { bytes: limits.workspaceBytes, files: limits.workspaceFiles };
 interface Known extends Usage {
   readonly measuredAt: number;
 }

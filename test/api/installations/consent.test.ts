@@ -1,4 +1,5 @@
 /** Consent to more access: the cases in which others lost it, or lost the service over it. */
+
 import { pino } from 'pino';
 import t from 'tap';
 import { completeUpdate } from '../../../db/installations/updates.ts';
@@ -8,6 +9,7 @@ import { openSandbox } from '../../../supervisor/jail/sandbox.ts';
 import { startSupervisor } from '../../../supervisor/supervisor.ts';
 import { childPrograms } from '../../runner/child-program.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
+import { defaultOptions } from '../../supervisor/default-options.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL, readmeWith } from '../package/packages.ts';
 
@@ -527,6 +529,7 @@ t.test('a supervisor starts with a consent pending, runs the old version, and th
   const sandbox = await openSandbox({ mode: 'auto', directory: await temporaryFolder(t), ...(await childPrograms()) });
   const logger = pino({ level: 'silent' });
   const supervisor = await startSupervisor({
+    ...defaultOptions,
     pool,
     blobs,
     keys,
@@ -534,7 +537,6 @@ t.test('a supervisor starts with a consent pending, runs the old version, and th
     sandbox,
     logger,
     childrenMax: 10,
-    idleStopMs: 60_000,
     dataDir: api.dataDir,
   });
   t.teardown(() => supervisor.stop());

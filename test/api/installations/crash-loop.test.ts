@@ -1,4 +1,5 @@
 /** A plugin that crashes again and again, as its user sees it through the REST interface: failed, why, until when, and well again. */
+
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.ts';
@@ -8,6 +9,7 @@ import { startSupervisor } from '../../../supervisor/supervisor.ts';
 import { childPrograms } from '../../runner/child-program.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
+import { defaultOptions } from '../../supervisor/default-options.ts';
 import { type ApiFixture, type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, MINIMAL } from '../package/packages.ts';
 
@@ -31,6 +33,7 @@ async function superviseBy(t: Test, api: ApiFixture, now: () => number) {
   const { blobs, keys } = api.services;
   const verifier = await openVerifier({ DATA_DIR: api.dataDir, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });
   const supervisor = await startSupervisor({
+    ...defaultOptions,
     pool: api.pool,
     dataDir: api.dataDir,
     blobs,
@@ -40,7 +43,6 @@ async function superviseBy(t: Test, api: ApiFixture, now: () => number) {
     now,
     logger: pino({ level: 'silent' }),
     childrenMax: 10,
-    idleStopMs: 60_000,
   });
   t.teardown(() => supervisor.stop());
   return supervisor;

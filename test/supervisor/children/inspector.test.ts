@@ -1,4 +1,5 @@
 /** The inspector of an author's own draft, with a real debugger client, and the callers that it refuses. */
+
 import { once } from 'node:events';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
@@ -13,6 +14,7 @@ import { Inspections } from '../../../supervisor/children/inspector/inspections.
 import { startSupervisor } from '../../../supervisor/supervisor.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { amount } from '../../runner/soak.ts';
+import { defaultOptions } from '../default-options.ts';
 import { type Installed, type PluginSource, type Reply, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const fixture = await startSupervisorFixture(t, { inspect: true });
@@ -268,6 +270,7 @@ t.test('a refused connection is closed although its client leaves it open', asyn
 t.test('any supervisor leads a debugger to the one that has the inspector', async (t) => {
   const { pool, blobs, keys, verifier, sandbox, dataDir } = fixture;
   const forwarding = await startSupervisor({
+    ...defaultOptions,
     pool,
     blobs,
     keys,
@@ -276,7 +279,6 @@ t.test('any supervisor leads a debugger to the one that has the inspector', asyn
     dataDir,
     logger: pino({ level: 'silent' }),
     childrenMax: 5,
-    idleStopMs: 60_000,
     inspect: true,
     joins: false,
   });

@@ -10,9 +10,10 @@ import { WORKSPACE_STAGING } from '../../../db/files/data-dir.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
 import type { HostScope } from '../../../supervisor/host/host-call.ts';
 import { workspaceCalls } from '../../../supervisor/host/workspace/workspace.ts';
-import { defaultQuota, Workspaces } from '../../../supervisor/host/workspace/workspaces.ts';
+import { Workspaces } from '../../../supervisor/host/workspace/workspaces.ts';
 import { removeWithTest, type Teardown, temporaryFolder } from '../../runner/harness.ts';
 import { openFiles } from '../../runner/open-ends.ts';
+import { defaultOptions } from '../default-options.ts';
 import { asCommand, runCommand, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const ACCOUNT = 'account-1';
@@ -131,7 +132,7 @@ t.test(
     const mounted = removeWithTest(t, await mkdtemp(join(elsewhere ?? '', 'bulkhead-test-')));
     const dataDirs = await Promise.all([temporaryFolder(t), temporaryFolder(t)]);
     for (const dataDir of dataDirs) await symlink(mounted, join(dataDir, 'workspaces'));
-    const [one, other] = dataDirs.map((dataDir) => new Workspaces(dataDir, defaultQuota));
+    const [one, other] = dataDirs.map((dataDir) => new Workspaces(dataDir, defaultOptions.workspaceQuota));
     await one?.write(ACCOUNT, 'notes/a.txt', Buffer.from('one'), never);
     await other?.write(ACCOUNT, 'notes/a.txt', Buffer.from('other'), never);
     t.equal(Buffer.from((await one?.read(ACCOUNT, 'notes/a.txt', MIB, never)) ?? '').toString(), 'other');
@@ -352,7 +353,7 @@ t.test('lists count by the names that they look at, also those that fail', async
   const clock = { now: 0 };
   const dataDir = await temporaryFolder(t);
   const rate = { burst: 5_000, perSecond: 1 };
-  const workspaces = new Workspaces(dataDir, defaultQuota, undefined, rate, () => clock.now);
+  const workspaces = new Workspaces(dataDir, defaultOptions.workspaceQuota, undefined, rate, () => clock.now);
   await workspaces.write(ACCOUNT, 'few/file', Buffer.from('x'), never);
   const root = join(dataDir, 'workspaces', ACCOUNT);
   for (let file = 0; file < 5_000; file += 1) writeFileSync(join(root, `f${file}`), '');

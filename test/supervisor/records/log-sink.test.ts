@@ -1,4 +1,5 @@
 /** The log sink: caps, cuts, odd texts, and a database that goes away. */
+
 import type { Pool } from 'pg';
 import t from 'tap';
 import { orderedId } from '../../../db/postgres/ordered-id.ts';
@@ -6,11 +7,13 @@ import { maintainLogs, pageLogs, type StoredLogLine } from '../../../db/records/
 import { Batch } from '../../../supervisor/records/batch.ts';
 import { LogSink } from '../../../supervisor/records/log-sink.ts';
 import { testDatabase } from '../../runner/harness.ts';
+import { defaultOptions } from '../default-options.ts';
 
 const plugin = { accountId: 'a1', installationId: 'i1', versionId: 'v1', semVer: '1.0.0' };
 const origin = { plugin, sessionId: null, invocationId: null, source: 'tools.x' };
 const onError = () => undefined;
 const PAGE = 1_000;
+const { logCaps: defaultCaps } = defaultOptions;
 
 /** Every line of an installation, newest first. */
 async function all(pool: Pool, installationId = 'i1'): Promise<StoredLogLine[]> {
@@ -48,7 +51,7 @@ t.test('after a step back of the clock, the times of lines go on like their ids'
   const { pool } = await testDatabase(t);
   await maintainLogs(pool);
   let now = Date.now();
-  const sink = new LogSink(pool, { now: () => now, onError });
+  const sink = new LogSink(pool, { caps: defaultCaps, now: () => now, onError });
   t.teardown(() => sink.close());
   sink.write(origin, { level: 'info', message: 'before' });
   now -= 1_800_000;
@@ -62,7 +65,7 @@ t.test('after a step back of the clock, the times of lines go on like their ids'
 t.test('long messages and data are cut, at whole characters', async (t) => {
   const { pool } = await testDatabase(t);
   await maintainLogs(pool);
-  const sink = new LogSink(pool, { onError });
+  const sink = new LogSink(pool, { caps: defaultCaps, onError });
   t.teardown(() => sink.close());
   sink.write(origin, { level: 'info', message: '€'.repeat(10_000), data: { a: 1 } });
   sink.write(origin, { level: 'info', message: 'data', data: { big: 'x'.repeat(20_000) } });
@@ -203,7 +206,7 @@ t.test('lines that the database rejects are counted in a line', async (t) => {
   await maintainLogs(pool);
   const query = (sql: string, [lines]: [string]) =>
     lines.includes('"message":"bad') ? Promise.reject(rejection) : pool.query(sql, [lines]);
-  const sink = new LogSink({ query } as unknown as Pool, { onError });
+  const sink = new LogSink({ query } as unknown as Pool, { caps: defaultCaps, onError });
   t.teardown(() => sink.close());
   for (const message of ['one', 'bad 1', 'two', 'bad 2']) sink.write(origin, { level: 'info', message });
   await sink.flush();

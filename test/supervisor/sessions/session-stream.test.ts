@@ -1,4 +1,5 @@
 /** `GET /sessions/stream`: messages and notices as they are added, by any supervisor, resumable, the account's own. */
+
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
 import { Writable } from 'node:stream';
@@ -18,6 +19,7 @@ import { openSessionStreams } from '../../../supervisor/sessions/session-streams
 import { startSupervisor } from '../../../supervisor/supervisor.ts';
 import { untilLockIsAwaited } from '../../fixtures/lock-waits.ts';
 import { eventually } from '../../runner/eventually.ts';
+import { defaultOptions } from '../default-options.ts';
 import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const shared = await startSupervisorFixture(t);
@@ -285,6 +287,7 @@ t.test('the stream contains changes of other supervisors', async (t) => {
   const fixture = shared.withNewAccount();
   const { pool, blobs, keys, verifier, sandbox, dataDir } = fixture;
   const second = await startSupervisor({
+    ...defaultOptions,
     pool,
     blobs,
     keys,
@@ -293,7 +296,6 @@ t.test('the stream contains changes of other supervisors', async (t) => {
     dataDir,
     logger: pino({ level: 'silent' }),
     childrenMax: 5,
-    idleStopMs: 60_000,
   });
   t.teardown(() => second.stop());
   const session = await fixture.session();
