@@ -163,7 +163,8 @@ const queueEvent = (
 export interface EventPostponement {
   /** Epoch of the claim, which fences the write. */
   readonly epoch: number;
-  readonly afterSeconds: number;
+  /** Null: until its installation can run, because it is paused or needs configuration. */
+  readonly afterSeconds: number | null;
   readonly error: string;
   readonly as: AttemptResult;
 }
@@ -177,11 +178,11 @@ export async function postponeEvent(
 ): Promise<void> {
   await pool.query(
     `UPDATE events SET claimed_by = NULL, last_error = $2, ${countAttemptSql('$4')},
-            next_attempt_at = now() + make_interval(secs => $3)
+            next_attempt_at = CASE WHEN $3::float8 IS NULL THEN 'infinity' ELSE now() + make_interval(secs => $3) END
       WHERE id = $1 AND claimed_by = $5 AND state = 'pending'`,
     [event.id, error, afterSeconds, as, epoch],
   );
-  await queueEvent(pool, queues, event, { delaySeconds: Math.max(1, afterSeconds) });
+  if (afterSeconds !== null) await queueEvent(pool, queues, event, { delaySeconds: Math.max(1, afterSeconds) });
 }
 
 interface OwnEvents {
@@ -217,15 +218,6 @@ export async function requeueStrandedEvents(pool: Pool, queues: Queues, own: Own
   );
   for (const event of stranded) await queueEvent(pool, queues, event);
   return stranded.length;
-}
-
-/** Holds an event until its installation can run: it is paused or needs configuration. The attempt does not count. */
-export async function holdEvent(pool: Pool, eventId: string, epoch: number, reason: string): Promise<void> {
-  await pool.query(
-    `UPDATE events SET claimed_by = NULL, ${countAttemptSql("'nothing'")}, next_attempt_at = 'infinity', last_error = $3
-      WHERE id = $1 AND claimed_by = $2 AND state = 'pending'`,
-    [eventId, epoch, reason],
-  );
 }
 
 /** Queues held events whose installation can run again. @param installationId null: all installations */

@@ -6,7 +6,6 @@ import {
   claimNextEvent,
   type EventPostponement,
   finishEvent,
-  holdEvent,
   postponeEvent,
   releaseHeldEvents,
 } from '../../db/installations/events.ts';
@@ -89,8 +88,8 @@ function holdReason(plugin: InstalledPlugin): string | null {
 }
 
 async function holdUntilReady({ pool, queues, fence }: AttemptDeps, event: ClaimedEvent, why: string): Promise<void> {
-  await holdEvent(pool, event.id, fence.epoch, why);
-  // If the installation became ready between the check and `holdEvent`, nothing else releases the event.
+  await postponeEvent(pool, queues, event, { epoch: fence.epoch, afterSeconds: null, error: why, as: 'nothing' });
+  // If the installation became ready between the check and the postponement, nothing else releases the event.
   await releaseHeldEvents(pool, queues, event.installationId);
 }
 
