@@ -5,8 +5,8 @@ import { type ClusterState, type Peer, readCluster } from '../../db/cluster/supe
 import type { Listener, Subscription } from '../../db/postgres/listener.ts';
 import { repeatOverLostConnections } from '../../db/postgres/lost-connections.ts';
 import { subscribeToShards } from '../../db/postgres/notifications.ts';
-import { PEER_CATCH_UP, PEER_HEADER, signRequest } from '../../service/cluster/peer-signature.ts';
-import { Agent, request as openRequest } from '../../service/http/node-http.ts';
+import { openPeerRequest, PEER_CATCH_UP } from '../../service/cluster/peer-signature.ts';
+import { Agent } from '../../service/http/node-http.ts';
 
 /** An owner on the same network answers in less than a millisecond. */
 export const OWNER_ANSWER_MS = 1_000;
@@ -116,17 +116,10 @@ export class AccountOwners {
     return shards.every(([owner]) => owner === null || live.has(owner));
   }
 
-  #send({ address, peerKey }: Peer, path: string): Promise<number | null> {
+  #send(peer: Peer, path: string): Promise<number | null> {
     const request = { method: 'POST', path, hops: 1 };
-    const signature = signRequest(Buffer.from(peerKey, 'base64'), request, Date.now());
     const { promise, resolve, reject } = Promise.withResolvers<number | null>();
-    const sent = openRequest(`${address}${path}`, {
-      method: request.method,
-      agent: this.#agent,
-      headers: { [PEER_HEADER]: signature },
-      signal: AbortSignal.timeout(this.#answerMs),
-    });
-    sent.setNoDelay(true);
+    const sent = openPeerRequest(this.#agent, peer, request, AbortSignal.timeout(this.#answerMs));
     sent.once('response', (answer) => {
       answer.resume();
       resolve(answer.statusCode ?? null);

@@ -1,5 +1,7 @@
-/** Signs requests to a supervisor, by another one or an API process, with the key of the one that is asked. */
+/** Opens and checks signed requests to a supervisor, by another one or an API process, with the key of the one that is asked. */
 import { createHmac, timingSafeEqual } from 'node:crypto';
+import type { Agent, ClientRequest } from 'node:http';
+import { request as openRequest } from '../http/node-http.ts';
 
 /** Names the signature, and how often the request was forwarded. */
 export const PEER_HEADER = 'x-bulkhead-peer';
@@ -10,7 +12,7 @@ export const PEER_CATCH_UP = '/peer/catch-up';
 /** Clocks of two machines may differ by this much. Milliseconds. */
 const FRESH_MS = 60_000;
 
-interface PeerRequest {
+export interface PeerRequest {
   readonly method: string;
   readonly path: string;
   /** 1: the first supervisor has forwarded it. */
@@ -22,6 +24,27 @@ interface PeerRequest {
 /** The release before this one reads the first three parts only, and sends no others. */
 export function signRequest(key: Buffer, request: PeerRequest, now: number): string {
   return [request.hops, now, computeMac(key, request, now), computeCallerMac(key, request, now)].join('.');
+}
+
+/** Opens a signed request. The caller ends it. */
+export function openPeerRequest(
+  agent: Agent,
+  { address, peerKey }: { readonly address: string; readonly peerKey: string },
+  request: PeerRequest,
+  signal?: AbortSignal,
+): ClientRequest {
+  const { method, path, headers } = request;
+  const signature = signRequest(Buffer.from(peerKey, 'base64'), request, Date.now());
+  const sent = openRequest(address, {
+    method,
+    // As it was signed: in a URL it would be normalized, and the other supervisor would refuse the request.
+    path,
+    agent,
+    headers: { ...headers, [PEER_HEADER]: signature },
+    ...(signal && { signal }),
+  });
+  sent.setNoDelay(true);
+  return sent;
 }
 
 /** @returns how often the request was forwarded; null: the header is not valid for this request */

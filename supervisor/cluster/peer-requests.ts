@@ -6,8 +6,8 @@ import { pipeline } from 'node:stream/promises';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Peer } from '../../db/cluster/supervisors.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { PEER_HEADER, signRequest } from '../../service/cluster/peer-signature.ts';
-import { Agent, request as openRequest } from '../../service/http/node-http.ts';
+import { openPeerRequest, type PeerRequest } from '../../service/cluster/peer-signature.ts';
+import { Agent } from '../../service/http/node-http.ts';
 import { createLossProblem } from './lost-calls.ts';
 import { RETRY_AFTER_S } from './ownership-policy.ts';
 import { LINK_TIMES, type LinkTimes, PeerGoneError, PeerLinks } from './peer-links.ts';
@@ -99,7 +99,7 @@ export class PeerRequests {
     // Node frames no body of GET, HEAD and DELETE by itself: the peer would read the body as the next request.
     const framing = isChunked ? { 'transfer-encoding': 'chunked' } : {};
     const headers = { ...copyHeaders(raw), ...framing };
-    const sent = this.#open(peer, { method: raw.method ?? 'GET', path, hops }, headers);
+    const sent = openPeerRequest(this.#agent, peer, { method: raw.method ?? 'GET', path, hops, headers });
     const ended = AbortSignal.any([signal, link.signal]);
     const abort = (): void => void sent.destroy(new Error('given up'));
     using _listening = addAbortListener(ended, abort);
@@ -147,7 +147,7 @@ export class PeerRequests {
     };
     socket.once('close', release);
     const { method = 'GET', url: path = '/' } = request;
-    const sent = this.#open(peer, { method, path, hops: 1 }, copyUpgradeHeaders(request));
+    const sent = openPeerRequest(this.#agent, peer, { method, path, hops: 1, headers: copyUpgradeHeaders(request) });
     socket.once('close', () => sent.destroy());
     let isOpen = false;
     const { promise: opened, resolve } = Promise.withResolvers<null>();
@@ -186,34 +186,12 @@ export class PeerRequests {
   }
 
   /** @returns the status */
-  async #send(
-    peer: Peer,
-    request: Parameters<typeof signRequest>[1],
-    signal: AbortSignal,
-  ): Promise<number | undefined> {
-    const sent = this.#open(peer, request, {});
+  async #send(peer: Peer, request: PeerRequest, signal: AbortSignal): Promise<number | undefined> {
+    const sent = openPeerRequest(this.#agent, peer, request);
     using _listening = addAbortListener(signal, () => sent.destroy(new Error('given up')));
     const answer = await readAnswer(sent, () => sent.end());
     answer.resume();
     return answer.statusCode;
-  }
-
-  #open(
-    { address, peerKey }: Peer,
-    request: Parameters<typeof signRequest>[1],
-    headers: Readonly<Record<string, string | string[]>>,
-  ): ClientRequest {
-    const signature = signRequest(Buffer.from(peerKey, 'base64'), { ...request, headers }, Date.now());
-    const { method, path } = request;
-    const sent = openRequest(address, {
-      method,
-      // As it was signed: in a URL it would be normalized, and the other supervisor would refuse the request.
-      path,
-      agent: this.#agent,
-      headers: { ...headers, [PEER_HEADER]: signature },
-    });
-    sent.setNoDelay(true);
-    return sent;
   }
 }
 
