@@ -1,5 +1,6 @@
 /** `summarizer`: long conversations become one summary through the account's model, else the built-in way is used. */
 import t from 'tap';
+import type { ModelProvider } from '../../supervisor/host/llm/configuration.ts';
 import { eventually } from '../runner/eventually.ts';
 import { openAi, refuse, startModelServer } from '../supervisor/host/model-server.ts';
 import { startExamplesFixture } from './examples-fixture.ts';
@@ -7,7 +8,10 @@ import { startExamplesFixture } from './examples-fixture.ts';
 const server = await startModelServer(t);
 const model = { id: 'small', name: 'Small', contextWindow: 32_000, price: undefined };
 const main = { name: 'main', kind: 'openai', baseUrl: server.url, apiKey: 'sk-1', structuredOutputs: true } as const;
-const models = [{ ...main, models: [{ ...model, id: 'big' }, model] }];
+const models: ModelProvider[] = [
+  { ...main, models: [{ ...model, id: 'big' }, model] },
+  { ...main, name: 'current', maxTokensField: 'max_completion_tokens', models: [model] },
+];
 const service = await startExamplesFixture(t, { models });
 const { installationId } = await service.publish('summarizer', { model: 'main/small' });
 
@@ -64,6 +68,16 @@ t.test('leaves it to the built-in summarizer when the model refuses or says noth
   t.match(rows.at(-1).text, /No plugin summarized the conversation: Summarizer failed/);
   await service.configure(installationId, { model: 'main/gone' });
   t.match(await compact([createMessage('hello')]), { source: 'builtin' });
+});
+
+t.test('works with a model that refuses max_tokens', async (t) => {
+  await service.configure(installationId, { model: 'current/small' });
+  server.answers = [
+    (response, { body }) =>
+      'max_tokens' in body ? refuse(400, "Unsupported parameter: 'max_tokens'.")(response) : openAi('short')(response),
+  ];
+  t.match(await compact([createMessage('hello')]), { source: 'plugin', summary: 'short' });
+  t.equal(server.asked.at(-1)?.body.max_completion_tokens, 2_000);
 });
 
 t.test('and where no model is configured', async (t) => {

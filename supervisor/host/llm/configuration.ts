@@ -32,6 +32,8 @@ const provider = z
     apiKeyEnv: z.string().min(1).optional(),
     /** Whether an `openai` endpoint supports `response_format` with `json_schema`. */
     structuredOutputs: z.boolean().default(true),
+    /** The field of the request in which an `openai` endpoint accepts `maxTokens`. Default: see `chooseMaxTokensField`. */
+    maxTokensField: z.enum(['max_tokens', 'max_completion_tokens']).optional(),
     models: z.array(configuredModel).min(1).max(MODELS_MAX),
   })
   .refine(({ apiKey, apiKeyEnv }) => apiKey === undefined || apiKeyEnv === undefined, {

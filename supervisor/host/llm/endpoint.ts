@@ -153,14 +153,22 @@ function createModel({ provider, modelId, fetch }: Question): LanguageModel {
   const baseURL = baseUrl.replace(/\/+$/, '');
   // Without an explicit key, the library would read one from the environment.
   if (kind === 'anthropic') return createAnthropic({ baseURL, apiKey: apiKey ?? 'none', fetch })(modelId);
+  const maxTokensField = chooseMaxTokensField(provider);
   return createOpenAICompatible({
     name,
     baseURL,
     fetch,
     includeUsage: true,
     supportsStructuredOutputs: structuredOutputs,
+    transformRequestBody: ({ max_tokens: maxTokens, ...body }) => ({ ...body, [maxTokensField]: maxTokens }),
     ...(apiKey === undefined ? {} : { apiKey }),
   })(modelId);
+}
+
+/** OpenAI's current models refuse `max_tokens`; most other endpoints with its chat completions know only that. */
+function chooseMaxTokensField({ baseUrl, maxTokensField }: ModelProvider): string {
+  const isOpenAi = /(^|\.)api\.openai\.com$/.test(new URL(baseUrl).hostname);
+  return maxTokensField ?? (isOpenAi ? 'max_completion_tokens' : 'max_tokens');
 }
 
 /** Anthropic accepts system texts only before the conversation, so all of them are moved there. */

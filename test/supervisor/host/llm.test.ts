@@ -4,6 +4,7 @@ import t from 'tap';
 import { readUsage } from '../../../db/accounts/model-usage.ts';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import type { ModelProvider } from '../../../supervisor/host/llm/configuration.ts';
+import { askEndpoint } from '../../../supervisor/host/llm/endpoint.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { connectionEnds } from '../../runner/open-ends.ts';
 import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
@@ -87,6 +88,34 @@ t.test('an OpenAI-compatible model is called with streaming and answers as a who
   t.match(metrics, 'bulkhead_model_tokens_total{slug="asker",provider="main",direction="input"} 11');
   t.match(metrics, 'bulkhead_model_tokens_total{slug="asker",provider="main",direction="output"} 7');
   t.match(metrics, 'bulkhead_model_cost_total{slug="asker",provider="main"} 25');
+});
+
+t.test('maxTokens is sent in the field that the endpoint accepts', async (t) => {
+  const ask = async (baseUrl: string, more: Partial<ModelProvider> = {}) => {
+    let body = {};
+    await askEndpoint({
+      provider: providerOf(server, { baseUrl, ...more }),
+      modelId: 'big',
+      request: { messages: [{ role: 'user', text: 'hello' }], maxTokens: 50 },
+      signal: new AbortController().signal,
+      fetch: async (_url, init) => {
+        body = JSON.parse(String(init?.body));
+        return new Response(openAiEvents(['hi']).toString(), { headers: { 'content-type': 'text/event-stream' } });
+      },
+      onBrokenOff: () => undefined,
+    });
+    const { max_tokens, max_completion_tokens } = body as Record<string, unknown>;
+    return { max_tokens, max_completion_tokens };
+  };
+  const old = { max_tokens: 50, max_completion_tokens: undefined };
+  const current = { max_tokens: undefined, max_completion_tokens: 50 };
+  t.same(await ask('https://api.openai.com/v1'), current);
+  t.same(await ask('https://eu.api.openai.com/v1/'), current);
+  t.same(await ask('https://models.example.com/v1'), old);
+  t.same(await ask('https://api.openai.com.example.com/v1'), old);
+  t.same(await ask('https://notapi.openai.com/v1'), old);
+  t.same(await ask('https://models.example.com/v1', { maxTokensField: 'max_completion_tokens' }), current);
+  t.same(await ask('https://api.openai.com/v1', { maxTokensField: 'max_tokens' }), old);
 });
 
 t.test('an Anthropic model too', async (t) => {

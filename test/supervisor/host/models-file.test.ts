@@ -12,9 +12,10 @@ t.test('models are names or say more; keys come from the file or a variable', as
   const path = join(await temporaryFolder(t), 'models.json');
   const claude = { id: 'claude', name: 'Claude', price: { inputPerMillion: 3, outputPerMillion: 15 } };
   const more = { ...good, name: 'second', kind: 'anthropic', apiKeyEnv: 'THE_KEY', models: [claude] };
-  await writeFile(path, JSON.stringify([{ ...good, apiKey: 'k' }, more]));
+  await writeFile(path, JSON.stringify([{ ...good, apiKey: 'k', maxTokensField: 'max_completion_tokens' }, more]));
   const [first, second] = await readModels(path, { THE_KEY: KEY });
   t.match(first, { name: 'main', apiKey: 'k', structuredOutputs: true, models: [{ id: 'big', name: 'big' }] });
+  t.equal(first?.maxTokensField, 'max_completion_tokens');
   t.match(second, { name: 'second', apiKey: KEY, models: [claude] });
   t.notOk(second && 'apiKeyEnv' in second);
   t.same(await readModels(undefined, {}), []);
@@ -37,6 +38,7 @@ t.test('errors name the field without its value', async (t) => {
     ],
     [{ ...good, apiKey: KEY, apiKeyEnv: 'THE_KEY' }, /both apiKey and apiKeyEnv/],
     [{ ...good, apikey: KEY }, /MODELS_FILE: 0/],
+    [{ ...good, maxTokensField: 'tokens', apiKey: KEY }, /MODELS_FILE: 0\.maxTokensField/],
     [{ ...good, models: [] }, /MODELS_FILE: 0\.models/],
   ];
   for (const [provider, message] of wrong) {
