@@ -114,6 +114,7 @@ export async function startApiFixture(t: Teardown, options: ApiOptions = {}): Pr
   if (options.bundler) t.teardown(() => bundler.close());
   const prepare = options.prepare ?? ((services) => services);
   const finishUpdate = finishesUpdates(pool, queues, listener);
+  const askSupervisor: Introspect = (request) => requestIntrospection({ pool, queues, listener }, request);
   const services = prepare({
     finishUpdate,
     catchUp: (accountId) => owners.catchUp(accountId),
@@ -126,9 +127,7 @@ export async function startApiFixture(t: Teardown, options: ApiOptions = {}): Pr
     webhookUrl: 'http://localhost:4000',
     introspect:
       options.introspect ??
-      (options.beside
-        ? (request) => requestIntrospection({ pool, queues, listener }, request)
-        : await jailedIntrospect(blobs, options.loadWithinMs)),
+      remembering(options.beside ? askSupervisor : await jailedIntrospect(blobs, options.loadWithinMs)),
   });
   const verifier = await openVerifier({ DATA_DIR: dataDir, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });
   const watched: typeof verifier.verify = (token) => {
@@ -198,20 +197,26 @@ export async function listen({ app }: ApiFixture): Promise<number> {
 /** The registrations of this process's bundles, by their hash, with the name that each had in stack traces. */
 const introspected = new Map<string, { readonly sourceName: string; readonly loaded: Loaded }>();
 
-/**
- * Does the work of the supervisor's worker for a request of the API, without the queue between. A bundle that loads is loaded once:
- * most tests publish one of a few, each time in a child process.
- */
+/** A bundle that loads is loaded once: most tests publish one of a few, each time in a child process. */
+function remembering(introspect: Introspect): Introspect {
+  return async (request) => {
+    const key = `${request.bundleSha256} ${request.hasFetch}`;
+    const known = introspected.get(key);
+    if (known) return renameSource(known, request.sourceName);
+    const answer = await introspect(request);
+    const { ok, ...loaded } = structuredClone(answer);
+    if (ok) introspected.set(key, { sourceName: request.sourceName, loaded: loaded as Loaded });
+    return answer;
+  };
+}
+
+/** Does the work of the supervisor's worker for a request of the API, without the queue between. */
 async function jailedIntrospect(blobs: Blobs, loadWithinMs?: number): Promise<Introspect> {
   const { jail } = await openSharedSandbox();
   return async ({ bundleSha256, sourceName, hasFetch }): Promise<Introspection> => {
-    const known = introspected.get(bundleSha256);
-    if (known) return renameSource(known, sourceName);
     try {
       const bundle = (await blobs.read(bundleSha256)).toString('utf8');
-      const loaded = await introspect(jail, bundle, sourceName, { hasFetch, loadWithinMs });
-      introspected.set(bundleSha256, { sourceName, loaded: structuredClone(loaded) });
-      return { ok: true, ...loaded } as Introspection;
+      return { ok: true, ...(await introspect(jail, bundle, sourceName, { hasFetch, loadWithinMs })) } as Introspection;
     } catch (error) {
       if (!(error instanceof ChildError)) throw error;
       return { ok: false, message: error.message, ...(error.pluginStack ? { stack: error.pluginStack } : {}) };
