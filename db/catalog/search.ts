@@ -1,6 +1,7 @@
 /**
  * Searches the catalog. Results are ordered by tier (exact slug or name, words of slug and name, of the description, of the
- * readme), then by installations, then by slug. If nothing matches, the search is repeated with spelling suggestions.
+ * readme), then by installations, then by slug. If no title matches, titles that match spelling suggestions come before the
+ * readmes; if nothing matches, the search is repeated with the suggestions.
  */
 
 import type { Pool } from 'pg';
@@ -57,6 +58,9 @@ const TIERS = [
   },
   { condition: `p.readme_words @@ to_tsquery('english', $8)`, valuesOf: () => [], walked: 200 },
 ] as const;
+/** The tiers of slug and name come first. */
+const TITLE_TIERS = 2;
+const README_TIER = TIERS.length - 1;
 
 /** A page starts after this row of this tier. */
 interface Position {
@@ -68,6 +72,10 @@ interface Hit extends Plugin, Bounded {
   readonly rank: number;
   /** More than `GATHERED_MAX` matches: these rows may not be the first ones. */
   readonly tooMany: boolean;
+}
+interface TieredPage extends Page<Plugin> {
+  /** The tier of each item. */
+  readonly tiers: readonly number[];
 }
 const START: Position = { tier: 0, rank: -32_768, slug: '' };
 
@@ -86,12 +94,22 @@ export async function searchCatalog(
       `SELECT set_config('enable_seqscan', 'off', true), set_config('pg_trgm.word_similarity_threshold', $1, true)`,
       [String(SIMILARITY_MIN)],
     );
-    const page = await readTiers(tx, accountId, search, query.limit, start);
-    if (page.items.length > 0 || query.cursor) return page;
+    const { tiers, ...page } = await readTiers(tx, accountId, search, query.limit, start);
+    const isTitleFound = tiers.some((tier) => tier < TITLE_TIERS);
+    if (query.cursor || isTitleFound || page.items.length === query.limit || page.nextCursor !== null) return page;
     const corrected = addSuggestions(search, await suggestWords(tx, accountId, search.terms));
     if (!corrected) return page;
-    const suggested = await readTiers(tx, accountId, corrected, Math.min(query.limit, SUGGESTED_MAX), START);
-    return { items: suggested.items, nextCursor: null };
+    const limit = Math.min(query.limit - page.items.length, SUGGESTED_MAX);
+    // Readmes contain many words. A misspelt word in one must not hide the plugins whose names were meant.
+    const searched = page.items.length === 0 ? TIERS.length : TITLE_TIERS;
+    const { items: suggested } = await readTiers(tx, accountId, corrected, limit, START, searched);
+    const isOther = ({ id }: Plugin) => !suggested.some((plugin) => plugin.id === id);
+    const described = page.items.filter((_, index) => tiers[index] !== README_TIER);
+    const mentioned = page.items.slice(described.length);
+    return {
+      items: [...described.filter(isOther), ...suggested, ...mentioned.filter(isOther)],
+      nextCursor: null,
+    };
   });
 }
 
@@ -101,21 +119,24 @@ async function readTiers(
   search: SearchTerms,
   limit: number,
   start: Position,
-): Promise<Page<Plugin>> {
+  tierCount: number = TIERS.length,
+): Promise<TieredPage> {
   const items: Plugin[] = [];
+  const tiers: number[] = [];
   let bytesLeft = PAGE_MAX_BYTES;
-  for (let from = start; from.tier < TIERS.length; from = { ...START, tier: from.tier + 1 }) {
+  for (let from = start; from.tier < tierCount; from = { ...START, tier: from.tier + 1 }) {
     const left = limit - items.length;
     const hits = await readTier(tx, accountId, search, from, left + 1, bytesLeft);
     const fitting = hits.slice(0, left);
     items.push(...fitting);
+    tiers.push(...fitting.map(() => from.tier));
     // One hit more than fits, of this tier or a later one, means that there is another page.
-    if (hits.length > left) return { items, nextCursor: encodePosition(fitting.at(-1) ?? from, from.tier) };
+    if (hits.length > left) return { items, tiers, nextCursor: encodePosition(fitting.at(-1) ?? from, from.tier) };
     bytesLeft -= countBytes(hits);
     // Large plugins end the page early. Others of this tier may follow.
-    if (bytesLeft <= 0) return { items, nextCursor: encodePosition(hits.at(-1) ?? from, from.tier) };
+    if (bytesLeft <= 0) return { items, tiers, nextCursor: encodePosition(hits.at(-1) ?? from, from.tier) };
   }
-  return { items, nextCursor: null };
+  return { items, tiers, nextCursor: null };
 }
 
 /** Null: the query contains no words. */

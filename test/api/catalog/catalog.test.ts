@@ -132,6 +132,17 @@ t.test('search corrects each misspelt word and requires all words', async (t) =>
   t.equal(rows.length, 0);
 });
 
+t.test('misspelt words in other texts hide no plugin whose name they nearly are', async (t) => {
+  const stuffed = await make(ann, { slug: 'casino', description: 'Play', readme: 'wether wheather sattellite' });
+  for (const typed of ['wether', 'wheather'])
+    t.same(await search(ben, typed), ['weather', 'weather-alerts', 'casino'], typed);
+  t.same(await search(ben, 'wether', '&limit=2'), ['weather', 'casino'], 'no more than asked for');
+  t.same(await search(ben, 'sattellite'), ['casino'], 'no title is near');
+  const described = await make(ann, { slug: 'rams', description: 'Counts each wether' });
+  t.same(await search(ben, 'wether'), ['rams', 'weather', 'weather-alerts', 'casino'], 'a description comes first');
+  for (const id of [stuffed, described]) await ann.delete(`/plugins/${id}/listing`);
+});
+
 t.test('plugins listed at once with the same new words do not hold each other up', async (t) => {
   const words = ['zephyr', 'mistral', 'sirocco', 'monsoon', 'chinook'];
   const names = words.map((_, first) => [...words.slice(first), ...words.slice(0, first)].join('-'));
