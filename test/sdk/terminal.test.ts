@@ -20,6 +20,7 @@ import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { saveFile } from './save-file.ts';
+import { bulkhead } from './typed.ts';
 
 const PROGRAM = fileURLToPath(new URL('../../pack/bulkhead.ts', import.meta.url));
 const WAIT_MS = 60_000;
@@ -93,6 +94,15 @@ function start(test: Test, command: string, args: readonly string[], options: Pr
 const inPipe = (test: Test, args: readonly string[], options: ProgramOptions = {}): Program =>
   start(test, process.execPath, [PROGRAM, ...args], options);
 
+/** In this process: for what a real pipe does not change. @param input what is piped into it */
+async function runHere(
+  args: readonly string[],
+  { env: own = {}, input = '' }: ProgramOptions & { input?: string } = {},
+) {
+  const { code, stdout, stderr } = await bulkhead(args, { folder: home, env: { ...env, ...own }, input });
+  return { code, output: stdout + stderr };
+}
+
 const quote = (word: string): string => `'${word.replaceAll("'", `'\\''`)}'`;
 /** In a pseudo-terminal. @param rest shell words behind the command, such as a redirection */
 const inTerminal = (
@@ -137,21 +147,15 @@ await publish('1.0.0');
 const installed = async () => (await ann.get('/installations')).body.items;
 
 t.test('install: only a user at a terminal or --yes consents', async (t) => {
-  for (const args of [
-    ['install', 'house'],
-    ['install', 'house', '--required'],
-  ]) {
-    const piped = inPipe(t, args);
-    piped.write('y\n');
-    t.equal(await piped.end(), 2);
-    t.match(
-      piped.output(),
-      /Nothing was installed\. There is no terminal to confirm it\. To give your consent, pass `--yes`\./,
-    );
-  }
-  const json = inPipe(t, ['install', 'house', '--json']);
-  t.equal(await json.end(), 2);
-  t.match(JSON.parse(json.output()), { error: { code: 'confirmation_required' } });
+  const refusal = /Nothing was installed\. There is no terminal to confirm it\. To give your consent, pass `--yes`\./;
+  const piped = inPipe(t, ['install', 'house']);
+  piped.write('y\n');
+  t.equal(await piped.end(), 2);
+  t.match(piped.output(), refusal);
+  t.match(await runHere(['install', 'house', '--required'], { input: 'y\n' }), { code: 2, output: refusal });
+  const json = await runHere(['install', 'house', '--json']);
+  t.equal(json.code, 2);
+  t.match(JSON.parse(json.output), { error: { code: 'confirmation_required' } });
   for (const rest of ['| cat', '< /dev/null']) {
     const half = inTerminal(t, ['install', 'house'], { rest });
     await half.wait(/There is no terminal to confirm it/);
@@ -192,19 +196,20 @@ t.test('install --pin: shows what the pinned version can access, to every user',
   const bob = await api.user('bob');
   for (const { token } of [ann, bob]) {
     const user = { env: { BULKHEAD_TOKEN: token } };
-    const shown = inPipe(t, ['install', 'gate', '--pin', '1.0.0'], user);
-    t.equal(await shown.end(), 2);
+    const shown = await runHere(['install', 'gate', '--pin', '1.0.0'], user);
+    t.equal(shown.code, 2);
     t.match(
-      shown.output(),
+      shown.output,
       /1\.0\.0:\n {2}Receives an event when a session of your agents starts\.\n.*Nothing was installed/,
     );
-    t.notMatch(shown.output(), /is cleared/, 'only the newest version asks for this');
-    const unknown = inPipe(t, ['install', 'gate', '--pin', '3.0.0', '--yes'], user);
-    t.equal(await unknown.end(), 1);
-    t.match(unknown.output(), /no version 3\.0\.0.*2\.0\.0, 1\.0\.0/);
+    t.notMatch(shown.output, /is cleared/, 'only the newest version asks for this');
+    const unknown = await runHere(['install', 'gate', '--pin', '3.0.0', '--yes'], user);
+    t.equal(unknown.code, 1);
+    t.match(unknown.output, /no version 3\.0\.0.*2\.0\.0, 1\.0\.0/);
   }
-  const pinned = inPipe(t, ['install', 'gate', '--pin', '1.0.0', '--yes'], { env: { BULKHEAD_TOKEN: bob.token } });
-  t.equal(await pinned.end(), 0, pinned.output());
+  const asBob = { env: { BULKHEAD_TOKEN: bob.token } };
+  const pinned = await runHere(['install', 'gate', '--pin', '1.0.0', '--yes'], asBob);
+  t.equal(pinned.code, 0, pinned.output);
   const { items } = (await bob.get('/installations')).body;
   t.match(items, [{ versionPolicy: 'Pinned', currentSemVer: '1.0.0', grantedCapabilities: ['events.sessionStarted'] }]);
 });
@@ -264,16 +269,15 @@ t.test('init: asks until the name is valid, and nothing more after Ctrl-C', asyn
 
 t.test('accept: the same', async (t) => {
   await publish('1.1.0', 'events.sessionStarted = () => {};');
-  const piped = inPipe(t, ['accept', 'house']);
-  piped.write('y\n');
-  t.equal(await piped.end(), 2);
+  const piped = await runHere(['accept', 'house'], { input: 'y\n' });
+  t.equal(piped.code, 2);
   t.match(
-    piped.output(),
+    piped.output,
     /1\.1\.0 asks for more access:\n {2}Receives an event when a session of your agents starts\.\n[\s\S]*Nothing was accepted\. There is no terminal/,
   );
   t.match(await installed(), [{ currentSemVer: '1.0.0' }]);
-  const consented = inPipe(t, ['accept', 'house', '--yes']);
-  t.equal(await consented.end(), 0, consented.output());
+  const consented = await runHere(['accept', 'house', '--yes']);
+  t.equal(consented.code, 0, consented.output);
   t.match(await installed(), [{ currentSemVer: '1.1.0' }]);
 });
 
@@ -341,34 +345,33 @@ t.test("a plugin's terminal escapes are shown and never sent, as JSON exactly", 
 
 t.test('login: a token is read from standard input or the environment, and refused on the command line', async (t) => {
   const own = { env: { HOME: await temporaryFolder(t), BULKHEAD_TOKEN: '' } };
-  const literal = inPipe(t, ['login', '--token', ann.token], own);
-  t.equal(await literal.end(), 2);
+  const literal = await runHere(['login', '--token', ann.token], own);
+  t.equal(literal.code, 2);
   t.match(
-    literal.output(),
+    literal.output,
     /Other users of this machine can read a command line\. Pipe the token into `bulkhead login --token -`/,
   );
-  t.notMatch(literal.output(), ann.token);
+  t.notMatch(literal.output, ann.token);
   const piped = inPipe(t, ['login', '--token', '-'], own);
   piped.write(`${ann.token}\n`);
   t.equal(await piped.end(), 0, piped.output());
   t.match(piped.output(), /Signed in as ann/);
-  const fromEnvironment = inPipe(t, ['login'], { env: { ...own.env, BULKHEAD_TOKEN: ann.token } });
-  t.equal(await fromEnvironment.end(), 0, fromEnvironment.output());
-  const link = inPipe(t, ['login', `${url}/#token=${ann.token}`], own);
-  t.equal(await link.end(), 0);
-  t.match(link.output(), /warning Other users of this machine can read a command line/);
+  const fromEnvironment = await runHere(['login'], { env: { ...own.env, BULKHEAD_TOKEN: ann.token } });
+  t.equal(fromEnvironment.code, 0, fromEnvironment.output);
+  const link = await runHere(['login', `${url}/#token=${ann.token}`], own);
+  t.equal(link.code, 0);
+  t.match(link.output, /warning Other users of this machine can read a command line/);
   const expired = { env: { ...own.env, BULKHEAD_TOKEN: 'an.old.token' } };
-  const refused = inPipe(t, ['whoami'], expired);
-  t.equal(await refused.end(), 4);
-  t.match(refused.output(), 'The token in BULKHEAD_TOKEN is not valid for');
-  t.match(refused.output(), 'Replace it, or unset BULKHEAD_TOKEN and run `bulkhead login`.');
-  const unused = inPipe(t, ['login', '--token', '-'], expired);
-  unused.write(`${ann.token}\n`);
-  t.equal(await unused.end(), 0, unused.output());
-  t.match(unused.output(), 'Commands use the token in BULKHEAD_TOKEN instead, until you unset it.');
-  const nothing = inPipe(t, ['login'], own);
-  t.equal(await nothing.end(), 2);
-  t.match(nothing.output(), /There is no terminal to ask for a token\./);
+  const refused = await runHere(['whoami'], expired);
+  t.equal(refused.code, 4);
+  t.match(refused.output, 'The token in BULKHEAD_TOKEN is not valid for');
+  t.match(refused.output, 'Replace it, or unset BULKHEAD_TOKEN and run `bulkhead login`.');
+  const unused = await runHere(['login', '--token', '-'], { ...expired, input: `${ann.token}\n` });
+  t.equal(unused.code, 0, unused.output);
+  t.match(unused.output, 'Commands use the token in BULKHEAD_TOKEN instead, until you unset it.');
+  const nothing = await runHere(['login'], own);
+  t.equal(nothing.code, 2);
+  t.match(nothing.output, /There is no terminal to ask for a token\./);
 });
 
 t.test(
@@ -473,9 +476,9 @@ t.test('the error of a runtime with the address of the REST interface names that
     serve(async () => 'x', { client }),
     { message: hint },
   );
-  const called = inPipe(t, ['call', 'house__speak'], { env: { BULKHEAD_SESSION_URL: url } });
-  t.equal(await called.end(), 1);
-  t.match(called.output(), 'from BULKHEAD_SESSION_URL');
+  const called = await runHere(['call', 'house__speak'], { env: { BULKHEAD_SESSION_URL: url } });
+  t.equal(called.code, 1);
+  t.match(called.output, 'from BULKHEAD_SESSION_URL');
 });
 
 t.test('a wrong address is reported with the address, and does not wait for an answer that never comes', async (t) => {
@@ -485,24 +488,24 @@ t.test('a wrong address is reported with the address, and does not wait for an a
     t,
     createServer((socket) => void sockets.add(socket)),
   );
-  const waiting = inPipe(t, ['status', '--url', silent], anywhere);
-  t.equal(await waiting.end(), 5);
-  t.match(waiting.output(), `No service responds at ${silent} within 5 s.`);
+  const waiting = await runHere(['status', '--url', silent], anywhere);
+  t.equal(waiting.code, 5);
+  t.match(waiting.output, `No service responds at ${silent} within 5 s.`);
   for (const socket of sockets) socket.destroy();
   const other = await startServer(
     t,
     createHttpServer((_request, response) => void response.writeHead(404).end('no')),
   );
-  const wrong = inPipe(t, ['status', '--url', other], anywhere);
-  t.equal(await wrong.end(), 1);
-  t.match(wrong.output(), `${other} is not a Bulkhead service`);
-  const sessions = inPipe(t, ['status', '--url', sessionUrl], anywhere);
-  t.equal(await sessions.end(), 1);
+  const wrong = await runHere(['status', '--url', other], anywhere);
+  t.equal(wrong.code, 1);
+  t.match(wrong.output, `${other} is not a Bulkhead service`);
+  const sessions = await runHere(['status', '--url', sessionUrl], anywhere);
+  t.equal(sessions.code, 1);
   t.match(
-    sessions.output(),
+    sessions.output,
     `No route has this address: GET ${sessionUrl}/api/sign-in. If this is the session API, which agent runtimes call, pass the address of the REST interface`,
   );
-  const gone = inPipe(t, ['status', '--url', 'http://127.0.0.1:9'], anywhere);
-  t.equal(await gone.end(), 5);
-  t.match(gone.output(), /No service responds at http:\/\/127\.0\.0\.1:9( \(\w+\))?\. Start it with `npm start`/);
+  const gone = await runHere(['status', '--url', 'http://127.0.0.1:9'], anywhere);
+  t.equal(gone.code, 5);
+  t.match(gone.output, /No service responds at http:\/\/127\.0\.0\.1:9( \(\w+\))?\. Start it with `npm start`/);
 });

@@ -1,4 +1,5 @@
 /** `bulkhead` run in this process, as if it had been typed. */
+import { Readable } from 'node:stream';
 import { runCommandLine } from '../../sdk/cli/command-line.ts';
 import type { LocalTools } from '../../sdk/cli/local-tools.ts';
 import type { Said } from './author.ts';
@@ -8,6 +9,8 @@ export interface Typed {
   readonly env?: Readonly<Record<string, string>>;
   readonly localTools?: LocalTools;
   readonly signal?: AbortSignal;
+  /** What is piped into it. */
+  readonly input?: string;
 }
 export const noTools: LocalTools = {
   requireLayout: () => Promise.reject(new Error('nothing is checked here')),
@@ -17,7 +20,7 @@ export const noTools: LocalTools = {
 
 export async function bulkhead(
   args: readonly string[],
-  { folder = '/', env = {}, localTools = noTools, signal = new AbortController().signal }: Typed = {},
+  { folder = '/', env = {}, localTools = noTools, signal = new AbortController().signal, input }: Typed = {},
 ): Promise<Said> {
   let [stdout, stderr] = ['', ''];
   const code = await runCommandLine(args, {
@@ -26,6 +29,7 @@ export async function bulkhead(
     env: { HOME: '/nonexistent', ...env },
     version: '0.0.0',
     signal,
+    stdin: input === undefined ? undefined : Readable.from([input]),
     stdout: { write: (text) => (stdout += text) },
     stderr: { write: (text) => (stderr += text) },
   });
