@@ -74,14 +74,14 @@ export class Intake {
   /** Arrival of the oldest request that was appended since the spool was empty. Milliseconds since 1970. */
   #oldestSpooled = Number.POSITIVE_INFINITY;
   /**
-   * Whether this spool is empty while other API processes still empty theirs. Deliveries stored meanwhile are held until their order
-   * is certain.
+   * Whether this spool is empty while other API processes still empty theirs. Deliveries stored meanwhile are unsettled: they
+   * wait until their order is certain.
    */
   #isSettling = false;
   /** A group on its way to the disk. */
   #appending: Promise<void> | null = null;
-  /** Whether a request was held since the last check that all is settled. */
-  #isHeldAgain = false;
+  /** Whether a delivery became unsettled since the last check that all is settled. */
+  #isUnsettledAgain = false;
   readonly #order: SpoolOrder;
   readonly #closing = new AbortController();
   readonly #adoptTimer: NodeJS.Timeout;
@@ -210,7 +210,7 @@ export class Intake {
     const spoolsAt = performance.now() + NOTICED_WITHIN_MS;
     for (;;) {
       try {
-        if (this.#order.isBehind && !this.#isSettling) await this.#hold(group);
+        if (this.#order.isUnsettled && !this.#isSettling) await this.#startSettling(group);
         return await this.#commit(group);
       } catch (error) {
         if (!isDatabaseUnavailable(error) || performance.now() > spoolsAt) throw error;
@@ -219,11 +219,11 @@ export class Intake {
     }
   }
 
-  /** Holds the group and later ones until the older requests that other API processes may have on their disks are stored. */
-  async #hold(group: readonly NewDelivery[]): Promise<void> {
+  /** Makes the group and later ones wait until the older requests that other API processes may have on their disks are stored. */
+  async #startSettling(group: readonly NewDelivery[]): Promise<void> {
     await requireAnswer(this.#order.announce(Math.min(findOldest(group), this.#findOldestKept())));
     this.#isSettling = true;
-    this.#isHeldAgain = true;
+    this.#isUnsettledAgain = true;
     this.#startDraining();
   }
 
@@ -285,16 +285,16 @@ export class Intake {
             await this.#appending.catch(() => undefined);
             continue;
           }
-          // New deliveries are written directly from now on, unless requests were adopted meanwhile. They are held until
+          // New deliveries are written directly from now on, unless requests were adopted meanwhile. They are unsettled until
           // their order is certain.
           this.#isSpooling = !spool.isEmpty;
           if (!this.#isSpooling) this.#oldestSpooled = Number.POSITIVE_INFINITY;
           this.#isSettling ||= Number.isFinite(announced);
           announced = Number.POSITIVE_INFINITY;
-          this.#isHeldAgain = false;
+          this.#isUnsettledAgain = false;
           const isSettled = await this.#order.settleSpool();
           if (isSettled) await this.#adoptAbandoned();
-          if (isSettled && spool.isEmpty && !this.#isHeldAgain) break;
+          if (isSettled && spool.isEmpty && !this.#isUnsettledAgain) break;
           await this.#pause(SETTLE_EVERY_MS);
           continue;
         }
@@ -311,7 +311,7 @@ export class Intake {
         await this.#pause(DRAIN_EVERY_MS);
       }
     }
-    // No await since the check: what is spooled or held from here on starts another drain.
+    // No await since the check: what is spooled or unsettled from here on starts another drain.
     this.#isSettling = false;
     this.#draining = null;
   }

@@ -12,7 +12,7 @@ export class SpoolOrder {
   readonly #pool: Pool;
   readonly #isSpooling: () => boolean;
   readonly #id = randomUUIDv7();
-  #behindUntil = 0;
+  #unsettledUntil = 0;
   /** The statement under way that shows this process to the others. */
   #showing: Promise<void> | null = null;
   readonly #timer: NodeJS.Timeout;
@@ -29,12 +29,12 @@ export class SpoolOrder {
   }
 
   /** The database was away a moment ago: others may have older requests on their disks unannounced. Announce before you store. */
-  get isBehind(): boolean {
-    return performance.now() < this.#behindUntil;
+  get isUnsettled(): boolean {
+    return performance.now() < this.#unsettledUntil;
   }
 
   /**
-   * Call it before the first request of the spool is stored, and before any while this process is behind.
+   * Call it before the first request of the spool is stored, and before any while `isUnsettled`.
    *
    * @param oldest arrival of that request, milliseconds since 1970
    */
@@ -42,10 +42,10 @@ export class SpoolOrder {
     return showSpool(this.#pool, this.#id, oldest);
   }
 
-  /** Call it when the spool is empty. @returns false: deliveries are still held for other processes; ask again */
+  /** Call it when the spool is empty. @returns false: deliveries are still unsettled because of other processes; ask again */
   async settleSpool(): Promise<boolean> {
     const isSettled = await settleSpool(this.#pool, this.#id);
-    if (isSettled) this.#behindUntil = 0;
+    if (isSettled) this.#unsettledUntil = 0;
     return isSettled;
   }
 
@@ -62,12 +62,12 @@ export class SpoolOrder {
     if (this.#isSpooling()) return;
     if (this.#showing) {
       // The last one has no answer yet.
-      this.#behindUntil = performance.now() + REACHES_LATER_MS;
+      this.#unsettledUntil = performance.now() + REACHES_LATER_MS;
       return;
     }
     this.#showing = repeatOverLostConnections(() => showSpool(this.#pool, this.#id, null))
       .catch(() => {
-        this.#behindUntil = performance.now() + REACHES_LATER_MS;
+        this.#unsettledUntil = performance.now() + REACHES_LATER_MS;
       })
       .finally(() => {
         this.#showing = null;

@@ -93,7 +93,7 @@ export async function insertReply(tx: Queryable, reply: NewReply): Promise<void>
      -- Locked, so that no last holder removes them meanwhile.
      files AS MATERIALIZED (
        SELECT m.id FROM media m WHERE m.account_id = $4 AND m.id = ANY ($9) ORDER BY m.id FOR SHARE),
-     held AS (
+     linked AS (
        INSERT INTO delivery_media (delivery_id, media_id) SELECT written.id, files.id FROM written, files
      ) ${notifyNewDeliveriesSql(
        "SELECT $2::text AS channel_id, $4::text AS account_id, $3::text AS installation_id, 'out' AS direction",

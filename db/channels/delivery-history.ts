@@ -6,7 +6,7 @@ import type { Page } from '../postgres/cursors.ts';
 import { notifyDeliveriesSql } from '../postgres/notifications.ts';
 import { findRow, type PageQuery, type Queryable, readFilteredPage } from '../postgres/rows.ts';
 import { isLateSql, type RawHeader } from './deliveries.ts';
-import { isHeldUpSql, isQueuedSql } from './delivery-queue.ts';
+import { isBehindSql, isQueuedSql } from './delivery-queue.ts';
 
 type DeliveryState = 'pending' | 'delivered' | 'dead';
 export interface Delivery {
@@ -51,7 +51,7 @@ const selectFirst = (condition: string): string => `(
 /**
  * Joins the delivery that a pending one waits for: one of its conversation that is set aside, or the head of its queue. The head
  * is joined by queue alone, so that PostgreSQL looks it up once for a page. The other one is searched in the order of one index,
- * for the same reason as in `isHeldUpSql`.
+ * for the same reason as in `isBehindSql`.
  */
 const QUEUE = `
   LEFT JOIN LATERAL (
@@ -60,7 +60,7 @@ const QUEUE = `
        AND s.conversation_key >= d.conversation_key
      ORDER BY s.conversation_key, s.position LIMIT 1) same
     ON d.state = 'pending' AND NOT d.set_aside AND same.conversation_key = d.conversation_key
-  LEFT JOIN LATERAL (${selectFirst(`NOT ${isHeldUpSql('h')}`)} UNION ALL ${selectFirst('true')} LIMIT 1) head
+  LEFT JOIN LATERAL (${selectFirst(`NOT ${isBehindSql('h')}`)} UNION ALL ${selectFirst('true')} LIMIT 1) head
     ON d.state = 'pending' AND NOT d.set_aside`;
 const describeSql = (alias: string): string =>
   `json_build_object('id', ${alias}.id, 'lastError', ${alias}.last_error, 'attempts', ${alias}.attempts,

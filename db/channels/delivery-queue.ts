@@ -61,28 +61,29 @@ export const isQueuedSql = (alias: string, channel: string, direction: string, s
    AND ${setAside ? '' : 'NOT '}${alias}.set_aside`;
 
 /**
- * Condition: `alias` waits for a delivery of its conversation that was set aside. Never true without a conversation. Its order is
- * that of one index: for EXISTS or a search by equality, PostgreSQL might read all deliveries that were set aside.
+ * Condition: `alias` is behind a delivery of its conversation that was set aside, and waits for it. Never true without a
+ * conversation. Its order is that of one index: for EXISTS or a search by equality, PostgreSQL might read all deliveries that
+ * were set aside.
  */
-export const isHeldUpSql = (alias: string): string => `coalesce((
+export const isBehindSql = (alias: string): string => `coalesce((
   SELECT a.conversation_key FROM deliveries a
    WHERE ${isQueuedSql('a', `${alias}.channel_id`, `${alias}.direction`, true)}
      AND a.conversation_key >= ${alias}.conversation_key
    ORDER BY a.conversation_key, a.position LIMIT 1) = ${alias}.conversation_key, false)`;
 
 /**
- * Deliveries that a claim looks through for one that is not held up. Where all of them are, it looks at the first delivery of
+ * Deliveries that a claim looks through for one that is not behind another. Where all of them are, it looks at the first delivery of
  * each conversation.
  */
 const HEAD_WINDOW = 100;
-/** Conversations that one claim looks through. Where all of them are held up, the next claim continues behind them. */
+/** Conversations that one claim looks through. Where all are behind such a delivery, the next claim continues after them. */
 export const HEAD_CONVERSATIONS = 1_000;
 
 /** The delivery of those set aside that is due first. */
 const selectDueAside = (channel: string, direction: string): string =>
   `SELECT h.* FROM deliveries h WHERE ${isQueuedSql('h', channel, direction, true)}
     ORDER BY h.next_attempt_at, h.position LIMIT 1`;
-/** The first delivery of the ordered queue, which may be held up. */
+/** The first delivery of the ordered queue, which may be behind another. */
 const selectFirst = (channel: string, direction: string): string =>
   `SELECT h.* FROM deliveries h WHERE ${isQueuedSql('h', channel, direction, false)} ORDER BY h.position LIMIT 1`;
 
@@ -91,8 +92,8 @@ const IS_CLAIMABLE = isQueuedSql('q', '$1', '$2', false);
 /** The last conversation that was looked at. Null: no other follows. */
 const LAST_KEY = `(SELECT l.conversation_key FROM firsts l WHERE l.number = ${HEAD_CONVERSATIONS})`;
 /**
- * Common tables. `head`: the first delivery of the ordered queue that is not held up. PostgreSQL reads `firsts`, the first one of
- * each conversation after $4, only where `head` needs it, with one index probe for each conversation.
+ * Common tables. `head`: the first delivery of the ordered queue that is not behind another. PostgreSQL reads `firsts`, the
+ * first one of each conversation after $4, only where `head` needs it, with one index probe for each conversation.
  */
 const ORDERED_HEAD = `
   firsts (${FIRST_COLUMNS}, number) AS (
@@ -107,10 +108,10 @@ const ORDERED_HEAD = `
   head (id, due_at, next_key) AS MATERIALIZED (
     (SELECT h.id, ${dueAtSql('h', '$5')}, $4::text
        FROM (SELECT q.* FROM deliveries q WHERE ${IS_CLAIMABLE} ORDER BY q.position LIMIT ${HEAD_WINDOW}) h
-      WHERE NOT ${isHeldUpSql('h')} ORDER BY h.position LIMIT 1)
+      WHERE NOT ${isBehindSql('h')} ORDER BY h.position LIMIT 1)
     UNION ALL
     (SELECT f.id, ${dueAtSql('f', '$5')}, ${LAST_KEY} FROM firsts f
-      WHERE NOT ${isHeldUpSql('f')} ORDER BY f.position LIMIT 1)
+      WHERE NOT ${isBehindSql('f')} ORDER BY f.position LIMIT 1)
     LIMIT 1)`;
 /** `head`: the delivery of those set aside that is due first. */
 const ASIDE_HEAD = `
@@ -127,7 +128,7 @@ const CHANNELS_WITH_PENDING = withPendingSql('deliveries', 'channel_id');
 /**
  * Finds the channel queues whose head waits for an attempt, now or later, except those that are held. Claimed heads are
  * among them: the caller knows which queues it is working on, and no other supervisor works on those of its shards. A queue
- * whose first delivery is held up by another of its conversation is found at once: this statement reads one delivery of each
+ * whose first delivery is behind another of its conversation is found at once: this statement reads one delivery of each
  * queue for all accounts, and the claim searches further for its own and returns the wait of the head.
  *
  * @param shards those of the caller; null: all
@@ -145,7 +146,7 @@ export const findWaitingChannelQueues = (
     `${channelIds === null ? CHANNELS_WITH_PENDING : 'WITH wanted (id) AS (SELECT unnest($3::text[]))'}
      SELECT d.channel_id AS "channelId", d.direction, d.set_aside AS "setAside",
             d.installation_id AS "installationId", d.account_id AS "accountId",
-            CASE WHEN NOT d.set_aside AND ${isHeldUpSql('d')} THEN 0
+            CASE WHEN NOT d.set_aside AND ${isBehindSql('d')} THEN 0
                  ELSE greatest(0, ceil(extract(epoch FROM ${dueAtSql('d', '$2')} - now()) * 1000))::float8 END AS "waitMs"
        FROM wanted w
             -- LIMIT makes this one probe for each: a join would read all channels.
@@ -159,7 +160,7 @@ export const findWaitingChannelQueues = (
 
 interface ClaimOptions {
   /**
-   * The conversation behind which the search begins where the deliveries that came first are held up. Default: null, it begins with
+   * The conversation after which the search begins where the deliveries that came first are behind others. Default: null, it begins with
    * the first conversation.
    */
   readonly afterKey?: string | null;
@@ -277,7 +278,7 @@ export async function postponeDelivery(
         SELECT r.id FROM postponed p JOIN deliveries r
             ON ${isQueuedSql('r', 'p.channel_id', 'p.direction', false)} AND r.replayed_at IS NOT NULL AND r.id <> $1
          WHERE p.replayed_at IS NOT NULL
-           AND (r.conversation_key IS NULL OR NOT ${isHeldUpSql('r')} AND r.id = (
+           AND (r.conversation_key IS NULL OR NOT ${isBehindSql('r')} AND r.id = (
              SELECT f.id FROM deliveries f
               WHERE ${isQueuedSql('f', 'r.channel_id', 'r.direction', false)} AND f.conversation_key >= r.conversation_key
               ORDER BY f.conversation_key, f.position LIMIT 1))))`,

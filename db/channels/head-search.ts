@@ -1,6 +1,6 @@
 /**
- * Searches channel queues for deliveries that are not held up by another of their conversation. One statement looks at a limited
- * number of conversations. The next search continues behind them, so that replies of the first conversations cannot starve
+ * Searches channel queues for deliveries that are not behind another of their conversation. One statement looks at a limited
+ * number of conversations. The next search continues after them, so that replies of the first conversations cannot starve
  * those of the others. Where a search needs several statements, it may claim replies of different conversations out of order.
  */
 import type { Pool } from 'pg';
@@ -16,7 +16,7 @@ interface NothingFound {
 }
 
 export class HeadSearch {
-  /** The conversation behind which the next search begins, by queue. A queue of few conversations has none. */
+  /** The conversation after which the next search begins, by queue. A queue of few conversations has none. */
   readonly #nextKeys = new Map<string, string>();
   readonly #longestWait: number | undefined;
 

@@ -1,7 +1,7 @@
 /**
  * Keeps webhook requests of several API processes in order. While the database is unreachable, each process stores requests on its
  * own disk (its spool). Once it reaches the database again, it announces when the first of them arrived. Deliveries that arrived
- * since then are held until all announced spools are stored, and then get the order of their arrival.
+ * since then are unsettled until all announced spools are stored, and then get the order of their arrival.
  */
 import type { Pool } from 'pg';
 import { notifySpoolsSettled } from '../postgres/notifications.ts';
@@ -86,8 +86,9 @@ async function restoreArrivalOrder(tx: Transaction): Promise<void> {
 }
 
 async function exchangePositions(tx: Transaction, since: string): Promise<void> {
-  // The deliveries of a channel exchange their positions. None of them was attempted: they were held. Those of one process have ids in
-  // the order of their arrival, also if its clock went back. The ids also keep the statement from reading what waited before the outage.
+  // The deliveries of a channel exchange their positions. None of them was attempted: they were unsettled. Those of one process
+  // have ids in the order of their arrival, also if its clock went back. The ids also keep the statement from reading what waited
+  // before the outage.
   await tx.query(
     `WITH unsettled AS (
        SELECT id, channel_id, position,

@@ -170,6 +170,6 @@ export const subscribeToHandshakeAnswers = subscribeTo(HANDSHAKE_ANSWERS);
 export const notifyShardsChanged = async (db: Queryable): Promise<void> => notify(SHARDS)(db, '');
 export const subscribeToShards = subscribeTo(SHARDS);
 
-/** Notifies supervisors to look for waiting deliveries: some were held for the spools of API processes, or were never announced. */
+/** Notifies supervisors to look for waiting deliveries: some were unsettled, because of spools, or were never announced. */
 export const notifySpoolsSettled = async (db: Queryable): Promise<void> => notify(SPOOLS)(db, '');
 export const subscribeToSpools = subscribeTo(SPOOLS);

@@ -585,7 +585,7 @@ t.test('a process that missed the database holds what it stores until others hav
   // The requests that began later have failed.
   for (let later = 0; later < 2; later += 1) {
     const order = new SpoolOrder(gated, () => false);
-    while (!order.isBehind) await new Promise(setImmediate);
+    while (!order.isUnsettled) await new Promise(setImmediate);
     await order.close();
   }
   gate.open();

@@ -73,7 +73,7 @@ t.test('a queue is found with one row, and its claim reads few', async (t) => {
   for (const { rowsRead } of explained.costs) t.ok((rowsRead.deliveries ?? 0) < ROWS_MAX, JSON.stringify(rowsRead));
 });
 
-t.test('what is held up is claimed in order, once the delivery set aside has ended', async (t) => {
+t.test('what is behind another is claimed in order, once the delivery set aside has ended', async (t) => {
   await finish('other 1');
   t.equal((await claim(ORDERED))?.id, 'other 2');
   await postponeDelivery(pool, 'other 2', EPOCH, wait);
@@ -84,7 +84,7 @@ t.test('what is held up is claimed in order, once the delivery set aside has end
   await pool.query(`UPDATE deliveries SET next_attempt_at = 'infinity' WHERE id = 'other 2'`);
   t.match(await claimNextDelivery(pool, ORDERED, FENCE), { delivery: null, hasHead: true, waitMs: null });
   await pool.query(`UPDATE deliveries SET state = 'dead' WHERE id = 'other 2'`);
-  t.equal(await claim(ORDERED), null, 'all others are held up');
+  t.equal(await claim(ORDERED), null, 'all others are behind it');
   t.match(await findWaitingChannelQueues(pool, null, ['c']), [{ setAside: true }, { setAside: false, waitMs: 0 }]);
   await pool.query(`UPDATE deliveries SET next_attempt_at = now() WHERE id = 'poisoned 1'`);
   t.equal((await claim(ASIDE))?.id, 'poisoned 1');
@@ -111,7 +111,7 @@ t.test('of several conversations behind a poisoned one, the one that has waited 
   t.equal(await claim(ordered), null);
 });
 
-t.test('replies of all conversations are claimed, however many others are held up', async (t) => {
+t.test('replies of all conversations are claimed, however many are behind others', async (t) => {
   const HELD = 2.5 * HEAD_CONVERSATIONS;
   await connect('full');
   const ordered = { ...ORDERED, channelId: 'full' };
@@ -127,7 +127,7 @@ t.test('replies of all conversations are claimed, however many others are held u
     );
   }
   await pool.query('VACUUM ANALYZE deliveries');
-  t.match(await search(), { delivery: null, isNextDue: false, wakeAfterMs: null }, 'all are held up');
+  t.match(await search(), { delivery: null, isNextDue: false, wakeAfterMs: null }, 'all are behind others');
 
   await add('busy', 1, ordered, 'a busy');
   await add('last', 2, ordered, 'z last');

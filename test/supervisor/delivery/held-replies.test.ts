@@ -62,7 +62,7 @@ async function planAlarms(): Promise<readonly number[]> {
   return scheduler.alarms.toSorted((one, other) => one - other);
 }
 
-t.test('a look-up plans the retry behind a delivery that is held up', async (t) => {
+t.test('a look-up plans the retry after a delivery that is behind another', async (t) => {
   t.same(await planAlarms(), [30, 60], 'that of ben 1, and that of ann 1, which was set aside');
 });
 
