@@ -9,7 +9,7 @@ import { within } from '../../service/timing/within.ts';
 import { formatSource } from '../calls/plugin-call.ts';
 import type { CpuDemand, WatchedProcess } from '../jail/watched-process.ts';
 import { CallSlots } from './call-slots.ts';
-import { Cancellation, type ChildConnection } from './child-connection.ts';
+import { type ChildConnection, SentCancellation } from './child-connection.ts';
 import { describeViolation } from './child-end.ts';
 import { ChildError, createTimeoutError, createUnsentError } from './child-errors.ts';
 import { cutFailure } from './child-text.ts';
@@ -235,7 +235,7 @@ class Call {
   /** Resolves when all deltas that have arrived were passed on. */
   #deltasRead: Promise<void> = DONE;
   /** Null until the call is sent. */
-  #cancellation: Cancellation | null = null;
+  #cancellation: SentCancellation | null = null;
   #isFinished = false;
   /** `throttledMs` of the connection when the call was sent. */
   #throttledBeforeMs = 0;
@@ -262,7 +262,7 @@ class Call {
   /** Sends the call, which has a slot now. */
   start(): void {
     const { invocationId } = this;
-    this.#cancellation = new Cancellation();
+    this.#cancellation = new SentCancellation();
     this.#throttledBeforeMs = this.#calls.connection.throttledMs;
     this.#calls.add(this);
     const params = { target: this.#target, invocationId, context: this.#context, deadlineMs: this.#budgetMs };

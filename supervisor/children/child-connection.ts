@@ -32,7 +32,7 @@ const REQUESTS_MAX = 128;
 const REQUEST_FRAMES_MAX = 4;
 
 /** Cancels one request. */
-export class Cancellation implements CancellationToken {
+export class SentCancellation implements CancellationToken {
   isCancellationRequested = false;
   #send: ((event: undefined) => void) | null = null;
 
@@ -111,7 +111,7 @@ export class ChildConnection {
    * Sends a request. Rejects with `ChildError`: `too_large` or `broken` if it cannot be encoded, `broken` if the child
    * responds with an error, and the reason of `close` if that comes first.
    */
-  request(method: string, params: object, cancellation = new Cancellation()): Promise<unknown> {
+  request(method: string, params: object, cancellation = new SentCancellation()): Promise<unknown> {
     return new Promise((resolve, reject) => this.call(method, params, cancellation, resolve, reject));
   }
 
@@ -124,7 +124,7 @@ export class ChildConnection {
   call(
     method: string,
     params: object,
-    cancellation: Cancellation,
+    cancellation: SentCancellation,
     onResult: (result: unknown) => void,
     onError: (error: ChildError) => void,
   ): void {
@@ -138,7 +138,7 @@ export class ChildConnection {
   }
 
   /** Asks the child to abort a request. The child still responds to it. */
-  cancel(cancellation: Cancellation, reason: CancelReason): void {
+  cancel(cancellation: SentCancellation, reason: CancelReason): void {
     if (this.#closed) return;
     this.#cancelReason = reason;
     cancellation.fire();

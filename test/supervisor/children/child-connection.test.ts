@@ -11,7 +11,7 @@ import { waitForLoopTurn } from '../../../service/timing/loop-turns.ts';
 import { perSecond, TokenBucket } from '../../../service/timing/token-bucket.ts';
 import { AnswerDeltas } from '../../../supervisor/children/answer-deltas.ts';
 import { ChildCalls } from '../../../supervisor/children/child-calls.ts';
-import { Cancellation, ChildConnection } from '../../../supervisor/children/child-connection.ts';
+import { ChildConnection, SentCancellation } from '../../../supervisor/children/child-connection.ts';
 import { ChildError, HostCallRefusal, UNEXPECTED } from '../../../supervisor/children/child-errors.ts';
 import type { CpuDemand } from '../../../supervisor/jail/watched-process.ts';
 import { SecretMask } from '../../../supervisor/records/secret-mask.ts';
@@ -578,7 +578,7 @@ t.test('the child receives the messages of HostCallRefusal only', async (t) => {
 
 t.test('a cancellation carries its reason, once', async (t) => {
   const peer = connect();
-  const [late, unwanted, over] = [new Cancellation(), new Cancellation(), new Cancellation()];
+  const [late, unwanted, over] = [new SentCancellation(), new SentCancellation(), new SentCancellation()];
   const calls = [late, unwanted, over].map((cancellation) => peer.connection.request('x', {}, cancellation));
   peer.input.write(frame({ id: 2, result: 1 }));
   await calls[2];
