@@ -32,7 +32,7 @@ export async function locateDatabase(settings: SharedSettings): Promise<Located>
       `There is no database in DATA_DIR ${resolve(DATA_DIR)}. Set DATA_DIR to the folder of your service, or start the service first (npm start).`,
     );
   }
-  const started = Date.now();
+  const started = performance.now();
   for (;;) {
     const url = await findEmbedded(DATA_DIR);
     if (url !== null) return { url, setting: 'DATA_DIR', release: async () => undefined };
@@ -41,7 +41,7 @@ export async function locateDatabase(settings: SharedSettings): Promise<Located>
       return { url: own.url, setting: 'DATA_DIR', release: () => own.stop() };
     } catch (error) {
       // A service is starting: its address will be available soon.
-      if (!(error instanceof DataDirInUseError) || Date.now() - started > SERVICE_START_MS) throw error;
+      if (!(error instanceof DataDirInUseError) || performance.now() - started > SERVICE_START_MS) throw error;
       await sleep(POLL_MS);
     }
   }

@@ -43,10 +43,10 @@ async function restartForever(
   onNotice: (sentence: string) => void,
 ): Promise<void> {
   for (let failures = 0; ; ) {
-    const began = Date.now();
+    const began = performance.now();
     await postgres.ended();
     if (signal.aborted) return;
-    failures = Date.now() - began > LONG_RUN_MS ? 0 : failures + 1;
+    failures = performance.now() - began > LONG_RUN_MS ? 0 : failures + 1;
     const delay = computeBackoff(failures);
     onNotice(`PostgreSQL ended. Restarting it in ${delay} ms.`);
     await sleep(delay, undefined, { signal }).catch(() => undefined);

@@ -69,7 +69,7 @@ const force = new AbortController();
 /** Aborted when everything must stop. */
 const starting = new AbortController();
 let stopping: Promise<void> | undefined;
-let signalledAt = 0;
+let signalledAt = Number.NEGATIVE_INFINITY;
 /** Options of a replacement. Null until the service is ready. */
 let replaceable: ReplacementOptions | null = null;
 let replacing: Promise<void> = Promise.resolve();
@@ -310,10 +310,10 @@ async function describeSignIn(settings: SharedSettings, url: string): Promise<st
 /** The first signal stops the parts in order. A second one ends the wait for running calls. */
 function onSignal(): void {
   if (stopping !== undefined) {
-    if (Date.now() - signalledAt > ECHO_MS) force.abort();
+    if (performance.now() - signalledAt > ECHO_MS) force.abort();
     return;
   }
-  signalledAt = Date.now();
+  signalledAt = performance.now();
   printLine('stopping');
   void stopAll();
 }

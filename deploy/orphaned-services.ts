@@ -24,8 +24,8 @@ export async function waitForOrphans(
   let orphans = await findOrphans(dataDir);
   if (orphans.length === 0) return;
   onNotice('waiting for the processes of a killed npm start to end');
-  for (const until = Date.now() + END_TIMEOUT_MS; orphans.length > 0 && !signal.aborted; ) {
-    if (Date.now() > until)
+  for (const until = performance.now() + END_TIMEOUT_MS; orphans.length > 0 && !signal.aborted; ) {
+    if (performance.now() > until)
       throw new Error(
         `Processes of a killed npm start still run (process ids ${orphans.join(', ')}). End them, then start again.`,
       );

@@ -204,14 +204,14 @@ export class ServiceProcess {
     // The process whose replacement did not start.
     let unreplaced: Run | undefined;
     for (let failures = 0; ; ) {
-      const began = Date.now();
+      const began = performance.now();
       const watched = this.#current;
       await watched?.ended;
       await this.#replacementEnded;
       if (signal.aborted) return;
       // A successor has replaced the process.
       if (watched !== this.#current) continue;
-      failures = Date.now() - began > LONG_RUN_MS ? 0 : failures + 1;
+      failures = performance.now() - began > LONG_RUN_MS ? 0 : failures + 1;
       const delay = computeBackoff(failures);
       onNotice(
         watched === unreplaced

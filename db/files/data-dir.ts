@@ -61,7 +61,7 @@ export async function makeFolder(path: string): Promise<void> {
  */
 export async function lockDataDir(dataDir: string, purpose: Purpose): Promise<DataDirLock> {
   await makeDataDir(dataDir);
-  const started = Date.now();
+  const started = performance.now();
   for (;;) {
     const lock = tryLock(join(dataDir, 'lock'));
     if (lock !== null) {
@@ -69,7 +69,7 @@ export async function lockDataDir(dataDir: string, purpose: Purpose): Promise<Da
       return lock;
     }
     const owner = await readOwner(dataDir);
-    const waited = Date.now() - started;
+    const waited = performance.now() - started;
     const maxWait = owner?.purpose === 'command' ? COMMAND_WAIT_MS : OWNER_WRITE_MS;
     if (waited > maxWait) {
       const holder = owner === null ? 'another process' : `process ${owner.pid}`;

@@ -446,7 +446,7 @@ export async function waitForUpdate(
   timeoutMs: number,
 ): Promise<void> {
   if (!(await isUpdateRunning(pool, installationId))) return;
-  const giveUpAt = Date.now() + timeoutMs;
+  const giveUpAt = performance.now() + timeoutMs;
   const waker = new Waker();
   const subscription = await subscribeToInstallations(
     listener,
@@ -456,7 +456,7 @@ export async function waitForUpdate(
     () => waker.wake(),
   );
   try {
-    for (let left = timeoutMs; left > 0; left = giveUpAt - Date.now()) {
+    for (let left = timeoutMs; left > 0; left = giveUpAt - performance.now()) {
       if (!(await isUpdateRunning(pool, installationId))) return;
       await waker.wait(Math.min(left, POLL_MS));
     }

@@ -87,7 +87,7 @@ export function serverEnvironment(): Record<string, string> {
 
 /** @returns null when ready, or the reason why not */
 async function waitUntilReady(child: ChildProcess, cluster: string): Promise<string | null> {
-  const started = Date.now();
+  const started = performance.now();
   let exited = false;
   child.once('close', () => {
     exited = true;
@@ -96,7 +96,7 @@ async function waitUntilReady(child: ChildProcess, cluster: string): Promise<str
     // PostgreSQL writes its process id into the first line and its state into the eighth. The file is missing at first.
     const lines = (await readFile(join(cluster, 'postmaster.pid'), 'utf8').catch(() => '')).split('\n');
     if (Number(lines[0]) === child.pid && lines[7]?.trim() === 'ready') return null;
-    if (Date.now() - started > READY_TIMEOUT_MS) return `not ready within ${READY_TIMEOUT_MS / 1000} seconds`;
+    if (performance.now() - started > READY_TIMEOUT_MS) return `not ready within ${READY_TIMEOUT_MS / 1000} seconds`;
     await sleep(POLL_MS);
   }
   return 'it exited at once';

@@ -20,6 +20,7 @@ const HOLDER = fileURLToPath(new URL('./embedded-holder.ts', import.meta.url));
 const DEATH_MS = 20_000;
 /** Half of a new cluster. */
 const SMALL_MEGABYTES = 20;
+const HOUR_MS = 3_600_000;
 
 async function query(url: string, sql: string): Promise<unknown[][]> {
   const client = new Client({ connectionString: url });
@@ -105,6 +106,30 @@ t.test('a second start on one DATA_DIR is refused in one sentence; a command wai
   setTimeout(() => borrowed.release(), 1_000);
   const after = await lockDataDir(dataDir, 'service');
   after.release();
+});
+
+t.test('a command is waited for although the clock steps ahead', async (t) => {
+  const dataDir = await temporaryFolder(t);
+  const borrowed = await lockDataDir(dataDir, 'command');
+  const { now } = Date;
+  const monotonicNow = performance.now.bind(performance);
+  t.teardown(() => {
+    Date.now = now;
+    performance.now = monotonicNow;
+  });
+  let steps = 0;
+  let readings = 0;
+  Date.now = () => {
+    steps += 1;
+    return now() + steps * HOUR_MS;
+  };
+  performance.now = () => {
+    readings += 1;
+    // The first one is the beginning, and the second one follows a look at the lock.
+    if (readings === 2) borrowed.release();
+    return monotonicNow();
+  };
+  (await lockDataDir(dataDir, 'service')).release();
 });
 
 t.test('PostgreSQL stops when its parent is killed, and committed data stays', async (t) => {
