@@ -155,10 +155,10 @@ export const dueNotify = z.object({
   repeat: z.string().max(200).nullable().default(null),
   zone: z.string().max(64).nullable().default(null),
 });
-/** An id that runtimes before 0.2 do not send. */
+/** An id that runtimes may leave out. */
 export const laterId = id.nullable().default(null);
 export const sshHost = z.object({ id, name: z.string().max(200) });
-/** A host that runtimes before 0.2 do not send. */
+/** A host that runtimes may leave out. */
 export const laterSshHost = sshHost.nullable().default(null);
 export const sshOutput = z.object({ exitCode: z.number().int().nullable(), stdout: z.string(), stderr: z.string() });
 export const sshOptions = z.object({

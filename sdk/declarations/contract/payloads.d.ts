@@ -171,13 +171,13 @@ export declare const dueNotify: z.ZodObject<{
     repeat: z.ZodDefault<z.ZodNullable<z.ZodString>>;
     zone: z.ZodDefault<z.ZodNullable<z.ZodString>>;
 }, z.core.$strip>;
-/** An id that runtimes before 0.2 do not send. */
+/** An id that runtimes may leave out. */
 export declare const laterId: z.ZodDefault<z.ZodNullable<z.ZodString>>;
 export declare const sshHost: z.ZodObject<{
     id: z.ZodString;
     name: z.ZodString;
 }, z.core.$strip>;
-/** A host that runtimes before 0.2 do not send. */
+/** A host that runtimes may leave out. */
 export declare const laterSshHost: z.ZodDefault<z.ZodNullable<z.ZodObject<{
     id: z.ZodString;
     name: z.ZodString;
