@@ -1,10 +1,10 @@
 /**
  * Releases unused yanked versions, and removes files of killed publishes and unused blobs from disk: at start-up, every hour, and
- * after a deletion. Removes unused words of the catalog at start-up and every hour.
+ * after a deletion. Removes unused words of the catalog at start-up and every hour. Fills the words of plugins again at start-up.
  */
 import type { Pool } from 'pg';
 import { dropUsagePeriods } from '../../db/accounts/usage.ts';
-import { sweepCatalogWords } from '../../db/catalog/catalog-words.ts';
+import { refillPluginWords, sweepCatalogWords } from '../../db/catalog/catalog-words.ts';
 import { releaseYankedVersions } from '../../db/catalog/versions.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
 import { SWEEP_GRACE_MS, sweepBlobs } from '../../db/files/unused-blobs.ts';
@@ -36,6 +36,7 @@ export function startBlobSweeper({ pool, blobs, onError }: UpkeepDeps, graceMs =
   let running: Promise<number | null> | null = null;
   let soon: NodeJS.Timeout | undefined;
   let areWordsDue = true;
+  let isRefillDue = true;
   const removeUnused = async () => {
     const before = new Date(Date.now() - graceMs - EVERY_MS);
     await blobs.sweepStaging(STAGING_MAX_AGE_MS, Date.now());
@@ -45,6 +46,11 @@ export function startBlobSweeper({ pool, blobs, onError }: UpkeepDeps, graceMs =
     if (removed === null) return null;
     // All unused files of these hours are removed.
     await dropUsagePeriods(pool, 'blobs', before);
+    if (isRefillDue) {
+      // Only an upgrade changes how texts are split into words.
+      await refillPluginWords(pool);
+      isRefillDue = false;
+    }
     if (areWordsDue) {
       // It looks at every word of the catalog, so deletions do not repeat it.
       areWordsDue = false;

@@ -1,4 +1,7 @@
-/** Removes the words of the catalog that no title has any more. The triggers of `plugins` add words. */
+/**
+ * Removes the words of the catalog that no title has any more. The triggers of `plugins` add words. Fills the words of plugins again
+ * when an upgrade has changed how texts are split into words.
+ */
 import type { Pool } from 'pg';
 import { isLockRefused } from '../postgres/database-errors.ts';
 import { inTransaction } from '../postgres/pool.ts';
@@ -7,6 +10,8 @@ import { LISTED } from './catalog.ts';
 
 /** Words looked at by one statement. */
 const BATCH = 1_000;
+/** Plugins whose words one statement compares. */
+const COMPARED_BATCH = 100;
 /** Plugins that are listed meanwhile wait behind the sweep, so it gives up soon. The next one tries again. */
 const LOCK_TIMEOUT = '1s';
 /** A count, because for EXISTS PostgreSQL might read all plugins instead of the index of their words. */
@@ -16,6 +21,26 @@ const IS_UNUSED = `(SELECT count(*) FROM plugins p
 interface CatalogWord {
   readonly word: string;
   readonly isUnused: boolean;
+}
+
+/** The words that the trigger of `plugins` would fill in. Those of the readme are not compared: that would take too long. */
+const LIST_OUTDATED = `SELECT p.id, p.summary_words <> strip(to_tsvector('english', plain_words(concat_ws(' ',
+    lower(plain_words(p.slug || ' ' || p.display_name)), p.description,
+    (SELECT v.manifest ->> 'description' FROM versions v WHERE v.id = p.latest_version_id))))) AS "isOutdated"
+  FROM (SELECT * FROM plugins WHERE id > $1 ORDER BY id LIMIT ${COMPARED_BATCH}) p ORDER BY p.id`;
+
+/**
+ * A plugin whose readme alone has other words gets them with its next version. Each plugin is a transaction: two that add the same
+ * words in another order would deadlock.
+ */
+export async function refillPluginWords(pool: Pool): Promise<void> {
+  let after: string | undefined = '';
+  while (after !== undefined) {
+    const plugins: { id: string; isOutdated: boolean }[] = await listRows(pool, LIST_OUTDATED, [after]);
+    for (const { id } of plugins.filter(({ isOutdated }) => isOutdated))
+      await changeRows(pool, 'UPDATE plugins SET display_name = display_name WHERE id = $1', [id]);
+    after = plugins.length === COMPARED_BATCH ? plugins.at(-1)?.id : undefined;
+  }
 }
 
 /** Searches and listings continue meanwhile. Listings wait only while words are deleted. */

@@ -18,6 +18,13 @@ export const QUERY_MAX_CHARS = 200;
 const TERMS_MAX = 8;
 /** Nearly every readme matches a shorter prefix, so shorter terms match whole words there. */
 const PREFIX_MIN_CHARS = 3;
+/** Marks that belong to no word, such as those of emoji. */
+const SYMBOL_MARKS = /[\u20D0-\u20FF\uFE00-\uFE0F]/gu;
+/** Scripts without spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese. The same ranges as in `plain_words`. */
+const UNSPACED = String.raw`\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF\u3005-\u3007\u3040-\u30FF\u31F0-\u31FF\u3400-\u4DBF\u4E00-\u9FFF\uF900-\uFAFF\u{20000}-\u{3FFFF}`;
+const SAME_SCRIPT = new RegExp(`(?<unspaced>[${UNSPACED}]+)|[^${UNSPACED}]+`, 'gu');
+/** A character of these scripts, which a query may have on its own. */
+const LONE_CHARACTER = new RegExp(`^[${UNSPACED}]$`, 'u');
 /** Matches read from the text index and then sorted. For more frequent words, a scan in result order is faster. */
 const GATHERED_MAX = 2_000;
 /** Results of a search by suggestions, which has a single page. */
@@ -139,15 +146,31 @@ async function readTiers(
   return { items, tiers, nextCursor: null };
 }
 
+/** Splits a query as `plain_words` splits the texts of plugins. */
+function splitWords(text: string): string[] {
+  const words = text.replace(SYMBOL_MARKS, ' ').match(/[\p{L}\p{M}\p{N}]+/gu) ?? [];
+  return words.flatMap((word) =>
+    [...word.matchAll(SAME_SCRIPT)].flatMap(({ 0: run, groups }) => (groups?.unspaced ? listPairs(run) : [run])),
+  );
+}
+
+/** Returns each two neighbouring characters, or the only one. */
+function listPairs(run: string): string[] {
+  const characters = [...run];
+  if (characters.length === 1) return characters;
+  return characters.slice(1).map((character, index) => `${characters[index]}${character}`);
+}
+
 /** Null: the query contains no words. */
 function parseQuery(text: string): SearchTerms | null {
   const words = text.normalize('NFKC').toLowerCase().slice(0, QUERY_MAX_CHARS);
-  const terms = (words.match(/[\p{L}\p{M}\p{N}]+/gu) ?? []).slice(0, TERMS_MAX);
+  const terms = splitWords(words).slice(0, TERMS_MAX);
   if (terms.length === 0) return null;
-  // Only the last word is a prefix, because a prefix reads the index entries of all words that start with it.
+  // Only the last word is a prefix, because a prefix reads the index entries of all words that start with it. Few start with a
+  // character of a script without spaces.
   const last = terms.length - 1;
   const toQueryTerm = (term: string, index: number, minChars: number) =>
-    index === last && term.length >= minChars ? `${term}:*` : term;
+    LONE_CHARACTER.test(term) || (index === last && term.length >= minChars) ? `${term}:*` : term;
   return {
     slug: terms.join('-'),
     names: [text.toLowerCase().slice(0, QUERY_MAX_CHARS).trim(), words.trim()],

@@ -105,6 +105,43 @@ t.test('a search finds names and texts in other forms of the same letters', asyn
   for (const id of ids) await ann.delete(`/plugins/${id}/listing`);
 });
 
+t.test('a search finds words beside marks and symbols', async (t) => {
+  const description = 'Bridges the “Zulip” chat to Matrix→Mattermost — „Urlaub“, «congés», ¿facturas?';
+  const id = await make(ann, {
+    slug: 'bridge',
+    displayName: '⛅️Nimbus…cloud',
+    description,
+    readme: 'notes—searchable—in؟',
+  });
+  const words = ['zulip', 'matrix', 'mattermost', 'urlaub', 'congés', 'facturas', 'nimbus', 'cloud', 'searchable'];
+  for (const typed of [...words, '⛅️ nimbus', '“Zulip” chat']) t.same(await search(ben, typed), ['bridge'], typed);
+  await ann.delete(`/plugins/${id}/listing`);
+});
+
+t.test('a search finds words of scripts without spaces', async (t) => {
+  const made = {
+    tokyo: {
+      displayName: '東京天気予報',
+      description: '東京の天気予報を表示します。',
+      readme: '明日の気温も表示します。',
+    },
+    tianqi: { displayName: '天气助手', description: '查询全国天气预报，支持空气质量。' },
+    akat: { displayName: 'พยากรณ์อากาศ', description: 'แสดงสภาพวันนี้' },
+    most: {
+      displayName: 'Most signs',
+      readme: Array.from({ length: 65_000 }, (_, n) => String.fromCodePoint(0x20000 + ((n * 7919) % 42_000))).join(''),
+    },
+  };
+  const ids: string[] = [];
+  for (const [slug, texts] of Object.entries(made)) ids.push(await make(ann, { slug, ...texts }));
+  for (const typed of ['天気', '予報', '天気予報', '東京 予報', '気温', '報', '東京天気予報'])
+    t.same(await search(ben, typed), ['tokyo'], typed);
+  for (const typed of ['天气预报', '助手', '空气质量']) t.same(await search(ben, typed), ['tianqi'], typed);
+  for (const typed of ['อากาศ', 'วันนี้']) t.same(await search(ben, typed), ['akat'], typed);
+  t.same(await search(ben, '予天'), [], 'in another order');
+  for (const id of ids) await ann.delete(`/plugins/${id}/listing`);
+});
+
 t.test('search matches prefixes and corrects misspelt words', async (t) => {
   for (const typed of ['wea', 'weat', 'weathe']) t.equal((await search(ben, typed))[0], 'weather', typed);
   t.same(await search(ben, 'ti'), ['tides']);

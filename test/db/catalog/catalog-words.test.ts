@@ -2,7 +2,7 @@
 import type { Pool } from 'pg';
 import t from 'tap';
 import { changeBlock } from '../../../db/accounts/moderation.ts';
-import { sweepCatalogWords } from '../../../db/catalog/catalog-words.ts';
+import { refillPluginWords, sweepCatalogWords } from '../../../db/catalog/catalog-words.ts';
 import { insertPlugin, renamePlugin, setVisibility } from '../../../db/catalog/plugins.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { listValues } from '../../../db/postgres/rows.ts';
@@ -73,4 +73,23 @@ t.test('a sweep keeps the words of a plugin that was listed after it looked', as
   };
   await sweepCatalogWords(listingMeanwhile as unknown as Pool);
   t.ok((await listWords()).includes('wind'));
+});
+
+t.test('plugins get the words that an upgrade splits in another way, and others are not written', async (t) => {
+  const id = await list('kyoto', '京都天気予報');
+  const other = await list('plain', 'Plain name');
+  await pool.query(
+    `UPDATE plugins SET title_words = $2::tsvector, summary_words = $2::tsvector, readme_words = $2::tsvector WHERE id = $1`,
+    [id, `'kyoto' '京都天気予報'`],
+  );
+  const readRow = async (plugin: string) =>
+    (await pool.query('SELECT xmin::text, title_words::text AS words FROM plugins WHERE id = $1', [plugin])).rows[0];
+  const before = await readRow(other);
+  await refillPluginWords(pool);
+  const filled = await readRow(id);
+  for (const word of ['京都', '都天', '天気', '気予', '予報', '報', 'kyoto'])
+    t.ok(filled.words.includes(`'${word}'`), `${word}: ${filled.words}`);
+  t.ok((await listWords()).includes('天気'));
+  await refillPluginWords(pool);
+  t.same([await readRow(id), await readRow(other)], [filled, before], 'nothing is left to do');
 });

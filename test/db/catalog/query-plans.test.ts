@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import t from 'tap';
-import { sweepCatalogWords } from '../../../db/catalog/catalog-words.ts';
+import { refillPluginWords, sweepCatalogWords } from '../../../db/catalog/catalog-words.ts';
 import { findUsedBlobs } from '../../../db/catalog/versions.ts';
 import { startApiFixture } from '../../api/api-fixture.ts';
 import { amount } from '../../runner/soak.ts';
@@ -119,6 +119,7 @@ const requests: [path: string, index: RegExp][] = [
   [`/marketplace?q=${slug}`, /catalog_name|catalog_slug/],
   [`/marketplace?q=${md5}`, /catalog_title_words/],
   [`/marketplace?q=${md5.slice(0, 5)}&limit=20`, /catalog_title_words/],
+  [`/marketplace?q=${encodeURIComponent('天気予報')}`, /catalog_title_words/],
   ['/marketplace?q=readme&limit=20', /catalog_rank/],
   ['/marketplace?q=text&limit=20', /catalog_rank/],
   [`/marketplace?q=x${md5.slice(0, 12)}x${md5.slice(13)}`, /catalog_words_trigrams/],
@@ -150,4 +151,9 @@ t.test('the sweep of words', async (t) => {
   const { whole, indexes } = await explainAll(() => sweepCatalogWords(api.pool));
   t.same(whole, [], 'reads no big table whole');
   t.ok(indexes.includes('catalog_title_words'), indexes.join(', '));
+});
+
+t.test('the refill of words', async (t) => {
+  const { whole } = await explainAll(() => refillPluginWords(api.pool));
+  t.same(whole, [], 'reads no big table whole');
 });
