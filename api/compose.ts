@@ -90,6 +90,8 @@ export async function serveApi(
   const tokens = await openVerifier(config, undefined, member.keys);
   const signIn = new SignIn(pool, withConsoleSessions(pool, tokens));
   await signIn.follow(listener);
+  const signInFacts = readSignInFacts(config);
+  const consoleClient = signInFacts.oidc?.clientId ?? null;
   const lifetimeMs = config.CONSOLE_SESSION_HOURS * HOUR_MS;
   const app = await buildApp({
     webhooks: ingress.serve,
@@ -107,7 +109,7 @@ export async function serveApi(
       webhookUrl: config.WEBHOOK_URL ?? publicUrl(config),
     },
     signIn,
-    consoleSessions: openConsoleSessions({ pool, tokens, signIn, lifetimeMs }),
+    consoleSessions: openConsoleSessions({ pool, tokens, signIn, consoleClient, lifetimeMs }),
     ...(await openExchange(pool, config, member.keys)),
     cookieDomain: config.CONSOLE_COOKIE_DOMAIN,
     metrics,
@@ -116,7 +118,7 @@ export async function serveApi(
     trustProxy: config.TRUST_PROXY,
     limits: readLimits(config),
     publicUrl: publicUrl(config),
-    signInFacts: readSignInFacts(config),
+    signInFacts,
     ...(config.OIDC_ISSUER === undefined ? {} : { issuerOrigins: watchIssuer(config.OIDC_ISSUER, onError) }),
   });
   await announceProcess(listener);

@@ -51,9 +51,15 @@ function findPlainTokenFault({ typ, token_use: use, scope, scp }: JWTPayload): s
 const findBindingFault = ({ cnf }: JWTPayload): string | null =>
   cnf === undefined ? null : 'is bound to a key of its client (DPoP, mTLS), which is not supported';
 
+/** The client that the issuer made a token for. A token whose claims name several is that of none of them alone. */
+export const readClient = (payload: JWTPayload): string => [...new Set(listClients(payload))].join(' ');
+
+const listClients = (payload: JWTPayload): unknown[] =>
+  CLIENT_CLAIMS.map((claim) => payload[claim]).filter((claim) => claim !== undefined);
+
 function findClientFault(payload: JWTPayload, rule: AccessTokenRule): string | null {
   const { OIDC_CLIENTS: clients, OIDC_CLIENT_ID: console, OIDC_AUDIENCE: audience } = rule;
-  const named = CLIENT_CLAIMS.map((claim) => payload[claim]).filter((claim) => claim !== undefined);
+  const named = listClients(payload);
   if (named.length === 0) return 'does not name the client that it was made for';
   if (clients.includes('*')) return null;
   const accepted: readonly unknown[] = [...clients, console ?? audience];

@@ -46,7 +46,7 @@ async function verifySession(pool: Pool, secret: string): Promise<Identity> {
   const { subject, issuer, tokenId, keyId, createdAt, expiresAt } = session;
   // Like a token, it names the second: one of the second in which all were revoked counts as older.
   const issuedAt = Math.floor(Date.parse(createdAt) / 1000) * 1000;
-  return { subject, issuer, tokenId, keyId, issuedAt, expiresAt: Date.parse(expiresAt) };
+  return { subject, issuer, tokenId, keyId, client: null, issuedAt, expiresAt: Date.parse(expiresAt) };
 }
 
 /** A session that has just begun. */
@@ -72,11 +72,13 @@ interface Parts {
   readonly tokens: TokenVerifier;
   /** Accepts tokens and the credentials of cookies. */
   readonly signIn: SignIn;
+  /** The client with which the console signs in at the issuer; null: there is no issuer. */
+  readonly consoleClient: string | null;
   /** Longest life of a session. Milliseconds. */
   readonly lifetimeMs: number;
 }
 
-export function openConsoleSessions({ pool, tokens, signIn, lifetimeMs }: Parts): ConsoleSessions {
+export function openConsoleSessions({ pool, tokens, signIn, consoleClient, lifetimeMs }: Parts): ConsoleSessions {
   /** @param store stores the session in the database */
   const begin = async (
     until: number,
@@ -89,12 +91,13 @@ export function openConsoleSessions({ pool, tokens, signIn, lifetimeMs }: Parts)
   };
   return {
     async start(token) {
-      const { tokenId, keyId, expiresAt } = await tokens.verify(token);
+      const { tokenId, keyId, client, expiresAt } = await tokens.verify(token);
       const account = await signIn.signIn(token);
       const until = Date.now() + lifetimeMs;
-      // Tokens of an issuer live for minutes, and the session stands for the sign-in there. One that Bulkhead signed ends it,
-      // also where a service got it for an account of an issuer.
-      return begin(keyId === null ? until : Math.min(until, expiresAt), (session) =>
+      // The console's token lives for minutes, and its session stands for the sign-in at the issuer. A token of another client,
+      // such as a runtime's, or one that Bulkhead signed gives no access for longer than itself.
+      const isSignIn = client !== null && client === consoleClient;
+      return begin(isSignIn ? until : Math.min(until, expiresAt), (session) =>
         inTransaction(pool, async (tx) => {
           if (!(await isStillSignedIn(tx, account)))
             throw new InvalidTokenError('all tokens of the account were revoked, or it was suspended');

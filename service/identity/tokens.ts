@@ -11,7 +11,7 @@ import { BUILT_IN_ISSUER } from '../../db/accounts/accounts.ts';
 import { createKeyId, isOrderedId, type KeyStore, openKeyFiles } from '../../db/files/key-files.ts';
 import { refuseHidden } from '../../sdk/contract/manifest.ts';
 import type { SharedSettings } from '../settings/settings.ts';
-import { ACCESS_TOKEN_TYPE, type AccessTokenRule, findAccessTokenFault } from './access-token.ts';
+import { ACCESS_TOKEN_TYPE, type AccessTokenRule, findAccessTokenFault, readClient } from './access-token.ts';
 import { IssuerUnavailableError, openIssuerKeys } from './oidc.ts';
 
 export { IssuerUnavailableError } from './oidc.ts';
@@ -68,6 +68,8 @@ export interface Identity {
   readonly tokenId: string | null;
   /** Id of Bulkhead's key that signed the token; null: an OpenID Connect issuer signed it. */
   readonly keyId: string | null;
+  /** The client that the issuer made the token for; null: Bulkhead signed it. */
+  readonly client: string | null;
   /** Milliseconds since 1970; null: the token has no `iat`. */
   readonly issuedAt: number | null;
   /** Milliseconds since 1970. */
@@ -150,7 +152,7 @@ async function openBuiltInVerifier(store: KeyStore, now: () => number): Promise<
       if (typ !== undefined && typ !== ACCESS_TOKEN_TYPE) throw new InvalidTokenError('not an access token');
       // `sub_iss` is the issuer of the account for which a service acts. Absent: Bulkhead itself.
       const { sub_iss: issuer = BUILT_IN_ISSUER } = verified.payload;
-      return { ...readIdentity(verified, String(issuer)), tokenId: verified.payload.jti ?? null, keyId };
+      return { ...readIdentity(verified, String(issuer)), tokenId: verified.payload.jti ?? null, keyId, client: null };
     },
   };
 }
@@ -165,7 +167,7 @@ function openIssuerVerifier(address: string, rule: AccessTokenRule, now: () => n
       const verified = await verifyClaims(token, keys, { issuer, audience: rule.OIDC_AUDIENCE, algorithms });
       const fault = findAccessTokenFault(verified.protectedHeader, verified.payload, rule);
       if (fault !== null) throw new WrongTokenError(`The token ${fault}.`);
-      return { ...readIdentity(verified, address), tokenId: null, keyId: null };
+      return { ...readIdentity(verified, address), tokenId: null, keyId: null, client: readClient(verified.payload) };
     },
   };
 }
@@ -232,7 +234,7 @@ export async function verifyClaims(token: string, keys: JWTVerifyGetKey, expecte
   });
 }
 
-function readIdentity({ payload }: JWTVerifyResult, issuer: string): Omit<Identity, 'tokenId' | 'keyId'> {
+function readIdentity({ payload }: JWTVerifyResult, issuer: string): Omit<Identity, 'tokenId' | 'keyId' | 'client'> {
   const subject = userName.safeParse(payload.sub);
   if (!subject.success) throw new InvalidTokenError('the subject is not a user name');
   const issuedAt = payload.iat === undefined ? null : payload.iat * 1000;

@@ -8,7 +8,7 @@ export const apiSettings = {
     1,
     8_760,
     168,
-    'How long a sign-in to the console lasts. One with a token that Bulkhead issued ends with the token.',
+    'How long a sign-in to the console lasts. One with a token that Bulkhead issued, or with a token of the issuer for another client, ends with the token.',
     'hours',
   ),
   EXCHANGE_ISSUERS: commaList(

@@ -142,7 +142,7 @@ export async function startApiFixture(t: Teardown, options: ApiOptions = {}): Pr
   const app = await buildApp({
     services,
     signIn,
-    consoleSessions: openConsoleSessions({ pool, tokens, signIn, lifetimeMs: 60_000 }),
+    consoleSessions: openConsoleSessions({ pool, tokens, signIn, consoleClient: null, lifetimeMs: 60_000 }),
     ...(exchangeIssuers
       ? {
           exchange: openTokenExchange({ pool, issuer, issuers: exchangeIssuers, audience: PUBLIC_URL }),

@@ -1,11 +1,14 @@
 import t from 'tap';
 import { findOrCreateAccount, moveAccounts, setOperator } from '../../db/accounts/accounts.ts';
 import { openListener } from '../../db/postgres/listener.ts';
+import { openConsoleSessions, withConsoleSessions } from '../../service/identity/console-sessions.ts';
 import { SignIn } from '../../service/identity/sign-in.ts';
 import { InvalidTokenError, openVerifier, type TokenVerifier } from '../../service/identity/tokens.ts';
-import { testDatabase } from '../runner/harness.ts';
-import { AUDIENCE, CLIENT, makeKey, startIssuer } from './issuer.ts';
+import { temporaryFolder, testDatabase } from '../runner/harness.ts';
+import { AUDIENCE, CLIENT, makeKey, OTHER_CLIENT, startIssuer } from './issuer.ts';
 
+/** Longer than any token of the test lives. Milliseconds. */
+const SESSION_MS = 7 * 24 * 3_600_000;
 const { pool } = await testDatabase(t);
 
 t.test('an account is made once, also when it is first seen many times at once', async (t) => {
@@ -40,9 +43,34 @@ t.test('a token of an issuer is not the account of the same name from before', a
   t.not(account.id, local.id);
 });
 
+t.test('a session of the console outlives a token for the console’s client only', async (t) => {
+  const issuer = await startIssuer(t, await makeKey('RS256', 'one'));
+  const settings = { DATA_DIR: await temporaryFolder(t), OIDC_ISSUER: issuer.url, OIDC_AUDIENCE: AUDIENCE };
+  const tokens = await openVerifier({ ...settings, OIDC_CLIENT_ID: CLIENT, OIDC_CLIENTS: [OTHER_CLIENT] });
+  const signIn = new SignIn(pool, withConsoleSessions(pool, tokens));
+  const parts = { pool, tokens, signIn, lifetimeMs: SESSION_MS };
+  const sessions = openConsoleSessions({ ...parts, consoleClient: CLIENT });
+  const start = async (token: string) => {
+    const [{ expiresAt }, session] = [await tokens.verify(token), await sessions.start(token)];
+    return { token: expiresAt, session: session.expiresAt.getTime() };
+  };
+  const own = await start(await issuer.token(AUDIENCE, CLIENT));
+  t.ok(own.session > own.token, 'the console’s client');
+  const other = await start(await issuer.token(AUDIENCE, OTHER_CLIENT));
+  t.equal(other.session, other.token, 'the client of a runtime');
+});
+
 t.test('accounts that change places are those of their new tokens at once', async (t) => {
   const issuer = 'https://moving.example';
-  const identity = { issuer, subject: 'zoe', tokenId: null, keyId: null, issuedAt: null, expiresAt: Date.now() + 1e9 };
+  const identity = {
+    issuer,
+    subject: 'zoe',
+    tokenId: null,
+    keyId: null,
+    client: null,
+    issuedAt: null,
+    expiresAt: Date.now() + 1e9,
+  };
   const signing = new SignIn(pool, { verify: async () => identity });
   const listener = await openListener(pool, (error) => t.error(error));
   const following = await signing.follow(listener);
@@ -65,7 +93,15 @@ t.test('a verified token is cached until its expiry at most; a rejected one is v
       requests.push(token);
       if (token === 'bad') throw new InvalidTokenError('no');
       const expiresAt = token === 'short' ? time + 5_000 : time + 1e9;
-      return { issuer: 'bulkhead', subject: token, tokenId: null, keyId: null, issuedAt: null, expiresAt };
+      return {
+        issuer: 'bulkhead',
+        subject: token,
+        tokenId: null,
+        keyId: null,
+        client: null,
+        issuedAt: null,
+        expiresAt,
+      };
     },
   };
   const signing = new SignIn(pool, verifier, () => time);
@@ -95,7 +131,15 @@ t.test('a token that was valid stays known while it cannot be verified, until th
     {
       async verify(subject) {
         if (fault) throw fault;
-        return { issuer: 'bulkhead', subject, tokenId: null, keyId: null, issuedAt: null, expiresAt: time + 1e9 };
+        return {
+          issuer: 'bulkhead',
+          subject,
+          tokenId: null,
+          keyId: null,
+          client: null,
+          issuedAt: null,
+          expiresAt: time + 1e9,
+        };
       },
     },
     () => time,

@@ -229,7 +229,7 @@ t.test('a token that is revoked while it is exchanged begins no session', async 
     }
   }
   const signIn = new RevokedAfterwards(api.pool, tokens);
-  const sessions = openConsoleSessions({ pool: api.pool, tokens, signIn, lifetimeMs: 60_000 });
+  const sessions = openConsoleSessions({ pool: api.pool, tokens, signIn, consoleClient: null, lifetimeMs: 60_000 });
   await t.rejects(sessions.start(token), new InvalidTokenError('the token was revoked'));
 });
 

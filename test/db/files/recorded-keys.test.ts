@@ -66,7 +66,7 @@ t.test('a revocation ends what began with tokens of the key, also in a process t
   const signIn = new SignIn(pool, withConsoleSessions(pool, tokens));
   const following = await signIn.follow(listener);
   t.teardown(() => following.close());
-  const sessions = openConsoleSessions({ pool, tokens, signIn, lifetimeMs: 3_600_000 });
+  const sessions = openConsoleSessions({ pool, tokens, signIn, consoleClient: null, lifetimeMs: 3_600_000 });
   const begin = async (token: string) => sessionCredential((await sessions.start(token)).secret);
 
   const [[keyId, content] = ['', Buffer.of()]] = await member.keys.list('identity');
