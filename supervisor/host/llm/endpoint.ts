@@ -14,7 +14,7 @@ import {
 import { TEXT_MAX_CHARS } from '../../../sdk/contract/payloads.ts';
 import { HostError } from '../host-call.ts';
 import type { ModelProvider } from './configuration.ts';
-import type { CompletionRequest, ModelAnswer } from './model.ts';
+import { type CompletionRequest, EndpointRefusal, type ModelAnswer } from './model.ts';
 
 /**
  * Retries after 2, 4 and 8 s or `Retry-After`, only before the first part of the answer and for 408, 409, 429 and 5xx.
@@ -78,7 +78,7 @@ export async function askEndpoint(question: Question): Promise<ModelAnswer> {
   } catch (error) {
     if (received.characters > 0 || (signal.aborted && isAsked))
       question.onBrokenOff(estimateUsage(request, received.characters));
-    throw error instanceof HostError ? error : toHostError(provider.name, error);
+    throw error instanceof HostError ? error : toHostError(provider, error);
   } finally {
     cut.abort();
   }
@@ -190,14 +190,28 @@ const requestJson = (schema: JSONSchema7): Output.Output<string, never, never> =
   createElementStreamTransform: () => undefined,
 });
 
-function toHostError(name: string, error: unknown): HostError {
+function toHostError({ name, apiKey }: ModelProvider, error: unknown): HostError {
   const last = RetryError.isInstance(error) ? error.lastError : error;
   const status = APICallError.isInstance(last) ? last.statusCode : undefined;
-  if (status === 401 || status === 403) return new HostError(`${name} rejected the operator’s key (${status})`);
-  if (status === 404) return new HostError(`${name} does not know this model or address (404)`);
+  if (status === 401 || status === 403) return new EndpointRefusal(`${name} rejected the operator’s key (${status})`);
+  if (status === 404) return new EndpointRefusal(`${name} does not know this model or address (404)`);
   if (status === 429) return new HostError(`${name} accepts no more requests for now (429); try again later`);
   if (status !== undefined && status >= 500) return new HostError(`${name} failed (${status}); try again later`);
-  if (status !== undefined && status >= 400) return new HostError(`${name} rejected this request (${status})`);
+  if (status !== undefined && status >= 400)
+    return new EndpointRefusal(`${name} rejected this request (${status})${describeFault(last, apiKey)}`);
   if (status === undefined && APICallError.isInstance(last)) return new HostError(`${name} cannot be reached`);
   return new HostError(`${name} failed while it answered`);
 }
+
+/** Names of errors and of fields. Its message may contain parts of the operator's key. */
+const FAULT_NAME = /^[a-z_.]{1,60}$/;
+/** @returns the names of the error and of the field that was refused, as far as the endpoint gives them */
+function describeFault(error: unknown, apiKey: string | undefined): string {
+  const { data } = error as { readonly data?: { readonly error?: Record<'type' | 'code' | 'param', unknown> } };
+  const { type, code, param } = data?.error ?? {};
+  const isName = (name: unknown): name is string => typeof name === 'string' && FAULT_NAME.test(name);
+  const names = [code ?? type, param].filter(isName).filter((name) => !isPartOfKey(name, apiKey));
+  return names.length === 0 ? '' : `: ${names.join(', ')}`;
+}
+const isPartOfKey = (name: string, apiKey: string | undefined): boolean =>
+  apiKey !== undefined && (apiKey.includes(name) || name.includes(apiKey));

@@ -2,10 +2,12 @@
 import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
 import { mayTakePlace } from '../../../db/jobs/account-share.ts';
 import { AmountsByKey } from '../../../db/timing/amounts-by-key.ts';
+import { UnrepeatedError } from '../../../service/telemetry/error-log.ts';
+import { RepeatedErrors } from '../../../service/telemetry/repeated-errors.ts';
 import { HostError, type HostHandlers, type HostScope } from '../host-call.ts';
 import type { ConfiguredModel, ModelProvider } from './configuration.ts';
 import { openEndpointFetch } from './endpoint-fetch.ts';
-import type { CompletionRequest, ModelAnswer } from './model.ts';
+import { type CompletionRequest, EndpointRefusal, type ModelAnswer } from './model.ts';
 import { type OfferedModel, type PluginProviderDeps, PluginProviders } from './plugin-providers.ts';
 import { Spending, type SpendingDeps } from './spending.ts';
 
@@ -47,6 +49,11 @@ export function openLlm(deps: LlmDeps): Llm {
   const plugins = new PluginProviders(deps);
   const endpoints = openEndpointFetch();
   const spending = new Spending(deps);
+  const refusals = new RepeatedErrors({ report: deps.onError });
+  const logRefusal = ({ slug }: InstalledPlugin, { message }: Error): void =>
+    refusals.add(
+      new UnrepeatedError(`A model endpoint of MODELS_FILE refused a call of the plugin ${slug}: ${message}.`),
+    );
   const ofInstallation = new AmountsByKey();
   const ofAccount = new AmountsByKey();
   const known = async (plugin: InstalledPlugin): Promise<Found[]> => [
@@ -66,6 +73,9 @@ export function openLlm(deps: LlmDeps): Llm {
       signal: scope.signal,
       fetch: endpoints.fetch,
       onBrokenOff: (usage) => spending.countBrokenOff(charge, usage),
+    }).catch((error: Error) => {
+      if (error instanceof EndpointRefusal) logRefusal(scope.plugin, error);
+      throw error;
     });
     await spending.count(charge, answer.usage);
     return answer;
@@ -89,7 +99,10 @@ export function openLlm(deps: LlmDeps): Llm {
         return ofAccount.during(accountId, () => ofInstallation.during(installationId, () => complete(scope, args)));
       },
     },
-    close: () => endpoints.close(),
+    close: () => {
+      refusals.close();
+      return endpoints.close();
+    },
   };
 }
 

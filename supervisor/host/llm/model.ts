@@ -1,8 +1,12 @@
 /** Types shared by the parts of `host.llm`. */
 import type { z } from 'zod';
 import type { completionRequest } from '../../../sdk/contract/payloads.ts';
+import { HostError } from '../host-call.ts';
 
 export type CompletionRequest = z.output<typeof completionRequest>;
+
+/** An endpoint refused a request. The next one is probably refused as well, until the operator or the plugin's author mends it. */
+export class EndpointRefusal extends HostError {}
 
 /** One complete answer of a model. */
 export interface ModelAnswer {

@@ -147,6 +147,36 @@ t.test('a busy model is retried after its delay; a rejected key is not retried a
   t.equal(server.asked.length, 1);
 });
 
+t.test('a refusal names what the endpoint refused, also in the log of the supervisor, and shows no key', async (t) => {
+  const errors: string[] = [];
+  const own = await startSupervisorFixture(t, {
+    models: [providerOf(server, { apiKey: 'letters_only' })],
+    onError: ({ message }) => void errors.push(message),
+  });
+  await own.install(asker);
+  const refusals: [object, string][] = [
+    [{ code: 'unsupported_parameter', param: 'max_tokens' }, ': unsupported_parameter, max_tokens'],
+    [{ type: 'invalid_request_error', code: null, param: null }, ': invalid_request_error'],
+    [{ code: 'letters_only', param: 'is.letters_only' }, ''],
+    [{ code: KEY, param: `see ${KEY}` }, ''],
+    [{ code: 400, param: { name: 'n' } }, ''],
+  ];
+  for (const [error, names] of refusals) {
+    server.answers = [
+      (response) => {
+        response.writeHead(400, { 'content-type': 'application/json' });
+        response.end(JSON.stringify({ error: { message: KEY, ...error } }));
+      },
+    ];
+    const refused = `main rejected this request (400)${names}`;
+    t.same(await run(own, 'asker', hello), { refused: `host.llm.complete: ${refused}` });
+  }
+  const logged = (refused: string) =>
+    `A model endpoint of MODELS_FILE refused a call of the plugin asker: main rejected this request (400)${refused}.`;
+  const first = [': unsupported_parameter, max_tokens', ': invalid_request_error', ''].map(logged);
+  t.same(errors, first, 'what repeats is counted');
+});
+
 t.test('an interrupted answer is an error', async (t) => {
   const half = openAiDelta('half of ');
   server.answers = [
