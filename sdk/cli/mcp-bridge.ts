@@ -30,6 +30,11 @@ const PROTOCOL_HEADER = 'mcp-protocol-version';
 const PAUSE_MS = 1_000;
 /** 409: a supervisor of an earlier release still has the stream that was lost. 429: too many requests or streams. */
 const RETRYABLE_STATUSES = new Set([409, 429]);
+/** Requests that run a plugin's code, and what they run. A plugin may do something that must not be done twice. */
+const RUNS_PLUGIN: ReadonlyMap<string | undefined, string> = new Map([
+  ['tools/call', 'tool'],
+  ['prompts/get', 'command'],
+]);
 const CANCELLED = 'notifications/cancelled';
 /** Error codes of JSON-RPC. */
 const PARSE_ERROR = -32_700;
@@ -162,7 +167,7 @@ export class McpBridge {
     for (let attempt = 0; ; attempt += 1) {
       const session = this.#openSession();
       try {
-        const response = await this.#post(message, (await session) ?? {}, message.method !== 'tools/call');
+        const response = await this.#post(message, (await session) ?? {}, isRepeatable(message));
         await this.#readAnswer(response, message, (answer) => this.#options.send(answer));
         return;
       } catch (error) {
@@ -230,8 +235,8 @@ export class McpBridge {
       cause = error;
     }
     if (isAnswered) return;
-    const advice =
-      method === 'tools/call' ? 'The tool may have run: check before you call it again.' : 'Send it again.';
+    const ran = RUNS_PLUGIN.get(method);
+    const advice = ran === undefined ? 'Send it again.' : `The ${ran} may have run: check before you call it again.`;
     throw new ConnectionLostError(`The connection broke before the answer to ${method}. ${advice}`, { cause });
   }
 
@@ -258,6 +263,8 @@ async function* readMessages(response: Response, silenceMs: number): AsyncGenera
 
 /** The service checks the members of a message. */
 const isRpcMessage = (message: unknown): message is RpcMessage => isRecord(message);
+
+const isRepeatable = ({ method }: RpcMessage): boolean => !RUNS_PLUGIN.has(method);
 
 const isSessionUnknown = (error: unknown): boolean => error instanceof BulkheadError && error.status === 404;
 const isRetryable = (error: unknown): boolean =>

@@ -31,8 +31,13 @@ const accept = refuse(202);
 const stayOpen: Answer = (response) => void openStream(response);
 const succeed: Answer = (response, { id }) => void openStream(response).end(format({ id, result: {} }));
 
-/** @param silenceMs of the bridge; by default longer than a test */
-async function startBridge(test: Test, script: Script, silenceMs = 600_000) {
+interface Times {
+  /** Of the bridge; by default longer than a test. */
+  readonly silenceMs?: number;
+  /** Of its transport. */
+  readonly retryForMs?: number;
+}
+async function startBridge(test: Test, script: Script, { silenceMs = 600_000, retryForMs = 0 }: Times = {}) {
   const asked: string[] = [];
   const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const body = await text(request);
@@ -49,7 +54,7 @@ async function startBridge(test: Test, script: Script, silenceMs = 600_000) {
   const lines = new TransformStream<string, string>();
   const writer = lines.writable.getWriter();
   const received: Message[] = [];
-  const bridge = new McpBridge(new Transport({ url, token: 'x', retryForMs: 0 }), '/mcp', {
+  const bridge = new McpBridge(new Transport({ url, token: 'x', retryForMs }), '/mcp', {
     lines: lines.readable,
     send: (message) => void received.push(message as Message),
     signal: stop.signal,
@@ -95,13 +100,36 @@ t.test('the notification stream is opened again after it was lost, also if the s
 t.test('a call whose connection is silent or breaks fails, and is not sent again', async (t) => {
   const broken: Answer = (response) => openStream(response).write(': keepalive\n\n', () => response.destroy());
   for (const answer of [stayOpen, broken]) {
-    const script: Script = { initialize: [succeed], GET: [stayOpen], 'tools/call': [answer], 'tools/list': [answer] };
-    const service = await startBridge(t, script, 100);
-    const message = 'The connection broke before the answer to tools/call.';
-    const advice = 'The tool may have run: check before you call it again.';
-    t.match(await service.call(1, 'tools/call'), { error: { message: `${message} ${advice}` } });
+    const script: Script = {
+      initialize: [succeed],
+      GET: [stayOpen],
+      'tools/call': [answer],
+      'prompts/get': [answer],
+      'tools/list': [answer],
+    };
+    const service = await startBridge(t, script, { silenceMs: 100 });
+    const describe = (method: string, ran: string) =>
+      `The connection broke before the answer to ${method}. The ${ran} may have run: check before you call it again.`;
+    t.match(await service.call(1, 'tools/call'), { error: { message: describe('tools/call', 'tool') } });
+    t.match(await service.call(3, 'prompts/get'), { error: { message: describe('prompts/get', 'command') } });
     t.match(await service.call(2, 'tools/list'), { error: { message: /answer to tools\/list\. Send it again\./ } });
     t.equal(service.asked.filter((name) => name === 'tools/call').length, 1);
+    await service.end();
+  }
+});
+
+t.test('a request that was lost before its answer began is sent again only if it runs no plugin', async (t) => {
+  for (const [method, requests] of [
+    ['tools/call', 1],
+    ['prompts/get', 1],
+    ['resources/list', 2],
+  ] as const) {
+    const lose: Answer = (response) => response.destroy();
+    const script: Script = { initialize: [succeed], GET: [stayOpen], [method]: [lose, succeed] };
+    const service = await startBridge(t, script, { retryForMs: 60_000 });
+    const { error } = await service.call(1, method);
+    t.equal(error === undefined, requests === 2, method);
+    t.equal(service.asked.filter((name) => name === method).length, requests, method);
     await service.end();
   }
 });
