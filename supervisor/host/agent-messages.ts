@@ -16,6 +16,7 @@ import {
 } from '../../db/sessions/sessions.ts';
 import { type Cancel, formatCancel } from '../calls/chain.ts';
 import { toJudgement } from '../calls/judgement.ts';
+import { judgeMessage } from '../calls/message-hook.ts';
 import type { PluginPort } from '../calls/plugin-port.ts';
 import { recordSessionEvent } from '../calls/session-events.ts';
 
@@ -68,7 +69,7 @@ export async function openAgentSession(
  * @param signal prevents the write when aborted before the commit: its hooks may outlast the call
  */
 export async function sendAgentMessage(
-  { otherPlugins }: AgentMessageDeps,
+  { pool, otherPlugins }: AgentMessageDeps,
   writes: WritingPool,
   session: Session,
   { fromAgentId, text, installationId, plugin }: AgentMessage,
@@ -80,14 +81,12 @@ export async function sendAgentMessage(
   const passed = await otherPlugins.runHook({ ...run, hook: 'middleware.agentMessage', context: sent });
   if (passed.cancelled) return describeRefusal(passed.cancelled);
   const arriving = { id, from: fromAgentId, ...(passed.context.message as typeof sent.message) };
-  const inbound = await otherPlugins.runHook({
-    ...run,
-    hook: 'middleware.inboundMessage',
-    context: { message: arriving },
-  });
+  const port = { pool, runHook: otherPlugins.runHook };
+  const context = { message: arriving };
+  const inbound = await judgeMessage(port, { ...run, hook: 'middleware.inboundMessage', context });
   if (inbound.cancelled) return describeRefusal(inbound.cancelled);
-  const { text: arrived } = inbound.context.message as typeof arriving;
-  const data = { kind: 'agent_message', from: fromAgentId, fromAgentId, installationId, plugin };
+  const { text: arrived, attachments } = inbound.context.message;
+  const data = { kind: 'agent_message', from: fromAgentId, fromAgentId, installationId, plugin, attachments };
   const judgement = toJudgement('inboundMessage', inbound);
   const { guards } = inbound;
   const [added] = await inTransaction(

@@ -7,6 +7,7 @@ import { SESSION_MESSAGES_DEFAULT } from '../../sdk/contract/limits.ts';
 import { hostCalls } from '../../sdk/contract/protocol.ts';
 import { formatCancel } from '../calls/chain.ts';
 import { toJudgement } from '../calls/judgement.ts';
+import { judgeMessage } from '../calls/message-hook.ts';
 import type { PluginPort } from '../calls/plugin-port.ts';
 import type { CancelNotices } from '../records/cancel-notices.ts';
 import { HostError, type HostHandlers, type HostScope, requireScopeSession, requireStorable } from './host-call.ts';
@@ -53,13 +54,13 @@ const requireText = (text: string): string => requireStorable(text, 'the text of
 
 /** Adds a message as if the agent had written it. All plugins with the hook judge it, except the one that posts it. */
 async function postMessage(deps: SessionDeps, scope: HostScope, text: string) {
-  const { otherPlugins, messageChains } = deps;
+  const { pool, otherPlugins, messageChains } = deps;
   const session = requireScopeSession(scope);
   messageChains.admit(scope, 'session.post');
   const message = { id: randomUUIDv7(), text: requireText(text), attachments: [] };
-  const judged = await otherPlugins.runHook({
+  const port = { pool, runHook: otherPlugins.runHook };
+  const judged = await judgeMessage(port, {
     hook: 'middleware.outboundMessage',
-    accountId: session.accountId,
     session: messageChains.extend(scope, session),
     excludedInstallationId: scope.plugin.installationId,
     context: { message, target: 'user' },
@@ -67,9 +68,10 @@ async function postMessage(deps: SessionDeps, scope: HostScope, text: string) {
   });
   const { cancelled } = judged;
   if (cancelled) throw new HostError(formatCancel(cancelled));
-  const passed = judged.context.message as typeof message;
+  const { text: passed, attachments } = judged.context.message;
   const judgement = toJudgement('outboundMessage', judged);
-  return addMessage(deps, scope, session, { id: message.id, role: 'assistant', text: passed.text, judgement });
+  const data = { attachments };
+  return addMessage(deps, scope, session, { id: message.id, role: 'assistant', text: passed, data, judgement });
 }
 
 async function addMessage(
@@ -79,7 +81,7 @@ async function addMessage(
   message: NewMessage,
 ): Promise<{ id: string }> {
   await cancelNotices.waitUntilWritten(session.id);
-  const data = { installationId: scope.plugin.installationId, plugin: scope.plugin.slug };
+  const data = { installationId: scope.plugin.installationId, plugin: scope.plugin.slug, ...message.data };
   const [added] = await inTransaction(
     scope.writes,
     (tx) => appendMessages(tx, session.id, [{ ...message, data }]),

@@ -13,10 +13,11 @@ import { groupRoutes } from '../../service/http/route-schema.ts';
 import { jsonBody, page, timestamp, wholeListQuery } from '../../service/http/schemas.ts';
 import { pageWholeList } from '../../service/http/whole-lists.ts';
 import { type ChainState, type Fields, linkOutcomes } from '../calls/chain.ts';
+import { isMessageHook, type MessageContext } from '../calls/message-hook.ts';
 import { listHookLinks } from '../children/account-plugins-cache.ts';
 import { summarizeTranscript } from './compaction.ts';
 import { defaultTrigger } from './default-trigger.ts';
-import { isMessageHook, type MessageContext, runMessageHook, runSessionHook } from './hooks.ts';
+import { runMessageHook, runSessionHook } from './hooks.ts';
 import { CALL_BODY_MAX_BYTES, requireSession, type SessionServices, sessionParams } from './session-services.ts';
 import { digestOf } from './turn-answers.ts';
 

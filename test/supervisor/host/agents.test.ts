@@ -87,6 +87,38 @@ t.test('a message passes agentMessage, then it is in the agent’s newest sessio
   t.match(await one('send', 'nobody', 'hi'), /no agent with this id/);
 });
 
+t.test('files that a hook adds to a sent or posted message are kept, with the type of their bytes', async (t) => {
+  const fixture = await startSupervisorFixture(t);
+  const sender = asCommand(`
+    if (args.id) return host.agents.send(args.id, 'a long text');
+    return host.session.post('a long text');`);
+  await fixture.install({ slug: 'one', capabilities: ['host.agents', 'host.session'], code: sender });
+  const move = `async ({ message }) => {
+    const { id } = await host.media.put(new TextEncoder().encode(message.text));
+    return { message: { text: 'See the file.', attachments: [{ name: 'a', mediaType: 'image/png', mediaId: id }] } };
+  }`;
+  await fixture.install({
+    slug: 'guard',
+    capabilities: ['host.media'],
+    code: `middleware.inboundMessage = ${move}; middleware.outboundMessage = ${move};`,
+  });
+  await fixture.install({
+    slug: 'later',
+    code: `const log = ({ message }) => host.log('asked', message.attachments);
+      middleware.inboundMessage = log; middleware.outboundMessage = log;`,
+  });
+  const agent = await fixture.call('POST', '/sessions', { agentId: 'planner', agentName: 'The planner' });
+  t.equal(agent.status, 201);
+  await runCommand(fixture, 'one', { id: 'planner' });
+  await runCommand(fixture, 'one', {});
+  const attachments = [{ name: 'a', mediaType: 'text/plain', mediaId: String }];
+  t.match(await messages(fixture), [
+    { role: 'user', text: 'See the file.', agent_id: 'planner', data: { attachments } },
+    { role: 'assistant', text: 'See the file.', data: { plugin: 'one', attachments } },
+  ]);
+  t.match(await fixture.readLog('asked'), [attachments, attachments], 'the next plugin gets the held file');
+});
+
 t.test('a message of a plugin comes into no conversation of a channel', async (t) => {
   const fixture = await startSupervisorFixture(t);
   const made = await fixture.install({ slug: 'one', capabilities, code });
