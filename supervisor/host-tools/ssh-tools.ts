@@ -12,6 +12,8 @@ import type { SessionServices } from '../sessions/session-services.ts';
 import { defineTool, type HostTool } from './host-tool.ts';
 
 const COMMAND_MAX_CHARS = 131_072;
+/** Maximum concurrent commands of all agents of an account, within its share of the supervisor's. */
+const AGENTS_CONNECTIONS_MAX = 32;
 
 /** Fields that requests and tools share. */
 export const sshCommandFields = {
@@ -40,6 +42,7 @@ export async function runSsh(
     const { traces: _, ...answer } = await runSshCommand(services.ssh, {
       accountId,
       connectionOwner: `agents of ${accountId}`,
+      connectionsMax: AGENTS_CONNECTIONS_MAX,
       hostId,
       command,
       options,

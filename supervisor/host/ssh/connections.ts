@@ -52,6 +52,8 @@ export interface ConnectionOwner {
   readonly accountId: string;
   /** For whom connections are kept: an installation, or the agents of an account. */
   readonly connectionOwner: string;
+  /** Maximum connections of this owner. Default: those of an installation. */
+  readonly connectionsMax?: number;
 }
 export interface SshConnection extends ConnectionOwner {
   readonly hostId: string;
@@ -199,20 +201,19 @@ export class SshConnections {
   async #start<T>(owner: ConnectionOwner, connectTo: () => Promise<T>): Promise<T> {
     const own = [...this.#held].filter((held) => isOwnedBy(held, owner));
     const starting = this.#starting.get(owner.connectionOwner);
-    if (own.length + starting >= this.#bounds.perInstallation) this.#endOldestIdle(own);
-    if (this.#held.size + this.#starting.total >= this.#bounds.total) this.#endOldestIdle([...this.#held]);
+    const { total, perInstallation } = this.#bounds;
+    const { connectionsMax = perInstallation } = owner;
+    if (own.length + starting >= connectionsMax) this.#endOldestIdle(own, connectionsMax);
+    if (this.#held.size + this.#starting.total >= total) this.#endOldestIdle([...this.#held], total);
     return this.#startingOfAccounts.during(owner.accountId, () =>
       this.#starting.during(owner.connectionOwner, connectTo),
     );
   }
 
-  #endOldestIdle(among: readonly Held[]): void {
+  #endOldestIdle(among: readonly Held[], max: number): void {
     const unused = among.find(({ idle }) => idle !== null);
     if (!unused)
-      throw new HostLimitError(
-        `${this.#bounds.perInstallation} SSH commands are running already; try again when one has ended`,
-        PLACE_RETRY_S,
-      );
+      throw new HostLimitError(`${max} SSH commands are running already; try again when one has ended`, PLACE_RETRY_S);
     this.end(unused);
   }
 }

@@ -45,6 +45,21 @@ t.test('no account takes all connections', async (t) => {
   t.same(await Promise.all(ends), [begun, begun, begun, begun, refused, refused, begun]);
 });
 
+t.test('an owner may have a maximum of its own', async (t) => {
+  const connections = new SshConnections({ total: 100, perInstallation: 1, idleMs: 60_000 });
+  const calls = new AbortController();
+  const acquire = (agents: object) =>
+    connections
+      .acquire({ accountId: 'ann', connectionOwner: 'agents', ...agents }, host, calls.signal)
+      .catch(({ message }: Error) => message);
+  const ends = [1, 2, 3, 4].map(() => acquire({ connectionsMax: 3 }));
+  ends.push(acquire({ connectionOwner: 'a1' }), acquire({ connectionOwner: 'a1' }));
+  calls.abort();
+  const begun = 'the call ended';
+  const refuse = (max: number) => `${max} SSH commands are running already; try again when one has ended`;
+  t.same(await Promise.all(ends), [begun, begun, begun, refuse(3), begun, refuse(1)]);
+});
+
 /** An SSH server that accepts every login and never closes its side of a connection. */
 async function startOpenServer(test: Test) {
   const { private: privateKey, public: publicKey } = generateSshKeys('ed25519');
