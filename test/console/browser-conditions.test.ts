@@ -7,13 +7,12 @@ import t from 'tap';
 import { orderedId } from '../../db/postgres/ordered-id.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import { insertAudit } from '../../db/records/audit.ts';
-import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { eventually } from '../runner/eventually.ts';
 import { answerInstead, openSignedIn, openTab, scrollsSideways, shareBrowser, signIn } from './browser.ts';
-import { go, press, tab } from './console-fixture.ts';
+import { go, press, startConsoleService, tab } from './console-fixture.ts';
 import { publish, publishFrontDesk } from './front-desk.ts';
 
-const service = await startServiceOnTestDatabase(t);
+const service = await startConsoleService(t);
 const browser = await shareBrowser(t);
 const plugin = await publishFrontDesk(service);
 const { body: desk } = await service.call('POST', '/api/installations', { slug: 'front-desk' });

@@ -1,10 +1,23 @@
-/** The fixture of the parity test's actions, and clicks that they share. */
+/** The service that the pages are of, the fixture of the parity test's actions, and clicks that they share. */
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import type { Page } from 'playwright-core';
-import type { ServiceFixture } from '../deploy/service-fixture.ts';
+import { type CalledService, type Environment, startApiAndSupervisor } from '../deploy/service-fixture.ts';
+import type { Teardown } from '../runner/harness.ts';
+import { BROWSER_VARIABLE } from '../runner/unpacked-browser.ts';
+
+const BUILDER = fileURLToPath(new URL('../../console/build-console.ts', import.meta.url));
+
+/** Starts API and supervisor without `npm start`. Builds the console before, if `npm test` has not done so with the whole run. */
+export async function startConsoleService(t: Teardown, env: Environment = {}): Promise<CalledService> {
+  if (process.env[BROWSER_VARIABLE] === undefined) await promisify(execFile)(process.execPath, [BUILDER]);
+  return startApiAndSupervisor(t, env);
+}
 
 export interface ConsoleFixture {
   readonly page: Page;
-  readonly service: ServiceFixture;
+  readonly service: CalledService;
   /** A package as a folder, and the same zipped. */
   readonly folder: string;
   readonly zip: string;

@@ -5,14 +5,13 @@ import type { Page } from 'playwright-core';
 import t from 'tap';
 import { listExamples, readPackage } from '../../examples/demo-packages.ts';
 import { SETTING_MAX_CHARS } from '../../sdk/contract/manifest.ts';
-import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 // With --soak, `inspect` looks at every page in every look.
 import { amount } from '../runner/soak.ts';
 import { answerInstead, loseResponse, type OpenConsole, openSignedIn, shareBrowser } from './browser.ts';
 import { compile } from './compiler.ts';
-import { allowUpdate, go, press, pressInDialog } from './console-fixture.ts';
+import { allowUpdate, go, press, pressInDialog, startConsoleService } from './console-fixture.ts';
 import {
   composeText,
   followToEditor,
@@ -30,7 +29,7 @@ import { inspect } from './pictures.ts';
 import { runSessionCases } from './session-cases.ts';
 import { wrongPrograms } from './wrong-programs.ts';
 
-const service = await startServiceOnTestDatabase(t);
+const service = await startConsoleService(t);
 const browser = await shareBrowser(t);
 
 let authoring: Promise<OpenConsole> | undefined;

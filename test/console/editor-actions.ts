@@ -1,7 +1,7 @@
 /** Actions of the tests in the editor of a plugin and on its page. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Page } from 'playwright-core';
-import type { Answer, ServiceFixture } from '../deploy/service-fixture.ts';
+import type { Answer, CalledService } from '../deploy/service-fixture.ts';
 import type { SourceFile } from './compiler.ts';
 import { go } from './console-fixture.ts';
 
@@ -12,7 +12,7 @@ const JITTER_STEP = 37;
 const README = { path: 'readme.md', contentText: '---\nname: Draft\ndescription: Is edited\n---\nNothing yet.\n' };
 
 /** Creates a plugin whose draft has these files. @returns its id */
-export async function makeDraft(service: ServiceFixture, slug: string, files: readonly SourceFile[]): Promise<string> {
+export async function makeDraft(service: CalledService, slug: string, files: readonly SourceFile[]): Promise<string> {
   const { body: plugin } = await service.call('POST', '/api/plugins', { slug, displayName: slug });
   const { status, body } = await service.call('POST', `/api/plugins/${plugin.id}/draft`, { files: [README, ...files] });
   if (status !== 200) throw new Error(JSON.stringify(body));
@@ -20,13 +20,13 @@ export async function makeDraft(service: ServiceFixture, slug: string, files: re
 }
 
 /** Loads the editor of a plugin as a new document, with a compiler of its own. */
-export async function openEditor(page: Page, service: ServiceFixture, id: string): Promise<void> {
+export async function openEditor(page: Page, service: CalledService, id: string): Promise<void> {
   await openFiles(page, service, id);
   await page.locator('.monaco-editor .view-line').first().waitFor();
 }
 
 /** As `openEditor`, until the page shows which files there are. The editor is not loaded yet. */
-export async function openFiles(page: Page, service: ServiceFixture, id: string): Promise<void> {
+export async function openFiles(page: Page, service: CalledService, id: string): Promise<void> {
   await page.goto(`${service.url}/plugins/${id}/edit`);
   await page.getByLabel('File', { exact: true }).waitFor();
 }
@@ -80,13 +80,13 @@ export async function listErrors(page: Page, count: number): Promise<string[]> {
 }
 
 /** @returns the text of a file of the draft, as the service has it */
-export async function readDraftFile(service: ServiceFixture, id: string, path: string): Promise<string> {
+export async function readDraftFile(service: CalledService, id: string, path: string): Promise<string> {
   const { body } = await service.call('GET', `/api/plugins/${id}/versions/draft/files`);
   return body.items.find((file: Answer['body']) => file.path === path).contentText;
 }
 
 /** @returns the paths of all files of the draft, as the service has it */
-export async function listDraftPaths(service: ServiceFixture, id: string): Promise<string[]> {
+export async function listDraftPaths(service: CalledService, id: string): Promise<string[]> {
   const { body } = await service.call('GET', `/api/plugins/${id}/versions/draft/files?limit=1000`);
   if (body.nextCursor !== null) {
     const more = await service.call('GET', `/api/plugins/${id}/versions/draft/files?cursor=${body.nextCursor}`);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { markFailed } from '../../db/installations/installation-runtimes.ts';
 import { openPool } from '../../db/postgres/pool.ts';
-import type { Answer, ServiceFixture } from '../deploy/service-fixture.ts';
+import type { Answer, CalledService } from '../deploy/service-fixture.ts';
 import { eventually } from '../runner/eventually.ts';
 
 /** Right-to-left override, a terminal's escape, a script: none may do anything. */
@@ -84,7 +84,7 @@ export const packageFiles = (
 
 /** Publishes version 1.0.0 of the plugin and lists it. @returns its id */
 export async function publishFrontDesk(
-  service: ServiceFixture,
+  service: CalledService,
   capabilities = 'host.storage',
   named = FRONT_DESK,
 ): Promise<string> {
@@ -95,7 +95,7 @@ export async function publishFrontDesk(
 }
 
 export async function publish(
-  service: ServiceFixture,
+  service: CalledService,
   plugin: string,
   semVer: string,
   capabilities: string,
@@ -112,7 +112,7 @@ async function made(answer: Promise<Answer>): Promise<string> {
 }
 
 /** Lets an installation fail as the supervisor does after five ends of its process, which take half a minute. */
-export async function failInstallation(service: ServiceFixture, id: string, reason: string): Promise<void> {
+export async function failInstallation(service: CalledService, id: string, reason: string): Promise<void> {
   const { DATABASE_URL = '' } = service.env as { DATABASE_URL?: string };
   const { pool, close } = openPool(DATABASE_URL, { name: 'test', connections: 1, onError: () => undefined });
   await markFailed(pool, id, reason);
@@ -120,7 +120,7 @@ export async function failInstallation(service: ServiceFixture, id: string, reas
 }
 
 /** The account's one installation, as soon as it is as wished. */
-export const installationThat = (service: Pick<ServiceFixture, 'call'>, isWished: (of: Answer['body']) => boolean) =>
+export const installationThat = (service: Pick<CalledService, 'call'>, isWished: (of: Answer['body']) => boolean) =>
   eventually<Answer['body']>(async () => {
     const { body } = await service.call('GET', '/api/installations');
     return body.items.find(isWished) ?? false;

@@ -8,10 +8,9 @@ import { insertAudit } from '../../db/records/audit.ts';
 import { insertLogs } from '../../db/records/logs.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { enlargeOffers } from '../api/plugins/copied-versions.ts';
-import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { createLogLine } from '../fixtures/log-line.ts';
 import { answerInstead, openSignedIn, shareBrowser } from './browser.ts';
-import { press, pressInDialog, tab } from './console-fixture.ts';
+import { press, pressInDialog, startConsoleService, tab } from './console-fixture.ts';
 import { publish, publishFrontDesk } from './front-desk.ts';
 import { inspect } from './pictures.ts';
 
@@ -28,7 +27,7 @@ const REFRESHED_PAGES = 3;
 /** How often they are. Milliseconds. */
 const FOLLOW_MS = 2_500;
 
-const service = await startServiceOnTestDatabase(t);
+const service = await startConsoleService(t);
 const browser = await shareBrowser(t);
 const { page, complaints } = await openSignedIn(browser, service);
 

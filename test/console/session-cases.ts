@@ -7,7 +7,7 @@ import type { Test } from 'tap';
 import { findOrCreateAccount } from '../../db/accounts/accounts.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import { issueSignInLink } from '../../service/identity/console-sessions.ts';
-import type { ServiceFixture } from '../deploy/service-fixture.ts';
+import type { CalledService } from '../deploy/service-fixture.ts';
 import { eventually } from '../runner/eventually.ts';
 import { openConsole, openSignedIn, openTab, signIn } from './browser.ts';
 import { press, pressInDialog } from './console-fixture.ts';
@@ -17,7 +17,7 @@ import { inspect } from './pictures.ts';
 
 const INDEX = { path: 'index.ts', contentText: 'middleware.systemPrompt = (ctx) => ctx.systemPrompt;\n' };
 
-export async function runSessionCases(t: Test, service: ServiceFixture, browser: Browser): Promise<void> {
+export async function runSessionCases(t: Test, service: CalledService, browser: Browser): Promise<void> {
   const { page, context, complaints } = await openConsole(browser, service.url);
   const isSignedIn = (on: Page) => on.getByRole('button', { name: 'local', exact: true }).waitFor();
 
@@ -310,7 +310,7 @@ async function servePage(t: Test): Promise<string> {
   return `http://localhost:${(server.address() as AddressInfo).port}`;
 }
 
-async function makeLink(service: ServiceFixture, user: string): Promise<string> {
+async function makeLink(service: CalledService, user: string): Promise<string> {
   const database = openPool(service.env.DATABASE_URL ?? '', { name: 'test', connections: 1, onError: () => undefined });
   try {
     return await issueSignInLink(database.pool, (await findOrCreateAccount(database.pool, user)).id, service.url);

@@ -1,7 +1,6 @@
 /** What a user has typed for an installation is not lost when a request fails, and does not silently replace what was saved elsewhere. */
 import type { Page } from 'playwright-core';
 import t from 'tap';
-import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import {
   answerInstead,
   loseResponse,
@@ -10,10 +9,10 @@ import {
   openTab,
   shareBrowser,
 } from './browser.ts';
-import { allowUpdate, go, press, pressInDialog } from './console-fixture.ts';
+import { allowUpdate, go, press, pressInDialog, startConsoleService } from './console-fixture.ts';
 import { installationThat, publish, publishFrontDesk } from './front-desk.ts';
 
-const service = await startServiceOnTestDatabase(t);
+const service = await startConsoleService(t);
 const browser = await shareBrowser(t);
 const isOf =
   (wanted: string) =>
