@@ -82,7 +82,15 @@ interface Refusals {
   /** The reasoning of an answer whose calls were all refused. */
   readonly reasoning: readonly object[];
   /** Null: after the results of the calls that passed, which come with the next request. */
-  at: number | null;
+  place: RefusalPlace | null;
+}
+
+/** A place in a turn. It has no index, because the app may leave out steps of a long run. */
+interface RefusalPlace {
+  /** The call whose result is the last one before. Undefined: no result of the turn is before. */
+  readonly callId: string | undefined;
+  /** Number of messages between that result, or the user's message, and the place. */
+  readonly distance: number;
 }
 
 /** A tool that the model may call. */
@@ -288,10 +296,12 @@ export class Conversation {
     ]);
     await this.#addMissingResults(results, knownByIndex, from, request);
     const { refusals } = open;
-    for (const one of refusals) one.at ??= messages.length;
+    const end = findPlace(messages, last, format);
+    for (const one of refusals) one.place ??= end;
+    const places = refusals.map((one) => findIndex(one.place ?? end, messages, last, format));
     const refusedAt = (index: number): Message[] =>
       refusals
-        .filter(({ at }) => at === index)
+        .filter((_one, at) => places[at] === index)
         .flatMap(({ calls, reasoning }) => format.createRefusals(calls, reasoning));
     const judged: Message[] = [];
     // The app may leave out the start of the conversation, and with it the message of the turn in which these results are.
@@ -325,7 +335,7 @@ export class Conversation {
         return judged;
       },
       onRefused: (calls, isAll, reasoning) => {
-        refusals.push({ calls, reasoning, at: isAll ? messages.length : null });
+        refusals.push({ calls, reasoning, place: isAll ? end : null });
         return refusals.length <= REFUSALS_MAX;
       },
       onReasoningLeftOut: (callId, reasoning) => open.reasoning.set(callId, reasoning),
@@ -1075,6 +1085,34 @@ function findFirstUncovered(
     if (index >= 0) return index;
   }
   return knownByIndex.findLastIndex((one) => one !== null);
+}
+
+/**
+ * Returns the place after the last message.
+ *
+ * @param from index of the user's message of the turn, or -1
+ */
+function findPlace<Message>(
+  messages: readonly Message[],
+  from: number,
+  { readToolResult }: MessageFormat<Message>,
+): RefusalPlace {
+  const callIds = messages.map((message) => readToolResult(message).at(-1)?.callId);
+  const at = callIds.findLastIndex((callId, index) => index > from && callId !== undefined);
+  return { callId: callIds[at], distance: messages.length - Math.max(at, from) - 1 };
+}
+
+/** Returns the index of a place. If the message before it is left out, that is the first place of the turn. */
+function findIndex<Message>(
+  { callId, distance }: RefusalPlace,
+  messages: readonly Message[],
+  from: number,
+  { readToolResult }: MessageFormat<Message>,
+): number {
+  const hasResult = (message: Message): boolean => readToolResult(message).some((one) => one.callId === callId);
+  const at =
+    callId === undefined ? from : messages.findLastIndex((message, index) => index > from && hasResult(message));
+  return at < 0 ? from + 1 : Math.min(at + 1 + distance, messages.length);
 }
 
 const digestFiles = (files: readonly MessageFile[]): Promise<string> => digestText(describeFiles(files));

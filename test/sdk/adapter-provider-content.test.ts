@@ -311,6 +311,49 @@ for (const [name, framework] of Object.entries(frameworks))
     });
   }
 
+/** A model of the AI SDK that calls `oven` with these degrees, one call a request (null: it says “Done.”), and what it was asked. */
+function createBaker(degrees: readonly (number | null)[], toCallId: (at: number) => string) {
+  const asked: string[][] = [];
+  const model = {
+    ...AI_SDK_MODEL,
+    async doGenerate({ prompt }: { prompt: { content: unknown }[] }) {
+      const at = asked.length;
+      const parts = prompt.flatMap(({ content }) => content as { type: string; toolCallId?: string }[]);
+      asked.push(parts.map(({ type, toolCallId }) => [type, toolCallId].join(' ').trim()));
+      const input = JSON.stringify({ degrees: degrees[at] });
+      const isCall = typeof degrees[at] === 'number';
+      const said = isCall
+        ? { type: 'tool-call', toolCallId: toCallId(at), toolName: 'oven', input }
+        : { type: 'text', text: 'Done.' };
+      const content = [{ type: 'reasoning', text: 'Hm.' }, said];
+      return { content, finishReason: { unified: isCall ? 'tool-calls' : 'stop' }, usage, warnings: [] };
+    },
+  };
+  return { asked, model: model as never };
+}
+const bakersOven = dynamicTool({ inputSchema: jsonSchema({ type: 'object' }), execute: async () => 'warm' });
+
+t.test('ai-sdk: a refused call is not put between a call and its result if steps are left out', async (t) => {
+  const { asked, model } = createBaker([300, 200, 200, 300, 200, null], (at) => `c${at}`);
+  await generateText({
+    model: wrapLanguageModel({ model, middleware: aiSdk.bulkhead(await open('refusing')) }),
+    tools: { oven: bakersOven },
+    stopWhen: stepCountIs(5),
+    prompt: 'Bake',
+    prepareStep: ({ messages }) => ({ messages: messages.slice(-2) }),
+  });
+  const plain = asked.map((kinds) => kinds.filter((kind) => kind !== 'reasoning'));
+  const pair = (at: number) => [`tool-call c${at}`, `tool-result c${at}`];
+  t.same(plain, [
+    ['text'],
+    ['text', ...pair(0)],
+    [...pair(0), ...pair(1)],
+    [...pair(0), ...pair(2)],
+    [...pair(0), ...pair(2), ...pair(3)],
+    [...pair(0), ...pair(3), ...pair(4)],
+  ]);
+});
+
 t.test('ai-sdk: the system prompt keeps its options, such as those for caching', async (t) => {
   const providerOptions = { anthropic: { cacheControl: { type: 'ephemeral' } } };
   const system = [
