@@ -351,7 +351,7 @@ export class Conversation {
     open.answer = answer;
     return {
       systemPrompt: [prompt.systemPrompt, summary ?? ''].filter((part) => part !== '').join('\n\n'),
-      messages: open.reasoning.size === 0 ? judged : format.addReasoning(judged, open.reasoning),
+      messages: open.reasoning.size === 0 ? judged : addReasoning(judged, open.reasoning, format),
       answer,
     };
   }
@@ -1085,6 +1085,16 @@ function findFirstUncovered(
     if (index >= 0) return index;
   }
   return knownByIndex.findLastIndex((one) => one !== null);
+}
+
+/** Adds reasoning to the last turn: some models number their calls, so that earlier turns have the same ids. */
+function addReasoning<Message>(
+  messages: readonly Message[],
+  reasoning: OpenTurn['reasoning'],
+  { readUserText, addReasoning: add }: MessageFormat<Message>,
+): Message[] {
+  const last = messages.findLastIndex((message) => readUserText(message) !== null);
+  return [...messages.slice(0, last + 1), ...add(messages.slice(last + 1), reasoning)];
 }
 
 /**

@@ -333,6 +333,24 @@ function createBaker(degrees: readonly (number | null)[], toCallId: (at: number)
 }
 const bakersOven = dynamicTool({ inputSchema: jsonSchema({ type: 'object' }), execute: async () => 'warm' });
 
+t.test('ai-sdk: the reasoning of a turn is not put into an earlier one with a call of the same id', async (t) => {
+  const { asked, model } = createBaker([200, null, 200, null], () => 'c0');
+  const middleware = aiSdk.bulkhead(await open('guarded'));
+  const messages: ModelMessage[] = [];
+  for (const content of ['Bake', 'Again']) {
+    messages.push({ role: 'user', content });
+    const { responseMessages } = await generateText({
+      model: wrapLanguageModel({ model, middleware }),
+      tools: { oven: bakersOven },
+      stopWhen: stepCountIs(3),
+      messages,
+    });
+    messages.push(...responseMessages);
+  }
+  const turn = ['text', 'tool-call c0', 'tool-result c0', 'text'];
+  t.same(asked[3], [...turn, 'text', 'reasoning', 'tool-call c0', 'tool-result c0']);
+});
+
 t.test('ai-sdk: a refused call is not put between a call and its result if steps are left out', async (t) => {
   const { asked, model } = createBaker([300, 200, 200, 300, 200, null], (at) => `c${at}`);
   await generateText({
