@@ -1,18 +1,14 @@
 /** The state of publishing a package or saving it as a draft. */
 import { useMutation } from '@tanstack/react-query';
 import { useEffect, useEffectEvent, useRef, useState } from 'react';
-import {
-  FIRST_VERSION,
-  findFreeNumber,
-  findLatestVersion,
-  raiseVersion,
-  validateSemVer,
-} from '../../sdk/contract/version-numbers.ts';
-import { type Plugin, usePlugin } from '../rest/plugins.ts';
+import { validateSemVer } from '../../sdk/contract/version-numbers.ts';
+import { describeDraft, describeVersion, type Source } from '../editor/source.ts';
+import { usePlugin } from '../rest/plugins.ts';
 import { UnreachableError } from '../rest/problem.ts';
 import { queryClient } from '../rest/query-client.ts';
 import { useRunGuard } from '../rest/use-action.ts';
 import { type Dropped, rememberUnanswered } from './package-files.ts';
+import { proposeNumber } from './proposed-number.ts';
 import { publishVersion, saveDraft } from './publish-requests.ts';
 
 interface PublishingOptions {
@@ -21,6 +17,8 @@ interface PublishingOptions {
   readonly dropped: Dropped | null;
   /** Hash of the draft that the user edited. Null: the plugin had none. Undefined: the package replaces any draft. */
   readonly madeFrom?: string | null | undefined;
+  /** Number of the version that the package was made from. Null: a draft, or unknown. */
+  readonly madeFromVersion?: string | null;
   /** Called after each request with its outcome. */
   readonly onAnswer?: (outcome: PublishingOutcome) => void;
   /** Whether faults stay visible while the user edits. */
@@ -30,6 +28,8 @@ interface PublishingOutcome {
   readonly refusal: Error | null;
   /** What was sent, which may be older than `dropped`. */
   readonly sent: Dropped | null;
+  /** What the service stored it as. Null: it was refused. */
+  readonly source: Source | null;
   /** Whether the editor would load these files now. A published version is not loaded while the plugin has a draft. */
   readonly isStored: boolean;
 }
@@ -40,10 +40,11 @@ interface DraftSave {
 }
 export type Publishing = ReturnType<typeof usePublishing>;
 
-export function usePublishing({ pluginId, dropped, madeFrom, onAnswer, keepsFaults = false }: PublishingOptions) {
+export function usePublishing({ pluginId, dropped, madeFrom, onAnswer, ...options }: PublishingOptions) {
+  const { madeFromVersion = null, keepsFaults = false } = options;
   const { data: plugin } = usePlugin(pluginId);
   const [typed, setTyped] = useState<string | null>(null);
-  const semVer = typed ?? (plugin ? proposeVersion(plugin) : '');
+  const semVer = typed ?? (plugin ? proposeNumber(plugin.versions, madeFromVersion) : '');
   const [part, setPart] = useState(0);
   const [newest, setNewest] = useState(madeFrom);
   /** What saves of the draft sent that got no response. */
@@ -53,7 +54,8 @@ export function usePublishing({ pluginId, dropped, madeFrom, onAnswer, keepsFaul
     mutationFn: (sent: Dropped | null) => publishVersion(pluginId, semVer.trim(), sent, setPart),
     onSettled: (published, refusal, sent) => {
       runs.end('publish');
-      onAnswer?.({ refusal, sent, isStored: published !== undefined && newest === null });
+      const source = published ? describeVersion(published) : null;
+      onAnswer?.({ refusal, sent, source, isStored: published !== undefined && newest === null });
     },
     onSuccess: async () => {
       await queryClient.invalidateQueries();
@@ -70,7 +72,8 @@ export function usePublishing({ pluginId, dropped, madeFrom, onAnswer, keepsFaul
       else if (refusal instanceof UnreachableError && sent !== null)
         unanswered.current = rememberUnanswered(unanswered.current, sent);
       if (saved && madeFrom !== undefined) setNewest(saved.sourceSha256);
-      onAnswer?.({ refusal, sent, isStored: saved !== undefined });
+      const source = saved ? describeDraft(saved) : null;
+      onAnswer?.({ refusal, sent, source, isStored: saved !== undefined });
     },
     onSuccess: () => queryClient.invalidateQueries(),
     onError: readAgain,
@@ -109,13 +112,4 @@ export function usePublishing({ pluginId, dropped, madeFrom, onAnswer, keepsFaul
 /** The request may have been done although its response was lost. The error does not wait for what is read. */
 function readAgain(): void {
   void queryClient.invalidateQueries();
-}
-
-function proposeVersion({ versions }: Plugin): string {
-  const latest = findLatestVersion(versions);
-  const wanted = latest ? raiseVersion(latest.semVer, 'patch') : FIRST_VERSION;
-  return findFreeNumber(
-    wanted,
-    versions.map((version) => version.semVer),
-  );
 }

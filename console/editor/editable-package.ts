@@ -1,8 +1,9 @@
-/** Loads a package for the editor: the files of the draft, or of the newest version, or a template. */
+/** Loads a package for the editor: the files of the draft or of a version, or a template. */
 import type { TextFile } from '../authoring/package-files.ts';
 import { readBody, rest } from '../rest/client.ts';
 import type { Plugin } from '../rest/plugins.ts';
 import { readVersionFiles, TEXT_MAX_CHARS } from '../rest/version-files.ts';
+import { chooseSource, listSources, type Source } from './source.ts';
 
 const TOO_LARGE = `The package has more than ${TEXT_MAX_CHARS / 1_048_576} MiB of text, so it cannot be a draft. Edit its files on your computer and publish a zip.`;
 
@@ -10,25 +11,32 @@ export interface EditablePackage {
   readonly displayName: string;
   readonly slug: string;
   readonly files: readonly TextFile[];
+  /** What these files are. Null: a template, because nothing is stored yet. */
+  readonly source: Source | null;
   /** Hash of the draft. Null: the plugin has none. */
   readonly draftSha256: string | null;
   /** Binary files, which a draft cannot contain, and text that is too long to be read. */
   readonly skippedFiles: readonly string[];
 }
 
-/** @throws Error for a package with more text than a draft can have: saving a part of it would delete the rest */
-export async function readEditablePackage(id: string): Promise<EditablePackage> {
+/**
+ * @param sourceId `draft` or the id of a version. Default: the draft, or Latest if there is no draft
+ * @throws Error for a package with more text than a draft can have: saving a part of it would delete the rest
+ */
+export async function readEditablePackage(id: string, sourceId?: string): Promise<EditablePackage> {
   const plugin = await readBody(rest.GET('/plugins/{id}', { params: { path: { id } } }));
-  const newest = plugin.versions.find(({ status }) => status === 'published');
-  const versionId = plugin.draft ? 'draft' : newest?.id;
-  const { files: found, hasMoreFiles } =
-    versionId === undefined ? { files: [], hasMoreFiles: false } : await readVersionFiles(id, versionId);
+  const chosen = listSources(plugin).find((source) => source.id === sourceId);
+  const source = chosen ?? chooseSource(plugin);
+  const { files: found, hasMoreFiles } = source
+    ? await readVersionFiles(id, source.id)
+    : { files: [], hasMoreFiles: false };
   if (hasMoreFiles) throw new Error(TOO_LARGE);
   const files = found.flatMap(({ path, contentText }) => (contentText === null ? [] : [{ path, contentText }]));
   return {
     displayName: plugin.displayName,
     slug: plugin.slug,
     draftSha256: plugin.draft?.sourceSha256 ?? null,
+    source,
     files: found.length === 0 ? firstFiles(plugin) : files,
     skippedFiles: found.filter(({ contentText }) => contentText === null).map(({ path }) => path),
   };

@@ -30,7 +30,7 @@ export function EditorPage() {
       <Head id={id} of={found.data} />
       <Grid>
         <Grid.Col span={{ base: 12, lg: 8 }}>
-          <FilesEditor pluginId={id} given={found.data.files} draftSha256={found.data.draftSha256} />
+          <FilesEditor pluginId={id} stored={found.data} />
         </Grid.Col>
         <Grid.Col span={{ base: 12, lg: 4 }}>
           <Section title="Try the draft">

@@ -5,13 +5,16 @@ import { type ReactNode, Suspense, useCallback, useEffect, useEffectEvent, useMe
 import { hasSameFiles, type TextFile } from '../authoring/package-files.ts';
 import { PublishButtons } from '../authoring/publish-buttons.tsx';
 import { usePublishing } from '../authoring/use-publishing.ts';
+import { usePlugin } from '../rest/plugins.ts';
 import { lazyPart } from '../shell/lazy-part.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
 import { UnsavedGuard } from '../shell/unsaved-guard.tsx';
 import { CompilerErrors } from './compiler-errors.tsx';
+import { type EditablePackage, readEditablePackage } from './editable-package.ts';
 import { type Fault, getFaults, type Place } from './faults.ts';
 import { FileSelector } from './file-selector.tsx';
 import { forgetFiles, type OpenCopy, openCopy } from './kept-files.ts';
+import { LoadedSource } from './loaded-source.tsx';
 import { useKeptFiles } from './use-kept-files.ts';
 
 const CodeEditor = lazyPart(() => import('./code-editor.tsx'), 'CodeEditor');
@@ -20,15 +23,14 @@ const HELP =
 
 interface FilesEditorProps {
   readonly pluginId: string;
-  /** The files as they are stored. */
-  readonly given: readonly TextFile[];
-  /** Hash of the draft that these files are. Null: the plugin has no draft. */
-  readonly draftSha256: string | null;
+  readonly stored: EditablePackage;
 }
 
 /** Starts with the unsaved files that this browser kept, if there are any. */
-export function FilesEditor({ pluginId, given, draftSha256 }: FilesEditorProps) {
+export function FilesEditor({ pluginId, stored }: FilesEditorProps) {
   const [copy, setCopy] = useState<OpenCopy | null>(null);
+  /** What the user loaded instead. */
+  const [{ loads, chosen }, setLoaded] = useState<Loaded>({ loads: 0, chosen: null });
   useEffect(() => {
     const closing = new AbortController();
     void openCopy(pluginId, closing.signal).then((opened) => {
@@ -42,19 +44,31 @@ export function FilesEditor({ pluginId, given, draftSha256 }: FilesEditorProps) 
     forgetFiles(key);
     setCopy({ key, kept: null });
   };
-  const start = kept?.files ?? given;
+  const load = async (sourceId: string) => {
+    const other = await readEditablePackage(pluginId, sourceId);
+    setLoaded({ loads: loads + 1, chosen: other });
+    discard();
+  };
+  const given = chosen ?? stored;
   return (
     <EditedFiles
-      key={kept?.keptAt ?? 'stored'}
+      key={`${loads} ${kept?.keptAt ?? 'stored'}`}
       pluginId={pluginId}
       copyKey={key}
       given={given}
-      draftSha256={kept?.draftSha256 === undefined ? draftSha256 : kept.draftSha256}
-      start={start}
+      // An older console did not keep all of it.
+      start={kept === null ? given : { draftSha256: given.draftSha256, source: given.source, ...kept }}
+      onLoad={load}
     >
       {kept === null ? null : <KeptNotice keptAt={kept.keptAt} onDiscard={discard} />}
     </EditedFiles>
   );
+}
+
+interface Loaded {
+  readonly loads: number;
+  /** Null: nothing yet. */
+  readonly chosen: EditablePackage | null;
 }
 
 function KeptNotice({ keptAt, onDiscard }: { readonly keptAt: number; readonly onDiscard: () => void }) {
@@ -72,19 +86,25 @@ function KeptNotice({ keptAt, onDiscard }: { readonly keptAt: number; readonly o
   );
 }
 
-interface EditedFilesProps extends FilesEditorProps {
+interface EditedFilesProps {
+  readonly pluginId: string;
   /** Where this editor keeps what is unsaved. */
   readonly copyKey: string;
-  readonly start: readonly TextFile[];
+  /** The files as they are stored. */
+  readonly given: Pick<EditablePackage, 'files'>;
+  readonly start: Pick<EditablePackage, 'files' | 'source' | 'draftSha256'>;
+  readonly onLoad: (sourceId: string) => Promise<void>;
   /** Shown while something is unsaved, until the first save: what is unsaved afterwards is not what this browser had kept. */
   readonly children: ReactNode;
 }
 
-function EditedFiles({ pluginId, copyKey, given, draftSha256, start, children }: EditedFilesProps) {
-  const [files, setFiles] = useState(start);
-  const [saved, setSaved] = useState(given);
+function EditedFiles({ pluginId, copyKey, given, start, onLoad, children }: EditedFilesProps) {
+  const { data: plugin } = usePlugin(pluginId);
+  const [files, setFiles] = useState(start.files);
+  const [source, setSource] = useState(start.source);
+  const [saved, setSaved] = useState(given.files);
   const [hasSaved, setHasSaved] = useState(false);
-  const [path, setPath] = useState(start.some((file) => file.path === 'index.ts') ? 'index.ts' : start[0]?.path);
+  const [path, setPath] = useState(files.some((file) => file.path === 'index.ts') ? 'index.ts' : files[0]?.path);
   const [faults, setFaults] = useState<readonly Fault[]>([]);
   const [errors, setErrors] = useState<readonly Fault[]>([]);
   const [place, setPlace] = useState<Place | null>(null);
@@ -108,16 +128,18 @@ function EditedFiles({ pluginId, copyKey, given, draftSha256, start, children }:
   const publishing = usePublishing({
     pluginId,
     dropped,
-    madeFrom: draftSha256,
+    madeFrom: start.draftSha256,
+    madeFromVersion: source?.semVer ?? null,
     keepsFaults: true,
-    onAnswer: ({ refusal, sent, isStored }) => {
+    onAnswer: ({ refusal, sent, source: storedAs, isStored }) => {
       setFaults(getFaults(refusal));
+      if (storedAs) setSource(storedAs);
       if (!isStored || sent === null || !('files' in sent)) return;
       setSaved(sent.files);
       setHasSaved(true);
     },
   });
-  const keep = useKeptFiles(copyKey, { files, isUnsaved, draftSha256: publishing.newestDraft ?? null }, () =>
+  const keep = useKeptFiles(copyKey, { files, isUnsaved, source, draftSha256: publishing.newestDraft ?? null }, () =>
     hasSameFiles(newest.current, saved) ? null : newest.current,
   );
   const saveDraft = useEffectEvent(() => publishing.draft.mutate({ sent: dropped }));
@@ -140,6 +162,7 @@ function EditedFiles({ pluginId, copyKey, given, draftSha256, start, children }:
         and save them as a draft.
       </UnsavedGuard>
       {isUnsaved && !hasSaved ? children : null}
+      {plugin ? <LoadedSource plugin={plugin} source={source} onLoad={onLoad} /> : null}
       <FileSelector
         files={files}
         path={path ?? ''}

@@ -1,6 +1,7 @@
 /** Keeps the unsaved files of each open editor in this browser until they are saved or discarded. */
 import type { TextFile } from '../authoring/package-files.ts';
 import { createRandomId } from '../rest/random-id.ts';
+import type { Source } from './source.ts';
 
 interface KeptFiles {
   /** Milliseconds since 1970. */
@@ -8,6 +9,8 @@ interface KeptFiles {
   readonly files: readonly TextFile[];
   /** Hash of the draft that the user edited. Null: the plugin had none. Absent: kept by an older console. */
   readonly draftSha256?: string | null;
+  /** What the files were made from. Null: a template. Absent: kept by an older console. */
+  readonly source?: Source | null;
 }
 
 /** Where one open editor keeps its unsaved files. No other editor writes or removes them meanwhile. */

@@ -2,25 +2,29 @@
 import { useEffect, useEffectEvent, useRef } from 'react';
 import type { TextFile } from '../authoring/package-files.ts';
 import { forgetFiles, keepFiles } from './kept-files.ts';
+import type { Source } from './source.ts';
 
 /** Pause after a keystroke: long packages are not written at each of a fast series. Milliseconds. */
 const PAUSE_MS = 200;
 
+interface EditorState {
+  readonly files: readonly TextFile[];
+  /** Whether the files differ from the stored ones. */
+  readonly isUnsaved: boolean;
+  /** What the files were made from. Null: a template. */
+  readonly source: Source | null;
+  /** Hash of the draft that the user edited. Null: the plugin had none. */
+  readonly draftSha256: string | null;
+}
+
 /**
  * @param key the copy of this editor
- * @param files the files as they are
- * @param isUnsaved whether the files differ from the stored ones
- * @param draftSha256 hash of the draft that the user edited. Null: the plugin had none
  * @param readUnsaved returns the files with the last keystrokes, which `files` may not have yet; null: nothing is unsaved
  * @returns a function that keeps the newest files now; false: they could not be kept
  */
 export function useKeptFiles(
   key: string,
-  {
-    files,
-    isUnsaved,
-    draftSha256,
-  }: { readonly files: readonly TextFile[]; readonly isUnsaved: boolean; readonly draftSha256: string | null },
+  { files, isUnsaved, source, draftSha256 }: EditorState,
   readUnsaved: () => readonly TextFile[] | null,
 ): () => boolean {
   const kept = useRef(files);
@@ -31,7 +35,7 @@ export function useKeptFiles(
       return true;
     }
     if (unsaved === kept.current) return true;
-    if (!keepFiles(key, { files: unsaved, draftSha256 })) return false;
+    if (!keepFiles(key, { files: unsaved, draftSha256, source })) return false;
     kept.current = unsaved;
     return true;
   });

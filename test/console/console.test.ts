@@ -728,6 +728,39 @@ t.test('the editor opens packages of several pages completely', async (t) => {
   t.equal(complaints.filter((line) => !line.includes('400')).length, 0);
 });
 
+t.test('the editor says which draft or version it has loaded, and loads another', async (t) => {
+  const { page, complaints } = await openAuthoring();
+  const { body: plugin } = await service.call('POST', '/api/plugins', { slug: 'sources', displayName: 'Sources' });
+  const readme = { path: 'readme.md', contentText: '---\nname: Sources\ndescription: Has several\n---\n' };
+  const compose = (mark: string) => [
+    readme,
+    { ...INDEX, contentText: `const mark = '${mark}';\n${INDEX.contentText}` },
+  ];
+  const publishFiles = async (semVer: string, files: readonly object[]) => {
+    const { status } = await service.call('POST', `/api/plugins/${plugin.id}/versions`, { semVer, files });
+    t.equal(status, 201);
+  };
+  const number = page.getByRole('textbox', { name: 'Version', exact: true });
+  const shows = (mark: string) => page.locator('.view-line').getByText(mark).first().waitFor();
+
+  await t.test('beside a pre-release, the stable version from which the number is proposed', async (t) => {
+    await publishFiles('1.0.0', compose('stable one'));
+    await publishFiles('2.0.0-beta.1', compose('beta one'));
+    await followToEditor(page, plugin.id);
+    await page.getByText(/^From 1\.0\.0, published/).waitFor();
+    await shows('stable one');
+    t.equal(await number.inputValue(), '1.0.1');
+    await press(page, 'Load other files');
+    await page.getByLabel('Draft or version').selectOption('2.0.0-beta.1');
+    await pressInDialog(page, 'Load other files');
+    await page.getByText(/^From 2\.0\.0-beta\.1, published/).waitFor();
+    await shows('beta one');
+    t.equal(await number.inputValue(), '2.0.0-beta.2', 'installations of Latest do not get it');
+    await inspect(t, page, 'editor-source');
+  });
+  t.same(complaints, []);
+});
+
 t.test('the editor’s compiler is the authors’ compiler', async (t) => {
   const { page, context } = await openAuthoring();
 

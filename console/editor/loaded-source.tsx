@@ -1,0 +1,68 @@
+/** Says what the files in the editor were made from, and loads others. */
+import { Group, NativeSelect, Text } from '@mantine/core';
+import { useState } from 'react';
+import { ConfirmButton } from '../shell/confirm-button.tsx';
+import { Timestamp } from '../shell/timestamp.tsx';
+import { DRAFT, listSources, type Source, type Sources } from './source.ts';
+
+interface LoadedSourceProps {
+  readonly plugin: Sources;
+  /** Null: the template of a new plugin. */
+  readonly source: Source | null;
+  /** Replaces the files in the editor. */
+  readonly onLoad: (id: string) => Promise<void>;
+}
+
+export function LoadedSource({ plugin, source, onLoad }: LoadedSourceProps) {
+  const hasOthers = listSources(plugin).some(({ id }) => id !== source?.id);
+  return (
+    <Group gap="sm">
+      <Text size="sm" role="status">
+        <Origin source={source} />
+      </Text>
+      {hasOthers ? <LoadButton plugin={plugin} source={source} onLoad={onLoad} /> : null}
+    </Group>
+  );
+}
+
+function Origin({ source }: Pick<LoadedSourceProps, 'source'>) {
+  if (source === null) return 'From the template of new plugins.';
+  if (source.semVer === null)
+    return (
+      <>
+        The draft, saved <Timestamp at={source.at} />.
+      </>
+    );
+  return (
+    <>
+      From {source.semVer}, published <Timestamp at={source.at} />.
+    </>
+  );
+}
+
+const getName = ({ semVer }: Source): string => semVer ?? 'The draft';
+
+function LoadButton({ plugin, source, onLoad }: LoadedSourceProps) {
+  const sources = listSources(plugin);
+  const [chosen, setChosen] = useState<string | null>(null);
+  const selected = sources.find(({ id }) => id === chosen) ?? sources.find(({ id }) => id !== source?.id);
+  if (!selected) return null;
+  return (
+    <ConfirmButton
+      label="Load other files"
+      run={() => onLoad(selected.id)}
+      done={selected.id === DRAFT ? 'The draft is loaded' : `${selected.semVer} is loaded`}
+    >
+      <NativeSelect
+        label="Draft or version"
+        value={selected.id}
+        onChange={(event) => setChosen(event.currentTarget.value)}
+        data={sources.map((one) => ({ value: one.id, label: getName(one) }))}
+      />
+      <Text>
+        They replace all files in the editor: changes that are not in the draft are lost. The saved draft itself stays
+        until you save.
+      </Text>
+    </ConfirmButton>
+  );
+}

@@ -1,0 +1,54 @@
+/** Which draft or version the editor loads, and what it says about it. */
+import { findLatestVersion } from '../../sdk/contract/version-numbers.ts';
+
+/** The draft or the version that the files in the editor were made from. */
+export interface Source {
+  /** Id of the version, or `draft`. */
+  readonly id: string;
+  /** Null: the draft. */
+  readonly semVer: string | null;
+  /** When it was saved or published. */
+  readonly at: string;
+  readonly sourceSha256: string;
+}
+interface Version {
+  readonly id: string;
+  readonly semVer: string;
+  readonly status: string;
+  readonly createdAt: string;
+  readonly sourceSha256: string;
+}
+/** A plugin, as far as the choice depends on it. */
+export interface Sources {
+  readonly versions: readonly Version[];
+  readonly draft: { readonly savedAt: string; readonly sourceSha256: string } | null;
+}
+
+export const DRAFT = 'draft';
+
+export const describeVersion = ({ id, semVer, createdAt, sourceSha256 }: Version): Source => ({
+  id,
+  semVer,
+  at: createdAt,
+  sourceSha256,
+});
+
+export const describeDraft = ({ savedAt, sourceSha256 }: NonNullable<Sources['draft']>): Source => ({
+  id: DRAFT,
+  semVer: null,
+  at: savedAt,
+  sourceSha256,
+});
+
+/** Lists what can be loaded: the draft, and then the published versions as the plugin lists them. */
+export const listSources = ({ versions, draft }: Sources): Source[] => [
+  ...(draft ? [describeDraft(draft)] : []),
+  ...versions.filter(({ status }) => status === 'published').map(describeVersion),
+];
+
+/** Returns what is loaded by default: the draft, or the version that the proposed number follows. Null: nothing is stored. */
+export function chooseSource({ versions, draft }: Sources): Source | null {
+  if (draft) return describeDraft(draft);
+  const latest = findLatestVersion(versions);
+  return latest && describeVersion(latest);
+}

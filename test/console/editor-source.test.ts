@@ -1,0 +1,39 @@
+/** Which draft or version the editor loads, and which number it proposes. */
+import t from 'tap';
+import { proposeNumber } from '../../console/authoring/proposed-number.ts';
+import { chooseSource, listSources } from '../../console/editor/source.ts';
+
+const version = (semVer: string, createdAt: string, status = 'published') => ({
+  id: `id of ${semVer}`,
+  semVer,
+  status,
+  createdAt,
+  sourceSha256: `hash of ${semVer}`,
+});
+const BETA = version('2.0.0-beta.1', '2026-11-02');
+const STABLE = version('1.0.0', '2026-11-01');
+const YANKED = version('3.0.0', '2026-11-03', 'yanked');
+const DRAFT = { savedAt: '2026-11-03', sourceSha256: 'hash of the draft' };
+
+t.test('the editor loads the draft, or the version that the proposed number follows', async (t) => {
+  const versions = [YANKED, BETA, STABLE];
+  t.equal(chooseSource({ versions, draft: null })?.semVer, '1.0.0');
+  t.equal(proposeNumber(versions), '1.0.1');
+  t.equal(chooseSource({ versions: [YANKED, BETA], draft: null })?.semVer, '2.0.0-beta.1');
+  t.equal(chooseSource({ versions, draft: DRAFT })?.id, 'draft');
+  t.equal(chooseSource({ versions: [], draft: null }), null);
+  t.same(
+    listSources({ versions, draft: DRAFT }).map(({ semVer }) => semVer),
+    [null, '2.0.0-beta.1', '1.0.0'],
+  );
+});
+
+t.test('files of a pre-release beside a stable version get the number of the next pre-release', async (t) => {
+  const versions = [BETA, STABLE];
+  t.equal(proposeNumber(versions, '2.0.0-beta.1'), '2.0.0-beta.2');
+  t.equal(proposeNumber([version('2.0.0-beta.2', ''), ...versions], '2.0.0-beta.1'), '2.0.0-beta.3');
+  t.equal(proposeNumber([version('2.0.0-rc', ''), STABLE], '2.0.0-rc'), '2.0.0-rc.1');
+  t.equal(proposeNumber([version('2.0.0-9', ''), STABLE], '2.0.0-9'), '2.0.0-10');
+  t.equal(proposeNumber(versions, '1.0.0'), '1.0.1');
+  t.equal(proposeNumber([BETA], '2.0.0-beta.1'), '2.0.0', 'without a stable version, all run the pre-release');
+});
