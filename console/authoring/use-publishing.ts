@@ -30,8 +30,6 @@ interface PublishingOutcome {
   readonly sent: Dropped | null;
   /** What the service stored it as. Null: it was refused. */
   readonly source: Source | null;
-  /** Whether the editor would load these files now. A published version is not loaded while the plugin has a draft. */
-  readonly isStored: boolean;
 }
 interface DraftSave {
   readonly sent: Dropped | null;
@@ -54,8 +52,7 @@ export function usePublishing({ pluginId, dropped, madeFrom, onAnswer, ...option
     mutationFn: (sent: Dropped | null) => publishVersion(pluginId, semVer.trim(), sent, setPart),
     onSettled: (published, refusal, sent) => {
       runs.end('publish');
-      const source = published ? describeVersion(published) : null;
-      onAnswer?.({ refusal, sent, source, isStored: published !== undefined && newest === null });
+      onAnswer?.({ refusal, sent, source: published ? describeVersion(published) : null });
     },
     onSuccess: async () => {
       await queryClient.invalidateQueries();
@@ -72,8 +69,7 @@ export function usePublishing({ pluginId, dropped, madeFrom, onAnswer, ...option
       else if (refusal instanceof UnreachableError && sent !== null)
         unanswered.current = rememberUnanswered(unanswered.current, sent);
       if (saved && madeFrom !== undefined) setNewest(saved.sourceSha256);
-      const source = saved ? describeDraft(saved) : null;
-      onAnswer?.({ refusal, sent, source, isStored: saved !== undefined });
+      onAnswer?.({ refusal, sent, source: saved ? describeDraft(saved) : null });
     },
     onSuccess: () => queryClient.invalidateQueries(),
     onError: readAgain,

@@ -131,10 +131,10 @@ function EditedFiles({ pluginId, copyKey, given, start, onLoad, children }: Edit
     madeFrom: start.draftSha256,
     madeFromVersion: source?.semVer ?? null,
     keepsFaults: true,
-    onAnswer: ({ refusal, sent, source: storedAs, isStored }) => {
+    onAnswer: ({ refusal, sent, source: storedAs }) => {
       setFaults(getFaults(refusal));
-      if (storedAs) setSource(storedAs);
-      if (!isStored || sent === null || !('files' in sent)) return;
+      if (storedAs === null || sent === null || !('files' in sent)) return;
+      setSource(storedAs);
       setSaved(sent.files);
       setHasSaved(true);
     },
@@ -156,13 +156,13 @@ function EditedFiles({ pluginId, copyKey, given, start, onLoad, children }: Edit
       <UnsavedGuard
         isUnsaved={isUnsaved}
         keep={keep}
-        kept="Your changes are not in the draft. This browser keeps them and offers them when you open this page again. To run them, stay and save them as a draft."
+        kept="Your changes are neither in the draft nor published. This browser keeps them and offers them when you open this page again. To run them, stay and save them as a draft."
       >
-        Your changes are not in the draft, and this browser has no room to keep them: they are lost if you leave. Stay
-        and save them as a draft.
+        Your changes are neither in the draft nor published, and this browser has no room to keep them: they are lost if
+        you leave. Stay and save them as a draft.
       </UnsavedGuard>
       {isUnsaved && !hasSaved ? children : null}
-      {plugin ? <LoadedSource plugin={plugin} source={source} onLoad={onLoad} /> : null}
+      {plugin ? <LoadedSource plugin={plugin} source={source} isUnsaved={isUnsaved} onLoad={onLoad} /> : null}
       <FileSelector
         files={files}
         path={path ?? ''}

@@ -1,27 +1,63 @@
 /** Says what the files in the editor were made from, and loads others. */
-import { Group, NativeSelect, Text } from '@mantine/core';
+import { Alert, Group, NativeSelect, Text } from '@mantine/core';
 import { useState } from 'react';
+import { ActionButton } from '../shell/action-button.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
-import { DRAFT, listSources, type Source, type Sources } from './source.ts';
+import { DRAFT, findNewer, listSources, type Source, type Sources } from './source.ts';
+
+const LOSS =
+  'They replace all files in the editor: changes that are not in the draft are lost. The saved draft itself stays until you save.';
 
 interface LoadedSourceProps {
   readonly plugin: Sources;
   /** Null: the template of a new plugin. */
   readonly source: Source | null;
+  /** Whether the editor has changes that the service does not have. */
+  readonly isUnsaved: boolean;
   /** Replaces the files in the editor. */
   readonly onLoad: (id: string) => Promise<void>;
 }
 
-export function LoadedSource({ plugin, source, onLoad }: LoadedSourceProps) {
+export function LoadedSource(props: LoadedSourceProps) {
+  const { plugin, source } = props;
+  const newer = findNewer(plugin, source);
   const hasOthers = listSources(plugin).some(({ id }) => id !== source?.id);
   return (
-    <Group gap="sm">
-      <Text size="sm" role="status">
-        <Origin source={source} />
-      </Text>
-      {hasOthers ? <LoadButton plugin={plugin} source={source} onLoad={onLoad} /> : null}
-    </Group>
+    <>
+      <Group gap="sm">
+        <Text size="sm" role="status">
+          <Origin source={source} />
+          {newer ? ` ${newer.semVer} was published after it.` : null}
+        </Text>
+        {hasOthers ? <LoadButton {...props} /> : null}
+      </Group>
+      {newer ? <NewerNotice {...props} newer={newer} /> : null}
+    </>
+  );
+}
+
+function NewerNotice({ source, newer, isUnsaved, onLoad }: LoadedSourceProps & { readonly newer: Source }) {
+  const label = `Load ${newer.semVer}`;
+  const done = `${newer.semVer} is loaded`;
+  return (
+    <Alert color="yellow" title={`These files are older than ${newer.semVer}`}>
+      <Group>
+        <Text size="sm">
+          A version that you publish from them lacks what was changed in {newer.semVer}. Load {newer.semVer}, or go on
+          with {source?.semVer === null ? 'the draft' : 'these files'}.
+        </Text>
+        {isUnsaved ? (
+          <ConfirmButton label={label} run={() => onLoad(newer.id)} done={done}>
+            <Text>{LOSS}</Text>
+          </ConfirmButton>
+        ) : (
+          <ActionButton run={() => onLoad(newer.id)} done={done}>
+            {label}
+          </ActionButton>
+        )}
+      </Group>
+    </Alert>
   );
 }
 
@@ -59,10 +95,7 @@ function LoadButton({ plugin, source, onLoad }: LoadedSourceProps) {
         onChange={(event) => setChosen(event.currentTarget.value)}
         data={sources.map((one) => ({ value: one.id, label: getName(one) }))}
       />
-      <Text>
-        They replace all files in the editor: changes that are not in the draft are lost. The saved draft itself stays
-        until you save.
-      </Text>
+      <Text>{LOSS}</Text>
     </ConfirmButton>
   );
 }

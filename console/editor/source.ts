@@ -52,3 +52,16 @@ export function chooseSource({ versions, draft }: Sources): Source | null {
   const latest = findLatestVersion(versions);
   return latest && describeVersion(latest);
 }
+
+/**
+ * Finds Latest if it was published after the source, with other files: a version that is made from the source would undo its changes.
+ *
+ * @param source null: a template
+ */
+export function findNewer({ versions }: Sources, source: Source | null): Source | null {
+  const latest = findLatestVersion(versions);
+  if (!latest) return null;
+  if (source === null) return describeVersion(latest);
+  const isNewer = latest.id !== source.id && Date.parse(latest.createdAt) > Date.parse(source.at);
+  return isNewer && latest.sourceSha256 !== source.sourceSha256 ? describeVersion(latest) : null;
+}

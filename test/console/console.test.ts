@@ -679,14 +679,9 @@ t.test('a plugin is written, fixed and tried without leaving the page', async (t
     t.equal(await page.getByRole('dialog').getByText('This browser keeps them').count(), 0);
     await page.getByRole('button', { name: 'Stay' }).click();
     await page.evaluate(EMPTY_BROWSER);
-    // The editor would load the draft again, not the published version.
+    // Published is saved, too.
     await page.getByRole('button', { name: 'Publish' }).click();
     await page.getByText('is published').waitFor();
-    await page.getByRole('link', { name: 'Catalog' }).click();
-    await page.getByRole('dialog').getByText('Unsaved changes').waitFor();
-    await page.getByRole('button', { name: 'Stay' }).click();
-    await page.getByRole('button', { name: 'Save as draft' }).click();
-    await page.getByText('The draft is saved.').waitFor();
     await page.getByRole('link', { name: 'Catalog' }).click();
     await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
   });
@@ -757,6 +752,44 @@ t.test('the editor says which draft or version it has loaded, and loads another'
     await shows('beta one');
     t.equal(await number.inputValue(), '2.0.0-beta.2', 'installations of Latest do not get it');
     await inspect(t, page, 'editor-source');
+  });
+
+  await t.test('a draft that is older than Latest, with a notice that loads Latest', async (t) => {
+    await service.call('POST', `/api/plugins/${plugin.id}/draft`, { files: compose('draft of long ago') });
+    await publishFiles('1.0.1', compose('stable two'));
+    await followToEditor(page, plugin.id);
+    await page.getByText(/^The draft, saved .* 1\.0\.1 was published after it\.$/).waitFor();
+    await shows('draft of long ago');
+    await inspect(t, page, 'editor-older-draft');
+    await press(page, 'Load 1.0.1');
+    await page.getByText(/^From 1\.0\.1, published/).waitFor();
+    await shows('stable two');
+    t.equal(await page.getByText('These files are older than').count(), 0);
+    t.match(await readDraftFile(service, plugin.id, 'index.ts'), 'draft of long ago');
+  });
+
+  await t.test('published files are not unsaved, also while the plugin has a draft', async (t) => {
+    await write(page, compose('stable three')[1]?.contentText ?? '');
+    await shows('stable three');
+    await press(page, 'Publish');
+    await page.getByText('1.0.2 is published.').waitFor();
+    await page.getByText(/^From 1\.0\.2, published/).waitFor();
+    await followToEditor(page, plugin.id);
+    await page.getByText(/1\.0\.2 was published after it\.$/).waitFor();
+    t.equal(await page.getByText('These are your unsaved changes').count(), 0);
+    await write(page, compose('unsaved work')[1]?.contentText ?? '');
+    await shows('unsaved work');
+    await publishFiles('1.0.3', compose('stable four'));
+    await page.getByText(/1\.0\.3 was published after it\.$/).waitFor();
+    await press(page, 'Load 1.0.3');
+    await pressInDialog(page, 'Cancel');
+    await shows('unsaved work');
+    await press(page, 'Load 1.0.3');
+    await pressInDialog(page, 'Load 1.0.3');
+    await shows('stable four');
+    await press(page, 'Save as draft');
+    await page.getByText('The draft is saved.').waitFor();
+    t.match(await readDraftFile(service, plugin.id, 'index.ts'), 'stable four', 'the draft that it replaces is known');
   });
   t.same(complaints, []);
 });

@@ -1,7 +1,7 @@
 /** Which draft or version the editor loads, and which number it proposes. */
 import t from 'tap';
 import { proposeNumber } from '../../console/authoring/proposed-number.ts';
-import { chooseSource, listSources } from '../../console/editor/source.ts';
+import { chooseSource, describeDraft, describeVersion, findNewer, listSources } from '../../console/editor/source.ts';
 
 const version = (semVer: string, createdAt: string, status = 'published') => ({
   id: `id of ${semVer}`,
@@ -36,4 +36,19 @@ t.test('files of a pre-release beside a stable version get the number of the nex
   t.equal(proposeNumber([version('2.0.0-9', ''), STABLE], '2.0.0-9'), '2.0.0-10');
   t.equal(proposeNumber(versions, '1.0.0'), '1.0.1');
   t.equal(proposeNumber([BETA], '2.0.0-beta.1'), '2.0.0', 'without a stable version, all run the pre-release');
+});
+
+t.test('files are older than Latest if it was published after them, with other files', async (t) => {
+  const newer = version('1.0.1', '2026-11-04');
+  const versions = [BETA, newer, STABLE];
+  const find = (source: Parameters<typeof findNewer>[1], all = versions) =>
+    findNewer({ versions: all, draft: DRAFT }, source)?.semVer;
+  t.equal(find(describeDraft(DRAFT)), '1.0.1');
+  t.equal(find(describeVersion(STABLE)), '1.0.1');
+  t.equal(find(null), '1.0.1', 'a template that was kept while the plugin had no version');
+  t.equal(find(null, []), undefined);
+  t.equal(find(describeVersion(newer)), undefined);
+  t.equal(find(describeDraft({ ...DRAFT, sourceSha256: newer.sourceSha256 })), undefined, 'the same files');
+  t.equal(find(describeDraft({ ...DRAFT, savedAt: '2026-11-05' })), undefined);
+  t.equal(find(describeVersion(STABLE), [BETA, STABLE]), undefined, 'a pre-release is not Latest');
 });
