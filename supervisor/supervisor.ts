@@ -25,7 +25,7 @@ import { asAccount } from '../db/postgres/shares.ts';
 import { KeyedLocks } from '../db/timing/keyed-locks.ts';
 import { withConsoleSessions } from '../service/identity/console-sessions.ts';
 import { SignIn } from '../service/identity/sign-in.ts';
-import type { TokenVerifier } from '../service/identity/tokens.ts';
+import type { ServiceVerifier } from '../service/identity/tokens.ts';
 import { tuneGc } from '../service/lifecycle/garbage-collection.ts';
 import { RELEASE } from '../service/settings/release.ts';
 import { openRetryingWriter, type RetryingWriter } from '../service/timing/retrying-writer.ts';
@@ -97,7 +97,7 @@ export interface SupervisorOptions
   /** `DATA_DIR`, which contains the workspaces. */
   readonly dataDir: string;
   readonly keys: SecretKeys;
-  readonly verifier: TokenVerifier;
+  readonly verifier: ServiceVerifier;
   readonly sandbox: Sandbox;
   readonly logger: FastifyBaseLogger;
   /** Called with the errors of background tasks. Default: logs each. */

@@ -80,7 +80,7 @@ export const hasActiveOperator = (db: Queryable): Promise<boolean> =>
 
 /**
  * Moves accounts from the built-in issuer to another one, with the same subject. An account that a token of the other issuer has
- * created already changes places with the moved one: it gets the built-in issuer.
+ * created already changes places with the moved one: it gets the built-in issuer. The sessions of the console of a moved account end.
  *
  * @param names null: all accounts except those of operators
  * @returns the names of the moved accounts
@@ -99,6 +99,9 @@ export function moveAccounts(pool: Pool, issuer: string, names: readonly string[
       const displace = 'UPDATE accounts SET issuer = $3 WHERE issuer = $1 AND subject = $2 RETURNING id';
       const displaced = await listValues<string>(tx, displace, [issuer, subject, BUILT_IN_ISSUER]);
       await tx.query('UPDATE accounts SET issuer = $2, subject = $3 WHERE id = $1', [id, issuer, subject]);
+      // They began at the built-in issuer, whose tokens do not sign in to the account any more.
+      await changeRows(tx, 'DELETE FROM console_sessions WHERE account_id = $1', [id]);
+      await changeRows(tx, 'DELETE FROM sign_in_codes WHERE account_id = $1', [id]);
       // Tokens of the other issuer are cached with the account that is displaced.
       for (const changed of [id, ...displaced]) await notifyAccountChanged(tx, changed);
       await recordAction(tx, { action: 'move-account', subject: name, reason: `to ${issuer}` });

@@ -11,6 +11,8 @@ interface SessionIdentity {
   readonly issuer: string;
   /** Id of the token that was exchanged; null: the token had no record. */
   readonly tokenId: string | null;
+  /** Whether a service got that token by token exchange. */
+  readonly isExchanged: boolean;
   /** Id of Bulkhead's key that signed that token; null: there was no such token, or a release that recorded no key began the session. */
   readonly keyId: string | null;
   readonly createdAt: string;
@@ -55,8 +57,10 @@ export async function createSession(
 export const findSession = (db: Queryable, id: string): Promise<SessionIdentity | null> =>
   findRow(
     db,
-    `SELECT subject, issuer, token_id AS "tokenId", key_id AS "keyId", s.created_at AS "createdAt", expires_at AS "expiresAt"
-       FROM console_sessions s JOIN accounts a ON a.id = s.account_id WHERE s.id = $1 AND expires_at > now()`,
+    `SELECT subject, issuer, token_id AS "tokenId", t.delegation_id IS NOT NULL AS "isExchanged", key_id AS "keyId",
+            s.created_at AS "createdAt", s.expires_at AS "expiresAt"
+       FROM console_sessions s JOIN accounts a ON a.id = s.account_id LEFT JOIN tokens t ON t.id = s.token_id
+      WHERE s.id = $1 AND s.expires_at > now()`,
     [id],
   );
 

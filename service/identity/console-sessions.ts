@@ -14,7 +14,7 @@ import { inTransaction } from '../../db/postgres/pool.ts';
 import type { Queryable } from '../../db/postgres/rows.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { SignIn } from './sign-in.ts';
-import { type Identity, InvalidTokenError, type TokenVerifier } from './tokens.ts';
+import { type Identity, InvalidTokenError, type ServiceVerifier, type TokenVerifier } from './tokens.ts';
 
 /** A sign-in link is opened at once: by the user who sees it, before others who may read the terminal. Milliseconds. */
 const CODE_LIFETIME_MS = 5 * 60_000;
@@ -29,21 +29,22 @@ export const sessionCredential = (secret: string): string => SESSION_MARK + secr
 
 /**
  * Extends a verifier by the credentials of cookies. A session ends with its token or its account, or when the key that signed the
- * token is revoked.
+ * token is revoked. Like tokens, sessions of another issuer than the configured one are refused.
  */
-export function withConsoleSessions(pool: Pool, tokens: TokenVerifier): TokenVerifier {
+export function withConsoleSessions(pool: Pool, tokens: ServiceVerifier): TokenVerifier {
   return {
     verify: (credential) =>
       credential.startsWith(SESSION_MARK)
-        ? verifySession(pool, credential.slice(SESSION_MARK.length))
+        ? verifySession(pool, credential.slice(SESSION_MARK.length), tokens.issuer)
         : tokens.verify(credential),
   };
 }
 
-async function verifySession(pool: Pool, secret: string): Promise<Identity> {
+async function verifySession(pool: Pool, secret: string, acceptedIssuer: string): Promise<Identity> {
   const session = await findSession(pool, hash(secret));
   if (session === null) throw new InvalidTokenError('the session has ended');
-  const { subject, issuer, tokenId, keyId, createdAt, expiresAt } = session;
+  const { subject, issuer, tokenId, isExchanged, keyId, createdAt, expiresAt } = session;
+  if (issuer !== acceptedIssuer && !isExchanged) throw new InvalidTokenError('the session is of another issuer');
   // Like a token, it names the second: one of the second in which all were revoked counts as older.
   const issuedAt = Math.floor(Date.parse(createdAt) / 1000) * 1000;
   return { subject, issuer, tokenId, keyId, client: null, issuedAt, expiresAt: Date.parse(expiresAt) };

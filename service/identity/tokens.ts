@@ -85,6 +85,12 @@ export interface TokenVerifier {
   verify(token: string): Promise<Identity>;
 }
 
+/** Verifies the tokens that the settings accept. */
+export interface ServiceVerifier extends TokenVerifier {
+  /** The issuer of all tokens but exchanged ones: `BUILT_IN_ISSUER`, or OIDC_ISSUER. */
+  readonly issuer: string;
+}
+
 type IdentitySettings = Pick<SharedSettings, 'DATA_DIR' | 'OIDC_ISSUER' | 'OIDC_AUDIENCE'> &
   Partial<Omit<AccessTokenRule, 'OIDC_AUDIENCE'>>;
 /** The defaults of the settings, for callers that pass only some. */
@@ -106,9 +112,10 @@ export async function openVerifier(
   settings: IdentitySettings,
   now: () => number = () => performance.now(),
   store: KeyStore = openKeyFiles(settings.DATA_DIR),
-): Promise<TokenVerifier> {
+): Promise<ServiceVerifier> {
   const { OIDC_ISSUER, OIDC_AUDIENCE } = settings;
-  if (OIDC_ISSUER === undefined || OIDC_AUDIENCE === undefined) return openBuiltInVerifier(store, now);
+  if (OIDC_ISSUER === undefined || OIDC_AUDIENCE === undefined)
+    return { issuer: BUILT_IN_ISSUER, ...(await openBuiltInVerifier(store, now)) };
   // Opened for the first exchanged token, because a deployment without token exchange needs no signing key.
   let builtInVerifier: Promise<TokenVerifier> | null = null;
   const openBuiltIn = () => {
@@ -120,7 +127,10 @@ export async function openVerifier(
     return builtInVerifier;
   };
   const issuerVerifier = openIssuerVerifier(OIDC_ISSUER, { ...STRICT, ...settings, OIDC_AUDIENCE }, now);
-  return { verify: async (token) => (isExchanged(token) ? await openBuiltIn() : issuerVerifier).verify(token) };
+  return {
+    issuer: OIDC_ISSUER,
+    verify: async (token) => (isExchanged(token) ? await openBuiltIn() : issuerVerifier).verify(token),
+  };
 }
 
 /** Whether a token claims that Bulkhead issued it to a service by token exchange (RFC 8693). Does not verify it. */

@@ -1,9 +1,19 @@
+import { createHash } from 'node:crypto';
 import t from 'tap';
 import { findOrCreateAccount, moveAccounts, setOperator } from '../../db/accounts/accounts.ts';
+import { createSession } from '../../db/accounts/console-sessions.ts';
+import { addDelegation } from '../../db/accounts/delegations.ts';
+import { recordToken } from '../../db/accounts/issued-tokens.ts';
 import { openListener } from '../../db/postgres/listener.ts';
-import { openConsoleSessions, withConsoleSessions } from '../../service/identity/console-sessions.ts';
+import {
+  issueSignInLink,
+  openConsoleSessions,
+  sessionCredential,
+  withConsoleSessions,
+} from '../../service/identity/console-sessions.ts';
+import { issueRecordedToken } from '../../service/identity/recorded-tokens.ts';
 import { SignIn } from '../../service/identity/sign-in.ts';
-import { InvalidTokenError, openVerifier, type TokenVerifier } from '../../service/identity/tokens.ts';
+import { InvalidTokenError, openIssuer, openVerifier, type TokenVerifier } from '../../service/identity/tokens.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { AUDIENCE, CLIENT, makeKey, OTHER_CLIENT, startIssuer } from './issuer.ts';
 
@@ -58,6 +68,50 @@ t.test('a session of the console outlives a token for the console’s client onl
   t.ok(own.session > own.token, 'the console’s client');
   const other = await start(await issuer.token(AUDIENCE, OTHER_CLIENT));
   t.equal(other.session, other.token, 'the client of a runtime');
+});
+
+t.test('a session of the console is refused when its issuer is not the configured one', async (t) => {
+  const DATA_DIR = await temporaryFolder(t);
+  const open = async (OIDC_ISSUER: string | undefined) => {
+    const OIDC_AUDIENCE = OIDC_ISSUER === undefined ? undefined : AUDIENCE;
+    const tokens = await openVerifier({ DATA_DIR, OIDC_ISSUER, OIDC_AUDIENCE });
+    const signIn = new SignIn(pool, withConsoleSessions(pool, tokens));
+    const parts = { pool, tokens, signIn, consoleClient: null, lifetimeMs: SESSION_MS };
+    return { signIn, sessions: openConsoleSessions(parts) };
+  };
+  const [builtIn, first, second] = [
+    await open(undefined),
+    await open('https://one.example'),
+    await open('https://two.example'),
+  ];
+  const issuer = await openIssuer(DATA_DIR);
+  const account = await findOrCreateAccount(pool, 'mia');
+  const start = async (token: string) => sessionCredential((await builtIn.sessions.start(token)).secret);
+  const redeem = async () => {
+    const code = (await issueSignInLink(pool, account.id, '')).split('=')[1] ?? '';
+    return sessionCredential((await builtIn.sessions.redeem(code)).secret);
+  };
+  const link = await redeem();
+  const recorded = await start(await issueRecordedToken(pool, issuer, { subject: 'mia', name: 'laptop' }));
+  const service = { name: 'desk', issuer: 'https://desk.example', subject: 'desk', scopes: ['sessions:read'] };
+  const delegation = await addDelegation(pool, { ...account, tokenId: null }, service, 1);
+  const record = { accountId: account.id, name: 'desk', expiresAt: new Date(Date.now() + SESSION_MS) };
+  const id = await recordToken(pool, { ...record, delegationId: String(delegation?.id) });
+  const exchanged = await start(await issuer.issue('mia', 600, id, { act: { sub: 'desk' } }));
+  for (const session of [link, recorded]) {
+    t.equal((await builtIn.signIn.signIn(session)).id, account.id);
+    await t.rejects(first.signIn.signIn(session), new InvalidTokenError('the session is of another issuer'));
+  }
+  t.equal((await first.signIn.signIn(exchanged)).id, account.id, 'exchanged tokens are accepted with every issuer');
+  const before = await redeem();
+  await moveAccounts(pool, 'https://one.example', ['mia']);
+  await t.rejects(first.signIn.signIn(before), new InvalidTokenError('the session has ended'));
+  const hash = createHash('sha256').update('secret').digest('hex');
+  const session = { id: hash, accountId: account.id, tokenId: null, keyId: null, expiresAt: record.expiresAt };
+  await createSession(pool, session);
+  const atFirst = sessionCredential('secret');
+  t.equal((await first.signIn.signIn(atFirst)).id, account.id);
+  await t.rejects(second.signIn.signIn(atFirst), new InvalidTokenError('the session is of another issuer'));
 });
 
 t.test('accounts that change places are those of their new tokens at once', async (t) => {

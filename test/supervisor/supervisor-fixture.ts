@@ -18,7 +18,7 @@ import { openRegistry } from '../../sandbox-child/registry.ts';
 import { listRegisteredCapabilities } from '../../sdk/contract/capabilities.ts';
 import type { Registrations } from '../../sdk/contract/protocol.ts';
 import { issueRecordedToken } from '../../service/identity/recorded-tokens.ts';
-import { openIssuer, openVerifier, type TokenIssuer, type TokenVerifier } from '../../service/identity/tokens.ts';
+import { openIssuer, openVerifier, type ServiceVerifier, type TokenIssuer } from '../../service/identity/tokens.ts';
 import { introspect } from '../../supervisor/children/introspect.ts';
 import type { Sandbox } from '../../supervisor/jail/sandbox.ts';
 import { type Supervisor, type SupervisorOptions, startSupervisor } from '../../supervisor/supervisor.ts';
@@ -65,7 +65,7 @@ export interface StorageFixture {
   readonly blobs: Blobs;
   readonly keys: SecretKeys;
   readonly issuer: TokenIssuer;
-  readonly verifier: TokenVerifier;
+  readonly verifier: ServiceVerifier;
   install(source: PluginSource): Promise<Installed>;
   /** Publishes another version and makes it current, as if it had started. */
   update(installed: Installed, source: PluginSource): Promise<string>;
