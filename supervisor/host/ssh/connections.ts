@@ -4,7 +4,15 @@
  */
 import { createHash } from 'node:crypto';
 import { addAbortListener } from 'node:events';
-import type { Algorithms, Client } from 'ssh2';
+import type {
+  Algorithms,
+  AnyAuthMethod,
+  AuthenticationType,
+  AuthHandlerMiddleware,
+  Client,
+  KeyboardInteractiveCallback,
+  Prompt,
+} from 'ssh2';
 import type { SshLogin } from '../../../db/accounts/ssh-hosts.ts';
 import { mayTakePlace } from '../../../db/jobs/account-share.ts';
 import { AmountsByKey } from '../../../db/timing/amounts-by-key.ts';
@@ -257,7 +265,7 @@ async function connect(
         username: host.user,
         ...login,
         algorithms: ALGORITHMS,
-        authHandler: [login.password === undefined ? 'publickey' : 'password'],
+        authHandler: createLogin(host, login),
         readyTimeout: CONNECT_MS,
         keepaliveInterval: KEEPALIVE_MS,
         hostVerifier: (key: Buffer) => {
@@ -275,6 +283,37 @@ async function connect(
     socket.destroy();
     throw error;
   }
+}
+
+/**
+ * Offers the key or the password. Hosts without the method `password` ask for it with `keyboard-interactive`. A host that has the method
+ * does not get a wrong password twice, because it may lock the user.
+ */
+function createLogin({ user }: SshHost, { password }: Omit<SshLogin, 'address'>): AuthHandlerMiddleware {
+  let attempts = 0;
+  return (methodsLeft: readonly AuthenticationType[]): AnyAuthMethod | AuthenticationType | false => {
+    attempts += 1;
+    if (attempts === 1) return password === undefined ? 'publickey' : 'password';
+    const isAsked = methodsLeft.includes('keyboard-interactive') && !methodsLeft.includes('password');
+    if (attempts > 2 || password === undefined || !isAsked) return false;
+    return { type: 'keyboard-interactive', username: user, prompt: createAnswer(password) };
+  };
+}
+
+/** Answers one question whose answer is not shown. All others, such as one for a code, get an empty answer, so that the login fails. */
+function createAnswer(password: string) {
+  let isAnswered = false;
+  return (
+    _name: string,
+    _text: string,
+    _lang: string,
+    prompts: Prompt[],
+    finish: KeyboardInteractiveCallback,
+  ): void => {
+    const isPassword = !isAnswered && prompts.length === 1 && prompts[0]?.echo === false;
+    isAnswered = true;
+    finish(isPassword ? [password] : prompts.map(() => ''));
+  };
 }
 
 const hashHostKey = (key: Buffer): string =>

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
-import ssh2, { type ServerChannel } from 'ssh2';
+import ssh2, { type AuthContext, type AuthenticationType, type Prompt, type ServerChannel } from 'ssh2';
 import t, { type Test } from 'tap';
 import { KIB, MIB } from '../../../sdk/contract/limits.ts';
 import { HostLimitError } from '../../../supervisor/host/host-call.ts';
@@ -60,12 +60,14 @@ t.test('an owner may have a maximum of its own', async (t) => {
   t.same(await Promise.all(ends), [begun, begun, begun, refuse(3), begun, refuse(1)]);
 });
 
-/** An SSH server that accepts every login and never closes its side of a connection. */
-async function startOpenServer(test: Test) {
+const acceptAll = (attempt: AuthContext): void => attempt.accept();
+
+/** An SSH server that never closes its side of a connection. */
+async function startOpenServer(test: Test, onLogin = acceptAll) {
   const { private: privateKey, public: publicKey } = generateSshKeys('ed25519');
   const protocol = new ssh2.Server({ hostKeys: [privateKey] }, (client) => {
     client.on('error', () => undefined);
-    client.on('authentication', (attempt) => attempt.accept());
+    client.on('authentication', onLogin);
   });
   const sockets: Socket[] = [];
   const server = createServer({ allowHalfOpen: true }, (socket) => {
@@ -100,6 +102,64 @@ const openHost = ({ port, fingerprint }: { port: number; fingerprint: string }):
   hostKeys: [fingerprint],
   prepare: async () => ({ address: '127.0.0.1', password: 'p' }),
 });
+
+const HIDDEN: Prompt = { prompt: 'Password: ', echo: false };
+const logins: readonly {
+  readonly title: string;
+  readonly methods?: AuthenticationType[];
+  readonly questions: Prompt[][];
+  readonly answers: string[][];
+  readonly fault: string | null;
+}[] = [
+  { title: 'is the answer to one hidden question', questions: [[HIDDEN]], answers: [['p']], fault: null },
+  {
+    title: 'is no answer to a question whose answer is shown',
+    questions: [[{ prompt: 'User: ', echo: true }]],
+    answers: [['']],
+    fault: 'slow does not accept the configured password',
+  },
+  {
+    title: 'is no answer to a second question',
+    questions: [[HIDDEN], [{ prompt: 'Code: ', echo: false }]],
+    answers: [['p'], ['']],
+    fault: 'slow does not accept the configured password',
+  },
+  {
+    title: 'is no answer to one of several questions',
+    questions: [[HIDDEN, HIDDEN]],
+    answers: [['', '']],
+    fault: 'slow does not accept the configured password',
+  },
+  {
+    title: 'is sent once to a host that takes passwords and refuses it',
+    methods: ['password', 'keyboard-interactive'],
+    questions: [[HIDDEN]],
+    answers: [],
+    fault: 'slow does not accept the configured password',
+  },
+];
+const asksOnly: AuthenticationType[] = ['keyboard-interactive'];
+for (const { title, methods = asksOnly, questions, answers, fault } of logins)
+  t.test(`a password ${title}`, async (t) => {
+    const received: string[][] = [];
+    const server = await startOpenServer(t, (attempt) => {
+      if (attempt.method !== 'keyboard-interactive') return attempt.reject(methods);
+      const ask = ([question, ...others]: Prompt[][]): void => {
+        const isAccepted = question === undefined && received.flat().every((answer) => answer === 'p');
+        if (isAccepted) attempt.accept();
+        else if (question === undefined) attempt.reject();
+        else
+          attempt.prompt(question, (given) => {
+            received.push(given);
+            ask(others);
+          });
+      };
+      ask(questions);
+    });
+    const tested = await new SshConnections().test(owner, openHost(server), new AbortController().signal);
+    t.same(tested, { hostKey: server.fingerprint, fault });
+    t.same(received, answers);
+  });
 
 t.test('a connection that is kept and meets an error is not used again', async (t) => {
   const server = await startOpenServer(t);
