@@ -231,10 +231,16 @@ async function deliverMessage(
   };
   await inTransaction(writes, async (tx) => {
     const outcome = judged ? 'delivered' : 'cancelled';
-    if (!(await advanceReminder(tx, reminder, { ...following, outcome })) || !judged) return;
+    if (!(await advanceReminder(tx, reminder, { ...following, outcome }))) return;
+    const lost = { role: 'notice', text: ENDED, data: { kind: 'reminder_failed', notifyId: id } } as const;
+    const notices = following.isLost ? [lost] : [];
+    if (!judged) {
+      await appendMessages(tx, session.id, notices);
+      return;
+    }
     const { attachments } = judged;
     const address = judged.role === 'assistant' ? await findReplyAddress(tx, session.id) : null;
-    await appendMessages(tx, session.id, [{ ...judged, data: { ...data, attachments } }]);
+    await appendMessages(tx, session.id, [{ ...judged, data: { ...data, attachments } }, ...notices]);
     if (address) await queueReply(tx, address, { ...judged, trigger: 'schedule' });
   });
 }
@@ -245,6 +251,9 @@ const NOT_DELIVERED =
   'A reminder was not delivered, because of an internal error. The operator finds the error in the log of the supervisor.';
 const NOT_COMPUTED =
   'A reminder was not delivered and has ended: its next time could not be computed. Schedule it again with a simpler rule.';
+/** Notice for a reminder whose last time was due. */
+const ENDED =
+  'A reminder that repeats has ended: its rule comes true too rarely for its next time to be computed. Schedule it again with a simpler rule.';
 
 interface Retry {
   /** What follows when the reminder is given up. */

@@ -36,7 +36,7 @@ export class RecurrenceClock {
   }
 
   /**
-   * Computes the time after one that is due. A rule is over if it has no next time, or the worker cannot compute it at all.
+   * Computes the time after one that is due. A rule is over if it has no next time, and lost if the worker cannot compute it at all.
    *
    * @throws TimeLimitError
    */
@@ -49,7 +49,7 @@ export class RecurrenceClock {
     const over = { nextAt: null, remaining, missed: 0 };
     if (repeat === null) return over;
     const task = { repeated: { repeat, startsAt, zone, remaining }, dueAt, now };
-    return (await this.#worker.run(accountId, task, this.#followMs)) ?? over;
+    return (await this.#worker.run(accountId, task, this.#followMs)) ?? { ...over, isLost: true };
   }
 
   close(): Promise<void> {

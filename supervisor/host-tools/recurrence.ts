@@ -116,6 +116,8 @@ export interface Following {
   readonly remaining: number | null;
   /** Times that passed after the due one. At most `MISSED_COUNTED_MAX` for a rule without `COUNT`; otherwise each takes one from `remaining`. */
   readonly missed: number;
+  /** The rule may have a next time, and it takes more than `STEPS_MAX` steps to find it. */
+  readonly isLost?: true;
 }
 /** A time, and the rule by which it comes again. */
 export type RepeatedTime = Pick<ReminderFields, 'repeat' | 'startsAt' | 'zone' | 'remaining'>;
@@ -130,13 +132,14 @@ export function findFollowing(
   const rule = buildRule(repeat, startsAt, zone);
   let left = remaining;
   let missed = 0;
-  let at = findNext(rule, Date.parse(dueAt));
-  while (at !== null && (left === null || left > 1)) {
+  const findAfter = (after: number) => (left === null || left > 1 ? findNext(rule, after) : null);
+  let at = findAfter(Date.parse(dueAt));
+  while (at !== null) {
     left = left === null ? null : left - 1;
     if (at > now) return { nextAt: new Date(at).toISOString(), remaining: left, missed };
     missed += 1;
     // Without a count, the search skips to the first time after now.
-    at = findNext(rule, missed < MISSED_COUNTED_MAX || left !== null ? at : now);
+    at = findAfter(missed < MISSED_COUNTED_MAX || left !== null ? at : now);
   }
   return { nextAt: null, remaining, missed };
 }

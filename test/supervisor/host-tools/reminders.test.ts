@@ -544,6 +544,34 @@ async function scheduleBeforeFault(fault: RecurrenceClock['follow']) {
   };
 }
 
+t.test('a reminder whose next time takes too many steps ends with a notice', async (t) => {
+  const clock = new RecurrenceClock();
+  t.teardown(() => clock.close());
+  const start = '2026-11-30T09:00:00Z';
+  const { rule, count } = await clock.read('ann', 'FREQ=DAILY;BYMONTH=2;BYMONTHDAY=29;COUNT=3', start, 'UTC');
+  const repeated = { repeat: rule, startsAt: start, zone: 'UTC', remaining: count };
+  const follow = (dueAt: string, remaining: number | null) =>
+    clock.follow('ann', { ...repeated, remaining }, dueAt, Date.parse(dueAt));
+  t.same(await follow(start, 3), { nextAt: '2028-02-29T09:00:00.000Z', remaining: 2, missed: 0 });
+  t.same(await follow('2028-02-29T09:00:00Z', 2), { nextAt: null, remaining: 2, missed: 0, isLost: true });
+  t.same(await follow('2028-02-29T09:00:00Z', 1), { nextAt: null, remaining: 1, missed: 0 }, 'the last of a COUNT');
+
+  const one = await scheduleBeforeFault((accountId, { zone }) =>
+    clock.follow(accountId, { ...repeated, zone, remaining: null }, '2028-02-29T09:00:00Z', 0),
+  );
+  await one.release();
+  t.match(await one.show(), { nextAt: null, lastOutcome: 'delivered' });
+  t.match(await one.transcript(), [
+    { role: 'user', text: 'water' },
+    {
+      role: 'notice',
+      text: /has ended: its rule comes true too rarely/,
+      data: { kind: 'reminder_failed', notifyId: 'repeated' },
+    },
+    { role: 'user', text: 'bread' },
+  ]);
+});
+
 t.test('a reminder whose next time is computed too slowly once repeats all the same', async (t) => {
   const hasty = new RecurrenceClock({ followMs: 50 });
   t.teardown(() => hasty.close());
