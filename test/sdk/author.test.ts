@@ -94,7 +94,7 @@ t.test('ssh adds hosts for the agents of the account', async (t) => {
   const login = ['--user', 'deploy', '--key', 'agents.key'];
   const added = await said(['add', 'web', '--address', 'web.invalid:2222', ...login]);
   t.match(added, /web {2}deploy@web\.invalid:2222, key, no pinned key, not tested\n.*bulkhead ssh pin web/);
-  t.match(await said(['test', 'web']), /web\.invalid has no address/);
+  t.match(await said(['test', 'web']), /web\.invalid (has no address|could not be looked up)/);
   const fingerprint = `SHA256:${'A'.repeat(43)}`;
   t.match(await said(['pin', 'web', '--host-key', fingerprint]), new RegExp(`pinned ${fingerprint.slice(0, 10)}`));
   t.match(await said(['change', 'web', '--user', 'root']), /root@web\.invalid:2222/);

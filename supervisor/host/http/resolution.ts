@@ -52,9 +52,13 @@ export async function resolveHost(
   signal: AbortSignal,
 ): Promise<readonly string[]> {
   const isNamed = resolution.allowPrivate.has(`${host}:${port}`);
-  const found = isIP(host) ? [host] : await lookUp(host, resolution.dnsServers, signal);
+  const { found, fault } = isIP(host)
+    ? { found: [host], fault: null }
+    : await lookUp(host, resolution.dnsServers, signal);
   // The system's look-up, which reads the hosts file, only for targets that the operator allowed: it blocks a thread.
   const addresses = found.length === 0 && isNamed ? await askSystem(host) : found;
+  if (addresses.length === 0 && fault !== null)
+    throw new HostError(`the address of ${host} could not be looked up (${fault}); try again later`);
   if (addresses.length === 0) throw new HostError(`${host} has no address`);
   if (addresses.length > ADDRESSES_MAX)
     throw new HostError(`${host} has more than ${ADDRESSES_MAX} addresses; requests to it are not possible`);
@@ -87,13 +91,24 @@ export const pinned = (addresses: readonly string[]): LookupFunction => {
   };
 };
 
-async function lookUp(host: string, servers: readonly string[], signal: AbortSignal): Promise<string[]> {
+/** Codes of a look-up of a name that does not exist, or has no address. All others: the name server gave no answer. */
+const NO_ADDRESS: ReadonlySet<string> = new Set(['ENOTFOUND', 'ENODATA', 'EBADNAME']);
+
+interface LookedUp {
+  readonly found: readonly string[];
+  /** The code of a look-up that failed; null: both were answered. */
+  readonly fault: string | null;
+}
+
+async function lookUp(host: string, servers: readonly string[], signal: AbortSignal): Promise<LookedUp> {
   signal.throwIfAborted();
   const resolver = new Resolver({ timeout: DNS_TIMEOUT_MS, tries: DNS_TRIES });
   if (servers.length > 0) resolver.setServers(servers);
   using _listening = addAbortListener(signal, () => resolver.cancel());
   const answers = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
-  return answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
+  const found = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
+  const codes = answers.flatMap((answer) => (answer.status === 'rejected' ? [String(answer.reason.code)] : []));
+  return { found, fault: codes.find((code) => !NO_ADDRESS.has(code)) ?? null };
 }
 
 async function askSystem(host: string): Promise<string[]> {

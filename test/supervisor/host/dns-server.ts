@@ -11,15 +11,19 @@ export interface DnsServer {
   readonly queries: readonly string[];
   /** The addresses of a name from now on; IPv4 ones answer A, others AAAA. Given several times: one a look, the last for ever. */
   set(name: string, ...answers: readonly (readonly string[])[]): void;
+  /** Refuses all queries about a name from now on. */
+  refuse(name: string): void;
 }
 
 const TYPES: Readonly<Record<number, string>> = { 1: 'A', 28: 'AAAA' };
 const RESPONSE = 0x8180;
 const NO_SUCH_NAME = 0x8183;
+const REFUSED = 0x8185;
 
 export async function startDns(test: Teardown): Promise<DnsServer> {
   const socket = createSocket('udp4');
   const names = new Map<string, (readonly string[])[]>();
+  const refused = new Set<string>();
   const queries: string[] = [];
   socket.on('message', (query, from) => {
     const { name, type, end } = readQuestion(query);
@@ -29,7 +33,11 @@ export async function startDns(test: Teardown): Promise<DnsServer> {
     const looks = queries.filter((line) => line === `${type} ${name}`).length;
     const found = known?.[Math.min(looks, known.length) - 1];
     const addresses = found?.filter((address) => isIPv4(address) === (type === 'A'));
-    socket.send(answerTo(query.subarray(0, end), addresses ?? null), from.port, from.address);
+    socket.send(
+      answerTo(query.subarray(0, end), addresses ?? null, refused.has(name) ? REFUSED : NO_SUCH_NAME),
+      from.port,
+      from.address,
+    );
   });
   socket.bind(0, '127.0.0.1');
   await once(socket, 'listening');
@@ -38,6 +46,7 @@ export async function startDns(test: Teardown): Promise<DnsServer> {
     address: `127.0.0.1:${socket.address().port}`,
     queries,
     set: (name, ...answers) => void names.set(name, [...answers]),
+    refuse: (name) => void refused.add(name),
   };
 }
 
@@ -53,10 +62,10 @@ function readQuestion(query: Buffer): { name: string; type: string; end: number 
   return { name: labels.join('.').toLowerCase(), type: TYPES[query.readUInt16BE(at + 1)] ?? '?', end: at + 5 };
 }
 
-/** `addresses` null: there is no such name. */
-function answerTo(question: Buffer, addresses: readonly string[] | null): Buffer {
+/** @param failure the header where `addresses` is null */
+function answerTo(question: Buffer, addresses: readonly string[] | null, failure: number): Buffer {
   const header = Buffer.from(question);
-  header.writeUInt16BE(addresses ? RESPONSE : NO_SUCH_NAME, 2);
+  header.writeUInt16BE(addresses ? RESPONSE : failure, 2);
   header.writeUInt16BE(1, 4);
   header.writeUInt16BE(addresses?.length ?? 0, 6);
   header.writeUInt32BE(0, 8);

@@ -128,6 +128,16 @@ t.test('a name with very many addresses is refused before they are checked', asy
   });
 });
 
+t.test('a name server that does not answer is no name without an address', async (t) => {
+  const plugin = await pluginWith(t, ['gone.test', 'away.test']);
+  await t.rejects(plugin.fetch('http://gone.test/'), { message: 'gone.test has no address' });
+  plugin.dns.refuse('away.test');
+  await t.rejects(plugin.fetch('http://away.test/'), {
+    name: 'HostError',
+    message: 'the address of away.test could not be looked up (EREFUSED); try again later',
+  });
+});
+
 t.test('a private target counts by name and port together', async (t) => {
   const [named, other] = [await serve(t, (_, response) => response.end()), await serve(t, (_, r) => r.end())];
   const plugin = await reaching(t, named, ['*.test']);
