@@ -108,8 +108,8 @@ class JudgedChatModel extends BaseChatModel {
           texts.some((text) => text !== ''),
         );
       });
-      // Answers whose calls were all refused count, too.
-      if (usage ?? judged.usage_metadata) usage = mergeUsageMetadata(usage, judged.usage_metadata);
+      // Answers whose calls were all refused count, too. The sum lacks details that only the provider knows.
+      usage = usage ? mergeUsageMetadata(usage, judged.usage_metadata) : judged.usage_metadata;
       if (await answer.end()) {
         texts.push(judged.text);
         continue;

@@ -59,6 +59,8 @@ await fixture.install({
 
 const OVEN = { name: 'oven', description: 'Heats', schema: { type: 'object', properties: {} } as const };
 
+const usageWithTier = { input_tokens: 1, output_tokens: 2, total_tokens: 3, input_token_details: { priority: 1 } };
+
 t.test('langchain: an answer with calls that no plugin changed keeps the content of its provider', async (t) => {
   const content = [
     { type: 'thinking', thinking: 'Bread needs heat.', signature: 's1' },
@@ -70,6 +72,7 @@ t.test('langchain: an answer with calls that no plugin changed keeps the content
     tool_calls: [{ name: 'oven', args: { degrees: 200 }, id: 'c1', type: 'tool_call' }],
     additional_kwargs: { model: 'm' },
     response_metadata: { finish_reason: 'tool_calls' },
+    usage_metadata: usageWithTier as never,
   });
   const model = langchain.bulkhead(await open('plain'), new ScriptedChatModel(() => said));
   const message = await model.bindTools?.([langchainTool(async () => 'warm', OVEN)]).invoke([new HumanMessage('Bake')]);
@@ -79,6 +82,7 @@ t.test('langchain: an answer with calls that no plugin changed keeps the content
     response_metadata: { finish_reason: 'tool_calls' },
     tool_calls: [{ id: 'c1', args: { degrees: 200 } }],
   });
+  t.same((message as AIMessage).usage_metadata, usageWithTier);
 });
 
 /** Runs a message in which the model thinks, calls the tool with each of `degrees`, and then answers; and then another message. */
