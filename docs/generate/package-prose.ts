@@ -135,22 +135,15 @@ The frontmatter of Latest has the plugin's name and description: for the catalog
 
   consent: `## Consent
 
-Before an installation, the user reads one sentence for each capability, with its risk, and accepts them all. They become the grants of the
-installation; a member of \`host\` that is not granted does not exist in the plugin.
-
-A new Latest that needs no more than the grants is installed without asking. One that needs more waits as \`pendingUpdate\`: the old version keeps running
-until the user accepts that very version, so a later publish cannot use the consent to an earlier one: the console shows a version that takes
-its place only when the user presses **Review**, and asks again. A pending version that needs no more than the grants after another update,
-after a change of settings, or because the plugin is no longer required, is installed without asking, too. When a version needs
-less, the other grants are removed. The user can pin a version instead, and then nothing changes by itself.`,
+A user accepts all capabilities of a version, and they become the grants of the installation. A new Latest that needs no more than the grants is installed without asking; one
+that needs more waits as \`pendingUpdate\` until the user accepts that very version. [Install and use plugins](installing.md) says what users see and can do.`,
 
   delisting: `## Listing and delisting
 
 A plugin is private until its owner lists it, which requires a published version. Delisting it (\`DELETE /plugins/{id}/listing\`, with a message) takes it out of the
-catalog: other users cannot find or install it any more. Installations keep working, keep getting new versions and show the message. The
-owner keeps it among their plugins and can list it again, which removes the message.
+catalog. [Installations keep working](installing.md#what-authors-and-operators-can-do-to-you). The owner keeps it among their plugins and can list it again, which removes the message.
 
-A plugin with a published version cannot be deleted. An operator can block a plugin: then it stops everywhere, and its users read the reason.`,
+A plugin with a published version cannot be deleted. An operator can block it.`,
 
   verified: `## The verified tier
 
