@@ -34,13 +34,16 @@ export class RefusalPace {
     }
     const { req, socket } = response;
     this.#waiting += 1;
+    socket?.pause();
     // Drops what was read of the body: thousands of tiny chunks take a hundred times their size in memory.
     req.resume();
-    // Later, because to resume a request is to resume its socket.
-    setImmediate(() => socket?.pause());
+    // To resume a request is to resume its socket, later in the same turn of the event loop. A pause in the next turn would be too
+    // late: libuv reads up to 32 chunks of 64 KiB from a socket in one turn.
+    const pause = (): void => void socket?.pause();
+    socket?.on('resume', pause);
     setTimeout(() => {
       this.#waiting -= 1;
-      socket?.resume();
+      socket?.off('resume', pause).resume();
       send();
     }, pauseMs).unref();
   }

@@ -7,11 +7,11 @@ import t from 'tap';
 import { IncomingBodies } from '../../../api/ingress/incoming-bodies.ts';
 import { createWebhookHandler } from '../../../api/ingress/ingress.ts';
 import type { NewDelivery } from '../../../db/channels/deliveries.ts';
-import { KIB } from '../../../sdk/contract/limits.ts';
+import { KIB, MIB } from '../../../sdk/contract/limits.ts';
 import { PlaceLimiter } from '../../../service/http/place-limiter.ts';
 import { RefusalPace } from '../../../service/http/refusal-pace.ts';
 import { perSecond, TokenBuckets } from '../../../service/timing/token-bucket.ts';
-import { listenOn } from '../../fixtures/listening-server.ts';
+import { listenOn, serve } from '../../fixtures/listening-server.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
 import { send } from './webhook-fixture.ts';
 
@@ -95,13 +95,33 @@ t.test('refusals above the rate are delayed, up to a maximum of them, and delay 
     paused.push(client.on('data', (answer) => answered.push(answer)));
     client.write(`POST /webhook/unknown HTTP/1.1\r\nhost: x\r\n${rest}`);
     const [request] = await arrived;
-    while (!request.socket.isPaused()) await waitForLoop();
+    do await waitForLoop();
+    while (!request.socket.isPaused());
     t.equal(request.readableLength, 0, 'what was read of the body is not kept');
   }
   t.equal((await send({ port, path: '/webhook/plugin/ben' }, Buffer.from('x'))).status, 200);
   t.match(await refused(), { status: 404 }, 'while two are delayed, the next is answered at once');
   t.same(answered, []);
   for (const client of paused) client.destroy();
+});
+
+t.test('nothing more of a body is read while its refusal waits', async (t) => {
+  const refusals = new RefusalPace({ burst: 0, perSecond: 0.001, pauseMs: 600_000, waitingMax: 1 });
+  const { promise: isRefused, resolve } = Promise.withResolvers<Socket>();
+  const { port } = await serve(t, async (request, response) => {
+    // Requests that begin together begin between two reads of the event loop.
+    await waitForLoop();
+    refusals.answer(response, () => t.fail('the refusal waits'));
+    resolve(request.socket);
+  });
+  const client = connect(port, '127.0.0.1').on('error', () => undefined);
+  t.teardown(() => client.destroy());
+  client.write(`POST / HTTP/1.1\r\nhost: x\r\ncontent-length: ${4 * MIB}\r\n\r\n`);
+  client.write(Buffer.alloc(4 * MIB));
+  const socket = await isRefused;
+  for (let turns = 0; turns < 20; turns += 1) await waitForLoop();
+  // One chunk of the kernel's with the headers, and at most two more before the refusal.
+  t.ok(socket.bytesRead <= 192 * KIB, `${socket.bytesRead} bytes`);
 });
 
 t.test('a request whose client leaves before the answer is counted', async (t) => {
