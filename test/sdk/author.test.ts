@@ -462,7 +462,7 @@ t.test('configure names what is missing and requires a plugin, accept shows the 
     t.match(set.stdout, new RegExp(`^What inbox does with what you enter:\n[^]*secret “${name}”`), 'the use is shown');
   const released = await typed(['configure', 'inbox', '--no-required']);
   t.match(released, { code: 0, stdout: 'inbox: ready\n' }, 'without a hook, it checks nothing');
-  const note = 'inbox is required now: while it does not run, messages and turns stop.';
+  const note = 'inbox is required now. To undo that, run';
   const refused = ['configure', 'inbox', '--required', '--set', 'nope=1'];
   const half = await typed(refused);
   t.match(half, { code: 1, stderr: /--no-required`\.\nerror settings\.nope: is not known/ });

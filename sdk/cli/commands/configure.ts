@@ -61,7 +61,7 @@ export const configure: Command = {
     const values = { settings, secrets, versionId: installation.currentVersionId ?? undefined };
     if (hasValues) {
       updated = await rest.post<Installation>(`${path}/configure`, values).catch((error: unknown) => {
-        if (required && !installation.required) printRequired(context, slug);
+        if (required && !installation.required) printRequired(context, updated);
         throw explainPendingField(error, installation, [...Object.keys(settings), ...Object.keys(secrets)]);
       });
     }
@@ -74,10 +74,11 @@ export const configure: Command = {
 };
 
 /** Says what changed, although the command fails or is interrupted: as a note, which an interrupted command prints, too. */
-const printRequired = ({ output }: Context, slug: string): void =>
-  output.printNote(
-    `${slug} is required now: while it does not run, messages and turns stop. To undo that, run \`bulkhead configure ${slug} --no-required\`.`,
-  );
+function printRequired({ output }: Context, installation: Installation): void {
+  const { slug } = installation;
+  const effect = hasRequiredChecks(installation) ? ': while it does not run, messages and turns stop' : '';
+  output.printNote(`${slug} is required now${effect}. To undo that, run \`bulkhead configure ${slug} --no-required\`.`);
+}
 
 /** The service refuses a field of an update that waits for consent as unknown. Returns that with the advice to accept the update. */
 function explainPendingField(error: unknown, { slug, pendingUpdate }: Installation, given: readonly string[]): unknown {
