@@ -134,8 +134,8 @@ export class SignIn {
       entry.wasValid = true;
       // A token with scopes acts for the account alone, whatever an operator may do to others.
       const operator = account.operator && scopes === null;
-      const { tokenId, expiresAt } = identity;
-      return { account: { ...account, operator, tokenId, scopes, actor }, expiresAt };
+      const { tokenId, client, expiresAt } = identity;
+      return { account: { ...account, operator, tokenId, client, scopes, actor }, expiresAt };
     };
     // Not in the share of a caller that watches its token: the keys that are read serve all accounts.
     const from = this.#now();

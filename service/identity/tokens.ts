@@ -68,7 +68,7 @@ export interface Identity {
   readonly tokenId: string | null;
   /** Id of Bulkhead's key that signed the token; null: an OpenID Connect issuer signed it. */
   readonly keyId: string | null;
-  /** The client that the issuer made the token for; null: Bulkhead signed it. */
+  /** The client that the issuer made the token for; null: Bulkhead signed it, or it is a session of the console. */
   readonly client: string | null;
   /** Milliseconds since 1970; null: the token has no `iat`. */
   readonly issuedAt: number | null;

@@ -48,7 +48,7 @@ const runtimeHeaders = z.looseObject({
   'bulkhead-runtime': storedId
     .optional()
     .describe(
-      'The name of the runtime that requests the step. Default: the token. The lease of a turn belongs to this name.',
+      'The name of the runtime that requests the step. Default: the service that exchanged the token, the client for which an identity provider issued the token, or else the token. The lease of a turn belongs to this name: name each process if several share one.',
     ),
 });
 
@@ -171,11 +171,16 @@ const shapes = {
   },
 } satisfies Record<string, FastifySchema>;
 
-/** The holder of leases: the name that the runtime gives itself, or its token. */
+/**
+ * The holder of leases: the name that the runtime gives itself, or the origin of its token. A service and a client of an issuer renew
+ * their tokens within a turn, so their name does not depend on a single one.
+ */
 function readRuntime(request: FastifyRequest): string {
   const given = request.headers['bulkhead-runtime'];
   if (typeof given === 'string' && given !== '') return given;
-  const { tokenId } = requireCaller(request);
+  const { tokenId, actor, client } = requireCaller(request);
+  if (actor !== null) return `service ${actor}`;
+  if (client !== null) return `client ${client}`;
   return tokenId === null ? 'a runtime without a name' : `token ${tokenId}`;
 }
 
