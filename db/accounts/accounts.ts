@@ -130,7 +130,8 @@ export const pageAccounts = (
     query,
   );
 
-const findAccount = (db: Queryable, subject: string, issuer: string): Promise<Account | null> =>
+/** Null: no token with this issuer and subject has signed in, or its account was moved. */
+export const findAccount = (db: Queryable, subject: string, issuer: string): Promise<Account | null> =>
   findRow(db, `SELECT ${ACCOUNT_COLUMNS} FROM accounts WHERE issuer = $1 AND subject = $2`, [issuer, subject]);
 
 export const setOperator = async (db: Queryable, id: string, operator: boolean): Promise<void> =>

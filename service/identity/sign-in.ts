@@ -1,7 +1,7 @@
 /** Finds the account of a bearer token, caches verified tokens, and ends what outlives its token. */
 import { LRUCache } from 'lru-cache';
 import type { Pool } from 'pg';
-import { type Account, findOrCreateAccount } from '../../db/accounts/accounts.ts';
+import { type Account, findAccount, findOrCreateAccount } from '../../db/accounts/accounts.ts';
 import { type TokenLimits, useToken } from '../../db/accounts/issued-tokens.ts';
 import { isKeyRevoked } from '../../db/files/recorded-keys.ts';
 import type { Listener, Subscription } from '../../db/postgres/listener.ts';
@@ -128,7 +128,7 @@ export class SignIn {
     const load = async (): Promise<SignedIn> => {
       const identity = await this.#verifier.verify(token);
       entry.until = Math.min(entry.until, identity.expiresAt);
-      const account = await findOrCreateAccount(this.#pool, identity.subject, identity.issuer);
+      const account = await this.#findAccount(identity);
       entry.accountId = account.id;
       const { scopes, actor } = await this.#readLimits(identity, account);
       entry.wasValid = true;
@@ -148,6 +148,15 @@ export class SignIn {
       else entry.until = 0;
     });
     return entry;
+  }
+
+  /** @throws InvalidTokenError if a token with a record has no account: it was moved to another issuer */
+  async #findAccount({ tokenId, subject, issuer }: Identity): Promise<Account> {
+    if (tokenId === null) return findOrCreateAccount(this.#pool, subject, issuer);
+    // The record belongs to an account, so a new account would have no valid token.
+    const account = await findAccount(this.#pool, subject, issuer);
+    if (account === null) throw new InvalidTokenError('the account of the token was moved to another issuer');
+    return account;
   }
 
   /** @throws InvalidTokenError for a revoked token or key, Problem `account_suspended` */

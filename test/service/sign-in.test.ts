@@ -139,6 +139,17 @@ t.test('accounts that change places are those of their new tokens at once', asyn
   t.equal((await signing.signIn('theirs')).id, before);
 });
 
+t.test('a token with a record creates no account after its account was moved', async (t) => {
+  const DATA_DIR = await temporaryFolder(t);
+  const issuer = await openIssuer(DATA_DIR);
+  const token = await issueRecordedToken(pool, issuer, { subject: 'mel', name: 'laptop' });
+  await moveAccounts(pool, 'https://moving.example', ['mel']);
+  const signIn = new SignIn(pool, await openVerifier({ DATA_DIR, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined }));
+  await t.rejects(signIn.signIn(token), InvalidTokenError);
+  const { rows } = await pool.query(`SELECT name FROM accounts WHERE name LIKE 'mel%'`);
+  t.same(rows, [{ name: 'mel' }]);
+});
+
 t.test('a verified token is cached until its expiry at most; a rejected one is verified again', async (t) => {
   let time = 1_000_000;
   const requests: string[] = [];
