@@ -1,6 +1,7 @@
 /** The version field, the buttons that publish or save a draft, and the result. */
 import { Button, Group, Progress, Stack, Text, TextInput } from '@mantine/core';
 import { type Ref, useState } from 'react';
+import { Dialog } from '../shell/dialog.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import type { OnPlace } from './fault-list.tsx';
 import { PublishFaults } from './publish-faults.tsx';
@@ -9,18 +10,29 @@ import type { Publishing } from './use-publishing.ts';
 interface Props {
   readonly publishing: Publishing;
   readonly onPlace?: OnPlace;
+  /** Files of the newest version that this package lacks. The user is asked once before they are published without. */
+  readonly leftOut?: readonly string[];
   /** The first field. */
   readonly first?: Ref<HTMLInputElement>;
 }
 
 /** The buttons and the result stay in view, however far the page scrolls. */
-export function PublishButtons({ publishing, onPlace, first }: Props) {
+export function PublishButtons({ publishing, onPlace, leftOut = [], first }: Props) {
   const { dropped, semVer, setSemVer, semVerFault, part, publish, draft } = publishing;
   const [isChecked, setChecked] = useState(false);
   const { error } = getLast(publishing);
+  const [isAsking, setAsking] = useState(false);
+  const [isLossAllowed, setLossAllowed] = useState(false);
   const start = () => {
     setChecked(true);
-    if (semVerFault === null) publish.mutate(dropped);
+    if (semVerFault !== null) return;
+    if (leftOut.length > 0 && !isLossAllowed) setAsking(true);
+    else publish.mutate(dropped);
+  };
+  const allowLoss = () => {
+    setLossAllowed(true);
+    setAsking(false);
+    publish.mutate(dropped);
   };
   return (
     <Stack className="publish-bar" gap="xs">
@@ -56,7 +68,35 @@ export function PublishButtons({ publishing, onPlace, first }: Props) {
       </Group>
       {publish.isPending ? <Progress value={part * 100} aria-label="Sent" /> : null}
       <PublishStatus publishing={publishing} />
+      <LossDialog paths={leftOut} isOpen={isAsking} onClose={() => setAsking(false)} onConfirm={allowLoss} />
     </Stack>
+  );
+}
+
+interface LossDialogProps {
+  readonly paths: readonly string[];
+  readonly isOpen: boolean;
+  readonly onClose: () => void;
+  readonly onConfirm: () => void;
+}
+
+function LossDialog({ paths, isOpen, onClose, onConfirm }: LossDialogProps) {
+  return (
+    <Dialog title="Publish without some files?" opened={isOpen} onClose={onClose}>
+      <Stack>
+        <Text className="foreign">
+          The version will not include {escapeText(paths.join(', '))}. To include them, publish a zip.
+        </Text>
+        <Group justify="flex-end">
+          <Button variant="default" onClick={onClose} data-autofocus>
+            Cancel
+          </Button>
+          <Button color="red" onClick={onConfirm}>
+            Publish without them
+          </Button>
+        </Group>
+      </Stack>
+    </Dialog>
   );
 }
 

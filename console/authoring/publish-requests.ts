@@ -2,6 +2,7 @@
 
 import type { components } from '../../sdk/rest/schema.d.ts';
 import { readEditablePackage } from '../editor/editable-package.ts';
+import { DRAFT } from '../editor/source.ts';
 import { readBody, rest } from '../rest/client.ts';
 import { Problem } from '../rest/problem.ts';
 import { uploadForm } from '../rest/upload.ts';
@@ -49,9 +50,9 @@ export async function saveDraft(id: string, dropped: Dropped | null, { replaces,
     return await postDraft(id, files, replaces);
   } catch (error) {
     if (unanswered.length === 0 || !(error instanceof Problem) || error.code !== 'draft_changed') throw error;
-    const stored = await readEditablePackage(id);
+    const stored = await readEditablePackage(id, DRAFT);
     const isOwn = unanswered.some((sent) => hasSameFiles(requireFiles(sent), stored.files));
-    if (!isOwn || stored.skippedFiles.length > 0) throw error;
+    if (!isOwn || !stored.isComplete) throw error;
     return postDraft(id, files, stored.draftSha256);
   }
 }

@@ -1,9 +1,10 @@
 /** Loads a package for the editor: the files of the draft or of a version, or a template. */
+import { findLatestVersion } from '../../sdk/contract/version-numbers.ts';
 import type { TextFile } from '../authoring/package-files.ts';
 import { readBody, rest } from '../rest/client.ts';
 import type { Plugin } from '../rest/plugins.ts';
 import { readVersionFiles, TEXT_MAX_CHARS } from '../rest/version-files.ts';
-import { chooseSource, listSources, type Source } from './source.ts';
+import { chooseSource, DRAFT, listLeftOut, listSources, type Source } from './source.ts';
 
 const TOO_LARGE = `The package has more than ${TEXT_MAX_CHARS / 1_048_576} MiB of text, so it cannot be a draft. Edit its files on your computer and publish a zip.`;
 
@@ -15,8 +16,10 @@ export interface EditablePackage {
   readonly source: Source | null;
   /** Hash of the draft. Null: the plugin has none. */
   readonly draftSha256: string | null;
-  /** Binary files, which a draft cannot contain, and text that is too long to be read. */
-  readonly skippedFiles: readonly string[];
+  /** Whether `files` are all files of the source. */
+  readonly isComplete: boolean;
+  /** Binary files, which a draft cannot contain, and text that is too long to be read. If a draft is loaded, also those of Latest. */
+  readonly leftOutFiles: readonly string[];
 }
 
 /**
@@ -31,6 +34,8 @@ export async function readEditablePackage(id: string, sourceId?: string): Promis
     ? await readVersionFiles(id, source.id)
     : { files: [], hasMoreFiles: false };
   if (hasMoreFiles) throw new Error(TOO_LARGE);
+  const latest = findLatestVersion(plugin.versions);
+  const ofLatest = source?.id === DRAFT && latest ? (await readVersionFiles(id, latest.id)).files : [];
   const files = found.flatMap(({ path, contentText }) => (contentText === null ? [] : [{ path, contentText }]));
   return {
     displayName: plugin.displayName,
@@ -38,7 +43,8 @@ export async function readEditablePackage(id: string, sourceId?: string): Promis
     draftSha256: plugin.draft?.sourceSha256 ?? null,
     source,
     files: found.length === 0 ? firstFiles(plugin) : files,
-    skippedFiles: found.filter(({ contentText }) => contentText === null).map(({ path }) => path),
+    isComplete: files.length === found.length,
+    leftOutFiles: listLeftOut(found, ofLatest),
   };
 }
 

@@ -1,5 +1,5 @@
 /** The editor page: the files of a plugin and a session to try its draft. */
-import { Alert, Grid, Skeleton, Stack, Text } from '@mantine/core';
+import { Grid, Skeleton, Stack } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useParams } from '@tanstack/react-router';
 import { ErrorAlert } from '../shell/error-alert.tsx';
@@ -7,7 +7,7 @@ import { PageHeader } from '../shell/page-header.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { Section } from '../shell/section.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
-import { type EditablePackage, readEditablePackage } from './editable-package.ts';
+import { readEditablePackage } from './editable-package.ts';
 import { FilesEditor } from './files-editor.tsx';
 import { TryPanel } from './try-panel.tsx';
 
@@ -27,7 +27,14 @@ export function EditorPage() {
   if (!found.data) return <Skeleton height={400} aria-label="Loading" />;
   return (
     <Stack>
-      <Head id={id} of={found.data} />
+      <PageHeader
+        title={escapeText(found.data.displayName)}
+        subtitle={
+          <PageLink to="/plugins/$id" params={{ id }} size="sm">
+            Versions and listing
+          </PageLink>
+        }
+      />
       <Grid>
         <Grid.Col span={{ base: 12, lg: 8 }}>
           <FilesEditor pluginId={id} stored={found.data} />
@@ -39,28 +46,5 @@ export function EditorPage() {
         </Grid.Col>
       </Grid>
     </Stack>
-  );
-}
-
-function Head({ id, of: { displayName, skippedFiles } }: { readonly id: string; readonly of: EditablePackage }) {
-  return (
-    <>
-      <PageHeader
-        title={escapeText(displayName)}
-        subtitle={
-          <PageLink to="/plugins/$id" params={{ id }} size="sm">
-            Versions and listing
-          </PageLink>
-        }
-      />
-      {skippedFiles.length > 0 ? (
-        <Alert color="yellow" title="Some files are not text, or too long">
-          <Text size="sm" className="foreign">
-            A draft can have text files only, and this editor opens files of at most 1 MiB. The draft does not include{' '}
-            {escapeText(skippedFiles.join(', '))}. To include them, publish a zip.
-          </Text>
-        </Alert>
-      ) : null}
-    </>
   );
 }

@@ -9,12 +9,14 @@ import { usePlugin } from '../rest/plugins.ts';
 import { lazyPart } from '../shell/lazy-part.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
 import { UnsavedGuard } from '../shell/unsaved-guard.tsx';
+import { escapeText } from '../style/untrusted-text.ts';
 import { CompilerErrors } from './compiler-errors.tsx';
 import { type EditablePackage, readEditablePackage } from './editable-package.ts';
 import { type Fault, getFaults, type Place } from './faults.ts';
 import { FileSelector } from './file-selector.tsx';
 import { forgetFiles, type OpenCopy, openCopy } from './kept-files.ts';
 import { LoadedSource } from './loaded-source.tsx';
+import { DRAFT } from './source.ts';
 import { useKeptFiles } from './use-kept-files.ts';
 
 const CodeEditor = lazyPart(() => import('./code-editor.tsx'), 'CodeEditor');
@@ -86,12 +88,23 @@ function KeptNotice({ keptAt, onDiscard }: { readonly keptAt: number; readonly o
   );
 }
 
+function LeftOutNotice({ paths }: { readonly paths: readonly string[] }) {
+  return (
+    <Alert color="yellow" title="Some files are not text, or too long">
+      <Text size="sm" className="foreign">
+        A draft can have text files only, and this editor opens files of at most 1 MiB. Neither the draft nor a version
+        that you publish here includes {escapeText(paths.join(', '))}. To include them, publish a zip.
+      </Text>
+    </Alert>
+  );
+}
+
 interface EditedFilesProps {
   readonly pluginId: string;
   /** Where this editor keeps what is unsaved. */
   readonly copyKey: string;
   /** The files as they are stored. */
-  readonly given: Pick<EditablePackage, 'files'>;
+  readonly given: Pick<EditablePackage, 'files' | 'leftOutFiles'>;
   readonly start: Pick<EditablePackage, 'files' | 'source' | 'draftSha256'>;
   readonly onLoad: (sourceId: string) => Promise<void>;
   /** Shown while something is unsaved, until the first save: what is unsaved afterwards is not what this browser had kept. */
@@ -103,6 +116,7 @@ function EditedFiles({ pluginId, copyKey, given, start, onLoad, children }: Edit
   const [files, setFiles] = useState(start.files);
   const [source, setSource] = useState(start.source);
   const [saved, setSaved] = useState(given.files);
+  const [leftOut, setLeftOut] = useState(given.leftOutFiles);
   const [hasSaved, setHasSaved] = useState(false);
   const [path, setPath] = useState(files.some((file) => file.path === 'index.ts') ? 'index.ts' : files[0]?.path);
   const [faults, setFaults] = useState<readonly Fault[]>([]);
@@ -136,6 +150,8 @@ function EditedFiles({ pluginId, copyKey, given, start, onLoad, children }: Edit
       if (storedAs === null || sent === null || !('files' in sent)) return;
       setSource(storedAs);
       setSaved(sent.files);
+      // The next version is compared with this one, which lacks them.
+      if (storedAs.id !== DRAFT) setLeftOut([]);
       setHasSaved(true);
     },
   });
@@ -163,6 +179,7 @@ function EditedFiles({ pluginId, copyKey, given, start, onLoad, children }: Edit
       </UnsavedGuard>
       {isUnsaved && !hasSaved ? children : null}
       {plugin ? <LoadedSource plugin={plugin} source={source} isUnsaved={isUnsaved} onLoad={onLoad} /> : null}
+      {leftOut.length > 0 ? <LeftOutNotice paths={leftOut} /> : null}
       <FileSelector
         files={files}
         path={path ?? ''}
@@ -190,7 +207,7 @@ function EditedFiles({ pluginId, copyKey, given, start, onLoad, children }: Edit
         {HELP}
       </Text>
       <CompilerErrors errors={withoutListed(errors, faults)} onPlace={onPlace} />
-      <PublishButtons publishing={publishing} first={first} onPlace={onPlace} />
+      <PublishButtons publishing={publishing} leftOut={leftOut} first={first} onPlace={onPlace} />
     </Stack>
   );
 }

@@ -65,3 +65,19 @@ export function findNewer({ versions }: Sources, source: Source | null): Source 
   const isNewer = latest.id !== source.id && Date.parse(latest.createdAt) > Date.parse(source.at);
   return isNewer && latest.sourceSha256 !== source.sourceSha256 ? describeVersion(latest) : null;
 }
+
+interface StoredFile {
+  readonly path: string;
+  readonly contentText: string | null;
+}
+
+/**
+ * Lists files that the editor cannot open, so that neither a draft nor a version made here has them.
+ *
+ * @param latest files of Latest, if a draft is loaded. A draft cannot have binary files, so it does not show which ones it lacks
+ */
+export function listLeftOut(loaded: readonly StoredFile[], latest: readonly StoredFile[] = []): string[] {
+  const paths = new Set(loaded.map(({ path }) => path));
+  const others = latest.filter(({ path }) => !paths.has(path));
+  return [...loaded, ...others].filter(({ contentText }) => contentText === null).map(({ path }) => path);
+}

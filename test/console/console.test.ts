@@ -5,6 +5,7 @@ import type { Page } from 'playwright-core';
 import t from 'tap';
 import { listExamples, readPackage } from '../../examples/demo-packages.ts';
 import { SETTING_MAX_CHARS } from '../../sdk/contract/manifest.ts';
+import { zipOf } from '../api/package/packages.ts';
 import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 // With --soak, `inspect` looks at every page in every look.
@@ -796,6 +797,44 @@ t.test('the editor says which draft or version it has loaded, and loads another'
   });
   t.same(complaints, []);
 });
+
+t.test(
+  'files that the editor leaves out are named, also while a draft is loaded, and before they are lost',
+  async (t) => {
+    const { page, complaints } = await openAuthoring();
+    const { body: plugin } = await service.call('POST', '/api/plugins', { slug: 'pictures', displayName: 'Pictures' });
+    const readme = { path: 'readme.md', contentText: '---\nname: Pictures\ndescription: Has one\n---\n' };
+    await service.call('POST', `/api/plugins/${plugin.id}/draft`, { files: [readme, INDEX] });
+    const texts = [
+      ['readme.md', readme.contentText],
+      [INDEX.path, INDEX.contentText],
+    ];
+    const picture = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0]);
+    const zip = await zipOf({ ...Object.fromEntries(texts), 'assets/logo.png': picture });
+    const body = new FormData();
+    body.set('semVer', '1.1.0');
+    body.set('file', new Blob([new Uint8Array(zip)]), 'a.zip');
+    const headers = { authorization: `Bearer ${service.token}` };
+    const address = `${service.url}/api/plugins/${plugin.id}/versions/zip`;
+    t.equal((await fetch(address, { method: 'POST', headers, body })).status, 201);
+    await followToEditor(page, plugin.id);
+    await page.getByText('Neither the draft nor a version').and(page.getByText('assets/logo.png')).waitFor();
+    await press(page, 'Publish');
+    await page.getByRole('dialog').getByText('assets/logo.png').waitFor();
+    await inspect(t, page, 'editor-left-out');
+    await pressInDialog(page, 'Cancel');
+    const { body: before } = await service.call('GET', `/api/plugins/${plugin.id}`);
+    t.notOk(
+      before.versions.some(({ semVer }: { semVer: string }) => semVer === '1.1.1'),
+      'nothing is published yet',
+    );
+    await press(page, 'Publish');
+    await pressInDialog(page, 'Publish without them');
+    await page.getByText('1.1.1 is published.').waitFor();
+    t.equal(await page.getByText('Neither the draft nor a version').count(), 0);
+    t.same(complaints, []);
+  },
+);
 
 t.test('the editor’s compiler is the authors’ compiler', async (t) => {
   const { page, context } = await openAuthoring();

@@ -1,7 +1,14 @@
 /** Which draft or version the editor loads, and which number it proposes. */
 import t from 'tap';
 import { proposeNumber } from '../../console/authoring/proposed-number.ts';
-import { chooseSource, describeDraft, describeVersion, findNewer, listSources } from '../../console/editor/source.ts';
+import {
+  chooseSource,
+  describeDraft,
+  describeVersion,
+  findNewer,
+  listLeftOut,
+  listSources,
+} from '../../console/editor/source.ts';
 
 const version = (semVer: string, createdAt: string, status = 'published') => ({
   id: `id of ${semVer}`,
@@ -51,4 +58,14 @@ t.test('files are older than Latest if it was published after them, with other f
   t.equal(find(describeDraft({ ...DRAFT, sourceSha256: newer.sourceSha256 })), undefined, 'the same files');
   t.equal(find(describeDraft({ ...DRAFT, savedAt: '2026-11-05' })), undefined);
   t.equal(find(describeVersion(STABLE), [BETA, STABLE]), undefined, 'a pre-release is not Latest');
+});
+
+t.test('files that are not text are left out, also those of Latest that a draft cannot have', async (t) => {
+  const [picture, index] = [
+    { path: 'assets/logo.png', contentText: null },
+    { path: 'index.ts', contentText: '' },
+  ];
+  t.same(listLeftOut([picture, index]), ['assets/logo.png']);
+  t.same(listLeftOut([index], [picture, index]), ['assets/logo.png']);
+  t.same(listLeftOut([index, { ...picture, contentText: 'A text now.' }], [picture]), []);
 });
