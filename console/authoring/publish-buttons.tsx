@@ -41,6 +41,7 @@ export function PublishButtons({ publishing, onPlace, leftOut = [], first }: Pro
         <div className="publish-faults" tabIndex={0}>
           <PublishFaults
             error={error}
+            draftSavedAt={publishing.draftSavedAt}
             onPlace={onPlace}
             onReplace={() => draft.mutate({ sent: dropped, isForced: true })}
           />

@@ -2,19 +2,22 @@
 import { Alert, Button, Stack, Text } from '@mantine/core';
 import { getFaults } from '../editor/faults.ts';
 import { getErrorMessage, Problem } from '../rest/problem.ts';
+import { Timestamp } from '../shell/timestamp.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import { FaultList, type OnPlace } from './fault-list.tsx';
 
 interface PublishFaultsProps {
   readonly error: Error;
   readonly onPlace?: OnPlace | undefined;
+  /** When the draft was saved that the service has. Null: not known. */
+  readonly draftSavedAt?: string | null;
   /** Saves this draft over one that was saved in another tab or by another program. */
   readonly onReplace?: () => void;
 }
 
-export function PublishFaults({ error, onPlace, onReplace }: PublishFaultsProps) {
+export function PublishFaults({ error, onPlace, draftSavedAt = null, onReplace }: PublishFaultsProps) {
   if (onReplace && error instanceof Problem && error.code === 'draft_changed')
-    return <DraftConflict onReplace={onReplace} />;
+    return <DraftConflict savedAt={draftSavedAt} onReplace={onReplace} />;
   const faults = getFaults(error);
   const sentence = getErrorMessage(error);
   // With one fault, the list repeats the sentence.
@@ -31,12 +34,23 @@ export function PublishFaults({ error, onPlace, onReplace }: PublishFaultsProps)
   );
 }
 
-function DraftConflict({ onReplace }: { readonly onReplace: () => void }) {
+interface DraftConflictProps {
+  readonly savedAt: string | null;
+  readonly onReplace: () => void;
+}
+
+function DraftConflict({ savedAt, onReplace }: DraftConflictProps) {
   return (
     <Alert color="yellow" role="alert" title="The draft was saved elsewhere">
       <Stack gap="xs" align="flex-start">
         <Text size="sm">
-          Nothing was saved here. To see the other draft first, open this page in another browser window.
+          {savedAt === null ? null : (
+            <>
+              The plugin has a draft that was saved <Timestamp at={savedAt} />.{' '}
+            </>
+          )}
+          Nothing was saved here. To see the other draft first, open “Edit files” of the plugin in another browser
+          window.
         </Text>
         <Button size="xs" onClick={onReplace}>
           Replace it with these files

@@ -15,6 +15,8 @@ export function PublishForm({ pluginId }: { readonly pluginId: string }) {
   const publishing = usePublishing({
     pluginId,
     dropped,
+    // As if there were no draft: the folder was not made from it, so the user is asked before it replaces one.
+    madeFrom: null,
     // The files were read when they were chosen. The next version, which cannot be changed either, must not get these old ones.
     onAnswer: ({ refusal, sent }) => {
       if (refusal === null) setDropped((now) => (now === sent ? null : now));

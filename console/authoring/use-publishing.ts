@@ -90,6 +90,7 @@ export function usePublishing({ pluginId, dropped, madeFrom, onAnswer, ...option
     semVerFault: fault === null ? null : `The version number ${fault}.`,
     part,
     newestDraft: newest,
+    draftSavedAt: plugin?.draft?.savedAt ?? null,
     publish: {
       ...publish,
       mutate: (sent: Dropped | null) => {

@@ -502,6 +502,23 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByRole('button', { name: 'Save as draft' }).click();
     await page.getByText('The draft is saved.').waitFor();
     await area.getByText('Drop the plugin’s folder').waitFor();
+    await chooseFolder();
+    await page.getByRole('button', { name: 'Save as draft' }).click();
+    await page.getByText('The draft is saved.').waitFor();
+    await area.getByText('Drop the plugin’s folder').waitFor();
+    // As after a later visit: the page does not know this draft.
+    await page.reload();
+    await chooseFolder();
+    await page.getByRole('button', { name: 'Save as draft' }).click();
+    const conflict = page.getByRole('alert').getByText('The plugin has a draft that was saved');
+    await conflict.waitFor();
+    const id = new URL(page.url()).pathname.split('/').at(-1) ?? '';
+    t.notOk((await listDraftPaths(service, id)).includes(`note-${choices}.md`), 'the draft is as it was');
+    await inspect(t, page, 'draft-conflict');
+    await press(page, 'Replace it with these files');
+    await page.getByText('The draft is saved.').waitFor();
+    t.ok((await listDraftPaths(service, id)).includes(`note-${choices}.md`));
+    await area.getByText('Drop the plugin’s folder').waitFor();
     await page.getByRole('button', { name: 'Files' }).click();
     await page.getByRole('dialog').getByText('Good night').waitFor();
     await page.getByRole('button', { name: 'Close' }).click();
