@@ -1,11 +1,12 @@
 /** Edits the files of a package, saves them as a draft and publishes them. */
-import { Alert, Button, Group, Skeleton, Stack, Text } from '@mantine/core';
+import { Alert, Group, Skeleton, Stack, Text } from '@mantine/core';
 import { useHotkeys } from '@mantine/hooks';
 import { type ReactNode, Suspense, useCallback, useEffect, useEffectEvent, useMemo, useRef, useState } from 'react';
 import { hasSameFiles, type TextFile } from '../authoring/package-files.ts';
 import { PublishButtons } from '../authoring/publish-buttons.tsx';
 import { usePublishing } from '../authoring/use-publishing.ts';
 import { usePlugin } from '../rest/plugins.ts';
+import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { lazyPart } from '../shell/lazy-part.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
 import { UnsavedGuard } from '../shell/unsaved-guard.tsx';
@@ -80,9 +81,17 @@ function KeptNotice({ keptAt, onDiscard }: { readonly keptAt: number; readonly o
         <Text size="sm">
           This browser kept them <Timestamp at={new Date(keptAt).toISOString()} />. They are not in the draft.
         </Text>
-        <Button size="xs" variant="default" onClick={onDiscard}>
-          Discard them
-        </Button>
+        <ConfirmButton
+          label="Discard them"
+          title="Discard unsaved changes?"
+          run={async () => onDiscard()}
+          done="The unsaved changes are discarded"
+        >
+          <Text>
+            All changes in this editor that are not in the draft are lost, also those that you typed since you opened
+            the page.
+          </Text>
+        </ConfirmButton>
       </Group>
     </Alert>
   );

@@ -956,7 +956,14 @@ t.test('the editor’s compiler is the authors’ compiler', async (t) => {
     await go(reopened, 'My plugins');
     await pressInDialog(reopened, 'Leave without saving');
     await followToEditor(reopened, id);
-    await reopened.getByRole('button', { name: 'Discard them' }).click();
+    await write(reopened, '// typed since');
+    await reopened.locator('.view-line').getByText('typed since').waitFor();
+    await press(reopened, 'Discard them');
+    await pressInDialog(reopened, 'Cancel');
+    await reopened.getByRole('dialog').waitFor({ state: 'detached' });
+    await reopened.locator('.view-line').getByText('typed since').waitFor();
+    await press(reopened, 'Discard them');
+    await pressInDialog(reopened, 'Discard them');
     await reopened.locator('.view-line').getByText('word.trim').first().waitFor();
     await reopened.getByText('These are your unsaved changes').waitFor({ state: 'detached' });
     await openFiles(reopened, service, id);
