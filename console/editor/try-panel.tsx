@@ -15,6 +15,7 @@ import { callSessions } from '../rest/session-api.ts';
 import { ActionButton } from '../shell/action-button.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { LogLink } from '../shell/log-link.tsx';
+import { PageLink } from '../shell/page-link.tsx';
 
 const AGENT = 'editor';
 
@@ -30,7 +31,9 @@ export function TryPanel({ pluginId, slug }: Tried) {
   const installation = installations.data?.find((one) => one.pluginId === pluginId);
   const start = async () => {
     await followDraft(slug, installation);
-    setSession((await callSessions<SessionRecord>('POST', '/sessions', { agentId: AGENT })).id);
+    // The key finds the session of the last visit again.
+    const body = { agentId: AGENT, key: `editor:${pluginId}` };
+    setSession((await callSessions<SessionRecord>('POST', '/sessions', body)).id);
   };
   if (installations.error && !installations.data)
     return <ErrorAlert error={installations.error} reset={() => void installations.refetch()} />;
@@ -75,6 +78,13 @@ function DraftState({ installation }: { readonly installation: Installation }) {
       <ConditionAlert installation={installation} />
       <Text size="sm">
         <LogLink installationId={installation.id}>Its log</LogLink> shows what <Code>host.log</Code> writes.
+      </Text>
+      <Text size="sm">
+        It runs each draft that you save, for all your agents, until you{' '}
+        <PageLink to="/installations/$id" params={{ id: installation.id }} size="sm" underline="always">
+          choose a version
+        </PageLink>
+        .
       </Text>
     </>
   );

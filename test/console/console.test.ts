@@ -633,7 +633,9 @@ t.test('a plugin is written, fixed and tried without leaving the page', async (t
   await t.test(
     'the draft runs in a session beside it: a hook, a tool, the trace; and so does the next save',
     async (t) => {
+      const opening = page.waitForResponse((one) => /\/sessions$/.test(one.url()) && one.request().method() === 'POST');
       await page.getByRole('button', { name: 'Try it' }).click();
+      t.equal((await (await opening).json()).key, `editor:${plugin.id}`, 'the next visit finds the same session');
       await page.getByRole('button', { name: 'Run the hook' }).click();
       await page
         .getByText(/You are a helpful agent\. Be brief\./)
@@ -646,7 +648,9 @@ t.test('a plugin is written, fixed and tried without leaving the page', async (t
       await page.keyboard.press('Control+s');
       await page.getByText('The draft is saved.').waitFor();
       await untilCalled(page, '"good night"');
-      await installationThat(service, ({ versionPolicy }) => versionPolicy === 'Draft');
+      const { id } = await installationThat(service, ({ versionPolicy }) => versionPolicy === 'Draft');
+      const back = page.getByRole('link', { name: 'choose a version' });
+      t.equal(await back.getAttribute('href'), `/installations/${id}`, 'what it runs is chosen there');
     },
   );
 
