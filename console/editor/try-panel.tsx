@@ -43,7 +43,7 @@ export function TryPanel({ pluginId, slug }: Tried) {
     <Stack>
       {installation?.versionPolicy === 'Draft' ? <DraftState installation={installation} /> : null}
       {isReady ? (
-        <Forms path={`/sessions/${encodeURIComponent(session)}`} />
+        <Forms path={`/sessions/${encodeURIComponent(session)}`} installationId={installation.id} />
       ) : (
         <>
           <Text size="sm">{describeStart(installation, hasDraft)}</Text>
@@ -90,7 +90,7 @@ function DraftState({ installation }: { readonly installation: Installation }) {
   );
 }
 
-function Forms({ path }: { readonly path: string }) {
+function Forms({ path, installationId }: { readonly path: string; readonly installationId: string }) {
   return (
     <>
       <Title order={3} fz="sm">
@@ -104,7 +104,7 @@ function Forms({ path }: { readonly path: string }) {
       <Title order={3} fz="sm">
         A tool
       </Title>
-      <ToolForm path={path} />
+      <ToolForm path={path} installationId={installationId} />
     </>
   );
 }

@@ -15,7 +15,16 @@ import { composeArguments } from './example-arguments.ts';
 import { RunButton } from './run-button.tsx';
 import { usePlaygroundCall } from './use-playground-call.ts';
 
-export function ToolForm({ path }: { readonly path: string }) {
+const NO_TOOL = 'No running plugin has a tool. Install a plugin with tools to call one here.';
+const NO_TOOL_IN_DRAFT = 'The running draft has no tool yet.';
+
+interface ToolFormProps {
+  readonly path: string;
+  /** Offers the tools of this installation only, which runs the draft. Default: those of all. */
+  readonly installationId?: string;
+}
+
+export function ToolForm({ path, installationId }: ToolFormProps) {
   const tools = useQuery({
     queryKey: ['sessions', path, 'tools'],
     queryFn: () => callSessions<Page<Tool>>('GET', `${path}/tools`),
@@ -23,15 +32,16 @@ export function ToolForm({ path }: { readonly path: string }) {
   });
   const error = useReadError(tools);
   const [chosen, setChosen] = useState<Tool | null>(null);
-  const [first] = tools.data?.items ?? [];
+  const found = tools.data?.items ?? [];
+  const items = installationId === undefined ? found : found.filter((one) => one.installationId === installationId);
+  const [first] = items;
   // Chosen once: the list is read again while the user types, and the button must call the tool that the arguments are for.
   if (chosen === null && first) setChosen(first);
   if (error && !tools.data) return <ErrorAlert error={error} reset={() => void tools.refetch()} />;
   if (!tools.data) return <Skeleton height={60} aria-label="Loading" />;
-  if (!chosen) return <Text>No running plugin has a tool. Install a plugin with tools to call one here.</Text>;
-  const { items } = tools.data;
-  const found = items.find(({ name }) => name === chosen.name);
-  const tool = found ?? chosen;
+  if (!chosen) return <Text>{installationId === undefined ? NO_TOOL : NO_TOOL_IN_DRAFT}</Text>;
+  const offered = items.find(({ name }) => name === chosen.name);
+  const tool = offered ?? chosen;
   return (
     <Stack gap="sm">
       <NativeSelect
@@ -39,14 +49,14 @@ export function ToolForm({ path }: { readonly path: string }) {
         description={escapeText(tool.description)}
         value={tool.name}
         onChange={(event) => setChosen(items.find(({ name }) => name === event.currentTarget.value) ?? tool)}
-        data={(found ? items : [tool, ...items]).map(({ name }) => name)}
+        data={(offered ? items : [tool, ...items]).map(({ name }) => name)}
       />
-      {found ? null : (
+      {offered ? null : (
         <Alert color="yellow" role="status">
           No running plugin has the tool {tool.name} now. Start its plugin again or choose another tool.
         </Alert>
       )}
-      <CallForm key={tool.name} path={path} tool={tool} isCallable={found !== undefined} />
+      <CallForm key={tool.name} path={path} tool={tool} isCallable={offered !== undefined} />
     </Stack>
   );
 }
@@ -59,7 +69,9 @@ interface CallFormProps {
 }
 
 function CallForm({ path, tool, isCallable }: CallFormProps) {
-  const [args, setArgs] = useState(composeArguments(tool.parameters));
+  /** Null: nothing yet. The arguments then follow the parameters, which the next save of a draft may change. */
+  const [typed, setTyped] = useState<string | null>(null);
+  const args = typed ?? composeArguments(tool.parameters);
   const call = usePlaygroundCall((text: string, signal) => {
     const body = { arguments: readArguments(text) };
     return callSessions<unknown>('POST', `${path}/tools/${encodeURIComponent(tool.name)}`, body, signal);
@@ -75,7 +87,7 @@ function CallForm({ path, tool, isCallable }: CallFormProps) {
           minRows={2}
           maxRows={15}
           value={args}
-          onChange={(event) => setArgs(event.currentTarget.value)}
+          onChange={(event) => setTyped(event.currentTarget.value)}
           styles={{ input: { fontFamily: 'var(--mantine-font-family-monospace)' } }}
         />
         <RunButton call={call} variant="default" disabled={!isCallable}>

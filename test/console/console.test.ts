@@ -546,6 +546,8 @@ t.test('what users do with plugins can be done in the console', async (t) => {
 });
 
 t.test('a plugin is written, fixed and tried without leaving the page', async (t) => {
+  // Its tool is listed before those of the draft.
+  await installBell();
   const { body: plugin } = await service.call('POST', '/api/plugins', { slug: 'greeter', displayName: 'Greeter' });
   const { context, page, complaints } = await openAuthoring();
   // By its address: a click while the console still opens could be lost.
@@ -644,6 +646,14 @@ t.test('a plugin is written, fixed and tried without leaving the page', async (t
       await page.getByRole('table', { name: 'Links of the chain' }).getByText('changed').waitFor();
       await untilCalled(page, '"good day"');
       await inspect(t, page, 'editor');
+      const tool = page.getByLabel('Tool', { exact: true });
+      t.same(await tool.locator('option').allInnerTexts(), ['greeter__greet'], 'no tool of another plugin');
+      const needs = (name: string) => `parameters: { type: 'object', required: ['${name}'] }`;
+      for (const name of ['city', 'town']) {
+        await write(page, PLUGIN.replace("parameters: { type: 'object' }", needs(name)));
+        await page.keyboard.press('Control+s');
+        await eventually(async () => (await page.getByLabel('Arguments').inputValue()).includes(name));
+      }
       await write(page, PLUGIN.replace('good day', 'good night'));
       await page.keyboard.press('Control+s');
       await page.getByText('The draft is saved.').waitFor();
@@ -983,6 +993,17 @@ const PLUGIN = `import { words } from './words.ts';
 middleware.systemPrompt = (ctx) => ctx.systemPrompt + ' ' + words;
 tools.greet = { description: 'Greets', parameters: { type: 'object' }, handler: () => 'good day' };
 `;
+/** Installs a plugin whose tool comes first by its name. */
+async function installBell(): Promise<void> {
+  const { body: bell } = await service.call('POST', '/api/plugins', { slug: 'a-bell', displayName: 'A bell' });
+  const code = "tools.bell = { description: 'Rings', parameters: { type: 'object' }, handler: () => 'ding' };\n";
+  const readme = { path: 'readme.md', contentText: '---\nname: A bell\ndescription: Rings\n---\n' };
+  const files = [readme, { path: 'index.ts', contentText: code }];
+  await service.call('POST', `/api/plugins/${bell.id}/versions`, { semVer: '1.0.0', files });
+  const { status } = await service.call('POST', '/api/installations', { slug: 'a-bell' });
+  if (status !== 201) throw new Error(`the installation was refused with ${status}`);
+}
+
 /** Stores texts until not even a character fits. */
 const FILL_BROWSER = `for (let chars = 2 ** 22; chars >= 1; chars /= 2)
   try { for (let at = 0; ; at += 1) localStorage.setItem('full ' + chars + ' ' + at, 'x'.repeat(chars)); } catch {}`;
