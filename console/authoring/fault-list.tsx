@@ -12,6 +12,7 @@ interface FaultListProps {
 }
 
 export function FaultList({ faults, onPlace }: FaultListProps) {
+  if (faults.length === 0) return null;
   return (
     <List size="sm">
       {faults.map((fault) => (

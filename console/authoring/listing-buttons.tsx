@@ -1,21 +1,22 @@
 /** Buttons that list, delist and delete a plugin. */
 import { Group, Text } from '@mantine/core';
-import { useNavigate } from '@tanstack/react-router';
 import { rest } from '../rest/client.ts';
 import { countPublished, type Plugin } from '../rest/plugins.ts';
 import { ActionButton } from '../shell/action-button.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { TextField } from '../shell/form-fields.tsx';
 import { bindField, useFields } from '../shell/use-fields.ts';
+import { useLeaving } from '../shell/use-leaving.ts';
 import { escapeText } from '../style/untrusted-text.ts';
 
 export function ListingButtons({ plugin }: { readonly plugin: Plugin }) {
   const fields = useFields({ deprecationMessage: '' });
-  const navigate = useNavigate();
+  const startLeaving = useLeaving();
   const target = { params: { path: { id: plugin.id } } };
   const remove = async () => {
+    const leaveTo = startLeaving();
     await rest.DELETE('/plugins/{id}', target);
-    await navigate({ to: '/plugins' });
+    await leaveTo({ to: '/plugins' });
   };
   return (
     <Group gap="xs">

@@ -1,7 +1,6 @@
 /** Lists the account's own plugins, with a form to create one. */
 import { Button, Card, Grid, Group, Stack, Text } from '@mantine/core';
 import { useInputState } from '@mantine/hooks';
-import { useNavigate } from '@tanstack/react-router';
 import type { components } from '../../sdk/rest/schema.d.ts';
 import { readBody, rest } from '../rest/client.ts';
 import { useAction } from '../rest/use-action.ts';
@@ -15,6 +14,7 @@ import { PagedList } from '../shell/paged-list.tsx';
 import { PluginIcon } from '../shell/plugin-icon.tsx';
 import { Section } from '../shell/section.tsx';
 import { StatusDot } from '../shell/status-dot.tsx';
+import { useLeaving } from '../shell/use-leaving.ts';
 import { IconPackage } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 
@@ -88,10 +88,11 @@ function NewPlugin() {
   const [typedSlug, setSlug] = useInputState<string | null>(null);
   const slug = typedSlug ?? proposeSlug(displayName);
   const [description, setDescription] = useInputState('');
-  const navigate = useNavigate();
+  const startLeaving = useLeaving();
   const create = useAction<void, void>(async () => {
+    const leaveTo = startLeaving();
     const { id } = await readBody(rest.POST('/plugins', { body: { slug, displayName, description } }));
-    await navigate({ to: '/plugins/$id', params: { id } });
+    await leaveTo({ to: '/plugins/$id', params: { id } });
   }, 'The plugin is created');
   return (
     <ActionForm action={create} onSubmit={() => create.mutate()}>

@@ -20,9 +20,11 @@ interface Props {
 export function PublishButtons({ publishing, onPlace, leftOut = [], first }: Props) {
   const { dropped, semVer, setSemVer, semVerFault, part, publish, draft } = publishing;
   const [isChecked, setChecked] = useState(false);
-  const { error } = getLast(publishing);
   const [isAsking, setAsking] = useState(false);
   const [isLossAllowed, setLossAllowed] = useState(false);
+  const last = getLast(publishing);
+  const { error } = last;
+  const sent = last === draft ? draft.variables?.sent : publish.variables;
   const start = () => {
     setChecked(true);
     if (semVerFault !== null) return;
@@ -45,6 +47,11 @@ export function PublishButtons({ publishing, onPlace, leftOut = [], first }: Pro
             onPlace={onPlace}
             onReplace={() => draft.mutate({ sent: dropped, isForced: true })}
           />
+          {sent === dropped ? null : (
+            <Text size="sm" c="dimmed" mt={4}>
+              The files have changed since, so lines may have moved. To check them, save or publish again.
+            </Text>
+          )}
         </div>
       ) : null}
       <Group align="flex-end" gap="sm">

@@ -1,6 +1,5 @@
 /** The install dialog: version policy, configuration and consent. */
 import { Alert, Button, Card, Checkbox, Group, NativeSelect, Stack, Text, Title } from '@mantine/core';
-import { useNavigate, useRouter } from '@tanstack/react-router';
 import { type RefObject, useRef, useState } from 'react';
 import { labelRefusal } from '../configuration/field-errors.ts';
 import { FieldInputs } from '../configuration/field-inputs.tsx';
@@ -23,6 +22,7 @@ import { useAction } from '../rest/use-action.ts';
 import { ActionForm } from '../shell/action-form.tsx';
 import { Dialog } from '../shell/dialog.tsx';
 import { UnsavedGuard } from '../shell/unsaved-guard.tsx';
+import { useLeaving } from '../shell/use-leaving.ts';
 import { IconDownload } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import type { Entry } from './entry-page.tsx';
@@ -90,7 +90,13 @@ function InstallForm({ entry, filled, setFilled, onClose }: InstallFormProps) {
     setConsented(null);
   };
   return (
-    <ActionForm action={install} onSubmit={() => install.mutate()}>
+    <ActionForm
+      action={install}
+      onSubmit={() => {
+        // A password manager can submit a form although its button is disabled.
+        if (isConsented) install.mutate();
+      }}
+    >
       <Stack>
         <Text size="sm" c="dimmed" className="foreign">
           By {escapeText(entry.author.name)}, {entry.tier}
@@ -191,12 +197,11 @@ interface Choice {
 }
 
 function useInstall(entry: Entry, choice: Choice) {
-  const navigate = useNavigate();
-  const router = useRouter();
+  const startLeaving = useLeaving();
   const isUnanswered = useRef(false);
   return useAction<void, string>(
     async () => {
-      const { pathname } = router.latestLocation;
+      const leaveTo = startLeaving();
       const body = { slug: entry.slug, required: choice.required, ...pickPolicy(entry, choice.pinnedVersionId) };
       const made = await readBody(rest.POST('/installations', { body })).catch((error: unknown) =>
         findMade(entry.slug, error, isUnanswered),
@@ -204,9 +209,7 @@ function useInstall(entry: Entry, choice: Choice) {
       const { done, unsaved } = await saveTyped(made, choice, entry.latest?.versionId ?? null);
       if (unsaved !== null) handOverValues(made.id, unsaved);
       const search = unsaved === null ? {} : ({ tab: 'settings' } as const);
-      // The user may have opened another page in the meantime.
-      if (router.latestLocation.pathname === pathname)
-        await navigate({ to: '/installations/$id', params: { id: made.id }, search, ignoreBlocker: true });
+      await leaveTo({ to: '/installations/$id', params: { id: made.id }, search, ignoreBlocker: true });
       return done;
     },
     (done) => done,

@@ -53,7 +53,7 @@ export function DeliveryDetail({ installationId, deliveryId, channels, onOpen }:
           ],
           ['Attempts', delivery.attempts],
           ['Received', <Timestamp key="received" at={delivery.receivedAt} />],
-          ['Next attempt', <Timestamp key="next" at={delivery.nextAttemptAt} none="none" />],
+          ['Next attempt', <Timestamp key="next" at={delivery.waitsFor ? null : delivery.nextAttemptAt} none="none" />],
           ['Request', escapeText(`${delivery.method} ${delivery.query}`)],
           ['Last error', lastError === null ? 'none' : escapeText(lastError)],
         ]}

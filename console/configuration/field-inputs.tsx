@@ -45,7 +45,6 @@ export function FieldInputs({ fields, filled, setFilled, stored }: Form) {
             placeholder={isSet ? 'Set. Type to replace it.' : 'Not set'}
             value={filled.secrets[name]}
             onValue={(value) => setFilled({ ...filled, secrets: { ...filled.secrets, [name]: value } })}
-            autoComplete="off"
           />
         );
       })}

@@ -3,7 +3,7 @@ import type { PasswordInputProps, TextInputProps } from '@mantine/core';
 import { type ClipboardEvent, type DragEvent, type SyntheticEvent, useRef, useState } from 'react';
 import { PasswordField, TextAreaField, TextField } from '../shell/form-fields.tsx';
 
-type Shared = 'aria-required' | 'autoComplete' | 'description' | 'placeholder' | 'withAsterisk';
+type Shared = 'aria-required' | 'description' | 'placeholder' | 'withAsterisk';
 interface Values {
   readonly name: string;
   readonly label: string;

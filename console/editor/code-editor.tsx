@@ -1,10 +1,10 @@
 /** The code editor for one file of a package. */
 import { useComputedColorScheme } from '@mantine/core';
-import { useEffect, useRef } from 'react';
+import { useEffect, useEffectEvent, useRef } from 'react';
 import type { TextFile } from '../authoring/package-files.ts';
-import { getFile, getModel, markFaults, readErrors, syncModels } from './editor-models.ts';
+import { getFile, getModel, isInPackage, markFaults, readErrors, syncModels } from './editor-models.ts';
 import type { Fault, Place } from './faults.ts';
-import { editor, KeyCode } from './monaco.ts';
+import { editor, type IPosition, type IRange, KeyCode } from './monaco.ts';
 import { recheckFiles } from './typescript.ts';
 
 /** Escape leaves the editor only if there is no widget for it to close. */
@@ -26,6 +26,8 @@ const NO_WIDGET_OPEN = [
 const RECHECK_MS = 700;
 /** Markers disappear while a file is checked again. Milliseconds. */
 const MARKERS_SETTLE_MS = 300;
+/** Files that the compiler checks, or whose types it reads. */
+const IS_CHECKED = /\.([mc]?[jt]sx?|json)$/;
 const FONT = '"JetBrains Mono Variable", ui-monospace, Menlo, Consolas, monospace';
 const OPTIONS: editor.IStandaloneEditorConstructionOptions = {
   automaticLayout: true,
@@ -57,6 +59,8 @@ interface CodeEditorProps {
   readonly onText: (path: string, contentText: string) => void;
   /** Called with the errors that the compiler found in all files. */
   readonly onErrors: (errors: readonly Fault[]) => void;
+  /** Called to open another place, such as where a name is defined. */
+  readonly onPlace: (place: Place) => void;
   /** Moves the focus out of the editor, in which Tab indents. */
   readonly onLeave: () => void;
 }
@@ -79,6 +83,14 @@ export function CodeEditor({ files, path, faults, place, ...handlers }: CodeEdit
       clearTimeout(settling);
       settling = setTimeout(() => latest.current.onErrors(readErrors()), MARKERS_SETTLE_MS);
     });
+    // The editor itself shows one file, and cannot lead to another.
+    const leading = editor.registerEditorOpener({
+      openCodeEditor: (_source, uri, at) => {
+        if (!isInPackage(uri)) return false;
+        latest.current.onPlace({ path: getFile(uri), ...readPosition(at) });
+        return true;
+      },
+    });
     made.addCommand(KeyCode.Escape, () => latest.current.onLeave(), NO_WIDGET_OPEN);
     shown.current = made;
     // The font may load after the editor, which computes pointer positions from character widths.
@@ -87,6 +99,7 @@ export function CodeEditor({ files, path, faults, place, ...handlers }: CodeEdit
       clearTimeout(settling);
       following.dispose();
       creating.dispose();
+      leading.dispose();
       made.dispose();
       syncModels([]);
     };
@@ -99,11 +112,13 @@ export function CodeEditor({ files, path, faults, place, ...handlers }: CodeEdit
     shown.current?.updateOptions({ ariaLabel: `${path}. Escape leaves the editor, Control M makes Tab leave it.` });
   }, [files, path]);
   useEffect(() => {
-    if (files.filter((one) => one.path.endsWith('.ts')).length < 2) return;
+    if (!files.some((file) => IS_CHECKED.test(file.path))) return;
     const timer = setTimeout(recheckFiles, RECHECK_MS);
     return () => clearTimeout(timer);
   }, [files]);
-  useEffect(() => markFaults(files, faults), [files, faults]);
+  // Once: afterwards the marks move with the text.
+  const mark = useEffectEvent((given: readonly Fault[]) => markFaults(files, given));
+  useEffect(() => mark(faults), [faults]);
   useEffect(() => {
     if (!place || place.path !== path) return;
     shown.current?.revealLineInCenter(place.line);
@@ -111,4 +126,10 @@ export function CodeEditor({ files, path, faults, place, ...handlers }: CodeEdit
     shown.current?.focus();
   }, [place, path]);
   return <div ref={box} className="code-editor" />;
+}
+
+function readPosition(at: IRange | IPosition | undefined): Pick<Place, 'line' | 'column'> {
+  if (at === undefined) return { line: 1, column: 1 };
+  if ('lineNumber' in at) return { line: at.lineNumber, column: at.column };
+  return { line: at.startLineNumber, column: at.startColumn };
 }

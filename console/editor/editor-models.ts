@@ -12,6 +12,9 @@ const ROOT = '/plugin/';
 
 const createUri = (path: string): Uri => Uri.from({ scheme: 'file', path: ROOT + path });
 
+/** False for the declarations of the SDK and the language. */
+export const isInPackage = ({ path }: Uri): boolean => path.startsWith(ROOT);
+
 /** Returns the path of a model's file in its package. */
 export const getFile = ({ path }: Uri): string => path.slice(ROOT.length);
 

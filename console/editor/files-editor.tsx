@@ -128,7 +128,7 @@ function EditedFiles({ pluginId, copyKey, given, start, onLoad, children }: Edit
   const [leftOut, setLeftOut] = useState(given.leftOutFiles);
   const [hasSaved, setHasSaved] = useState(false);
   const [path, setPath] = useState(files.some((file) => file.path === 'index.ts') ? 'index.ts' : files[0]?.path);
-  const [faults, setFaults] = useState<readonly Fault[]>([]);
+  const [refused, setRefused] = useState<Refused>({ faults: [], files: [] });
   const [errors, setErrors] = useState<readonly Fault[]>([]);
   const [place, setPlace] = useState<Place | null>(null);
   const first = useRef<HTMLInputElement>(null);
@@ -155,7 +155,7 @@ function EditedFiles({ pluginId, copyKey, given, start, onLoad, children }: Edit
     madeFromVersion: source?.semVer ?? null,
     keepsFaults: true,
     onAnswer: ({ refusal, sent, source: storedAs }) => {
-      setFaults(getFaults(refusal));
+      setRefused({ faults: getFaults(refusal), files: sent !== null && 'files' in sent ? sent.files : [] });
       if (storedAs === null || sent === null || !('files' in sent)) return;
       setSource(storedAs);
       setSaved(sent.files);
@@ -192,7 +192,7 @@ function EditedFiles({ pluginId, copyKey, given, start, onLoad, children }: Edit
       <FileSelector
         files={files}
         path={path ?? ''}
-        faults={[...faults, ...errors]}
+        faults={[...refused.faults, ...errors]}
         onPath={(next) => {
           setPath(next);
           // Otherwise, choosing the file of the last place would move the focus out of the list.
@@ -205,17 +205,18 @@ function EditedFiles({ pluginId, copyKey, given, start, onLoad, children }: Edit
         <CodeEditor
           files={files}
           path={path ?? ''}
-          faults={faults}
+          faults={refused.faults}
           place={place}
           onText={onText}
           onErrors={setErrors}
+          onPlace={onPlace}
           onLeave={() => first.current?.focus()}
         />
       </Suspense>
       <Text size="xs" c="dimmed">
         {HELP}
       </Text>
-      <CompilerErrors errors={withoutListed(errors, faults)} onPlace={onPlace} />
+      <CompilerErrors errors={withoutListed(errors, refused, files)} onPlace={onPlace} />
       <PublishButtons publishing={publishing} leftOut={leftOut} first={first} onPlace={onPlace} />
     </Stack>
   );
@@ -228,6 +229,15 @@ function withText(files: readonly TextFile[], path: string, contentText: string)
   return files.with(at, { path, contentText });
 }
 
-/** One mistake is listed once: a line that the service refused is in the alert. */
-const withoutListed = (errors: readonly Fault[], faults: readonly Fault[]): readonly Fault[] =>
-  errors.filter(({ path, line }) => !faults.some((fault) => fault.path === path && fault.line === line));
+interface Refused {
+  readonly faults: readonly Fault[];
+  /** The files that the service refused. */
+  readonly files: readonly TextFile[];
+}
+
+/** One mistake is listed once: a line that the service refused is in the alert, as long as its file has not changed. */
+function withoutListed(errors: readonly Fault[], refused: Refused, files: readonly TextFile[]): readonly Fault[] {
+  const find = (of: readonly TextFile[], path?: string) => of.find((file) => file.path === path)?.contentText;
+  const current = refused.faults.filter(({ path }) => find(files, path) === find(refused.files, path));
+  return errors.filter(({ path, line }) => !current.some((fault) => fault.path === path && fault.line === line));
+}

@@ -1,7 +1,7 @@
 /** Loads the Monaco editor with the languages of a package, as a separate chunk. */
 
 import EditorWorker from 'monaco-editor/editor/editor.worker.js?worker';
-import { editor, KeyCode, MarkerSeverity, Uri } from 'monaco-editor/editor.js';
+import { editor, type IPosition, type IRange, KeyCode, MarkerSeverity, Uri } from 'monaco-editor/editor.js';
 import 'monaco-editor/features/register.all.js';
 import 'monaco-editor/languages/definitions/javascript/register.js';
 import 'monaco-editor/languages/definitions/markdown/register.js';
@@ -17,4 +17,4 @@ self.MonacoEnvironment = {
 };
 configureTypeScript();
 
-export { editor, KeyCode, MarkerSeverity, Uri };
+export { editor, type IPosition, type IRange, KeyCode, MarkerSeverity, Uri };

@@ -1,12 +1,12 @@
 /** Buttons that pause, resume, restart, set up again and uninstall an installation. */
 import { Group, List, Text } from '@mantine/core';
-import { useNavigate, useRouter } from '@tanstack/react-router';
 import { hasRequiredChecks } from '../../sdk/contract/ending-checks.ts';
 import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
 import { type AgentPage, useAgents } from '../rest/use-agents.ts';
 import { ActionButton } from '../shell/action-button.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
+import { useLeaving } from '../shell/use-leaving.ts';
 import { IconPlayerPause, IconPlayerPlay, IconRefresh, IconTrash } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 
@@ -29,18 +29,15 @@ const REMEDIES = {
 } as const;
 
 export function InstallationActions({ installation }: { readonly installation: Installation }) {
-  const navigate = useNavigate();
-  const router = useRouter();
+  const startLeaving = useLeaving();
   const { action } = installation.condition;
   const remedy = action === null || action === 'configure' ? null : REMEDIES[action];
   const target = { params: { path: { id: installation.id } } };
   const uninstall = async () => {
-    const { pathname } = router.latestLocation;
+    const leaveTo = startLeaving();
     await rest.DELETE('/installations/{id}', target);
-    // The user may have opened another page in the meantime.
-    if (router.latestLocation.pathname !== pathname) return;
     // What is typed in the settings is of no use any more.
-    await navigate({ to: '/installations', ignoreBlocker: true });
+    await leaveTo({ to: '/installations', ignoreBlocker: true });
   };
   return (
     <Group gap="xs">

@@ -29,7 +29,7 @@ export function LogView({ installationId }: { readonly installationId: string })
   const { lines, hasOlder, loadOlder, state, error, retry } = useLiveLines({
     installationId,
     sessionId,
-    levels: levelList || LEVELS.join(','),
+    levels: levelList,
   });
   const filter = `${installationId} ${sessionId} ${levelList}`;
   const [paused, setPaused] = useState<{ readonly filter: string; readonly lines: readonly LogLine[] } | null>(null);
@@ -62,7 +62,7 @@ export function LogView({ installationId }: { readonly installationId: string })
           onChange={(event) => setSession(event.currentTarget.value)}
           style={{ flex: '1 1 9rem' }}
         />
-        <Chip.Group multiple value={levels} onChange={setLevels}>
+        <Chip.Group multiple value={levels} onChange={(chosen) => setLevels(chosen.length > 0 ? chosen : [...LEVELS])}>
           <Group gap={6} role="group" aria-label="Levels" className="log-levels">
             {LEVELS.map((level) => (
               <Chip key={level} value={level} size="xs" variant="light" radius="md">

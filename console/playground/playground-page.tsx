@@ -1,6 +1,5 @@
 /** Lists sessions for trying plugins, with a form to open one. */
 import { Button, Card, Group, Stack, Text } from '@mantine/core';
-import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
 import type { Page, SessionRecord } from '../../sdk/session/api-types.ts';
 import { callSessions } from '../rest/session-api.ts';
@@ -12,6 +11,7 @@ import { PageHeader } from '../shell/page-header.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { PagedList } from '../shell/paged-list.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
+import { useLeaving } from '../shell/use-leaving.ts';
 import { IconMessages } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 
@@ -52,10 +52,11 @@ export function PlaygroundPage() {
 
 function NewSession() {
   const [agent, setAgent] = useState('tester');
-  const navigate = useNavigate();
+  const startLeaving = useLeaving();
   const open = useAction<void, void>(async () => {
+    const leaveTo = startLeaving();
     const { id } = await callSessions<SessionRecord>('POST', '/sessions', { agentId: agent.trim() });
-    await navigate({ to: '/playground/$id', params: { id } });
+    await leaveTo({ to: '/playground/$id', params: { id } });
   });
   return (
     <ActionForm action={open} onSubmit={() => open.mutate()}>

@@ -1,7 +1,7 @@
 /** The page of one session. */
 import { Code, Grid, Group, Skeleton, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { useNavigate, useParams } from '@tanstack/react-router';
+import { useParams } from '@tanstack/react-router';
 import { type UIEvent, useLayoutEffect, useRef } from 'react';
 import type { Judgement, Page, SessionRecord, TranscriptMessage } from '../../sdk/session/api-types.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
@@ -14,6 +14,7 @@ import { Monospace } from '../shell/monospace.tsx';
 import { PageHeader } from '../shell/page-header.tsx';
 import { isEndVisible } from '../shell/scroll-end.ts';
 import { Section } from '../shell/section.tsx';
+import { useLeaving } from '../shell/use-leaving.ts';
 import { escapeText } from '../style/untrusted-text.ts';
 import { HookCoverageList } from './hook-coverage.tsx';
 import { MessageForm } from './message-form.tsx';
@@ -64,11 +65,12 @@ export function SessionPage() {
 }
 
 function SessionButtons({ id, path }: PathProps) {
-  const navigate = useNavigate();
+  const startLeaving = useLeaving();
   const { data } = useTranscript({ id, path });
   const remove = async () => {
+    const leaveTo = startLeaving();
     await callSessions('DELETE', path);
-    await navigate({ to: '/playground' });
+    await leaveTo({ to: '/playground' });
   };
   return (
     <Group gap="xs">

@@ -83,6 +83,8 @@ export const SelectField = (props: NativeSelectProps & Named) => (
 
 export const PasswordField = (props: PasswordInputProps & Named) => (
   <PasswordInput
+    // Otherwise browsers offer saved passwords, also the token that signs in here. They ignore "off".
+    autoComplete="new-password"
     visibilityToggleButtonProps={{ 'aria-label': `Reveal ${props.label}` }}
     {...props}
     error={useFieldError(props.name, props.label)}

@@ -1,7 +1,7 @@
 /** The console in a real browser, against the real service. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Page } from 'playwright-core';
+import type { Page, Request } from 'playwright-core';
 import t from 'tap';
 import { listExamples, readPackage } from '../../examples/demo-packages.ts';
 import { SETTING_MAX_CHARS } from '../../sdk/contract/manifest.ts';
@@ -66,6 +66,10 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByRole('button', { name: 'Install' }).click();
     const dialog = page.getByRole('dialog');
     t.ok(await dialog.getByRole('button', { name: 'Install' }).isDisabled(), 'not without consent');
+    const sent: string[] = [];
+    const onRequest = (request: Request) => sent.push(request.method());
+    page.on('request', onRequest);
+    await dialog.locator('form').evaluate('(form) => form.requestSubmit()');
     await dialog.getByLabel('Tone').selectOption('warm');
     await dialog.getByText('By local, community').waitFor();
     await dialog.getByText('Rings the bell', { exact: true }).waitFor();
@@ -80,6 +84,9 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     t.equal(await dialog.getByLabel('API key').first().inputValue(), 'k3y', 'nor does closing it');
     t.ok(await dialog.getByLabel('Require this plugin').isChecked(), 'suggested for a plugin that can cancel');
     await dialog.getByText('messages and turns that it must check are stopped').waitFor();
+    t.notOk(sent.includes('POST'), 'nor by a program that submits the form');
+    page.off('request', onRequest);
+    t.equal(await dialog.getByLabel('API key').first().getAttribute('autocomplete'), 'new-password');
     await dialog.getByLabel('I allow this plugin').check();
     await inspect(t, page, 'install');
     await dialog.getByRole('button', { name: 'Install' }).click();
@@ -592,6 +599,25 @@ t.test('a plugin is written, fixed and tried without leaving the page', async (t
       await page.locator('.view-line').getByText(text).first().waitFor();
     }
     t.ok(await list.evaluate(isFocused), 'choosing a file leaves the focus in the list');
+    await write(page, "host.log('one');\nprocesss.env;\n");
+    // The refusal of this line no longer hides the compiler's error.
+    await page.getByRole('region', { name: '1 compiler error' }).getByText('processs').waitFor();
+    await page.getByText('The files have changed since').waitFor();
+  });
+
+  await t.test('an import finds a JSON file that is added after it', async () => {
+    await write(page, "import list from './list.json';\nhost.log(list.name);\n");
+    await listErrors(page, 1);
+    await page.getByLabel('New file').fill('list.json');
+    await page.keyboard.press('Enter');
+    await page.getByLabel('New file').and(page.locator('[value=""]')).waitFor();
+    await page.keyboard.insertText('{ "name": "one" }\n');
+    await page.locator('.view-line').getByText('name').first().waitFor();
+    await nothingIsRed(page);
+    await press(page, 'Remove');
+    await pressInDialog(page, 'Remove');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    await listErrors(page, 1);
   });
 
   await t.test('files are added and removed, import each other, and all are saved as the draft', async (t) => {
@@ -627,6 +653,15 @@ t.test('a plugin is written, fixed and tried without leaving the page', async (t
     await page.getByRole('button', { name: 'Save as draft' }).click();
     await page.getByText('The draft is saved.').waitFor();
     await nothingIsRed(page);
+    await page.locator('.monaco-editor .view-lines').first().click();
+    for (const key of ['Control+Home', 'ArrowDown', 'End', 'ArrowLeft', 'F12']) await page.keyboard.press(key);
+    await page.locator('.view-line').getByText('Be brief').first().waitFor();
+    t.equal(
+      await page.getByLabel('File', { exact: true }).inputValue(),
+      'words.ts',
+      'F12 opens where a name is defined',
+    );
+    await page.getByLabel('File', { exact: true }).selectOption('index.ts');
     const { body } = await service.call('GET', `/api/plugins/${plugin.id}/versions/draft/files`);
     const saved = body.items.map((file: { path: string }) => file.path);
     t.same(saved.toSorted(), ['index.ts', 'readme.md', 'words.ts']);

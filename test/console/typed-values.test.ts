@@ -389,7 +389,21 @@ t.test('an action that ends late leaves the page alone that was opened in the me
   const second = await openTab(context, `${service.url}/installations/${id}`);
   await press(second.page, 'Uninstall');
   await typeElsewhere(second.page, 'DELETE', 'Uninstall');
-  t.same([complaints, second.complaints], [[], []]);
+  held = Promise.withResolvers();
+  await answerInstead(context, '**/api/plugins', async (route) => {
+    if (route.request().method() !== 'GET') await held.promise;
+    await route.continue();
+  });
+  const third = await openTab(context, `${service.url}/plugins`);
+  await third.page.getByLabel('Name').fill('Late desk');
+  const sent = third.page.waitForRequest((request) => request.method() === 'POST');
+  await press(third.page, 'Create');
+  await sent;
+  await go(third.page, 'Catalog');
+  held.resolve();
+  await third.page.locator('.mantine-Notification-root').getByText('The plugin is created').waitFor();
+  t.equal(new URL(third.page.url()).pathname, '/catalog', 'Create');
+  t.same([complaints, second.complaints, third.complaints], [[], [], []]);
   await context.close();
 });
 
