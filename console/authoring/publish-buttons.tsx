@@ -1,6 +1,7 @@
 /** The version field, the buttons that publish or save a draft, and the result. */
 import { Button, Group, Progress, Stack, Text, TextInput } from '@mantine/core';
 import { type Ref, useState } from 'react';
+import { getFaults } from '../editor/faults.ts';
 import { Dialog } from '../shell/dialog.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import type { OnPlace } from './fault-list.tsx';
@@ -47,7 +48,7 @@ export function PublishButtons({ publishing, onPlace, leftOut = [], first }: Pro
             onPlace={onPlace}
             onReplace={() => draft.mutate({ sent: dropped, isForced: true })}
           />
-          {sent === dropped ? null : (
+          {sent === dropped || getFaults(error).length === 0 ? null : (
             <Text size="sm" c="dimmed" mt={4}>
               The files have changed since, so lines may have moved. To check them, save or publish again.
             </Text>

@@ -26,8 +26,6 @@ const NO_WIDGET_OPEN = [
 const RECHECK_MS = 700;
 /** Markers disappear while a file is checked again. Milliseconds. */
 const MARKERS_SETTLE_MS = 300;
-/** Files that the compiler checks, or whose types it reads. */
-const IS_CHECKED = /\.([mc]?[jt]sx?|json)$/;
 const FONT = '"JetBrains Mono Variable", ui-monospace, Menlo, Consolas, monospace';
 const OPTIONS: editor.IStandaloneEditorConstructionOptions = {
   automaticLayout: true,
@@ -111,8 +109,8 @@ export function CodeEditor({ files, path, faults, place, ...handlers }: CodeEdit
     shown.current?.setModel(file ? getModel(file) : null);
     shown.current?.updateOptions({ ariaLabel: `${path}. Escape leaves the editor, Control M makes Tab leave it.` });
   }, [files, path]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a change of any file may change the errors of all
   useEffect(() => {
-    if (!files.some((file) => IS_CHECKED.test(file.path))) return;
     const timer = setTimeout(recheckFiles, RECHECK_MS);
     return () => clearTimeout(timer);
   }, [files]);

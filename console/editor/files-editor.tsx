@@ -12,12 +12,13 @@ import { Timestamp } from '../shell/timestamp.tsx';
 import { UnsavedGuard } from '../shell/unsaved-guard.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import { CompilerErrors } from './compiler-errors.tsx';
+import { findBase, rememberBase } from './draft-base.ts';
 import { type EditablePackage, readEditablePackage } from './editable-package.ts';
 import { type Fault, getFaults, type Place } from './faults.ts';
 import { FileSelector } from './file-selector.tsx';
 import { forgetFiles, type OpenCopy, openCopy } from './kept-files.ts';
 import { LoadedSource } from './loaded-source.tsx';
-import { DRAFT } from './source.ts';
+import { DRAFT, type Source } from './source.ts';
 import { useKeptFiles } from './use-kept-files.ts';
 
 const CodeEditor = lazyPart(() => import('./code-editor.tsx'), 'CodeEditor');
@@ -60,7 +61,16 @@ export function FilesEditor({ pluginId, stored }: FilesEditorProps) {
       copyKey={key}
       given={given}
       // An older console did not keep all of it.
-      start={kept === null ? given : { draftSha256: given.draftSha256, source: given.source, ...kept }}
+      start={
+        kept === null
+          ? { ...given, base: findBase(pluginId, given.source) }
+          : {
+              draftSha256: given.draftSha256,
+              source: given.source,
+              base: kept.source === undefined ? given.source : kept.source,
+              ...kept,
+            }
+      }
       onLoad={load}
     >
       {kept === null ? null : <KeptNotice keptAt={kept.keptAt} onDiscard={discard} />}
@@ -114,7 +124,7 @@ interface EditedFilesProps {
   readonly copyKey: string;
   /** The files as they are stored. */
   readonly given: Pick<EditablePackage, 'files' | 'leftOutFiles'>;
-  readonly start: Pick<EditablePackage, 'files' | 'source' | 'draftSha256'>;
+  readonly start: Pick<EditablePackage, 'files' | 'source' | 'draftSha256'> & { readonly base: Source | null };
   readonly onLoad: (sourceId: string) => Promise<void>;
   /** Shown while something is unsaved, until the first save: what is unsaved afterwards is not what this browser had kept. */
   readonly children: ReactNode;
@@ -124,6 +134,8 @@ function EditedFiles({ pluginId, copyKey, given, start, onLoad, children }: Edit
   const { data: plugin } = usePlugin(pluginId);
   const [files, setFiles] = useState(start.files);
   const [source, setSource] = useState(start.source);
+  /** What the files were made from. Saving them as the draft does not bring them up to date. */
+  const [base, setBase] = useState(start.base);
   const [saved, setSaved] = useState(given.files);
   const [leftOut, setLeftOut] = useState(given.leftOutFiles);
   const [hasSaved, setHasSaved] = useState(false);
@@ -152,20 +164,27 @@ function EditedFiles({ pluginId, copyKey, given, start, onLoad, children }: Edit
     pluginId,
     dropped,
     madeFrom: start.draftSha256,
-    madeFromVersion: source?.semVer ?? null,
+    madeFromVersion: base?.semVer ?? null,
     keepsFaults: true,
     onAnswer: ({ refusal, sent, source: storedAs }) => {
       setRefused({ faults: getFaults(refusal), files: sent !== null && 'files' in sent ? sent.files : [] });
       if (storedAs === null || sent === null || !('files' in sent)) return;
       setSource(storedAs);
       setSaved(sent.files);
-      // The next version is compared with this one, which lacks them.
-      if (storedAs.id !== DRAFT) setLeftOut([]);
       setHasSaved(true);
+      if (storedAs.id === DRAFT) {
+        rememberBase(pluginId, { draftSha256: storedAs.sourceSha256, base });
+        return;
+      }
+      setBase(storedAs);
+      // The next version is compared with this one, which lacks them.
+      setLeftOut([]);
     },
   });
-  const keep = useKeptFiles(copyKey, { files, isUnsaved, source, draftSha256: publishing.newestDraft ?? null }, () =>
-    hasSameFiles(newest.current, saved) ? null : newest.current,
+  const keep = useKeptFiles(
+    copyKey,
+    { files, isUnsaved, source: base, draftSha256: publishing.newestDraft ?? null },
+    () => (hasSameFiles(newest.current, saved) ? null : newest.current),
   );
   const saveDraft = useEffectEvent(() => publishing.draft.mutate({ sent: dropped }));
   const isSaving = publishing.draft.isPending;
@@ -187,7 +206,7 @@ function EditedFiles({ pluginId, copyKey, given, start, onLoad, children }: Edit
         you leave. Stay and save them as a draft.
       </UnsavedGuard>
       {isUnsaved && !hasSaved ? children : null}
-      {plugin ? <LoadedSource plugin={plugin} source={source} isUnsaved={isUnsaved} onLoad={onLoad} /> : null}
+      {plugin ? <LoadedSource plugin={plugin} source={source} base={base} onLoad={onLoad} /> : null}
       {leftOut.length > 0 ? <LeftOutNotice paths={leftOut} /> : null}
       <FileSelector
         files={files}

@@ -1,7 +1,6 @@
 /** Says what the files in the editor were made from, and loads others. */
 import { Alert, Group, NativeSelect, Text } from '@mantine/core';
 import { useState } from 'react';
-import { ActionButton } from '../shell/action-button.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
 import { DRAFT, findNewer, listSources, type Source, type Sources } from './source.ts';
@@ -13,22 +12,22 @@ interface LoadedSourceProps {
   readonly plugin: Sources;
   /** Null: the template of a new plugin. */
   readonly source: Source | null;
-  /** Whether the editor has changes that the service does not have. */
-  readonly isUnsaved: boolean;
+  /** What the files were made from: for a saved draft, what was loaded before. */
+  readonly base: Source | null;
   /** Replaces the files in the editor. */
   readonly onLoad: (id: string) => Promise<void>;
 }
 
 export function LoadedSource(props: LoadedSourceProps) {
-  const { plugin, source } = props;
-  const newer = findNewer(plugin, source);
+  const { plugin, source, base } = props;
+  const newer = findNewer(plugin, base);
   const hasOthers = listSources(plugin).some(({ id }) => id !== source?.id);
   return (
     <>
       <Group gap="sm">
         <Text size="sm" role="status">
           <Origin source={source} />
-          {newer ? ` ${newer.semVer} was published after it.` : null}
+          {newer ? ` ${newer.semVer} was published after ${source === base ? 'it' : 'what it was made from'}.` : null}
         </Text>
         {hasOthers ? <LoadButton {...props} /> : null}
       </Group>
@@ -37,9 +36,7 @@ export function LoadedSource(props: LoadedSourceProps) {
   );
 }
 
-function NewerNotice({ source, newer, isUnsaved, onLoad }: LoadedSourceProps & { readonly newer: Source }) {
-  const label = `Load ${newer.semVer}`;
-  const done = `${newer.semVer} is loaded`;
+function NewerNotice({ source, newer, onLoad }: LoadedSourceProps & { readonly newer: Source }) {
   return (
     <Alert color="yellow" title={`These files are older than ${newer.semVer}`}>
       <Group>
@@ -47,15 +44,9 @@ function NewerNotice({ source, newer, isUnsaved, onLoad }: LoadedSourceProps & {
           A version that you publish from them lacks what was changed in {newer.semVer}. Load {newer.semVer}, or go on
           with {source?.semVer === null ? 'the draft' : 'these files'}.
         </Text>
-        {isUnsaved ? (
-          <ConfirmButton label={label} run={() => onLoad(newer.id)} done={done}>
-            <Text>{LOSS}</Text>
-          </ConfirmButton>
-        ) : (
-          <ActionButton run={() => onLoad(newer.id)} done={done}>
-            {label}
-          </ActionButton>
-        )}
+        <ConfirmButton label={`Load ${newer.semVer}`} run={() => onLoad(newer.id)} done={`${newer.semVer} is loaded`}>
+          <Text>{LOSS}</Text>
+        </ConfirmButton>
       </Group>
     </Alert>
   );

@@ -53,7 +53,9 @@ export function ToolForm({ path, installationId }: ToolFormProps) {
       />
       {offered ? null : (
         <Alert color="yellow" role="status">
-          No running plugin has the tool {tool.name} now. Start its plugin again or choose another tool.
+          {installationId === undefined
+            ? `No running plugin has the tool ${tool.name} now. Start its plugin again or choose another tool.`
+            : `The draft has no tool ${tool.name} now. Choose another tool.`}
         </Alert>
       )}
       <CallForm key={tool.name} path={path} tool={tool} isCallable={offered !== undefined} />

@@ -822,6 +822,12 @@ t.test('the editor says which draft or version it has loaded, and loads another'
     await shows('beta one');
     t.equal(await number.inputValue(), '2.0.0-beta.2', 'installations of Latest do not get it');
     await inspect(t, page, 'editor-source');
+    await press(page, 'Save as draft');
+    await page.getByText(/^The draft, saved/).waitFor();
+    t.equal(await number.inputValue(), '2.0.0-beta.2', 'nor when it was saved and tried before');
+    await followToEditor(page, plugin.id);
+    await page.getByText(/^The draft, saved/).waitFor();
+    t.equal(await number.inputValue(), '2.0.0-beta.2', 'nor on a later visit');
   });
 
   await t.test('a draft that is older than Latest, with a notice that loads Latest', async (t) => {
@@ -831,7 +837,12 @@ t.test('the editor says which draft or version it has loaded, and loads another'
     await page.getByText(/^The draft, saved .* 1\.0\.1 was published after it\.$/).waitFor();
     await shows('draft of long ago');
     await inspect(t, page, 'editor-older-draft');
+    await press(page, 'Save as draft');
+    await page.getByText(/1\.0\.1 was published after what it was made from\.$/).waitFor();
+    await followToEditor(page, plugin.id);
+    await page.getByText(/1\.0\.1 was published after what it was made from\.$/).waitFor();
     await press(page, 'Load 1.0.1');
+    await pressInDialog(page, 'Load 1.0.1');
     await page.getByText(/^From 1\.0\.1, published/).waitFor();
     await shows('stable two');
     t.equal(await page.getByText('These files are older than').count(), 0);
@@ -845,12 +856,12 @@ t.test('the editor says which draft or version it has loaded, and loads another'
     await page.getByText('1.0.2 is published.').waitFor();
     await page.getByText(/^From 1\.0\.2, published/).waitFor();
     await followToEditor(page, plugin.id);
-    await page.getByText(/1\.0\.2 was published after it\.$/).waitFor();
+    await page.getByText(/1\.0\.2 was published after what it was made from\.$/).waitFor();
     t.equal(await page.getByText('These are your unsaved changes').count(), 0);
     await write(page, compose('unsaved work')[1]?.contentText ?? '');
     await shows('unsaved work');
     await publishFiles('1.0.3', compose('stable four'));
-    await page.getByText(/1\.0\.3 was published after it\.$/).waitFor();
+    await page.getByText(/1\.0\.3 was published after what it was made from\.$/).waitFor();
     await press(page, 'Load 1.0.3');
     await pressInDialog(page, 'Cancel');
     await shows('unsaved work');
