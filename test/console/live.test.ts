@@ -114,6 +114,8 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     await page.getByRole('link', { name: 'Installations' }).click();
     await page.locator('.row-card').getByText('blocked', { exact: true }).waitFor();
     await page.getByRole('link', { name: 'My plugins' }).click();
+    // The page of before has a link of this name, too.
+    await page.getByRole('heading', { level: 1, name: 'My plugins' }).waitFor();
     await page.getByRole('link', { name: 'Front desk' }).click();
     await page.getByRole('alert').getByText('Blocked by the operator').waitFor();
     await page.getByRole('alert').getByText('It is looked at.').waitFor();
