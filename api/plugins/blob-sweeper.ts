@@ -46,15 +46,15 @@ export function startBlobSweeper({ pool, blobs, onError }: UpkeepDeps, graceMs =
     if (removed === null) return null;
     // All unused files of these hours are removed.
     await dropUsagePeriods(pool, 'blobs', before);
-    if (isRefillDue) {
-      // Only an upgrade changes how texts are split into words.
-      await refillPluginWords(pool);
-      isRefillDue = false;
-    }
     if (areWordsDue) {
       // It looks at every word of the catalog, so deletions do not repeat it.
       areWordsDue = false;
       await sweepCatalogWords(pool);
+    }
+    // Only an upgrade changes how texts are split into words.
+    if (isRefillDue) {
+      await refillPluginWords(pool);
+      isRefillDue = false;
     }
     return removed;
   };

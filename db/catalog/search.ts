@@ -15,7 +15,9 @@ import { SIMILARITY_MIN, suggestWords } from './spelling-suggestions.ts';
 /** Length of a query. NFKC makes up to 18 characters of one, and those beyond are ignored. */
 export const QUERY_MAX_CHARS = 200;
 /** Further words of a query are ignored. */
-const TERMS_MAX = 8;
+const WORDS_MAX = 8;
+/** As many pairs of characters as the words of an ordinary query in a script without spaces have. */
+const TERMS_MAX = 32;
 /** Nearly every readme matches a shorter prefix, so shorter terms match whole words there. */
 const PREFIX_MIN_CHARS = 3;
 /** Marks that belong to no word, such as those of emoji. */
@@ -149,9 +151,11 @@ async function readTiers(
 /** Splits a query as `plain_words` splits the texts of plugins. */
 function splitWords(text: string): string[] {
   const words = text.replace(SYMBOL_MARKS, ' ').match(/[\p{L}\p{M}\p{N}]+/gu) ?? [];
-  return words.flatMap((word) =>
-    [...word.matchAll(SAME_SCRIPT)].flatMap(({ 0: run, groups }) => (groups?.unspaced ? listPairs(run) : [run])),
-  );
+  return words
+    .slice(0, WORDS_MAX)
+    .flatMap((word) =>
+      [...word.matchAll(SAME_SCRIPT)].flatMap(({ 0: run, groups }) => (groups?.unspaced ? listPairs(run) : [run])),
+    );
 }
 
 /** Returns each two neighbouring characters, or the only one. */
