@@ -143,7 +143,7 @@ that needs more waits as \`pendingUpdate\` until the user accepts that very vers
 A plugin is private until its owner lists it, which requires a published version. Delisting it (\`DELETE /plugins/{id}/listing\`, with a message) takes it out of the
 catalog. [Installations keep working](installing.md#what-authors-and-operators-can-do-to-you). The owner keeps it among their plugins and can list it again, which removes the message.
 
-A plugin with a published version cannot be deleted. An operator can block it.`,
+A plugin with a published version cannot be deleted. An operator can [block it](installing.md#what-authors-and-operators-can-do-to-you): then it stops for all its users, who read the reason.`,
 
   verified: `## The verified tier
 

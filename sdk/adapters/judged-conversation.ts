@@ -249,7 +249,9 @@ export class Conversation {
       const judged = await opening;
       const { current, knownByIndex } = judged;
       if (!current)
-        throw new Error('The model needs a message of the user, because plugins judge the answer to a message.');
+        throw new Error(
+          'The model needs a message of the user, because plugins judge the answer to a message: keep the message of the turn in what the model gets.',
+        );
       try {
         return await this.#prepareInTurn(current, judged, request);
       } catch (error) {
@@ -440,8 +442,8 @@ export class Conversation {
   }
 
   /**
-   * Returns the message with the results after the plugins' changes. Results that they have not judged are left out. Of tools that
-   * `bulkheadTools` did not give, only the framework's own are: the service may have judged others without a turn, such as over MCP.
+   * Returns the message with the results after the plugins' changes. Results that they have not judged are left out: of all
+   * tools with `bulkheadTools`, otherwise of the framework's own. The service may have judged others without a turn, such as over MCP.
    *
    * @param turnIds of the turns in one of which the message is
    */

@@ -20,20 +20,26 @@ const JSON_MAX_BYTES = 4 * MIB;
 const ZIP_MAX_BYTES = 256 * MIB;
 const CHUNK_BYTES = 64 * 1024;
 
-/** In JSON, a line break has two bytes, and a control character six. */
-export const countJsonBytes = (text: string): number => Buffer.byteLength(JSON.stringify(text));
+export interface PackageTexts {
+  readonly path: string;
+  readonly contentText: string;
+}
+
+/** Counts the bytes of a file in the list of a request. In JSON, a line break has two bytes, and a control character six. */
+export const countJsonBytes = (file: PackageTexts): number => Buffer.byteLength(`${JSON.stringify(file)},`);
 
 /** Returns the files as text; null if one is binary or they are too large for JSON. */
-export async function readTexts(files: readonly FolderFile[]): Promise<{ path: string; contentText: string }[] | null> {
+export async function readTexts(files: readonly FolderFile[]): Promise<PackageTexts[] | null> {
   let left = JSON_MAX_BYTES;
-  const texts: { path: string; contentText: string }[] = [];
+  const texts: PackageTexts[] = [];
   for (const { path, at } of files) {
     if ((await stat(at)).size > left) return null;
     const contentText = decodeText(await readFile(at));
     if (contentText === null) return null;
-    left -= countJsonBytes(contentText);
+    const file = { path, contentText };
+    left -= countJsonBytes(file);
     if (left < 0) return null;
-    texts.push({ path, contentText });
+    texts.push(file);
   }
   return texts;
 }

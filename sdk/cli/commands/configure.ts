@@ -84,7 +84,7 @@ function printRequired({ output }: Context, installation: Installation): void {
 function explainPendingField(error: unknown, { slug, pendingUpdate }: Installation, given: readonly string[]): unknown {
   const names = given.filter((name) => pendingUpdate?.missing.includes(name));
   if (!hasCode(error, 'bad_request') || names.length === 0) return error;
-  const advice = `${names.join(', ')}: needed by ${pendingUpdate?.semVer}. Accept that first: bulkhead accept ${slug}`;
+  const advice = `${names.join(', ')}: needed by ${pendingUpdate?.semVer ?? 'the draft'}. Accept that first: bulkhead accept ${slug}`;
   return new CommandError(error.code, `${error.message}. ${advice}`);
 }
 

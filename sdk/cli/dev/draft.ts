@@ -12,7 +12,7 @@ import type { FolderFile } from '../local-tools.ts';
 import { BEFORE_FIRST_LINE, readLastLines } from '../log-lines.ts';
 import { findInstallation, findPlugin } from '../lookup.ts';
 import { readPackageFolder } from '../package-folder.ts';
-import { countJsonBytes } from '../package-upload.ts';
+import { countJsonBytes, type PackageTexts } from '../package-upload.ts';
 import type { Rest } from '../rest.ts';
 import type { Installation, PluginDetail } from '../rest-types.ts';
 import { TestSession } from '../test-session.ts';
@@ -34,10 +34,6 @@ interface SaveResult {
   readonly liveMs: number;
 }
 
-interface PackageTexts {
-  readonly path: string;
-  readonly contentText: string;
-}
 interface SavedDraftAnswer {
   readonly sourceSha256: string;
   readonly warnings: readonly string[];
@@ -314,12 +310,13 @@ async function readTexts(files: readonly FolderFile[]) {
       skipped.push(path);
       continue;
     }
-    left -= countJsonBytes(contentText);
+    const file = { path, contentText };
+    left -= countJsonBytes(file);
     if (left < 0) {
       const message = `The text files of the folder have more than ${FILE_LIST_MAX_BYTES / MIB} MB as JSON, the most that a draft may have. Move large files out of the folder, or publish a version.`;
       throw new CommandError('too_large', message, { exit: 'invalidPackage' });
     }
-    texts.push({ path, contentText });
+    texts.push(file);
   }
   return { texts, skipped };
 }
