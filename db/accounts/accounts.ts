@@ -99,13 +99,15 @@ export function moveAccounts(pool: Pool, issuer: string, names: readonly string[
       const displace = 'UPDATE accounts SET issuer = $3 WHERE issuer = $1 AND subject = $2 RETURNING id';
       const displaced = await listValues<string>(tx, displace, [issuer, subject, BUILT_IN_ISSUER]);
       await tx.query('UPDATE accounts SET issuer = $2, subject = $3 WHERE id = $1', [id, issuer, subject]);
-      // They began at the built-in issuer, whose tokens do not sign in to the account any more.
-      await changeRows(tx, 'DELETE FROM console_sessions WHERE account_id = $1', [id]);
-      await changeRows(tx, 'DELETE FROM sign_in_codes WHERE account_id = $1', [id]);
       // Tokens of the other issuer are cached with the account that is displaced.
       for (const changed of [id, ...displaced]) await notifyAccountChanged(tx, changed);
       await recordAction(tx, { action: 'move-account', subject: name, reason: `to ${issuer}` });
     }
+    // They began at the built-in issuer, whose tokens do not sign in to these accounts any more. Deleted when all accounts are
+    // locked: a sign-in locks its account, too, before it deletes sessions that have expired.
+    const ids = moved.map(({ id }) => id);
+    await changeRows(tx, 'DELETE FROM console_sessions WHERE account_id = ANY ($1)', [ids]);
+    await changeRows(tx, 'DELETE FROM sign_in_codes WHERE account_id = ANY ($1)', [ids]);
     return moved.map(({ name }) => name);
   });
 }
