@@ -291,8 +291,13 @@ async function connect(
  */
 function createLogin({ user }: SshHost, { password }: Omit<SshLogin, 'address'>): AuthHandlerMiddleware {
   let attempts = 0;
-  return (methodsLeft: readonly AuthenticationType[]): AnyAuthMethod | AuthenticationType | false => {
+  return (
+    methodsLeft: readonly AuthenticationType[],
+    isPartial: boolean | null,
+  ): AnyAuthMethod | AuthenticationType | false => {
     attempts += 1;
+    // It accepted the password, and asks for more: a code, which the password is not.
+    if (isPartial === true) return false;
     if (attempts === 1) return password === undefined ? 'publickey' : 'password';
     const isAsked = methodsLeft.includes('keyboard-interactive') && !methodsLeft.includes('password');
     if (attempts > 2 || password === undefined || !isAsked) return false;
@@ -300,7 +305,10 @@ function createLogin({ user }: SshHost, { password }: Omit<SshLogin, 'address'>)
   };
 }
 
-/** Answers one question whose answer is not shown. All others, such as one for a code, get an empty answer, so that the login fails. */
+/**
+ * Answers the first question if it is the only one and its answer is not shown. All others, such as a later one for a code, get an
+ * empty answer, so that the login fails.
+ */
 function createAnswer(password: string) {
   let isAnswered = false;
   return (

@@ -107,6 +107,8 @@ const HIDDEN: Prompt = { prompt: 'Password: ', echo: false };
 const logins: readonly {
   readonly title: string;
   readonly methods?: AuthenticationType[];
+  /** Whether the host accepts the first method, and asks for the others as well. */
+  readonly isPartial?: boolean;
   readonly questions: Prompt[][];
   readonly answers: string[][];
   readonly fault: string | null;
@@ -137,13 +139,20 @@ const logins: readonly {
     answers: [],
     fault: 'slow does not accept the configured password',
   },
+  {
+    title: 'is no answer to the question for a code that follows it',
+    isPartial: true,
+    questions: [[HIDDEN]],
+    answers: [],
+    fault: 'slow does not accept the configured password',
+  },
 ];
 const asksOnly: AuthenticationType[] = ['keyboard-interactive'];
-for (const { title, methods = asksOnly, questions, answers, fault } of logins)
+for (const { title, methods = asksOnly, isPartial = false, questions, answers, fault } of logins)
   t.test(`a password ${title}`, async (t) => {
     const received: string[][] = [];
     const server = await startOpenServer(t, (attempt) => {
-      if (attempt.method !== 'keyboard-interactive') return attempt.reject(methods);
+      if (attempt.method !== 'keyboard-interactive') return attempt.reject(methods, isPartial);
       const ask = ([question, ...others]: Prompt[][]): void => {
         const isAccepted = question === undefined && received.flat().every((answer) => answer === 'p');
         if (isAccepted) attempt.accept();
