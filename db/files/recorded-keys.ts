@@ -21,7 +21,7 @@ export interface KeyPlaces {
   readonly keys: KeyStore;
   /** The key files of its data directory. */
   readonly keyFiles: KeyStore;
-  /** False with OIDC_ISSUER: the key that signs tokens is not used. */
+  /** False with OIDC_ISSUER: only exchanged tokens are signed, and their keys are not checked. */
   readonly signsTokens: boolean;
 }
 interface RecordedKey extends Key {

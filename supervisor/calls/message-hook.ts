@@ -19,7 +19,7 @@ export interface MessageContext extends Fields {
   readonly message: { readonly text: string; readonly attachments: Attachments };
 }
 
-type MessageHook = 'middleware.inboundMessage' | 'middleware.outboundMessage';
+export type MessageHook = 'middleware.inboundMessage' | 'middleware.outboundMessage';
 export const isMessageHook = (hook: HookName): hook is MessageHook =>
   hook === 'middleware.inboundMessage' || hook === 'middleware.outboundMessage';
 

@@ -5,7 +5,13 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import type { HookName } from '../../sdk/contract/protocol.ts';
 import { type ChainState, type Fields, formatCancel } from '../calls/chain.ts';
 import { runHook } from '../calls/hook-runner.ts';
-import { type HookResult, judgeMessage, type MessageContext, type MessageOptions } from '../calls/message-hook.ts';
+import {
+  type HookResult,
+  judgeMessage,
+  type MessageContext,
+  type MessageHook,
+  type MessageOptions,
+} from '../calls/message-hook.ts';
 import type { HookRequest } from '../calls/plugin-port.ts';
 import type { SessionServices } from './session-services.ts';
 
@@ -26,7 +32,7 @@ export function runSessionHook(
 export function runMessageHook<Context extends MessageContext>(
   services: SessionServices,
   session: Session,
-  hook: 'middleware.inboundMessage' | 'middleware.outboundMessage',
+  hook: MessageHook,
   context: Context,
   trigger: Trigger,
   options: MessageOptions & Pick<HookRequest, 'noticeId' | 'isRepeated'> = {},
