@@ -137,7 +137,7 @@ export class Intake {
   async close(): Promise<void> {
     clearInterval(this.#adoptTimer);
     await this.#writing;
-    // The announcement of a spool that is empty would hold the deliveries of others for longer.
+    // The announcement of a spool that is empty would keep the deliveries of others unsettled for longer.
     if (this.#options.spool.isEmpty && this.#draining) await within(this.#draining, SETTLED_WITHIN_MS);
     this.#closing.abort();
     await this.#draining;

@@ -75,10 +75,10 @@ export function settleSpool(pool: Pool, id: string): Promise<boolean> {
 async function restoreArrivalOrder(tx: Transaction): Promise<void> {
   const since = await findValue<string>(
     tx,
-    `WITH announced AS (SELECT id, oldest_at, ${IS_ANNOUNCED} AS holds FROM spools WHERE announced_at IS NOT NULL),
+    `WITH announced AS (SELECT id, oldest_at, ${IS_ANNOUNCED} AS is_announced FROM spools WHERE announced_at IS NOT NULL),
           cleared AS (UPDATE spools s SET announced_at = NULL, oldest_at = NULL, drained = false FROM announced a
-                       WHERE s.id = a.id RETURNING a.oldest_at, a.holds)
-     SELECT min(oldest_at) FILTER (WHERE holds) FROM cleared`,
+                       WHERE s.id = a.id RETURNING a.oldest_at, a.is_announced)
+     SELECT min(oldest_at) FILTER (WHERE is_announced) FROM cleared`,
   );
   await tx.query(`DELETE FROM spools WHERE seen_at < now() - interval '${KEPT_S} seconds'`);
   if (since) await exchangePositions(tx, since);

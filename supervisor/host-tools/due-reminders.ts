@@ -273,7 +273,8 @@ async function retryLater(
     return inTransaction(writes, (tx) => postponeReminder(tx, reminder, seconds));
   }
   const data = { kind: 'reminder_failed', notifyId: reminder.id };
-  const notice = { id: `${messageId}:failed`, role: 'notice', text: why, data } as const;
+  const text = following.isLost ? `${why} ${ENDED}` : why;
+  const notice = { id: `${messageId}:failed`, role: 'notice', text, data } as const;
   const end = (hasNotice: boolean): Promise<void> =>
     inTransaction(writes, async (tx) => {
       const isEnded = await advanceReminder(tx, reminder, { ...following, outcome: 'failed' });

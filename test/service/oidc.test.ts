@@ -121,6 +121,10 @@ t.test('what the issuer signed for another purpose or client is no access token'
   const any = await openVerifier({ ...settings, OIDC_CLIENTS: ['*'] });
   t.equal((await any.verify(await issuer.token(AUDIENCE, OTHER_CLIENT))).subject, OTHER_CLIENT, 'any client');
   await t.rejects(any.verify(await issuer.tokenForClient('idtoken')), InvalidTokenError);
+  const clientOf = async (azp: string, client_id: string) => (await any.verify(await forge({ azp, client_id }))).client;
+  t.equal(await clientOf(CLIENT, CLIENT), CLIENT);
+  for (const [azp, client_id] of [[CLIENT, OTHER_CLIENT] as const, [OTHER_CLIENT, CLIENT] as const])
+    t.notOk([CLIENT, OTHER_CLIENT].includes(String(await clientOf(azp, client_id))), 'a token of several clients');
 });
 
 t.test('an issuer that does not mark its access tokens', async (t) => {

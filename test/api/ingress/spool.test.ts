@@ -516,7 +516,7 @@ t.test('once its disk is empty, a process stores directly while others still emp
   await intake.close();
 });
 
-t.test('what was not stored while the others were held does not change their order afterwards', async (t) => {
+t.test('what was not stored while the others were unsettled does not change their order afterwards', async (t) => {
   const { pool } = await testDatabase(t);
   const process = randomUUIDv7();
   await showSpool(pool, process, 1_000);
@@ -578,7 +578,7 @@ t.test('a database that is away for a moment is waited for', async (t) => {
   await intake.close();
 });
 
-t.test('a process that missed the database holds what it stores until others have said what they have', async (t) => {
+t.test('what a process that missed the database stores is unsettled until others have said what they have', async (t) => {
   const { pool, gate, gated } = await openGated(t);
   gate.shut();
   const intake = new Intake({ pool: gated, spool: await open(await temporaryFolder(t)), onError: ignore });

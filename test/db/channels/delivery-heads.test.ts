@@ -53,7 +53,7 @@ const wait = { afterSeconds: 3_600, error: 'not deliverable', as: 'failure' } as
 
 await connect('c');
 await add('poisoned', 1, ORDERED, 'ann');
-await add('held', WAITING, ORDERED, 'ann');
+await add('later', WAITING, ORDERED, 'ann');
 await add('other', 2, ORDERED, 'ben');
 await claim(ORDERED);
 await postponeDelivery(pool, 'poisoned 1', EPOCH, { ...wait, setAside: true });
@@ -89,7 +89,7 @@ t.test('what is behind another is claimed in order, once the delivery set aside 
   await pool.query(`UPDATE deliveries SET next_attempt_at = now() WHERE id = 'poisoned 1'`);
   t.equal((await claim(ASIDE))?.id, 'poisoned 1');
   await finish('poisoned 1');
-  for (const id of ['held 1', 'held 2']) {
+  for (const id of ['later 1', 'later 2']) {
     t.equal((await claim(ORDERED))?.id, id);
     await finish(id);
   }
@@ -112,7 +112,7 @@ t.test('of several conversations behind a poisoned one, the one that has waited 
 });
 
 t.test('replies of all conversations are claimed, however many are behind others', async (t) => {
-  const HELD = 2.5 * HEAD_CONVERSATIONS;
+  const BEHIND = 2.5 * HEAD_CONVERSATIONS;
   await connect('full');
   const ordered = { ...ORDERED, channelId: 'full' };
   const explained = explainPool(pool);
@@ -120,7 +120,7 @@ t.test('replies of all conversations are claimed, however many are behind others
   const search = () => heads.claim(explained.pool, ordered, FENCE);
   for (const queue of [{ ...ordered, setAside: true }, ordered]) {
     const name = `full ${queue.setAside}`;
-    await add(name, HELD, queue, '-');
+    await add(name, BEHIND, queue, '-');
     await pool.query(
       `UPDATE deliveries SET conversation_key = 'm' || split_part(id, ' ', 3) WHERE id LIKE $1 || ' %'`,
       [name],

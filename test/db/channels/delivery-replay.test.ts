@@ -16,7 +16,7 @@ await pool.query(`INSERT INTO accounts (id, name) VALUES ('a', 'a')`);
 await insertBareInstallation(pool, { accountId: 'a' });
 await pool.query(
   `INSERT INTO channels (id, installation_id, account_id, name, routing_id)
-   VALUES ('busy', 'i', 'a', 'busy', 'r1'), ('rare', 'i', 'a', 'rare', 'r2'), ('held', 'i', 'a', 'held', 'r3')`,
+   VALUES ('busy', 'i', 'a', 'busy', 'r1'), ('rare', 'i', 'a', 'rare', 'r2'), ('behind', 'i', 'a', 'behind', 'r3')`,
 );
 await pool.query(
   `INSERT INTO deliveries (id, channel_id, installation_id, account_id, routing_id, method, query, headers, body, received_at,
@@ -50,12 +50,12 @@ t.test('a list looks through a bounded number of deliveries for the head of a qu
   await pool.query(
     `INSERT INTO deliveries (id, channel_id, installation_id, account_id, routing_id, method, query, headers, body, received_at,
        direction, conversation_key, set_aside)
-     SELECT 'h' || lpad(n::text, 6, '0'), 'held', 'i', 'a', 'r', 'SEND', '', '[]', '', now(), 'out', 'k' || n % 1000, n <= 1000
+     SELECT 'h' || lpad(n::text, 6, '0'), 'behind', 'i', 'a', 'r', 'SEND', '', '[]', '', now(), 'out', 'k' || n % 1000, n <= 1000
        FROM generate_series(1, 5000) n`,
   );
   await pool.query('VACUUM ANALYZE deliveries');
   const explained = explainPool(pool);
-  const page = await pageDeliveries(explained.pool, { installationId: 'i', channelId: 'held', limit: 100 });
+  const page = await pageDeliveries(explained.pool, { installationId: 'i', channelId: 'behind', limit: 100 });
   t.match(page.items[0], { id: 'h005000', waitsFor: { id: 'h001000' } });
   const rows = explained.costs[0]?.rowsRead.deliveries ?? 0;
   t.ok(rows <= 5_000, `${rows} rows are read`);

@@ -570,6 +570,14 @@ t.test('a reminder whose next time takes too many steps ends with a notice', asy
     },
     { role: 'user', text: 'bread' },
   ]);
+
+  const lost = await scheduleBeforeFault(async (_, { remaining }) => {
+    return { nextAt: null, remaining, missed: 0, isLost: true };
+  });
+  during.set('reminder.due-judged', () => Promise.reject(new Error('a fault of the service')));
+  await lost.set('attempts = 11, due_at = now()');
+  await eventually(async () => (await lost.show()).lastOutcome === 'failed');
+  t.match(await lost.transcript(), [{ text: /internal error.* has ended: its rule comes true too rarely/ }]);
 });
 
 t.test('a reminder whose next time is computed too slowly once repeats all the same', async (t) => {
