@@ -22,7 +22,7 @@ export async function readInstallationMetrics(
   const points = await readPoints(pool, installationId, range);
   const called = await readHandlers(pool, installationId, range);
   const handlers = await listHandlers(pool, installationId);
-  const lastCalls = await readLastCalls(pool, installationId);
+  const lastCalls = await readLastCalls(pool, installationId, range.sumsMax);
   const known = new Map(points.map((point) => [Date.parse(point.at), point]));
   const all: Point[] = [];
   for (let at = range.from; at < range.to; at += range.stepMs) all.push(known.get(at) ?? nothingAt(at));

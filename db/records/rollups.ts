@@ -87,6 +87,8 @@ export interface MetricsRange {
   readonly to: number;
   /** Width of one point, milliseconds; a whole number of minutes. */
   readonly stepMs: number;
+  /** Maximum stored sums that one statement reads, the newest first. Default: `SUMS_MAX`. */
+  readonly sumsMax?: number;
 }
 /** Sums from `at` on, for the width of one step. */
 export interface Point
@@ -99,17 +101,13 @@ export interface Point
 }
 type PointRow = Omit<Point, 'p50Ms' | 'p95Ms'> & { readonly buckets: number[] | null };
 
-/**
- * Rows that one statement reads, the newest first. There is one for each handler and minute in which it ran: enough for two weeks
- * of 14 handlers that are called in every minute.
- */
+/** There is one for each handler and minute in which it ran: enough for two weeks of 14 handlers that are called in every minute. */
 const SUMS_MAX = 300_000;
 /** Maximum number of handlers in the result: more than the versions of a plugin register. */
 const HANDLERS_MAX = 10_000;
-const selectNewest = (table: 'call_minutes' | 'usage_minutes', condition: string): string =>
-  `(SELECT * FROM ${table} WHERE ${condition} ORDER BY minute DESC LIMIT ${SUMS_MAX}) AS newest`;
+const selectNewest = (table: 'call_minutes' | 'usage_minutes', condition: string, sumsMax = SUMS_MAX): string =>
+  `(SELECT * FROM ${table} WHERE ${condition} ORDER BY minute DESC LIMIT ${sumsMax}) AS newest`;
 const WITHIN = 'installation_id = $1 AND minute >= $2 AND minute < $3';
-const CALLS = selectNewest('call_minutes', WITHIN);
 const BIN = "date_bin(make_interval(secs => $4), minute, '2000-01-01Z')";
 const sumSql = (column: string): string => `coalesce(sum(${column}), 0)::float8`;
 
@@ -117,15 +115,15 @@ const sumSql = (column: string): string => `coalesce(sum(${column}), 0)::float8`
 export async function readPoints(
   pool: Pool,
   installationId: string,
-  { from, to, stepMs }: MetricsRange,
+  { from, to, stepMs, sumsMax }: MetricsRange,
 ): Promise<Point[]> {
   const found = await pool.query<PointRow>(
     `WITH c AS (SELECT ${BIN} AS at, ${sumSql('calls')} AS calls, ${sumSql('errors')} AS errors,
-                       ${sumSql('timeouts')} AS timeouts, ${SUM_BUCKETS_SQL} AS buckets FROM ${CALLS} GROUP BY 1),
+                       ${sumSql('timeouts')} AS timeouts, ${SUM_BUCKETS_SQL} AS buckets FROM ${selectNewest('call_minutes', WITHIN, sumsMax)} GROUP BY 1),
           u AS (SELECT ${BIN} AS at, ${sumSql('host_calls')} AS "hostCalls", ${sumSql('denials')} AS denials,
                        ${sumSql('log_lines')} AS "logLines", ${sumSql('dropped_lines')} AS "droppedLines",
                        ${sumSql('restarts')} AS restarts, ${sumSql('processor_ms')} AS "processorMs",
-                       max(memory_max)::float8 AS "memoryMaxBytes" FROM ${selectNewest('usage_minutes', WITHIN)}
+                       max(memory_max)::float8 AS "memoryMaxBytes" FROM ${selectNewest('usage_minutes', WITHIN, sumsMax)}
                       GROUP BY 1)
      SELECT at, coalesce(calls, 0) AS calls, coalesce(errors, 0) AS errors, coalesce(timeouts, 0) AS timeouts,
             coalesce("hostCalls", 0) AS "hostCalls", coalesce(denials, 0) AS denials,
@@ -148,12 +146,12 @@ export interface HandlerSums extends Omit<CallSums, 'installationId' | 'minute' 
 export async function readHandlers(
   pool: Pool,
   installationId: string,
-  { from, to }: Pick<MetricsRange, 'from' | 'to'>,
+  { from, to, sumsMax }: Omit<MetricsRange, 'stepMs'>,
 ): Promise<HandlerSums[]> {
   const found = await pool.query<HandlerSums & { buckets: number[] }>(
     `SELECT kind, name, ${sumSql('calls')} AS calls, ${sumSql('errors')} AS errors, ${sumSql('timeouts')} AS timeouts,
             ${sumSql('cancels')} AS cancels, max(last_at) AS "lastAt", ${SUM_BUCKETS_SQL} AS buckets
-       FROM ${CALLS}
+       FROM ${selectNewest('call_minutes', WITHIN, sumsMax)}
       GROUP BY kind, name ORDER BY kind, name LIMIT ${HANDLERS_MAX}`,
     [installationId, new Date(from), new Date(to)],
   );
@@ -193,10 +191,14 @@ export async function listHandlers(pool: Pool, installationId: string): Promise<
 }
 
 /** Reads when each handler was called last, within the retention. */
-export const readLastCalls = (pool: Pool, installationId: string): Promise<(Handler & { readonly at: string })[]> =>
+export const readLastCalls = (
+  pool: Pool,
+  installationId: string,
+  sumsMax?: number,
+): Promise<(Handler & { readonly at: string })[]> =>
   listRows(
     pool,
-    `SELECT kind, name, max(last_at) AS at FROM ${selectNewest('call_minutes', 'installation_id = $1')}
+    `SELECT kind, name, max(last_at) AS at FROM ${selectNewest('call_minutes', 'installation_id = $1', sumsMax)}
       GROUP BY kind, name ORDER BY kind, name LIMIT ${HANDLERS_MAX}`,
     [installationId],
   );

@@ -578,25 +578,28 @@ t.test('a database that is away for a moment is waited for', async (t) => {
   await intake.close();
 });
 
-t.test('what a process that missed the database stores is unsettled until others have said what they have', async (t) => {
-  const { pool, gate, gated } = await openGated(t);
-  gate.shut();
-  const intake = new Intake({ pool: gated, spool: await open(await temporaryFolder(t)), onError: ignore });
-  // The requests that began later have failed.
-  for (let later = 0; later < 2; later += 1) {
-    const order = new SpoolOrder(gated, () => false);
-    while (!order.isUnsettled) await new Promise(setImmediate);
-    await order.close();
-  }
-  gate.open();
-  const other = randomUUIDv7();
-  await showSpool(pool, other, 5_000);
-  await intake.accept(deliveryOf(1));
-  const { rowCount } = await pool.query('SELECT 1 FROM spools WHERE id <> $1 AND oldest_at IS NOT NULL', [other]);
-  t.equal(rowCount, 1, 'announced before the vendor is answered');
-  await settleSpool(pool, other);
-  await intake.close();
-});
+t.test(
+  'what a process that missed the database stores is unsettled until others have said what they have',
+  async (t) => {
+    const { pool, gate, gated } = await openGated(t);
+    gate.shut();
+    const intake = new Intake({ pool: gated, spool: await open(await temporaryFolder(t)), onError: ignore });
+    // The requests that began later have failed.
+    for (let later = 0; later < 2; later += 1) {
+      const order = new SpoolOrder(gated, () => false);
+      while (!order.isUnsettled) await new Promise(setImmediate);
+      await order.close();
+    }
+    gate.open();
+    const other = randomUUIDv7();
+    await showSpool(pool, other, 5_000);
+    await intake.accept(deliveryOf(1));
+    const { rowCount } = await pool.query('SELECT 1 FROM spools WHERE id <> $1 AND oldest_at IS NOT NULL', [other]);
+    t.equal(rowCount, 1, 'announced before the vendor is answered');
+    await settleSpool(pool, other);
+    await intake.close();
+  },
+);
 
 t.test(
   'a process that stops soon after an outage waits for one that is missing, and removes its own row',
