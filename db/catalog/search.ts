@@ -1,7 +1,7 @@
 /**
  * Searches the catalog. Results are ordered by tier (exact slug or name, words of slug and name, of the description, of the
  * readme), then by installations, then by slug. If no title matches, titles that match spelling suggestions come before the
- * readmes; if nothing matches, the search is repeated with the suggestions.
+ * readmes; if nothing matches, the search is repeated with the suggestions, and then for titles that match any of the words.
  */
 
 import type { Pool } from 'pg';
@@ -29,8 +29,10 @@ const SAME_SCRIPT = new RegExp(`(?<unspaced>[${UNSPACED}]+)|[^${UNSPACED}]+`, 'g
 const LONE_CHARACTER = new RegExp(`^[${UNSPACED}]$`, 'u');
 /** Matches read from the text index and then sorted. For more frequent words, a scan in result order is faster. */
 const GATHERED_MAX = 2_000;
-/** Results of a search by suggestions, which has a single page. */
+/** Results of a search by suggestions or for any of the words, which has a single page. */
 const SUGGESTED_MAX = 20;
+/** Words that a query may contain, and that fit every plugin. */
+const EVERY_PLUGIN = ['plugin', 'plugins'];
 
 interface SearchTerms {
   /** The words as a slug. */
@@ -106,12 +108,16 @@ export async function searchCatalog(
     const { tiers, ...page } = await readTiers(tx, accountId, search, query.limit, start);
     const isTitleFound = tiers.some((tier) => tier < TITLE_TIERS);
     if (query.cursor || isTitleFound || page.items.length === query.limit || page.nextCursor !== null) return page;
-    const corrected = addSuggestions(search, await suggestWords(tx, accountId, search.terms));
-    if (!corrected) return page;
+    const alternatives = listAlternatives(search, await suggestWords(tx, accountId, search.terms));
+    const corrected = alternatives.some(({ length }) => length > 1) ? matchAll(search, alternatives) : null;
     const limit = Math.min(query.limit - page.items.length, SUGGESTED_MAX);
     // Readmes contain many words. A misspelt word in one must not hide the plugins whose names were meant.
     const searched = page.items.length === 0 ? TIERS.length : TITLE_TIERS;
-    const { items: suggested } = await readTiers(tx, accountId, corrected, limit, START, searched);
+    const suggested = corrected ? (await readTiers(tx, accountId, corrected, limit, START, searched)).items : [];
+    if (page.items.length + suggested.length === 0) {
+      const some = matchAny(search, alternatives, await findStopWords(tx, search.terms));
+      return some ? { ...(await readTiers(tx, accountId, some, limit, START, TITLE_TIERS)), nextCursor: null } : page;
+    }
     const isOther = ({ id }: Plugin) => !suggested.some((plugin) => plugin.id === id);
     const described = page.items.filter((_, index) => tiers[index] !== README_TIER);
     const mentioned = page.items.slice(described.length);
@@ -184,18 +190,34 @@ function parseQuery(text: string): SearchTerms | null {
   };
 }
 
-/**
- * Searches for the suggestions as alternatives to each typed word, which may be correct but not part of any title. Null:
- * there are no suggestions.
- */
-function addSuggestions(search: SearchTerms, suggestions: readonly (readonly string[])[]): SearchTerms | null {
-  const isNew = search.terms.some((term, index) => suggestions[index]?.some((word) => word !== term));
-  if (!isNew) return null;
-  const alternatives = search.terms.map(
-    (term, index) => `(${[...new Set([term, ...(suggestions[index] ?? [])])].map(quoteTerm).join('|')})`,
-  );
-  const query = alternatives.join(' & ');
+/** Each typed word, which may be correct but not part of any title, and the suggestions for it. */
+const listAlternatives = (
+  { terms }: SearchTerms,
+  suggestions: readonly (readonly string[])[],
+): readonly (readonly string[])[] => terms.map((term, index) => [...new Set([term, ...(suggestions[index] ?? [])])]);
+
+function matchAll(search: SearchTerms, alternatives: readonly (readonly string[])[]): SearchTerms {
+  const query = alternatives.map((words) => `(${words.map(quoteTerm).join('|')})`).join(' & ');
   return { ...search, title: query, prose: query };
+}
+
+/** Null: that would find nothing else. */
+function matchAny(
+  search: SearchTerms,
+  alternatives: readonly (readonly string[])[],
+  stopWords: ReadonlySet<string>,
+): SearchTerms | null {
+  const words = alternatives.filter((_, index) => !stopWords.has(search.terms[index] ?? '')).flat();
+  return words.length === 0 || alternatives.length === 1 ? null : { ...search, title: words.map(quoteTerm).join('|') };
+}
+
+/** Returns those that say nothing about a plugin. */
+async function findStopWords(tx: Transaction, terms: readonly string[]): Promise<Set<string>> {
+  const { rows } = await tx.query<{ term: string }>(
+    `SELECT term FROM unnest($1::text[]) term WHERE ts_lexize('english_stem', term) = '{}'`,
+    [terms],
+  );
+  return new Set([...EVERY_PLUGIN, ...rows.map(({ term }) => term)]);
 }
 
 /** Quotes a word for `to_tsquery`. */
