@@ -37,6 +37,9 @@ export const installationResource = z
         semVer: z.string().nullable(),
         added: z.array(z.string()),
         removed: z.array(z.string()),
+        narrowed: z
+          .array(z.string())
+          .describe('What it keeps of removed access, such as `host.workspace:read` of `host.workspace`.'),
         missing: z.array(z.string()).describe('Settings and secrets that it needs and the running version does not.'),
       })
       .nullable(),
@@ -127,7 +130,7 @@ export function showInstallation(
     updateUnderWay: showUpdate(row),
     failedUpdate,
     configuration: showFields(row.currentManifest && mergeManifests(row.currentManifest, row.targetManifest)),
-    reach: showReach(new Set([...held, ...(pendingUpdate?.added ?? [])])),
+    reach: showReach(new Set([...held, ...(pendingUpdate?.added ?? []), ...(pendingUpdate?.narrowed ?? [])])),
     statusReason: pickNotice(facts),
     condition: describeInstallation(facts),
     account: row.accountName,

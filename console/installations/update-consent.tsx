@@ -22,7 +22,7 @@ import { getErrorMessage, UnreachableError } from '../rest/problem.ts';
 import { useAction } from '../rest/use-action.ts';
 import { ActionForm } from '../shell/action-form.tsx';
 import { UnsavedGuard } from '../shell/unsaved-guard.tsx';
-import { IconAlertTriangle, IconMinus, IconPlus, IconShieldQuestion } from '../style/icons.tsx';
+import { IconAlertTriangle, IconCheck, IconMinus, IconPlus, IconShieldQuestion } from '../style/icons.tsx';
 import { useDeclinedUpdate } from './declined-updates.ts';
 import type { UnsavedValues } from './typed-values.ts';
 import { UpdateChanges, useUpdateChanges } from './update-changes.tsx';
@@ -289,11 +289,19 @@ function Difference({ pending, installation }: DifferenceProps) {
           <ReachList reach={pick(removed)} />
         </Side>
       ) : null}
+      {pending.narrowed.length > 0 ? (
+        <Side sign="kept" title="Kept access">
+          <Text size="sm" mb="xs">
+            Of what is removed, the plugin keeps this:
+          </Text>
+          <ReachList reach={pick(pending.narrowed)} />
+        </Side>
+      ) : null}
     </>
   );
 }
 
-const SIGN_ICONS = { added: IconPlus, removed: IconMinus, ending: IconAlertTriangle } as const;
+const SIGN_ICONS = { added: IconPlus, removed: IconMinus, kept: IconCheck, ending: IconAlertTriangle } as const;
 
 interface Props {
   readonly sign: keyof typeof SIGN_ICONS;

@@ -25,17 +25,29 @@ export function listHeldCapabilities({
   });
 }
 
-/** Returns the capabilities to grant, and those that are no longer needed. */
+interface CapabilityDiff {
+  /** Those to grant. */
+  readonly added: string[];
+  /** Those that are no longer needed. */
+  readonly removed: string[];
+  /** Parts of removed ones that are still needed, such as one host of a wildcard. */
+  readonly narrowed: string[];
+}
+
 export function diffCapabilities(
   grants: Grants & Pick<Installation, 'currentManifest'>,
   wanted: readonly string[],
-): { added: string[]; removed: string[] } {
-  const needed = new Set(wanted);
-  return {
-    added: findMissing(grants, wanted),
-    removed: listHeldCapabilities(grants).filter((capability) => !needed.has(capability)),
-  };
+): CapabilityDiff {
+  const held = listHeldCapabilities(grants);
+  const added = findMissing(grants, wanted);
+  const removed = held.filter((capability) => !wanted.includes(capability));
+  const unchanged = [...held, ...added];
+  const isPart = (capability: string): boolean => removed.some((whole) => kindOf(whole) === kindOf(capability));
+  return { added, removed, narrowed: wanted.filter((one) => !unchanged.includes(one) && isPart(one)) };
 }
+
+/** `host.http` of `host.http:example.com`. */
+const kindOf = (capability: string): string => capability.split(':')[0] ?? capability;
 
 /** Whether an installation may run a version without the user's consent. */
 export const isCovered = (grants: Grants, wanted: readonly string[]): boolean =>

@@ -1652,6 +1652,8 @@ export interface components {
                 semVer: string | null;
                 added: string[];
                 removed: string[];
+                /** @description What it keeps of removed access, such as `host.workspace:read` of `host.workspace`. */
+                narrowed: string[];
                 /** @description Settings and secrets that it needs and the running version does not. */
                 missing: string[];
             } | null;

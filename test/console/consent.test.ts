@@ -39,10 +39,10 @@ t.test('a required plugin that does not run yet is said to stop messages', async
 
 t.test('an update that ends a check of a required plugin says so, whatever else it asks for', async (t) => {
   const named = { slug: 'end-desk', displayName: 'End desk' };
-  const plugin = await publishFrontDesk(service, 'host.storage', named);
+  const plugin = await publishFrontDesk(service, 'host.storage, host.workspace', named);
   const { body: made } = await service.call('POST', '/api/installations', { slug: named.slug, required: true });
   await service.call('POST', `/api/installations/${made.id}/configure`, { secrets: { key: 'k3y' } });
-  await publishWithoutHook(plugin, named.displayName);
+  await publishWithoutHook(plugin, named.displayName, undefined, 'host.storage, host.workspace:read');
   const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${made.id}`);
   const reason = '2.0.0 asks for more access and drops a hook of a plugin that you require';
   const card = page.getByRole('region', { name: 'Update', exact: true });
@@ -54,6 +54,8 @@ t.test('an update that ends a check of a required plugin says so, whatever else 
     0,
     'a check that ends does not look like less risk',
   );
+  const kept = card.locator('.difference', { hasText: 'Kept access' });
+  await kept.getByText('host.workspace:read', { exact: true }).waitFor();
   await card.getByRole('checkbox', { name: /, and accept that its checks end$/ }).check();
   await press(page, 'Update to 2.0.0');
   await installationThat(service, ({ slug, currentSemVer }) => slug === named.slug && currentSemVer === '2.0.0');
@@ -154,8 +156,9 @@ async function publishWithoutHook(
   plugin: string,
   name: string,
   added = 'events.sessionStarted = () => {};\n',
+  capabilities = 'host.storage',
 ): Promise<void> {
-  const [readme] = packageFiles('host.storage', { name });
+  const [readme] = packageFiles(capabilities, { name });
   const index = `${added}tools.bell = { description: 'Rings', parameters: {}, handler: () => 1 };\n`;
   const files = [readme, { path: 'index.ts', contentText: index }];
   t.equal((await service.call('POST', `/api/plugins/${plugin}/versions`, { semVer: '2.0.0', files })).status, 201);

@@ -116,7 +116,16 @@ t.test('grants cover themselves, their :read form and subdomains', async (t) => 
   t.notOk(covers(['secrets.a'], ['secrets.a'], { a: [] }));
   t.notOk(covers(['secrets.a'], ['secrets.ab:webhooks'], { a: ['secrets.a'], ab: [] }));
   const grants = { grantedCapabilities: ['a', 'b'], secretNames: [], secretsAllow: [], currentManifest: null };
-  t.same(diffCapabilities(grants, ['b', 'c']), { added: ['c'], removed: ['a'] });
+  t.same(diffCapabilities(grants, ['b', 'c']), { added: ['c'], removed: ['a'], narrowed: [] });
+  const wide = { ...grants, grantedCapabilities: ['host.workspace', 'host.http:*.example.com', 'secrets.a'] };
+  const narrow = ['host.workspace:read', 'host.http:api.example.com', 'secrets.a:webhooks'];
+  t.same(
+    diffCapabilities({ ...wide, secretNames: [], secretsAllow: [] }, [...narrow, 'host.llm', 'secrets.b']),
+    { added: ['host.llm'], removed: wide.grantedCapabilities, narrowed: narrow },
+    'what it keeps of wider access',
+  );
+  const both = ['host.workspace', 'host.workspace:read'];
+  t.same(diffCapabilities({ ...grants, grantedCapabilities: ['host.workspace'] }, both).narrowed, []);
   const declared = manifest.parse({
     name: 'One',
     description: 'Has one secret',
@@ -128,7 +137,7 @@ t.test('grants cover themselves, their :read form and subdomains', async (t) => 
     currentManifest: declared,
   };
   const removed = ['a', 'secrets.kept:webhooks'];
-  t.same(diffCapabilities(remembering, []), { added: [], removed }, 'not what an earlier version had');
+  t.same(diffCapabilities(remembering, []), { added: [], removed, narrowed: [] }, 'not what an earlier version had');
   t.same(diffCapabilities(remembering, ['secrets.dropped']).added, ['secrets.dropped'], 'which is still asked for');
 });
 
