@@ -332,8 +332,10 @@ export const CLEARED_TURN_SQL = `state = 'cleared', judgement = NULL, ended_at =
 
 /** Deletes all messages, and the copies of their texts in turns. @returns how many; null: the session was deleted */
 export async function clearSession(tx: Queryable, sessionId: string): Promise<number | null> {
-  const marked = await tx.query('UPDATE sessions SET cleared_at = now() WHERE id = $1', [sessionId]);
-  if (marked.rowCount === 0) return null;
+  // Statements that add rows wait for this lock. Otherwise, a turn that opens between two of the statements below would lose its
+  // message, and stay open.
+  if (!(await hasRow(tx, 'SELECT 1 FROM sessions WHERE id = $1 FOR UPDATE', [sessionId]))) return null;
+  await tx.query('UPDATE sessions SET cleared_at = now() WHERE id = $1', [sessionId]);
   await notifySessionChanged(tx, sessionId);
   await recordChanges(tx, [sessionId], 'cleared');
   // The rows of turns stay: a late step, or a message that is sent once more, must not begin the turn again.

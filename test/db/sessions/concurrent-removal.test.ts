@@ -6,6 +6,7 @@ import { advanceReminder, insertReminder } from '../../../db/sessions/reminders.
 import { appendMessages, clearSession } from '../../../db/sessions/sessions.ts';
 import { claimTurnCall } from '../../../db/sessions/tool-calls.ts';
 import { addPiece, passPiece } from '../../../db/sessions/turn-outputs.ts';
+import { findTurn, openJudgedTurn } from '../../../db/sessions/turns.ts';
 import { during } from '../../fixtures/lock-waits.ts';
 import { testDatabase } from '../../runner/harness.ts';
 import { openTurn } from './open-turn.ts';
@@ -38,6 +39,23 @@ for (const [removed, remove] of Object.entries(removals))
       for (const table of ['tool_calls', 'turn_outputs', 'turn_pieces'])
         t.equal((await pool.query(`SELECT 1 FROM ${table}`)).rowCount, 0, table);
     });
+
+t.test('a message that opens a turn while its session is cleared comes after the clear', async (t) => {
+  const { sessionId } = await openTurn(pool);
+  const turn = { id: 'later', sender: 'user', trigger: 'user', digest: '', systemPrompt: '', model: '' } as const;
+  const judgement = { hook: 'inboundMessage', outcome: 'unchanged' as const, reason: null, by: [], asked: 1 };
+  await during(
+    pool,
+    (tx) => clearSession(tx, sessionId),
+    () =>
+      openJudgedTurn(pool, sessionId, { ...turn, runtime: 'r', leaseSeconds: 100 }, judgement, {
+        text: 'hi',
+        data: {},
+      }),
+  );
+  t.match(await findTurn(pool, { sessionId, turnId: 'later' }), { state: 'open', message: { text: 'hi' } });
+  t.match(await findTurn(pool, { sessionId, turnId: 't' }), { state: 'cleared' });
+});
 
 t.test('a piece is judged while its session is cleared', async (t) => {
   const { sessionId } = await openTurn(pool);
