@@ -178,7 +178,7 @@ export const mistakes: readonly Mistake[] = [
   },
   { title: 'The slug is taken', args: ['publish', '--yes'], as: 'bob', exit: 1 },
   { title: 'The version already exists', args: ['publish', '--version', '1.0.0'], files: CHANGED, exit: 1 },
-  { title: 'The version number is not valid', args: ['publish', '--version', 'v2'], files: CHANGED, exit: 3 },
+  { title: 'The version number is not valid', args: ['publish', '--version', 'v2'], files: CHANGED, exit: 2 },
   { title: 'Nothing has changed', args: ['publish'], exit: 1 },
   { title: 'The last version is yanked', args: ['yank', '1.0.0'], exit: 1 },
   { title: 'An unknown version is yanked', args: ['yank', '9.0.0'], exit: 1 },

@@ -200,6 +200,13 @@ t.test('dev: a watcher that fails ends it, and the installed version comes back'
   await late.next(({ saved }) => saved === 'watched');
   late.stdin.write('help\n');
   await late.next(({ played }) => played === 'help');
+  late.stdin.write('tol count\n');
+  t.match(await late.next(({ played }) => played === 'tol count'), {
+    answer: /^“tol” is not one of these:\ntool <name>/,
+  });
+  late.stdin.write('hook outboundMessage {bad\n');
+  const { error } = await late.next(({ played }) => played === 'hook outboundMessage {bad');
+  t.match(error, { message: /Example: '\{"message":\{"text":"Hello"\}\}'/ });
   t.equal(await readPolicy(), 'Draft');
   replaceWatch(refuseWatch);
   for (const name of ['one', 'two']) await mkdir(join(folder, name));

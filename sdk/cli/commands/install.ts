@@ -57,13 +57,14 @@ export const install: Command = {
     if (entry) await showAndConfirm(context, args, entry, reach);
     const body = { ...policy, ...(args.flag('required') ? { required: true } : {}) };
     const named = policy.versionPolicy === 'Latest' && versionId !== undefined ? { versionId } : {};
-    const installation =
-      (entry ? await moveToPublished(args, rest, entry, body, versionId) : await switchToDraft(rest, slug, body)) ??
-      (await rest.post<Installation>('/installations', { slug, ...body, ...named }));
+    const moved = entry
+      ? await moveToPublished(args, rest, entry, body, versionId)
+      : await switchToDraft(rest, slug, body);
+    const installation = moved ?? (await rest.post<Installation>('/installations', { slug, ...body, ...named }));
     const { output } = context;
     const { updateUnderWay, failedUpdate, pendingUpdate } = installation;
     const isPending = pendingUpdate !== null && pendingUpdate.versionId === versionId;
-    if (updateUnderWay || failedUpdate || isPending) printUpdate(output, installation);
+    if (moved || updateUnderWay || failedUpdate || isPending) printUpdate(output, installation);
     else output.printLine(describeInstalled(installation, output.paint));
     if (installation.status === 'needs_configuration') {
       output.printLine(`${installation.statusReason ?? ''} See bulkhead configure ${slug} --help.`.trim());

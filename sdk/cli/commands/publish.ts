@@ -1,6 +1,6 @@
 /** `bulkhead publish`: checks the package, proposes a version number and publishes it. */
 import { describeCapability } from '../../contract/capabilities.ts';
-import { findLatestVersion } from '../../contract/version-numbers.ts';
+import { findLatestVersion, validateSemVer } from '../../contract/version-numbers.ts';
 import { BulkheadError } from '../../session/transport.ts';
 import type { Command, ParsedArgs } from '../command.ts';
 import type { Context } from '../context.ts';
@@ -37,12 +37,14 @@ export const publish: Command = {
     for (const warning of warnings) output.printWarning(warning);
     // Before the files are read: without these two, it is perhaps the wrong folder, with any amount of data.
     await context.localTools.requireLayout(files);
+    const wanted = args.text('version');
+    const versionFault = wanted === undefined ? null : validateSemVer(wanted);
+    if (versionFault !== null) throw new CommandError('usage', `\`--version\`: “${wanted}” ${versionFault}.`);
     // Before the check, so that a missing sign-in is reported immediately.
     const rest = await context.getRest();
     const checkedHash = await hashFiles(files, context.signal);
     const found = await context.localTools.check(files, slug, context.signal);
     const plugin = await findPlugin(rest, slug);
-    const wanted = args.text('version');
     const versions = plugin?.versions ?? [];
     const latest = findLatestVersion(versions);
     if (plugin && latest && wanted === undefined && latest.sourceSha256 === found.sourceSha256) {

@@ -14,6 +14,13 @@ const HELP = [
   'help                    show this list; Ctrl-C exits',
 ].join('\n');
 
+/** Input of often tried hooks. What is missing is filled in. */
+const HOOK_EXAMPLES: ReadonlyMap<string, string> = new Map([
+  ['systemPrompt', '{"systemPrompt":"Be brief."}'],
+  ['inboundMessage', '{"message":{"text":"Hello"}}'],
+  ['outboundMessage', '{"message":{"text":"Hello"}}'],
+]);
+
 interface ChainAnswer {
   readonly trace: readonly TraceLink[];
 }
@@ -60,13 +67,15 @@ async function runAction(draft: Draft, action: string, name: string, rest: strin
     case 'tool':
       return testSession.callTool(slug, name, parseJsonObject(rest, '{"city":"Riga"}'));
     case 'hook':
-      return testSession.runHook(name, parseJsonObject(rest, '{"systemPrompt":"Be brief."}'));
+      return testSession.runHook(name, parseJsonObject(rest, HOOK_EXAMPLES.get(name) ?? '{}'));
     case 'command':
       return testSession.runCommand(slug, name, rest);
     case 'fire':
       if (installationId === null) return 'The draft is not saved yet. Fix its errors and save again.';
       return testSession.fireEvent(installationId, name, parseJsonObject(rest, '{"messageCount":7}'));
-    default:
+    case 'help':
       return HELP;
+    default:
+      return `“${action}” is not one of these:\n${HELP}`;
   }
 }
