@@ -1,14 +1,9 @@
-#!/usr/bin/env node
-/** `bulkhead`: the command line with the service's own checks. In the repository: `npm run -s bulkhead`. */
-import { enableCompileCache } from 'node:module';
+/** The command line with the service's own checks. */
 import { abortOnSignals } from '../conform/interruption.ts';
 import { runCommandLine } from '../sdk/cli/command-line.ts';
 import { exitCodes } from '../sdk/cli/failure.ts';
 import sdk from '../sdk/package.json' with { type: 'json' };
 import { localTools } from './local-tools.ts';
-
-// Cache compiled modules for the next start.
-enableCompileCache();
 
 // `dev` still restores the installed version then. A second Ctrl-C ends the process.
 const interrupted = abortOnSignals();

@@ -66,7 +66,7 @@ async function conformRuntime(
   url = service.url,
 ) {
   const token = ownToken ?? (await makeToken());
-  const command = [join(root, 'pack/bulkhead.ts'), 'conform-runtime', ...options, '--', ...startCommand(program)];
+  const command = [join(root, 'pack/start-bulkhead.ts'), 'conform-runtime', ...options, '--', ...startCommand(program)];
   const env = { ...process.env, BULKHEAD_URL: url, BULKHEAD_TOKEN: token };
   return promisify(execFile)(process.execPath, command, { env, maxBuffer: OUTPUT_MAX_BYTES })
     .then(({ stdout, stderr }) => ({ code: 0, stdout, stderr }))

@@ -827,7 +827,7 @@ t.test('logs: follows an empty log from its first line, also if it is written be
 t.test('mcp: the official client over a command’s standard input and output', async (t) => {
   const transport = new StdioClientTransport({
     command: process.execPath,
-    args: [fileURLToPath(new URL('../../pack/bulkhead.ts', import.meta.url)), 'mcp'],
+    args: [fileURLToPath(new URL('../../pack/start-bulkhead.ts', import.meta.url)), 'mcp'],
     env,
   });
   const client = new Client({ name: 'test', version: '1.0.0' });

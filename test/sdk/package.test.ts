@@ -139,8 +139,12 @@ t.test('what npm packed can be imported, and the command runs', async (t) => {
     console.log(typeof connect, typeof openPlugin);`;
   await writeFile(join(author, 'imports.mjs'), program);
   t.equal((await run(process.execPath, [join(author, 'imports.mjs')])).stdout, 'function function\n');
-  const { stdout } = await run(process.execPath, [join(sdkFolder, 'dist/bulkhead.js'), '--help']);
+  const TMPDIR = join(author, 'tmp');
+  await mkdir(TMPDIR);
+  const { stdout } = await run(process.execPath, [bulkhead, '--help'], { env: { PATH: process.env.PATH, TMPDIR } });
   t.match(stdout, /Usage: bulkhead/);
+  const kept = (await readdir(TMPDIR, { recursive: true, withFileTypes: true })).filter((one) => one.isFile());
+  t.ok(kept.length > 0, 'its modules are compiled once for all starts');
 });
 
 // Its Node is a download of 170 MB.

@@ -22,7 +22,7 @@ import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { saveFile } from './save-file.ts';
 import { bulkhead } from './typed.ts';
 
-const PROGRAM = fileURLToPath(new URL('../../pack/bulkhead.ts', import.meta.url));
+const PROGRAM = fileURLToPath(new URL('../../pack/start-bulkhead.ts', import.meta.url));
 const WAIT_MS = 60_000;
 
 const fixture = await startSupervisorFixture(t);
