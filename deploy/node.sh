@@ -22,7 +22,8 @@ fail() {
 
 # Puts libatomic next to Node and makes this copy of Node find it in any environment.
 add_libatomic() {
-  setting=${SANDBOX_FETCH:-$(sed -n 's/^SANDBOX_FETCH=//p' .env 2>/dev/null | tail -n 1)}
+  # Any form that Node reads: with quotes, spaces, `export`, a comment or CRLF.
+  setting=${SANDBOX_FETCH:-$(sed -nE "s/^[[:space:]]*(export[[:space:]]+)?SANDBOX_FETCH[[:space:]]*=[[:space:]]*[\"'\`]?([A-Za-z]*).*/\2/p" .env 2>/dev/null | tail -n 1)}
   remedy="Node cannot start without libatomic.so.1: install it (apt-get install libatomic1) and start again."
   [ "$setting" != off ] || fail "$remedy"
   packages=$(sh "$root/deploy/fetch-debian.sh" "$root/node_modules/.cache/debian" libatomic1 patchelf) || fail "$remedy"

@@ -1,4 +1,5 @@
 /** Logs the errors of background tasks: while the database is away, one line for all of them, and one when it is back. */
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyBaseLogger } from 'fastify';
 import { isDatabaseUnavailable } from '../../db/postgres/database-errors.ts';
@@ -23,6 +24,8 @@ interface ErrorLogOptions {
 export class ErrorLog {
   readonly #options: ErrorLogOptions;
   readonly #closing = new AbortController();
+  /** Lines about an outage have no ids: the request or installation whose statement failed first has not caused it. */
+  readonly #outsideOfRequests = AsyncLocalStorage.snapshot();
   /** Errors since the database went away; null: it is there. */
   #outageErrors: number | null = null;
   /** Until then, errors of the last outage may still be reported. */
@@ -40,7 +43,7 @@ export class ErrorLog {
     else if (this.#outageErrors !== null) this.#outageErrors += count;
     else {
       this.#outageErrors = count;
-      void this.#followOutage(error);
+      this.#outsideOfRequests(() => void this.#followOutage(error));
     }
   };
 

@@ -184,7 +184,7 @@ t.test('Node gets libatomic where the system has none, and jails with it', { ski
     stderr:
       /^Node cannot start without libatomic\.so\.1: install it \(apt-get install libatomic1\) and start again\.\n$/,
   });
-  await writeFile(join(folder, '.env'), 'SANDBOX_FETCH=off\n');
+  await writeFile(join(folder, '.env'), 'export SANDBOX_FETCH="off" # never\r\n');
   t.match(await run({}, ...launcher, '--version'), { code: 1 }, 'the setting counts in .env, too');
   await rm(join(folder, '.env'));
 

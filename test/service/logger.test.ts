@@ -109,7 +109,9 @@ const refused = () => Object.assign(new Error('connect ECONNREFUSED'), { code: '
 t.test('a database that goes away is one line, and one when it is back', async (t) => {
   const { log, lines, database, isLogged } = openErrorLog();
   database.reason = 'the database is unavailable';
-  for (let task = 0; task < 40; task += 1) log.add(refused());
+  withLogIds({ installationId: 'i' }, () => {
+    for (let task = 0; task < 40; task += 1) log.add(refused());
+  });
   await isLogged(/is unavailable/);
   log.add(refused());
   log.add(new Error('another fault'));
@@ -124,6 +126,10 @@ t.test('a database that goes away is one line, and one when it is back', async (
     { level: 40, msg: /^the database is available again after \d+ s$/, errors: 41 },
   ]);
   t.equal(lines.length, 3);
+  t.notOk(
+    lines.some((line) => 'installationId' in line),
+    'the plugin whose call failed first has not caused it',
+  );
 });
 
 t.test('connections that are lost while the database is there are one line', async (t) => {
