@@ -1,8 +1,8 @@
 /** Writes a backup's zip file as a stream and hashes every entry. */
 import { createHash } from 'node:crypto';
 import { createWriteStream, existsSync } from 'node:fs';
-import { link, rename, rm } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { link, readdir, rename, rm } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 import { Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { ZipFile } from 'yazl';
@@ -34,7 +34,9 @@ export interface NewEntry {
 export async function writeArchive(path: string, entries: Iterable<NewEntry>, makeLink = link): Promise<void> {
   // Before hours of work.
   if (existsSync(path)) throw createExistsError(path);
-  const unfinished = `${path}.unfinished`;
+  await removeLeftovers(path);
+  // The file of this process: another backup that is given the same name must not write into it.
+  const unfinished = `${path}.${process.pid}.unfinished`;
   const zip = new ZipFile();
   const failed = new AbortController();
   for (const entry of entries) addEntry(zip, entry, failed.signal);
@@ -50,6 +52,26 @@ export async function writeArchive(path: string, entries: Iterable<NewEntry>, ma
     throw explainFileError(error, path);
   } finally {
     await rm(unfinished, { force: true });
+  }
+}
+
+/** Removes the unfinished files of this name whose processes were killed. */
+async function removeLeftovers(path: string): Promise<void> {
+  const [folder, start] = [dirname(path), `${basename(path)}.`];
+  // A folder that cannot be read is reported when the file is written.
+  for (const name of await readdir(folder).catch(() => [])) {
+    const pid = name.startsWith(start) ? /^(\d+)\.unfinished$/.exec(name.slice(start.length))?.[1] : undefined;
+    if (pid !== undefined && !isRunning(Number(pid))) await rm(join(folder, name), { force: true });
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    // Of another user: it exists.
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
   }
 }
 

@@ -1,11 +1,15 @@
 /** The file of a backup replaces no other one. */
+import { execFile, spawnSync } from 'node:child_process';
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import t from 'tap';
 import { type NewEntry, writeArchive } from '../../../db/backup/archive-writer.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
 
+const WRITER = fileURLToPath(new URL('../../../db/backup/archive-writer.ts', import.meta.url));
 const createEntry = (open: NewEntry['open']): NewEntry => ({
   name: 'files/one',
   compress: false,
@@ -39,6 +43,31 @@ t.test('a file that appears meanwhile is refused at the end', async (t) => {
   t.same(await readdir(folder), ['one.backup']);
   t.equal(await readFile(path, 'utf8'), 'another backup');
 });
+
+t.test(
+  'another process that writes a file of the same name is refused, and takes nothing from the first',
+  async (t) => {
+    const folder = await temporaryFolder(t);
+    const path = join(folder, 'one.backup');
+    const program = `
+    import { Readable } from 'node:stream';
+    import { writeArchive } from ${JSON.stringify(WRITER)};
+    const open = async () => Readable.from([Buffer.from('rye')]);
+    await writeArchive(${JSON.stringify(path)}, [{ name: 'x', compress: false, open, onWritten: () => undefined }]);`;
+    const dead = spawnSync('true');
+    await writeFile(`${path}.${dead.pid}.unfinished`, 'of a killed process');
+    await writeFile(`${path}.${process.ppid}.unfinished`, 'of a running process');
+    const entry = createEntry(async () => {
+      await promisify(execFile)(process.execPath, ['--input-type=module', '-e', program]);
+      return Readable.from([Buffer.from('oat')]);
+    });
+    await t.rejects(writeArchive(path, [entry]), refused);
+    const content = await readFile(path, 'latin1');
+    t.match(content, /rye/);
+    t.notMatch(content, /oat/);
+    t.same((await readdir(folder)).toSorted(), ['one.backup', `one.backup.${process.ppid}.unfinished`]);
+  },
+);
 
 // FAT and exFAT answer EPERM, file systems of FUSE ENOSYS, and SMB ENOTSUP.
 for (const code of ['EPERM', 'ENOSYS', 'ENOTSUP']) {
