@@ -3,6 +3,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type EmbeddedPostgres, startEmbedded } from '../db/postgres/embedded.ts';
 import { computeBackoff, LONG_RUN_MS } from './backoff.ts';
 
+/** API and supervisor, and their successors while they are replaced. */
+const PROCESSES = 4;
+/** Connections of a process outside its pool, such as the one that listens. */
+const BESIDE_POOL = 2;
+/** Connections for operators' commands. */
+const FOR_COMMANDS = 20;
+
 interface KeptDatabase {
   readonly url: string;
   stop(): Promise<void>;
@@ -11,10 +18,16 @@ interface KeptDatabase {
 /**
  * Starts PostgreSQL, and restarts it on the same port whenever it ends. API and supervisor then connect again.
  *
+ * @param poolConnections of the pool of each process
  * @param onNotice receives one sentence about each event
  */
-export async function keepDatabase(dataDir: string, onNotice: (sentence: string) => void): Promise<KeptDatabase> {
-  const postgres = await startEmbedded({ dataDir });
+export async function keepDatabase(
+  dataDir: string,
+  poolConnections: number,
+  onNotice: (sentence: string) => void,
+): Promise<KeptDatabase> {
+  const connections = PROCESSES * (poolConnections + BESIDE_POOL) + FOR_COMMANDS;
+  const postgres = await startEmbedded({ dataDir, connections });
   const stopping = new AbortController();
   let restarting: Promise<void> = Promise.resolve();
   const restart = (): Promise<void> => {

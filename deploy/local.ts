@@ -171,9 +171,9 @@ async function buildSite(name: string, builder: string): Promise<void> {
   }
 }
 
-async function startDatabase({ DATA_DIR }: SharedSettings): Promise<string> {
+async function startDatabase({ DATA_DIR, DATABASE_CONNECTIONS }: SharedSettings): Promise<string> {
   printLine('starting PostgreSQL');
-  const database = await keepDatabase(DATA_DIR, printLine);
+  const database = await keepDatabase(DATA_DIR, DATABASE_CONNECTIONS, printLine);
   running.push({ name: 'PostgreSQL', stop: () => database.stop() });
   // A stop that was requested meanwhile did not find PostgreSQL in the list.
   if (stopping !== undefined) await stopRunning();

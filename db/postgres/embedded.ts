@@ -20,6 +20,8 @@ const addressFile = (dataDir: string): string => join(dataDir, 'postgres.json');
 const CONNECTION = { connectionTimeoutMillis: 5_000 };
 const address = z.object({ url: z.string() });
 
+/** PostgreSQL's default. */
+const CONNECTIONS_MIN = 100;
 const durable = { fsync: 'on', synchronous_commit: 'on', full_page_writes: 'on' };
 /** For tests, whose data is deleted anyway. */
 const notDurable = {
@@ -51,6 +53,8 @@ interface EmbeddedOptions {
   readonly purpose?: Purpose;
   /** Trades durability for speed. Only for data that is deleted anyway. */
   readonly throwAway?: boolean;
+  /** Connections that it allows at once, never less than PostgreSQL's default of 100. */
+  readonly connections?: number;
 }
 
 export interface EmbeddedPostgres {
@@ -81,7 +85,8 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
     const launcher = chooseLauncher(binaries.postgres);
     const cluster = await createCluster(dataDir, binaries, launcher);
     const passwords = await readPasswords(dataDir);
-    const parameters = { ...(options.throwAway ? notDurable : durable), ...preloaded, ...quietLog };
+    const max_connections = String(Math.max(CONNECTIONS_MIN, options.connections ?? 0));
+    const parameters = { max_connections, ...(options.throwAway ? notDurable : durable), ...preloaded, ...quietLog };
     const logFile = join(dataDir, 'postgres.log');
     const launch = async (port?: number): Promise<PostgresServer> => {
       await stopOrphans(cluster);

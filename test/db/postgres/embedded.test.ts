@@ -66,8 +66,9 @@ t.test('starts durable, private and with trigrams, stops without a trace, keeps 
   // The shell of somebody who also works with other servers.
   process.env.PGSSLMODE = 'require';
   t.teardown(() => delete process.env.PGSSLMODE);
-  const first = await startEmbedded({ dataDir });
+  const first = await startEmbedded({ dataDir, connections: 828 });
   t.same(await query(first.url, 'SHOW fsync'), [['on']]);
+  t.same(await query(first.url, 'SHOW max_connections'), [['828']]);
   t.match(
     await readFile(`/proc/${first.pid}/maps`, 'latin1'),
     '/plpgsql.so',
@@ -88,6 +89,7 @@ t.test('starts durable, private and with trigrams, stops without a trace, keeps 
   t.equal(await findEmbedded(dataDir), null);
   const second = await startEmbedded({ dataDir });
   t.same(await query(second.url, 'SELECT seven FROM kept ORDER BY seven'), [[7]]);
+  t.same(await query(second.url, 'SHOW max_connections'), [['100']], 'no fewer than by default');
   await second.stop();
 });
 
