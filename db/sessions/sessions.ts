@@ -295,6 +295,13 @@ export const toMessage = (row: MessageRow): JudgedMessage => ({
 export const lockSession = (tx: ClientBase, id: string): Promise<boolean> =>
   hasRow(tx, 'SELECT 1 FROM sessions WHERE id = $1 FOR NO KEY UPDATE', [id]);
 
+/**
+ * The same, and waits for all transactions that add rows to the session, which hold off a deletion. New ones wait. Without it, a
+ * later statement of the transaction may meet rows that an earlier one did not, or miss messages whose positions are lower.
+ */
+export const lockSessionForRows = (tx: Queryable, id: string): Promise<boolean> =>
+  hasRow(tx, 'SELECT 1 FROM sessions WHERE id = $1 FOR UPDATE', [id]);
+
 export const hasMessage = (pool: Queryable, sessionId: string, id: string): Promise<boolean> =>
   hasRow(pool, 'SELECT 1 FROM session_messages WHERE session_id = $1 AND id = $2', [sessionId, id]);
 
@@ -332,9 +339,8 @@ export const CLEARED_TURN_SQL = `state = 'cleared', judgement = NULL, ended_at =
 
 /** Deletes all messages, and the copies of their texts in turns. @returns how many; null: the session was deleted */
 export async function clearSession(tx: Queryable, sessionId: string): Promise<number | null> {
-  // Statements that add rows wait for this lock. Otherwise, a turn that opens between two of the statements below would lose its
-  // message, and stay open.
-  if (!(await hasRow(tx, 'SELECT 1 FROM sessions WHERE id = $1 FOR UPDATE', [sessionId]))) return null;
+  // Otherwise, a turn that opens between two of the statements below would lose its message, and stay open.
+  if (!(await lockSessionForRows(tx, sessionId))) return null;
   await tx.query('UPDATE sessions SET cleared_at = now() WHERE id = $1', [sessionId]);
   await notifySessionChanged(tx, sessionId);
   await recordChanges(tx, [sessionId], 'cleared');

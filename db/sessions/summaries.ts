@@ -7,7 +7,7 @@ import {
   IS_NOT_CANCELLED,
   listNewestSql,
   listOldestSql,
-  lockSession,
+  lockSessionForRows,
   type MessageRow,
   type TranscriptMessage,
   toPlainMessage,
@@ -56,7 +56,7 @@ export async function addSummary(
   const [first, last] = [messages.at(0)?.position, messages.at(-1)?.position];
   const read = messages.map(({ id, judgement, text }) => `${judgement === null} ${hash('md5', text)} ${id}`);
   await inTransaction(pool, async (tx) => {
-    await lockSession(tx, sessionId);
+    await lockSessionForRows(tx, sessionId);
     await tx.query(
       `INSERT INTO session_summaries (session_id, up_to, account_id, text, installation_id)
        SELECT s.id, $2, s.account_id, $4, $5 FROM sessions s

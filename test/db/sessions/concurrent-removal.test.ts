@@ -1,9 +1,10 @@
-/** Steps of turns and reminders meet the clear or the deletion of their session: they leave no rows, and do not deadlock. */
+/** Steps of turns, messages and reminders meet the clear, the deletion or a summary of their session: none is lost, and none deadlocks. */
 import type { PoolClient } from 'pg';
 import t from 'tap';
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { advanceReminder, insertReminder } from '../../../db/sessions/reminders.ts';
 import { appendMessages, clearSession } from '../../../db/sessions/sessions.ts';
+import { addSummary, findSummary, listOldestModelMessages } from '../../../db/sessions/summaries.ts';
 import { claimTurnCall } from '../../../db/sessions/tool-calls.ts';
 import { addPiece, passPiece } from '../../../db/sessions/turn-outputs.ts';
 import { findTurn, openJudgedTurn } from '../../../db/sessions/turns.ts';
@@ -55,6 +56,31 @@ t.test('a message that opens a turn while its session is cleared comes after the
   );
   t.match(await findTurn(pool, { sessionId, turnId: 'later' }), { state: 'open', message: { text: 'hi' } });
   t.match(await findTurn(pool, { sessionId, turnId: 't' }), { state: 'cleared' });
+});
+
+t.test('a message that commits while a summary of later ones is added stays in the prompt', async (t) => {
+  const { sessionId } = await openTurn(pool);
+  const append = (text: string) => (tx: PoolClient) => appendMessages(tx, sessionId, [{ role: 'user', text }]);
+  const session = { id: sessionId, strict: false };
+  await inTransaction(pool, append('first'));
+  await during(
+    pool,
+    async (tx) => {
+      await append('slow')(tx);
+      await inTransaction(pool, append('last'));
+    },
+    async () => {
+      const messages = await listOldestModelMessages(pool, session, 10);
+      t.match(messages, [{ text: 'first' }, { text: 'last' }]);
+      await addSummary(pool, session, { text: 'both', installationId: 'i', previous: null, messages });
+    },
+  );
+  const left = await listOldestModelMessages(pool, session, 10);
+  t.same(
+    left.map(({ text }) => text),
+    ['first', 'slow', 'last'],
+  );
+  t.equal(await findSummary(pool, sessionId), null, 'it would replace a message that it does not cover');
 });
 
 t.test('a piece is judged while its session is cleared', async (t) => {
