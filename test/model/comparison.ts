@@ -1,6 +1,6 @@
 /** Compares the state that the service shows with the state of the model. */
 import { deepEqual, equal } from 'node:assert/strict';
-import { isWithin, numbers } from './packages.ts';
+import { isWithin, numbers, wider } from './packages.ts';
 import type { Reality } from './reality.ts';
 import { latestOf, type Model, type ModelInstallation, type ModelPlugin, newlyLacks, statusOf } from './reference.ts';
 
@@ -97,6 +97,8 @@ const isStranded = (model: Model, id: string): boolean => {
 
 function expectedView(one: ModelInstallation) {
   const { plugin, current, pending, target, granted } = one;
+  const needed = pending?.of.capabilities ?? [];
+  const removed = granted.filter((capability) => !needed.includes(capability));
   return {
     id: one.id,
     slug: plugin.slug,
@@ -108,8 +110,9 @@ function expectedView(one: ModelInstallation) {
     pendingUpdate: pending && {
       versionId: pending.id,
       semVer: pending.semVer,
-      added: pending.of.capabilities.filter((capability) => !isWithin(granted, capability)),
-      removed: granted.filter((capability) => !pending.of.capabilities.includes(capability)),
+      added: needed.filter((capability) => !isWithin(granted, capability)),
+      removed,
+      narrowed: needed.filter((capability) => removed.includes(wider[capability] ?? '')),
       missing: newlyLacks(one, pending),
     },
     underWay: target?.id ?? null,

@@ -62,7 +62,7 @@ export const isStable = (semVer: string): boolean => !semVer.includes('-');
 export const malformed = ['v1.0.0', '1.0', '1.0.0+build', ' 1.0.0'];
 
 /** Besides itself, what a grant covers. */
-const wider: Readonly<Record<string, string>> = {
+export const wider: Readonly<Record<string, string>> = {
   'host.http:api.example.com': 'host.http:*.example.com',
   'host.workspace:read': 'host.workspace',
 };
