@@ -24,7 +24,7 @@ import {
   tableEntryName,
 } from './format.ts';
 import { type LeaveOut, listFiles, openFile } from './stored-files.ts';
-import { exportTable, listMigrations, listTables, type Table } from './tables.ts';
+import { countLastUpgrade, exportTable, listMigrations, listTables, type Table } from './tables.ts';
 
 /** PostgreSQL exports a row as text of at most 1 GiB, in which each byte of a blob takes two characters. */
 const EXPORTED_MAX_BYTES = 511 * MIB;
@@ -69,6 +69,7 @@ export async function writeBackup(
     const { rows } = await client.query<{ at: Date }>('SELECT now() AS at');
     const at = rows[0]?.at.toISOString() ?? '';
     const migrations = (await listMigrations(client)) ?? [];
+    const lastUpgrade = (await readIfMigrated(client, () => countLastUpgrade(client))) ?? undefined;
     await readIfMigrated(client, () => requireShortRows(client));
     const written = { tables: [] as StoredTable[], files: [] as StoredFile[] };
     const tables = (await listTables(client)).map((table) =>
@@ -79,7 +80,7 @@ export async function writeBackup(
     const blobFiles = await readIfMigrated(client, () => listBlobFiles(client));
     const blobStore = (await readIfMigrated(client, () => findBlobStore(client))) ?? 'files';
     const fingerprint = await readIfMigrated(client, () => findValue(client, 'SELECT key_fingerprint FROM cluster'));
-    const getManifest = (): Manifest => ({ format: FORMAT, at, migrations, ...written });
+    const getManifest = (): Manifest => ({ format: FORMAT, at, migrations, lastUpgrade, ...written });
     const rest = endSnapshotBefore(client, [...files, createManifestEntry(client, getManifest)]);
     await writeArchive(path, [...tables, ...rest]);
     return {

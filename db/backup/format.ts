@@ -22,6 +22,8 @@ export const manifest = z.object({
   at: z.string(),
   /** Applied migrations, in order. */
   migrations: z.array(z.string()).min(1),
+  /** How many of the migrations, the newest ones, the last upgrade applied. Default: all. Earlier releases did not write it. */
+  lastUpgrade: z.number().int().nonnegative().optional(),
   tables: z.array(
     z.object({
       name: identifier,

@@ -87,10 +87,13 @@ export async function restoreTables(
   onProgress: Progress,
   marker: string | null = null,
 ): Promise<number> {
-  const { migrations, tables } = archive.manifest;
+  const { migrations, tables, lastUpgrade = migrations.length } = archive.manifest;
   await requireKnownMigrations(archive.manifest);
   const applied = await requireMigratable(url, archive.manifest);
-  if (applied < migrations.length) await migrate(url, { count: migrations.length - applied });
+  const missingBefore = Math.max(0, migrations.length - lastUpgrade - applied);
+  // A run of its own, because the release before the last upgrade may start on this database.
+  for (const count of [missingBefore, migrations.length - applied - missingBefore])
+    if (count > 0) await migrate(url, { count });
   const rows = await withConnection(url, CONNECTION, async (client) => {
     await client.query('BEGIN');
     const counts = await importTables(client, tables, (table) => archive.read(tableEntryName(table.name)));

@@ -47,6 +47,13 @@ export async function listMigrations(client: Client): Promise<string[] | null> {
   return listValues(client, 'SELECT name FROM migrations ORDER BY id');
 }
 
+/** Counts the migrations of the last run, which have one time because they are one transaction. */
+export const countLastUpgrade = (client: Client): Promise<number | null> =>
+  findValue(
+    client,
+    'SELECT count(*)::int FROM migrations WHERE run_on = (SELECT run_on FROM migrations ORDER BY id DESC LIMIT 1)',
+  );
+
 const joinColumns = (columns: readonly string[]): string => columns.map(escapeIdentifier).join(', ');
 
 /** Streams the rows of a table in PostgreSQL's text format. `rows()` is valid after the end of the stream. */

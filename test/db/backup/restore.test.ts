@@ -91,6 +91,23 @@ t.test('tables without rows are filled if they are those of the backup, and left
   t.equal((await migrated.pool.query('SELECT FROM accounts')).rowCount, 1);
 });
 
+t.test('the migrations of the last upgrade stay one upgrade, so that the release before it can start', async (t) => {
+  const readRuns = ({ pool }: TestDatabase) =>
+    pool.query('SELECT count(*)::int AS migrations FROM migrations GROUP BY run_on ORDER BY run_on');
+  const source = await emptyDatabase(t);
+  await migrate(source.url, { count: ALL - 3 });
+  await migrate(source.url, { count: 1 });
+  await migrate(source.url);
+  const target = await emptyDatabase(t);
+  await restore(target.url, await temporaryFolder(t), await writeBackupOf(t, source), ignore);
+  t.same((await readRuns(target)).rows, [{ migrations: ALL - 2 }, { migrations: 2 }]);
+  const again = await emptyDatabase(t);
+  // As a restore that was killed between the two runs leaves it.
+  await migrate(again.url, { count: ALL - 2 });
+  await restore(again.url, await temporaryFolder(t), await writeBackupOf(t, target), ignore);
+  t.same((await readRuns(again)).rows, [{ migrations: ALL - 2 }, { migrations: 2 }]);
+});
+
 t.test('a backup of a newer release is refused before anything is changed', async (t) => {
   const newer = await testDatabase(t);
   await newer.pool.query(`INSERT INTO migrations (name, run_on) VALUES ('9000_next', now())`);
