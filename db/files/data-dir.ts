@@ -1,5 +1,5 @@
 /** DATA_DIR, the folder of all state on disk, and the lock that reserves it for one service. */
-import { mkdir, open, readFile, rename, stat, statfs, writeFile } from 'node:fs/promises';
+import { mkdir, open, readFile, rename, rm, stat, statfs, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -29,7 +29,7 @@ export class DataDirInUseError extends Error {
 /**
  * Creates the folder, readable by its owner only.
  *
- * @throws Error when it cannot be created
+ * @throws Error when it cannot be created or written
  */
 export async function makeDataDir(dataDir: string): Promise<void> {
   await makeFolder(resolve(dataDir)).catch((error: NodeJS.ErrnoException) => {
@@ -37,6 +37,14 @@ export async function makeDataDir(dataDir: string): Promise<void> {
       `DATA_DIR ${dataDir} cannot be created (${error.code}); set DATA_DIR to a folder that this user can create.`,
     );
   });
+  // Written, because a full disk and a file system that is read-only say so only then.
+  const probe = join(dataDir, '.probe');
+  await writeFile(probe, '1', { mode: 0o600 }).catch(({ code }: NodeJS.ErrnoException) => {
+    throw new Error(
+      `DATA_DIR ${dataDir} cannot be written (${code}): make room there, or set DATA_DIR to a folder that this user can write.`,
+    );
+  });
+  await rm(probe, { force: true });
 }
 
 /**

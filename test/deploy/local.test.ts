@@ -278,6 +278,12 @@ t.test('API and supervisor name the setting that is wrong', async (t) => {
   await t.rejects(makeDataDir('/proc/a/b'), {
     message: /^DATA_DIR \/proc\/a\/b cannot be created \(ENOENT\); set DATA_DIR to a folder that/,
   });
+  const disk = await mountSmallDisk(t, 1);
+  await disk?.fill();
+  if (disk)
+    await t.rejects(makeDataDir(disk.folder), {
+      message: /^DATA_DIR .* cannot be written \(ENOSPC\): make room there, or set DATA_DIR to a folder that/,
+    });
   await t.rejects(requireDataDir('/dev/null'), { message: /^DATA_DIR \/dev\/null cannot be used \(ENOTDIR\): / });
   const port = await freePort();
   for (const host of ['127.0.0.1', 'localhost']) {
