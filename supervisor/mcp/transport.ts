@@ -12,6 +12,7 @@ import {
   isJSONRPCResultResponse,
   type JSONRPCErrorResponse,
   type JSONRPCMessage,
+  JSONRPCMessageSchema,
   type JSONRPCRequest,
   ListPromptsRequestSchema,
   ListResourcesRequestSchema,
@@ -31,6 +32,13 @@ interface PostedRequests {
 const CANCELLED = 'notifications/cancelled';
 /** The library's status for a GET of a connection that has a stream. */
 const STREAM_EXISTS = 409;
+
+/** The library would answer that the body cannot be parsed. */
+const NOT_A_MESSAGE = {
+  code: ErrorCode.InvalidRequest,
+  message:
+    'The body is not a message of JSON-RPC 2.0: it needs "jsonrpc": "2.0" and either "method" (a string) or "result" or "error"; "id" is a string or an integer; "params" is an object. Nothing else may stand beside them.',
+};
 
 /** The requests with parameters, checked here because the library would answer wrong ones with the output of its validator. */
 const schemas: ReadonlyMap<string, z.ZodType> = new Map<string, z.ZodType>([
@@ -62,6 +70,8 @@ export class McpTransport extends WebStandardStreamableHTTPServerTransport {
 
   override async handleRequest(request: Request, options: { readonly parsedBody?: unknown } = {}): Promise<Response> {
     const messages: unknown[] = [options.parsedBody].flat();
+    if (request.method === 'POST' && messages.some((message) => !JSONRPCMessageSchema.safeParse(message).success))
+      return Response.json({ jsonrpc: '2.0', error: NOT_A_MESSAGE, id: null }, { status: 400 });
     const posted = { open: new Set(messages.filter(isJSONRPCRequest).map(({ id }) => id)), cancelled: [] };
     if (posted.open.size > 0) this.#posted.add(posted);
     let response = await super.handleRequest(request, options);

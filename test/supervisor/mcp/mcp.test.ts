@@ -1078,6 +1078,18 @@ t.test('wrong arguments are answered as errors of the protocol, with the id wher
   t.match(await send(`${'['.repeat(105)}${']'.repeat(105)}`), refusal(400, null, -32_700, /nests deeper.*flatter/));
   t.match(await send('oops'), refusal(400, null, -32_700, /not valid JSON/));
   t.match(await send(`"${'x'.repeat(MIB)}"`), refusal(413, null, -32_600, /larger than 1048576 bytes/));
+  for (const body of [{}, { jsonrpc: '1.0', id: 1, method: 'ping' }, { jsonrpc: '2.0', id: 1.5, method: 'ping' }]) {
+    const answer = await fetch(`http://127.0.0.1:${port}${path}`, {
+      method: 'POST',
+      body: JSON.stringify(body),
+      headers: { authorization, 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+    });
+    t.equal(answer.status, 400);
+    t.match(await answer.json(), {
+      id: null,
+      error: { code: -32_600, message: /^The body is not a message of JSON-RPC 2\.0/ },
+    });
+  }
   // The command `bulkhead mcp` shows its client the same text.
   const transport = new Transport({ url: `http://127.0.0.1:${port}`, token: await fixture.issuer.issue('ann') });
   const message = { jsonrpc: '2.0', id: 1, method: 'ping', params: { text: 'a\0' } };
