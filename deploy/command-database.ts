@@ -1,4 +1,5 @@
 /** Opens the database for an operator's command, whether or not the service runs. */
+import { access, constants } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DataDirInUseError } from '../db/files/data-dir.ts';
@@ -20,13 +21,14 @@ export interface Located {
 /**
  * Finds the running service's database; otherwise starts the embedded PostgreSQL for this command.
  *
- * @throws Error when DATA_DIR has no database: a new one would have nothing to do with that of the service
+ * @throws Error when this user may not read DATA_DIR, or it has no database: a new one would have nothing to do with that of the service
  */
 export async function locateDatabase(settings: SharedSettings): Promise<Located> {
   const { DATA_DIR } = settings;
   const setting = pickSessionSetting(settings);
   const url = settings[setting];
   if (url !== undefined) return { url, setting, release: async () => undefined };
+  await requireReadable(DATA_DIR);
   if (!hasEmbedded(DATA_DIR)) {
     throw new Error(
       `There is no database in DATA_DIR ${resolve(DATA_DIR)}. Set DATA_DIR to the folder of your service, or start the service first (npm start).`,
@@ -45,4 +47,14 @@ export async function locateDatabase(settings: SharedSettings): Promise<Located>
       await sleep(POLL_MS);
     }
   }
+}
+
+/** To a user who may not read the folder, it would seem to be empty. @throws Error */
+async function requireReadable(dataDir: string): Promise<void> {
+  await access(dataDir, constants.R_OK | constants.X_OK).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'EACCES')
+      throw new Error(
+        `This user may not read DATA_DIR ${resolve(dataDir)}. Run the command as the user of the service.`,
+      );
+  });
 }

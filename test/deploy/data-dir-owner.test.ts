@@ -1,6 +1,6 @@
 /** Root uses a DATA_DIR of another user: that user's service works afterwards, and no file in it is root's. */
 import { execFile } from 'node:child_process';
-import { chown, readdir, readFile, stat } from 'node:fs/promises';
+import { chown, mkdir, readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -14,12 +14,13 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const TOKEN = fileURLToPath(new URL('../../deploy/token.ts', import.meta.url));
 /** The user `daemon`, whom every distribution has: initdb requires a name. */
 const OWNER = 1;
+const AS_OWNER = [`--reuid=${OWNER}`, `--regid=${OWNER}`, '--clear-groups'];
 const skip = process.getuid?.() !== 0 && 'needs root';
 const run = promisify(execFile);
 
 /** Whether that user may read this checkout, which may be below /root. */
 const mayRead = (): Promise<boolean> =>
-  run('setpriv', [`--reuid=${OWNER}`, `--regid=${OWNER}`, '--clear-groups', 'ls', ROOT]).then(
+  run('setpriv', [...AS_OWNER, 'ls', ROOT]).then(
     () => true,
     () => false,
   );
@@ -53,6 +54,17 @@ t.test('root acts as the owner of DATA_DIR, or refuses', { skip }, async (t) => 
   await run(process.execPath, [TOKEN, 'ann'], { cwd: '/', env: { ...bareEnvironment, DATA_DIR } });
   t.match(await operatorProcess({ DATA_DIR }, 'rotate-key'), { code: 0 });
   t.same(await listForeignFiles(DATA_DIR), [], 'after commands that started PostgreSQL');
+});
+
+t.test('a user who may not read DATA_DIR is advised to act as its owner', { skip }, async (t) => {
+  const DATA_DIR = await temporaryFolder(t);
+  await mkdir(join(DATA_DIR, 'postgres'));
+  if (!(await mayRead())) return;
+  const command = [...AS_OWNER, process.execPath, TOKEN, 'ann'];
+  await t.rejects(run('setpriv', command, { cwd: '/', env: { ...bareEnvironment, DATA_DIR } }), {
+    code: 1,
+    stderr: `This user may not read DATA_DIR ${DATA_DIR}. Run the command as the user of the service.\n`,
+  });
 });
 
 t.test('a DATA_DIR of root stays root’s', { skip }, async (t) => {
