@@ -110,10 +110,15 @@ export async function restoreTables(
   return rows;
 }
 
-/** @throws BackupError when the backup is of a newer release */
+/** @throws BackupError when the backup is of a newer release, or of one with other migrations */
 async function requireKnownMigrations({ migrations }: Manifest): Promise<void> {
-  const known = (await listKnownMigrations()).slice(0, migrations.length);
-  if (known.join() !== migrations.join()) throw new BackupError(NEWER_BACKUP);
+  const known = await listKnownMigrations();
+  const index = migrations.findIndex((name, position) => name !== known[position]);
+  if (index === -1) return;
+  if (known[index] === undefined) throw new BackupError(NEWER_BACKUP);
+  throw new BackupError(
+    `The backup has the migration ${migrations[index]} where this release has ${known[index]}, so this release cannot restore it. Use the release that wrote it.`,
+  );
 }
 
 /**

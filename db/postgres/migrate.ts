@@ -78,12 +78,23 @@ export async function migrate(
         return applied.map((migration) => migration.name);
       } catch (error) {
         signal?.throwIfAborted();
-        if (!isLockRefused(error)) throw error;
+        if (!isLockRefused(error)) throw explainOtherMigrations(error);
         onWait?.(WAITING);
         await sleep(PAUSE_MS, undefined, { signal });
       }
     }
   });
+}
+
+/** Of node-pg-migrate. */
+const OTHER_MIGRATIONS = /^Not run migration (\S+) is preceding already run migration (\S+)$/;
+
+function explainOtherMigrations(error: unknown): unknown {
+  const names = error instanceof Error && OTHER_MIGRATIONS.exec(error.message);
+  if (!names) return error;
+  return new Error(
+    `The database has the migration ${names[2]} where this release has ${names[1]}, so this release cannot migrate it. Use the release that did.`,
+  );
 }
 
 interface DatabaseFacts {

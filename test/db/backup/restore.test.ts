@@ -120,6 +120,18 @@ t.test('a backup of a newer release is refused before anything is changed', asyn
   t.equal((await pool.query(`SELECT FROM pg_tables WHERE schemaname = 'public'`)).rowCount, 0);
 });
 
+t.test('a backup with another migration than this release is not called newer', async (t) => {
+  const other = await testDatabase(t);
+  const [last = ''] = (await readdir(MIGRATIONS)).sort().slice(-1);
+  const name = last.replace('.sql', '');
+  await other.pool.query(`UPDATE migrations SET name = '0000_renamed' WHERE name = $1`, [name]);
+  const { url } = await emptyDatabase(t);
+  await t.rejects(restore(url, await temporaryFolder(t), await writeBackupOf(t, other), ignore), {
+    name: 'BackupError',
+    message: `The backup has the migration 0000_renamed where this release has ${name}, so this release cannot restore it. Use the release that wrote it.`,
+  });
+});
+
 t.test(
   'workspaces that are elsewhere, with their staging folder only, stay there in a restore that is repeated',
   async (t) => {

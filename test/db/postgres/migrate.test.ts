@@ -8,7 +8,7 @@ import { openPool } from '../../../db/postgres/pool.ts';
 import { pageInbox } from '../../../db/sessions/inbox.ts';
 import { untilLockIsAwaited } from '../../fixtures/lock-waits.ts';
 import { eventually } from '../../runner/eventually.ts';
-import { type Teardown, temporaryFolder, testDatabase } from '../../runner/harness.ts';
+import { emptyDatabase, type Teardown, temporaryFolder, testDatabase } from '../../runner/harness.ts';
 
 const { url } = await testDatabase(t);
 const folder = await temporaryFolder(t);
@@ -34,6 +34,19 @@ t.test('a database that is not in UTF8 is refused', async (t) => {
 
 t.test('the template has all migrations', async (t) => {
   t.same(await migrate(url), []);
+});
+
+t.test('a database with another migration than this release is refused, with both names', async (t) => {
+  const { pool, url } = await emptyDatabase(t);
+  const directory = join(folder, 'other');
+  await mkdir(directory);
+  await writeFile(join(directory, '0001_one.sql'), '-- Up Migration\nSELECT 1;');
+  await migrate(url, { directory, indexes: [] });
+  await pool.query(`UPDATE migrations SET name = '0001_renamed'`);
+  await t.rejects(migrate(url, { directory }), {
+    message:
+      'The database has the migration 0001_renamed where this release has 0001_one, so this release cannot migrate it. Use the release that did.',
+  });
 });
 
 t.test('many processes starting at once apply each migration once', async (t) => {
