@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { createWriteStream, existsSync } from 'node:fs';
 import { link, readdir, rename, rm } from 'node:fs/promises';
+import { hostname } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -35,8 +36,9 @@ export async function writeArchive(path: string, entries: Iterable<NewEntry>, ma
   // Before hours of work.
   if (existsSync(path)) throw createExistsError(path);
   await removeLeftovers(path);
-  // The file of this process: another backup that is given the same name must not write into it.
-  const unfinished = `${path}.${process.pid}.unfinished`;
+  // The file of this process: another backup that is given the same name must not write into it. Containers and machines that share
+  // the folder have process ids of their own.
+  const unfinished = `${path}.${hostname()}.${process.pid}.unfinished`;
   const zip = new ZipFile();
   const failed = new AbortController();
   for (const entry of entries) addEntry(zip, entry, failed.signal);
@@ -55,9 +57,9 @@ export async function writeArchive(path: string, entries: Iterable<NewEntry>, ma
   }
 }
 
-/** Removes the unfinished files of this name whose processes were killed. */
+/** Removes the unfinished files of this name whose processes were killed, on this machine. */
 async function removeLeftovers(path: string): Promise<void> {
-  const [folder, start] = [dirname(path), `${basename(path)}.`];
+  const [folder, start] = [dirname(path), `${basename(path)}.${hostname()}.`];
   // A folder that cannot be read is reported when the file is written.
   for (const name of await readdir(folder).catch(() => [])) {
     const pid = name.startsWith(start) ? /^(\d+)\.unfinished$/.exec(name.slice(start.length))?.[1] : undefined;

@@ -1,6 +1,7 @@
 /** The file of a backup replaces no other one. */
 import { execFile, spawnSync } from 'node:child_process';
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
@@ -55,8 +56,9 @@ t.test(
     const open = async () => Readable.from([Buffer.from('rye')]);
     await writeArchive(${JSON.stringify(path)}, [{ name: 'x', compress: false, open, onWritten: () => undefined }]);`;
     const dead = spawnSync('true');
-    await writeFile(`${path}.${dead.pid}.unfinished`, 'of a killed process');
-    await writeFile(`${path}.${process.ppid}.unfinished`, 'of a running process');
+    await writeFile(`${path}.${hostname()}.${dead.pid}.unfinished`, 'of a killed process');
+    await writeFile(`${path}.other.${dead.pid}.unfinished`, 'of another machine');
+    await writeFile(`${path}.${hostname()}.${process.ppid}.unfinished`, 'of a running process');
     const entry = createEntry(async () => {
       await promisify(execFile)(process.execPath, ['--input-type=module', '-e', program]);
       return Readable.from([Buffer.from('oat')]);
@@ -65,7 +67,8 @@ t.test(
     const content = await readFile(path, 'latin1');
     t.match(content, /rye/);
     t.notMatch(content, /oat/);
-    t.same((await readdir(folder)).toSorted(), ['one.backup', `one.backup.${process.ppid}.unfinished`]);
+    const kept = [`${hostname()}.${process.ppid}`, `other.${dead.pid}`].map((name) => `one.backup.${name}.unfinished`);
+    t.same((await readdir(folder)).toSorted(), ['one.backup', ...kept].toSorted());
   },
 );
 
