@@ -108,7 +108,8 @@ const HANDLERS_MAX = 10_000;
 const selectNewest = (table: 'call_minutes' | 'usage_minutes', condition: string, sumsMax = SUMS_MAX): string =>
   `(SELECT * FROM ${table} WHERE ${condition} ORDER BY minute DESC LIMIT ${sumsMax}) AS newest`;
 const WITHIN = 'installation_id = $1 AND minute >= $2 AND minute < $3';
-const BIN = "date_bin(make_interval(secs => $4), minute, '2000-01-01Z')";
+/** Points begin at whole steps since 1970, as those of the range do. */
+const BIN = "date_bin(make_interval(secs => $4), minute, '1970-01-01Z')";
 const sumSql = (column: string): string => `coalesce(sum(${column}), 0)::float8`;
 
 /** Reads the points of a range, oldest first, without empty ones. */

@@ -45,6 +45,18 @@ t.test('a request sums the newest of what is stored', async (t) => {
   }
 });
 
+t.test('a step that divides no day has points, too', async (t) => {
+  for (const minutes of [7, 13, 168, 2 * 24 * 60]) {
+    const stepMs = minutes * MINUTE_MS;
+    const from = (Math.floor(to / stepMs) - 1) * stepMs;
+    const { points } = await readInstallationMetrics(pool, 'i', { from, to: from + 2 * stepMs, stepMs });
+    t.ok(
+      points.some(({ calls }) => calls > 0),
+      `${minutes} min`,
+    );
+  }
+});
+
 t.test('a request reads with one connection', async (t) => {
   let active = 0;
   let mostActive = 0;
