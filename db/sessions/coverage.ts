@@ -1,6 +1,6 @@
 /** Which hooks ran for a session, and which of its messages were judged. */
 import type { Pool } from 'pg';
-import { listRows } from '../postgres/rows.ts';
+import { listRows, listValues } from '../postgres/rows.ts';
 
 export interface HookCount {
   readonly sessionId: string;
@@ -11,21 +11,25 @@ export interface HookCount {
 }
 
 /**
- * Adds counts. Drops those of sessions that are deleted, or being deleted: others must not wait for a deletion. These rows have no
- * quota of their own: a session has at most one for each hook.
+ * Adds counts. Drops those of deleted sessions. These rows have no quota of their own: a session has at most one for each hook.
+ *
+ * @returns the sessions whose counts were not added, because they are just being deleted, cleared or summarized: others must not wait
  */
-export async function addHookCounts(pool: Pool, counts: readonly HookCount[]): Promise<void> {
-  await pool.query(
-    `INSERT INTO session_hooks AS h (session_id, hook, asked, cancelled, last_at)
-     SELECT s.id, c.hook, c.asked, c.cancelled, c."lastAt"
-       FROM json_to_recordset($1::json) AS c("sessionId" text, hook text, asked bigint, cancelled bigint, "lastAt" timestamptz)
-       JOIN sessions s ON s.id = c."sessionId"
-      ORDER BY s.id, c.hook
-        -- Only a deletion holds a lock that this one is skipped for.
-        FOR KEY SHARE OF s SKIP LOCKED
-     ON CONFLICT (session_id, hook) DO UPDATE SET
-       asked = h.asked + excluded.asked, cancelled = h.cancelled + excluded.cancelled,
-       last_at = greatest(h.last_at, excluded.last_at)`,
+export async function addHookCounts(pool: Pool, counts: readonly HookCount[]): Promise<string[]> {
+  return listValues<string>(
+    pool,
+    `WITH c AS MATERIALIZED (
+       SELECT * FROM json_to_recordset($1::json)
+         AS c("sessionId" text, hook text, asked bigint, cancelled bigint, "lastAt" timestamptz)),
+     s AS MATERIALIZED (
+       SELECT id FROM sessions WHERE id IN (SELECT "sessionId" FROM c) ORDER BY id FOR KEY SHARE SKIP LOCKED),
+     added AS (
+       INSERT INTO session_hooks AS h (session_id, hook, asked, cancelled, last_at)
+       SELECT s.id, c.hook, c.asked, c.cancelled, c."lastAt" FROM c JOIN s ON s.id = c."sessionId" ORDER BY s.id, c.hook
+       ON CONFLICT (session_id, hook) DO UPDATE SET
+         asked = h.asked + excluded.asked, cancelled = h.cancelled + excluded.cancelled,
+         last_at = greatest(h.last_at, excluded.last_at))
+     SELECT id FROM sessions WHERE id IN (SELECT "sessionId" FROM c) AND id NOT IN (SELECT id FROM s)`,
     [JSON.stringify(counts)],
   );
 }

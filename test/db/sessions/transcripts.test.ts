@@ -5,6 +5,7 @@
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
 import { encodeCursor } from '../../../db/postgres/cursors.ts';
+import { inTransaction } from '../../../db/postgres/pool.ts';
 import { pageOrders } from '../../../db/postgres/rows.ts';
 import { addHookCounts, listHookCounts } from '../../../db/sessions/coverage.ts';
 import { pageMail } from '../../../db/sessions/mail.ts';
@@ -17,6 +18,7 @@ import {
   pageMessages,
 } from '../../../db/sessions/sessions.ts';
 import { pageTurns } from '../../../db/sessions/turns.ts';
+import { HookCounts } from '../../../supervisor/records/hook-counts.ts';
 import { testDatabase } from '../../runner/harness.ts';
 
 /** Positions of a new database start at 1, so these cross 9/10, 99/100 and 999/1000. */
@@ -120,10 +122,27 @@ t.test('counts of hooks for a session that is just being deleted are dropped, an
   t.teardown(() => client.release());
   await client.query('BEGIN');
   await client.query('DELETE FROM sessions WHERE id = $1', [deleted.id]);
-  await addHookCounts(
-    pool,
-    [deleted, kept].map(({ id }) => ({ ...count, sessionId: id })),
-  );
+  const counts = [deleted, kept].map(({ id }) => ({ ...count, sessionId: id }));
+  t.same(await addHookCounts(pool, counts), [deleted.id], 'it may stay');
   await client.query('COMMIT');
   t.match(await listHookCounts(pool, kept.id), [{ hook: 'systemPrompt', asked: 1 }]);
+  t.same(await addHookCounts(pool, counts.slice(0, 1)), [], 'it is gone');
+});
+
+t.test('counts of hooks that are written while their session is cleared are added afterwards', async (t) => {
+  const { id: sessionId } = await createSession(pool, {
+    accountId: account.id,
+    agentId: 'a',
+    agentName: 'A',
+    channelId: null,
+  });
+  const counts = new HookCounts(pool, (error) => t.fail(error.message));
+  counts.count(sessionId, 'middleware.systemPrompt', false);
+  await inTransaction(pool, async (tx) => {
+    await clearSession(tx, sessionId);
+    await counts.flush();
+  });
+  t.same(await listHookCounts(pool, sessionId), []);
+  await counts.close();
+  t.match(await listHookCounts(pool, sessionId), [{ asked: 1 }]);
 });
