@@ -3,7 +3,7 @@ import type { Pool } from 'pg';
 import { notifyAccountChanged } from '../postgres/notifications.ts';
 import { inTransaction } from '../postgres/pool.ts';
 import { changeRows, findRow, findValue, type Queryable } from '../postgres/rows.ts';
-import { BUILT_IN_ISSUER } from './accounts.ts';
+import { BUILT_IN_ISSUER, lockAccount } from './accounts.ts';
 
 /** Whose session it is, as a token would say it. */
 interface SessionIdentity {
@@ -76,8 +76,10 @@ export function endSession(pool: Pool, id: string): Promise<void> {
 /** Ends all sessions of an account, and invalidates its sign-in links. */
 export function endAllSessions(pool: Pool, accountId: string): Promise<void> {
   return inTransaction(pool, async (tx) => {
-    await changeRows(tx, 'DELETE FROM console_sessions WHERE account_id = $1', [accountId]);
+    // Waits for sign-ins with a token, and the first statement for those with a link. The second one then finds their sessions.
+    await lockAccount(tx, accountId);
     await changeRows(tx, 'DELETE FROM sign_in_codes WHERE account_id = $1', [accountId]);
+    await changeRows(tx, 'DELETE FROM console_sessions WHERE account_id = $1', [accountId]);
     await notifyAccountChanged(tx, accountId);
   });
 }

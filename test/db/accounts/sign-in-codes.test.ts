@@ -1,7 +1,13 @@
 /** The code of a sign-in link is used up together with the start of its session. */
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
-import { createSignInCode, findSession, redeemSignInCode } from '../../../db/accounts/console-sessions.ts';
+import {
+  createSignInCode,
+  endAllSessions,
+  findSession,
+  redeemSignInCode,
+} from '../../../db/accounts/console-sessions.ts';
+import { during } from '../../fixtures/lock-waits.ts';
 import { testDatabase } from '../../runner/harness.ts';
 
 t.test('a link still works after an attempt whose session could not be stored', async (t) => {
@@ -14,4 +20,23 @@ t.test('a link still works after an attempt whose session could not be stored', 
   await t.rejects(redeemSignInCode(pool, 'second', { id: 'session', expiresAt }), /duplicate key/);
   t.equal(await redeemSignInCode(pool, 'second', { id: 'other', expiresAt }), true);
   t.equal(await redeemSignInCode(pool, 'second', { id: 'third', expiresAt }), false, 'once');
+});
+
+t.test('a session that begins with a link while all sessions are ended is ended, too', async (t) => {
+  const { pool } = await testDatabase(t);
+  const { id: accountId } = await findOrCreateAccount(pool, 'ann');
+  const expiresAt = new Date(Date.now() + 60_000);
+  await createSignInCode(pool, { id: 'link', accountId, expiresAt });
+  await during(
+    pool,
+    async (tx) => {
+      await tx.query(`DELETE FROM sign_in_codes WHERE id = 'link'`);
+      await tx.query(`INSERT INTO console_sessions (id, account_id, expires_at) VALUES ('s', $1, $2)`, [
+        accountId,
+        expiresAt,
+      ]);
+    },
+    () => endAllSessions(pool, accountId),
+  );
+  t.equal(await findSession(pool, 's'), null);
 });
