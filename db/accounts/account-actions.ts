@@ -36,9 +36,15 @@ export async function recordAccountAction(
   );
 }
 
-/** Deletes the actions past their retention, also of accounts that do nothing any more. By their ids, which begin with their time. */
+/**
+ * Deletes the actions past their retention, also of accounts that do nothing any more. Their ids, which begin with their time, lead to
+ * them; the clock of the database decides, because that of this process may be wrong.
+ */
 export const sweepAccountActions = (pool: Pool): Promise<void> =>
-  deleteOldRows(pool, 'account_actions', 'id', 'id < $1', [createIdAt(Date.now() - RETENTION_MS)]);
+  deleteOldRows(pool, 'account_actions', 'id', `id < $1 AND at < now() - $2 * interval '1 millisecond'`, [
+    createIdAt(Date.now() - RETENTION_MS),
+    RETENTION_MS,
+  ]);
 
 /** Newest first. */
 export const pageAccountActions = (db: Queryable, accountId: string, query: PageQuery): Promise<Page<AccountAction>> =>
