@@ -40,6 +40,7 @@ const ownIds = (run: Run): Promise<Record<Port, Ids>> =>
     await send('/turns', { id: 't1', text: 'hello', trigger: 'user' });
     await send('/turns/t1/calls/c1', { name: 'oven', own: true }, 202);
     const todo = await send('/todos', { title: 'x', trigger: 'user' });
+    run.onClose(`todos/${todo.id}`, () => own.session('DELETE', `${session}/todos/${todo.id}?trigger=user`));
     const reminder = await send('/notifications', { text: 'x', at: '2099-01-01T00:00:00Z', trigger: 'user' });
     const media = await send('/media', { data: Buffer.from('foreign').toString('base64') });
     const host = {

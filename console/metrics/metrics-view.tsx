@@ -24,6 +24,8 @@ const FOLLOW_MS = 10_000;
 const HOUR_MS = 3_600_000;
 const MIB = 2 ** 20;
 const SHARE = new Intl.NumberFormat(NUMBER_LANGUAGE, { style: 'percent', maximumFractionDigits: 1 });
+/** Width of a point for each hour of the period, seconds. */
+const STEP_S = 60;
 const spans = [
   { value: '1', label: 'The last hour' },
   { value: '24', label: 'The last day' },
@@ -36,7 +38,8 @@ export function MetricsView({ installationId: id }: { readonly installationId: s
     queryKey: ['metrics', id, hours],
     queryFn: () => {
       const from = new Date(Date.now() - Number(hours) * HOUR_MS).toISOString();
-      return readBody(rest.GET('/installations/{id}/metrics', { params: { path: { id }, query: { from } } }));
+      const query = { from, step: Number(hours) * STEP_S };
+      return readBody(rest.GET('/installations/{id}/metrics', { params: { path: { id }, query } }));
     },
     refetchInterval: FOLLOW_MS,
   });
