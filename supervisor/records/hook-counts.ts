@@ -61,8 +61,8 @@ export class HookCounts {
     if (counts.length === 0) return;
     this.#counts = new Map();
     try {
-      const held = await addHookCounts(this.#pool, counts);
-      for (const count of counts) if (held.includes(count.sessionId)) this.#add(count);
+      const skipped = new Set(await addHookCounts(this.#pool, counts));
+      for (const count of counts) if (skipped.has(count.sessionId)) this.#add(count);
     } catch (error) {
       this.#onError(error as Error);
       for (const count of counts) this.#add(count);
