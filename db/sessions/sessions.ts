@@ -296,8 +296,8 @@ export const lockSession = (tx: ClientBase, id: string): Promise<boolean> =>
   hasRow(tx, 'SELECT 1 FROM sessions WHERE id = $1 FOR NO KEY UPDATE', [id]);
 
 /**
- * The same, and waits for all transactions that add rows to the session, which hold off a deletion. New ones wait. Without it, a
- * later statement of the transaction may meet rows that an earlier one did not, or miss messages whose positions are lower.
+ * Locks the session, and waits for all transactions that add rows to it, as a deletion does. Once it is locked, new ones wait. Without
+ * this, a later statement may meet rows that an earlier one did not, or miss messages whose positions are lower. False: it was deleted.
  */
 export const lockSessionForRows = (tx: Queryable, id: string): Promise<boolean> =>
   hasRow(tx, 'SELECT 1 FROM sessions WHERE id = $1 FOR UPDATE', [id]);

@@ -36,12 +36,12 @@ interface NewSummary {
   readonly installationId: string;
   /** The summary that it replaces. Null: it is the first. */
   readonly previous: SummaryRow | null;
-  /** The messages after that summary that the new one covers. */
+  /** All messages of the prompt after that summary that the new one covers. */
   readonly messages: readonly Pick<MessageRow, 'id' | 'position' | 'judgement' | 'text'>[];
 }
 
 /**
- * Adds a summary of messages, unless the prompt's messages from the first to the last of them have changed since they were read.
+ * Adds a summary of messages, unless the prompt's messages up to the last of them have changed since they were read.
  * They have if another summary was added or the previous one removed, if a message was judged, changed, cancelled or cleared, if
  * another message was committed between them, or if the session became strict.
  *
@@ -53,7 +53,6 @@ export async function addSummary(
   { id: sessionId, strict: isStrict }: { readonly id: string; readonly strict: boolean },
   { text, installationId, previous, messages }: NewSummary,
 ): Promise<void> {
-  const [first, last] = [messages.at(0)?.position, messages.at(-1)?.position];
   const read = messages.map(({ id, judgement, text }) => `${judgement === null} ${hash('md5', text)} ${id}`);
   await inTransaction(pool, async (tx) => {
     await lockSessionForRows(tx, sessionId);
@@ -62,9 +61,9 @@ export async function addSummary(
        SELECT s.id, $2, s.account_id, $4, $5 FROM sessions s
         WHERE s.id = $1 AND s.strict = $3
           AND $6 = (SELECT coalesce(max(up_to), 0) FROM session_summaries WHERE session_id = $1)
-          AND $8 = ARRAY (SELECT (m.judgement IS NULL)::text || ' ' || md5(m.text) || ' ' || m.id FROM session_messages m
-            WHERE session_id = $1 AND m.position BETWEEN $7 AND $2 AND ${IS_OF_PROMPT} ORDER BY m.position)`,
-      [sessionId, last, isStrict, text, installationId, previous?.upTo ?? 0, first, read],
+          AND $7 = ARRAY (SELECT (m.judgement IS NULL)::text || ' ' || md5(m.text) || ' ' || m.id FROM session_messages m
+            WHERE session_id = $1 AND m.position <= $2 AND ${IS_OF_PROMPT} ORDER BY m.position)`,
+      [sessionId, messages.at(-1)?.position, isStrict, text, installationId, previous?.upTo ?? 0, read],
     );
   }).catch(throwQuotaProblem);
 }

@@ -58,30 +58,37 @@ t.test('a message that opens a turn while its session is cleared comes after the
   t.match(await findTurn(pool, { sessionId, turnId: 't' }), { state: 'cleared' });
 });
 
-t.test('a message that commits while a summary of later ones is added stays in the prompt', async (t) => {
-  const { sessionId } = await openTurn(pool);
-  const append = (text: string) => (tx: PoolClient) => appendMessages(tx, sessionId, [{ role: 'user', text }]);
-  const session = { id: sessionId, strict: false };
-  await inTransaction(pool, append('first'));
-  await during(
-    pool,
-    async (tx) => {
-      await append('slow')(tx);
-      await inTransaction(pool, append('last'));
-    },
-    async () => {
-      const messages = await listOldestModelMessages(pool, session, 10);
-      t.match(messages, [{ text: 'first' }, { text: 'last' }]);
-      await addSummary(pool, session, { text: 'both', installationId: 'i', previous: null, messages });
+for (const before of [['first'], []])
+  t.test(
+    `a message that commits while a summary of later ones is added, after ${before.length}, stays in the prompt`,
+    async (t) => {
+      const { sessionId } = await openTurn(pool);
+      const append = (text: string) => (tx: PoolClient) => appendMessages(tx, sessionId, [{ role: 'user', text }]);
+      const session = { id: sessionId, strict: false };
+      for (const text of before) await inTransaction(pool, append(text));
+      await during(
+        pool,
+        async (tx) => {
+          await append('slow')(tx);
+          await inTransaction(pool, append('last'));
+        },
+        async () => {
+          const messages = await listOldestModelMessages(pool, session, 10);
+          t.same(
+            messages.map(({ text }) => text),
+            [...before, 'last'],
+          );
+          await addSummary(pool, session, { text: 'both', installationId: 'i', previous: null, messages });
+        },
+      );
+      const left = await listOldestModelMessages(pool, session, 10);
+      t.same(
+        left.map(({ text }) => text),
+        [...before, 'slow', 'last'],
+      );
+      t.equal(await findSummary(pool, sessionId), null, 'it would replace a message that it does not cover');
     },
   );
-  const left = await listOldestModelMessages(pool, session, 10);
-  t.same(
-    left.map(({ text }) => text),
-    ['first', 'slow', 'last'],
-  );
-  t.equal(await findSummary(pool, sessionId), null, 'it would replace a message that it does not cover');
-});
 
 t.test('a piece is judged while its session is cleared', async (t) => {
   const { sessionId } = await openTurn(pool);
