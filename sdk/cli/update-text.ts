@@ -21,7 +21,7 @@ export function describeUpdate(installation: Installation): string {
     return `${slug} still runs ${now}, because ${name} did not start: ${reason} ${again}`;
   }
   if (pendingUpdate)
-    return `${slug} still runs ${now}: ${pendingUpdate.semVer} needs your consent: bulkhead accept ${slug}`;
+    return `${slug} still runs ${now}: ${pendingUpdate.semVer ?? 'the draft'} needs your consent: bulkhead accept ${slug}`;
   if (!updateUnderWay) return `${slug} now runs ${now}.`;
   const next = updateUnderWay.semVer ?? 'the draft';
   return `${slug} runs ${now} until ${next} has started. ${toOneLine(updateUnderWay.waitsFor ?? '')}`.trimEnd();

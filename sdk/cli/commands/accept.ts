@@ -22,7 +22,8 @@ export const accept: Command = {
     const installation = await requireInstallation(rest, args.positional[0] ?? '');
     const { id, slug, reach, pendingUpdate } = installation;
     if (!pendingUpdate) throw new CommandError('not_pending', `“${slug}” has no update that needs your consent.`);
-    const { versionId, semVer, added, missing } = pendingUpdate;
+    const { versionId, added, missing } = pendingUpdate;
+    const semVer = pendingUpdate.semVer ?? 'the draft';
     if (added.length > 0) output.printLine(`${slug} ${semVer} asks for more access:`);
     const asked = reach.filter(({ capability }) => added.includes(capability));
     for (const line of formatReach(asked, output.paint)) output.printLine(line);

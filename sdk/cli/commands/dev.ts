@@ -86,7 +86,9 @@ function describeInstallation(installation: Installation, isPrevious: boolean): 
   if (condition.state !== 'ready') {
     return `${slug} is at ${currentSemVer} (${versionPolicy}). Its state is ${describeConditionAndStep(installation)}`;
   }
-  const hint = pendingUpdate ? ` ${pendingUpdate.semVer} needs your consent: bulkhead accept ${slug}` : '';
+  const hint = pendingUpdate
+    ? ` ${pendingUpdate.semVer ?? 'the draft'} needs your consent: bulkhead accept ${slug}`
+    : '';
   const version = isPrevious ? `${currentSemVer} again` : currentSemVer;
   return `${slug} runs ${version} (${versionPolicy}).${hint}`;
 }

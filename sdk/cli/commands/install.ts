@@ -64,7 +64,8 @@ export const install: Command = {
     const { output } = context;
     const { updateUnderWay, failedUpdate, pendingUpdate } = installation;
     const isPending = pendingUpdate !== null && pendingUpdate.versionId === versionId;
-    if (moved || updateUnderWay || failedUpdate || isPending) printUpdate(output, installation);
+    if (updateUnderWay || failedUpdate || isPending || (moved && installation.status === 'ready'))
+      printUpdate(output, installation);
     else output.printLine(describeInstalled(installation, output.paint));
     if (installation.status === 'needs_configuration') {
       output.printLine(`${installation.statusReason ?? ''} See bulkhead configure ${slug} --help.`.trim());

@@ -32,7 +32,8 @@ export const status: Command = {
       output.printLine(`  ${slug}  ${words.join('  ')}`);
       const next = describeNextStep(installation);
       if (next !== null) output.printLine(`    ${next}`);
-      if (pendingUpdate) output.printLine(`    ${pendingUpdate.semVer} needs your consent: bulkhead accept ${slug}`);
+      if (pendingUpdate)
+        output.printLine(`    ${pendingUpdate.semVer ?? 'the draft'} needs your consent: bulkhead accept ${slug}`);
       if (deprecationMessage !== null)
         output.printLine(`    No longer in the catalog: ${toOneLine(deprecationMessage)}`);
     }
