@@ -21,7 +21,7 @@ export interface Located {
 /**
  * Finds the running service's database; otherwise starts the embedded PostgreSQL for this command.
  *
- * @throws Error when this user may not read DATA_DIR, or it has no database: a new one would have nothing to do with that of the service
+ * @throws Error when this user may not read and write DATA_DIR, or it has no database: a new one would have nothing to do with that of the service
  */
 export async function locateDatabase(settings: SharedSettings): Promise<Located> {
   const { DATA_DIR } = settings;
@@ -49,12 +49,12 @@ export async function locateDatabase(settings: SharedSettings): Promise<Located>
   }
 }
 
-/** To a user who may not read the folder, it would seem to be empty. @throws Error */
+/** To a user who may not read the folder, it would seem to be empty. Others cannot take its lock. @throws Error */
 async function requireReadable(dataDir: string): Promise<void> {
-  await access(dataDir, constants.R_OK | constants.X_OK).catch((error: NodeJS.ErrnoException) => {
+  await access(dataDir, constants.R_OK | constants.W_OK | constants.X_OK).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'EACCES')
       throw new Error(
-        `This user may not read DATA_DIR ${resolve(dataDir)}. Run the command as the user of the service.`,
+        `This user may not read and write DATA_DIR ${resolve(dataDir)}. Run the command as the user of the service.`,
       );
   });
 }

@@ -269,6 +269,8 @@ interface DifferenceProps {
 function Difference({ pending, installation }: DifferenceProps) {
   const ending = listEndingChecks(pending, installation);
   const removed = pending.removed.filter((capability) => !ending.includes(capability));
+  // In a rolling upgrade, an API of the former release may answer, which does not send it.
+  const { narrowed = [] } = pending;
   const pick = (capabilities: readonly string[]) =>
     installation.reach.filter(({ capability }) => capabilities.includes(capability));
   return (
@@ -289,12 +291,12 @@ function Difference({ pending, installation }: DifferenceProps) {
           <ReachList reach={pick(removed)} />
         </Side>
       ) : null}
-      {pending.narrowed.length > 0 ? (
+      {narrowed.length > 0 ? (
         <Side sign="kept" title="Kept access">
           <Text size="sm" mb="xs">
             Of what is removed, the plugin keeps this:
           </Text>
-          <ReachList reach={pick(pending.narrowed)} />
+          <ReachList reach={pick(narrowed)} />
         </Side>
       ) : null}
     </>

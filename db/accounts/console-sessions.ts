@@ -76,7 +76,7 @@ export function endSession(pool: Pool, id: string): Promise<void> {
 /** Ends all sessions of an account, and invalidates its sign-in links. */
 export function endAllSessions(pool: Pool, accountId: string): Promise<void> {
   return inTransaction(pool, async (tx) => {
-    // Waits for sign-ins with a token, and the first statement for those with a link. The second one then finds their sessions.
+    // Waits for sign-ins with a token. The deletion of the codes waits for those with a link, so that of the sessions finds theirs.
     await lockAccount(tx, accountId);
     await changeRows(tx, 'DELETE FROM sign_in_codes WHERE account_id = $1', [accountId]);
     await changeRows(tx, 'DELETE FROM console_sessions WHERE account_id = $1', [accountId]);

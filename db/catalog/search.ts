@@ -201,14 +201,19 @@ function matchAll(search: SearchTerms, alternatives: readonly (readonly string[]
   return { ...search, title: query, prose: query };
 }
 
-/** Null: that would find nothing else. */
+/** The last word is a prefix, as in other searches. Null: with one word, or with stop words only, nothing else can be found. */
 function matchAny(
   search: SearchTerms,
   alternatives: readonly (readonly string[])[],
   stopWords: ReadonlySet<string>,
 ): SearchTerms | null {
-  const words = alternatives.filter((_, index) => !stopWords.has(search.terms[index] ?? '')).flat();
-  return words.length === 0 || alternatives.length === 1 ? null : { ...search, title: words.map(quoteTerm).join('|') };
+  const typed = search.terms.length - 1;
+  const words = alternatives.flatMap((given, index) =>
+    stopWords.has(search.terms[index] ?? '')
+      ? []
+      : given.map((word, other) => (index === typed && other === 0 ? `${quoteTerm(word)}:*` : quoteTerm(word))),
+  );
+  return words.length === 0 || typed === 0 ? null : { ...search, title: words.join('|') };
 }
 
 /** Returns those that say nothing about a plugin. */

@@ -8,6 +8,8 @@ const COMMAND_WAIT_MS = 60_000;
 /** The holder of the lock has written `owner.json` after this time. Milliseconds. */
 const OWNER_WRITE_MS = 500;
 const POLL_MS = 50;
+/** Codes of a disk without room. */
+const FULL = ['ENOSPC', 'EDQUOT'];
 
 /**
  * Folder in `DATA_DIR` of files of workspaces that are being written: below `workspaces`, so that a rename from it works when a file system
@@ -27,7 +29,7 @@ export class DataDirInUseError extends Error {
 }
 
 /**
- * Creates the folder, readable by its owner only.
+ * Creates the folder, readable by its owner only, and tries to write in it.
  *
  * @throws Error when it cannot be created or written
  */
@@ -38,13 +40,18 @@ export async function makeDataDir(dataDir: string): Promise<void> {
     );
   });
   // Written, because a full disk and a file system that is read-only say so only then.
-  const probe = join(dataDir, '.probe');
-  await writeFile(probe, '1', { mode: 0o600 }).catch(({ code }: NodeJS.ErrnoException) => {
+  const probe = join(dataDir, `probe.${process.pid}.new`);
+  try {
+    await writeFile(probe, '1', { mode: 0o600 });
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException;
+    const remedy = FULL.includes(code) ? 'make room there' : 'run this as its owner';
     throw new Error(
-      `DATA_DIR ${dataDir} cannot be written (${code}): make room there, or set DATA_DIR to a folder that this user can write.`,
+      `DATA_DIR ${dataDir} cannot be written (${code}): ${remedy}, or set DATA_DIR to a folder that this user can write.`,
     );
-  });
-  await rm(probe, { force: true });
+  } finally {
+    await rm(probe, { force: true }).catch(() => undefined);
+  }
 }
 
 /**

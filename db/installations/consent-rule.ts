@@ -1,5 +1,5 @@
 /** The rule that decides whether an installation may move to a version without its user's consent. Pure. */
-import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
+import { findMissingCapabilities, GrantSet } from '../../sdk/contract/capabilities.ts';
 import { findMissingConfiguration, type Manifest } from '../../sdk/contract/manifest.ts';
 import { hooks } from '../../sdk/contract/protocol.ts';
 import type { Version } from '../catalog/versions.ts';
@@ -42,12 +42,9 @@ export function diffCapabilities(
   const added = findMissing(grants, wanted);
   const removed = held.filter((capability) => !wanted.includes(capability));
   const unchanged = [...held, ...added];
-  const isPart = (capability: string): boolean => removed.some((whole) => kindOf(whole) === kindOf(capability));
-  return { added, removed, narrowed: wanted.filter((one) => !unchanged.includes(one) && isPart(one)) };
+  const given = new GrantSet(removed);
+  return { added, removed, narrowed: wanted.filter((one) => !unchanged.includes(one) && given.covers(one)) };
 }
-
-/** `host.http` of `host.http:example.com`. */
-const kindOf = (capability: string): string => capability.split(':')[0] ?? capability;
 
 /** Whether an installation may run a version without the user's consent. */
 export const isCovered = (grants: Grants, wanted: readonly string[]): boolean =>

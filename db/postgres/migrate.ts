@@ -86,14 +86,14 @@ export async function migrate(
   });
 }
 
-/** Of node-pg-migrate. */
+/** The message of node-pg-migrate. */
 const OTHER_MIGRATIONS = /^Not run migration (\S+) is preceding already run migration (\S+)$/;
 
 function explainOtherMigrations(error: unknown): unknown {
   const names = error instanceof Error && OTHER_MIGRATIONS.exec(error.message);
   if (!names) return error;
   return new Error(
-    `The database has the migration ${names[2]} where this release has ${names[1]}, so this release cannot migrate it. Use the release that did.`,
+    `The database has the migration ${names[2]} where this release has ${names[1]}, so this release cannot migrate it. Use the release that migrated it.`,
   );
 }
 

@@ -56,14 +56,14 @@ t.test('root acts as the owner of DATA_DIR, or refuses', { skip }, async (t) => 
   t.same(await listForeignFiles(DATA_DIR), [], 'after commands that started PostgreSQL');
 });
 
-t.test('a user who may not read DATA_DIR is advised to act as its owner', { skip }, async (t) => {
+t.test('a user who may not read and write DATA_DIR is advised to act as its owner', { skip }, async (t) => {
   const DATA_DIR = await temporaryFolder(t);
   await mkdir(join(DATA_DIR, 'postgres'));
   if (!(await mayRead())) return;
   const command = [...AS_OWNER, process.execPath, TOKEN, 'ann'];
   await t.rejects(run('setpriv', command, { cwd: '/', env: { ...bareEnvironment, DATA_DIR } }), {
     code: 1,
-    stderr: `This user may not read DATA_DIR ${DATA_DIR}. Run the command as the user of the service.\n`,
+    stderr: `This user may not read and write DATA_DIR ${DATA_DIR}. Run the command as the user of the service.\n`,
   });
 });
 

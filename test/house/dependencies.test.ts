@@ -69,7 +69,7 @@ const ENTRY_POINTS = [
   'deploy/operator/operator.ts',
   'api/main.ts',
   'supervisor/main.ts',
-  'pack/bulkhead.ts',
+  'pack/start-bulkhead.ts',
   'pack/build-package.ts',
   'examples/demo.ts',
   'examples/publish.ts',

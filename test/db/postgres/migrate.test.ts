@@ -45,7 +45,7 @@ t.test('a database with another migration than this release is refused, with bot
   await pool.query(`UPDATE migrations SET name = '0001_renamed'`);
   await t.rejects(migrate(url, { directory }), {
     message:
-      'The database has the migration 0001_renamed where this release has 0001_one, so this release cannot migrate it. Use the release that did.',
+      'The database has the migration 0001_renamed where this release has 0001_one, so this release cannot migrate it. Use the release that migrated it.',
   });
 });
 
