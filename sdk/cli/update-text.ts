@@ -11,8 +11,12 @@ export function printUpdate(output: Output, installation: Installation): void {
   output.printLine(text);
 }
 
+/** Says which update waits for consent, and how to give it. Null: none does. */
+export const describeWaitingUpdate = ({ slug, pendingUpdate }: Installation): string | null =>
+  pendingUpdate && `${pendingUpdate.semVer ?? 'the draft'} needs your consent: bulkhead accept ${slug}`;
+
 export function describeUpdate(installation: Installation): string {
-  const { slug, currentSemVer, pendingUpdate, updateUnderWay, failedUpdate } = installation;
+  const { slug, currentSemVer, updateUnderWay, failedUpdate } = installation;
   const now = currentSemVer ?? 'the draft';
   if (failedUpdate) {
     const name = failedUpdate.semVer ?? 'the draft';
@@ -20,8 +24,8 @@ export function describeUpdate(installation: Installation): string {
     const again = `Run \`bulkhead retry ${slug}\` to try again, or wait for the next version.`;
     return `${slug} still runs ${now}, because ${name} did not start: ${reason} ${again}`;
   }
-  if (pendingUpdate)
-    return `${slug} still runs ${now}: ${pendingUpdate.semVer ?? 'the draft'} needs your consent: bulkhead accept ${slug}`;
+  const waiting = describeWaitingUpdate(installation);
+  if (waiting !== null) return `${slug} still runs ${now}: ${waiting}`;
   if (!updateUnderWay) return `${slug} now runs ${now}.`;
   const next = updateUnderWay.semVer ?? 'the draft';
   return `${slug} runs ${now} until ${next} has started. ${toOneLine(updateUnderWay.waitsFor ?? '')}`.trimEnd();

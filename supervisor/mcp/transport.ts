@@ -70,9 +70,11 @@ export class McpTransport extends WebStandardStreamableHTTPServerTransport {
 
   override async handleRequest(request: Request, options: { readonly parsedBody?: unknown } = {}): Promise<Response> {
     const messages: unknown[] = [options.parsedBody].flat();
-    if (request.method === 'POST' && messages.some((message) => !JSONRPCMessageSchema.safeParse(message).success))
+    const requests = messages.filter(isJSONRPCRequest);
+    const others = request.method === 'POST' && requests.length < messages.length ? messages : [];
+    if (others.some((message) => !JSONRPCMessageSchema.safeParse(message).success))
       return Response.json({ jsonrpc: '2.0', error: NOT_A_MESSAGE, id: null }, { status: 400 });
-    const posted = { open: new Set(messages.filter(isJSONRPCRequest).map(({ id }) => id)), cancelled: [] };
+    const posted = { open: new Set(requests.map(({ id }) => id)), cancelled: [] };
     if (posted.open.size > 0) this.#posted.add(posted);
     let response = await super.handleRequest(request, options);
     if (request.method === 'GET' && response.status === STREAM_EXISTS) {

@@ -9,7 +9,7 @@ import { runPlaygroundLine } from '../dev/playground.ts';
 import { followLines, formatLine } from '../log-lines.ts';
 import { Rest } from '../rest.ts';
 import type { Installation } from '../rest-types.ts';
-import { describeUpdate } from '../update-text.ts';
+import { describeUpdate, describeWaitingUpdate } from '../update-text.ts';
 
 const DEFAULT_PORT = 9229;
 const PORT_MAX = 65_535;
@@ -77,7 +77,7 @@ function describeRestored(slug: string, { installation, outcome }: RestoreResult
 
 /** @param isPrevious whether it runs the version that it ran before `dev` */
 function describeInstallation(installation: Installation, isPrevious: boolean): string {
-  const { slug, currentSemVer, versionPolicy, pendingUpdate, condition } = installation;
+  const { slug, currentSemVer, versionPolicy, condition } = installation;
   if (currentSemVer === null) {
     const hint =
       versionPolicy === 'Pinned' ? ' It stays on that version until you choose another policy in the console.' : '';
@@ -86,11 +86,8 @@ function describeInstallation(installation: Installation, isPrevious: boolean): 
   if (condition.state !== 'ready') {
     return `${slug} is at ${currentSemVer} (${versionPolicy}). Its state is ${describeConditionAndStep(installation)}`;
   }
-  const hint = pendingUpdate
-    ? ` ${pendingUpdate.semVer ?? 'the draft'} needs your consent: bulkhead accept ${slug}`
-    : '';
   const version = isPrevious ? `${currentSemVer} again` : currentSemVer;
-  return `${slug} runs ${version} (${versionPolicy}).${hint}`;
+  return `${slug} runs ${version} (${versionPolicy}). ${describeWaitingUpdate(installation) ?? ''}`.trimEnd();
 }
 
 /** Saves the draft, and follows the log, the debugger and the keyboard until one of them fails. */

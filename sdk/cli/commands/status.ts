@@ -4,6 +4,7 @@ import type { Command } from '../command.ts';
 import { describeCondition, describeNextStep } from '../condition-text.ts';
 import type { Installation, Plugin, PluginDetail } from '../rest-types.ts';
 import { toOneLine } from '../terminal-text.ts';
+import { describeWaitingUpdate } from '../update-text.ts';
 
 export const status: Command = {
   name: 'status',
@@ -22,7 +23,7 @@ export const status: Command = {
     if (plugins.length === 0) output.printLine('  none: bulkhead init, then bulkhead publish');
     output.printLine(output.paint.bold('Installed'));
     for (const installation of installations) {
-      const { slug, currentSemVer, versionPolicy, required, pendingUpdate, deprecationMessage } = installation;
+      const { slug, currentSemVer, versionPolicy, required, deprecationMessage } = installation;
       const words = [
         currentSemVer ?? 'draft',
         versionPolicy,
@@ -32,8 +33,8 @@ export const status: Command = {
       output.printLine(`  ${slug}  ${words.join('  ')}`);
       const next = describeNextStep(installation);
       if (next !== null) output.printLine(`    ${next}`);
-      if (pendingUpdate)
-        output.printLine(`    ${pendingUpdate.semVer ?? 'the draft'} needs your consent: bulkhead accept ${slug}`);
+      const waiting = describeWaitingUpdate(installation);
+      if (waiting !== null) output.printLine(`    ${waiting}`);
       if (deprecationMessage !== null)
         output.printLine(`    No longer in the catalog: ${toOneLine(deprecationMessage)}`);
     }
