@@ -34,11 +34,7 @@ export class DataDirInUseError extends Error {
  * @throws Error when it cannot be created or written
  */
 export async function makeDataDir(dataDir: string): Promise<void> {
-  await makeFolder(resolve(dataDir)).catch((error: NodeJS.ErrnoException) => {
-    throw new Error(
-      `DATA_DIR ${dataDir} cannot be created (${error.code}); set DATA_DIR to a folder that this user can create.`,
-    );
-  });
+  await createDataDir(dataDir);
   // Written, because a full disk and a file system that is read-only say so only then.
   const probe = join(dataDir, `probe.${process.pid}.new`);
   try {
@@ -52,6 +48,14 @@ export async function makeDataDir(dataDir: string): Promise<void> {
   } finally {
     await rm(probe, { force: true }).catch(() => undefined);
   }
+}
+
+async function createDataDir(dataDir: string): Promise<void> {
+  await makeFolder(resolve(dataDir)).catch((error: NodeJS.ErrnoException) => {
+    throw new Error(
+      `DATA_DIR ${dataDir} cannot be created (${error.code}); set DATA_DIR to a folder that this user can create.`,
+    );
+  });
 }
 
 /**
@@ -75,7 +79,7 @@ export async function makeFolder(path: string): Promise<void> {
  * @throws DataDirInUseError when a service holds it, or a command does not release it in time
  */
 export async function lockDataDir(dataDir: string, purpose: Purpose): Promise<DataDirLock> {
-  await makeDataDir(dataDir);
+  await createDataDir(dataDir);
   const started = performance.now();
   for (;;) {
     const lock = tryLock(join(dataDir, 'lock'));
