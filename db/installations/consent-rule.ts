@@ -40,10 +40,12 @@ export function diffCapabilities(
 ): CapabilityDiff {
   const held = listHeldCapabilities(grants);
   const added = findMissing(grants, wanted);
-  const removed = held.filter((capability) => !wanted.includes(capability));
-  const unchanged = [...held, ...added];
+  // Sets, because an author chooses the size of both lists.
+  const needed = new Set(wanted);
+  const removed = held.filter((capability) => !needed.has(capability));
+  const known = new Set([...held, ...added]);
   const given = new GrantSet(removed);
-  return { added, removed, narrowed: wanted.filter((one) => !unchanged.includes(one) && given.covers(one)) };
+  return { added, removed, narrowed: wanted.filter((one) => !known.has(one) && given.covers(one)) };
 }
 
 /** Whether an installation may run a version without the user's consent. */
