@@ -116,7 +116,7 @@ export function moveAccounts(pool: Pool, issuer: string, names: readonly string[
 export const findAccountByName = (db: Queryable, name: string): Promise<Account | null> =>
   findRow(db, `SELECT ${ACCOUNT_COLUMNS} FROM accounts WHERE name = $1`, [name]);
 
-/** Lists the accounts whose name contains a text, newest first. @param part null: all */
+/** Lists the accounts whose name contains a text, in any Unicode normalization, newest first. @param part null: all */
 export const pageAccounts = (
   db: Queryable,
   part: string | null,
@@ -126,7 +126,8 @@ export const pageAccounts = (
   readPage<Account>(
     db,
     `SELECT ${ACCOUNT_COLUMNS} FROM accounts
-      WHERE ($1::text IS NULL OR strpos(lower(name), lower($1)) > 0) AND (operator OR NOT $2) AND ($3::text IS NULL OR id < $3)
+      WHERE ($1::text IS NULL OR strpos(lower(normalize(name)), lower(normalize($1))) > 0)
+        AND (operator OR NOT $2) AND ($3::text IS NULL OR id < $3)
       ORDER BY id DESC LIMIT $4`,
     [part, onlyOperators],
     query,

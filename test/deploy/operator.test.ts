@@ -90,6 +90,10 @@ t.test('a name in decomposed form means the account that the token command creat
   // As an identity provider may choose it.
   await findOrCreateAccount(pool, given, 'https://issuer.example');
   t.match(JSON.parse((await operator(env, 'appoint', given, '--json')).stdout), { user: given });
+  for (const part of [stored, given]) {
+    const { accounts } = JSON.parse((await operator(env, 'accounts', '--name', part, '--json')).stdout);
+    t.same(accounts.map(({ name }: { name: string }) => name).toSorted(), [stored, given].toSorted());
+  }
 });
 
 t.test('suspends accounts, appoints and demotes operators, lists and revokes tokens, moves accounts', async (t) => {
