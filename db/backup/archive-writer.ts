@@ -1,7 +1,7 @@
 /** Writes a backup's zip file as a stream and hashes every entry. */
 import { createHash } from 'node:crypto';
-import { createWriteStream, existsSync } from 'node:fs';
-import { link, readdir, rename, rm } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { link, open, readdir, rename, rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { Readable, Transform } from 'node:stream';
@@ -38,7 +38,11 @@ export async function writeArchive(path: string, entries: Iterable<NewEntry>, ma
   await removeLeftovers(path);
   // The file of this process: another backup that is given the same name must not write into it. Containers and machines that share
   // the folder have process ids of their own.
-  const unfinished = `${path}.${hostname()}.${process.pid}.unfinished`;
+  const suffix = `.${hostname()}.${process.pid}.unfinished`;
+  const unfinished = `${path}${suffix}`;
+  const file = await open(unfinished, 'w', 0o600).catch((error: unknown) => {
+    throw explainFileError(error, path, suffix);
+  });
   const zip = new ZipFile();
   const failed = new AbortController();
   for (const entry of entries) addEntry(zip, entry, failed.signal);
@@ -46,12 +50,12 @@ export async function writeArchive(path: string, entries: Iterable<NewEntry>, ma
   const output = new Readable().wrap(zip.outputStream);
   zip.on('error', (error: Error) => output.destroy(error));
   try {
-    await pipeline(output, createWriteStream(unfinished, { flags: 'w', mode: 0o600, flush: true }));
+    await pipeline(output, file.createWriteStream({ flush: true }));
     await nameFile(unfinished, path, makeLink);
     await syncPath(dirname(path));
   } catch (error) {
     failed.abort();
-    throw explainFileError(error, path);
+    throw explainFileError(error, path, suffix);
   } finally {
     await rm(unfinished, { force: true });
   }
@@ -95,7 +99,7 @@ const createExistsError = (path: string): BackupError =>
   new BackupError(`${path} exists already. Choose another name.`);
 
 /** Advice to the operator about an error of the file system. */
-function explainFileError(error: unknown, path: string): unknown {
+function explainFileError(error: unknown, path: string, suffix: string): unknown {
   const folder = dirname(path);
   switch ((error as NodeJS.ErrnoException).code) {
     case 'ENOENT':
@@ -104,6 +108,10 @@ function explainFileError(error: unknown, path: string): unknown {
       return new BackupError(`${folder} is not a folder: choose another one.`);
     case 'EISDIR':
       return new BackupError(`${path} is a folder: add a file name.`);
+    case 'ENAMETOOLONG':
+      return new BackupError(
+        `${path} is too long, because its name ends in ${suffix} until it is complete: shorten it.`,
+      );
     case 'ENOSPC':
     case 'EDQUOT':
       return new BackupError(`The folder ${folder} is full: make room, or choose another one. Nothing was kept.`);

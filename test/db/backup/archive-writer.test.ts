@@ -33,6 +33,18 @@ t.test('a file that exists is refused before anything is read', async (t) => {
   t.equal(await readFile(path, 'utf8'), 'another backup');
 });
 
+t.test('a name that is too long is refused with advice', async (t) => {
+  const folder = await temporaryFolder(t);
+  // File systems of Linux accept 255 bytes.
+  const path = join(folder, 'x'.repeat(255));
+  const suffix = `.${hostname()}.${process.pid}.unfinished`;
+  await t.rejects(writeArchive(path, [createEntry(async () => Readable.from([]))]), {
+    name: 'BackupError',
+    message: `${path} is too long, because its name ends in ${suffix} until it is complete: shorten it.`,
+  });
+  t.same(await readdir(folder), []);
+});
+
 t.test('a file that appears meanwhile is refused at the end', async (t) => {
   const folder = await temporaryFolder(t);
   const path = join(folder, 'one.backup');
