@@ -1,6 +1,7 @@
 /** The messages of a session as a model reads them: a summary replaces the older ones. */
 import { hash } from 'node:crypto';
 import { throwQuotaProblem } from '../accounts/usage.ts';
+import { isLockRefused } from '../postgres/database-errors.ts';
 import { inTransaction, type WritingPool } from '../postgres/pool.ts';
 import { type Bounded, findRow, listRows, planOnce, type Queryable } from '../postgres/rows.ts';
 import {
@@ -46,15 +47,16 @@ interface NewSummary {
  * another message was committed between them, or if the session became strict.
  *
  * @param session as it was when the messages were read
+ * @returns false: a transaction that adds rows to the session did not end in time, so the messages were not compared
  * @throws Problem `quota_exceeded`
  */
 export async function addSummary(
   pool: WritingPool,
   { id: sessionId, strict: isStrict }: { readonly id: string; readonly strict: boolean },
   { text, installationId, previous, messages }: NewSummary,
-): Promise<void> {
+): Promise<boolean> {
   const read = messages.map(({ id, judgement, text }) => `${judgement === null} ${hash('md5', text)} ${id}`);
-  await inTransaction(pool, async (tx) => {
+  const adding = inTransaction(pool, async (tx) => {
     await lockSessionForRows(tx, sessionId);
     await tx.query(
       `INSERT INTO session_summaries (session_id, up_to, account_id, text, installation_id)
@@ -65,7 +67,9 @@ export async function addSummary(
             WHERE session_id = $1 AND m.position <= $2 AND ${IS_OF_PROMPT} ORDER BY m.position)`,
       [sessionId, messages.at(-1)?.position, isStrict, text, installationId, previous?.upTo ?? 0, read],
     );
-  }).catch(throwQuotaProblem);
+    return true;
+  });
+  return adding.catch((error: unknown) => (isLockRefused(error) ? false : throwQuotaProblem(error)));
 }
 
 const LIST_MODEL_MESSAGES = planOnce(listNewestSql(IS_OF_PROMPT));

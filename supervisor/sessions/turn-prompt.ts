@@ -256,7 +256,7 @@ async function compact(
 /**
  * Has a plugin summarize the previous summary and the messages after it.
  *
- * @returns `after`: the rows once the summary was added. `conversation`: there is no summary
+ * @returns `after`: the rows once the summary was added. `conversation`: there is no summary, or the session was locked too long
  */
 async function summarize(
   services: SessionServices,
@@ -282,10 +282,12 @@ async function summarize(
   const { summary, notice, trace } = answer;
   if (summary === null) return { conversation: describeConversation(current, notice) };
   const installationId = trace[0]?.installationId ?? '';
-  await addSummary(services.pool, session, { text: summary, installationId, previous, messages: summarized });
+  const added = { text: summary, installationId, previous, messages: summarized };
+  const hadLock = await addSummary(services.pool, session, added);
   await services.faultPoint('turn.summarized');
   // What the summary was made of may have been cancelled or cleared meanwhile: then it was not added.
-  return { after: await readJudgedRows(services, session, turn) };
+  const after = await readJudgedRows(services, session, turn);
+  return hadLock ? { after } : { conversation: describeConversation(after) };
 }
 
 /**
