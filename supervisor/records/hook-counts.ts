@@ -40,10 +40,11 @@ export class HookCounts {
     return this.#flushing;
   }
 
-  /** Stops after a last flush. */
-  close(): Promise<void> {
+  /** Stops after a last flush. Writes once more what it skipped: a session is locked only for a moment, and no later flush follows. */
+  async close(): Promise<void> {
     clearInterval(this.#timer);
-    return this.flush();
+    await this.flush();
+    await this.flush();
   }
 
   #add(count: Count): void {

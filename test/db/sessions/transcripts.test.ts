@@ -2,6 +2,7 @@
  * Transcripts are read in the order in which they were written, across positions whose number of digits differs. Counts of hooks
  * go with their session.
  */
+import type { Pool } from 'pg';
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
 import { encodeCursor } from '../../../db/postgres/cursors.ts';
@@ -143,6 +144,27 @@ t.test('counts of hooks that are written while their session is cleared are adde
     await counts.flush();
   });
   t.same(await listHookCounts(pool, sessionId), []);
+  await counts.close();
+  t.match(await listHookCounts(pool, sessionId), [{ asked: 1 }]);
+});
+
+t.test('the last counts of hooks are written once more if their session is being cleared', async (t) => {
+  const given = { accountId: account.id, agentId: 'a', agentName: 'A', channelId: null };
+  const { id: sessionId } = await createSession(pool, given);
+  const clearing = await pool.connect();
+  t.teardown(() => clearing.release());
+  await clearing.query('BEGIN');
+  await clearSession(clearing, sessionId);
+  let writes = 0;
+  // The clear commits between the first and the second write.
+  const query = async (sql: string, values: unknown[]) => {
+    const written = await pool.query(sql, values);
+    writes += 1;
+    if (writes === 1) await clearing.query('COMMIT');
+    return written;
+  };
+  const counts = new HookCounts({ query } as unknown as Pool, (error) => t.fail(error.message));
+  counts.count(sessionId, 'middleware.systemPrompt', false);
   await counts.close();
   t.match(await listHookCounts(pool, sessionId), [{ asked: 1 }]);
 });
