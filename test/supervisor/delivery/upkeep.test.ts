@@ -94,6 +94,24 @@ t.test(
   },
 );
 
+t.test('the sweep of a process whose clock is ahead deletes no newer records of what was done', async (t) => {
+  const DAY_MS = 24 * 3_600_000;
+  const daysAgo = (days: number) => Date.now() - days * DAY_MS;
+  await pool.query(
+    `INSERT INTO account_actions (id, account_id, action, subject, at)
+     SELECT id, 'a', 'x', 's', now() - make_interval(days => days) FROM unnest($1::text[], $2::int[]) AS r(id, days)`,
+    [
+      [createIdAt(daysAgo(91)), createIdAt(daysAgo(89))],
+      [91, 89],
+    ],
+  );
+  const before = await count('account_actions');
+  const ahead = daysAgo(-2);
+  t.intercept(Date, 'now', { value: () => ahead });
+  await sweepAccountActions(pool);
+  t.equal(await count('account_actions'), before - 1);
+});
+
 t.test('old changes of sessions are deleted in batches, except the last one of each account', async (t) => {
   await addChanges('b', 1, '26 hours');
   await addChanges('a', OLD, '25 hours');
