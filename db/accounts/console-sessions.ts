@@ -126,8 +126,15 @@ export function redeemSignInCode(
   session: Pick<NewSession, 'id' | 'expiresAt'>,
 ): Promise<boolean> {
   return inTransaction(pool, async (tx) => {
-    const sql = 'DELETE FROM sign_in_codes WHERE id = $1 AND expires_at > now() RETURNING account_id';
-    const accountId = await findValue<string>(tx, sql, [codeId]);
+    const accountId = await findValue<string>(
+      tx,
+      // The account is locked before the code, as by a move of the account, which deletes its codes.
+      `WITH account AS (
+         SELECT a.id FROM accounts a JOIN sign_in_codes c ON c.account_id = a.id WHERE c.id = $1 FOR KEY SHARE OF a)
+       DELETE FROM sign_in_codes c USING account
+        WHERE c.id = $1 AND c.account_id = account.id AND c.expires_at > now() RETURNING c.account_id`,
+      [codeId],
+    );
     if (accountId !== null) await createSession(tx, { ...session, accountId, tokenId: null, keyId: null });
     return accountId !== null;
   });

@@ -1,6 +1,6 @@
 /** The code of a sign-in link is used up together with the start of its session. */
 import t from 'tap';
-import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
+import { findOrCreateAccount, moveAccounts } from '../../../db/accounts/accounts.ts';
 import {
   createSignInCode,
   endAllSessions,
@@ -39,4 +39,18 @@ t.test('a session that begins with a link while all sessions are ended is ended,
     () => endAllSessions(pool, accountId),
   );
   t.equal(await findSession(pool, 's'), null);
+});
+
+t.test('a link that is used while its account is moved does not sign in', async (t) => {
+  const { pool } = await testDatabase(t);
+  const { id: accountId } = await findOrCreateAccount(pool, 'ann');
+  const expiresAt = new Date(Date.now() + 60_000);
+  await createSignInCode(pool, { id: 'link', accountId, expiresAt });
+  const done = await during(
+    pool,
+    (tx) => tx.query('SELECT FROM accounts WHERE id = $1 FOR UPDATE', [accountId]),
+    () => moveAccounts(pool, 'https://one.example', ['ann']),
+    () => redeemSignInCode(pool, 'link', { id: 'session', expiresAt }),
+  );
+  t.same(done, [['ann'], false]);
 });
