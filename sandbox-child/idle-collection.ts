@@ -2,6 +2,7 @@
  * Collects the garbage of the start once, as soon as a loaded child is idle. V8 would never do it, because an idle child allocates
  * nothing. The child shrinks by 2.6 MB of 15.6 for 18 ms of processor time, a third of what its start takes.
  */
+import { runInNewContext } from 'node:vm';
 
 /** How long a child has no call before it counts as idle. A child that lives only for seconds does not pay for a collection. */
 const IDLE_MS = 10_000;
@@ -9,9 +10,14 @@ const IDLE_MS = 10_000;
 /** Only this flavor returns the freed pages to the operating system. */
 const COLLECTION = { type: 'major', flavor: 'last-resort' } as const;
 
-/** V8's function, which `--expose-gc` defines. Deleted, so that no program that runs later finds it. */
-const { gc: collect } = globalThis as { readonly gc?: (options: typeof COLLECTION) => void };
-Reflect.deleteProperty(globalThis, 'gc');
+/** V8 defines its function in a realm that is created under this flag. No realm of a plugin is. */
+function collect(): void {
+  const { setFlagsFromString } = process.getBuiltinModule('node:v8');
+  setFlagsFromString('--expose-gc');
+  const collectGarbage = runInNewContext('gc') as (options: typeof COLLECTION) => void;
+  setFlagsFromString('--no-expose-gc');
+  collectGarbage(COLLECTION);
+}
 
 export class IdleCollection {
   #wasCalled = false;
@@ -19,7 +25,7 @@ export class IdleCollection {
   /** Starts waiting for the first idle moment. */
   start(): void {
     this.#wasCalled = false;
-    setTimeout(() => (this.#wasCalled ? this.start() : collect?.(COLLECTION)), IDLE_MS).unref();
+    setTimeout(() => (this.#wasCalled ? this.start() : collect()), IDLE_MS).unref();
   }
 
   recordCall(): void {

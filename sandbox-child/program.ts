@@ -3,6 +3,7 @@ import type { z } from 'zod';
 import type { control } from '../sdk/contract/protocol.ts';
 import { checkAnswers } from './answer-checks.ts';
 import { ArgumentChecks, findSchemaFaults } from './argument-checks.ts';
+import { setCompilerFlags } from './compiler-flags.ts';
 import { countPendingSubtle } from './crypto.ts';
 import { Deltas } from './deltas.ts';
 import { createEndowments } from './endowments.ts';
@@ -24,7 +25,7 @@ type LoadResult = z.infer<(typeof control)['load']['result']>;
 const FETCH_MEMBER = 'http.fetch';
 /**
  * Makes V8 optimize a function after 1,000 calls instead of 3,000, which makes a hook a tenth faster. Set after some calls,
- * because optimizing start-up code would make the start 20 ms slower, and Node loads `node:v8` in 1.6 ms.
+ * because optimizing start-up code would make the start 20 ms slower.
  */
 const OPTIMIZE_SOONER = '--invocation-count-for-turbofan=1000';
 const CALLS_BEFORE_OPTIMIZING = 100;
@@ -127,6 +128,8 @@ class Program {
   }
 
   async #load(params: Params<'load'>): Promise<LoadResult> {
+    // Not at the start: the code cache of this program is made under the flags of the command line.
+    setCompilerFlags();
     this.#isIntrospecting = params.expected === null;
     const call: SendCall = (member, args) => {
       this.#recordEarlyCall(`host.${member}`);

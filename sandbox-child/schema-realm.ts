@@ -10,8 +10,6 @@ let program: SchemaProgram | null = null;
 function openProgram(): SchemaProgram {
   if (program === null) {
     const realm = createContext(Object.create(null)) as { readonly schemas: SchemaProgram };
-    // V8 defines it in every realm; see `idle-collection.ts`.
-    new Script('delete globalThis.gc;').runInContext(realm);
     new Script(SCHEMA_PROGRAM, { filename: 'schemas.cjs' }).runInContext(realm);
     program = realm.schemas;
   }

@@ -9,21 +9,20 @@ const SEMI_SPACE_MEGABYTES = 4;
 /** V8's default, set explicitly because the main thread's stack of 8 MiB must stay far above it. */
 const STACK_KILOBYTES = 984;
 
-/** Flags that save memory. Set in every child, also when a test takes wall L2 down. */
+/**
+ * Flags that save memory. Set in every child, also when a test takes wall L2 down. Some other flags, such as
+ * `--single-threaded`, would make V8 reject the code cache of Node's own modules, and a start would take 10 ms of CPU time more:
+ * `sandbox-child/compiler-flags.ts` sets those later.
+ */
 const memoryFlags = (heapMegabytes: number): string[] => [
   `--max-old-space-size=${heapMegabytes}`,
   `--max-semi-space-size=${SEMI_SPACE_MEGABYTES}`,
   `--stack-size=${STACK_KILOBYTES}`,
   // V8's helper threads cost 0.7 MB each, and by default their number grows with the cores. 0 would mean that default.
   '--v8-pool-size=1',
-  '--single-threaded',
-  // Saves 1.1 MB per idle child and is no slower: hooks are not hot enough for inlining.
-  '--optimize-for-size',
-  // Maglev takes 560 MB to compile a function of 3,000 branches, for which a plugin would be killed. Without it such code needs
-  // 45 MB, and small loops are as fast; the p99 of a hook is 7 % higher.
-  '--no-maglev',
-  // For `sandbox-child/idle-collection.ts`, which hides the function before a plugin runs.
-  '--expose-gc',
+  '--single-threaded-gc',
+  '--no-concurrent-recompilation',
+  '--no-concurrent-sparkplug',
   '--no-warnings',
   '--no-deprecation',
 ];

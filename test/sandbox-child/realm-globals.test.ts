@@ -226,7 +226,7 @@ t.test('an assignment behaves as the language says', async (t) => {
       [1, 'function'],
     'Reflect.getOwnPropertyDescriptor(Object.prototype, "toString").configurable': false,
     'typeof misspelt': 'undefined',
-    // Children run with `--expose-gc`.
+    // A child collects its garbage when it is idle.
     'typeof gc': 'undefined',
     '(() => { try { return misspelt; } catch (error) { return [error.name, error.message]; } })()': [
       'ReferenceError',

@@ -33,7 +33,18 @@ t.test('V8 accepts it with the flags of children, whatever their heap', async (t
   const grant = `--allow-fs-read=${file}`;
   for (const heapMegabytes of [limits.heapMegabytes, 512])
     t.ok(await isAccepted(file, [...nodeFlags(heapMegabytes, true), grant]), `${heapMegabytes} MB`);
-  t.notOk(await isAccepted(file, []), 'and not with others');
+  t.notOk(await isAccepted(file, ['--no-opt']), 'and not with others');
+});
+
+t.test('V8 accepts the code cache of Node’s own modules in a child', async (t) => {
+  const read = `
+    require('node:net');
+    const { internalBinding } = require('internal/test/binding');
+    const { compiledWithCache, compiledWithoutCache } = internalBinding('builtins').getCacheUsage();
+    console.log(JSON.stringify([compiledWithCache.has('net'), [...compiledWithoutCache]]));`;
+  const flags = [...nodeFlags(limits.heapMegabytes, true), '--expose-internals'];
+  const { stdout } = await promisify(execFile)(process.execPath, [...flags, '-e', read]);
+  t.same(JSON.parse(stdout), [true, []]);
 });
 
 t.test('a child starts without a code cache, and with one that V8 rejects', async (t) => {
