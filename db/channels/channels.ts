@@ -8,6 +8,11 @@ import { orderedId } from '../postgres/ordered-id.ts';
 import { changeRows, findRow, hasRow, listRows, type Queryable } from '../postgres/rows.ts';
 
 const ROUTING_BYTES = 16;
+/**
+ * Retired addresses of an installation that answer 410. Older ones are deleted, because no quota counts them, and an account can
+ * replace 600 addresses a minute.
+ */
+export const RETIRED_ADDRESSES_MAX = 1_000;
 const createRoutingId = (): string => randomBytes(ROUTING_BYTES).toString('base64url');
 /** Rejects malformed routing ids without a query. */
 export const ROUTING_ID = /^[A-Za-z0-9_-]{22}$/;
@@ -76,6 +81,17 @@ async function addAddress(tx: ClientBase, routingId: string, channelId: string, 
   const insert = 'INSERT INTO channel_addresses (routing_id, channel_id, installation_id) VALUES ($1, $2, $3)';
   await tx.query(insert, [routingId, channelId, installationId]);
   await tx.query(notifyAddressesSql('SELECT $1::text AS routing_id'), [routingId]);
+  await deleteOldAddresses(tx, installationId);
+}
+
+/** Also bounds how many are deleted at once: earlier releases kept all. */
+async function deleteOldAddresses(tx: ClientBase, installationId: string): Promise<void> {
+  await tx.query(
+    `DELETE FROM channel_addresses WHERE routing_id IN (
+       SELECT routing_id FROM channel_addresses WHERE installation_id = $1 AND retired_at IS NOT NULL
+        ORDER BY retired_at DESC OFFSET $2 LIMIT $2)`,
+    [installationId, RETIRED_ADDRESSES_MAX],
+  );
 }
 
 async function retireAddresses(tx: ClientBase, column: 'channel_id' | 'installation_id', id: string): Promise<void> {

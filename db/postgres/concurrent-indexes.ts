@@ -16,7 +16,12 @@ export interface ConcurrentIndex {
  * The indexes that are built after the migrations, in this order. To add one, write it here and not into a migration. To remove
  * one, delete it here, and drop it in a migration one release later.
  */
-export const CONCURRENT_INDEXES: readonly ConcurrentIndex[] = [];
+export const CONCURRENT_INDEXES: readonly ConcurrentIndex[] = [
+  {
+    name: 'channel_addresses_retired',
+    on: 'channel_addresses (installation_id, retired_at) WHERE retired_at IS NOT NULL',
+  },
+];
 
 /** Between two looks whether another process has built the indexes. Milliseconds. */
 const POLL_MS = 250;

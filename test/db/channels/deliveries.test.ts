@@ -2,7 +2,13 @@
 import { randomBytes, randomUUIDv7 } from 'node:crypto';
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
-import { deleteChannel, findAddresses, insertChannel, replaceAddress } from '../../../db/channels/channels.ts';
+import {
+  deleteChannel,
+  findAddresses,
+  insertChannel,
+  RETIRED_ADDRESSES_MAX,
+  replaceAddress,
+} from '../../../db/channels/channels.ts';
 import { insertDeliveries, insertReply, type NewDelivery } from '../../../db/channels/deliveries.ts';
 import { replayDeliveries } from '../../../db/channels/delivery-history.ts';
 import { findWaitingChannelQueues, finishDelivery, sweepDeliveries } from '../../../db/channels/delivery-queue.ts';
@@ -160,4 +166,32 @@ t.test('a request that arrived after its address was replaced is replayed by its
     );
   t.equal(await replay({ state: 'dead' }), 0);
   t.equal(await replay({ id: late.id }), 1);
+});
+
+t.test('the oldest retired addresses of an installation are deleted, a batch with each new address', async (t) => {
+  const channel = await connect();
+  await pool.query('DELETE FROM channel_addresses WHERE retired_at IS NOT NULL');
+  await pool.query(
+    `INSERT INTO channel_addresses (routing_id, channel_id, installation_id, retired_at)
+       SELECT installation || n, $1, installation, now() - n * interval '1 minute'
+         FROM unnest('{i,other}'::text[]) AS installation, generate_series(1, $2) AS n`,
+    [channel.id, 2 * RETIRED_ADDRESSES_MAX + 1],
+  );
+  const replace = () => inTransaction(pool, (tx) => replaceAddress(tx, 'i', channel.id));
+  const countRetired = async (installationId: string) =>
+    (
+      await pool.query('SELECT FROM channel_addresses WHERE installation_id = $1 AND retired_at IS NOT NULL', [
+        installationId,
+      ])
+    ).rowCount;
+  await replace();
+  t.equal(await countRetired('i'), RETIRED_ADDRESSES_MAX + 2);
+  const replaced = await replace();
+  await connect();
+  t.equal(await countRetired('i'), RETIRED_ADDRESSES_MAX);
+  t.equal(await countRetired('other'), 2 * RETIRED_ADDRESSES_MAX + 1);
+  t.equal(await readAddress(channel.routingId), 'retired');
+  t.match(await readAddress(replaced?.routingId ?? ''), { channelId: channel.id });
+  t.equal(await readAddress(`i${RETIRED_ADDRESSES_MAX - 2}`), 'retired');
+  t.equal(await readAddress(`i${RETIRED_ADDRESSES_MAX - 1}`), undefined);
 });

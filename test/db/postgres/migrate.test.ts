@@ -43,7 +43,7 @@ t.test('a database with another migration than this release is refused, with bot
   await writeFile(join(directory, '0001_one.sql'), '-- Up Migration\nSELECT 1;');
   await migrate(url, { directory, indexes: [] });
   await pool.query(`UPDATE migrations SET name = '0001_renamed'`);
-  await t.rejects(migrate(url, { directory }), {
+  await t.rejects(migrate(url, { directory, indexes: [] }), {
     message:
       'The database has the migration 0001_renamed where this release has 0001_one, so this release cannot migrate it. Use the release that migrated it.',
   });
@@ -54,7 +54,7 @@ t.test('many processes starting at once apply each migration once', async (t) =>
   await mkdir(directory);
   await writeFile(join(directory, '0001_one.sql'), '-- Up Migration\nCREATE TABLE one (n int);\nSELECT pg_sleep(0.3);');
   await writeFile(join(directory, '0002_two.sql'), '-- Up Migration\nINSERT INTO one VALUES (1);');
-  const applied = await Promise.all(Array.from({ length: 6 }, () => migrate(empty.href, { directory })));
+  const applied = await Promise.all(Array.from({ length: 6 }, () => migrate(empty.href, { directory, indexes: [] })));
   t.same(applied.flat(), ['0001_one', '0002_two']);
 });
 
@@ -62,9 +62,9 @@ t.test('a failing migration rolls back all migrations of the call', async (t) =>
   const directory = join(folder, 'first');
   await writeFile(join(directory, '0003_three.sql'), '-- Up Migration\nCREATE TABLE three (n int);');
   await writeFile(join(directory, '0004_four.sql'), '-- Up Migration\nSELECT nonsense;');
-  await t.rejects(migrate(empty.href, { directory }));
+  await t.rejects(migrate(empty.href, { directory, indexes: [] }));
   await writeFile(join(directory, '0004_four.sql'), '-- Up Migration\nCREATE TABLE four (n int);');
-  t.same(await migrate(empty.href, { directory }), ['0003_three', '0004_four']);
+  t.same(await migrate(empty.href, { directory, indexes: [] }), ['0003_three', '0004_four']);
 });
 
 t.test('an aborted migration ends in the database, too', async (t) => {
@@ -79,7 +79,7 @@ t.test('an aborted migration ends in the database, too', async (t) => {
   const backends = async (): Promise<unknown[]> =>
     (await admin.pool.query('SELECT wait_event FROM pg_stat_activity WHERE datname = $1', [name])).rows;
   const abort = new AbortController();
-  const migrating = migrate(other.href, { directory, signal: abort.signal });
+  const migrating = migrate(other.href, { directory, indexes: [], signal: abort.signal });
   migrating.catch(() => undefined);
   await eventually(async () => JSON.stringify(await backends()) === '[{"wait_event":"PgSleep"}]');
   abort.abort();
@@ -99,7 +99,7 @@ t.test('a migration that meets a deadlock, or a table in use, lets traffic pass 
   const dump = await pool.connect();
   await dump.query('BEGIN; LOCK TABLE a IN ACCESS SHARE MODE');
   const waits: string[] = [];
-  const migrated = migrate(empty.href, { directory, onWait: (sentence) => void waits.push(sentence) });
+  const migrated = migrate(empty.href, { directory, indexes: [], onWait: (sentence) => void waits.push(sentence) });
   const isWaiting = `SELECT FROM pg_locks WHERE relation = 'a'::regclass AND NOT granted`;
   await eventually(async () => (await pool.query(isWaiting)).rowCount);
   t.equal(waits.length, 1, 'after the deadlock');
