@@ -159,9 +159,11 @@ function listForms(name: string, value: string): Form[] {
     if (whole.length < FORM_MIN_CHARS || forms.has(whole)) return;
     forms.set(whole, createForm(whole, encode, replacement));
   };
-  if (value.length >= FORM_MIN_CHARS) {
-    add(() => value);
-    for (const encode of ENCODINGS) add(() => encode(value));
+  // HTTP drops blanks at the ends of a header, and so do programs that trim what they are given.
+  const given = [...new Set([value, value.trim()])].filter(({ length }) => length >= FORM_MIN_CHARS);
+  for (const text of new Set(given.flatMap((one) => [one, readAsLatin1(one)]))) {
+    add(() => text);
+    for (const encode of ENCODINGS) add(() => encode(text));
   }
   const lines = value.split(/\r?\n/).map((line) => line.trim());
   if (lines.length > 1) for (const line of lines.filter(isSecretLine).slice(0, LINES_MAX)) add(() => line);
@@ -175,8 +177,29 @@ const percent = (value: string): string => encodeURIComponent(value.toWellFormed
 
 const escapeJson = (value: string): string => JSON.stringify(value).slice(1, -1);
 
+/** A body is masked as bytes, in which each byte of the value's UTF-8 is a character. */
+const readAsLatin1 = (value: string): string => Buffer.from(value).toString('latin1');
+
+type Escape = (character: string) => string;
+const toCodeUnit: Escape = (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+const toUpperCodeUnit: Escape = (character) => `\\u${toCodeUnit(character).slice(2).toUpperCase()}`;
+const NOT_ASCII = /[^\x20-\x7e]/g;
+/** Characters that some writers of JSON escape although they need not. */
+const JSON_ESCAPES: readonly ((json: string) => string)[] = [
+  // PHP: also /, and all that is not ASCII.
+  (json) => json.replaceAll('/', '\\/'),
+  (json) => json.replaceAll('/', '\\/').replace(NOT_ASCII, toCodeUnit),
+  // Python.
+  (json) => json.replace(NOT_ASCII, toCodeUnit),
+  // Go and Rails: what ends an element of HTML.
+  (json) => json.replace(/[<>&\u2028\u2029]/g, toCodeUnit),
+  // .NET.
+  (json) => json.replaceAll('\\"', '\\u0022').replace(/[<>&'+`]|[^\x20-\x7e]/g, toUpperCodeUnit),
+];
+
 const ENCODINGS: readonly ((value: string) => string)[] = [
   escapeJson,
+  ...JSON_ESCAPES.map((escapeMore) => (value: string) => escapeMore(escapeJson(value))),
   // In JSON inside a text of JSON, such as data of a log line that the child has shortened.
   (value) => escapeJson(escapeJson(value)),
   percent,

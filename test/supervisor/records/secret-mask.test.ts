@@ -15,6 +15,8 @@ const maskOf = (secrets: Readonly<Record<string, string>>): SecretMask => {
   return mask;
 };
 
+const toCodeUnit = (character: string): string => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+
 const encodings: Readonly<Record<string, (value: string) => string>> = {
   plain: (value) => value,
   base64: (value) => Buffer.from(value).toString('base64'),
@@ -25,6 +27,17 @@ const encodings: Readonly<Record<string, (value: string) => string>> = {
   form: (value) => new URLSearchParams({ value }).toString(),
   JSON: (value) => JSON.stringify({ value }),
   'JSON in JSON': (value) => JSON.stringify({ text: JSON.stringify({ value }) }),
+  'JSON of PHP': (value) =>
+    JSON.stringify({ value })
+      .replaceAll('/', '\\/')
+      .replace(/[^ -~]/g, toCodeUnit),
+  'JSON of Python': (value) => JSON.stringify({ value }).replace(/[^ -~]/g, toCodeUnit),
+  'JSON of Go': (value) => JSON.stringify({ value }).replace(/[<>&]/g, toCodeUnit),
+  'JSON of .NET': (value) =>
+    JSON.stringify({ value: value.replaceAll('"', 'QUOTE') })
+      .replace(/[<>&'+`]|[^ -~]/g, (character) => toCodeUnit(character).toUpperCase().replace('U', 'u'))
+      .replace('QUOTE', '\\u0022'),
+  'UTF-8 read as Latin-1': (value) => Buffer.from(value).toString('latin1'),
   hex: (value) => Buffer.from(value).toString('hex'),
   'upper-case hex': (value) => Buffer.from(value).toString('hex').toUpperCase(),
 };
@@ -37,6 +50,20 @@ t.test('a value is masked in every usual encoding', async (t) => {
     t.notMatch(masked, '1234567890', name);
   }
   t.equal(mask.maskText(`${VALUE}${VALUE} ${VALUE}`), '[secret apiKey][secret apiKey] [secret apiKey]');
+});
+
+t.test('a value that was pasted with blanks at its ends is masked without them as well', async (t) => {
+  const mask = maskOf({ apiKey: ' \tsk-live-abc123\n' });
+  t.equal(mask.maskText('Bearer sk-live-abc123!'), 'Bearer [secret apiKey]!');
+  t.equal(mask.maskText(Buffer.from('user:sk-live-abc123').toString('base64')), 'dXNlcjp[secret apiKey]w==');
+});
+
+t.test('only the selected secrets are masked, also after one of them has changed', async (t) => {
+  const mask = maskOf({ one: 'value-of-one', two: 'value-of-two' });
+  t.equal(mask.select(['two']).maskText('value-of-one value-of-two'), 'value-of-one [secret two]');
+  mask.add('two', 'another-value');
+  t.equal(mask.select(['two']).maskText('value-of-two another-value'), '[secret two] [secret two]');
+  t.ok(mask.select(['three']).isEmpty);
 });
 
 t.test('strings and property names of JSON are masked, and what holds no secret is the same value', async (t) => {
