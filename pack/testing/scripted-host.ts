@@ -117,7 +117,7 @@ export class ScriptedHost {
       const { init } = args;
       if (!init?.headers) return { ...args };
       const place = { hostname: target.hostname, isSafe: target.protocol === 'https:' };
-      const headers = await this.#handles.fillHeaders(init.headers, place, this.#source, new SecretMask());
+      const headers = await this.#handles.fillHeaders(init.headers, place, this.#source);
       return { ...args, init: { ...init, headers } };
     } catch (error) {
       throw new HostCallRefusal('failed', `host.http.fetch: ${(error as Error).message}`);

@@ -21,6 +21,11 @@ export interface SecretSource {
   read(name: string): Promise<Secret | null>;
 }
 
+export interface MaskedSource extends SecretSource {
+  /** Masks the values of which the plugin has handles, as far as they are read by now. */
+  openMask(): SecretMask;
+}
+
 interface Secret {
   readonly value: string;
   /** How the host may use it for the plugin. Null: the plugin may read it. */
@@ -74,14 +79,12 @@ export class SecretHandles {
    * Replaces handles in headers by the values. Returns the same headers where there is none.
    *
    * @param isSafe whether the connection is encrypted, or its target is one that the operator trusts
-   * @param mask gets the values that were put in
    * @throws HostError when a secret may not be sent to this host
    */
   async fillHeaders(
     headers: Headers,
     { hostname, isSafe }: { readonly hostname: string; readonly isSafe: boolean },
     source: SecretSource,
-    mask: SecretMask,
   ): Promise<Headers> {
     const filled: Record<string, string> = { ...headers };
     const values = new Map<string, string>();
@@ -94,11 +97,6 @@ export class SecretHandles {
         text = text.replaceAll(this.#makeOnce(source, name), () => value);
       }
       filled[header] = text;
-    }
-    for (const [name, value] of values) {
-      mask.add(name, value);
-      // A response body is masked as Latin-1, in which the UTF-8 bytes of the value look like this.
-      mask.add(name, Buffer.from(value).toString('latin1'));
     }
     return values.size > 0 ? filled : headers;
   }

@@ -7,7 +7,7 @@ import { limitSecretUses } from '../../sdk/contract/capabilities.ts';
 import type { SecretMasks } from '../records/secret-mask.ts';
 import { Refusal } from './call-checks.ts';
 import { HostError, type HostHandlers } from './host-call.ts';
-import { SecretHandles, type SecretSource, WEBHOOKS_USE } from './secret-handles.ts';
+import { type MaskedSource, SecretHandles, WEBHOOKS_USE } from './secret-handles.ts';
 
 type Calls = 'secrets.get' | 'secrets.verify';
 
@@ -46,10 +46,12 @@ export class Secrets {
     this.#masks = masks;
   }
 
-  sourceOf({ installationId, secretUses }: InstalledPlugin): SecretSource {
+  sourceOf({ installationId, secretUses }: InstalledPlugin): MaskedSource {
+    const names = Object.keys(secretUses);
+    const hidden = new Set(names.filter((name) => secretUses[name] !== null));
     return {
       installationId,
-      names: Object.keys(secretUses),
+      names,
       read: async (name) => {
         const declared = Object.hasOwn(secretUses, name) ? secretUses[name] : undefined;
         if (declared === undefined) return null;
@@ -57,8 +59,12 @@ export class Secrets {
         if (secret === null) return null;
         // Masked before anything uses it: the user may have changed it since the child started.
         this.#masks.open(installationId).add(name, secret.value);
-        return { value: secret.value, uses: limitSecretUses(name, declared, secret.allowed) };
+        const uses = limitSecretUses(name, declared, secret.allowed);
+        // Also where only its user limits it.
+        if (uses !== null) hidden.add(name);
+        return { value: secret.value, uses };
       },
+      openMask: () => this.#masks.get(installationId).select([...hidden]),
     };
   }
 }

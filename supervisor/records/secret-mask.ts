@@ -28,6 +28,8 @@ export class SecretMask {
   /** By name. */
   readonly #newest = new Map<string, string>();
   #formCount = 0;
+  /** Masks of some of these secrets only, by their names. */
+  readonly #selected = new Map<string, SecretMask>();
   /** Null: it is built when a text is masked. */
   #search: FormSearch | null = null;
 
@@ -49,6 +51,24 @@ export class SecretMask {
     const [oldest] = values.keys();
     if (values.size > VALUES_MAX && oldest !== undefined) this.#drop(values, oldest);
     this.#search = null;
+    this.#selected.clear();
+  }
+
+  /** A mask of these secrets only, with the values that are masked by now. */
+  select(names: readonly string[]): SecretMask {
+    const key = names.join();
+    const known = this.#selected.get(key);
+    if (known !== undefined) return known;
+    const mask = new SecretMask();
+    for (const name of names) {
+      const values = this.#values.get(name);
+      if (values === undefined) continue;
+      mask.#values.set(name, new Map(values));
+      for (const forms of values.values()) mask.#formCount += forms.length;
+    }
+    this.#selected.clear();
+    this.#selected.set(key, mask);
+    return mask;
   }
 
   #drop(values: Map<string, readonly Form[]>, value: string): void {

@@ -138,20 +138,20 @@ export class BodyStream {
   /**
    * Takes over the body of an answer.
    *
-   * @param sent secrets that the request's headers held
+   * @param mask the secrets of which the plugin has handles
    * @param takePart called with each part before it is returned; rejects only when the stream is closed
    * @returns what has arrived with the headers; a body that is whole by then is closed
    */
   async begin(
     { body, hostname, close }: Opened,
-    sent: SecretMask,
+    mask: SecretMask,
     takePart: TakePart,
   ): Promise<Uint8Array<ArrayBuffer>> {
     this.#takePart = takePart;
     this.#hostname = hostname;
     this.#body = body;
     this.#parts = body[Symbol.asyncIterator]();
-    this.#mask = sent.isEmpty ? null : sent.openStream();
+    this.#mask = mask.isEmpty ? null : mask.openStream();
     this.onClose(close);
     const { totalMs } = this.#bounds;
     const timer = setTimeout(() => this.close(`the body took longer than ${totalMs} ms`), totalMs);

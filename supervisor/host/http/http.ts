@@ -2,10 +2,10 @@
 
 import { AmountsByKey } from '../../../db/timing/amounts-by-key.ts';
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
-import { SecretMask } from '../../records/secret-mask.ts';
+import type { SecretMask } from '../../records/secret-mask.ts';
 import { holdGrant } from '../held-grant.ts';
 import { HostError, type HostHandlers, type HostScope } from '../host-call.ts';
-import type { SecretHandles, SecretSource } from '../secret-handles.ts';
+import type { MaskedSource, SecretHandles } from '../secret-handles.ts';
 import type { Secrets } from '../secrets.ts';
 import { type AnswerBody, readBody, type TakePart } from './answer-body.ts';
 import { ArrivingBytes } from './arriving-bytes.ts';
@@ -84,11 +84,11 @@ export function openHttp(
 type Arrive = (signal: AbortSignal) => Promise<Arrived>;
 
 async function readWhole(arrive: Arrive, signal: AbortSignal, take: TakePart): Promise<HttpAnswer> {
-  const { opened, sent } = await arrive(signal);
+  const { opened, mask } = await arrive(signal);
   const { status, headers, hostname } = opened;
   try {
     const answer = { status, headers, ...(await readBody(opened.body, headers, take)) };
-    return sent.isEmpty ? answer : maskAnswer(answer, sent);
+    return mask.isEmpty ? answer : maskAnswer(answer, mask);
   } catch (error) {
     throw error instanceof HostError ? error : new HostError(describeFailure(hostname, error));
   } finally {
@@ -105,16 +105,16 @@ async function openBody(
 ): Promise<OpenedAnswer> {
   try {
     const stop = stream.closeOn(signal, 'the call has ended');
-    const { opened, sent, url } = await arrive(stream.signal);
+    const { opened, mask, url } = await arrive(stream.signal);
     const grant = holdGrant(hostCalls['http.fetch'], scope.installation);
     stream.onClose(grant.release);
     grant.needs((granted) => isGranted(url, granted));
     stream.closeOn(grant.gone, `${url.hostname} is not granted any more`);
     stream.closeOn(scope.child, 'the plugin has ended');
-    const bodyBytes = await stream.begin(opened, sent, (part) => scope.resultTurn.chargePart(part, stream.signal));
+    const bodyBytes = await stream.begin(opened, mask, (part) => scope.resultTurn.chargePart(part, stream.signal));
     stop();
     const { status, headers, setCookies } = opened;
-    return { status, ...sent.mask({ headers, setCookies }), bodyText: '', bodyBytes };
+    return { status, ...mask.mask({ headers, setCookies }), bodyText: '', bodyBytes };
   } catch (error) {
     stream.close('the request failed');
     throw error;
@@ -140,14 +140,13 @@ function isGranted(url: URL, granted: readonly string[]): boolean {
 interface Sender {
   readonly exchange: Exchange;
   readonly handles: SecretHandles;
-  readonly source: SecretSource;
+  readonly source: MaskedSource;
 }
 
 /** A response that is not a redirect. */
 interface Arrived {
   readonly opened: Opened;
-  /** The secrets that the request's headers held. */
-  readonly sent: SecretMask;
+  readonly mask: SecretMask;
   /** The address that answered. */
   readonly url: URL;
 }
@@ -160,22 +159,24 @@ async function sendFilled(
 ): Promise<Arrived | Redirect> {
   const { url } = request;
   const isSafe = url.protocol === 'https:' || isAllowedPrivate(url, exchange);
-  const sent = new SecretMask();
-  const headers = await handles.fillHeaders(request.headers, { hostname: url.hostname, isSafe }, source, sent);
+  const headers = await handles.fillHeaders(request.headers, { hostname: url.hostname, isSafe }, source);
   // Checked again: a secret's value may hold characters that a header must not have.
   if (headers !== request.headers) requestHeaders(headers);
   const answer = await send({ ...request, headers }, exchange, signal);
-  return 'location' in answer ? answer : { opened: answer, sent, url };
+  return 'location' in answer ? answer : { opened: answer, mask: source.openMask(), url };
 }
 
-/** Masks the secrets that were sent: a server that repeats the request's headers would show the plugin the values. */
-function maskAnswer(answer: HttpAnswer, sent: SecretMask): HttpAnswer {
+/**
+ * A server that repeats the headers of this request, or of an earlier one that it has stored, would show the plugin the values
+ * of which it has handles.
+ */
+function maskAnswer(answer: HttpAnswer, mask: SecretMask): HttpAnswer {
   const bytes = Buffer.from(answer.bodyBytes).toString('latin1');
-  const masked = sent.maskText(bytes);
+  const masked = mask.maskText(bytes);
   return {
     status: answer.status,
-    headers: sent.mask(answer.headers),
-    bodyText: sent.maskText(answer.bodyText),
+    headers: mask.mask(answer.headers),
+    bodyText: mask.maskText(answer.bodyText),
     bodyBytes: masked === bytes ? answer.bodyBytes : Buffer.from(masked, 'latin1'),
   };
 }

@@ -13,7 +13,8 @@ import type { Exchange } from '../../../supervisor/host/http/exchange.ts';
 import { openHttp } from '../../../supervisor/host/http/http.ts';
 import { LiveInstallation } from '../../../supervisor/host/live-installation.ts';
 import { ResultTurns } from '../../../supervisor/host/result-turns.ts';
-import { SecretHandles, type SecretSource } from '../../../supervisor/host/secret-handles.ts';
+import { type MaskedSource, SecretHandles } from '../../../supervisor/host/secret-handles.ts';
+import { SecretMask } from '../../../supervisor/records/secret-mask.ts';
 import { type Teardown, temporaryFolder } from '../../runner/harness.ts';
 import { type DnsServer, startDns } from './dns-server.ts';
 
@@ -101,8 +102,11 @@ export async function pluginWith(
   const dns = await startDns(test);
   const allowPrivate = new Set<string>();
   const handles = new SecretHandles();
-  const source: SecretSource = {
+  const mask = new SecretMask();
+  for (const name of Object.keys(uses)) mask.add(name, secrets[name] ?? '');
+  const source: MaskedSource = {
     installationId: 'one',
+    openMask: () => mask,
     names: Object.keys(uses),
     read: async (name) => {
       const value = secrets[name];

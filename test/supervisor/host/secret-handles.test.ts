@@ -5,7 +5,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import t from 'tap';
 import { verifySignature } from '../../../sandbox-child/webhook-signatures.ts';
 import { SecretHandles } from '../../../supervisor/host/secret-handles.ts';
-import { SecretMask } from '../../../supervisor/records/secret-mask.ts';
 import { openAddress } from '../../examples/address.ts';
 import { startVendor } from '../../examples/example.ts';
 import { serve } from '../../fixtures/listening-server.ts';
@@ -83,6 +82,27 @@ t.test('a value goes into headers of the declared hosts only, also after redirec
   t.equal(seen.at(-1)?.a, `secret:key:${'0'.repeat(32)}`, 'a guessed handle is a text like any other');
 });
 
+t.test('a server shows the value to the plugin in no later answer either', async (t) => {
+  const agents: unknown[] = [];
+  const server = await serve(t, (request, response) => {
+    if (request.url === '/sign-in') agents.push(request.headers['user-agent']);
+    response.end(JSON.stringify({ agents }));
+  });
+  const secrets = { key: 'value-of-the-key', blank: ' value-of-another-key ', free: 'a-value-that-it-reads' };
+  const uses = { key: ['http:api.test'], blank: ['http:api.test'] };
+  const plugin = await pluginWith(t, ['api.test'], { secrets, uses });
+  plugin.dns.set('api.test', ['127.0.0.1']);
+  plugin.allow(`api.test:${server.port}`);
+  const at = (path: string) => `http://api.test:${server.port}/${path}`;
+  for (const agent of [plugin.handleOf('key'), plugin.handleOf('blank'), secrets.free])
+    await plugin.fetch(at('sign-in'), { headers: { 'user-agent': agent } });
+  const seen = '{"agents":["[secret key]","[secret blank]","a-value-that-it-reads"]}';
+  t.equal((await plugin.fetch(at('sign-ins'))).bodyText, seen, 'to a request without the handle');
+  const { bodyBytes, isOpen } = await plugin.open('one', at('sign-ins'));
+  const rest = isOpen ? await plugin.readAll('one') : '';
+  t.equal(`${Buffer.from(bodyBytes)}${rest}`, seen, 'nor in a body that is read while it arrives');
+});
+
 t.test('without TLS a value is sent only to a target that the operator named', async (t) => {
   const plugin = await pluginWith(t, ['api.test'], { secrets: { key: 'value' }, uses: { key: ['http:api.test'] } });
   plugin.dns.set('api.test', ['93.184.215.14']);
@@ -113,7 +133,7 @@ t.test('a request computes the handle of a secret once, and only if a header may
   const target = { hostname: 'api.test', isSafe: true };
   const fill = (text: (n: number) => string) => {
     const headers = Object.fromEntries(Array.from({ length: 98 }, (_, n) => [`x-${n}`, text(n)]));
-    return handles.fillHeaders(headers, target, source, new SecretMask());
+    return handles.fillHeaders(headers, target, source);
   };
   const proof = '0'.repeat(32);
   t.match(await fill((n) => `secret: secret:undeclared${n}:${proof} secret:key2:${proof.slice(1)}`), {
@@ -134,7 +154,7 @@ t.test('a handle is found inside the form of another one', async (t) => {
   const source = { installationId: 'i1', names: [name], read: async () => ({ value: 'value', uses: null }) };
   const headers = { x: `secret:xsecret:${handles.make('i1', name).slice('secret:'.length)}` };
   const target = { hostname: 'api.test', isSafe: true };
-  t.same(await handles.fillHeaders(headers, target, source, new SecretMask()), { x: 'secret:xvalue' });
+  t.same(await handles.fillHeaders(headers, target, source), { x: 'secret:xvalue' });
 });
 
 t.test('the memory of the child holds the handle, and never the value', async (t) => {
