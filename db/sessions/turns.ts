@@ -167,14 +167,27 @@ export const hasTurnOrMessage = (db: Queryable, { sessionId, turnId }: TurnKey):
 interface JudgedMessage {
   readonly text: string;
   readonly data: Readonly<Record<string, unknown>>;
+  /** Its files, which the session must hold. */
+  readonly mediaIds: readonly string[];
 }
 
-const OPEN_JUDGED_TURN = planOnce(`WITH opened AS (
+/**
+ * `kept` has those of the files `ids` that the session `s` holds. Locked: without a lock, the statement would see the rows that a clear
+ * has removed while the statement waited for the session.
+ */
+const keepFilesSql = (ids: string): string => `kept AS MATERIALIZED (
+    SELECT h.media_id FROM session_media h, s WHERE h.session_id = s.id AND h.media_id = ANY (${ids}::text[]) FOR KEY SHARE OF h)`;
+const hasFilesSql = (ids: string): string =>
+  `NOT EXISTS (SELECT 1 FROM unnest(${ids}::text[]) file WHERE file NOT IN (SELECT media_id FROM kept))`;
+
+const OPEN_JUDGED_TURN = planOnce(`WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
+  ${keepFilesSql('$13')},
+  opened AS (
     INSERT INTO turns (session_id, id, account_id, sender, trigger, digest, system_prompt, model, runtime, lease_seconds,
       lease_until, state, judgement)
     SELECT s.id, $2, s.account_id, $3, $4, $5, $6, $7, $8, $9, ${LEASE_END('$9::integer')}, 'open', $10
-      FROM (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE) s
-     WHERE NOT EXISTS (SELECT 1 FROM session_messages m WHERE m.session_id = $1 AND m.id = $2)
+      FROM s
+     WHERE NOT EXISTS (SELECT 1 FROM session_messages m WHERE m.session_id = $1 AND m.id = $2) AND ${hasFilesSql('$13')}
     ON CONFLICT DO NOTHING RETURNING turns.*),
   added AS (
     INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement, waits)
@@ -185,7 +198,7 @@ const OPEN_JUDGED_TURN = planOnce(`WITH opened AS (
 /**
  * Writes a turn whose message was judged before, and adds the message to the transcript.
  *
- * @returns null: the id is known meanwhile, or the session was deleted
+ * @returns null: the id is known meanwhile, the session was deleted, or it does not hold a file any more
  * @throws Problem `quota_exceeded`
  */
 export function openJudgedTurn(
@@ -193,26 +206,32 @@ export function openJudgedTurn(
   sessionId: string,
   turn: NewTurn,
   judged: Judgement,
-  { text, data }: JudgedMessage,
+  { text, data, mediaIds }: JudgedMessage,
 ): Promise<TurnRow | null> {
   return findRow<TurnRow>(pool, OPEN_JUDGED_TURN, [
     ...listTurnValues(sessionId, turn),
     JSON.stringify(judged),
     text,
     JSON.stringify(data),
+    mediaIds,
   ]).catch(throwQuotaProblem);
 }
 
-const OPEN_TURN = `WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
+const openTurnSql = (files = '', condition = ''): string => `WITH s AS (
+    SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
+  ${files}
   opened AS (
     UPDATE turns SET state = 'open', judgement = $4, lease_until = ${LEASE_END('lease_seconds')} FROM s
-     WHERE turns.session_id = s.id AND turns.id = $2 AND turns.runtime = $3 AND turns.state = 'judging'
+     WHERE turns.session_id = s.id AND turns.id = $2 AND turns.runtime = $3 AND turns.state = 'judging' ${condition}
      RETURNING s.account_id, lease_until)`;
+const OPEN_TURN = openTurnSql();
+const OPEN_TURN_WITH_FILES = openTurnSql(`${keepFilesSql('$7')},`, `AND ${hasFilesSql('$7')}`);
 
 /**
  * Opens a judged turn and adds its message to the transcript.
  *
- * @returns the end of the lease; null: another runtime has the lease meanwhile, or the turn is gone
+ * @returns the end of the lease; null: another runtime has the lease meanwhile, the turn is gone, or the session does not hold a file any
+ *   more
  * @throws Problem `quota_exceeded`
  */
 export function openTurnWithMessage(
@@ -224,13 +243,13 @@ export function openTurnWithMessage(
 ): Promise<string | null> {
   const leaseUntil = findValue<string>(
     pool,
-    `${OPEN_TURN},
+    `${OPEN_TURN_WITH_FILES},
      added AS (
        INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement, waits)
        SELECT $1, account_id, $2, 'user', $5, $6, $4, false FROM opened ON CONFLICT DO NOTHING RETURNING account_id),
      notified AS (${NOTIFY_READERS_SQL})
      SELECT (SELECT lease_until FROM opened) AS "leaseUntil", (SELECT count(*) FROM notified) AS notified`,
-    [sessionId, turnId, runtime, JSON.stringify(judged), message.text, JSON.stringify(message.data)],
+    [sessionId, turnId, runtime, JSON.stringify(judged), message.text, JSON.stringify(message.data), message.mediaIds],
   );
   return leaseUntil.catch(throwQuotaProblem);
 }
@@ -240,7 +259,7 @@ export function openTurnWithMessage(
  * that was not judged before, the summaries that were made of it are removed.
  *
  * @param message as it was judged now; null: it stays as it was judged before
- * @returns as `openTurnWithMessage`
+ * @returns the end of the lease; null: another runtime has the lease meanwhile, or the turn is gone
  */
 export function openTurnOfMessage(
   pool: Pool,

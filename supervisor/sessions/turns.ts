@@ -30,6 +30,7 @@ import {
 } from '../../db/sessions/turns.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Cancel } from '../calls/chain.ts';
+import { holdAttachments, listMediaIds } from '../calls/message-hook.ts';
 import {
   type InboundMessage,
   isJudgedAgain,
@@ -115,7 +116,9 @@ async function claimAndJudge(
     // Awaited by the prompt, unless the turn is not new.
     conversation?.catch(() => undefined);
     const openedAt = performance.now();
-    const row = await openNewTurn(services, session, turn, judged);
+    const row = await addWithFiles(services, session, request, judged, (given) =>
+      openNewTurn(services, session, turn, given),
+    );
     if (row) services.untouchedTurns.add(key, runtime, openedAt + turn.leaseSeconds * 1_000 * LEASE_SPARE_PART);
     if (row) return { row, ...(conversation ? { conversation } : {}) };
   }
@@ -150,7 +153,28 @@ function judgeRequested(
 
 const describeData = ({ id, from, attachments }: InboundMessage) => ({ from, attachments, turnId: id });
 
-/** Null: the id is known meanwhile, or the session was deleted. */
+/**
+ * Has `add` add a judged message. If the session does not hold its files any more, because it was cleared, it holds them again, and
+ * `add` runs once more without those of plugins that do not exist any more.
+ *
+ * @param add null: it has added nothing
+ * @throws Problem `bad_request` for a file of the request that does not exist any more
+ */
+async function addWithFiles<Added>(
+  { pool }: SessionServices,
+  session: Session,
+  request: NewRequest,
+  judged: JudgedMessage,
+  add: (judged: JudgedMessage) => Promise<Added | null>,
+): Promise<Added | null> {
+  const added = await add(judged);
+  const { message } = judged;
+  if (added !== null || listMediaIds(message.attachments).length === 0) return added;
+  const attachments = await holdAttachments(pool, session, message.attachments, request.attachments);
+  return add({ ...judged, message: { ...message, attachments } });
+}
+
+/** Null: the id is known meanwhile, the session was deleted, or it does not hold a file any more. */
 async function openNewTurn(
   services: SessionServices,
   session: Session,
@@ -158,7 +182,9 @@ async function openNewTurn(
   { judgement, message }: JudgedMessage,
 ): Promise<TurnRow | null> {
   const data = describeData({ ...message, id: turn.id });
-  const opened = await openJudgedTurn(services.pool, session.id, turn, judgement, { text: message.text, data });
+  const mediaIds = listMediaIds(message.attachments);
+  const added = { text: message.text, data, mediaIds };
+  const opened = await openJudgedTurn(services.pool, session.id, turn, judgement, added);
   if (!opened) return null;
   await services.faultPoint('turn.opened');
   return { ...opened, message: { id: turn.id, role: 'user', text: message.text, data, judgement } };
@@ -189,7 +215,7 @@ async function judgeClaimed(
     return { row: { ...claimed, state: 'open', leaseUntil, judgement: known.judgement } };
   }
   const judged = judgedBefore && !known ? judgedBefore : await judgeRequested(services, session, request, known);
-  const { answer, judgement, message } = judged;
+  const { answer, judgement } = judged;
   if (answer.cancelled?.cause === 'failure') return { row: claimed, stopped: answer.cancelled };
   if (answer.cancelled) {
     await requireRoom(pool, session.accountId, 'transcripts', 0);
@@ -197,15 +223,20 @@ async function judgeClaimed(
     if (endedAt === null) throw await explainRefusal(pool, key);
     return { row: { ...claimed, state: 'vetoed', endedAt, judgement, message: null } };
   }
-  const { text } = message;
-  const data = describeData({ ...message, id: request.id });
-  const leaseUntil = known
-    ? await openTurnOfMessage(pool, key, runtime, judgement, { text, data: keepJudgedFiles(known, message) })
-    : await openTurnWithMessage(pool, key, runtime, judgement, { text, data });
-  if (leaseUntil === null) throw await explainRefusal(pool, key);
+  const open = async ({ message }: JudgedMessage): Promise<TurnRow | null> => {
+    const { text } = message;
+    const data = describeData({ ...message, id: request.id });
+    const mediaIds = listMediaIds(message.attachments);
+    const leaseUntil = known
+      ? await openTurnOfMessage(pool, key, runtime, judgement, { text, data: keepJudgedFiles(known, message) })
+      : await openTurnWithMessage(pool, key, runtime, judgement, { text, data, mediaIds });
+    const kept: TurnMessage = { id: request.id, role: 'user', text, data, judgement };
+    return leaseUntil === null ? null : { ...claimed, state: 'open', leaseUntil, judgement, message: kept };
+  };
+  const row = known ? await open(judged) : await addWithFiles(services, session, request, judged, open);
+  if (row === null) throw await explainRefusal(pool, key);
   await services.faultPoint('turn.opened');
-  const kept: TurnMessage = { id: request.id, role: 'user', text, data, judgement };
-  return { row: { ...claimed, state: 'open', leaseUntil, judgement, message: kept } };
+  return { row };
 }
 
 export function describeTurn(turn: TurnRow): TurnAnswer {

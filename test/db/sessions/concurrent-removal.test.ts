@@ -1,6 +1,7 @@
 /** Steps of turns, messages and reminders meet the clear, the deletion or a summary of their session: none is lost, and none deadlocks. */
 import type { PoolClient } from 'pg';
 import t from 'tap';
+import { releaseMediaOfSession, saveMedia } from '../../../db/accounts/media.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { advanceReminder, insertReminder } from '../../../db/sessions/reminders.ts';
 import { appendMessages, clearSession } from '../../../db/sessions/sessions.ts';
@@ -52,10 +53,34 @@ t.test('a message that opens a turn while its session is cleared comes after the
       openJudgedTurn(pool, sessionId, { ...turn, runtime: 'r', leaseSeconds: 100 }, judgement, {
         text: 'hi',
         data: {},
+        mediaIds: [],
       }),
   );
   t.match(await findTurn(pool, { sessionId, turnId: 'later' }), { state: 'open', message: { text: 'hi' } });
   t.match(await findTurn(pool, { sessionId, turnId: 't' }), { state: 'cleared' });
+});
+
+t.test('a message with a file opens no turn if the file goes while the message waits for a clear', async (t) => {
+  const { accountId, sessionId } = await openTurn(pool);
+  const blob = { sha256: 'a'.repeat(64), sizeBytes: 1 };
+  const file = { ...blob, accountId, holder: { sessionId }, mediaType: 'text/plain', name: null };
+  const saved = await saveMedia(pool, file, { bytes: 10, files: 10 });
+  const turn = { sender: 'user', trigger: 'user', digest: '', systemPrompt: '', model: '' } as const;
+  const judgement = { hook: 'inboundMessage', outcome: 'unchanged' as const, reason: null, by: [], asked: 1 };
+  const message = { text: 'hi', data: {}, mediaIds: [saved?.id ?? ''] };
+  const open = (id: string) =>
+    openJudgedTurn(pool, sessionId, { ...turn, id, runtime: 'r', leaseSeconds: 100 }, judgement, message);
+  t.match(await open('before'), { state: 'open' });
+  const [opened] = await during(
+    pool,
+    async (tx) => {
+      await clearSession(tx, sessionId);
+      await releaseMediaOfSession(tx, sessionId);
+    },
+    () => open('later'),
+  );
+  t.equal(opened, null);
+  t.equal(await findTurn(pool, { sessionId, turnId: 'later' }), null);
 });
 
 for (const before of [['first'], []])
