@@ -10,9 +10,9 @@ const SEMI_SPACE_MEGABYTES = 4;
 const STACK_KILOBYTES = 984;
 
 /**
- * Flags that save memory. Set in every child, also when a test takes wall L2 down. Some other flags, such as
- * `--single-threaded`, would make V8 reject the code cache of Node's own modules, and a start would take 10 ms of CPU time more:
- * `sandbox-child/compiler-flags.ts` sets those later.
+ * Flags that save memory. Set in every child, also when a test takes wall L2 down. Some other flags would
+ * make V8 reject the code cache of Node's own modules, and a start would take 10 ms of CPU time more. `--single-threaded` is one,
+ * so its parts are given. Of the others, `sandbox-child/compiler-flags.ts` sets what plugins need later.
  */
 const memoryFlags = (heapMegabytes: number): string[] => [
   `--max-old-space-size=${heapMegabytes}`,
