@@ -28,8 +28,8 @@ export class SecretMask {
   /** By name. */
   readonly #newest = new Map<string, string>();
   #formCount = 0;
-  /** Masks of some of these secrets only, by their names. */
-  readonly #selected = new Map<string, SecretMask>();
+  /** The mask that `select` has made last. */
+  #selected: { readonly key: string; readonly mask: SecretMask } | null = null;
   /** Null: it is built when a text is masked. */
   #search: FormSearch | null = null;
 
@@ -51,14 +51,13 @@ export class SecretMask {
     const [oldest] = values.keys();
     if (values.size > VALUES_MAX && oldest !== undefined) this.#drop(values, oldest);
     this.#search = null;
-    this.#selected.clear();
+    this.#selected = null;
   }
 
   /** A mask of these secrets only, with the values that are masked by now. */
   select(names: readonly string[]): SecretMask {
     const key = names.join();
-    const known = this.#selected.get(key);
-    if (known !== undefined) return known;
+    if (this.#selected?.key === key) return this.#selected.mask;
     const mask = new SecretMask();
     for (const name of names) {
       const values = this.#values.get(name);
@@ -66,8 +65,7 @@ export class SecretMask {
       mask.#values.set(name, new Map(values));
       for (const forms of values.values()) mask.#formCount += forms.length;
     }
-    this.#selected.clear();
-    this.#selected.set(key, mask);
+    this.#selected = { key, mask };
     return mask;
   }
 
