@@ -50,16 +50,21 @@ export class TestSession {
     return new TestSession(context, await context.getSessionTransport());
   }
 
-  /** Waits until the last saved draft runs. @throws BulkheadError `not_running` with the reason */
-  async waitForDraft(installationId: string): Promise<void> {
-    await this.#postToDraft(installationId, 'wake', undefined, true);
+  /**
+   * Waits until the last saved draft runs.
+   *
+   * @param advice what to do if the installation follows no draft
+   * @throws CommandError `not_a_draft`, CommandError or BulkheadError `not_running` with the reason
+   */
+  async waitForDraft(installationId: string, advice: string): Promise<void> {
+    await this.#postToDraft(installationId, 'wake', { repeatable: true, advice });
   }
 
   /** Sends an event to a draft. @throws CommandError if there is no such event */
   fireEvent(installationId: string, event: string, data: object): Promise<FiredEvent> {
     const name = event.replace(/^events\./, '');
     if (!Object.hasOwn(events, name)) throw createUnknownNameError('event', event, Object.keys(events));
-    return this.#postToDraft(installationId, 'fire', { event: name as EventName, data });
+    return this.#postToDraft(installationId, 'fire', { body: { event: name as EventName, data } });
   }
 
   /**
@@ -136,8 +141,7 @@ export class TestSession {
   async #postToDraft<Answer>(
     installationId: string,
     action: 'wake' | 'fire',
-    body?: unknown,
-    repeatable = false,
+    { body, repeatable = false, advice }: DraftRequest,
   ): Promise<Answer> {
     const path = `/installations/${installationId}/${action}`;
     try {
@@ -145,7 +149,7 @@ export class TestSession {
     } catch (error) {
       if (!hasCode(error, 'not_running') && !hasCode(error, 'not_a_draft')) throw error;
       const rest = await this.#context.getRest();
-      throw explainRefusal(await rest.get<Installation>(`/installations/${installationId}`)) ?? error;
+      throw explainRefusal(await rest.get<Installation>(`/installations/${installationId}`), advice) ?? error;
     }
   }
 }
@@ -153,13 +157,20 @@ export class TestSession {
 /** States in which no version runs, whatever its code. */
 const STOPPED: ReadonlySet<string> = new Set(['paused', 'blocked', 'needs_configuration', 'uninstalling']);
 
+interface DraftRequest {
+  readonly body?: unknown;
+  readonly repeatable?: boolean;
+  /** What to do if the installation follows no draft. */
+  readonly advice?: string;
+}
+
 /** Says why a draft cannot be called, and what to do. Null: the installation does not know more than the service said. */
-function explainRefusal(installation: Installation): CommandError | null {
+function explainRefusal(installation: Installation, advice?: string): CommandError | null {
   const { slug, versionPolicy, currentSemVer, condition, updateUnderWay } = installation;
   if (versionPolicy !== 'Draft') {
     const runs = `“${slug}” runs ${currentSemVer ?? 'the draft'} with the policy ${versionPolicy}`;
-    const message = `${runs}. To run your draft, use \`bulkhead install ${slug} --draft\` or \`bulkhead dev\`.`;
-    return new CommandError('not_a_draft', message);
+    const install = `To run your draft, use \`bulkhead install ${slug} --draft\` or \`bulkhead dev\`.`;
+    return new CommandError('not_a_draft', `${runs}. ${advice ?? install}`);
   }
   if (STOPPED.has(condition.state)) {
     const message = `“${slug}” cannot run your draft now. Its state is ${describeConditionAndStep(installation)}`;

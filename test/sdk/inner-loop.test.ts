@@ -634,6 +634,36 @@ t.test('dev: keeps a policy that was chosen while it ran, and an uninstallation'
   t.notMatch(uninstalled, 'still runs the draft');
 });
 
+t.test('dev: calls no published version in place of the draft', async (t) => {
+  const slug = 'twice';
+  const folder = await writePackage(slug, 1);
+  const { body: plugin } = await ann.post('/plugins', { slug, displayName: slug });
+  await ann.post(`/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files: draftFiles(0) });
+  await ann.post('/installations', { slug });
+  const startDev = async () => {
+    const dev = start(t, ['dev'], folder);
+    await dev.next(({ saved }) => saved === slug);
+    return dev;
+  };
+  const [one, other] = [await startDev(), await startDev()];
+  one.interrupt();
+  t.equal(await one.code, 0);
+  const type = async (line: string): Promise<Item> => {
+    other.stdin.write(`${line}\n`);
+    return other.next(({ played }) => played === line);
+  };
+  const message =
+    '“twice” runs 1.0.0 with the policy Latest. Another `dev` has ended, or you chose another policy. To run your draft again, run `bulkhead install twice --draft` in another terminal.';
+  for (const line of ['tool add {"a":1}', 'hook systemPrompt', 'command hello', 'fire sessionStarted'])
+    t.same(await type(line), { played: line, error: { code: 'not_a_draft', message } });
+  await saveFile(folder, 'index.ts', sayingSource(2));
+  t.match(await other.next(({ error }) => error), { error: { code: 'not_a_draft', message } });
+  t.equal(await start(t, ['install', slug, '--draft', '--yes']).code, 0);
+  t.match((await type('tool add {"a":1}')).answer, { content: [{ text: '3' }] });
+  other.interrupt();
+  t.equal(await other.code, 0);
+});
+
 t.test('dev: says nothing about a policy that it could not change', async (t) => {
   const folder = await writePackage('refused', 1);
   const { body: plugin } = await ann.post('/plugins', { slug: 'refused', displayName: 'Refused' });

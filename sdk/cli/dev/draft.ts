@@ -26,6 +26,8 @@ const POLL_MS = 250;
  */
 const SENT_MAX = 100;
 
+const NOT_SAVED = 'This folder is not saved as your draft. Do what the last error says.';
+
 interface SaveResult {
   readonly warnings: readonly string[];
   /** Until the service had built and stored the draft, milliseconds. */
@@ -121,11 +123,6 @@ export class Draft {
     });
   }
 
-  /** Null before the first save. */
-  get installationId(): string | null {
-    return this.#installation?.id ?? null;
-  }
-
   /** Waits for the first save and returns the id of the installation. @throws the signal's reason */
   waitForInstallation(signal: AbortSignal): Promise<string> {
     const { promise: aborted, reject } = Promise.withResolvers<never>();
@@ -156,8 +153,27 @@ export class Draft {
     const savedMs = performance.now() - startedAt;
     this.#installation ??= await this.#install();
     this.#installed.resolve(this.#installation.id);
-    await this.testSession.waitForDraft(this.#installation.id);
+    await this.#waitForDraft(this.#installation.id);
     return { warnings: [...warnings, ...saved.warnings], savedMs, liveMs: performance.now() - startedAt };
+  }
+
+  /**
+   * Waits until the draft that was saved last runs.
+   *
+   * @returns the id of its installation
+   * @throws CommandError that says what runs in its place, and what to do
+   */
+  async requireRunning(): Promise<string> {
+    const id = this.#installation?.id ?? (await findInstallation(this.#rest, this.slug))?.id;
+    if (id === undefined) throw new CommandError('not_running', NOT_SAVED);
+    await this.#waitForDraft(id);
+    return id;
+  }
+
+  async #waitForDraft(installationId: string): Promise<void> {
+    // The policy of an installation that followed the draft was changed since.
+    const moved = `Another \`dev\` has ended, or you chose another policy. To run your draft again, run \`bulkhead install ${this.slug} --draft\` in another terminal.`;
+    await this.testSession.waitForDraft(installationId, this.#installation ? moved : NOT_SAVED);
   }
 
   async #saveTexts(files: readonly PackageTexts[]): Promise<SavedDraftAnswer> {

@@ -14,6 +14,9 @@ const HELP = [
   'help                    show this list; Ctrl-C exits',
 ].join('\n');
 
+/** The lines that call the draft. */
+const DRAFT_ACTIONS: ReadonlySet<string> = new Set(['tool', 'hook', 'command', 'fire']);
+
 /** Input of often tried hooks. What is missing is filled in. */
 const HOOK_EXAMPLES: ReadonlyMap<string, string> = new Map([
   ['systemPrompt', '{"systemPrompt":"Be brief."}'],
@@ -41,10 +44,12 @@ export async function runPlaygroundLine(
   }
   const { output } = context;
   try {
-    const answer = await runAction(draft, action, name, rest);
+    // Otherwise a published version would answer in its place.
+    const installationId = DRAFT_ACTIONS.has(action) ? await draft.requireRunning() : '';
+    const answer = await runAction(draft, installationId, action, name, rest);
     const text = typeof answer === 'string' ? answer : JSON.stringify(answer, null, 2);
     output.printItem({ played: line.trim(), answer }, text);
-    if (action === 'hook') output.printLine(describeChain(draft, answer as ChainAnswer));
+    if (action === 'hook') output.printLine(describeChain(installationId, answer as ChainAnswer));
   } catch (error) {
     if (context.signal.aborted) return;
     const { code, message } = await context.explainError(error);
@@ -52,17 +57,27 @@ export async function runPlaygroundLine(
   }
 }
 
-/** Says what each plugin of the chain did, and which one is the draft. */
-function describeChain(draft: Draft, { trace }: ChainAnswer): string {
+/**
+ * Says what each plugin of the chain did, and which one is the draft.
+ *
+ * @param draftId of the draft's installation
+ */
+function describeChain(draftId: string, { trace }: ChainAnswer): string {
   const links = trace.map(({ installationId, slug, outcome }) => {
-    const name = installationId === draft.installationId ? `${slug} (your draft)` : slug;
+    const name = installationId === draftId ? `${slug} (your draft)` : slug;
     return `${name}: ${outcome.replaceAll('_', ' ')}`;
   });
   return `Chain: ${links.join(', then ') || 'no plugin has this hook'}`;
 }
 
-async function runAction(draft: Draft, action: string, name: string, rest: string): Promise<unknown> {
-  const { testSession, slug, installationId } = draft;
+/** @param installationId of the draft, which runs, if the action needs it */
+async function runAction(
+  { testSession, slug }: Draft,
+  installationId: string,
+  action: string,
+  name: string,
+  rest: string,
+): Promise<unknown> {
   switch (action) {
     case 'tool':
       return testSession.callTool(slug, name, parseJsonObject(rest, '{"city":"Riga"}'));
@@ -71,7 +86,6 @@ async function runAction(draft: Draft, action: string, name: string, rest: strin
     case 'command':
       return testSession.runCommand(slug, name, rest);
     case 'fire':
-      if (installationId === null) return 'The draft is not saved yet. Fix its errors and save again.';
       return testSession.fireEvent(installationId, name, parseJsonObject(rest, '{"messageCount":7}'));
     case 'help':
       return HELP;
