@@ -664,6 +664,33 @@ t.test('dev: calls no published version in place of the draft', async (t) => {
   t.equal(await other.code, 0);
 });
 
+t.test('dev: calls no published version while the folder is not saved', async (t) => {
+  const slug = 'unsaved';
+  const folder = await writePackage(slug, 1);
+  const { body: plugin } = await ann.post('/plugins', { slug, displayName: slug });
+  await ann.post(`/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files: draftFiles(0) });
+  await ann.post(`/plugins/${plugin.id}/draft`, { files: draftFiles(10) });
+  const dev = start(t, ['dev'], folder);
+  const type = async (line: string): Promise<Item> => {
+    dev.stdin.write(`${line}\n`);
+    return dev.next(({ played }) => played === line);
+  };
+  const call = 'tool add {"a":1}';
+  const advice = 'This folder is not saved as your draft. Do what the last error says.';
+  t.match(await dev.next(({ error }) => error), { error: { code: 'draft_changed' } });
+  t.same((await type(call)).error, { code: 'not_running', message: advice }, 'not installed');
+  const { body: installation } = await ann.post('/installations', { slug });
+  const message = `“unsaved” runs 1.0.0 with the policy Latest. ${advice}`;
+  t.same((await type(call)).error, { code: 'not_a_draft', message });
+  await ann.patch(`/installations/${installation.id}`, { versionPolicy: 'Draft' });
+  t.match((await type(call)).answer, { content: [{ text: '11' }] }, 'the draft that is saved');
+  dev.stdin.write('replace\n');
+  await dev.next(({ saved }) => saved === slug);
+  t.match((await type(call)).answer, { content: [{ text: '2' }] });
+  dev.interrupt();
+  t.equal(await dev.code, 0);
+});
+
 t.test('dev: says nothing about a policy that it could not change', async (t) => {
   const folder = await writePackage('refused', 1);
   const { body: plugin } = await ann.post('/plugins', { slug: 'refused', displayName: 'Refused' });
