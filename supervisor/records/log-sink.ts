@@ -36,6 +36,7 @@ interface LogOrigin extends Pick<LogLine, 'sessionId' | 'invocationId'> {
   /** The handler, such as `middleware.systemPrompt`. */
   readonly source: string;
 }
+type LineOwner = Pick<LogOrigin['plugin'], 'installationId' | 'accountId'>;
 interface NewLine {
   readonly level: LogLevel;
   readonly message: string;
@@ -60,7 +61,9 @@ export class LogSink {
   readonly #masks: SecretMasks;
   readonly #now: () => number;
   readonly #onLines: (written: number, dropped: number) => void;
-  readonly #onLine: (plugin: LogOrigin['plugin'], isKept: boolean) => void;
+  readonly #onLine: (plugin: LineOwner, isKept: boolean) => void;
+  /** Lines of each installation that found no room since its last report. Empty again soon after the database takes lines. */
+  readonly #refused = new Map<string, { readonly plugin: LogOrigin['plugin']; count: number }>();
   readonly #timer: NodeJS.Timeout;
 
   constructor(
@@ -71,7 +74,7 @@ export class LogSink {
       onError(error: Error): void;
       onLines?(written: number, dropped: number): void;
       /** Called for every line of a plugin, written or dropped. */
-      onLine?(plugin: LogOrigin['plugin'], isKept: boolean): void;
+      onLine?(plugin: LineOwner, isKept: boolean): void;
       /** Masks the secrets of installations. Default: none has any. */
       masks?: SecretMasks;
       /** Maps stack traces to the authors' files. Default: no mapping. */
@@ -99,6 +102,7 @@ export class LogSink {
           lines.map(({ line }) => line),
         );
         this.#onLines(lines.length, 0);
+        this.#reportRefused();
       },
       onError: options.onError,
       onRejected: (lines) => this.#reportRejected(lines),
@@ -115,10 +119,9 @@ export class LogSink {
   /** Adds a plugin's line. Lines over the limit are counted, and one line reports how many were dropped. */
   write(origin: LogOrigin, line: NewLine): void {
     const quota = this.#findQuota(origin);
-    const isKept = quota.lines < this.#caps.linesPerMinute;
-    this.#onLine(origin.plugin, isKept);
-    if (!isKept) {
+    if (quota.lines >= this.#caps.linesPerMinute) {
       quota.dropped += 1;
+      this.#onLine(origin.plugin, false);
       this.#onLines(0, 1);
       return;
     }
@@ -134,7 +137,7 @@ export class LogSink {
     detail: Partial<LogOrigin> & { data?: unknown } = {},
   ): void {
     const { data, ...rest } = detail;
-    const origin: LogOrigin = { plugin, sessionId: null, invocationId: null, source: SYSTEM_SOURCE, ...rest };
+    const origin: LogOrigin = { ...createSystemOrigin(plugin), ...rest };
     this.#add(origin, data === undefined ? { level, message } : { level, message, data });
   }
 
@@ -205,13 +208,34 @@ export class LogSink {
     for (const [installationId, own] of Map.groupBy(ofPlugins, ({ line }) => line.installationId)) {
       const [first] = own;
       if (!first) continue;
-      const { versionId, semVer } = first.line;
-      const plugin = { installationId, accountId: first.accountId, versionId: versionId ?? '', semVer: semVer ?? '' };
-      this.system(plugin, 'error', `${own.length} lines dropped: the database rejects them`);
+      this.system(findPlugin(first), 'error', `${own.length} lines dropped: the database rejects them`);
+    }
+  }
+
+  #countRefused(line: MappedLine): void {
+    this.#onLines(0, 1);
+    const { installationId } = line.line;
+    const refused = this.#refused.get(installationId) ?? { plugin: findPlugin(line), count: 0 };
+    refused.count += 1;
+    this.#refused.set(installationId, refused);
+  }
+
+  /** Adds a line for each installation that lacks some. Those that find no room are added after the next statement. */
+  #reportRefused(): void {
+    for (const [installationId, { plugin, count }] of this.#refused) {
+      const message = `${count} lines dropped: too many waited for the database`;
+      const report = this.#createLine(createSystemOrigin(plugin), { level: 'error', message });
+      if (this.#batch.add(report)) this.#refused.delete(installationId);
     }
   }
 
   #add(origin: LogOrigin, line: NewLine): void {
+    const added = this.#createLine(origin, line);
+    if (this.#mapper) this.#mapper.add(added);
+    else this.#addToBatch(added);
+  }
+
+  #createLine(origin: LogOrigin, line: NewLine): MappedLine {
     const { installationId } = origin.plugin;
     const mask = this.#masks.get(installationId);
     const isCut = line.truncated === true;
@@ -219,7 +243,7 @@ export class LogSink {
     const message = cutText(mask.maskText(replaceUnstorable(line.message), isCut), this.#caps.messageBytes);
     const data = cutData(line.data, mask, this.#caps.dataBytes, isCut);
     const id = orderedId(this.#now());
-    const added: MappedLine = {
+    return {
       code: findLineCode(origin.plugin),
       accountId: origin.plugin.accountId,
       line: {
@@ -238,17 +262,29 @@ export class LogSink {
         truncated: isCut || message.isCut || data.isCut,
       },
     };
-    if (this.#mapper) this.#mapper.add(added);
-    else this.#addToBatch(added);
   }
 
   #addToBatch(line: MappedLine): void {
-    if (!this.#batch.add(line)) this.#onLines(0, 1);
+    const isKept = this.#batch.add(line);
+    if (line.line.source !== SYSTEM_SOURCE) this.#onLine(findPlugin(line), isKept);
+    if (!isKept) this.#countRefused(line);
   }
 }
 
 const measureLine = ({ line }: MappedLine): number =>
   LINE_OVERHEAD_BYTES + line.message.length + (line.data?.length ?? 0);
+
+const createSystemOrigin = (plugin: LogOrigin['plugin']): LogOrigin => ({
+  plugin,
+  sessionId: null,
+  invocationId: null,
+  source: SYSTEM_SOURCE,
+});
+
+function findPlugin({ accountId, line }: MappedLine): LogOrigin['plugin'] {
+  const { installationId, versionId, semVer } = line;
+  return { accountId, installationId, versionId: versionId ?? '', semVer: semVer ?? '' };
+}
 
 const findLineCode = ({ slug, semVer, sourceMapSha256 }: LogOrigin['plugin']): CodedLine['code'] =>
   slug && sourceMapSha256 ? { sourceMapSha256, sourceName: formatSourceName({ slug, semVer }) } : null;

@@ -240,6 +240,44 @@ t.test('a statement has at most a quarter of a megabyte, and at least one row', 
   t.same(written, ['80000 150000', '80000', '5000000', '100']);
 });
 
+t.test('lines that find no room are counted in a line and in the metrics of the installation', async (t) => {
+  const written: { source: string; installationId: string; message: string }[] = [];
+  let isAway = true;
+  const query = async (_sql: string, [lines]: [string]) => {
+    if (isAway) throw new Error('away');
+    written.push(...JSON.parse(lines));
+  };
+  const all = { written: 0, dropped: 0 };
+  const ofPlugin = { kept: 0, dropped: 0 };
+  const sink = new LogSink({ query } as unknown as Pool, {
+    caps: defaultCaps,
+    onError,
+    onLines: (kept, dropped) => {
+      all.written += kept;
+      all.dropped += dropped;
+    },
+    onLine: (_plugin, isKept) => {
+      ofPlugin[isKept ? 'kept' : 'dropped'] += 1;
+    },
+  });
+  t.teardown(() => sink.close());
+  const made = 2_000;
+  for (let n = 0; n < made; n += 1) sink.write(origin, { level: 'info', message: 'x'.repeat(4_000) });
+  const quiet = { ...origin, plugin: { ...plugin, accountId: 'a2', installationId: 'quiet' } };
+  sink.write(quiet, { level: 'info', message: 'quiet' });
+  isAway = false;
+  await sink.flush();
+  const { dropped } = ofPlugin;
+  t.ok(dropped > 0 && dropped < made, `${dropped} lines dropped`);
+  t.strictSame(ofPlugin, { kept: made + 1 - dropped, dropped });
+  t.strictSame(all, { written: made + 2 - dropped, dropped });
+  t.match(
+    written.filter(({ source }) => source === 'system'),
+    [{ installationId: 'i1', message: `${dropped} lines dropped: too many waited for the database` }],
+  );
+  t.equal(written.length, all.written);
+});
+
 t.test('during an outage, a flooding plugin leaves room for others and for the host', async (t) => {
   const { pool } = await testDatabase(t);
   await maintainLogs(pool);
@@ -262,7 +300,8 @@ t.test('during an outage, a flooding plugin leaves room for others and for the h
   t.equal((await all(pool)).length, 50, 'the quiet one lost nothing');
   for (const installationId of ['f1', 'f2', 'f3', 'f4']) {
     const items = await all(pool, installationId);
-    t.equal(items[0]?.message, `${installationId} crashed`);
+    t.match(items[0]?.message, /^\d+ lines dropped: too many waited for the database$/);
+    t.equal(items[1]?.message, `${installationId} crashed`);
     t.ok(items.length > 10 && items.length < 600, `${installationId} kept ${items.length} lines`);
   }
 });
