@@ -9,6 +9,7 @@ import {
   insertIntoPartitions,
   maintainPartitions,
   type PartitionedTable,
+  withoutStoredSql,
 } from './partitions.ts';
 
 const DAY_MS = 86_400_000;
@@ -42,14 +43,16 @@ export const createAuditPartitions = (pool: Pool): Promise<void> => createPartit
 /** Creates partitions ahead and drops those past retention. Run every few minutes. */
 export const maintainAudit = (pool: Pool, at?: number): Promise<void> => maintainPartitions(pool, table, at);
 
-export async function insertAudit(pool: Pool, entries: readonly AuditEntry[]): Promise<void> {
+/** @param isRetry an earlier insert may have stored these entries: skips those that are stored */
+export async function insertAudit(pool: Pool, entries: readonly AuditEntry[], isRetry = false): Promise<void> {
   if (entries.length === 0) return;
   const sql = `INSERT INTO audit (id, at, installation_id, session_id, invocation_id, member, outcome, duration_ms,
      arguments_sha256, detail, account_id)
    SELECT g.id, ${GIVEN_TIME}, g."installationId", g."sessionId", g."invocationId", g.member, g.outcome, g."durationMs",
      g."argumentsSha256", g.detail, (SELECT i.account_id FROM installations i WHERE i.id = g."installationId")
      FROM json_to_recordset($1::json) AS g(id text, at timestamptz, "installationId" text, "sessionId" text,
-       "invocationId" text, member text, outcome text, "durationMs" real, "argumentsSha256" text, detail text)`;
+       "invocationId" text, member text, outcome text, "durationMs" real, "argumentsSha256" text, detail text)
+       ${isRetry ? withoutStoredSql(table) : ''}`;
   await insertIntoPartitions(pool, table, () => pool.query(sql, [JSON.stringify(entries)]));
 }
 

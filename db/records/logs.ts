@@ -21,6 +21,7 @@ import {
   insertIntoPartitions,
   maintainPartitions,
   type PartitionedTable,
+  withoutStoredSql,
 } from './partitions.ts';
 
 const HOUR_MS = 3_600_000;
@@ -74,8 +75,12 @@ export const createLogPartitions = (pool: Pool): Promise<void> => createPartitio
 /** Creates partitions ahead and drops those past retention. Run every few minutes. */
 export const maintainLogs = (pool: Pool, at?: number): Promise<void> => maintainPartitions(pool, table, at);
 
-/** Inserts a batch in one statement and notifies the log streams of its installations. */
-export async function insertLogs(pool: Pool, lines: readonly LogLine[]): Promise<void> {
+/**
+ * Inserts a batch in one statement and notifies the log streams of its installations.
+ *
+ * @param isRetry an earlier insert may have stored these lines: skips those that are stored
+ */
+export async function insertLogs(pool: Pool, lines: readonly LogLine[], isRetry = false): Promise<void> {
   if (lines.length === 0) return;
   const sql = `WITH written AS (
      INSERT INTO plugin_logs (id, at, level, message, data, installation_id, session_id, source, invocation_id,
@@ -85,6 +90,7 @@ export async function insertLogs(pool: Pool, lines: readonly LogLine[]): Promise
        FROM json_to_recordset($1::json) AS g(id text, at timestamptz, level text, message text, data text,
          "installationId" text, "sessionId" text, source text, "invocationId" text, "versionId" text, "semVer" text,
          truncated boolean)
+       ${isRetry ? withoutStoredSql(table) : ''}
      RETURNING installation_id)
    SELECT pg_notify('${NEW_LINES}', installation_id) FROM written GROUP BY installation_id`;
   await insertIntoPartitions(pool, table, () => pool.query(sql, [JSON.stringify(lines)]));

@@ -74,6 +74,10 @@ export async function insertIntoPartitions(
 /** SQL: the time of the given row `g`. One that is ahead of the database's clock becomes its time: there may be no partition for it. */
 export const GIVEN_TIME = 'least(g.at, now())';
 
+/** SQL: leaves out the given rows `g` that are stored. Not in every insert: it searches the index of each partition for each row. */
+export const withoutStoredSql = ({ table }: PartitionedTable): string =>
+  `WHERE NOT EXISTS (SELECT FROM ${table} s WHERE s.installation_id = g."installationId" AND s.id = g.id)`;
+
 async function readDatabaseClock(pool: Pool): Promise<number> {
   return Date.parse((await findValue<string>(pool, 'SELECT now()')) ?? '');
 }

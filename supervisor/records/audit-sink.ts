@@ -46,8 +46,8 @@ export class AuditSink {
       accountOf: ({ accountId }) => accountId,
       // Reports have a separate owner, so that the installation's entries cannot fill their share of the buffer.
       ownerOf: ({ isReport, installationId, accountId }) => (isReport ? `reports ${accountId}` : installationId),
-      write: async (entries) => {
-        await insertAudit(pool, entries);
+      write: async (entries, isRetry) => {
+        await insertAudit(pool, entries, isRetry);
         this.#onEntries(entries.length, 0);
         this.#reportDropped();
       },

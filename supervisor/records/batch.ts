@@ -38,7 +38,8 @@ interface BatchSettings<Row> {
   accountOf(row: Row): string;
   /** Who wrote a row: owners share the buffer. */
   ownerOf(row: Row): string;
-  write(rows: readonly Row[]): Promise<void>;
+  /** @param isRetry an earlier statement with these rows failed, perhaps only after its commit: skip rows that are stored */
+  write(rows: readonly Row[], isRetry: boolean): Promise<void>;
   onError(error: Error): void;
   /** Called with the rows that PostgreSQL rejected, and those dropped with them. They are not tried again. */
   onRejected?(rows: readonly Row[]): void;
@@ -49,6 +50,8 @@ export class Batch<Row> {
   readonly #rows = new RoundRobinQueue<Row>();
   /** Rows of the statement that is being written or has failed. */
   #batch: Row[] = [];
+  /** Whether a statement with the batch failed in a way that leaves open whether it was committed. */
+  #isRetry = false;
   /** Bytes in memory, including those of the batch. */
   readonly #ofOwner = new AmountsByKey();
   readonly #ofAccount = new AmountsByKey();
@@ -142,11 +145,15 @@ export class Batch<Row> {
 
   /** Writes one statement. False: the database is unavailable, so the rows wait. */
   async #writeSome(): Promise<boolean> {
-    if (this.#batch.length === 0) this.#batch = this.#takeBatch();
+    if (this.#batch.length === 0) {
+      this.#batch = this.#takeBatch();
+      this.#isRetry = false;
+    }
     try {
       if (!(await this.#isWritten(this.#batch))) await this.#writeByAccount();
       return true;
     } catch (error) {
+      this.#isRetry = true;
       this.#settings.onError(error as Error);
       return false;
     }
@@ -175,7 +182,7 @@ export class Batch<Row> {
   /** Writes rows and removes them from the batch. False: PostgreSQL rejects one of them. */
   async #isWritten(rows: readonly Row[]): Promise<boolean> {
     try {
-      await this.#settings.write(rows);
+      await this.#settings.write(rows, this.#isRetry);
     } catch (error) {
       if (!isRejectedRow(error)) throw error;
       if (rows.length === 1) this.#settings.onError(error as Error);

@@ -96,10 +96,11 @@ export class LogSink {
       // Lines of the host have a separate owner, so that the plugin's lines cannot fill their share of the buffer.
       ownerOf: ({ line, accountId }) =>
         line.source === SYSTEM_SOURCE ? `${SYSTEM_SOURCE} ${accountId}` : line.installationId,
-      write: async (lines) => {
+      write: async (lines, isRetry) => {
         await insertLogs(
           pool,
           lines.map(({ line }) => line),
+          isRetry,
         );
         this.#onLines(lines.length, 0);
         this.#reportRefused();
@@ -205,7 +206,7 @@ export class LogSink {
   #reportRejected(lines: readonly MappedLine[]): void {
     this.#onLines(0, lines.length);
     const ofPlugins = lines.filter(({ line }) => line.source !== SYSTEM_SOURCE);
-    for (const [installationId, own] of Map.groupBy(ofPlugins, ({ line }) => line.installationId)) {
+    for (const own of Map.groupBy(ofPlugins, ({ line }) => line.installationId).values()) {
       const [first] = own;
       if (!first) continue;
       this.system(findPlugin(first), 'error', `${own.length} lines dropped: the database rejects them`);

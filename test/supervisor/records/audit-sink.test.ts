@@ -97,3 +97,24 @@ t.test('entries that the database rejects are counted, too, but a report is not 
   t.equal(sink.waiting, 0);
   t.same(counted, { written: 3, dropped: 4 });
 });
+
+t.test('entries whose commit was not confirmed are stored once', async (t) => {
+  const { pool } = await testDatabase(t);
+  await maintainAudit(pool);
+  let isLost = true;
+  const query = async (sql: string, values: unknown[]) => {
+    const result = await pool.query(sql, values);
+    if (isLost) throw new Error('Connection terminated unexpectedly');
+    return result;
+  };
+  const sink = new AuditSink({ query } as unknown as Pool, new SecretMasks(), { onError: () => undefined });
+  sink.write({ ...call, outcome: 'ok', member: 'storage.get' });
+  await sink.flush();
+  isLost = false;
+  await sink.flush();
+  const { items } = await pageAudit(pool, { installationId: 'i', limit: 10 });
+  t.strictSame(
+    items.map(({ member }) => member),
+    ['storage.get'],
+  );
+});

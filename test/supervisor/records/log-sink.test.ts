@@ -217,6 +217,28 @@ t.test('lines that the database rejects are counted in a line', async (t) => {
   );
 });
 
+t.test('lines whose commit was not confirmed are stored once', async (t) => {
+  const { pool } = await testDatabase(t);
+  await maintainLogs(pool);
+  let isLost = true;
+  const query = async (sql: string, values: unknown[]) => {
+    const result = await pool.query(sql, values);
+    if (isLost) throw new Error('Connection terminated unexpectedly');
+    return result;
+  };
+  const sink = new LogSink({ query } as unknown as Pool, { caps: defaultCaps, onError });
+  t.teardown(() => sink.close());
+  for (const message of ['one', 'two']) sink.write(origin, { level: 'info', message });
+  await sink.flush();
+  sink.write(origin, { level: 'info', message: 'three' });
+  isLost = false;
+  await sink.flush();
+  t.strictSame(
+    (await all(pool)).map((line) => line.message),
+    ['three', 'two', 'one'],
+  );
+});
+
 t.test('ids sort like they were made', async (t) => {
   const now = Date.now();
   const ids = Array.from({ length: 20_000 }, (_, n) => orderedId(now + (n % 3) - 1));
