@@ -19,7 +19,7 @@ declare module 'fastify' {
   interface FastifyRequest {
     caller: Caller | null;
     /** Watches the request's token: see `SignIn.watch`. */
-    watchToken: ((onEnd: () => void) => () => void) | null;
+    watchToken: ((onEnd: (why: unknown) => void) => () => void) | null;
     /** See `signInAgain`. */
     renewCaller: (() => Promise<void>) | null;
   }
@@ -118,8 +118,10 @@ function readCredential(request: FastifyRequest, site: ConsoleSite | null): stri
 /**
  * Ends a response that lasts, such as a stream, when the token of its request ends: it expires or is revoked, or its account is
  * suspended or demoted.
+ *
+ * @param end receives what a further request with the token would be refused with
  */
-export function endWithToken(request: FastifyRequest, reply: FastifyReply, end: () => void): void {
+export function endWithToken(request: FastifyRequest, reply: FastifyReply, end: (why: unknown) => void): void {
   const stop = request.watchToken?.(end);
   if (stop) onceClosed(reply.raw, stop);
 }

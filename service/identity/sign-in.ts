@@ -40,7 +40,7 @@ interface Watcher {
   readonly token: string;
   /** The sign-in that the token gave when the watch began. */
   readonly began: Promise<SignedIn>;
-  end(): void;
+  end(why: unknown): void;
 }
 
 export class SignIn {
@@ -76,9 +76,10 @@ export class SignIn {
    * Calls `onEnd` once when a token that was just accepted ends: it expires or is revoked, or its account is suspended or
    * demoted.
    *
+   * @param onEnd receives what the next `signIn` would throw: also the error of an outage, if the token cannot be verified now
    * @returns a function that stops watching
    */
-  watch(token: string, onEnd: () => void): () => void {
+  watch(token: string, onEnd: (why: unknown) => void): () => void {
     let timer: NodeJS.Timeout | undefined;
     const stop = () => {
       clearTimeout(timer);
@@ -87,21 +88,21 @@ export class SignIn {
     const watcher: Watcher = {
       token,
       began: this.#find(token),
-      end() {
+      end(why) {
         stop();
-        onEnd();
+        onEnd(why);
       },
     };
     this.#watchers.add(watcher);
     const awaitExpiry = (expiresAt: number): void => {
       const left = expiresAt - this.#now();
       if (!this.#watchers.has(watcher)) return;
-      if (left <= 0) watcher.end();
+      if (left <= 0) watcher.end(new InvalidTokenError('the token has expired'));
       else timer = setTimeout(() => awaitExpiry(expiresAt), Math.min(left, TIMER_MAX_MS)).unref();
     };
     watcher.began.then(
       ({ expiresAt }) => awaitExpiry(expiresAt),
-      () => watcher.end(),
+      (error: unknown) => watcher.end(error),
     );
     return stop;
   }
@@ -181,15 +182,17 @@ export class SignIn {
   }
 
   async #checkWatcher(watcher: Watcher, accountId: string | null): Promise<void> {
+    let why: unknown = new InvalidTokenError('the account of the token was moved, promoted or demoted');
     try {
       const { account } = await watcher.began;
       if (accountId !== null && account.id !== accountId) return;
       const current = await this.#find(watcher.token);
       if (current.account.id === account.id && current.account.operator === account.operator) return;
-    } catch {
+    } catch (error) {
       // Ends the watch, too, if the token cannot be verified now: the client comes back with its token.
+      why = error;
     }
-    if (this.#watchers.has(watcher)) watcher.end();
+    if (this.#watchers.has(watcher)) watcher.end(why);
   }
 }
 

@@ -72,7 +72,7 @@ export interface Identity {
   readonly client: string | null;
   /** Milliseconds since 1970; null: the token has no `iat`. */
   readonly issuedAt: number | null;
-  /** Milliseconds since 1970. */
+  /** When it is accepted no longer: its `exp` and the tolerated clock difference. Milliseconds since 1970. */
   readonly expiresAt: number;
 }
 
@@ -248,7 +248,7 @@ function readIdentity({ payload }: JWTVerifyResult, issuer: string): Omit<Identi
   const subject = userName.safeParse(payload.sub);
   if (!subject.success) throw new InvalidTokenError('the subject is not a user name');
   const issuedAt = payload.iat === undefined ? null : payload.iat * 1000;
-  return { issuer, subject: subject.data, issuedAt, expiresAt: (payload.exp ?? 0) * 1000 };
+  return { issuer, subject: subject.data, issuedAt, expiresAt: ((payload.exp ?? 0) + CLOCK_TOLERANCE_S) * 1000 };
 }
 
 /**

@@ -13,6 +13,17 @@ class RequestClosedError extends Error {
   }
 }
 
+/** The reason of a signal that aborts because the token of the request ended. Its cause is what a further request would be refused with. */
+class TokenEndedError extends Error {
+  constructor(cause: unknown) {
+    super(TOKEN_ENDED, { cause });
+  }
+}
+
+/** Returns the error of a request whose signal aborted because its token ended; otherwise, the given error. */
+export const preferTokenError = ({ reason }: AbortSignal, error: unknown): unknown =>
+  reason instanceof TokenEndedError ? reason.cause : error;
+
 export const isClosedRequest = ({ reason }: AbortSignal): boolean => reason instanceof RequestClosedError;
 
 /** A signal that aborts when the connection is closed before the answer was sent. */
@@ -31,6 +42,6 @@ export function abortWhenClosed(reply: FastifyReply): AbortSignal {
 export function abortWhenOver(request: FastifyRequest, reply: FastifyReply): AbortSignal {
   const over = new AbortController();
   onceClosed(reply.raw, () => over.abort(new RequestClosedError()));
-  endWithToken(request, reply, () => over.abort(new Error(TOKEN_ENDED)));
+  endWithToken(request, reply, (why) => over.abort(new TokenEndedError(why)));
   return over.signal;
 }

@@ -8,6 +8,7 @@ import type { providerCompletion, providerRequest } from '../../sdk/contract/pay
 import type { Completion } from '../../sdk/session/api-types.ts';
 import { callSurface, toProblem } from '../calls/surface-call.ts';
 import type { DeltaReader, ProviderDelta } from '../children/answer-deltas.ts';
+import { preferTokenError } from './closed-requests.ts';
 import { chooseModel } from './model-choice.ts';
 import type { SessionServices } from './session-services.ts';
 
@@ -36,7 +37,7 @@ export const toSessionAnswer = ({ toolCalls: _none, ...answer }: ProviderAnswer)
  * Calls a model, yields the pieces of its answer as they arrive, and returns the whole answer. A slow reader slows the plugin down,
  * and ending the generator aborts the call.
  *
- * @throws Problem as `askProvider`
+ * @throws Problem as `askProvider`, or if the token of the request ended, what a further request would be refused with
  */
 export async function* streamProvider(
   services: SessionServices,
@@ -56,6 +57,9 @@ export async function* streamProvider(
   try {
     yield* readable;
     return await asked;
+  } catch (error) {
+    // The plugin did not fail, and the client needs another token.
+    throw preferTokenError(signal, error);
   } finally {
     ended.abort(READER_LEFT);
     asked.catch(() => undefined);

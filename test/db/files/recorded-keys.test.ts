@@ -99,7 +99,7 @@ t.test('a revocation ends what began with tokens of the key, also in a process t
     ofOlderRelease,
   };
   const ends = Object.values(ending).map(
-    (credential) => new Promise<void>((resolve) => signIn.watch(credential, resolve)),
+    (credential) => new Promise<void>((resolve) => signIn.watch(credential, () => resolve())),
   );
   for (const [name, credential] of Object.entries(ending))
     t.equal((await signIn.signIn(credential)).name, 'ann', `before: ${name}`);
