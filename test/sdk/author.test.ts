@@ -181,6 +181,12 @@ t.test('a publish whose proposed number another one has taken says so', async (t
   });
   const chosen = await typed(['publish', '--version', '1.0.0'], options(url));
   t.match(chosen.stderr, /Omit `--version` to use the next free number/);
+  t.match(await typed(['publish', '--version', '1.0.0', '--dry-run'], options(url)), {
+    code: 1,
+    stdout: '',
+    stderr:
+      'error Version 1.0.0 of taken exists already, and a version never changes. Omit `--version` to use the next free number.\n',
+  });
 });
 
 t.test('publish --list says what was published when the listing fails, and lists it when it is repeated', async (t) => {
@@ -438,6 +444,8 @@ t.test('a version that does not fit into the answer of the service is yanked', a
   const { plugins } = answer(await typed(['status', '--json']));
   await enlargeOffers(api.pool, plugins.find(({ slug }: { slug: string }) => slug === 'large').id, MIB);
   t.match(await typed(['yank', '1.0.0'], large), { code: 0, stdout: /is yanked/ });
+  const again = answer(await typed(['publish', '--version', '1.0.0', '--dry-run', '--json'], large));
+  t.match(again, { error: { code: 'version_exists' } }, 'also if the answer leaves it out');
   t.match(await typed(['yank', '1.2.0'], large), { code: 1, stderr: /Its versions are 1\.1\.0, 1\.0\.0\.\n$/ });
 });
 

@@ -46,6 +46,10 @@ export const publish: Command = {
     const found = await context.localTools.check(files, slug, context.signal);
     const plugin = await findPlugin(rest, slug);
     const versions = plugin?.versions ?? [];
+    const allVersions = [...versions, ...(plugin?.leftOutVersions ?? [])];
+    // The service refuses it, too, but not for `--dry-run`.
+    if (wanted !== undefined && allVersions.some(({ semVer }) => semVer === wanted))
+      throw createTakenError(slug, wanted);
     const latest = findLatestVersion(versions);
     if (plugin && latest && wanted === undefined && latest.sourceSha256 === found.sourceSha256) {
       if (args.flag('list') && plugin.visibility !== 'listed') return listUnchanged(context, args, plugin, latest);
@@ -83,11 +87,16 @@ export const publish: Command = {
     printPublished(output, slug, version, versions);
     const all = [...warnings, ...found.warnings];
     const visibility = args.flag('list') ? await listPublished(rest, target, version, all) : target.visibility;
-    const others = [...versions, ...(plugin?.leftOutVersions ?? [])];
-    printNextSteps(output, version, { slug, visibility, latest: findLatestVersion([...others, version]) });
+    printNextSteps(output, version, { slug, visibility, latest: findLatestVersion([...allVersions, version]) });
     return { slug: target.slug, pluginId: target.id, visibility, version, warnings: all };
   },
 };
+
+const createTakenError = (slug: string, semVer: string): CommandError =>
+  new CommandError(
+    'version_exists',
+    `Version ${semVer} of ${slug} exists already, and a version never changes. Omit \`--version\` to use the next free number.`,
+  );
 
 /** @throws CommandError if another publish has taken the number that this one proposed, otherwise the error */
 function explainTakenNumber(error: unknown): never {
