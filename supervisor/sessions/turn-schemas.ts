@@ -331,7 +331,7 @@ export const outputBody = jsonBody({
   id: outputId
     .optional()
     .describe(
-      'The runtime’s own id of the output and of its message, unique in the session. Default: made of the turn’s id and the text, so another output of the same text needs an id. All pieces without an id are of one output of the turn, so give each streamed text an id.',
+      'The runtime’s own id of the output and of its message, unique in the session. Default: made of the turn’s id and the text, so another output of the same text, such as for another `target`, needs an id. All pieces without an id are of one output of the turn, so give each streamed text an id.',
     ),
   text: storedText(TEXT_MAX_CHARS),
   piece: z
