@@ -76,7 +76,7 @@ const streamHeaders = z.looseObject({
 });
 
 const STREAM_DETAILS =
-  'Sends server-sent events of the types message and notice, in the order in which they were added to the sessions of the account, each with the session’s id and the message as JSON. Without Last-Event-ID the stream starts with the next new message; with it, after the event of that id. The data.kind of a notice is cancelled (with the cause failure if a required plugin did not run), delivery_failed, reminder_failed or compaction_fallback. A comment is sent every 15 seconds. The stream ends after 15 minutes: reconnect with Last-Event-ID.';
+  'Sends server-sent events of the types message and notice, in the order in which they were added to the sessions of the account, each with the session’s id and the message as JSON. Messages that overlapping requests add at the same time may come in another order than in the transcript; prompts have the order of the transcript. Without Last-Event-ID the stream starts with the next new message; with it, after the event of that id. The data.kind of a notice is cancelled (with the cause failure if a required plugin did not run), delivery_failed, reminder_failed or compaction_fallback. A comment is sent every 15 seconds. The stream ends after 15 minutes: reconnect with Last-Event-ID.';
 
 const shapes = {
   stream: {
