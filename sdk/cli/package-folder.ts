@@ -121,16 +121,27 @@ export async function readSlug(folder: string): Promise<string> {
 /** Parses the text of a JSON file, with or without a byte order mark, which editors of Windows write. @throws SyntaxError */
 export const parseJsonFile = (text: string): unknown => JSON.parse(text.replace(/^\uFEFF/, ''));
 
-/** Makes a slug from the folder's name. @throws CommandError if the name has letters that a slug cannot have */
+/** Makes a slug from the folder's name. @throws CommandError if the name has letters that a slug cannot have, or gives no slug */
 function readFolderSlug(folder: string): string {
   const name = basename(folder).normalize();
-  if (!/(?![A-Za-z])\p{L}/u.test(name)) return toSlug(name);
-  const message = `The folder “${name}” has letters that a slug cannot have, so it needs a slug of its own. Pass \`--slug my-plugin\`, or set bulkhead.slug in package.json.`;
-  throw new CommandError('usage', message);
+  const slug = /(?![A-Za-z])\p{L}/u.test(name) ? null : toSlug(name);
+  if (slug !== null) return slug;
+  throw new CommandError(
+    'usage',
+    `${describeNoSlug(name)} Pass one, such as \`--slug rain-forecast\`, or set bulkhead.slug in package.json.`,
+  );
 }
 
-/** `My Plugin` → `my-plugin`, `Größe` → `grosse`. */
-export function toSlug(name: string): string {
+export const describeNoSlug = (name: string): string =>
+  `No slug can be made from the name “${name}”: slugs have lower-case letters from a to z, digits and hyphens.`;
+
+/**
+ * `My Plugin` → `my-plugin`, `Größe` → `grosse`.
+ *
+ * @returns null if the name has letters of another script, or nothing that a slug can have: other names would give the same slug
+ */
+export function toSlug(name: string): string | null {
+  if (/(?!\p{Script=Latin})\p{L}/u.test(name)) return null;
   const slug = name
     .toLowerCase()
     .replaceAll('ß', 'ss')
@@ -139,7 +150,7 @@ export function toSlug(name: string): string {
     .replace(/[^a-z0-9]+/g, '-')
     .slice(0, SLUG_MAX_CHARS)
     .replace(/^-|-$/g, '');
-  return slug === '' ? 'my-plugin' : slug;
+  return slug === '' ? null : slug;
 }
 
 /** Converts a text into one line without hidden characters. */

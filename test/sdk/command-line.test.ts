@@ -584,7 +584,7 @@ t.test('a folder without a slug of its own, and one that no slug fits', async (t
     if (packageJson) await writeFile(join(folder, 'package.json'), packageJson);
     return bulkhead(['check'], { folder, localTools });
   };
-  const refusal = /“Größe Plugin” has letters that a slug cannot have.*`--slug my-plugin`.*bulkhead\.slug/;
+  const refusal = /No slug can be made from the name “Größe Plugin”.*`--slug rain-forecast`, or set bulkhead\.slug/;
   t.match(await check('Größe Plugin'), { code: 2, stderr: refusal });
   t.match(await bulkhead(['init', 'Größe Œuvre'], { folder: home }), {
     code: 0,
@@ -596,6 +596,26 @@ t.test('a folder without a slug of its own, and one that no slug fits', async (t
     code: 2,
     stderr: /bulkhead\.slug in .*package\.json must be text, such as "my-plugin", not 5\./,
   });
+});
+
+t.test('a name that gives no slug gets none, so that the next such name does not get the same one', async (t) => {
+  const home = await temporaryFolder(t);
+  const reason = (name: string) =>
+    `error No slug can be made from the name “${name}”: slugs have lower-case letters from a to z, digits and hyphens.`;
+  for (const name of ['天気', '翻訳 v2', 'Погода', '!']) {
+    const refused = await bulkhead(['init', name], { folder: home });
+    t.same(refused, { code: 2, stdout: '', stderr: `${reason(name)} Pass one, such as \`--slug rain-forecast\`.\n` });
+    await mkdir(join(home, 'skills', name, 'hello'), { recursive: true });
+    await writeFile(join(home, 'skills', name, 'hello/SKILL.md'), '---\nname: hello\ndescription: x\n---\nHello.\n');
+    t.same(await bulkhead(['import-skills', join('skills', name)], { folder: home }), {
+      code: 2,
+      stdout: '',
+      stderr: `${reason(name)} Name the folder for the package: \`bulkhead import-skills <folder> rain-forecast\`.\n`,
+    });
+  }
+  t.same(await readdir(home), ['skills'], 'nothing is written');
+  t.equal((await bulkhead(['init', '天気', '--slug', 'weather'], { folder: home })).code, 0);
+  t.match(await readFile(join(home, '天気/package.json'), 'utf8'), '"slug": "weather"');
 });
 
 t.test('a number that an option cannot take is refused with the name of the option', async (t) => {

@@ -5,7 +5,14 @@ import { label } from '../../contract/manifest.ts';
 import type { Command, ParsedArgs } from '../command.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
-import { findSlugFault, NAME_MAX_CHARS, parseJsonFile, toDisplayText, toSlug } from '../package-folder.ts';
+import {
+  describeNoSlug,
+  findSlugFault,
+  NAME_MAX_CHARS,
+  parseJsonFile,
+  toDisplayText,
+  toSlug,
+} from '../package-folder.ts';
 import { renderTemplate, type Template, templates } from '../templates.ts';
 import { askForText, askToChoose } from '../terminal-prompts.ts';
 import { quoteForShell } from '../terminal-text.ts';
@@ -23,12 +30,21 @@ export const init: Command = {
   async run(context, args) {
     const folder = resolve(context.folder, args.positional[0] ?? '.');
     const slug = args.text('slug') ?? toSlug(basename(folder));
+    if (slug === null)
+      throw new CommandError(
+        'usage',
+        `${describeNoSlug(basename(folder))} Pass one, such as \`--slug rain-forecast\`.`,
+      );
     const fault = findSlugFault(slug);
     if (fault) throw new CommandError('usage', `“${slug}” ${fault}.`);
     const givenName = args.text('name');
     const nameFault = givenName === undefined ? null : findNameFault(givenName);
     if (nameFault) throw new CommandError('usage', nameFault);
-    const { template, name } = await chooseTemplate(context, args, toTitle(args.text('slug') ?? basename(folder)));
+    const { template, name } = await chooseTemplate(
+      context,
+      args,
+      toTitle(args.text('slug') ?? basename(folder), slug),
+    );
     const files = renderTemplate(template, name, slug);
     await refuseOverwriting(folder, Object.keys(files));
     const change = await mergePackageJson(folder, files, slug);
@@ -77,8 +93,8 @@ function findNameFault(name: string): string | null {
 }
 
 /** `word-count` → `Word count`; a name that is no slug stays as it is. */
-function toTitle(name: string): string {
-  const shown = toDisplayText(name, NAME_MAX_CHARS) || toSlug(name);
+function toTitle(name: string, slug: string): string {
+  const shown = toDisplayText(name, NAME_MAX_CHARS) || slug;
   if (findSlugFault(shown) !== null) return shown;
   return shown.replaceAll('-', ' ').replace(/^./, (first) => first.toUpperCase());
 }
