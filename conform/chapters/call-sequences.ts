@@ -208,7 +208,13 @@ export function pauseAndUninstall(run: Run) {
       return !answer.body.items.some(({ slug }: { slug: string }) => slug === plugin.slug) && answer;
     });
     const isInChainPaused = await runChain();
+    const queued = await fetch(address, { method: 'POST', body: 'while paused' });
+    const { id: deliveryId } = JSON.parse(await queued.text());
     const resumed = await own.post(`${path}/resume`);
+    const delivered = await run.until('the delivery of what came while the plugin was paused', async () => {
+      const answer = await own.get(`${path}/deliveries/${deliveryId}`);
+      return answer.body.state === 'delivered' && answer;
+    });
     const removed = await own.delete(path);
     const event = await watch.find('pluginUninstalled', ({ message }) => message === 'event pluginUninstalled');
     await run.until('the removal', async () => (await own.get(path)).status === 404);
@@ -232,7 +238,9 @@ export function pauseAndUninstall(run: Run) {
       paused,
       pausedTools,
       isInChainPaused,
+      queuedStatus: queued.status,
       resumed,
+      delivered,
       removed,
       event,
       agentsAfter,

@@ -1,5 +1,7 @@
 /** Specification: endpoints. */
+import type { Answer } from '../account.ts';
 import { ensure, expect, holding, isBoolean, isHash, isList, isText } from '../expect.ts';
+import type { LogLine } from '../log-watch.ts';
 import { type Chapter, row } from '../row.ts';
 import { followDraft, followUpdates, pauseAndUninstall, publishAndDelist } from './call-sequences.ts';
 
@@ -192,13 +194,21 @@ export const endpoints: Chapter = {
     }),
     row('GET /plugin-logs: limit is the page size, cursor the paging cursor.', async (run) => {
       const { installationId } = await run.kit();
-      await run.writeLog('pages', 'error');
-      const path = `/plugin-logs?installationId=${installationId}&limit=2`;
-      const first = await run.own.get(path);
-      ensure(first.body.items.length === 2 && first.body.nextCursor, `a first page of ${first.text.slice(0, 200)}`);
-      const next = await run.own.get(`${path}&cursor=${encodeURIComponent(first.body.nextCursor)}`);
-      const ids = [...first.body.items, ...next.body.items].map(({ id }: { id: string }) => id);
-      ensure(new Set(ids).size === ids.length && ids.length > 2, `pages repeat or skip: ${ids.join(', ')}`);
+      const session = await run.newSession('pager');
+      await run.writeLog('pages', 'error', session);
+      const path = `/plugin-logs?installationId=${installationId}&sessionId=${session}`;
+      const written = (items: readonly LogLine[]) =>
+        items.map(({ message }) => message).filter((message) => /^(info|debug|warn|error) pages$/.test(message));
+      const seen: LogLine[] = [];
+      for (let cursor: string | null = ''; cursor !== null; ) {
+        const { body }: Answer = await run.own.get(
+          `${path}&limit=2${cursor && `&cursor=${encodeURIComponent(cursor)}`}`,
+        );
+        ensure(body.items.length <= 2, `a page of ${body.items.length}`);
+        seen.push(...body.items);
+        cursor = body.nextCursor;
+      }
+      expect(written(seen), ['error pages', 'warn pages', 'debug pages', 'info pages'], 'the lines of all pages');
     }),
     row('GET /plugin-logs: sessionId restricts to one session.', async (run) => {
       const { installationId } = await run.kit();

@@ -193,6 +193,8 @@ const runOutbound = async (run: Run, text: string) => {
   return (await run.hook('outboundMessage', { message: { id: 'm', text }, target: 't' })).body;
 };
 /** Runs a hook through a plugin of its own that never answers, once its child has answered something else. */
+/** Slightly less than the 5 s of a link, because clocks and timers differ. Milliseconds. */
+const LINK_MIN_MS = 4_900;
 async function runHanging(run: Run, hook: string, context: (text: string) => object) {
   await run.kit();
   const code = `middleware.${hook} = (ctx) => (JSON.stringify(ctx).includes('hang') ? new Promise(() => undefined) : undefined) as any;`;
@@ -313,14 +315,17 @@ export const hooks: Chapter = {
       ensure(ms > 2_900 && ms < 12_000, `it took ${Math.round(ms)} ms`);
     }),
     lateRow('A link that takes longer than 5 s is skipped.', async (run) => {
-      const { body, step } = await runHanging(run, 'notifyDeliver', (text) => ({ notify: { id: 'n', text, to: 't' } }));
+      const context = (text: string) => ({ notify: { id: 'n', text, to: 't' } });
+      const { body, step, ms } = await runHanging(run, 'notifyDeliver', context);
       expect(body.action, 'continue');
       expect(step, { outcome: 'skipped_timeout' });
+      ensure(ms > LINK_MIN_MS, `it was skipped after ${Math.round(ms)} ms`);
     }),
     lateRow('The SSH hooks cancel on timeout.', async (run) => {
-      const { body, step } = await runHanging(run, 'sshCommandInput', (data) => ({ commandId: 'c', data }));
+      const { body, step, ms } = await runHanging(run, 'sshCommandInput', (data) => ({ commandId: 'c', data }));
       expect(body.action, 'cancel');
       expect(step, { outcome: 'vetoed_timeout' });
+      ensure(ms > LINK_MIN_MS, `it was cancelled after ${Math.round(ms)} ms`);
     }),
     row('message.attachments defaults to [].', async (run) =>
       expect((await run.hook('inboundMessage', { message: { id: 'm', from: 'a', text: 'x' } })).body.context, {

@@ -147,6 +147,8 @@ export const host: Chapter = {
     row('host.agents.send() runs agentMessage first.', async (run) => {
       const { result } = await run.host('agents.create', { name: 'Receiver' });
       expect(await run.host('agents.send', result.id, 'hello there'), { result: { id: isText } });
+      const refused = await run.callTool('host', { member: 'agents.send', args: [result.id, 'cancel not today'] });
+      expect(refused.body, { isError: true, content: [{ text: /not today/ }] }, 'a message that agentMessage cancels');
       await run.host('agents.remove', result.id);
     }),
     row('host.models.list().', async (run) => ensure(Array.isArray((await run.host('models.list')).result), 'no list')),
@@ -174,9 +176,10 @@ export const host: Chapter = {
     row('host.media.put(), .get() and .remove().', async (run) => {
       const { result } = await run.host('media.put', { bytes: [104, 105] }, run.slug('hi.txt'));
       expect(result, { id: isText, sizeBytes: 2 });
-      const found = await run.callTool('host', { member: 'media.get', args: [result.id] });
-      expect(found.body.isError, false);
+      const found = await run.host('media.get', result.id);
+      expect(Object.values(found.result.content), [104, 105], 'the bytes');
       await run.host('media.remove', result.id);
+      expect((await run.callTool('host', { member: 'media.get', args: [result.id] })).body, { isError: true });
     }),
     row('host.ssh.hosts().', async (run) => ensure(Array.isArray((await run.host('ssh.hosts')).result), 'no list')),
     unchecked(

@@ -1,6 +1,6 @@
 /** Specification: authentication, events, errors, limits and versioning. */
 import { Account } from '../account.ts';
-import { announceBody } from '../announced-body.ts';
+import { requireBodyLimit } from '../announced-body.ts';
 import { ensure, expect, holding, isText } from '../expect.ts';
 import { fileList, packageOf, zipPackage } from '../packages.ts';
 import { type Chapter, refusalRow, row, unchecked } from '../row.ts';
@@ -113,8 +113,10 @@ export const rules: Chapter = {
       expect(line.data.data, { fromVersionId: ids.first, toVersionId: ids.second, fromSemVer: '1.0.0' });
     }),
     row('Inbound webhook requests for channel plugins are queued on arrival.', async (run) => {
-      const { channel } = await pauseAndUninstall(run);
+      const { channel, queuedStatus, delivered } = await pauseAndUninstall(run);
       expect(channel, { id: isText, webhookUrl: /\/webhook\/plugin\/[\w-]+$/ });
+      expect(queuedStatus, 200, 'the status while the plugin is paused');
+      expect(delivered.body, { attempts: 1 }, 'the delivery after the plugin is resumed');
     }),
     unchecked(
       'Messages sent during a deployment of the service are delivered afterwards, not rejected.',
@@ -153,7 +155,7 @@ export const rules: Chapter = {
       const { id } = await run.plain();
       const url = `${run.addresses.rest}/plugins/${id}/versions/zip`;
       const headers = { authorization: `Bearer ${run.own.token}`, 'content-type': 'multipart/form-data; boundary=x' };
-      expect(await announceBody(url, UPLOAD_MAX_BYTES + 1_000_000, headers), 413, 'the status');
+      await requireBodyLimit(url, UPLOAD_MAX_BYTES, headers, { over: 1_000_000 });
     }),
     unchecked('Log retention: 24 hours.', 'takes a day'),
     row('File-list publish: text files only.', async (run) => {
