@@ -45,6 +45,7 @@ export class Account {
   /** When calls go on after a rate limit, in epoch milliseconds. */
   #resumesAt = 0;
   #waitedMs = 0;
+  #isClosed = false;
 
   constructor(addresses: Addresses, token: string) {
     this.#addresses = addresses;
@@ -98,6 +99,12 @@ export class Account {
     return answer.body;
   }
 
+  /** Refuses all further calls. @returns a client of the same account */
+  close(): Account {
+    this.#isClosed = true;
+    return new Account(this.#addresses, this.token);
+  }
+
   /** How long calls were held back by rate limits until now. */
   get waitedMs(): number {
     return this.#waitedMs - Math.max(0, this.#resumesAt - Date.now());
@@ -131,6 +138,7 @@ export class Account {
   async #fetch(url: string, init: RequestInit, isFinal: boolean): Promise<Response> {
     for (const givesUpAt = Date.now() + WAITS_MAX_MS; ; ) {
       while (Date.now() < this.#resumesAt) await sleep(this.#resumesAt - Date.now());
+      if (this.#isClosed) throw new Skipped('the run has ended');
       const response = await fetch(url, init);
       if (response.status !== 429 && response.status !== 503) return response;
       const answer = await readAnswer(response.clone());

@@ -27,7 +27,8 @@ export interface InstalledPlugin extends PublishedPlugin {
 interface Removal {
   /** Names it for the report of a removal that failed. */
   readonly what: string;
-  remove(): Promise<Answer>;
+  /** @param own client of the own account, whose other calls are refused by then */
+  remove(own: Account): Promise<Answer>;
 }
 
 export class Run {
@@ -216,28 +217,31 @@ export class Run {
   }
 
   /** Removes something at the end of the run that is no plugin, installation or session. */
-  onClose(what: string, remove: () => Promise<Answer>): void {
+  onClose(what: string, remove: Removal['remove']): void {
     this.#removals.push({ what, remove });
   }
 
   /**
    * Ends its streams and removes what it created. Plugins with a published version cannot be deleted; they are delisted. A
-   * removal that fails does not stop the others.
+   * removal that fails does not stop the others. Rows that took too long still run: their further calls are refused, so they
+   * create nothing that would be left.
    *
    * @returns what is left, a line each with the reason
    */
   async close(): Promise<string[]> {
     for (const watch of this.#watches) watch.close();
     const left: (string | null)[] = [];
-    for (const removal of this.#removals) left.push(await attemptRemoval(removal));
-    const accounts = [this.own, ...(this.#other ? [this.#other] : [])];
+    const own = this.own.close();
+    for (const { what, remove } of this.#removals) left.push(await attemptRemoval(what, remove(own)));
+    const accounts = [{ client: own, created: this.own.created }];
+    if (this.#other) accounts.push({ client: this.#other.close(), created: this.#other.created });
     for (const kind of ['sessions', 'installations', 'plugins'] as const) {
-      const removals = accounts.flatMap((account) =>
-        account.created
+      const removals = accounts.flatMap(({ client, created }) =>
+        created
           .filter((one) => one.kind === kind)
-          .map(({ id }) => ({ what: `${kind}/${id}`, remove: () => removeCreated(account, kind, id) })),
+          .map(({ id }) => attemptRemoval(`${kind}/${id}`, removeCreated(client, kind, id))),
       );
-      left.push(...(await Promise.all(removals.map(attemptRemoval))));
+      left.push(...(await Promise.all(removals)));
     }
     return left.filter((line) => line !== null);
   }
@@ -250,9 +254,9 @@ async function removeCreated(account: Account, kind: string, id: string): Promis
 }
 
 /** @returns null: it is removed; else a line with the reason why not */
-async function attemptRemoval({ what, remove }: Removal): Promise<string | null> {
+async function attemptRemoval(what: string, removal: Promise<Answer>): Promise<string | null> {
   try {
-    const { status, text } = await remove();
+    const { status, text } = await removal;
     return REMOVED.has(status) ? null : `${what}: ${status} ${text.slice(0, SHOWN_CHARS)}`;
   } catch (error) {
     return `${what}: ${describeError(error)}`;

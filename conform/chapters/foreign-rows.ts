@@ -31,8 +31,8 @@ const ownIds = (run: Run): Promise<Record<Port, Ids>> =>
       own.post('/me/delegations', { name: 'Foreign', issuer, subject: 'x', scopes: ['sessions:read'] }),
       201,
     );
-    run.onClose(`me/delegations/${delegation.id}`, () => own.delete(`/me/delegations/${delegation.id}`));
-    run.onClose(`agents/${agent.id}`, () => own.delete(`/agents/${agent.id}`));
+    run.onClose(`me/delegations/${delegation.id}`, (client) => client.delete(`/me/delegations/${delegation.id}`));
+    run.onClose(`agents/${agent.id}`, (client) => client.delete(`/agents/${agent.id}`));
     const sessionId = await run.newSession('foreign');
     const session = `/sessions/${sessionId}`;
     const send = (path: string, body: object, status: 200 | 201 | 202 = 201) =>
@@ -40,7 +40,7 @@ const ownIds = (run: Run): Promise<Record<Port, Ids>> =>
     await send('/turns', { id: 't1', text: 'hello', trigger: 'user' });
     await send('/turns/t1/calls/c1', { name: 'oven', own: true }, 202);
     const todo = await send('/todos', { title: 'x', trigger: 'user' });
-    run.onClose(`todos/${todo.id}`, () => own.session('DELETE', `${session}/todos/${todo.id}?trigger=user`));
+    run.onClose(`todos/${todo.id}`, (client) => client.session('DELETE', `${session}/todos/${todo.id}?trigger=user`));
     const reminder = await send('/notifications', { text: 'x', at: '2099-01-01T00:00:00Z', trigger: 'user' });
     const media = await send('/media', { data: Buffer.from('foreign').toString('base64') });
     const host = {
@@ -51,7 +51,7 @@ const ownIds = (run: Run): Promise<Record<Port, Ids>> =>
       password: 'xxxxxxxx',
     };
     await own.need(own.session('POST', '/ssh-hosts', host), 201);
-    run.onClose(`ssh-hosts/${host.id}`, () => own.session('DELETE', `/ssh-hosts/${host.id}`));
+    run.onClose(`ssh-hosts/${host.id}`, (client) => client.session('DELETE', `/ssh-hosts/${host.id}`));
     return {
       rest: [
         ['/plugins/', { id: kit.id, versionId: kit.versionId }],

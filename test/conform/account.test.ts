@@ -3,6 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { Account } from '../../conform/account.ts';
+import { Run } from '../../conform/run.ts';
 
 /** Answers each path from a list, one after another, and then with 200. */
 async function startServer(refusals: Record<string, { status: number; code: string; retryAfter: number }[]>) {
@@ -18,7 +19,8 @@ async function startServer(refusals: Record<string, { status: number; code: stri
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   t.teardown(() => server.close());
   const rest = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  return { account: new Account({ rest, sessions: null, webhooks: null }, 'token'), arrivals };
+  const addresses = { rest, sessions: null, webhooks: null };
+  return { account: new Account(addresses, 'token'), run: new Run(addresses, 'token', 'other'), arrivals };
 }
 
 t.test('a rate limit holds back every call, and the clock of the run stands', async (t) => {
@@ -60,4 +62,18 @@ t.test('what is no limit, or is to be seen as it is, is answered at once', async
   t.equal((await account.get('/final', { isFinal: true })).status, 503);
   t.equal((await account.get('/broken')).status, 503);
   t.equal(arrivals.length, 3);
+});
+
+t.test('a row that still runs when its run is closed sends nothing more', async (t) => {
+  const { run, arrivals } = await startServer({ waits: [{ status: 503, code: 'unavailable', retryAfter: 1 }] });
+  const refused = t.rejects(run.own.post('/waits'), /the run has ended/);
+  while (run.own.refusals.size === 0) await new Promise((resolve) => setImmediate(resolve));
+  run.onClose('something', (own) => own.delete('/something'));
+  t.same(await run.close(), []);
+  await refused;
+  for (const account of [run.own, run.other]) await t.rejects(account.post('/late'), /the run has ended/);
+  t.same(
+    arrivals.map(({ path }) => path),
+    ['waits', 'something'],
+  );
 });
