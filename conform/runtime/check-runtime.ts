@@ -150,6 +150,7 @@ async function playOnce(fixture: RuntimeFixture, { chapter, scenario }: Planned)
     scene = await Scene.open(fixture);
     await scenario.play(scene);
     scene.requireFaults();
+    await scene.requireQuiet();
     return finish('held', null);
   } catch (error) {
     if (error instanceof Skipped) return finish('skipped', error.message);

@@ -42,6 +42,8 @@ export interface ModelRequest {
 interface Script {
   readonly answers: readonly ModelAnswer[];
   readonly requests: ModelRequest[];
+  /** Those of earlier scripts of the scenario, too. */
+  readonly allRequests: ModelRequest[];
   readonly onRequest: Set<() => void>;
 }
 
@@ -74,9 +76,15 @@ export class FakeModel {
 
   /** Sets what the requests of a scenario are answered with, in order; the last answer stays. Returns the requests. */
   play(mark: string, answers: readonly ModelAnswer[]): ModelRequest[] {
-    const script = { answers, requests: [], onRequest: new Set<() => void>() };
+    const allRequests = this.listRequests(mark);
+    const script = { answers, requests: [], allRequests, onRequest: new Set<() => void>() };
     this.#scripts.set(mark, script);
     return script.requests;
+  }
+
+  /** All requests of a scenario, also those of earlier scripts. */
+  listRequests(mark: string): ModelRequest[] {
+    return this.#scripts.get(mark)?.allRequests ?? [];
   }
 
   /** Resolves when the scenario's model was asked so often. */
@@ -125,6 +133,7 @@ export class FakeModel {
     }
     const answer = script.answers[Math.min(script.requests.length, script.answers.length - 1)] ?? {};
     script.requests.push(asked);
+    script.allRequests.push(asked);
     for (const check of script.onRequest) check();
     await answer.before;
     if (answer.status !== undefined) {

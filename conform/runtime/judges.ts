@@ -20,8 +20,10 @@ const PICTURE = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8B
 const COMMON = `
 const wait = (ctx: any, name: string): Promise<void> => new Promise((resolve) => {
   host.log('waiting ' + name);
-  ctx.signal.addEventListener('abort', () => { host.log('aborted ' + name, { sessionId: ctx.session.id }); resolve(); });
-  if (name !== 'tool') setTimeout(resolve, Date.parse(ctx.deadlineAt) - Date.now() - ${BEFORE_DEADLINE_MS});
+  const finish = (how: string): void => { clearTimeout(timer); host.log(how + ' ' + name, { sessionId: ctx.session.id }); resolve(); };
+  ctx.signal.addEventListener('abort', () => finish('aborted'));
+  const waitMs = Date.parse(ctx.deadlineAt) - Date.now() - ${BEFORE_DEADLINE_MS};
+  const timer = name === 'tool' ? undefined : setTimeout(() => finish('waited'), waitMs);
 });
 const processId = crypto.randomUUID();
 tools.mark = { description: 'For the kit alone', parameters: { type: 'object' },

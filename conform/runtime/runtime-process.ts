@@ -46,6 +46,8 @@ export class Exchange {
   readonly message: UserMessage;
   /** The text that the user has seen. */
   shown = '';
+  /** The part of it that came after the end. */
+  lateText = '';
   readonly #end = Promise.withResolvers<End>();
   readonly #onChange = new Set<() => void>();
   /** Why the user sees nothing more. */
@@ -82,7 +84,10 @@ export class Exchange {
   }
 
   applyLine({ text, end, reason }: Line): void {
-    if (typeof text === 'string') this.shown += text;
+    if (typeof text === 'string') {
+      this.shown += text;
+      if (this.#ended !== null) this.lateText += text;
+    }
     if (this.#ended === null && (end === 'done' || end === 'failed')) {
       const ended: End = { kind: end, reason: typeof reason === 'string' ? reason : '' };
       this.#ended = ended;

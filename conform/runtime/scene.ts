@@ -1,5 +1,6 @@
 /** The fixture of a scenario: its own session, its own scripted model, and the runtime. */
 import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ensure, expect, Mismatch, Skipped } from '../expect.ts';
 import type { LogLine } from '../log-watch.ts';
 import { findOffered, type ModelAnswer, type ModelCall, type ModelRequest } from './fake-model.ts';
@@ -27,6 +28,8 @@ interface TranscriptLine {
 
 /** Requests that break, and requests that are refused, while the service is replaced. */
 const REPLACED_TIMES = 2;
+/** How long a runtime is watched for what it still does after an answer. Milliseconds. */
+const QUIET_MS = 300;
 /** Advice for a scenario that replaces the service. */
 export const REPEAT_ENOUGH = `Up to ${2 * REPLACED_TIMES} requests in a row fail here. Wait as long as \`Retry-After\` says.`;
 
@@ -37,22 +40,26 @@ export class Scene {
   readonly mark: string;
   #requests: readonly ModelRequest[] = [];
   #messages = 0;
+  /** Of the scenario, also in sessions of other agents. */
+  readonly #exchanges: Exchange[];
   readonly #processes: RuntimeProcess[] = [];
   readonly #faults = new Map<Readonly<Fault>, string>();
 
-  private constructor(fixture: RuntimeFixture, sessionId: string, mark: string) {
+  private constructor(fixture: RuntimeFixture, sessionId: string, mark: string, exchanges: Exchange[]) {
     this.fixture = fixture;
     this.sessionId = sessionId;
     this.mark = mark;
+    this.#exchanges = exchanges;
   }
 
-  static async open(fixture: RuntimeFixture, agentId = 'baker'): Promise<Scene> {
-    return new Scene(fixture, await fixture.run.newSession(agentId), `case-${fixture.run.nextNumber()}`);
+  static async open(fixture: RuntimeFixture, agentId = 'baker', exchanges: Exchange[] = []): Promise<Scene> {
+    const sessionId = await fixture.run.newSession(agentId);
+    return new Scene(fixture, sessionId, `case-${fixture.run.nextNumber()}`, exchanges);
   }
 
   /** Opens a scene in a session of an agent that a plugin treats specially. */
   withAgent(agentId: string): Promise<Scene> {
-    return Scene.open(this.fixture, agentId);
+    return Scene.open(this.fixture, agentId, this.#exchanges);
   }
 
   /** Sets what the model answers, in order; the last answer stays. */
@@ -95,7 +102,9 @@ export class Scene {
       text: `${text} (${this.mark})`,
       trigger,
     };
-    return by.send(message);
+    const exchange = by.send(message);
+    this.#exchanges.push(exchange);
+    return exchange;
   }
 
   /** Gives the runtime a message and waits for the end of the answer. */
@@ -228,9 +237,25 @@ export class Scene {
     if (first && !first.isStreamed) throw new Skipped('the runtime does not stream');
   }
 
-  /** @throws Mismatch if the model of any scenario of this session got the words */
+  /** @throws Mismatch if a user saw text after the end of an answer */
+  async requireQuiet(): Promise<void> {
+    await sleep(QUIET_MS);
+    for (const { lateText, message } of this.#exchanges)
+      ensure(lateText === '', `after the end of the answer to “${message.text}”, the user saw “${lateText}”`);
+  }
+
+  /** @throws Mismatch if the model was asked, also after the hook that a user's stop has interrupted is over */
+  async requireNeverAsked(hook: 'inbound' | 'prompt'): Promise<void> {
+    const isOver = ({ message, data }: LogLine): boolean =>
+      (message === `aborted ${hook}` || message === `waited ${hook}`) && data?.sessionId === this.sessionId;
+    await this.fixture.judge.watch.find(`the end of ${hook}`, isOver);
+    await sleep(QUIET_MS);
+    expect(this.asked.length, 0, 'requests to the model');
+  }
+
+  /** @throws Mismatch if the model got the words in any request of the scenario */
   requireUnasked(words: string): void {
-    const found = this.asked.find(({ text }) => text.includes(words));
+    const found = this.fixture.model.listRequests(this.mark).find(({ text }) => text.includes(words));
     ensure(!found, `the model got “${words}”: ${found?.text.slice(0, 300)}`);
   }
 

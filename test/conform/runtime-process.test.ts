@@ -50,6 +50,24 @@ t.test('stopped, it ends by itself when its input ends', async (t) => {
   await eventually(async () => isGone(pid));
 });
 
+/** Ends each answer at once, and shows a text after it. */
+const LATE_RUNTIME = `
+  const lines = require('node:readline').createInterface({ input: process.stdin });
+  lines.on('line', (line) => {
+    const { id } = JSON.parse(line);
+    console.log(JSON.stringify({ id, end: 'failed', reason: 'that is classified' }));
+    console.log(JSON.stringify({ id, text: 'Wholemeal is classified.' }));
+  });`;
+
+t.test('text after the end of an answer is noted', async (t) => {
+  const started = new RuntimeProcess([process.execPath, '-e', LATE_RUNTIME], process.env);
+  t.teardown(() => started.kill());
+  const exchange = started.send(message);
+  t.equal((await exchange.end()).kind, 'failed');
+  await started.send({ ...message, id: 'm2' }).end();
+  t.equal(exchange.lateText, 'Wholemeal is classified.');
+});
+
 t.test('a program that does not exist has ended', async (t) => {
   const started = new RuntimeProcess(['/no/such/program'], process.env);
   await t.rejects(started.send(message).end(), { message: /It did not start/ });
