@@ -468,6 +468,16 @@ t.test('configure names what is missing and requires a plugin, accept shows the 
   t.match(set, { code: 0, stdout: /\ninbox: required, ready\n$/ }, set.stderr);
   for (const name of ['webhookSecret', 'apiToken'])
     t.match(set.stdout, new RegExp(`^What inbox does with what you enter:\n[^]*secret “${name}”`), 'the use is shown');
+  const empty =
+    'error The value of the secret apiToken is empty. Pass a value. To remove the secret, pass `--forget apiToken`.\n';
+  for (const [given, variable] of [
+    ['apiToken=', 't'],
+    ['apiToken', ''],
+  ] as const)
+    t.match(await typed(['configure', 'inbox', '--secret', given], { env: { BULKHEAD_SECRET_apiToken: variable } }), {
+      code: 2,
+      stderr: empty,
+    });
   const released = await typed(['configure', 'inbox', '--no-required']);
   t.match(released, { code: 0, stdout: 'inbox: ready\n' }, 'without a hook, it checks nothing');
   const note = 'inbox is required now. To undo that, run';

@@ -43,6 +43,10 @@ export const configure: Command = {
     printSecretUses(context, installation, args.list('secret'));
     for (const text of args.list('secret')) {
       const [name, value] = text.includes('=') ? parsePair(text) : [text, await readSecret(context, text)];
+      if (value === '') {
+        const advice = `Pass a value. To remove the secret, pass \`--forget ${name}\`.`;
+        throw new CommandError('usage', `The value of the secret ${name} is empty. ${advice}`);
+      }
       secrets[name] = value;
     }
     for (const name of args.list('forget')) secrets[name] = null;
