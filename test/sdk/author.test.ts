@@ -478,6 +478,12 @@ t.test('configure names what is missing and requires a plugin, accept shows the 
       code: 2,
       stderr: empty,
     });
+  for (const [options, message] of [
+    ['--set a=1 --unset a', 'a is given more than once. Pass each name in one `--set` or `--unset`.'],
+    ['--set a=1 --set a=2', 'a is given more than once.'],
+    ['--secret b --forget b', 'b is given more than once. Pass each name in one `--secret` or `--forget`.'],
+  ] as const)
+    t.match(await typed(['configure', 'inbox', ...options.split(' ')]), { code: 2, stderr: `error ${message}` });
   const released = await typed(['configure', 'inbox', '--no-required']);
   t.match(released, { code: 0, stdout: 'inbox: ready\n' }, 'without a hook, it checks nothing');
   const note = 'inbox is required now. To undo that, run';

@@ -1,7 +1,7 @@
 /** `bulkhead configure`: sets settings and secrets of an installation, and whether it is required. */
 import { hasRequiredChecks } from '../../contract/ending-checks.ts';
 import { hasCode } from '../../session/transport.ts';
-import type { Command } from '../command.ts';
+import type { Command, ParsedArgs } from '../command.ts';
 import { describeCondition } from '../condition-text.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
@@ -35,12 +35,14 @@ export const configure: Command = {
     const rest = await context.getRest();
     const installation = await requireInstallation(rest, args.positional[0] ?? '');
     const { id, slug } = installation;
+    refuseRepeatedNames(args, 'set', 'unset');
+    refuseRepeatedNames(args, 'secret', 'forget');
     const settings = Object.fromEntries([
       ...args.list('set').map((text) => parsePair(text)),
       ...args.list('unset').map((name) => [name, null] as const),
     ]);
     const secrets: Record<string, string | null> = {};
-    printSecretUses(context, installation, args.list('secret'));
+    printSecretUses(context, installation, args.list('secret').map(readName));
     for (const text of args.list('secret')) {
       const [name, value] = text.includes('=') ? parsePair(text) : [text, await readSecret(context, text)];
       if (value === '') {
@@ -104,9 +106,8 @@ function printEnd({ output }: Context, before: Installation, updated: Installati
   for (const line of ending) output.printLine(line);
 }
 
-/** Shows what the plugin does with the values that its user is about to give. @param given as `name` or `name=value` */
-function printSecretUses({ output }: Context, { slug, configuration }: Installation, given: readonly string[]): void {
-  const names = given.map((text) => text.split('=', 1)[0]);
+/** Shows what the plugin does with the values that its user is about to give. */
+function printSecretUses({ output }: Context, { slug, configuration }: Installation, names: readonly string[]): void {
   const lines = formatSecretUses(
     configuration.secrets.filter(({ name }) => names.includes(name)),
     output.paint,
@@ -114,6 +115,18 @@ function printSecretUses({ output }: Context, { slug, configuration }: Installat
   if (lines.length > 0) output.printLine(`What ${slug} does with what you enter:`);
   for (const line of lines) output.printLine(line);
 }
+
+/** @throws CommandError if two options give the same name, since only one of them could be done */
+function refuseRepeatedNames(args: ParsedArgs, setting: string, removing: string): void {
+  const names = [...args.list(setting).map(readName), ...args.list(removing)];
+  const repeated = names.find((name, index) => names.indexOf(name) < index);
+  if (repeated === undefined) return;
+  const message = `${repeated} is given more than once. Pass each name in one \`--${setting}\` or \`--${removing}\`.`;
+  throw new CommandError('usage', message);
+}
+
+/** @param given as `name` or `name=value` */
+const readName = (given: string): string => given.replace(/=.*/s, '');
 
 function parsePair(text: string): [string, string] {
   const at = text.indexOf('=');
