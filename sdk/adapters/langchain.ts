@@ -126,12 +126,15 @@ class JudgedChatModel extends BaseChatModel {
     runManager?: CallbackManagerForLLMRun,
   ): AsyncGenerator<ChatGenerationChunk> {
     let isAgain = true;
+    let blocks = 0;
     while (isAgain) {
       const { input, answer } = await this.#prepare(messages, options);
       let isWhole = false;
+      const first = blocks;
       try {
         const chunks = judgeChunks(await this.#runnable.stream(input, { ...options, callbacks: [] }), answer);
         for await (const message of chunks) {
+          blocks = Math.max(blocks, moveBlocks(message, first));
           const chunk = new ChatGenerationChunk({ text: message.text, message });
           yield chunk;
           await runManager?.handleLLMNewToken(message.text, undefined, undefined, undefined, undefined, { chunk });
@@ -240,6 +243,8 @@ async function* judgeChunks(chunks: AsyncIterable<AIMessage>, answer: JudgedAnsw
   const calls: BegunCall[] = [];
   let reasoning = new AIMessageChunk({ content: [] });
   let isLeftOut = false;
+  /** The provider's data about the answer, such as all of its items. */
+  let held = new AIMessageChunk({ content: '' });
   for await (const message of chunks) {
     const chunk = message as AIMessageChunk;
     const parts = readCallChunks(chunk);
@@ -251,17 +256,55 @@ async function* judgeChunks(chunks: AsyncIterable<AIMessage>, answer: JudgedAnsw
     if (blocks.length > 0) reasoning = reasoning.concat(new AIMessageChunk({ content: blocks }));
     const isKept = answer.isFree && isSame;
     isLeftOut ||= blocks.length > 0 && !isKept;
-    if (isKept) yield chunk;
-    else if (shown !== '' || others.length > 0 || chunk.usage_metadata !== undefined)
+    if (isKept) {
+      const [content, response_metadata] = splitMetadata(chunk);
+      held = held.concat(new AIMessageChunk({ content: '', response_metadata }));
+      yield content;
+    } else if (shown !== '' || others.length > 0 || chunk.usage_metadata !== undefined)
       yield toJudgedChunk(chunk, shown, others);
   }
   const rest = await text.end();
   if (rest !== '') yield new AIMessageChunk({ content: rest });
-  for (const { part, isHeld } of calls) {
+  let isUnchanged = true;
+  for (const { part, isHeld, shownId } of calls) {
     const judged = isHeld ? await judgeCallChunk(part, answer) : null;
     if (judged) yield new AIMessageChunk({ content: '', tool_call_chunks: [judged] });
+    isUnchanged &&= isHeld ? judged !== null && isSameCall(judged, part) : shownId === part.id;
   }
+  // Some providers have all calls here, and send the model these in place of the judged ones.
+  if (isUnchanged && Object.keys(held.response_metadata).length > 0) yield held;
   answer.keepReasoning(listReasoning(reasoning.content), isLeftOut);
+}
+
+/** Splits a chunk into its content, with what tells how to read it, and the provider's other data about the answer. */
+function splitMetadata(chunk: AIMessageChunk): [content: AIMessageChunk, metadata: Fields] {
+  const { output_version, model_provider, ...metadata } = chunk.response_metadata as Fields;
+  // A model that does not stream gives whole messages, which are judged here.
+  if (!AIMessageChunk.isInstance(chunk) || Object.keys(metadata).length === 0) return [chunk, {}];
+  const { content, id, name, additional_kwargs, tool_calls, tool_call_chunks, usage_metadata } = chunk;
+  const fields = { content, id, name, additional_kwargs, tool_calls, tool_call_chunks, usage_metadata };
+  const response_metadata = omitUndefined({ output_version, model_provider });
+  return [new AIMessageChunk({ ...omitUndefined(fields), response_metadata } as never), metadata];
+}
+
+const omitUndefined = (fields: Fields): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+
+/** Whether plugins left a call as it came. */
+const isSameCall = (judged: CallChunk, part: CallChunk): boolean =>
+  judged.id === part.id && judged.args === JSON.stringify(readArguments(part));
+
+/**
+ * Moves the blocks of an answer behind those of the one before it, whose calls were all refused: the framework joins blocks of the
+ * same index. Returns the number of indexes that are in use.
+ */
+function moveBlocks(chunk: AIMessageChunk, by: number): number {
+  if (typeof chunk.content === 'string') return 0;
+  const indexes = chunk.content.map(({ index }) => (typeof index === 'number' ? index + by : undefined));
+  chunk.content = chunk.content.map((block, at) =>
+    indexes[at] === undefined ? block : { ...block, index: indexes[at] },
+  );
+  return Math.max(0, ...indexes.map((index) => (index === undefined ? 0 : index + 1)));
 }
 
 type CallChunk = NonNullable<AIMessageChunk['tool_call_chunks']>[number];

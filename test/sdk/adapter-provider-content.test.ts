@@ -1,12 +1,14 @@
 /** What a model's provider returns beside texts and calls, such as thinking, usage and options: the adapters lose none of it on its way back. */
 import {
   AIMessage,
+  AIMessageChunk,
   type BaseMessage,
   HumanMessage,
   SystemMessage,
   type ToolMessage,
   type UsageMetadata,
 } from '@langchain/core/messages';
+import { ChatGenerationChunk } from '@langchain/core/outputs';
 import { tool as langchainTool } from '@langchain/core/tools';
 import { Agent, type AgentInputItem, tool as agentsTool, Runner, user } from '@openai/agents';
 import {
@@ -314,6 +316,45 @@ for (const [name, framework] of Object.entries(frameworks))
       if (name === 'openai-agents') t.match(got.join(), /rs_1,assistant msg_1,function_call fc_0/);
     });
   }
+
+t.test(
+  'langchain, streamed: blocks of an answer whose calls were all refused do not join those of the next one',
+  async (t) => {
+    class StreamingModel extends ScriptedChatModel {
+      #requests = 0;
+
+      override async *_streamResponseChunks() {
+        this.#requests += 1;
+        const isLast = this.#requests > 1;
+        const blocks = [
+          { type: 'thinking', thinking: 'Hm.', index: 0 },
+          { type: 'thinking', signature: `${this.#requests}`, index: 0 },
+          { type: 'text', text: isLast ? 'Done.' : 'Heating.', index: 1 },
+        ];
+        const call = { id: 'c1', name: 'oven', args: '{"degrees":300}', index: 2, type: 'tool_call_chunk' as const };
+        for (const block of blocks) yield toChunk({ content: [block] as never });
+        if (!isLast) yield toChunk({ content: '', tool_call_chunks: [call] });
+      }
+    }
+    const toChunk = (fields: ConstructorParameters<typeof AIMessageChunk>[0]) =>
+      new ChatGenerationChunk({ text: '', message: new AIMessageChunk(fields) });
+    const model = new StreamingModel(() => new AIMessage(''));
+    const agent = createAgent({
+      model: langchain.bulkhead(await open('refusing'), model),
+      tools: [langchainTool(async () => 'warm', OVEN)],
+    });
+    const input = { messages: [new HumanMessage('Bake')] };
+    let messages: BaseMessage[] = [];
+    for await (const [mode, state] of await agent.stream(input, { streamMode: ['messages', 'values'] }))
+      if (mode === 'values') ({ messages } = state as { messages: BaseMessage[] });
+    t.match(messages[1]?.content, [
+      { thinking: 'Hm.', signature: '1' },
+      { text: 'Heating.' },
+      { thinking: 'Hm.', signature: '2' },
+      { text: 'Done.' },
+    ]);
+  },
+);
 
 /** A model of the AI SDK that calls `oven` with these degrees, one call a request (null: it says “Done.”), and what it was asked. */
 function createBaker(degrees: readonly (number | null)[], toCallId: (at: number) => string) {

@@ -90,3 +90,54 @@ export function createModelOfTexts(
     }),
   } as unknown as Parameters<typeof wrapLanguageModel>[0]['model'];
 }
+
+/**
+ * OpenAI's Responses API, as the `fetch` of a client.
+ *
+ * @param outputOf returns the items of an answer, which has this number, from 1
+ */
+export function createResponsesApi(outputOf: (number: number) => readonly ResponseItem[]) {
+  /** The input of each request. */
+  const asked: object[][] = [];
+  const fetch = async (_address: unknown, init?: { readonly body?: unknown }): Promise<Response> => {
+    const { input, stream } = JSON.parse(String(init?.body));
+    asked.push(input);
+    const id = `resp_${asked.length}`;
+    const output = outputOf(asked.length).map((item) => ({ status: 'completed', ...item }));
+    const usage = { input_tokens: 10, output_tokens: 1, total_tokens: 11 };
+    const response = { id, object: 'response', created_at: 1, model: 'm', status: 'completed', output, usage };
+    if (!stream) return Response.json(response);
+    const events = [
+      { type: 'response.created', response: { ...response, output: [] } },
+      ...output.flatMap((item, output_index) => toResponseEvents(item, output_index)),
+      { type: 'response.completed', response },
+    ];
+    const body = events.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`).join('');
+    return new Response(body, { headers: { 'content-type': 'text/event-stream' } });
+  };
+  return { asked, fetch };
+}
+
+interface ResponseItem {
+  readonly type?: string;
+  readonly arguments?: string;
+  readonly content?: readonly { readonly text: string }[];
+}
+
+function toResponseEvents(item: ResponseItem, output_index: number): { type: string }[] {
+  const added = { ...item, ...(item.type === 'function_call' ? { arguments: '' } : {}) };
+  const deltas =
+    item.type === 'function_call'
+      ? [{ type: 'response.function_call_arguments.delta', output_index, delta: item.arguments }]
+      : (item.content ?? []).map(({ text: delta }, content_index) => ({
+          type: 'response.output_text.delta',
+          output_index,
+          content_index,
+          delta,
+        }));
+  return [
+    { type: 'response.output_item.added', output_index, item: added } as { type: string },
+    ...deltas,
+    { type: 'response.output_item.done', output_index, item } as { type: string },
+  ];
+}

@@ -1,0 +1,143 @@
+/** LangChain's model of OpenAI's Responses API, whose answers have their items beside their content: the adapter lets no item pass that plugins changed or refused. */
+import { type AIMessage, type BaseMessage, HumanMessage } from '@langchain/core/messages';
+import { tool } from '@langchain/core/tools';
+import { ChatOpenAI } from '@langchain/openai';
+import { createAgent } from 'langchain';
+import t from 'tap';
+import { bulkhead } from '../../sdk/adapters/langchain.ts';
+import { connect, type Session } from '../../sdk/session/session.ts';
+import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import { createResponsesApi } from './scripted-models.ts';
+
+const fixture = await startSupervisorFixture(t);
+const url = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
+
+await fixture.install({
+  account: 'guarded',
+  slug: 'guard',
+  code: `middleware.outboundMessage = (ctx) => ({ message: { text: ctx.message.text.replace('loafs', 'loaves') } });`,
+});
+await fixture.install({
+  account: 'refusing',
+  slug: 'refuse',
+  code: `middleware.toolCall = ({ call, cancel }) => {
+    if (call.arguments.degrees > 250) cancel('too hot');
+    if (call.arguments.degrees < 100) return { call: { arguments: { degrees: 100 } } };
+  };`,
+});
+
+const open = async (account: string): Promise<Session> =>
+  connect({ url, token: await fixture.issuer.issue(account) }).start({ agentId: 'a', strict: true });
+
+interface Item {
+  readonly type?: string;
+  readonly id?: string;
+  readonly call_id?: string;
+  readonly arguments?: string;
+}
+
+const say = (number: number, text: string) => ({
+  type: 'message',
+  role: 'assistant',
+  id: `msg_${number}`,
+  content: [{ type: 'output_text', text, annotations: [] }],
+});
+
+/**
+ * Runs a message in which the model thinks, calls the tool with these degrees (an array each answer), and then answers, and then
+ * another message. Returns what the model was asked, what the app got, and the arguments with which the tool ran.
+ */
+async function bake(session: Session, answers: readonly (readonly number[])[], { isStreamed = false, ...options }) {
+  const api = createResponsesApi((number) => {
+    const thinking = {
+      type: 'reasoning',
+      id: `rs_${number}`,
+      summary: [{ type: 'summary_text', text: `Hm ${number}.` }],
+    };
+    const calls = (answers[number - 1] ?? []).map((degrees, index) => ({
+      type: 'function_call',
+      id: `fc_${number}${index}`,
+      call_id: `c${number}${index}`,
+      name: 'oven',
+      arguments: JSON.stringify({ degrees }),
+    }));
+    return [thinking, ...(calls.length > 0 ? calls : [say(number, 'Done.')])];
+  });
+  const chat = new ChatOpenAI({
+    model: 'm',
+    apiKey: 'none',
+    useResponsesApi: true,
+    configuration: { fetch: api.fetch as never },
+    maxRetries: 0,
+    ...options,
+  });
+  const heated: unknown[] = [];
+  const oven = tool(
+    async (args) => {
+      heated.push(args);
+      return 'warm';
+    },
+    {
+      name: 'oven',
+      description: 'Heats',
+      schema: { type: 'object', properties: { degrees: { type: 'number' } } } as const,
+    },
+  );
+  const agent = createAgent({ model: bulkhead(session, chat), tools: [oven] });
+  let messages: BaseMessage[] = [];
+  const got: string[] = [];
+  for (const text of ['Bake', 'Again']) {
+    const input = { messages: [...messages, new HumanMessage(text)] };
+    if (!isStreamed) ({ messages } = await agent.invoke(input));
+    else
+      for await (const [mode, state] of await agent.stream(input, { streamMode: ['messages', 'values'] }))
+        if (mode === 'values') ({ messages } = state as { messages: BaseMessage[] });
+        else got.push(JSON.stringify(state));
+  }
+  return { asked: api.asked as Item[][], messages, got: got.join('\n'), heated };
+}
+
+/** Ids of the items of a type. */
+const listIds = (items: readonly Item[] = [], type: string): string[] =>
+  items.filter((item) => item.type === type).map(({ id, call_id }) => call_id ?? id ?? '');
+
+for (const outputVersion of ['v0', 'v1']) {
+  t.test(
+    `${outputVersion}, streamed: neither the app nor the model gets calls in another form than plugins judged`,
+    async (t) => {
+      for (const answers of [[[300]], [[300, 200]], [[200, 50]], [[300], [300, 200]]]) {
+        const { asked, got, heated } = await bake(await open('refusing'), answers, { isStreamed: true, outputVersion });
+        t.notMatch(got, /degrees\W{1,6}(300|50)\b/, `${JSON.stringify(answers)}: in the app's chunks`);
+        t.same(
+          heated,
+          answers.flat().flatMap((one) => (one > 250 ? [] : [{ degrees: Math.max(one, 100) }])),
+        );
+        for (const request of asked) {
+          const calls = listIds(request, 'function_call');
+          t.same(calls.sort(), listIds(request, 'function_call_output').sort(), 'each call has a result');
+          t.same(calls, [...new Set(calls)]);
+          t.notMatch(JSON.stringify(request), /degrees\W{1,6}50\b/);
+        }
+      }
+    },
+  );
+
+  t.test(
+    `${outputVersion}, streamed: the provider's data about an answer comes once its calls are judged`,
+    async (t) => {
+      const { asked, messages } = await bake(await open('refusing'), [[200]], { isStreamed: true, outputVersion });
+      t.match(messages[1]?.response_metadata, {
+        status: 'completed',
+        model_provider: 'openai',
+        output: [{}, { id: 'fc_10' }],
+      });
+      t.same(listIds(asked[2], 'reasoning'), ['rs_1', 'rs_2']);
+      const refused = await bake(await open('refusing'), [[300]], { isStreamed: true, outputVersion });
+      t.match(refused.messages[1]?.response_metadata, {
+        status: 'completed',
+        output: [{ id: 'rs_2' }, { id: 'msg_2' }],
+      });
+      t.match((refused.messages[1] as AIMessage).usage_metadata, { input_tokens: 20, output_tokens: 2 });
+    },
+  );
+}
