@@ -32,7 +32,9 @@ export interface ModelAnswer {
 }
 export interface ModelRequest {
   readonly isStreamed: boolean;
-  /** Everything that the model got. */
+  /** The address and the headers. */
+  readonly head: string;
+  /** The body: everything that the model reads. */
   readonly text: string;
   // biome-ignore lint/suspicious/noExplicitAny: scenarios look into messages of every shape
   readonly messages: readonly any[];
@@ -121,6 +123,7 @@ export class FakeModel {
     const body = JSON.parse(text);
     const asked: ModelRequest = {
       isStreamed: body.stream === true,
+      head: JSON.stringify([request.url, request.headers]),
       // As it was meant: characters outside ASCII may be escaped in the bytes.
       text: JSON.stringify(body),
       messages: body.messages,

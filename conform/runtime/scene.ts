@@ -253,6 +253,12 @@ export class Scene {
     expect(this.asked.length, 0, 'requests to the model');
   }
 
+  /** @throws Mismatch if a request of the scenario to the model has the words in its address or a header */
+  requireHeadsWithout(words: string): void {
+    const found = this.fixture.model.listRequests(this.mark).some(({ head }) => head.includes(words));
+    ensure(!found, `a request to the model had “${words}” in its address or a header`);
+  }
+
   /** @throws Mismatch if the model got the words in any request of the scenario */
   requireUnasked(words: string): void {
     const found = this.fixture.model.listRequests(this.mark).find(({ text }) => text.includes(words));

@@ -165,7 +165,9 @@ export const messages: RuntimeChapter = {
       'Give the model’s client its own key.',
       async (scene) => {
         const answer = await scene.script('Yes.').say('hello');
-        scene.requireUnasked(scene.fixture.run.own.token);
+        const { token } = scene.fixture.run.own;
+        scene.requireUnasked(token);
+        scene.requireHeadsWithout(token);
         requireAnswer(answer, 'Yes.');
       },
     ),
