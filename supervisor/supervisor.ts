@@ -196,6 +196,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     hookCounts,
     cancelNotices,
     writes,
+    faultPoint,
     onRecovered: ({ accountId, installationId }) => asAccount(accountId, () => jobs?.releaseDeliveries(installationId)),
     onError,
   });
@@ -309,6 +310,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 interface Assembly extends Pick<Supervisor, 'ownership' | 'listener' | 'queues'>, Pick<FleetOptions, 'onRecovered'> {
   readonly hookCounts: HookCounts;
   readonly cancelNotices: CancelNotices;
+  faultPoint(step: string): Promise<void> | undefined;
   readonly writes: RetryingWriter;
   onError(error: Error): void;
 }
@@ -316,7 +318,7 @@ interface Assembly extends Pick<Supervisor, 'ownership' | 'listener' | 'queues'>
 /** Creates the fleet and the sinks it writes to. The fleet and the plugins cache refer to each other: the fleet starts the plugins that the cache has read. */
 function assembleFleet(
   options: SupervisorOptions,
-  { ownership, listener, queues, hookCounts, cancelNotices, writes, onRecovered, onError }: Assembly,
+  { ownership, listener, queues, hookCounts, cancelNotices, writes, faultPoint, onRecovered, onError }: Assembly,
 ) {
   const { pool, blobs, keys, sandbox } = options;
   const rollups = new Rollups(pool, { onError, ...(options.rollupsMs ? { flushMs: options.rollupsMs } : {}) });
@@ -373,6 +375,7 @@ function assembleFleet(
     callsPerMinute: options.hostCallsPerMinute,
     storageBytes: options.storageBytes,
     http: options.http,
+    faultPoint,
   });
   const fleet: Fleet = new Fleet({
     ...shared,

@@ -7,6 +7,7 @@ import { appendMessages, createSession, renameNotice, type Session } from '../..
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { channelMessage } from '../../sdk/contract/payloads.ts';
 import { toJudgement } from '../calls/judgement.ts';
+import { holdAttachments } from '../calls/message-hook.ts';
 import { recordSessionEvent } from '../calls/session-events.ts';
 import { runMessageHook } from '../sessions/hooks.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
@@ -59,17 +60,13 @@ async function storeMessage(
   const { guards } = answer;
   const { message } = answer.context;
   const { channelId, id: deliveryId } = delivery;
-  const data = {
-    from: message.from,
-    attachments: message.attachments,
-    channelId,
-    deliveryId,
-    conversationKey,
-  };
   const judgement = toJudgement('inboundMessage', answer);
-  const [added] = await inTransaction({ pool: services.pool, fence }, (tx) =>
-    appendMessages(tx, session.id, [{ id, role: 'user', text: message.text, data, judgement, guards }]),
-  );
+  await services.faultPoint('message.judged');
+  const [added] = await inTransaction({ pool: services.pool, fence }, async (tx) => {
+    const held = await holdAttachments(tx, session, message.attachments);
+    const data = { from: message.from, attachments: held, channelId, deliveryId, conversationKey };
+    return appendMessages(tx, session.id, [{ id, role: 'user', text: message.text, data, judgement, guards }]);
+  });
   // The next attempt starts a new session.
   if (!added) throw new Problem('not_found', 'The session of the conversation was deleted meanwhile.');
 }

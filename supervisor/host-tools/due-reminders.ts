@@ -13,6 +13,7 @@ import type { attachments } from '../../sdk/contract/payloads.ts';
 import { skipNotFound } from '../../service/http/errors.ts';
 import { within } from '../../service/timing/within.ts';
 import { toJudgement } from '../calls/judgement.ts';
+import { holdAttachments } from '../calls/message-hook.ts';
 import type { OwnedWork, Ownership } from '../cluster/ownership.ts';
 import { runMessageHook, runSessionHook } from '../sessions/hooks.ts';
 import { queueReply } from '../sessions/replies.ts';
@@ -238,10 +239,10 @@ async function deliverMessage(
       await appendMessages(tx, session.id, notices);
       return;
     }
-    const { attachments } = judged;
+    const attachments = await holdAttachments(tx, session, judged.attachments);
     const address = judged.role === 'assistant' ? await findReplyAddress(tx, session.id) : null;
     await appendMessages(tx, session.id, [{ ...judged, data: { ...data, attachments } }, ...notices]);
-    if (address) await queueReply(tx, address, { ...judged, trigger: 'schedule' });
+    if (address) await queueReply(tx, address, { ...judged, attachments, trigger: 'schedule' });
   });
 }
 

@@ -1,5 +1,6 @@
 /** Mail between agents of an account: judged by the hooks of both sessions, and added to the receiver's transcript. */
 import type { z } from 'zod';
+import { inTransaction } from '../../db/postgres/pool.ts';
 import { findMail } from '../../db/sessions/mail.ts';
 import { appendMessages, findSession, type Session } from '../../db/sessions/sessions.ts';
 import type { Trigger } from '../../db/sessions/turns.ts';
@@ -7,6 +8,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import type { attachments as attachmentList } from '../../sdk/contract/payloads.ts';
 import type { SentMail } from '../../sdk/session/api-types.ts';
 import { toJudgement } from '../calls/judgement.ts';
+import { holdAttachments } from '../calls/message-hook.ts';
 import { openAgentSession } from '../host/agent-messages.ts';
 import { requireContinued, runHookOrThrow, runMessageHook } from '../sessions/hooks.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
@@ -65,25 +67,15 @@ export async function sendMail(
     );
     await services.faultPoint('mail.judged');
     const arrived = inbound.context.message;
-    const data = {
-      kind: 'agent_message',
-      from: fromAgentId,
-      fromAgentId,
-      fromSessionId: session.id,
-      attachments: arrived.attachments,
-    };
     const judgement = toJudgement('inboundMessage', inbound);
     const { guards } = inbound;
-    const message = {
-      id: messageId,
-      role: 'user',
-      text: arrived.text,
-      data,
-      judgement,
-      guards,
-      requestDigest,
-    } as const;
-    const [added] = await appendMessages(services.pool, receiver.id, [message]);
+    const [added] = await inTransaction(services.pool, async (tx) => {
+      const held = await holdAttachments(tx, receiver, arrived.attachments);
+      const sender = { from: fromAgentId, fromAgentId, fromSessionId: session.id };
+      const data = { kind: 'agent_message', ...sender, attachments: held };
+      const judged = { role: 'user', text: arrived.text, judgement, guards } as const;
+      return appendMessages(tx, receiver.id, [{ id: messageId, ...judged, data, requestDigest }]);
+    });
     if (!added)
       throw new Problem('not_found', 'The session of the agent was deleted meanwhile. Send the message again.');
     await services.faultPoint('mail.written');

@@ -16,7 +16,7 @@ import {
 } from '../../db/sessions/sessions.ts';
 import { type Cancel, formatCancel } from '../calls/chain.ts';
 import { toJudgement } from '../calls/judgement.ts';
-import { judgeMessage } from '../calls/message-hook.ts';
+import { holdAttachments, judgeMessage } from '../calls/message-hook.ts';
 import type { PluginPort } from '../calls/plugin-port.ts';
 import { recordSessionEvent } from '../calls/session-events.ts';
 
@@ -24,6 +24,8 @@ export interface AgentMessageDeps {
   readonly pool: Pool;
   readonly queues: Queues;
   readonly otherPlugins: PluginPort;
+  /** Called at each step; a test may stop the step there. */
+  faultPoint(step: string): Promise<void> | undefined;
 }
 interface AgentMessage {
   readonly fromAgentId: string;
@@ -69,7 +71,7 @@ export async function openAgentSession(
  * @param signal prevents the write when aborted before the commit: its hooks may outlast the call
  */
 export async function sendAgentMessage(
-  { pool, otherPlugins }: AgentMessageDeps,
+  { pool, otherPlugins, faultPoint }: AgentMessageDeps,
   writes: WritingPool,
   session: Session,
   { fromAgentId, text, installationId, plugin }: AgentMessage,
@@ -86,14 +88,15 @@ export async function sendAgentMessage(
   const inbound = await judgeMessage(port, { ...run, hook: 'middleware.inboundMessage', context });
   if (inbound.cancelled) return describeRefusal(inbound.cancelled);
   const { text: arrived, attachments } = inbound.context.message;
-  const data = { kind: 'agent_message', from: fromAgentId, fromAgentId, installationId, plugin, attachments };
   const judgement = toJudgement('inboundMessage', inbound);
   const { guards } = inbound;
-  const [added] = await inTransaction(
-    writes,
-    (tx) => appendMessages(tx, session.id, [{ id, role: 'user', text: arrived, data, judgement, guards }]),
-    signal,
-  );
+  await faultPoint('message.judged');
+  const add = async (tx: Transaction) => {
+    const held = await holdAttachments(tx, session, attachments);
+    const data = { kind: 'agent_message', from: fromAgentId, fromAgentId, installationId, plugin, attachments: held };
+    return appendMessages(tx, session.id, [{ id, role: 'user', text: arrived, data, judgement, guards }]);
+  };
+  const [added] = await inTransaction(writes, add, signal);
   return added ? { id: added.id } : { cancelled: 'the session was deleted meanwhile' };
 }
 

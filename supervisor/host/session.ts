@@ -1,13 +1,15 @@
 /** `host.session`: reads and extends the transcript of the session for which the handler runs. */
 import { randomUUIDv7 } from 'node:crypto';
 import type { Pool } from 'pg';
-import { inTransaction } from '../../db/postgres/pool.ts';
+import type { z } from 'zod';
+import { inTransaction, type Transaction } from '../../db/postgres/pool.ts';
 import { appendMessages, lastMessages, type NewMessage, type Session } from '../../db/sessions/sessions.ts';
 import { SESSION_MESSAGES_DEFAULT } from '../../sdk/contract/limits.ts';
+import type { attachments as attachmentList } from '../../sdk/contract/payloads.ts';
 import { hostCalls } from '../../sdk/contract/protocol.ts';
 import { formatCancel } from '../calls/chain.ts';
 import { toJudgement } from '../calls/judgement.ts';
-import { judgeMessage } from '../calls/message-hook.ts';
+import { holdAttachments, judgeMessage } from '../calls/message-hook.ts';
 import type { PluginPort } from '../calls/plugin-port.ts';
 import type { CancelNotices } from '../records/cancel-notices.ts';
 import { HostError, type HostHandlers, type HostScope, requireScopeSession, requireStorable } from './host-call.ts';
@@ -20,6 +22,8 @@ interface SessionDeps {
   readonly cancelNotices: CancelNotices;
   readonly otherPlugins: PluginPort;
   readonly messageChains: MessageChains;
+  /** Called at each step; a test may stop the step there. */
+  faultPoint(step: string): Promise<void> | undefined;
 }
 
 export const sessionCalls = (deps: SessionDeps): Pick<HostHandlers, Calls> => ({
@@ -70,23 +74,24 @@ async function postMessage(deps: SessionDeps, scope: HostScope, text: string) {
   if (cancelled) throw new HostError(formatCancel(cancelled));
   const { text: passed, attachments } = judged.context.message;
   const judgement = toJudgement('outboundMessage', judged);
-  const data = { attachments };
-  return addMessage(deps, scope, session, { id: message.id, role: 'assistant', text: passed, data, judgement });
+  await deps.faultPoint('message.judged');
+  return addMessage(deps, scope, session, { id: message.id, role: 'assistant', text: passed, judgement }, attachments);
 }
 
 async function addMessage(
   { cancelNotices }: SessionDeps,
   scope: HostScope,
   session: Session,
-  message: NewMessage,
+  message: Omit<NewMessage, 'data'>,
+  attachments?: z.infer<typeof attachmentList>,
 ): Promise<{ id: string }> {
   await cancelNotices.waitUntilWritten(session.id);
-  const data = { installationId: scope.plugin.installationId, plugin: scope.plugin.slug, ...message.data };
-  const [added] = await inTransaction(
-    scope.writes,
-    (tx) => appendMessages(tx, session.id, [{ ...message, data }]),
-    scope.signal,
-  );
+  const sender = { installationId: scope.plugin.installationId, plugin: scope.plugin.slug };
+  const add = async (tx: Transaction) => {
+    const files = attachments && { attachments: await holdAttachments(tx, session, attachments) };
+    return appendMessages(tx, session.id, [{ ...message, data: { ...sender, ...files } }]);
+  };
+  const [added] = await inTransaction(scope.writes, add, scope.signal);
   if (!added) throw new HostError('the session was deleted');
   return { id: added.id };
 }

@@ -23,6 +23,7 @@ import type { Cancel } from '../calls/chain.ts';
 import { digestGuards, hasNewGuard } from '../calls/guards.ts';
 import { runHook } from '../calls/hook-runner.ts';
 import { toJudgement } from '../calls/judgement.ts';
+import { holdAttachments } from '../calls/message-hook.ts';
 import { requireContinued, runMessageHook } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
 import { createReusedProblem } from './turn-answers.ts';
@@ -100,10 +101,11 @@ async function storeReply(
     if (!(await lockSession(tx, session.id))) throw new Problem('not_found', 'You have no session with this id.');
     // The second of two concurrent calls with the same id finds the first one's rows.
     if (await isStored(tx, session.id, reply)) return;
-    const data = { channelId: address.channelId, attachments: message.attachments };
+    const held = await holdAttachments(tx, session, message.attachments, attachments);
+    const data = { channelId: address.channelId, attachments: held };
     const judgement = toJudgement('outboundMessage', answer);
     await appendMessages(tx, session.id, [{ id, role: 'assistant', text: message.text, data, judgement }]);
-    await queueReply(tx, address, { ...message, guards });
+    await queueReply(tx, address, { ...message, attachments: held, guards });
     await services.faultPoint('reply.written');
   });
 }
