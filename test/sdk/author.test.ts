@@ -424,6 +424,10 @@ t.test('list, delist, yank and status', async (t) => {
   await rm(assets, { recursive: true });
   const gone = await typed(['delist', '--message', 'Count yourself', '--json'], here);
   t.match(answer(gone), { visibility: 'delisted', deprecationMessage: 'Count yourself' });
+  const hidden = await typed(['publish', '--version', '1.0.1-rc.4'], here);
+  t.match(hidden.stdout, '\nUsers who have the plugin installed keep getting its new versions; others cannot find it.');
+  t.notMatch(hidden.stdout, 'Only you can see it');
+  t.match(await typed(['yank', '1.0.1-rc.4'], here), { code: 0, stdout: /is yanked/ });
   const status = answer(await typed(['status', '--json']));
   t.match(status, { plugins: [{ slug: 'word-count' }], installations: [{ currentSemVer: '1.0.0' }] });
   t.match(await typed(['status']), {

@@ -174,6 +174,10 @@ function printNextSteps(output: Output, { semVer }: Version, { slug, visibility,
     output.printLine(`All users can install it with: ${command}`);
     return;
   }
-  output.printLine(`Only you can see it. Install it with: ${command}`);
+  const audience =
+    visibility === 'delisted'
+      ? 'Users who have the plugin installed keep getting its new versions; others cannot find it.'
+      : 'Only you can see it.';
+  output.printLine(`${audience} Install it with: ${command}`);
   output.printLine(`List it in the catalog with: bulkhead list ${slug}`);
 }
