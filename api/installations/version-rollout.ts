@@ -23,7 +23,7 @@ import {
   listRollouts,
 } from '../../db/installations/rollouts.ts';
 import { beginUpdate, beginUpdates, cancelUpdate, endUpdatesTo } from '../../db/installations/updates.ts';
-import type { Queues } from '../../db/jobs/queues.ts';
+import { JOB_PRIORITY, type Queues } from '../../db/jobs/queues.ts';
 import { notifyIfInstallationChanged, notifyInstallationsChanged } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { asService } from '../../db/postgres/shares.ts';
@@ -149,7 +149,8 @@ async function offerLatestToAll(
     (mayApply(one, latest) ? applied : asked).push(one);
   }
   if (applied.length > 0) {
-    await beginUpdates(tx, queues, applied, latest.id);
+    // One user's own update does not wait for a thousand followers.
+    await beginUpdates(tx, queues, applied, latest.id, JOB_PRIORITY.ROLLOUT);
     await notifyInstallationsChanged(tx, listIds(applied));
   }
   await setPending(

@@ -8,7 +8,7 @@ import { lockPlugin } from '../catalog/plugins.ts';
 import { deleteReplacedDrafts } from '../catalog/versions.ts';
 import { isSupervisorRunning } from '../cluster/supervisors.ts';
 import { allowTargetSecrets } from '../files/secrets.ts';
-import type { Queues } from '../jobs/queues.ts';
+import { JOB_PRIORITY, type JobPriority, type Queues } from '../jobs/queues.ts';
 import type { Listener } from '../postgres/listener.ts';
 import {
   notifyInstallationChanged,
@@ -50,14 +50,15 @@ const SWEEP_LIMIT = 1_000;
 
 /** Records that an installation moves to a version. @param tx has locked the installation's row, and notifies of it */
 export const beginUpdate = (tx: ClientBase, queues: Queues, installation: Updated, versionId: string): Promise<void> =>
-  beginUpdates(tx, queues, [installation], versionId);
+  beginUpdates(tx, queues, [installation], versionId, JOB_PRIORITY.ASKED_FOR);
 
-/** Records for several installations what `beginUpdate` does for one. */
+/** Records for several installations what `beginUpdate` does for one. @param priority of their jobs */
 export async function beginUpdates(
   tx: ClientBase,
   queues: Queues,
   installations: readonly Updated[],
   versionId: string,
+  priority: JobPriority,
 ): Promise<void> {
   await tx.query(
     // The handles of the version are remembered now: the next version may replace it before it runs.
@@ -70,6 +71,7 @@ export async function beginUpdates(
   const jobs = installations.map(({ id, accountId }) => ({
     payload: { installationId: id },
     group: { id, accountId },
+    priority,
   }));
   await queues.sendToGroups(tx, 'updates', jobs);
 }
@@ -126,8 +128,12 @@ export async function queueUpdate(tx: Queryable, queues: Queues, installation: U
   await sendUpdate(tx, queues, installation);
 }
 
-const sendUpdate = (tx: Queryable, queues: Queues, { id, accountId }: Updated): Promise<void> =>
-  queues.send(tx, 'updates', { installationId: id }, { group: { id, accountId } });
+const sendUpdate = (
+  tx: Queryable,
+  queues: Queues,
+  { id, accountId }: Updated,
+  priority: JobPriority = JOB_PRIORITY.ASKED_FOR,
+): Promise<void> => queues.send(tx, 'updates', { installationId: id }, { group: { id, accountId }, priority });
 
 /**
  * Records that the update under way lacks configuration: no sweep queues it, because `queueUpdate` is called when its user
@@ -429,7 +435,7 @@ export async function requeueUpdates(pool: Pool, queues: Queues, atWork: Readonl
       ORDER BY i.target_since LIMIT ${SWEEP_LIMIT}`,
     [[...atWork]],
   );
-  for (const installation of waiting) await sendUpdate(pool, queues, installation);
+  for (const installation of waiting) await sendUpdate(pool, queues, installation, JOB_PRIORITY.ROLLOUT);
   return waiting.length;
 }
 

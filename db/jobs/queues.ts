@@ -90,7 +90,11 @@ interface SendOptions {
   /** The job starts this many seconds from now. */
   readonly delaySeconds?: number;
   readonly group?: JobGroup;
+  readonly priority?: JobPriority;
 }
+/** Jobs with the higher number go first, and of one number the oldest. Default: `ASKED_FOR`. */
+export const JOB_PRIORITY = { ASKED_FOR: 0, ROLLOUT: -1 } as const;
+export type JobPriority = (typeof JOB_PRIORITY)[keyof typeof JOB_PRIORITY];
 /** `perGroup` limits the jobs of a group, and an account's share limits the jobs of all its groups. */
 interface JobGroup {
   readonly id: string;
@@ -99,6 +103,7 @@ interface JobGroup {
 interface GroupedJob<Name extends QueueName> {
   readonly payload: Payload<Name>;
   readonly group: JobGroup;
+  readonly priority?: JobPriority;
 }
 export interface Queues {
   /** Adds a job in the caller's transaction. */
@@ -191,6 +196,7 @@ async function sendJob<Name extends QueueName>(
     db: { executeSql: (text, values) => tx.query(text, values) },
     ...(options.delaySeconds === undefined ? {} : { startAfter: Math.ceil(options.delaySeconds) }),
     ...(options.group === undefined ? {} : { group: toBossGroup(options.group) }),
+    priority: options.priority ?? JOB_PRIORITY.ASKED_FOR,
   });
 }
 
@@ -201,9 +207,10 @@ async function insertJobs<Name extends QueueName>(
   jobs: readonly GroupedJob<Name>[],
 ): Promise<void> {
   if (jobs.length === 0) return;
-  const rows = jobs.map(({ payload, group }) => ({
+  const rows = jobs.map(({ payload, group, priority = JOB_PRIORITY.ASKED_FOR }) => ({
     data: queues[name].payload.parse(payload),
     group: toBossGroup(group),
+    priority,
   }));
   await boss.insert(name, rows, { db: { executeSql: (text, values) => tx.query(text, values) } });
 }

@@ -11,7 +11,7 @@ const MERGED_QUEUES = ['events', 'updates'] as const satisfies readonly QueueNam
 const MERGE_LIMIT = 50_000;
 
 /**
- * Leaves each group of those queues one of its due jobs, the oldest: pg-boss reads all that wait before it finds one of an account
+ * Leaves each group of those queues one of its due jobs, the one that would run first: pg-boss reads all that wait before it finds one of an account
  * whose places are not taken. A worker that fetches the job that is left begins after this, and sees the rows of the others.
  *
  * @returns how many were removed
@@ -24,7 +24,8 @@ export const mergeWaitingJobs = (pool: Pool): Promise<number> =>
       tx,
       `DELETE FROM pgboss.job j USING (
          SELECT name, id FROM (
-           SELECT name, id, row_number() OVER (PARTITION BY name, group_id ORDER BY created_on, id) AS place FROM pgboss.job
+           SELECT name, id, row_number() OVER (PARTITION BY name, group_id ORDER BY priority DESC, created_on, id) AS place
+             FROM pgboss.job
             WHERE name = ANY ($1) AND state = 'created' AND NOT blocked AND start_after <= now() AND group_id IS NOT NULL
          ) waiting WHERE place > 1 LIMIT ${MERGE_LIMIT}) later
         WHERE j.name = later.name AND j.id = later.id AND j.state = 'created'`,

@@ -9,7 +9,7 @@ import {
   requestIntrospection,
   sweepIntrospections,
 } from '../../../db/jobs/introspections.ts';
-import { startQueues } from '../../../db/jobs/queues.ts';
+import { JOB_PRIORITY, startQueues } from '../../../db/jobs/queues.ts';
 import { mergeWaitingJobs } from '../../../db/jobs/waiting-jobs.ts';
 import { openListener } from '../../../db/postgres/listener.ts';
 import { notifyInstallationChanged, subscribeToInstallations } from '../../../db/postgres/notifications.ts';
@@ -176,6 +176,29 @@ t.test(
     open();
     while (order.length < 11 + INSTALLATIONS + 1) await pause(5);
     t.same([...new Set(order)].length, INSTALLATIONS + 1);
+  },
+);
+
+t.test(
+  'an update that a user asked for goes before those of a rollout, also when jobs of one group are merged',
+  async (t) => {
+    const { pool, queues } = await setUp(t);
+    const group = (id: string) => ({ id, accountId: `account of ${id}` });
+    const roll = (installationId: string) => ({
+      payload: { installationId },
+      group: group(installationId),
+      priority: JOB_PRIORITY.ROLLOUT,
+    });
+    const followers = Array.from({ length: 20 }, (_, n) => `f${n}`);
+    await queues.sendToGroups(pool, 'updates', followers.map(roll));
+    for (const id of ['f7', 'draft']) await queues.send(pool, 'updates', { installationId: id }, { group: group(id) });
+    t.equal(await mergeWaitingJobs(pool), 1);
+    const order: string[] = [];
+    queues.work('updates', async ({ installationId }) => {
+      order.push(installationId);
+    });
+    while (order.length < 21) await pause(5);
+    t.same(order.slice(0, 2), ['f7', 'draft']);
   },
 );
 
