@@ -422,7 +422,7 @@ export class Fleet implements PluginInvoker {
   }
 
   /**
-   * Stops the idle child that was used longest ago, one of a required plugin last. An account that has its share of all places gives
+   * Stops the idle child that was called longest ago, one of a required plugin last. An account that has its share of all places gives
    * up its own first, so that its many plugins do not stop those of all others.
    */
   #stopIdle(accountId: string): Promise<unknown> | null {
@@ -436,7 +436,11 @@ export class Fleet implements PluginInvoker {
       .filter((runner) => runner.pid !== null && !runner.busy)
       .sort(
         (one, other) =>
-          isKept(one) - isKept(other) || isRequired(one) - isRequired(other) || one.lastUsedAt - other.lastUsedAt,
+          isKept(one) - isKept(other) ||
+          isRequired(one) - isRequired(other) ||
+          // A new version starts at thousands of followers: those do not take the places of plugins in use.
+          one.lastCalledAt - other.lastCalledAt ||
+          one.lastUsedAt - other.lastUsedAt,
       );
     return next?.stop(STOP_GRACE_MS) ?? null;
   }

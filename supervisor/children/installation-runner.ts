@@ -204,6 +204,9 @@ export class InstallationRunner {
   get lastUsedAt(): number {
     return this.#serving?.lastUsedAt ?? 0;
   }
+  get lastCalledAt(): number {
+    return this.#serving?.lastCalledAt ?? 0;
+  }
   get pid(): number | null {
     return this.#serving?.child.pid ?? null;
   }
@@ -677,6 +680,7 @@ export class InstallationRunner {
   /** Moves the traffic to a child that has just started and drains the previous one. */
   #switchTo(loadedChild: LoadedChild): void {
     const old = this.#serving;
+    loadedChild.lastCalledAt = Math.max(loadedChild.lastCalledAt, old?.lastCalledAt ?? 0);
     this.#setServing(loadedChild);
     if (this.retired) void this.stop(0);
     else if (old) {

@@ -56,6 +56,8 @@ export class LoadedChild {
   readonly startedAt = Date.now();
   /** By the monotonic clock: that of the machine may step. Milliseconds. */
   lastUsedAt = performance.now();
+  /** The last call of the installation, also by the child before. 0 before the first: an update starts a child without a call. */
+  lastCalledAt = 0;
   running = 0;
   /** Number of calls that the child has answered: no refused one, and none that was aborted. */
   answered = 0;
@@ -177,6 +179,7 @@ export class LoadedChild {
     let over: AbortController | null = null;
     this.running += 1;
     this.lastUsedAt = performance.now();
+    this.lastCalledAt = this.lastUsedAt;
     this.#deps.invocations.begin({
       id: invocationId,
       installationId: this.plugin.installationId,
@@ -210,6 +213,7 @@ export class LoadedChild {
     } finally {
       this.running -= 1;
       this.lastUsedAt = performance.now();
+      this.lastCalledAt = this.lastUsedAt;
       this.#deps.invocations.end(invocationId);
       (over as AbortController | null)?.abort(HANDLER_ENDED);
     }

@@ -113,6 +113,20 @@ t.test('idle children stop and wake; over the cap the longest unused gives way',
   t.equal(await prompt(fixture, session), 'a one two three', 'and wake again');
 });
 
+t.test('over the cap a process that an update started gives way to one in use', async (t) => {
+  const fixture = await startSupervisorFixture(t, { childrenMax: 2 });
+  const [user, follower, next] = [fixture, fixture.withNewAccount(), fixture.withNewAccount()];
+  const used = await user.install({ slug: 'used', code: suffix(' used') });
+  await prompt(user, await user.session());
+  const followed = await follower.install({ slug: 'followed', code: suffix('') });
+  await follower.beginUpdate(followed, { semVer: '2.0.0', code: suffix(' new') }, fixture.supervisor.queues);
+  const pidOf = ({ installationId }: { installationId: string }) => fixture.supervisor.fleet.getPid(installationId);
+  await eventually(() => pidOf(followed));
+  await next.install({ slug: 'next', code: suffix(' next') });
+  t.equal(await prompt(next, await next.session()), 'a next');
+  t.same([pidOf(used) === null, pidOf(followed) === null], [false, true]);
+});
+
 t.test('over the cap an account keeps its few children, and gives up its own only when it has its share', async (t) => {
   const childrenMax = 10;
   const fixture = await startSupervisorFixture(t, { childrenMax });
