@@ -241,7 +241,7 @@ function toContentBlocks(result: ToolResult) {
 async function* judgeChunks(chunks: AsyncIterable<AIMessage>, answer: JudgedAnswer): AsyncGenerator<AIMessageChunk> {
   const text = answer.openStream();
   const calls: BegunCall[] = [];
-  let reasoning = new AIMessageChunk({ content: [] });
+  let reasoning = null as AIMessageChunk | null;
   let isLeftOut = false;
   /** The provider's data about the answer, such as all of its items. */
   let held = new AIMessageChunk({ content: '' });
@@ -251,11 +251,11 @@ async function* judgeChunks(chunks: AsyncIterable<AIMessage>, answer: JudgedAnsw
     const others = await holdOwnCalls(parts, calls, answer);
     const isSame = others.length === parts.length && others.every((part, at) => part === parts[at]);
     const shown = await text.push(chunk.text);
-    const blocks = listReasoning(chunk.content);
-    // The framework, too, joins the parts of a block this way.
-    if (blocks.length > 0) reasoning = reasoning.concat(new AIMessageChunk({ content: blocks }));
+    const own = readReasoning(chunk);
+    // The framework, too, joins the parts of an answer this way.
+    if (own) reasoning = reasoning?.concat(own) ?? own;
     const isKept = answer.isFree && isSame;
-    isLeftOut ||= blocks.length > 0 && !isKept;
+    isLeftOut ||= own !== null && !isKept;
     if (isKept) {
       const [content, response_metadata] = splitMetadata(chunk);
       held = held.concat(new AIMessageChunk({ content: '', response_metadata }));
@@ -273,7 +273,7 @@ async function* judgeChunks(chunks: AsyncIterable<AIMessage>, answer: JudgedAnsw
   }
   // Some providers have all calls here, and send the model these in place of the judged ones.
   if (isUnchanged && Object.keys(held.response_metadata).length > 0) yield held;
-  answer.keepReasoning(listReasoning(reasoning.content), isLeftOut);
+  answer.keepReasoning(reasoning ? [reasoning] : [], isLeftOut);
 }
 
 /** Splits a chunk into its content, with what tells how to read it, and the provider's other data about the answer. */
@@ -419,7 +419,8 @@ async function judgeMessage(message: AIMessage, answer: JudgedAnswer, isJoined: 
     if (judged) calls.push({ ...call, id: judged.callId, args: judged.arguments as typeof call.args });
   }
   const isKept = answer.isFree && text === message.text && hasSameCalls(calls, message.tool_calls ?? []);
-  answer.keepReasoning(listReasoning(message.content), !isKept || isJoined);
+  const reasoning = readReasoning(message);
+  answer.keepReasoning(reasoning ? [reasoning] : [], !isKept || isJoined);
   // With the judged arguments also here: values such as infinity have the same JSON as null.
   if (isKept) return Object.assign(message, { tool_calls: calls });
   const { id, invalid_tool_calls, usage_metadata } = message;
@@ -602,11 +603,14 @@ const format: MessageFormat<BaseMessage> = {
         ]
       : [],
   replaceToolResult: (message, _callId, text) => new ToolMessage({ ...message.lc_kwargs, content: text } as never),
-  createRefusals: (calls, reasoning) => [
-    new AIMessage({
-      content: reasoning.length === 0 ? '' : [...(reasoning as readonly Block[])],
-      tool_calls: calls.map(({ callId: id, name, arguments: args }) => ({ id, name, args: args as never })),
-    }),
+  createRefusals: (calls, [reasoning]) => [
+    withReasoning(
+      new AIMessage({
+        content: '',
+        tool_calls: calls.map(({ callId: id, name, arguments: args }) => ({ id, name, args: args as never })),
+      }),
+      reasoning,
+    ),
     ...calls.map(
       ({ callId, name, text }) => new ToolMessage({ content: text, tool_call_id: callId, name, status: 'error' }),
     ),
@@ -614,21 +618,54 @@ const format: MessageFormat<BaseMessage> = {
   addReasoning: (messages, reasoning) =>
     messages.map((message) => {
       if (!isAnswer(message)) return message;
-      const { tool_calls: calls = [], content } = message;
-      const own = calls.flatMap(({ id = '' }) => reasoning.get(id) ?? []) as Block[];
-      if (own.length === 0) return message;
-      const text = content === '' ? [] : [{ type: 'text', text: content }];
-      const blocks = typeof content === 'string' ? text : content;
-      return new AIMessage({ ...message.lc_kwargs, tool_calls: calls, content: [...own, ...blocks] } as never);
+      const [own] = (message.tool_calls ?? []).flatMap(({ id = '' }) => reasoning.get(id) ?? []);
+      return withReasoning(message, own);
     }),
 };
 
 type Block = Exclude<Content, string>[number];
 
-/** Blocks of Anthropic's models, also at Amazon. */
-const REASONING: ReadonlySet<unknown> = new Set(['thinking', 'redacted_thinking', 'reasoning_content']);
+/** Blocks of Anthropic's models, also at Amazon, and those of the framework's standard form. */
+const REASONING: ReadonlySet<unknown> = new Set(['thinking', 'redacted_thinking', 'reasoning_content', 'reasoning']);
 
-const listReasoning = (content: Content): Block[] =>
-  typeof content === 'string' ? [] : content.filter(({ type }) => REASONING.has(type));
+const isReasoning = ({ type, value }: Fields): boolean =>
+  // The standard form keeps what it has no type for as a value.
+  REASONING.has(type) || (type === 'non_standard' && isObject(value) && REASONING.has(value.type));
+
+/** Fields beside the content that models of OpenAI, DeepSeek and OpenRouter have their reasoning in. */
+const REASONING_FIELDS = ['reasoning', 'reasoning_content', 'reasoning_details'] as const;
+
+/** Returns the reasoning of an answer as a message of its own, with what says how to read it. Null: it has none. */
+function readReasoning({ content, additional_kwargs, response_metadata }: AIMessage): AIMessageChunk | null {
+  const { output_version, model_provider } = response_metadata as Fields;
+  const found = typeof content === 'string' ? [] : content.filter(isReasoning);
+  const fields = omitUndefined(
+    Object.fromEntries(REASONING_FIELDS.map((name) => [name, (additional_kwargs as Fields)[name]])),
+  );
+  // In its own form, OpenAI's reasoning is in the field, and blocks repeat its text.
+  const blocks = output_version !== 'v1' && isObject(fields.reasoning) ? [] : found;
+  if (blocks.length === 0 && Object.keys(fields).length === 0) return null;
+  return new AIMessageChunk({
+    content: blocks,
+    additional_kwargs: fields,
+    response_metadata: omitUndefined({ output_version, model_provider }),
+  });
+}
+
+/** @param reasoning as `readReasoning` returned it */
+function withReasoning(message: AIMessage, reasoning: object | undefined): AIMessage {
+  if (!reasoning) return message;
+  const { content: before, additional_kwargs, response_metadata } = reasoning as AIMessageChunk;
+  const { content, tool_calls = [] } = message;
+  const text = content === '' ? [] : [{ type: 'text', text: content }];
+  return new AIMessage({
+    ...message.lc_kwargs,
+    tool_calls,
+    content:
+      before.length === 0 ? content : [...(before as Block[]), ...(typeof content === 'string' ? text : content)],
+    additional_kwargs: { ...message.additional_kwargs, ...additional_kwargs },
+    response_metadata: { ...message.response_metadata, ...response_metadata },
+  } as never);
+}
 
 export { VetoError } from './veto-error.ts';

@@ -140,4 +140,25 @@ for (const outputVersion of ['v0', 'v1']) {
       t.match((refused.messages[1] as AIMessage).usage_metadata, { input_tokens: 20, output_tokens: 2 });
     },
   );
+
+  for (const isStreamed of [false, true])
+    t.test(
+      `${outputVersion}${isStreamed ? ', streamed' : ''}: the model gets reasoning that the app does not get`,
+      async (t) => {
+        const ask = async (account: string, degrees: number[]) =>
+          bake(await open(account), [degrees], { isStreamed, outputVersion });
+        for (const { asked, messages } of [await ask('guarded', [200]), await ask('refusing', [300])]) {
+          const [reasoning, call, result] = (asked[1] ?? []).slice(1).filter(({ type }) => type !== 'message');
+          t.match(reasoning, { type: 'reasoning', id: 'rs_1' });
+          t.same(call?.id, undefined, 'an id would name an item that the model no longer gets');
+          t.same([call?.call_id, result?.call_id], ['c10', 'c10']);
+          if (!isStreamed) t.notMatch(JSON.stringify(messages), 'rs_1');
+        }
+        const { asked, messages } = await ask('guarded', [200]);
+        t.same(listIds(asked[2], 'reasoning'), [], 'it ends with its turn');
+        t.notMatch(JSON.stringify(messages), /rs_1|Hm/);
+        const { asked: partly } = await ask('refusing', [300, 200]);
+        t.same(listIds(partly[1], 'reasoning'), ['rs_1']);
+      },
+    );
 }
