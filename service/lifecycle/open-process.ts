@@ -13,20 +13,23 @@ import { BucketWatch } from '../storage/bucket-watch.ts';
 import { describeMember } from '../storage/membership.ts';
 import { ErrorLog } from '../telemetry/error-log.ts';
 import { openLogger } from '../telemetry/logger.ts';
+import { RepeatedErrors } from '../telemetry/repeated-errors.ts';
 import { startTracing } from '../telemetry/tracing.ts';
 import { collectWhenIdle } from './garbage-collection.ts';
 import { preferThread } from './priority.ts';
 import { createDatabaseCheck } from './readiness.ts';
 import { requireDatabase, requireDataDir } from './start-faults.ts';
 
+const TRACING_ADVICE = 'Check the collector, OTEL_EXPORTER_OTLP_ENDPOINT and OTEL_EXPORTER_OTLP_HEADERS.';
+
 /** @throws SettingsError, and Error if this process may not join the cluster of the database */
 export async function openProcess(name: 'api' | 'supervisor', settings: SharedSettings, env: Environment) {
   const { DATABASE_URL, DATABASE_SESSION_URL: sessionUrl, DATABASE_CONNECTIONS: connections } = settings;
   if (DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set. npm start sets it.');
-  const endTracing = await startTracing(`bulkhead-${name}`, env);
+  const logger = openLogger(name, settings.LOG_LEVEL);
+  const endTracing = await openTracing(name, env, logger);
   collectWhenIdle();
   preferThread();
-  const logger = openLogger(name, settings.LOG_LEVEL);
   // `npm start` has printed them.
   if (!process.connected) for (const sentence of describeUnknownNames(env)) logger.warn(sentence);
   for (const sentence of describeConflictingSettings(settings)) logger.warn(sentence);
@@ -56,4 +59,20 @@ export async function openProcess(name: 'api' | 'supervisor', settings: SharedSe
   const blobs = await openConfiguredBlobs(database.pool, settings, bucket.watch);
   await database.openKept();
   return { logger, onError, database, member, isMarkRead: unread === null, blobs, bucket, endTracing };
+}
+
+/** Starts tracing. A collector that is unreachable or refuses costs a line a minute. */
+async function openTracing(
+  name: string,
+  env: Environment,
+  logger: ReturnType<typeof openLogger>,
+): Promise<() => Promise<void>> {
+  const faults = new RepeatedErrors({
+    report: (err, count) => logger.warn({ err, count }, `traces are incomplete: ${err.message}. ${TRACING_ADVICE}`),
+  });
+  const end = await startTracing(`bulkhead-${name}`, env, faults.add);
+  return async () => {
+    await end();
+    faults.close();
+  };
 }

@@ -2,6 +2,8 @@
 
 import {
   type Context,
+  DiagLogLevel,
+  diag,
   isSpanContextValid,
   type Link,
   ROOT_CONTEXT,
@@ -26,14 +28,28 @@ import { RELEASE } from '../settings/release.ts';
 import { within } from '../timing/within.ts';
 import type { SpanSettings, Tracer } from './tracer.ts';
 
+interface Fault {
+  readonly name?: string;
+  readonly code?: string | number;
+  readonly message?: string;
+}
 type Environment = Readonly<Record<string, string | undefined>>;
 const KINDS = { server: SpanKind.SERVER, consumer: SpanKind.CONSUMER, internal: SpanKind.INTERNAL } as const;
 const TRACEPARENT = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/;
 /** Maximum delay of shutdown by an unreachable collector. Milliseconds. */
 const CLOSE_WITHIN_MS = 3_000;
 
-/** Opens the tracer. The exporter reads endpoint, headers and protocol from the OTEL_* variables. */
-export function openTracer(service: string, env: Environment): Tracer {
+/**
+ * Opens the tracer. The exporter reads endpoint, headers and protocol from the OTEL_* variables.
+ *
+ * @param onFault called for each export that fails, and for settings that OpenTelemetry cannot read
+ */
+export function openTracer(service: string, env: Environment, onFault: (error: Error) => void): Tracer {
+  // OpenTelemetry reports faults to its own logger only, and by default it has none.
+  const report = (text: string): void => onFault(createFault(parseFault(text)));
+  const ignore = (): void => undefined;
+  const logger = { error: report, warn: report, info: ignore, debug: ignore, verbose: ignore };
+  diag.setLogger(logger, { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true });
   const provider = new TracerProvider({
     resource: defaultResource()
       .merge(resourceFromAttributes({ 'service.name': service, 'service.version': RELEASE }))
@@ -62,13 +78,26 @@ export function openTracer(service: string, env: Environment): Tracer {
     },
     async close() {
       await within(
-        provider.shutdown().catch(() => undefined),
+        provider.shutdown().catch((error) => onFault(createFault(error))),
         CLOSE_WITHIN_MS,
       );
+      diag.disable();
       contexts.disable();
     },
   };
 }
+
+/** Errors come as JSON with their stack, warnings as text. */
+function parseFault(text: string): Fault {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return { message: text };
+  }
+}
+
+const createFault = ({ name, code, message }: Fault): Error =>
+  new Error(`OpenTelemetry: ${[name, code, message].filter((part) => part !== undefined && part !== '').join(' ')}`);
 
 function findParent(active: Context, { parent }: SpanSettings): Context {
   if (parent === undefined) return active;

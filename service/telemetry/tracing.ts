@@ -31,15 +31,17 @@ export function isTracingEnabled(env: Readonly<Record<string, string | undefined
  * Starts the tracer of this process if the environment enables it.
  *
  * @param service default of OTEL_SERVICE_NAME
+ * @param onFault called for each export that fails
  * @returns a function that exports the remaining spans and stops the tracer
  */
 export async function startTracing(
   service: string,
   env: Readonly<Record<string, string | undefined>>,
+  onFault: (error: Error) => void = () => undefined,
 ): Promise<() => Promise<void>> {
   if (!isTracingEnabled(env)) return async () => undefined;
   const { openTracer } = await import('./opentelemetry.ts');
-  const opened = openTracer(service, env);
+  const opened = openTracer(service, env, onFault);
   tracer = opened;
   return async () => {
     if (tracer === opened) tracer = null;

@@ -85,3 +85,27 @@ t.test('a session call and a webhook, down to what plugins call', async (t) => {
   const texts = JSON.stringify(spans);
   t.notMatch(texts, 'one!', 'nothing that was said is in a trace');
 });
+
+t.test('a collector that refuses the spans is reported', async (t) => {
+  const { url } = await serve(t, (request, response) => {
+    request.resume();
+    response.writeHead(401).end();
+  });
+  process.env.OTEL_EXPORTER_OTLP_ENDPOINT = url;
+  process.env.OTEL_BSP_SCHEDULE_DELAY = '1';
+  t.teardown(() => {
+    delete process.env.OTEL_EXPORTER_OTLP_ENDPOINT;
+    delete process.env.OTEL_BSP_SCHEDULE_DELAY;
+  });
+  const fault = Promise.withResolvers<Error>();
+  const end = await startTracing('bulkhead-test', process.env, fault.resolve);
+  await traced('call', {}, async () => undefined);
+  t.match((await fault.promise).message, /^OpenTelemetry: .*401/, 'while the process runs');
+  await end();
+  const last = Promise.withResolvers<Error>();
+  process.env.OTEL_BSP_SCHEDULE_DELAY = '60000';
+  const endAtOnce = await startTracing('bulkhead-test', process.env, last.resolve);
+  await traced('call', {}, async () => undefined);
+  await endAtOnce();
+  t.match((await last.promise).message, /^OpenTelemetry: .*401/, 'in the export at its end');
+});
