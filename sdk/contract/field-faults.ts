@@ -107,14 +107,37 @@ function describeBound(origin: string, relation: string, bound: number | bigint,
   return `be ${relation === 'at least' ? 'greater' : 'less'} than ${bound}`;
 }
 
-function describeUnion(issue: Extract<Issue, { code: 'invalid_union' }>): string {
+type UnionIssue = Extract<Issue, { code: 'invalid_union' }>;
+type BranchIssue = UnionIssue['errors'][number][number];
+
+function describeUnion(issue: UnionIssue): string {
   const { discriminator, options } = issue;
   if (discriminator && Array.isArray(options)) return `must be one of ${listValues(options)}`;
-  const wanted = new Set(
-    issue.errors.flatMap(([first]) => {
-      if (first?.code === 'invalid_type') return [TYPES[first.expected] ?? first.expected];
-      return first?.code === 'custom' ? (/^must be ([^,]+), not /.exec(first.message)?.slice(1) ?? []) : [];
-    }),
-  );
+  const faults = listBranchFaults(issue.errors);
+  const [fitting, ...others] = faults.filter((fault) => !isOfOtherType(fault));
+  if (fitting && others.length === 0) return describeWithin(fitting);
+  const wanted = new Set(fitting ? [] : faults.flatMap(listTypes));
   return wanted.size > 0 ? `must be ${[...wanted].join(' or ')}` : 'is none of the forms that the reference lists';
+}
+
+const describeWithin = ({ path, message }: BranchIssue): string =>
+  path.length === 0 ? message : `${path.join('.')} ${message}`;
+
+/** The first fault in each form, also in those of a union within the union. */
+const listBranchFaults = (branches: UnionIssue['errors']): BranchIssue[] =>
+  branches.flatMap(([first]) => {
+    if (first === undefined) return [];
+    return first.code === 'invalid_union' && first.path.length === 0 ? listBranchFaults(first.errors) : [first];
+  });
+
+const REFUSED_TYPE = /^must be ([^,]+), not /;
+
+/** Whether the value itself cannot have this form. Otherwise something within it is wrong. */
+const isOfOtherType = ({ code, path, message }: BranchIssue): boolean =>
+  path.length === 0 &&
+  (code === 'invalid_type' || code === 'invalid_value' || (code === 'custom' && REFUSED_TYPE.test(message)));
+
+function listTypes(fault: BranchIssue): string[] {
+  if (fault.code === 'invalid_type') return [TYPES[fault.expected] ?? fault.expected];
+  return REFUSED_TYPE.exec(fault.message)?.slice(1) ?? [];
 }
