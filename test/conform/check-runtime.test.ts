@@ -27,10 +27,13 @@ import { shareService } from './shared-service.ts';
 
 const SCENARIOS_MIN = 60;
 const TIMED_MS = 240_000;
+/** Time limit of the scenarios of one test. */
+const PLAYED_MS = amount({ quick: 240_000, soak: 1_800_000 });
 const OUTPUT_MAX_BYTES = 10_000_000;
 const isLong = amount({ quick: false, soak: true });
 
 const service = await shareService();
+const sessions = `http://localhost:${service.env.SUPERVISOR_PORT}`;
 let accounts = 0;
 
 /** The program of the page, with the adapters of this repository. */
@@ -73,11 +76,22 @@ async function conformRuntime(
     .catch((error: { code: number; stdout: string; stderr: string }) => error);
 }
 
-async function playScenarios(program: string, only?: string, token?: string): Promise<ScenarioResult[]> {
-  const options = ['--json', ...(only === undefined ? [] : ['--only', only])];
-  const { stdout } = await conformRuntime(program, options, token);
-  return JSON.parse(stdout).scenarios;
-}
+/** Plays scenarios in this process, which starts faster than the command. */
+const playScenarios = async (
+  program: string,
+  { only, token, env = {} }: { only?: string | undefined; token?: string; env?: Record<string, string> } = {},
+): Promise<ScenarioResult[]> =>
+  checkRuntime({
+    command: startCommand(program),
+    rest: `${service.url}/api`,
+    sessions,
+    token: token ?? (await makeToken()),
+    only,
+    env: { ...process.env, ...env },
+    signal: AbortSignal.timeout(PLAYED_MS),
+    onResult: () => undefined,
+    onNotRemoved: (what: string) => void t.fail(`not removed: ${what}`),
+  });
 
 async function countPlugins(token: string): Promise<number> {
   const response = await fetch(`${service.url}/api/plugins`, { headers: { authorization: `Bearer ${token}` } });
@@ -86,7 +100,7 @@ async function countPlugins(token: string): Promise<number> {
 
 const PROGRAMS = amount({
   quick: [
-    [await writePageProgram(), 'is judged once'],
+    [await writePageProgram(), 'that is delivered twice'],
     ['plain', 'while a tool runs'],
   ],
   soak: [
@@ -110,8 +124,6 @@ t.test('there are scenarios for each situation', async (t) => {
     sentences.length,
   );
 });
-
-const sessions = `http://localhost:${service.env.SUPERVISOR_PORT}`;
 
 t.test('requests as HTTP clients send them pass the proxy, and one that it refuses gets a whole problem', async (t) => {
   const proxy = await SessionProxy.start(sessions);
@@ -172,7 +184,7 @@ t.test('the model of the kit sends the bytes of a character in two chunks', asyn
 for (const [program = '', only] of PROGRAMS)
   t.test(`${program}: every scenario holds`, async (t) => {
     const token = await makeToken();
-    const results = await playScenarios(program, only, token);
+    const results = await playScenarios(program, { only, token });
     t.ok(results.length > 0);
     t.equal(await countPlugins(token), 0, 'it deletes its plugins');
     for (const { chapter, scenario, verdict, seen } of results)
@@ -210,28 +222,17 @@ for (const [program = ''] of amount({ quick: [['plain']], soak: PROGRAMS }))
 
 t.test('a runtime may repeat a message by itself that a required plugin could not judge', async (t) => {
   // The beginning of two lines of the results.
-  const results = await playScenarios('plain repeats', 'A required plugin that does not run: A');
+  const results = await playScenarios('plain repeats', { only: 'A required plugin that does not run: A' });
   t.equal(results.length, 2);
   for (const { verdict, scenario, seen } of results) t.equal(verdict, 'held', scenario, { seen });
 });
 
-/** A check in this process, which starts faster than the command. */
-const check = async (program: string, only: string, env: Record<string, string> = {}): Promise<ScenarioResult[]> =>
-  checkRuntime({
-    command: startCommand(program),
-    rest: `${service.url}/api`,
-    sessions,
-    token: await makeToken(),
-    only,
-    env: { ...process.env, ...env },
-    signal: AbortSignal.timeout(TIMED_MS),
-    onResult: () => undefined,
-    onNotRemoved: (what: string) => void t.fail(`not removed: ${what}`),
-  });
-
 t.test('a scenario that broke while a plugin of the check was restarted is played again', async (t) => {
   const only = 'A message is answered, and the user sees';
-  const [replayed] = await check('plain fails-once while-the-judge-restarts', only, { REST_URL: `${service.url}/api` });
+  const [replayed] = await playScenarios('plain fails-once while-the-judge-restarts', {
+    only,
+    env: { REST_URL: `${service.url}/api` },
+  });
   t.equal(replayed?.verdict, 'held', 'the service was at fault', { seen: replayed?.seen });
 });
 
@@ -243,7 +244,7 @@ const HABITS = [
 ];
 for (const [habit = '', only = '', wanted] of isLong ? HABITS : [])
   t.test(`a runtime that ${habit.replaceAll('-', ' ')} is not at fault`, async (t) => {
-    const results = await check(`plain ${habit}`, only);
+    const results = await playScenarios(`plain ${habit}`, { only });
     t.ok(results.length > 0);
     for (const { scenario, verdict, seen } of results) t.equal(verdict, wanted, scenario, { seen });
   });
@@ -268,7 +269,7 @@ const FAULTS = [
 // The table below is that of a fault, too.
 for (const [fault = '', only = ''] of isLong ? FAULTS : [])
   t.test(`a runtime that ${fault.replaceAll('-', ' ')} is caught`, async (t) => {
-    const caught = await playScenarios(`plain ${fault}`, only);
+    const caught = await playScenarios(`plain ${fault}`, { only });
     t.ok(caught.length > 0);
     for (const { verdict, seen, advice } of caught) {
       t.equal(verdict, 'broken', `${seen}`);
