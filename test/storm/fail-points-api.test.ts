@@ -5,6 +5,7 @@
 import t from 'tap';
 import { insertChannel } from '../../db/channels/channels.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
+import { amount } from '../runner/soak.ts';
 import { SILENT } from './recorder.ts';
 import { startStormFixture } from './storm-fixture.ts';
 
@@ -18,7 +19,9 @@ interface Kill {
   /** State of the database once the API has served its first requests. */
   readonly database: 'there' | 'away';
 }
-const kills: readonly Kill[] = [
+/** The others are kills while requests are in the spool, which the tests of the spool have without a service. */
+const KILLS = amount({ quick: 1, soak: 4 });
+const allKills: readonly Kill[] = [
   {
     points: { 'intake.before-commit': 5, 'rest.answering': 2, 'events.queued': 3, 'events.all-queued': 1 },
     database: 'there',
@@ -28,6 +31,7 @@ const kills: readonly Kill[] = [
   // While the spool of the one before is emptied, requests are added to it.
   { points: { 'intake.drained': 1, 'intake.kept': 2 }, database: 'there' },
 ];
+const kills = allKills.slice(0, KILLS);
 
 t.test('what was acknowledged before the API was killed is done, and a channel disconnected completely', async (t) => {
   const visited = await storage.install({ slug: 'visited', code: SILENT });
