@@ -85,15 +85,24 @@ function start(agent: ServedAgent, options: ServeOptions) {
   return { served, stop: () => stop.abort() };
 }
 
-/** Delivers messages until one is answered: a stream begins with the next message. */
-async function untilServed(desk: Awaited<ReturnType<typeof openDesk>>): Promise<void> {
-  let number = 0;
+/** The first message usually suffices: each takes the processor time of a whole turn. */
+const LOOKS_PER_MESSAGE = 20;
+
+/** Delivers messages, numbered, until something has happened: a stream begins with the next message. */
+async function deliverUntil(
+  desk: Awaited<ReturnType<typeof openDesk>>,
+  text: string,
+  hasHappened: () => Promise<boolean> | boolean,
+): Promise<void> {
+  let looks = 0;
   await eventually(async () => {
-    number += 1;
-    await desk.deliver(`hello ${number}`);
-    return (await desk.sent()).length > 0;
+    if (looks % LOOKS_PER_MESSAGE === 0) await desk.deliver(`${text} ${looks}`);
+    looks += 1;
+    return hasHappened();
   });
 }
+const untilServed = (desk: Awaited<ReturnType<typeof openDesk>>): Promise<void> =>
+  deliverUntil(desk, 'hello', async () => (await desk.sent()).length > 0);
 
 t.test('every channel’s message is answered once, in order, and the reply is sent', async (t) => {
   const desk = await openDesk();
@@ -287,10 +296,7 @@ t.test('while one process answers a message, the others wait with the next ones 
     return start(agent, { channels: true, client: desk.client(`process ${at}`), onPosition });
   });
   await untilServed(desk);
-  await eventually(async () => {
-    await desk.deliver('other: hello');
-    return isServing.every(Boolean);
-  });
+  await deliverUntil(desk, 'other: hello', () => isServing.every(Boolean));
   await desk.deliver('more', 'and more');
   await eventually(async () => asked.includes('more'));
   // Other sessions go on, while both processes have the second message.
@@ -581,10 +587,7 @@ t.test('an agent that fails ends it, or is reported; the next process goes on wi
   void failed.then(() => {
     isOver = true;
   });
-  await eventually(async () => {
-    await desk.deliver('lost');
-    return isOver;
-  });
+  await deliverUntil(desk, 'lost', () => isOver);
   t.equal(await failed, 'no model');
   const [session] = (await desk.client('one').list()).items;
   const left = await leaveTurn(desk.client('one').open(session?.id ?? ''), 'left');
@@ -597,10 +600,7 @@ t.test('an agent that fails ends it, or is reported; the next process goes on wi
   const onError = (error: unknown) => void errors.push((error as Error).message);
   const next = start(agent, { channels: true, client: desk.client('one'), onError });
   await eventually(async () => (await desk.sent()).includes('picked up'));
-  await eventually(async () => {
-    await desk.deliver('other');
-    return errors.length > 0;
-  });
+  await deliverUntil(desk, 'other', () => errors.length > 0);
   t.equal(errors[0], 'not this one');
   next.stop();
   await next.served;
