@@ -11,13 +11,10 @@ t.test('npm start leaves nothing behind', async (t) => {
   const ready = /^bulkhead ready /;
 
   const first = startNpm(t, env);
-  await first.line(ready);
-  const running = await first.processes();
-  t.ok(running.length >= 4, 'npm, npm start, API and supervisor');
-  // To npm alone, as `kill`, a supervisor of processes or a container sends it.
-  first.kill('SIGTERM');
-  t.match((await first.exited).stdout, /stopping\nthe API stopped\nthe supervisor stopped$/);
-  t.same(await first.leftovers(), []);
+  await first.line(/^starting the supervisor$/);
+  await first.processes();
+  first.kill('SIGKILL');
+  t.same(await first.leftovers(), [], 'without npm the service stops by itself');
 
   const second = startNpm(t, env);
   await second.line(ready);
@@ -31,7 +28,10 @@ t.test('npm start leaves nothing behind', async (t) => {
   await third.line(ready);
   t.same(await second.leftovers(), []);
 
-  await third.processes();
-  third.kill('SIGKILL');
-  t.same(await third.leftovers(), [], 'without npm the service stops by itself');
+  const running = await third.processes();
+  t.ok(running.length >= 4, 'npm, npm start, API and supervisor');
+  // To npm alone, as `kill`, a supervisor of processes or a container sends it.
+  third.kill('SIGTERM');
+  t.match((await third.exited).stdout, /stopping\nthe API stopped\nthe supervisor stopped$/);
+  t.same(await third.leftovers(), []);
 });
