@@ -14,6 +14,12 @@ const LINE_MIN_CHARS = 16;
 const LINES_MAX = 256;
 /** The frame of a PEM file is no secret. */
 const PEM_FRAME = /^-----/;
+/** Of a secret that is a JSON object, such as a Google service account, these fields are also masked alone. */
+const SECRET_FIELD = /key|secret|token|passw|credential/i;
+/** Such an object also names public addresses, such as that of the tokens. */
+const ADDRESS = /^https?:/i;
+/** Values of a JSON object that are looked at. */
+const JSON_VALUES_MAX = 256;
 
 /**
  * Each search of a stream takes time for all that is held back. With more characters than this, the next one waits until a quarter
@@ -183,9 +189,33 @@ function listForms(name: string, value: string): Form[] {
     add(() => text);
     for (const encode of ENCODINGS) add(() => encode(text));
   }
-  const lines = value.split(/\r?\n/).map((line) => line.trim());
+  const lines = listLines(value);
   if (lines.length > 1) for (const line of lines.filter(isSecretLine).slice(0, LINES_MAX)) add(() => line);
+  const fieldLines = listSecretFields(value).flatMap(listLines);
+  for (const line of fieldLines.filter(isSecretLine).slice(0, LINES_MAX)) add(() => line);
   return [...forms.values()];
+}
+
+const listLines = (text: string): string[] => text.split(/\r?\n/).map((line) => line.trim());
+
+/** The texts of a JSON object that a plugin gets when it parses it: the mask of the whole does not find them. */
+function listSecretFields(value: string): string[] {
+  if (!value.trimStart().startsWith('{')) return [];
+  const texts: string[] = [];
+  try {
+    const found: [string, unknown][] = [['', JSON.parse(value)]];
+    // The list grows while it is read.
+    for (const [name, part] of found) {
+      if (typeof part === 'string' && SECRET_FIELD.test(name) && !ADDRESS.test(part)) texts.push(part);
+      if (typeof part !== 'object' || part === null) continue;
+      const fields = Object.entries(part).slice(0, JSON_VALUES_MAX - found.length);
+      // Items of a list have the name of the list.
+      for (const [key, field] of fields) found.push([Array.isArray(part) ? name : key, field]);
+    }
+  } catch {
+    // No JSON.
+  }
+  return texts;
 }
 
 const isSecretLine = (line: string): boolean => line.length >= LINE_MIN_CHARS && !PEM_FRAME.test(line);

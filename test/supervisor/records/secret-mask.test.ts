@@ -114,6 +114,29 @@ t.test('short values are not masked, long ones as a whole, keys in PEM also line
   t.equal(pem.maskText(`${lines[0]}`), lines[0]);
 });
 
+t.test('of a JSON object, the fields that hold secrets are masked alone, keys in PEM line by line', async (t) => {
+  const account = {
+    type: 'service_account',
+    project_id: 'a-project-with-a-long-name',
+    private_key_id: '0123456789abcdef0123456789abcdef01234567',
+    private_key: '-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASCBKcwggSj\n-----END PRIVATE KEY-----\n',
+    token_uri: 'https://oauth2.googleapis.com/token',
+    nested: { tokens: ['tok-0123456789abcdef'] },
+  };
+  const mask = maskOf({ google: JSON.stringify(account, null, 2) });
+  t.equal(mask.maskText(account.private_key_id), '[secret google]');
+  const masked = '-----BEGIN PRIVATE KEY-----\n[secret google]\n[secret google]\n-----END PRIVATE KEY-----\n';
+  t.equal(mask.maskText(account.private_key), masked);
+  t.equal(mask.maskText(`by ${account.nested.tokens[0]}`), 'by [secret google]');
+  for (const known of [account.project_id, account.token_uri]) t.equal(mask.maskText(known), known);
+  const many = maskOf({
+    many: JSON.stringify({ keys: Array.from({ length: 1_000 }, (_, n) => `key ${n} 0123456789`) }),
+  });
+  t.equal(many.maskText('key 1 0123456789'), '[secret many]');
+  t.equal(many.maskText('key 999 0123456789'), 'key 999 0123456789', 'a bounded number');
+  t.equal(maskOf({ broken: '{ "key": "0123456789abcdef"' }).maskText('0123456789abcdef'), '0123456789abcdef');
+});
+
 t.test('a text that was cut keeps no part of a value at its end', async (t) => {
   const mask = maskOf({ apiKey: VALUE });
   for (const name of ['plain', 'base64url', 'percent', 'hex', 'upper-case hex']) {
