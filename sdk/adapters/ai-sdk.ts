@@ -421,6 +421,13 @@ async function* judgeParts(
   /** Ids of calls whose arguments arrive. Null: they are not shown before they are judged. */
   const inputs = new Map<string, string | null>();
   const reasoning = new ReasoningParts();
+  /** Ends of reasoning that is followed by calls, until it is known whether plugins refuse all of these. */
+  let ends: Extract<StreamPart, { type: 'reasoning-end' }>[] = [];
+  const endReasoning = function* (isRefused = false): Generator<StreamPart> {
+    // Without the provider's data, providers take it for no part of the conversation. They refuse reasoning without what followed it.
+    for (const end of ends) yield isRefused ? { ...end, providerMetadata: {} } : end;
+    ends = [];
+  };
   const endText = async function* (): AsyncGenerator<StreamPart> {
     const delta = await text.end();
     if (shownId === null) return;
@@ -445,7 +452,9 @@ async function* judgeParts(
         );
       if (isToolInput(part)) {
         const id = inputs.get(part.id);
-        if (id !== null) yield id === undefined ? part : { ...part, id };
+        if (id === null) continue;
+        yield* endReasoning();
+        yield id === undefined ? part : { ...part, id };
         continue;
       }
       if (part.type === 'tool-call' && !part.providerExecuted) {
@@ -453,10 +462,19 @@ async function* judgeParts(
         continue;
       }
       if (isReasoning(part)) reasoning.add(part);
+      // The framework has no two open parts of the same id.
+      if (part.type === 'reasoning-start' && ends.some(({ id }) => id === part.id)) yield* endReasoning();
+      if (part.type === 'reasoning-end' && answer.isFree && canCall) {
+        ends.push(part);
+        continue;
+      }
       if (part.type === 'error') answer.hasFailed = true;
       if (part.type === 'finish') {
         yield* endText();
-        for (const call of calls) yield* await judgeCall(call, answer);
+        const passed: StreamPart[] = [];
+        for (const call of calls) passed.push(...(await judgeCall(call, answer)));
+        yield* endReasoning(calls.length > 0 && passed.length === 0);
+        yield* passed;
         answer.keepReasoning(reasoning.list(), !answer.isFree);
         const isAgain = await endAnswer(answer, part);
         isWhole = true;
@@ -464,11 +482,13 @@ async function* judgeParts(
       }
       // The provider's own chunks hold the arguments of a call before plugins judge them.
       const isOpen = answer.isFree && !(canCall && part.type === 'raw');
+      if (isOpen && !isReasoning(part)) yield* endReasoning();
       if (isOpen) yield part;
       else if (PASSED.has(part.type)) yield withoutProviderData(part);
     }
     // A stream without a reason to finish broke off, which the framework may take for its end.
     if (answer.isFree) await text.end();
+    yield* endReasoning();
     return null;
   } catch (error) {
     throw await answer.fail(error);

@@ -356,6 +356,65 @@ t.test(
   },
 );
 
+interface StreamedPart {
+  readonly type: string;
+  readonly providerOptions?: { readonly p?: { readonly item?: string } };
+}
+
+t.test(
+  'ai-sdk, streamed: reasoning that led only to refused calls is no part of the conversation for its provider',
+  async (t) => {
+    const run = async (degrees: number) => {
+      let requests = 0;
+      const model = {
+        ...AI_SDK_MODEL,
+        async doStream() {
+          requests += 1;
+          const providerMetadata = { p: { item: `rs_${requests}` } };
+          const call = { type: 'tool-call', toolCallId: 'c1', toolName: 'oven', input: JSON.stringify({ degrees }) };
+          const text = [
+            { type: 'text-start', id: 't' },
+            { type: 'text-delta', id: 't', delta: 'Done.' },
+            { type: 'text-end', id: 't' },
+          ];
+          const parts = [
+            { type: 'reasoning-start', id: 'r', providerMetadata },
+            { type: 'reasoning-delta', id: 'r', delta: 'Hm.' },
+            { type: 'reasoning-end', id: 'r' },
+            // Some models think again, under the same id.
+            { type: 'reasoning-start', id: 'r', providerMetadata },
+            { type: 'reasoning-delta', id: 'r', delta: 'Yes.' },
+            { type: 'reasoning-end', id: 'r', providerMetadata },
+            ...(requests === 1 ? [call] : text),
+            { type: 'finish', finishReason: { unified: requests === 1 ? 'tool-calls' : 'stop' }, usage },
+          ];
+          return { stream: simulateReadableStream({ chunks: parts.slice(requests === 1 ? 3 : 0) }) };
+        },
+      };
+      const result = streamText({
+        model: wrapLanguageModel({ model: model as never, middleware: aiSdk.bulkhead(await open('refusing')) }),
+        tools: { oven: dynamicTool({ inputSchema: jsonSchema(OVEN.schema), execute: async () => 'warm' }) },
+        stopWhen: stepCountIs(3),
+        prompt: 'Bake',
+      });
+      const kinds: string[] = [];
+      for await (const { type } of result.fullStream)
+        if (/^(reasoning|text|tool)-(start|end|call)/.test(type)) kinds.push(type);
+      const parts = (await result.responseMessages).flatMap(({ content }) => [...(content as StreamedPart[])]);
+      return { kinds, items: parts.filter(({ type }) => type === 'reasoning').map((part) => readItem(part)) };
+    };
+    const readItem = ({ providerOptions }: StreamedPart) => providerOptions?.p?.item;
+    const thinking = ['reasoning-start', 'reasoning-end'];
+    const text = ['text-start', 'text-end'];
+    const refused = await run(300);
+    t.same(refused.items, [undefined, 'rs_2', 'rs_2']);
+    t.same(refused.kinds, [...thinking, ...thinking, ...thinking, ...text]);
+    const passed = await run(200);
+    t.same(passed.items, ['rs_1', 'rs_2', 'rs_2']);
+    t.same(passed.kinds, [...thinking, 'tool-call', ...thinking, ...thinking, ...text]);
+  },
+);
+
 /** A model of the AI SDK that calls `oven` with these degrees, one call a request (null: it says “Done.”), and what it was asked. */
 function createBaker(degrees: readonly (number | null)[], toCallId: (at: number) => string) {
   const asked: string[][] = [];
