@@ -36,6 +36,8 @@ Environment
   BULKHEAD_TOKEN   token                   (default: the one that login stored)
   NO_COLOR         disables colours`;
 
+const HELP_IS_TEXT = 'Help is printed as text only. Run `bulkhead help` or `bulkhead <command> --help`.';
+
 /**
  * Runs one command.
  *
@@ -64,7 +66,9 @@ export async function runCommandLine(argv: readonly string[], options: CommandLi
     if (!(error instanceof CommanderError)) throw error;
     if (error.exitCode === 0) return exitCodes.ok;
     const { printsItems = false } = commands.find(({ name }) => name === argv[0]) ?? {};
-    const failure = { code: 'usage', message: removePrefix(error.message), exit: 'usage', errors: [] } as const;
+    // The message of commander is “(outputHelp)”.
+    const message = error.code === 'commander.help' ? HELP_IS_TEXT : removePrefix(error.message);
+    const failure = { code: 'usage', message, exit: 'usage', errors: [] } as const;
     // Without `--json`, commander has printed it.
     if (json) printFailure(new Output({ ...options, json, printsItems }), failure);
     return exitCodes[failure.exit];

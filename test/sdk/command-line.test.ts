@@ -793,6 +793,7 @@ t.test('with --json an invalid command line is JSON too', async (t) => {
     'deliveries weather --state pendng --json': /^option '--state <state>' argument 'pendng' is invalid/,
     'nope --json': /^unknown command 'nope'/,
     '--json': /^unknown option '--json'/,
+    'help --json': /^Help is printed as text only\. Run `bulkhead help` or `bulkhead <command> --help`\.$/,
   };
   for (const [line, message] of Object.entries(refusals)) {
     const { code, stdout, stderr } = await bulkhead(line.split(' '));
@@ -816,6 +817,8 @@ t.test('completion scripts are scripts', async (t) => {
     t.equal(code, 0);
     for (const { name } of commands) t.match(stdout, name);
     await writeFile(join(folder, shell), stdout);
+    const asJson = await bulkhead(['completion', shell, '--json']);
+    t.same(JSON.parse(asJson.stdout), { shell, script: stdout });
   }
   // bash is everywhere; the others are read where they are installed.
   await promisify(execFile)('bash', ['-n', join(folder, 'bash')]);

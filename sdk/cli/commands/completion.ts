@@ -12,7 +12,8 @@ export const createCompletionCommand = (listCommands: () => readonly Command[]):
   async run({ output }, args) {
     const shell = shells.find((name) => name === args.positional[0]);
     if (!shell) throw new CommandError('usage', 'Unknown shell. Use bash, zsh or fish.');
-    output.write(renderCompletionScript(shell, listCommands()));
-    return undefined;
+    const script = renderCompletionScript(shell, listCommands());
+    if (!output.json) output.write(script);
+    return { shell, script };
   },
 });
