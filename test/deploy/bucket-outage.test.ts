@@ -2,27 +2,32 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
+import { recordMember } from '../../db/cluster/cluster-record.ts';
 import { issueToken } from '../../deploy/issue-token.ts';
+import { parseSettings, sharedSettings } from '../../service/settings/settings.ts';
+import { describeMember } from '../../service/storage/membership.ts';
 import { startObjectStore } from '../object-store/object-store.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
+import { openStorageFixture } from '../supervisor/supervisor-fixture.ts';
 import { operator } from './operator-command.ts';
 import { type ServiceFixture, startOnly, startServiceFixture } from './service-fixture.ts';
-import { buildWorkshop } from './workshop.ts';
 
 const REFUSED = { status: 403, body: '<Error><Code>InvalidAccessKeyId</Code></Error>' };
 const CAUSE =
   /refused to read a blob: status 403, InvalidAccessKeyId\. Check the bucket, AWS_REGION and the access key\./;
 
 const bucket = await startObjectStore(t);
-const { url: DATABASE_URL } = await testDatabase(t);
-const DATA_DIR = join(await temporaryFolder(t), 'data');
+const { pool, url: DATABASE_URL, dataDir: DATA_DIR, install } = await openStorageFixture(t);
 const env = { ...bucket.settings, DATABASE_URL, DATA_DIR };
-const first = await startServiceFixture(t, env);
-await buildWorkshop(first);
-first.kill('SIGTERM');
-await first.exited;
+const code = 'middleware.systemPrompt = () => undefined;';
+await install({ slug: 'witness', code, secrets: { key: 'k3y' } });
+// As a service with blobs in files does.
+const inFiles = { ...env, BLOBS: 'files' };
+await recordMember(pool, await describeMember(pool, parseSettings(sharedSettings, inFiles)));
+const moved = await operator(inFiles, 'move-blobs', bucket.settings.BLOBS);
+if (moved.code !== 0) throw new Error(moved.stderr);
 // As in a new pod.
-await rm(join(DATA_DIR, 'blob-cache'), { recursive: true });
+for (const folder of ['blobs', 'blob-cache']) await rm(join(DATA_DIR, folder), { recursive: true, force: true });
 bucket.intercept(() => REFUSED);
 
 const readGauges = ({ env }: ServiceFixture): Promise<(string | undefined)[]> =>
