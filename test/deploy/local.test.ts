@@ -20,6 +20,7 @@ import { untilLockIsAwaited } from '../fixtures/lock-waits.ts';
 import { mountSmallDisk, NO_DISK } from '../fixtures/small-disk.ts';
 import { eventually } from '../runner/eventually.ts';
 import { killProcess, temporaryFolder, testDatabase } from '../runner/harness.ts';
+import { amount } from '../runner/soak.ts';
 import { processTree, stillRunning } from './process-tree.ts';
 import { type Environment, startOnly, startServiceFixture } from './service-fixture.ts';
 import { buildWorkshop } from './workshop.ts';
@@ -32,6 +33,11 @@ const MIGRATE = fileURLToPath(new URL('../../deploy/migrate.ts', import.meta.url
 const LINK = /http:\S+\/#code=[\w-]{43}/;
 /** Less than any MIN_FREE_MEGABYTES that a test sets. */
 const DISK_MEGABYTES = 64;
+/** The start of the API interrupts a supervisor that runs; that of the supervisor is one step less. */
+const MOMENTS = amount({
+  quick: [/^starting PostgreSQL/, /^starting the API/],
+  soak: [/^starting PostgreSQL/, /^starting the API/, /^starting the supervisor/],
+});
 const SENTENCE = /^[A-Z][^\n]+[^.\n]\.\n$/;
 
 const run = promisify(execFile);
@@ -53,7 +59,7 @@ t.test('npm start -- --help prints help, any other argument is refused, and neit
 });
 
 t.test('a signal while it starts stops it: no ready line, no trace', async (t) => {
-  for (const moment of [/^starting PostgreSQL/, /^starting the API/, /^starting the supervisor/]) {
+  for (const moment of MOMENTS) {
     const starting = await startOnly({ DATA_DIR });
     await starting.line(moment);
     // Before it is ready, also where this process is slow.
