@@ -140,9 +140,12 @@ t.test('starts, says what to install, and runs operators’ own plugins only', {
   t.match(await bare.exited, { code: 0 });
   t.same(await bare.leftovers(), []);
 
-  const whole = await startServiceFixture(t, fixed);
-  t.match(await promptAs(whole, bob), { context: { systemPrompt: 'Be kind.' } }, 'with bubblewrap it runs again');
-  await eventually(async () => (await whole.call('GET', path, undefined, bob)).body.status === 'ready');
+  await startProcess(t, { url: database.url, dataDir: DATA_DIR }, { SUPERVISOR_PORT: bare.env.SUPERVISOR_PORT });
+  t.match(await promptAs(bare, bob), { context: { systemPrompt: 'Be kind.' } }, 'with bubblewrap it runs again');
+  await eventually(async () => {
+    const { rows } = await database.pool.query('SELECT status FROM installations WHERE id = $1', [other.body.id]);
+    return rows[0].status === 'ready';
+  });
 });
 
 t.test('SANDBOX=require refuses to start, in one sentence', async (t) => {
