@@ -2,6 +2,7 @@
  * `npm start`: runs everything on one machine: PostgreSQL (unless DATABASE_URL is set), migrations, API and supervisor.
  */
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -24,6 +25,8 @@ import {
 } from '../service/settings/settings.ts';
 import { supervisorSettings } from '../service/settings/supervisor-settings.ts';
 import { describeUnknownNames } from '../service/settings/unknown-names.ts';
+import { openBoundedOutput } from '../service/telemetry/logger.ts';
+import { within } from '../service/timing/within.ts';
 import { actAsOwner } from './data-dir-owner.ts';
 import { keepDatabase } from './database.ts';
 import { completeSearchPath } from './debian-packages.ts';
@@ -39,6 +42,8 @@ const LOCAL_USER = 'local';
 const FOLDER = process.cwd();
 /** On Ctrl-C, npm sends the terminal's signal again. A second signal within this time is npm's. Milliseconds. */
 const ECHO_MS = 1_000;
+/** When all parts have stopped, the output waits for its reader for this time. Milliseconds. */
+const OUTPUT_MAX_MS = 5_000;
 /** Longest part of the output of a failed build that is printed. Characters. */
 const PROBLEM_MAX_CHARS = 500;
 /** Interval between two checks that npm still runs. Milliseconds. */
@@ -59,7 +64,7 @@ Environment, also from .env
 
 const script = (path: string): string => fileURLToPath(new URL(`../${path}`, import.meta.url));
 /** Logs go to standard error, so that standard output has only the progress and the ready line. */
-const logs = process.stderr.isTTY ? await openPrettyLog() : process.stderr;
+const logs = process.stderr.isTTY ? await openPrettyLog() : openBoundedOutput(process.stderr);
 
 /** Parts in the order of their start. They are stopped in reverse order, PostgreSQL last. */
 const running: { name: string; stop(force: AbortSignal): Promise<void> }[] = [];
@@ -89,16 +94,14 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal
 stopWithNpm();
 // Replaces the code and keeps the sockets.
 process.on('SIGUSR2', () => void replaceAll());
-try {
-  await start();
-} catch (error) {
+const started = start().catch(async (error: unknown) => {
   // If a stop was requested during the start, a part that could not start is not a failure.
   if (stopping === undefined) {
     console.error(error instanceof Error ? error.message : String(error));
     process.exitCode = 1;
   }
   await stopAll();
-}
+});
 
 async function start(): Promise<void> {
   const env = readEnvironment();
@@ -204,7 +207,7 @@ async function startChild(
     for (const socket of sockets) socket.close();
     return;
   }
-  const onLine = (line: string): boolean => logs.write(`${line}\n`);
+  const onLine = (line: string): void => void logs.write(`${line}\n`);
   const service = new ServiceProcess({ ...options, sockets, onLine, onNotice: printLine });
   const stop = async (signal: AbortSignal): Promise<void> => {
     await service.stop(signal);
@@ -331,8 +334,21 @@ function stopWithNpm(): void {
 
 function stopAll(): Promise<void> {
   starting.abort();
-  stopping ??= stopRunning();
+  if (stopping === undefined) {
+    stopping = stopRunning();
+    // A start in progress may stop PostgreSQL later than that.
+    void Promise.all([stopping, started, replacing]).then(endOutput);
+  }
   return stopping;
+}
+
+/** Ends this process if its output is not read: the lines that wait for the reader would keep it running. */
+async function endOutput(): Promise<void> {
+  const outputs = [process.stdout, process.stderr];
+  const written = outputs.map((output) => new Promise<void>((resolve) => output.write('', () => resolve())));
+  const forced = force.signal.aborted ? null : once(force.signal, 'abort');
+  await within(Promise.race([Promise.all(written), forced]), OUTPUT_MAX_MS);
+  if (outputs.some(({ writableLength }) => writableLength > 0)) process.exit();
 }
 
 async function stopRunning(): Promise<void> {

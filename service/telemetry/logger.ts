@@ -1,5 +1,6 @@
 /** The log of a process: JSON lines with ids and without secrets, readable text on a terminal. */
 import { createRequire } from 'node:module';
+import type { Writable } from 'node:stream';
 import { type DestinationStream, type Logger, pino, stdSerializers } from 'pino';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { getLogIds } from './log-ids.ts';
@@ -46,7 +47,7 @@ export function openLogger(name: string, level: string, destination?: Destinatio
     serializers: { err: describeError },
   };
   if (destination) return pino(options, destination);
-  if (!process.stdout.isTTY) return pino(options, openStandardOutput());
+  if (!process.stdout.isTTY) return pino(options, openBoundedOutput(process.stdout));
   // Loaded only for a terminal, so that other starts are faster.
   const pretty = createRequire(import.meta.url)('pino-pretty') as typeof import('pino-pretty');
   return pino(options, pretty({ sync: true }));
@@ -54,14 +55,15 @@ export function openLogger(name: string, level: string, destination?: Destinatio
 
 /**
  * Replaces pino's own stream, which repeats a failed write forever at the exit: a process whose reader was killed would not end.
+ *
+ * @param output standard output or standard error
  */
-function openStandardOutput(): DestinationStream {
-  const { stdout } = process;
+export function openBoundedOutput(output: Writable): DestinationStream {
   // The reader has ended.
-  stdout.on('error', () => undefined);
+  output.on('error', () => undefined);
   return {
     write: (line) => {
-      if (stdout.writable && stdout.writableLength < WAITING_MAX_BYTES) stdout.write(line);
+      if (output.writable && output.writableLength < WAITING_MAX_BYTES) output.write(line);
     },
   };
 }

@@ -1,4 +1,5 @@
 /** `npm start` as the process it is: on free ports, with a folder of its own, every process of it watched. */
+import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
@@ -84,20 +85,26 @@ export async function freePorts(): Promise<Ports> {
   };
 }
 
+interface Where {
+  readonly node?: string;
+  readonly cwd?: string;
+  readonly stderrTo?: number | undefined;
+}
+
 /**
  * Starts it and waits until it is ready. It is stopped with the test.
  *
  * @param main another release's program
- * @param where its working folder, and the Node that runs it
+ * @param where its working folder, the Node that runs it, and a file to which its standard error goes
  */
 export async function startServiceFixture(
   t: Teardown,
   env: Environment & { DATA_DIR: string },
   main = MAIN,
-  { node = process.execPath, cwd = EMPTY_FOLDER } = {},
+  { node = process.execPath, cwd = EMPTY_FOLDER, stderrTo }: Where = {},
 ): Promise<ServiceFixture> {
   const full = { ...(await freePorts()), ...env };
-  const started = run({ ...findCompiledModules(main), ...full }, { command: node, args: [main], cwd });
+  const started = run({ ...findCompiledModules(main), ...full }, { command: node, args: [main], cwd, stderrTo });
   t.teardown(async () => {
     started.kill('SIGTERM');
     await started.exited;
@@ -207,17 +214,18 @@ function killIfRunning(pid: number): void {
 
 function run(
   env: Environment,
-  { command, args, cwd }: { readonly command: string; readonly args: readonly string[]; readonly cwd: string },
+  { command, args, cwd, stderrTo }: Where & { readonly command: string; readonly args: readonly string[] },
 ): StartedService {
   const inherited = { ...process.env };
   for (const name of FOREIGN) delete inherited[name];
   // Its own process group, as in a terminal.
   const options = { cwd, env: { ...inherited, ...env }, detached: true };
-  const child = spawn(command, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(command, args, { ...options, stdio: ['ignore', 'pipe', stderrTo ?? 'pipe'] });
+  assert.ok(child.stdout);
   const lines: string[] = [];
   let stderr = '';
   createInterface({ input: child.stdout }).on('line', (text) => lines.push(text));
-  child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
+  child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
     stderr += chunk;
   });
   const hasEnded = (): boolean => child.exitCode !== null || child.signalCode !== null;

@@ -1,6 +1,7 @@
 /** SIGTERM: what is under way ends well, what was accepted is delivered by the next start, and the parts go in order. */
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { closeSync, constants, existsSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { eventually } from '../runner/eventually.ts';
@@ -105,4 +106,30 @@ t.test('a stop in the middle of everything', async (t) => {
   t.equal(missing, 'none', 'every accepted webhook reached the plugin');
   const { rowCount } = await pool.query('SELECT 1 FROM versions WHERE plugin_id = $1', [plugin]);
   t.equal(rowCount, uploaded === null ? rowCount : 2);
+});
+
+/** Opens a pipe that has no room for another byte, as of a pager that is not read. */
+function openFullPipe(path: string): number {
+  execFileSync('mkfifo', [path]);
+  const fd = openSync(path, constants.O_RDWR | constants.O_NONBLOCK);
+  for (const bytes of [4_096, 1])
+    try {
+      for (;;) writeSync(fd, Buffer.alloc(bytes, '\n'));
+    } catch (error) {
+      assert.equal((error as NodeJS.ErrnoException).code, 'EAGAIN');
+    }
+  return fd;
+}
+
+t.test('a stop while the log is not read', async (t) => {
+  const { url: DATABASE_URL } = await testDatabase(t);
+  const folder = await temporaryFolder(t);
+  const fd = openFullPipe(join(folder, 'log'));
+  t.teardown(() => closeSync(fd));
+  const env = { DATA_DIR: join(folder, 'data'), DATABASE_URL };
+  const service = await startServiceFixture(t, env, undefined, { stderrTo: fd });
+  await service.processes();
+  service.kill('SIGTERM');
+  t.match(await service.exited, { code: 0, stdout: /stopping\nthe API stopped\nthe supervisor stopped$/ });
+  t.same(await service.leftovers(), []);
 });

@@ -1,10 +1,12 @@
 /** The contents of a process's log, and the values that it must never contain. */
+import { Writable } from 'node:stream';
 import t from 'tap';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { MIB } from '../../sdk/contract/limits.ts';
 import { createServer } from '../../service/http/application.ts';
 import { ErrorLog, UnrepeatedError } from '../../service/telemetry/error-log.ts';
 import { withLogIds } from '../../service/telemetry/log-ids.ts';
-import { openLogger, REDACTED } from '../../service/telemetry/logger.ts';
+import { openBoundedOutput, openLogger, REDACTED } from '../../service/telemetry/logger.ts';
 import { RepeatedErrors } from '../../service/telemetry/repeated-errors.ts';
 import { eventually } from '../runner/eventually.ts';
 
@@ -146,5 +148,14 @@ t.test('an error that nothing repeats says so itself', (t) => {
   const { log, lines } = openErrorLog();
   log.add(new UnrepeatedError('A file is lost. See the runbook.'));
   t.match(lines, [{ level: 50, msg: 'A file is lost. See the runbook.' }]);
+  t.end();
+});
+
+t.test('lines for a reader that does not read are dropped beyond a limit', (t) => {
+  const output = new Writable({ write: () => undefined });
+  const { write } = openBoundedOutput(output);
+  const line = 'x'.repeat(MIB);
+  for (let count = 0; count < 40; count += 1) write(line);
+  t.equal(output.writableLength, 16 * MIB);
   t.end();
 });
