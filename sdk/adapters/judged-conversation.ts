@@ -176,6 +176,8 @@ const LOOKS_MAX = 5;
 const COMPARED_MAX = 5;
 /** Looks at outputs that were left open: one piece of each may have been on its way. */
 const LEFT_OUTPUT_LOOKS_MAX = 3;
+/** Texts of the service in place of results that are kept for later turns. Those before are left out. */
+const TRUSTED_MAX = 1_000;
 const LEFT_OUT = 'The result of this call is left out, because the plugins have not judged it.';
 /** So many that a user cannot find two pictures with the same: the model would get the second as judged with the first. */
 const DIGEST_CHARS = 32;
@@ -533,6 +535,8 @@ export class Conversation {
     if (!open) return;
     open.results.set(wireId, null);
     this.#trusted.set(`${open.turn.id} ${wireId}`, null);
+    const [oldest] = this.#trusted.keys();
+    if (oldest !== undefined && this.#trusted.size > TRUSTED_MAX) this.#trusted.delete(oldest);
   }
 
   #findTurnOfCall(callId: string): Turn | undefined {

@@ -321,3 +321,27 @@ for (const [name, converse] of Object.entries(frameworks)) {
     }
   });
 }
+
+t.test('langchain: the texts of the service in place of the last 1,000 results stay in later turns', async (t) => {
+  const openAgain = await startSession();
+  const title = 'Bad request';
+  const refuseCalls: typeof fetch = async (input, init) =>
+    String(input).includes('/calls/')
+      ? Response.json({ type: 'about:blank', title, status: 400, code: 'bad_request', detail: title }, { status: 400 })
+      : fetch(input, init);
+  const session = openAgain(refuseCalls);
+  const [offered] = await langchain.bulkheadTools(session);
+  const calls = Array.from({ length: 1_001 }, (_, at) => ({ id: `c${at}`, name: 'files__read', args: { path: 'a' } }));
+  const answers = [new AIMessage({ content: '', tool_calls: calls }), new AIMessage('I see.'), new AIMessage('Yes.')];
+  const model = new ScriptedChatModel(() => answers.shift() ?? new AIMessage(''));
+  const judged = langchain.bulkhead(session, model).bindTools?.([offered as never]);
+  const messages: BaseMessage[] = [new HumanMessage('Read it')];
+  messages.push((await judged?.invoke(messages)) as AIMessage);
+  for (const call of calls) messages.push(await offered?.invoke({ type: 'tool_call', ...call }));
+  const countLeftOut = () => model.asked.split('left out').length - 1;
+  messages.push((await judged?.invoke(messages)) as AIMessage);
+  t.equal(countLeftOut(), 0);
+  messages.push(new HumanMessage('and now?'));
+  await judged?.invoke(messages);
+  t.equal(countLeftOut(), 1);
+});
