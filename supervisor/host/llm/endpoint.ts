@@ -14,7 +14,7 @@ import {
 import { TEXT_MAX_CHARS } from '../../../sdk/contract/payloads.ts';
 import { HostError } from '../host-call.ts';
 import type { ModelProvider } from './configuration.ts';
-import { type CompletionRequest, EndpointRefusal, type ModelAnswer } from './model.ts';
+import { type CompletionRequest, EndpointFault, type ModelAnswer } from './model.ts';
 
 /**
  * Retries after 2, 4 and 8 s or `Retry-After`, only before the first part of the answer and for 408, 409, 429 and 5xx.
@@ -23,6 +23,8 @@ const RETRIES = 3;
 
 // Otherwise, the library prints warnings about requests.
 globalThis.AI_SDK_LOG_WARNINGS = false;
+
+const EVENT_STREAM = /^text\/event-stream\b/i;
 
 interface Question {
   readonly provider: ModelProvider;
@@ -46,6 +48,8 @@ export async function askEndpoint(question: Question): Promise<ModelAnswer> {
   if (messages.length === 0) throw new HostError('messages needs one of the user or the assistant');
   const cut = new AbortController();
   const received = { characters: 0 };
+  /** Whether the endpoint accepted the request and answered with something else, such as a page or one JSON text. */
+  let isNoStream = false;
   /** Whether a request is on its way or has been accepted: the endpoint may charge for it. */
   let isAsked = false;
   const fetch: Question['fetch'] = async (input, init) => {
@@ -53,6 +57,7 @@ export async function askEndpoint(question: Question): Promise<ModelAnswer> {
     try {
       const response = await question.fetch(input, init);
       isAsked = response.ok;
+      isNoStream = response.ok && !EVENT_STREAM.test(response.headers.get('content-type') ?? '');
       return response;
     } catch (error) {
       isAsked = signal.aborted;
@@ -78,6 +83,8 @@ export async function askEndpoint(question: Question): Promise<ModelAnswer> {
   } catch (error) {
     if (received.characters > 0 || (signal.aborted && isAsked))
       question.onBrokenOff(estimateUsage(request, received.characters));
+    if (isNoStream && received.characters === 0 && !signal.aborted)
+      throw new EndpointFault(`${provider.name} sends no stream of events; check its baseUrl`);
     throw error instanceof HostError ? error : toHostError(provider, error);
   } finally {
     cut.abort();
@@ -129,7 +136,7 @@ async function collect(
     };
     return { text, usage, finishReason: part.finishReason };
   }
-  throw new HostError(`${name} broke off before its answer was complete`);
+  throw new EndpointFault(`${name} broke off before its answer was complete`);
 }
 
 /**
@@ -193,14 +200,23 @@ const requestJson = (schema: JSONSchema7): Output.Output<string, never, never> =
 function toHostError({ name, apiKey }: ModelProvider, error: unknown): HostError {
   const last = RetryError.isInstance(error) ? error.lastError : error;
   const status = APICallError.isInstance(last) ? last.statusCode : undefined;
-  if (status === 401 || status === 403) return new EndpointRefusal(`${name} rejected the operator’s key (${status})`);
-  if (status === 404) return new EndpointRefusal(`${name} does not know this model or address (404)`);
+  if (status === 401 || status === 403) return new EndpointFault(`${name} rejected the operator’s key (${status})`);
+  if (status === 404) return new EndpointFault(`${name} does not know this model or address (404)`);
   if (status === 429) return new HostError(`${name} accepts no more requests for now (429); try again later`);
-  if (status !== undefined && status >= 500) return new HostError(`${name} failed (${status}); try again later`);
+  if (status !== undefined && status >= 500) return new EndpointFault(`${name} failed (${status}); try again later`);
   if (status !== undefined && status >= 400)
-    return new EndpointRefusal(`${name} rejected this request (${status})${describeFault(last, apiKey)}`);
-  if (status === undefined && APICallError.isInstance(last)) return new HostError(`${name} cannot be reached`);
-  return new HostError(`${name} failed while it answered`);
+    return new EndpointFault(`${name} rejected this request (${status})${describeFault(last, apiKey)}`);
+  if (status !== undefined && status >= 300)
+    return new EndpointFault(`${name} redirects (${status}); its baseUrl must be the address that it redirects to`);
+  if (status === undefined && APICallError.isInstance(last))
+    return new EndpointFault(`${name} cannot be reached${describeCode(last.cause)}`);
+  return new EndpointFault(`${name} failed while it answered`);
+}
+
+/** A library's error text may contain details of this machine; its code does not. */
+function describeCode(cause: unknown): string {
+  const { code } = (cause ?? {}) as { readonly code?: unknown };
+  return typeof code === 'string' && /^\w{1,60}$/.test(code) ? ` (${code})` : '';
 }
 
 /** Names of errors and of fields. Its message may contain parts of the operator's key. */

@@ -7,7 +7,7 @@ import { RepeatedErrors } from '../../../service/telemetry/repeated-errors.ts';
 import { HostError, type HostHandlers, type HostScope } from '../host-call.ts';
 import type { ConfiguredModel, ModelProvider } from './configuration.ts';
 import { openEndpointFetch } from './endpoint-fetch.ts';
-import { type CompletionRequest, EndpointRefusal, type ModelAnswer } from './model.ts';
+import { type CompletionRequest, EndpointFault, type ModelAnswer } from './model.ts';
 import { type OfferedModel, type PluginProviderDeps, PluginProviders } from './plugin-providers.ts';
 import { Spending, type SpendingDeps } from './spending.ts';
 
@@ -49,10 +49,10 @@ export function openLlm(deps: LlmDeps): Llm {
   const plugins = new PluginProviders(deps);
   const endpoints = openEndpointFetch();
   const spending = new Spending(deps);
-  const refusals = new RepeatedErrors({ report: deps.onError });
-  const logRefusal = ({ slug }: InstalledPlugin, { message }: Error): void =>
-    refusals.add(
-      new UnrepeatedError(`A model endpoint of MODELS_FILE refused a call of the plugin ${slug}: ${message}.`),
+  const faults = new RepeatedErrors({ report: deps.onError });
+  const logFault = ({ slug }: InstalledPlugin, { message }: Error): void =>
+    faults.add(
+      new UnrepeatedError(`A call of the plugin ${slug} to a model endpoint of MODELS_FILE failed: ${message}.`),
     );
   const ofInstallation = new AmountsByKey();
   const ofAccount = new AmountsByKey();
@@ -74,7 +74,7 @@ export function openLlm(deps: LlmDeps): Llm {
       fetch: endpoints.fetch,
       onBrokenOff: (usage) => spending.countBrokenOff(charge, usage),
     }).catch((error: Error) => {
-      if (error instanceof EndpointRefusal) logRefusal(scope.plugin, error);
+      if (error instanceof EndpointFault && !scope.signal.aborted) logFault(scope.plugin, error);
       throw error;
     });
     await spending.count(charge, answer.usage);
@@ -100,7 +100,7 @@ export function openLlm(deps: LlmDeps): Llm {
       },
     },
     close: () => {
-      refusals.close();
+      faults.close();
       return endpoints.close();
     },
   };

@@ -5,8 +5,8 @@ import { HostError } from '../host-call.ts';
 
 export type CompletionRequest = z.output<typeof completionRequest>;
 
-/** An endpoint refused a request. The next one is probably refused as well, until the operator or the plugin's author mends it. */
-export class EndpointRefusal extends HostError {}
+/** An endpoint refused a request or failed. The next call probably fails as well, until the operator or the plugin's author mends it. */
+export class EndpointFault extends HostError {}
 
 /** One complete answer of a model. */
 export interface ModelAnswer {

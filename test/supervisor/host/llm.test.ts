@@ -1,10 +1,12 @@
 /** `host.models` and `host.llm` against servers that speak the vendors' wire formats. */
 import type { ServerResponse } from 'node:http';
+import { APICallError } from 'ai';
 import t from 'tap';
 import { readUsage } from '../../../db/accounts/model-usage.ts';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import type { ModelProvider } from '../../../supervisor/host/llm/configuration.ts';
 import { askEndpoint } from '../../../supervisor/host/llm/endpoint.ts';
+import { EndpointFault } from '../../../supervisor/host/llm/model.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { connectionEnds } from '../../runner/open-ends.ts';
 import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
@@ -143,7 +145,7 @@ t.test('a busy model is retried after its delay; a rejected key is not retried a
   t.equal(server.asked.length, 1);
   server.answers = [(response) => response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end()];
   server.asked.length = 0;
-  t.match((await run(fixture, 'asker', hello)).refused, /main failed/, 'redirects are not followed');
+  t.match((await run(fixture, 'asker', hello)).refused, /main redirects \(302\)/, 'redirects are not followed');
   t.equal(server.asked.length, 1);
 });
 
@@ -172,9 +174,66 @@ t.test('a refusal names what the endpoint refused, also in the log of the superv
     t.same(await run(own, 'asker', hello), { refused: `host.llm.complete: ${refused}` });
   }
   const logged = (refused: string) =>
-    `A model endpoint of MODELS_FILE refused a call of the plugin asker: main rejected this request (400)${refused}.`;
+    `A call of the plugin asker to a model endpoint of MODELS_FILE failed: main rejected this request (400)${refused}.`;
   const first = [': unsupported_parameter, max_tokens', ': invalid_request_error', ''].map(logged);
   t.same(errors, first, 'what repeats is counted');
+});
+
+t.test('a wrong baseUrl and an endpoint that fails are named in the log of the supervisor', async (t) => {
+  const errors: string[] = [];
+  const own = await startSupervisorFixture(t, {
+    models: [providerOf(server)],
+    onError: ({ message }) => void errors.push(message),
+  });
+  await own.install(asker);
+  const page = (type: string, text: string) => (response: ServerResponse) =>
+    void response.writeHead(200, { 'content-type': type }).end(text);
+  const noStream = 'main sends no stream of events; check its baseUrl';
+  const faults: readonly [ModelServer['answers'][number], string][] = [
+    [
+      refuse(308, 'moved', { location: server.url }),
+      'main redirects (308); its baseUrl must be the address that it redirects to',
+    ],
+    [page('text/html', '<p>Sign in</p>'), noStream],
+    [page('application/json', '{"choices":[{"message":{"content":"hi"}}]}'), noStream],
+    [refuse(503, 'overloaded', { 'retry-after-ms': '1' }), 'main failed (503); try again later'],
+    [(response) => void stream(response).end('data: {not json\n\n'), 'main failed while it answered'],
+  ];
+  for (const [answer, fault] of faults) {
+    server.answers = [answer];
+    t.same(await run(own, 'asker', hello), { refused: `host.llm.complete: ${fault}` });
+  }
+  t.same(
+    errors,
+    [...new Set(faults.map(([, fault]) => fault))].map(
+      (fault) => `A call of the plugin asker to a model endpoint of MODELS_FILE failed: ${fault}.`,
+    ),
+  );
+});
+
+t.test('an endpoint that cannot be reached is named with the code of the error', async (t) => {
+  let calls = 0;
+  const asking = askEndpoint({
+    provider: providerOf(server),
+    modelId: 'big',
+    request: { messages: [{ role: 'user', text: 'hello' }] },
+    signal: new AbortController().signal,
+    fetch: async () => {
+      calls += 1;
+      // As the library makes it of what fetch throws, except for the pause before the next try.
+      throw new APICallError({
+        message: `of ${KEY}`,
+        url: server.url,
+        requestBodyValues: {},
+        responseHeaders: { 'retry-after-ms': '1' },
+        cause: Object.assign(new Error(KEY), { code: 'ENOTFOUND' }),
+        isRetryable: true,
+      });
+    },
+    onBrokenOff: () => undefined,
+  });
+  await t.rejects(asking, { constructor: EndpointFault, message: 'main cannot be reached (ENOTFOUND)' });
+  t.equal(calls, 4);
 });
 
 t.test('an interrupted answer is an error', async (t) => {
