@@ -192,9 +192,9 @@ const runOutbound = async (run: Run, text: string) => {
   await installPair(run);
   return (await run.hook('outboundMessage', { message: { id: 'm', text }, target: 't' })).body;
 };
-/** Runs a hook through a plugin of its own that never answers, once its child has answered something else. */
 /** Slightly less than the 5 s of a link, because clocks and timers differ. Milliseconds. */
 const LINK_MIN_MS = 4_900;
+/** Runs a hook through a plugin of its own that never answers, once its child has answered something else. */
 async function runHanging(run: Run, hook: string, context: (text: string) => object) {
   await run.kit();
   const code = `middleware.${hook} = (ctx) => (JSON.stringify(ctx).includes('hang') ? new Promise(() => undefined) : undefined) as any;`;

@@ -11,8 +11,9 @@ const MERGED_QUEUES = ['events', 'updates'] as const satisfies readonly QueueNam
 const MERGE_LIMIT = 50_000;
 
 /**
- * Leaves each group of those queues one of its due jobs, the one that would run first: pg-boss reads all that wait before it finds one of an account
- * whose places are not taken. A worker that fetches the job that is left begins after this, and sees the rows of the others.
+ * Leaves each group of those queues one of its due jobs, the one that runs first: pg-boss reads all that wait before it finds one
+ * of an account whose places are not taken. A worker that fetches the job that is left begins after this, and sees the rows of the
+ * others.
  *
  * @returns how many were removed
  */
