@@ -174,10 +174,44 @@ export async function openTab(context: BrowserContext, address: string): Promise
   return { context, page, complaints };
 }
 
+export interface SharedConsole {
+  /** As the test before left it. */
+  readonly opened: OpenConsole;
+  /** Opens a path in it, without the routes, complaints, window size and typed text of the tests before. */
+  openAt(path?: string, size?: { readonly width: number; readonly height: number }): Promise<OpenConsole>;
+}
+
+/** A page that the tests of a file share, signed in. A page in a new context takes three times as much processor time as a new address. */
+export async function shareConsole(browser: Browser, service: SignedInService): Promise<SharedConsole> {
+  const context = await openContext(browser);
+  await signIn(context, service);
+  // Before the page's own listeners, which ask about text that is not saved.
+  await context.addInitScript(`addEventListener('beforeunload', (event) => {
+    if (globalThis.isLeft) event.stopImmediatePropagation();
+  }, true)`);
+  const picture = `${service.url}/icon.svg`;
+  const opened = await openTab(context, picture);
+  const { page, complaints } = opened;
+  return {
+    opened,
+    async openAt(path = '/', size = WIDE) {
+      await page.evaluate('globalThis.isLeft = true');
+      // Of the same origin, so that the browser starts no other process. No request may be under way while the driver ends its
+      // interception: it may never get a response.
+      await page.goto(picture);
+      for (const routed of [context, page]) await routed.unrouteAll({ behavior: 'ignoreErrors' });
+      await page.setViewportSize(size);
+      complaints.length = 0;
+      await page.goto(service.url + path);
+      return opened;
+    },
+  };
+}
+
 export interface OpenConsole {
   readonly context: BrowserContext;
   readonly page: Page;
-  readonly complaints: readonly string[];
+  readonly complaints: string[];
 }
 
 export async function look(page: Page, { scheme, size }: Look): Promise<void> {

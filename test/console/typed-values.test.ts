@@ -1,13 +1,14 @@
 /** What a user has typed for an installation is not lost when a request fails, and does not silently replace what was saved elsewhere. */
+import assert from 'node:assert/strict';
 import type { Page } from 'playwright-core';
 import t from 'tap';
 import {
   answerInstead,
   loseResponse,
   loseResponseBehindProxy,
-  openSignedIn,
   openTab,
   shareBrowser,
+  shareConsole,
 } from './browser.ts';
 import { allowUpdate, go, press, pressInDialog, startConsoleService } from './console-fixture.ts';
 import { installationThat, publish, publishFrontDesk } from './front-desk.ts';
@@ -19,9 +20,28 @@ const isOf =
   ({ slug }: { readonly slug: string }) =>
     slug === wanted;
 
+const { openAt } = await shareConsole(browser, service);
+
+const DESK = { slug: 'desk', displayName: 'Desk' };
+await publishFrontDesk(service, 'host.storage', DESK);
+/** Installs the plugin of the tests that need one version, without what an earlier test has saved. @returns the id */
+async function installDesk(): Promise<string> {
+  const { body: before } = await service.call('GET', '/api/installations');
+  const [earlier] = before.items.filter(isOf(DESK.slug));
+  if (earlier) await service.call('DELETE', `/api/installations/${earlier.id}`);
+  const { status, body } = await service.call('POST', '/api/installations', { slug: DESK.slug });
+  assert.equal(status, 201);
+  return body.id;
+}
+
+/** Not installed. */
+const CALM = { slug: 'calm-desk', displayName: 'Calm desk' };
+await publishFrontDesk(service, 'host.storage', CALM);
+
 /** Opens the dialog of Install and fills it in. */
-async function fillIn(page: Page, slug: string): Promise<void> {
-  await page.goto(`${service.url}/catalog/${slug}`);
+async function fillIn(page: Page, name: string): Promise<void> {
+  await go(page, 'Catalog');
+  await go(page, name);
   await press(page, 'Install');
   const dialog = page.getByRole('dialog');
   await dialog.getByLabel('Signature').fill('The desk');
@@ -30,11 +50,9 @@ async function fillIn(page: Page, slug: string): Promise<void> {
 }
 
 t.test('settings that could not be saved after an installation are in its settings, with the reason', async (t) => {
-  const named = { slug: 'half-desk', displayName: 'Half desk' };
-  await publishFrontDesk(service, 'host.storage', named);
-  const { context, page, complaints } = await openSignedIn(browser, service);
+  const { context, page, complaints } = await openAt();
   const endOutage = await answerInstead(context, '**/configure', (route) => route.abort());
-  await fillIn(page, named.slug);
+  await fillIn(page, DESK.displayName);
   t.equal(await page.getByLabel('API key').first().getAttribute('aria-required'), 'true');
   t.equal(await page.getByLabel('Signature').getAttribute('aria-required'), 'false');
   await pressInDialog(page, 'Install');
@@ -49,21 +67,20 @@ t.test('settings that could not be saved after an installation are in its settin
   endOutage();
   await press(page, 'Save');
   await alert.waitFor({ state: 'detached' });
-  const { settings, secretNames } = await installationThat(service, isOf(named.slug));
+  const { settings, secretNames } = await installationThat(service, isOf(DESK.slug));
   t.same([settings.sign, secretNames], ['The desk', ['key']]);
   t.same(complaints, []);
-  await context.close();
 });
 
 t.test('an installation whose response was lost is found, and gets its settings', async (t) => {
   const named = { slug: 'lost-desk', displayName: 'Lost desk' };
   await publishFrontDesk(service, 'host.storage', named);
-  const { context, page, complaints } = await openSignedIn(browser, service);
+  const { context, page, complaints } = await openAt();
   let lose = loseResponse;
   const endOutage = await answerInstead(context, '**/api/installations', (route) =>
     route.request().method() === 'POST' ? lose(route) : route.continue(),
   );
-  await fillIn(page, named.slug);
+  await fillIn(page, named.displayName);
   // The service is away for a moment: what was installed can only be found later.
   const endGap = await answerInstead(context, `**/api/marketplace/${named.slug}`, (route) => route.abort());
   await pressInDialog(page, 'Install');
@@ -81,24 +98,23 @@ t.test('an installation whose response was lost is found, and gets its settings'
 
   await service.call('DELETE', `/api/installations/${made.id}`);
   lose = loseResponseBehindProxy;
-  await fillIn(page, named.slug);
+  await fillIn(page, named.displayName);
   await pressInDialog(page, 'Install');
   await page.waitForURL('**/installations/*');
   const found = await installationThat(service, ({ slug, id }) => slug === named.slug && id !== made.id);
   t.same([found.settings.sign, found.secretNames], ['The desk', ['key']]);
   endOutage();
   t.same(complaints, []);
-  await context.close();
 });
 
 t.test('what was typed is not saved to another installation of another tab', async (t) => {
   const named = { slug: 'other-desk', displayName: 'Other desk' };
   const plugin = await publishFrontDesk(service, 'host.storage', named);
   const { latest } = (await service.call('GET', `/api/marketplace/${named.slug}`)).body;
-  const { context, page, complaints } = await openSignedIn(browser, service);
+  const { context, page, complaints } = await openAt();
   /** Another tab installs it. @param published meanwhile. @returns the id */
   const installBeside = async (body: object, notice: string, published?: string): Promise<string> => {
-    await fillIn(page, named.slug);
+    await fillIn(page, named.displayName);
     const endOutage = await answerInstead(context, '**/api/installations', async (route) => {
       if (route.request().method() !== 'POST') return route.continue();
       if (published)
@@ -128,7 +144,6 @@ t.test('what was typed is not saved to another installation of another tab', asy
   const second = await installBeside({ required: true }, 'Nothing was saved: 1.1.0 runs now', '1.1.0');
   t.not(second, first);
   t.same(complaints, []);
-  await context.close();
 });
 
 t.test('settings that could not be saved for an accepted update are in its settings, with the reason', async (t) => {
@@ -138,7 +153,7 @@ t.test('settings that could not be saved for an accepted update are in its setti
   await service.call('POST', `/api/installations/${body.id}/configure`, { secrets: { key: 'k3y' } });
   const secret = ', door: { label: Door code, required: true }';
   await publish(service, plugin, '1.1.0', 'host.storage', { name: named.displayName, secret });
-  const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${body.id}`);
+  const { context, page, complaints } = await openAt(`/installations/${body.id}`);
   const endOutage = await answerInstead(context, '**/configure', (route) => route.abort());
   await answerInstead(context, '**/accept-update', loseResponseBehindProxy);
   const door = page.getByLabel('Door code').first();
@@ -163,7 +178,6 @@ t.test('settings that could not be saved for an accepted update are in its setti
   );
   t.same(updated.secretNames, ['door', 'key']);
   t.same(complaints, []);
-  await context.close();
 });
 
 t.test('what was typed for an update is in the settings when nothing said that it was accepted', async (t) => {
@@ -173,7 +187,7 @@ t.test('what was typed for an update is in the settings when nothing said that i
   await service.call('POST', `/api/installations/${body.id}/configure`, { secrets: { key: 'k3y' } });
   const secret = ', door: { label: Door code, required: true }';
   await publish(service, plugin, '1.1.0', 'host.storage', { name: named.displayName, secret });
-  const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${body.id}?tab=settings`);
+  const { context, page, complaints } = await openAt(`/installations/${body.id}?tab=settings`);
   await page.getByLabel('Signature').fill('The desk');
   const door = page.getByLabel('Door code').first();
   await door.fill('4711');
@@ -194,14 +208,11 @@ t.test('what was typed for an update is in the settings when nothing said that i
   const { settings, secretNames } = await installationThat(service, isOf(named.slug));
   t.same([settings.sign, secretNames], ['The desk', ['door', 'key']]);
   t.same(complaints, []);
-  await context.close();
 });
 
 t.test('values of several lines keep their line breaks', async (t) => {
-  const named = { slug: 'pem-desk', displayName: 'Pem desk' };
-  await publishFrontDesk(service, 'host.storage', named);
-  const { body } = await service.call('POST', '/api/installations', { slug: named.slug });
-  const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${body.id}?tab=settings`);
+  const id = await installDesk();
+  const { context, page, complaints } = await openAt(`/installations/${id}?tab=settings`);
   let sent: unknown = null;
   await answerInstead(context, '**/configure', (route) => {
     sent = route.request().postDataJSON();
@@ -241,16 +252,13 @@ t.test('values of several lines keep their line breaks', async (t) => {
   await page.keyboard.type('k3y');
   t.equal(await key.inputValue(), 'k3y', 'the text area stays while it is edited');
   t.same(complaints, []);
-  await context.close();
 });
 
 t.test('leaving a page asks when something was typed for an installation', async (t) => {
-  const named = { slug: 'back-desk', displayName: 'Back desk' };
-  await publishFrontDesk(service, 'host.storage', named);
-  const { context, page, complaints } = await openSignedIn(browser, service);
-  await go(page, 'Back desk');
+  const { page, complaints } = await openAt();
+  await go(page, CALM.displayName);
   await press(page, 'Install');
-  const dialog = page.getByRole('dialog', { name: 'Install Back desk' });
+  const dialog = page.getByRole('dialog', { name: `Install ${CALM.displayName}` });
   await dialog.getByLabel('Signature').fill('The desk');
   await page.evaluate('history.back()');
   await page
@@ -260,14 +268,11 @@ t.test('leaving a page asks when something was typed for an installation', async
   await press(page, 'Stay');
   t.equal(await dialog.getByLabel('Signature').inputValue(), 'The desk');
   t.same(complaints, []);
-  await context.close();
 });
 
 t.test('the question about unsaved changes closes when a save that was under way has succeeded', async (t) => {
-  const named = { slug: 'saved-desk', displayName: 'Saved desk' };
-  await publishFrontDesk(service, 'host.storage', named);
-  const { body } = await service.call('POST', '/api/installations', { slug: named.slug });
-  const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${body.id}?tab=settings`);
+  const id = await installDesk();
+  const { context, page, complaints } = await openAt(`/installations/${id}?tab=settings`);
   const question = page.getByRole('dialog', { name: 'Unsaved changes' });
   let held = Promise.withResolvers<void>();
   await answerInstead(context, '**/configure', (route) => held.promise.then(() => route.continue()));
@@ -291,7 +296,6 @@ t.test('the question about unsaved changes closes when a save that was under way
   await go(page, 'Catalog');
   await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
   t.same(complaints, []);
-  await context.close();
 });
 
 t.test('settings are saved while a required one is missing, but none that is required is removed', async (t) => {
@@ -300,7 +304,7 @@ t.test('settings are saved while a required one is missing, but none that is req
   const more = { name: named.displayName, setting: '\n  floor: { label: Floor, required: true }' };
   await publish(service, plugin, '1.1.0', 'host.storage', more);
   const { body } = await service.call('POST', '/api/installations', { slug: named.slug });
-  const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${body.id}?tab=settings`);
+  const { page, complaints } = await openAt(`/installations/${body.id}?tab=settings`);
   const save = async (floor: string) => {
     await page.getByLabel('Floor').fill(floor);
     await press(page, 'Save');
@@ -313,11 +317,10 @@ t.test('settings are saved while a required one is missing, but none that is req
   const { settings } = await installationThat(service, isOf(named.slug));
   t.same(settings, { floor: 'Third' }, 'it runs on with the value');
   t.same(complaints, []);
-  await context.close();
 });
 
 t.test('leaving a page asks when something was typed in its dialog', async (t) => {
-  const { context, page, complaints } = await openSignedIn(browser, service);
+  const { page, complaints } = await openAt();
   await go(page, 'Services');
   await press(page, 'Add an SSH host');
   const dialog = page.getByRole('dialog', { name: 'Add an SSH host' });
@@ -331,87 +334,60 @@ t.test('leaving a page asks when something was typed in its dialog', async (t) =
   await go(page, 'Catalog');
   await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
   t.same(complaints, []);
-  await context.close();
-});
-
-t.test('signing out asks when something was typed on the page', async (t) => {
-  const named = { slug: 'exit-desk', displayName: 'Exit desk' };
-  await publishFrontDesk(service, 'host.storage', named);
-  const { body } = await service.call('POST', '/api/installations', { slug: named.slug });
-  const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${body.id}?tab=settings`);
-  const signOut = async () => {
-    await press(page, 'local');
-    await page.getByRole('menuitem', { name: 'Sign out', exact: true }).click();
-  };
-  await page.getByLabel('Signature').fill('The desk');
-  await signOut();
-  await page.getByRole('dialog', { name: 'Unsaved changes' }).getByText('is lost if you sign out').waitFor();
-  await press(page, 'Stay');
-  t.equal(await page.getByLabel('Signature').inputValue(), 'The desk');
-  await page.getByRole('dialog').waitFor({ state: 'detached' });
-  await signOut();
-  await press(page, 'Sign out without saving');
-  await page.getByRole('heading', { name: 'Sign in to Bulkhead' }).waitFor();
-  t.same(complaints, []);
-  await context.close();
 });
 
 t.test('an action that ends late leaves the page alone that was opened in the meantime', async (t) => {
   const named = { slug: 'slow-desk', displayName: 'Slow desk' };
   await publishFrontDesk(service, 'host.storage', named);
-  await publishFrontDesk(service, 'host.storage', { slug: 'calm-desk', displayName: 'Calm desk' });
-  const { context, page, complaints } = await openSignedIn(browser, service, `/catalog/${named.slug}`);
+  const { context, page, complaints } = await openAt(`/catalog/${named.slug}`);
   let held = Promise.withResolvers<void>();
-  await answerInstead(context, '**/api/installations{,/*}', async (route) => {
-    if (route.request().method() !== 'GET') await held.promise;
-    await route.continue();
-  });
+  const holdWrites = (addresses: string) => {
+    held = Promise.withResolvers();
+    return answerInstead(context, addresses, async (route) => {
+      if (route.request().method() !== 'GET') await held.promise;
+      await route.continue();
+    });
+  };
   /** Goes on to another page while the request waits, and types there. */
-  const typeElsewhere = async (page: Page, method: string, button: string) => {
+  const typeElsewhere = async (method: string, button: string) => {
     const sent = page.waitForRequest((request) => request.method() === method);
     await pressInDialog(page, button);
     await sent;
     await pressInDialog(page, 'Cancel');
     await go(page, 'Catalog');
-    await go(page, 'Calm desk');
+    await go(page, CALM.displayName);
     await press(page, 'Install');
     await page.getByRole('dialog').getByLabel('Signature').fill('The desk');
     held.resolve();
     await page.locator('.mantine-Notification-root').getByText(`${button}ed`, { exact: true }).waitFor();
-    t.equal(new URL(page.url()).pathname, '/catalog/calm-desk', button);
+    t.equal(new URL(page.url()).pathname, `/catalog/${CALM.slug}`, button);
     t.equal(await page.getByRole('dialog').getByLabel('Signature').inputValue(), 'The desk');
   };
+  await holdWrites('**/api/installations');
   await press(page, 'Install');
   await page.getByLabel('I allow this plugin').check();
-  await typeElsewhere(page, 'POST', 'Install');
+  await typeElsewhere('POST', 'Install');
   const { id } = await installationThat(service, isOf(named.slug));
-  held = Promise.withResolvers();
-  const second = await openTab(context, `${service.url}/installations/${id}`);
-  await press(second.page, 'Uninstall');
-  await typeElsewhere(second.page, 'DELETE', 'Uninstall');
-  held = Promise.withResolvers();
-  await answerInstead(context, '**/api/plugins', async (route) => {
-    if (route.request().method() !== 'GET') await held.promise;
-    await route.continue();
-  });
-  const third = await openTab(context, `${service.url}/plugins`);
-  await third.page.getByLabel('Name').fill('Late desk');
-  const sent = third.page.waitForRequest((request) => request.method() === 'POST');
-  await press(third.page, 'Create');
+  await openAt(`/installations/${id}`);
+  await holdWrites('**/api/installations/*');
+  await press(page, 'Uninstall');
+  await typeElsewhere('DELETE', 'Uninstall');
+  await openAt('/plugins');
+  await holdWrites('**/api/plugins');
+  await page.getByLabel('Name').fill('Late desk');
+  const sent = page.waitForRequest((request) => request.method() === 'POST');
+  await press(page, 'Create');
   await sent;
-  await go(third.page, 'Catalog');
+  await go(page, 'Catalog');
   held.resolve();
-  await third.page.locator('.mantine-Notification-root').getByText('The plugin is created').waitFor();
-  t.equal(new URL(third.page.url()).pathname, '/catalog', 'Create');
-  t.same([complaints, second.complaints, third.complaints], [[], [], []]);
-  await context.close();
+  await page.locator('.mantine-Notification-root').getByText('The plugin is created').waitFor();
+  t.equal(new URL(page.url()).pathname, '/catalog', 'Create');
+  t.same(complaints, []);
 });
 
 t.test('uninstalling asks nothing about settings that were typed and not saved', async (t) => {
-  const named = { slug: 'left-desk', displayName: 'Left desk' };
-  await publishFrontDesk(service, 'host.storage', named);
-  const { body } = await service.call('POST', '/api/installations', { slug: named.slug });
-  const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${body.id}?tab=settings`);
+  const id = await installDesk();
+  const { page, complaints } = await openAt(`/installations/${id}?tab=settings`);
   await page.getByLabel('Signature').fill('The desk');
   await press(page, 'Uninstall');
   await pressInDialog(page, 'Uninstall');
@@ -419,18 +395,15 @@ t.test('uninstalling asks nothing about settings that were typed and not saved',
   t.equal(new URL(page.url()).pathname, '/installations');
   t.equal(await page.getByRole('dialog', { name: 'Unsaved changes' }).count(), 0);
   t.same(complaints, []);
-  await context.close();
 });
 
 t.test('a setting that was saved in another tab meanwhile is shown before it is replaced', async (t) => {
-  const named = { slug: 'twin-desk', displayName: 'Twin desk' };
-  await publishFrontDesk(service, 'host.storage', named);
-  const { body } = await service.call('POST', '/api/installations', { slug: named.slug });
+  const id = await installDesk();
   const configure = (sign: string) =>
-    service.call('POST', `/api/installations/${body.id}/configure`, { settings: { sign }, secrets: { key: 'k3y' } });
+    service.call('POST', `/api/installations/${id}/configure`, { settings: { sign }, secrets: { key: 'k3y' } });
   await configure('Base');
-  const first = await openSignedIn(browser, service, `/installations/${body.id}?tab=settings`);
-  const second = await openTab(first.context, `${service.url}/installations/${body.id}?tab=settings`);
+  const first = await openAt(`/installations/${id}?tab=settings`);
+  const second = await openTab(first.context, `${service.url}/installations/${id}?tab=settings`);
   const fill = (page: Page, sign: string) => page.getByLabel('Signature').fill(sign);
   await fill(first.page, 'Of the first');
   await fill(second.page, 'Of the second');
@@ -452,7 +425,27 @@ t.test('a setting that was saved in another tab meanwhile is shown before it is 
     'where nothing is typed, the field follows',
   );
   t.same([first.complaints, second.complaints], [[], []]);
-  await first.context.close();
+  await second.page.close();
+});
+
+// Last: it ends the session of the shared page.
+t.test('signing out asks when something was typed on the page', async (t) => {
+  const id = await installDesk();
+  const { page, complaints } = await openAt(`/installations/${id}?tab=settings`);
+  const signOut = async () => {
+    await press(page, 'local');
+    await page.getByRole('menuitem', { name: 'Sign out', exact: true }).click();
+  };
+  await page.getByLabel('Signature').fill('The desk');
+  await signOut();
+  await page.getByRole('dialog', { name: 'Unsaved changes' }).getByText('is lost if you sign out').waitFor();
+  await press(page, 'Stay');
+  t.equal(await page.getByLabel('Signature').inputValue(), 'The desk');
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  await signOut();
+  await press(page, 'Sign out without saving');
+  await page.getByRole('heading', { name: 'Sign in to Bulkhead' }).waitFor();
+  t.same(complaints, []);
 });
 
 interface Described {
