@@ -3,7 +3,6 @@
 import { z } from 'zod';
 import { runtimeStates } from '../../db/installations/installation-runtimes.ts';
 import { isStorable, UNSTORABLE } from '../../db/postgres/storable-json.ts';
-import { limits } from '../../sdk/contract/limits.ts';
 import { jsonBody, page, storedText, timestamp } from '../../service/http/schemas.ts';
 
 /** Maximum number of rows in an answer: a summary for people, not an export. */
@@ -12,8 +11,6 @@ export const ROWS_MAX = 200;
 const REASON_MAX_CHARS = 500;
 
 const SEARCH_MAX_CHARS = 200;
-/** Minutes are kept so long by default. Sums of more would take longer than the timeout of a statement where many installations are busy. */
-const COSTS_MAX_HOURS = 24 * limits.metricsDays;
 
 const count = z.number().int().nonnegative();
 
@@ -44,11 +41,8 @@ export const costsQuery = z.object({
     .number({ error: 'must be a whole number' })
     .int('must be a whole number')
     .min(1, 'must be at least 1')
-    .max(COSTS_MAX_HOURS, `must be at most ${COSTS_MAX_HOURS}`)
-    .default(24)
-    .describe(
-      'Sums of this many hours. The time of the answer grows with them and with the number of busy installations.',
-    ),
+    .max(744, 'must be at most 744')
+    .default(24),
   search: storedText(SEARCH_MAX_CHARS)
     .optional()
     .describe('Part of the slug, the name or the author’s name. Default: all plugins.'),

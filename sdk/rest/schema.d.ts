@@ -3621,7 +3621,6 @@ export interface operations {
     getOperatorPlugins: {
         parameters: {
             query?: {
-                /** @description Sums of this many hours. The time of the answer grows with them and with the number of busy installations. */
                 hours?: number;
                 /** @description Part of the slug, the name or the author’s name. Default: all plugins. */
                 search?: string;
