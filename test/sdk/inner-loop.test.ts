@@ -631,7 +631,7 @@ t.test('dev: keeps a policy that was chosen while it ran, and an uninstallation'
   t.match((await ann.get(path)).body, { versionPolicy: 'Latest', currentSemVer: '1.0.0' });
   const uninstalled = await runDev(() => ann.delete(path));
   t.match(uninstalled, 'chosen was uninstalled while `dev` ran.\n');
-  t.notMatch(uninstalled, 'still runs the draft');
+  t.notMatch(uninstalled, 'was not moved back');
 });
 
 t.test('dev: calls no published version in place of the draft', async (t) => {
@@ -691,6 +691,35 @@ t.test('dev: calls no published version while the folder is not saved', async (t
   t.equal(await dev.code, 0);
 });
 
+t.test('dev: says how to move back if it cannot, or is interrupted while it does', async (t) => {
+  const slug = 'halfway';
+  const folder = await writePackage(slug, 1);
+  const { body: plugin } = await ann.post('/plugins', { slug, displayName: slug });
+  await ann.post(`/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files: draftFiles(0) });
+  const { body: installation } = await ann.post('/installations', { slug });
+  const path = `/installations/${installation.id}`;
+  const policyChanges: string[] = [];
+  // The move to the draft and the pin of the version before it succeed; the move to the policy before it fails.
+  const gateway = await startGateway(t, url, ({ method }, response) => {
+    if (method !== 'PATCH' || policyChanges.push(method) < 3) return false;
+    const problem = { status: 409, code: 'conflict', detail: 'Not now.' };
+    response.writeHead(409, { 'content-type': 'application/problem+json' }).end(JSON.stringify(problem));
+    return true;
+  });
+  const { output, code, interrupt } = startPlain(t, folder, { BULKHEAD_URL: gateway });
+  await eventually(() => output.join('').includes('live halfway'));
+  interrupt();
+  t.equal(await code, 0);
+  t.match(
+    output.join(''),
+    'Moving halfway back from the draft. If you interrupt that, run `bulkhead install halfway --latest`.\n' +
+      'halfway was not moved back from the draft: Not now. Run `bulkhead install halfway --latest`.\n',
+  );
+  t.match((await ann.get(path)).body, { versionPolicy: 'Pinned', currentSemVer: '1.0.0' });
+  t.equal(await start(t, ['install', slug, '--latest', '--yes']).code, 0);
+  t.match((await ann.get(path)).body, { versionPolicy: 'Latest', currentSemVer: '1.0.0' });
+});
+
 t.test('dev: says nothing about a policy that it could not change', async (t) => {
   const folder = await writePackage('refused', 1);
   const { body: plugin } = await ann.post('/plugins', { slug: 'refused', displayName: 'Refused' });
@@ -707,7 +736,7 @@ t.test('dev: says nothing about a policy that it could not change', async (t) =>
   interrupt();
   t.equal(await code, 0);
   t.notMatch(output.join(''), 'refused keeps the policy');
-  t.notMatch(output.join(''), 'still runs the draft');
+  t.notMatch(output.join(''), 'was not moved back');
 });
 
 for (const asks of [false, true]) {

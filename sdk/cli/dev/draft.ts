@@ -231,6 +231,14 @@ export class Draft {
     return this.#rest.post<Installation>('/installations', { slug: this.slug, versionPolicy });
   }
 
+  /** The command that moves the installation back to the policy that it had. Null: it followed the draft before, or is new. */
+  get restoreCommand(): string | null {
+    if (!this.#replaced) return null;
+    const { versionPolicy, currentSemVer } = this.#replaced;
+    const pin = versionPolicy === 'Pinned' ? currentSemVer : null;
+    return `bulkhead install ${this.slug} ${pin === null ? '--latest' : `--pin ${pin}`}`;
+  }
+
   /**
    * Moves the installation back to the version and the policy that it had before, unless its user has changed it meanwhile.
    *
