@@ -71,16 +71,18 @@ t.test('start, demo, stop', async (t) => {
   const installed = async () => (await api.get<Page<{ slug: string; settings: object }>>('/installations')).items;
   const kept = await installed();
   t.match(kept.find(({ slug }) => slug === 'house-style')?.settings, { style: 'Answer as a pirate.' });
-  const refused = await run('examples/demo.ts', [], env).catch((error: unknown) => error);
+  // Each would print another one itself, in a process of its own.
+  const signedIn = { ...env, TOKEN };
+  const refused = await run('examples/demo.ts', [], signedIn).catch((error: unknown) => error);
   t.match(refused, { code: 1, stdout: /house-style is already installed for this user.* another user.*--replace\n/ });
   t.same(await installed(), kept, 'it changes no installation that it did not make');
 
-  const again = await run('examples/demo.ts', ['--replace'], env);
+  const again = await run('examples/demo.ts', ['--replace'], signedIn);
   t.match(again.stdout, /1\.0\.[12]/, 'runs again with the next versions');
   t.match(again.stdout, 'Everything held.', 'and over what an earlier run kept, if asked to');
   t.same(await installed(), []);
 
-  const example = (...names: string[]) => run('examples/publish.ts', names, env);
+  const example = (...names: string[]) => run('examples/publish.ts', names, signedIn);
   t.match((await example('prompt-pack')).stdout, /prompt-pack 1\.0\.0: commands .*\n {2}installed as \S+, ready/);
   t.match((await example('prompt-pack')).stdout, 'prompt-pack 1.0.1', 'the next version');
   t.match((await example()).stdout, /Examples\n.* {2}telegram-bot/s, 'without a name it lists them');
