@@ -162,9 +162,16 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByRole('tab', { name: 'Usage' }).click();
     await page.getByText('The plugin has asked no model yet').waitFor();
     await inspect(t, page, 'usage-none');
+    const readStep = async (asked: Promise<Request>) => new URL((await asked).url()).searchParams.get('step');
+    const ofHour = page.waitForRequest(/\/metrics\?/);
     await page.getByRole('tab', { name: 'Metrics' }).click();
+    t.equal(await readStep(ofHour), '60', 'a point for each minute');
     await page.getByRole('img', { name: /^Latency/ }).waitFor();
     await inspect(t, page, 'metrics');
+    // The page also asks for the last hour again every ten seconds.
+    const ofDay = page.waitForRequest(/\/metrics\?.*step=(?!60\b)/);
+    await page.getByLabel('Period').selectOption('The last day');
+    t.equal(await readStep(ofDay), '1440', 'as many points of a day');
   });
 
   await t.test('decide on an update that asks for more, and go back', async (t) => {
