@@ -1,10 +1,12 @@
 /** The files of deploy/ for Prometheus and Grafana: held against each other, and against the metrics and the runbook. */
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { parse } from 'yaml';
+import { rows } from '../../deploy/grafana/dashboard.ts';
+import { temporaryFolder } from '../runner/harness.ts';
 import { whyMissing } from '../runner/programs.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -41,13 +43,25 @@ t.test('every alert has its page and its test', async (t) => {
   );
 });
 
+const run = (...words: string[]) =>
+  execFileSync('promtool', words, { cwd: join(ROOT, 'deploy/prometheus'), encoding: 'utf8' });
+
 t.test('alerts fire', { skip: whyMissing('promtool') }, async (t) => {
-  const run = (...words: string[]) =>
-    execFileSync('promtool', words, { cwd: join(ROOT, 'deploy/prometheus'), encoding: 'utf8' });
   t.match(run('check', 'rules', 'alerts.yml'), /SUCCESS/);
   t.match(run('test', 'rules', 'alerts.test.yml'), /SUCCESS/);
   t.match(run('check', 'config', 'prometheus.yml'), /SUCCESS/);
 });
+
+t.test('Prometheus can parse the queries of the dashboard', { skip: whyMissing('promtool') }, async (t) => {
+  const queries = Object.values(rows).flatMap((row) => row.flatMap((panel) => panel.queries.map(([, expr]) => expr)));
+  const recorded = queries.map((expr, at) => ({ record: `query_${at}`, expr: replaceInterval(expr) }));
+  const file = join(await temporaryFolder(t), 'queries.yml');
+  writeFileSync(file, JSON.stringify({ groups: [{ name: 'dashboard', rules: recorded }] }));
+  t.match(run('check', 'rules', file), `SUCCESS: ${queries.length} rules`);
+});
+
+/** Grafana replaces it by a time. */
+const replaceInterval = (expr: string): string => expr.replaceAll('$__rate_interval', '30s');
 
 t.test('dashboard and alerts ask for metrics that there are', async (t) => {
   const listed = new Set([...read('docs/metrics.md').matchAll(/`(bulkhead_\w+)`/g)].map(([, name]) => name));

@@ -52,8 +52,9 @@ const LONGEST_IN_SOAK: readonly string[] = [
 ];
 
 /**
- * Files that only a soak run has, and a run that names them: storms, which kill processes for minutes, and large or many packages
- * that say little more than the small ones of other files. The whole quick run has to stay below 15 minutes.
+ * Files that only a soak run has, and a run that names them: storms, which kill processes for minutes, large or many packages
+ * that say little more than the small ones of other files, and a real Prometheus, whose rules and queries a quick run checks
+ * without a service. The whole quick run has to stay below 15 minutes.
  */
 export const SOAK_ONLY: readonly string[] = [
   'test/storm/service.test.ts',
@@ -65,6 +66,7 @@ export const SOAK_ONLY: readonly string[] = [
   'test/corpora/foreign-lists.test.ts',
   'test/bench/only.test.ts',
   'test/deploy/debian-packages.test.ts',
+  'test/deploy/prometheus.test.ts',
   'test/api/package/hard-code.test.ts',
   'test/api/package/large-code.test.ts',
   'test/api/package/many-files.test.ts',
