@@ -170,25 +170,30 @@ const DISCARD_MAX_BYTES = 64 * MIB;
 /** Pause after each `DISCARD_PAUSE_BYTES`, times the number of discarded bodies: together at most 64 MB/s. Milliseconds. */
 const DISCARD_PAUSE_MS = 1;
 const DISCARD_PAUSE_BYTES = 64 * KIB;
-/** Maximum number of refused bodies that the process reads and discards at once. The connections of others are closed. */
+/** Maximum number of refused bodies that the process reads and discards at once. For a further one, the connection of the oldest is closed. */
 const DISCARDS_AT_ONCE = 16;
 
-let discards = 0;
+/** Functions that end running discards, in the order of their start. */
+const discards = new Set<() => void>();
 
 /**
  * Reads and discards the rest of a refused body, so that the client sees the response: the kernel resets a connection that is closed
- * while the client sends. Closes the connection nevertheless if the body exceeds the limits, or too many are discarded at once.
+ * while the client sends. Closes the connection nevertheless if the body exceeds the limits, or when too many others follow it: slow
+ * clients cannot keep others from their responses.
  */
 export function discardBody(body: IncomingMessage, response: ServerResponse): void {
   // The client has disconnected, and the listener of `close` below would never run.
   if (body.destroyed) return;
   body.unpipe();
-  if (discards >= DISCARDS_AT_ONCE) {
-    response.setHeader('connection', 'close');
-    response.once('finish', () => body.destroy());
-    return;
-  }
-  discards += 1;
+  const stop = (): void => void body.destroy();
+  const stopAnswered = (): void => {
+    discards.delete(stopAnswered);
+    if (response.writableFinished) stop();
+    else response.once('finish', stop);
+  };
+  const [oldest] = discards;
+  if (discards.size >= DISCARDS_AT_ONCE) oldest?.();
+  discards.add(stopAnswered);
   let bytes = 0;
   let chunks = 0;
   let pauseAt = DISCARD_PAUSE_BYTES;
@@ -200,16 +205,15 @@ export function discardBody(body: IncomingMessage, response: ServerResponse): vo
     if (bytes < pauseAt) return;
     pauseAt = bytes + DISCARD_PAUSE_BYTES;
     body.pause();
-    setTimeout(() => body.resume(), DISCARD_PAUSE_MS * discards).unref();
+    setTimeout(() => body.resume(), DISCARD_PAUSE_MS * discards.size).unref();
   });
   body.resume();
   const { socket } = body;
-  const stop = (): void => void body.destroy();
   const timer = setTimeout(stop, DISCARD_MS).unref();
   // After the answer, Node no longer closes the request of a client that disconnects.
   socket.once('close', stop);
   body.once('close', () => {
-    discards -= 1;
+    discards.delete(stopAnswered);
     clearTimeout(timer);
     socket.off('close', stop);
   });
