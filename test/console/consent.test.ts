@@ -1,17 +1,16 @@
 /** What the console says about a plugin that the user requires or entrusts with secrets, before and after the user consents. */
 import t from 'tap';
-import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
-import { answerInstead, openSignedIn, shareBrowser } from './browser.ts';
-import { press, pressInDialog } from './console-fixture.ts';
+import { answerInstead, shareBrowser, shareConsole } from './browser.ts';
+import { press, pressInDialog, startConsoleService } from './console-fixture.ts';
 import { installationThat, packageFiles, publish, publishFrontDesk } from './front-desk.ts';
 
-const service = await startServiceOnTestDatabase(t);
-const browser = await shareBrowser(t);
+const service = await startConsoleService(t);
+const { openAt } = await shareConsole(await shareBrowser(t), service);
 const STOPPED = 'the messages and turns that it must check are stopped';
 
 t.test('a required plugin that does not run yet is said to stop messages', async (t) => {
   await publishFrontDesk(service, 'host.storage', { slug: 'stop-desk', displayName: 'Stop desk' });
-  const { context, page, complaints } = await openSignedIn(browser, service, '/catalog/stop-desk');
+  const { page, complaints } = await openAt('/catalog/stop-desk');
   await press(page, 'Install');
   const dialog = page.getByRole('dialog');
   const note = dialog.getByText(`Until then, ${STOPPED}.`);
@@ -34,7 +33,6 @@ t.test('a required plugin that does not run yet is said to stop messages', async
   await service.call('PATCH', `/api/installations/${id}`, { required: false });
   await page.getByText(`Until it runs, ${STOPPED}.`).waitFor({ state: 'detached' });
   t.same(complaints, []);
-  await context.close();
 });
 
 t.test('an update that ends a check of a required plugin says so, whatever else it asks for', async (t) => {
@@ -43,7 +41,7 @@ t.test('an update that ends a check of a required plugin says so, whatever else 
   const { body: made } = await service.call('POST', '/api/installations', { slug: named.slug, required: true });
   await service.call('POST', `/api/installations/${made.id}/configure`, { secrets: { key: 'k3y' } });
   await publishWithoutHook(plugin, named.displayName, undefined, 'host.storage, host.workspace:read');
-  const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${made.id}`);
+  const { page, complaints } = await openAt(`/installations/${made.id}`);
   const reason = '2.0.0 asks for more access and drops a hook of a plugin that you require';
   const card = page.getByRole('region', { name: 'Update', exact: true });
   await card.getByRole('heading', { name: reason }).waitFor();
@@ -60,7 +58,6 @@ t.test('an update that ends a check of a required plugin says so, whatever else 
   await press(page, 'Update to 2.0.0');
   await installationThat(service, ({ slug, currentSemVer }) => slug === named.slug && currentSemVer === '2.0.0');
   t.same(complaints, []);
-  await context.close();
 });
 
 t.test('the dialog that stops requiring a plugin names the checks that a waiting update ends at once', async (t) => {
@@ -68,7 +65,7 @@ t.test('the dialog that stops requiring a plugin names the checks that a waiting
   const plugin = await publishFrontDesk(service, 'host.storage', named);
   const { body: made } = await service.call('POST', '/api/installations', { slug: named.slug, required: true });
   await service.call('POST', `/api/installations/${made.id}/configure`, { secrets: { key: 'k3y' } });
-  const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${made.id}`);
+  const { page, complaints } = await openAt(`/installations/${made.id}`);
   const dialog = page.getByRole('dialog', { name: 'Stop requiring this plugin?' });
   const stop = async (sentence: string | RegExp) => {
     await page.getByRole('checkbox', { name: 'Require this plugin', checked: true }).click();
@@ -88,7 +85,6 @@ t.test('the dialog that stops requiring a plugin names the checks that a waiting
   await pressInDialog(page, 'Stop requiring it');
   await installationThat(service, ({ slug, currentSemVer }) => slug === named.slug && currentSemVer === '2.0.0');
   t.same(complaints, []);
-  await context.close();
 });
 
 t.test('a consent to an update ends when the update also ends a check that has become required', async (t) => {
@@ -97,7 +93,7 @@ t.test('a consent to an update ends when the update also ends a check that has b
   const { body: made } = await service.call('POST', '/api/installations', { slug: named.slug });
   await service.call('POST', `/api/installations/${made.id}/configure`, { secrets: { key: 'k3y' } });
   await publishWithoutHook(plugin, named.displayName);
-  const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${made.id}`);
+  const { page, complaints } = await openAt(`/installations/${made.id}`);
   const box = page.getByRole('checkbox', { name: 'I allow this plugin what is listed above', exact: true });
   await box.check();
   await page.getByRole('button', { name: 'Update to 2.0.0', disabled: false }).waitFor();
@@ -105,7 +101,6 @@ t.test('a consent to an update ends when the update also ends a check that has b
   await page.getByRole('checkbox', { name: /, and accept that its checks end$/, checked: false }).waitFor();
   await page.getByRole('button', { name: 'Update to 2.0.0', disabled: true }).waitFor();
   t.same(complaints, []);
-  await context.close();
 });
 
 t.test('what the console says about a secret stands apart from what the author says', async (t) => {
@@ -114,19 +109,17 @@ t.test('what the console says about a secret stands apart from what the author s
   const secret = `, door: { label: Door code, description: "${claim}" }`;
   await publish(service, plugin.id, '1.0.0', 'host.storage', { name: 'Say desk', secret });
   const { body: made } = await service.call('POST', '/api/installations', { slug: 'say-desk' });
-  const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${made.id}?tab=settings`);
+  const { page, complaints } = await openAt(`/installations/${made.id}?tab=settings`);
   const description = page.locator('.mantine-InputWrapper-root', { hasText: 'Door code' }).locator('p');
   await description.getByText('The plugin can read it.', { exact: true }).waitFor();
   t.equal(await description.textContent(), `The plugin can read it.${claim}`, 'first');
   await description.locator('.foreign').getByText(claim, { exact: true }).waitFor();
   t.same(complaints, []);
-  await context.close();
 });
 
 t.test('the checkbox that requires a plugin keeps the focus while it saves', async (t) => {
-  await publishFrontDesk(service, 'host.storage', { slug: 'keep-desk', displayName: 'Keep desk' });
-  const { body: made } = await service.call('POST', '/api/installations', { slug: 'keep-desk' });
-  const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${made.id}`);
+  const made = await installationThat(service, ({ slug, required }) => slug === 'stop-desk' && !required);
+  const { context, page, complaints } = await openAt(`/installations/${made.id}`);
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   let sent = 0;
   await answerInstead(context, `**/api/installations/${made.id}`, async (route) => {
@@ -148,7 +141,6 @@ t.test('the checkbox that requires a plugin keeps the focus while it saves', asy
   t.equal(sent, 1, 'a change meanwhile is left out');
   await page.locator('input[type=checkbox]:focus').waitFor();
   t.same(complaints, []);
-  await context.close();
 });
 
 /** Publishes version 2.0.0, which has no hook. @param added the code for which it asks for more access */
