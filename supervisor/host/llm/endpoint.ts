@@ -11,15 +11,20 @@ import {
   RetryError,
   streamText,
 } from 'ai';
+import { SECOND } from '../../../sdk/contract/limits.ts';
 import { TEXT_MAX_CHARS } from '../../../sdk/contract/payloads.ts';
 import { HostError } from '../host-call.ts';
 import type { ModelProvider } from './configuration.ts';
 import { type CompletionRequest, EndpointFault, type ModelAnswer } from './model.ts';
 
 /**
- * Retries after 2, 4 and 8 s or `Retry-After`, only before the first part of the answer and for 408, 409, 429 and 5xx.
+ * Retries after 2, 4 and 8 s or `Retry-After`, only before the first part of the answer, for 408, 409, 429 and 5xx and for
+ * connections that fail.
  */
 const RETRIES = 3;
+const RETRIED_STATUSES: readonly number[] = [408, 409, 429];
+/** The library ignores a `Retry-After` that is not shorter. */
+const RETRY_AFTER_MAX_MS = 60 * SECOND;
 
 // Otherwise, the library prints warnings about requests.
 globalThis.AI_SDK_LOG_WARNINGS = false;
@@ -58,6 +63,11 @@ export async function askEndpoint(question: Question): Promise<ModelAnswer> {
       const response = await question.fetch(input, init);
       isAsked = response.ok;
       isNoStream = response.ok && !EVENT_STREAM.test(response.headers.get('content-type') ?? '');
+      if (asksForLongWait(response)) {
+        await response.body?.cancel();
+        const fields = { message: '', url: '', requestBodyValues: {}, statusCode: response.status };
+        throw new APICallError({ ...fields, isRetryable: false });
+      }
       return response;
     } catch (error) {
       isAsked = signal.aborted;
@@ -217,6 +227,17 @@ function toHostError({ name, apiKey }: ModelProvider, error: unknown): HostError
 function describeCode(cause: unknown): string {
   const { code } = (cause ?? {}) as { readonly code?: unknown };
   return typeof code === 'string' && /^\w{1,60}$/.test(code) ? ` (${code})` : '';
+}
+
+/** Whether a request that the library would repeat was refused for longer than it would wait. */
+function asksForLongWait({ status, headers }: Response): boolean {
+  if (!RETRIED_STATUSES.includes(status) && status < 500) return false;
+  const ms = Number.parseFloat(headers.get('retry-after-ms') ?? '');
+  if (!Number.isNaN(ms)) return ms >= RETRY_AFTER_MAX_MS;
+  const after = headers.get('retry-after') ?? '';
+  const seconds = Number.parseFloat(after);
+  const waitMs = Number.isNaN(seconds) ? Date.parse(after) - Date.now() : seconds * SECOND;
+  return waitMs >= RETRY_AFTER_MAX_MS;
 }
 
 /** Names of errors and of fields. Its message may contain parts of the operator's key. */

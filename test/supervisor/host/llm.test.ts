@@ -149,6 +149,21 @@ t.test('a busy model is retried after its delay; a rejected key is not retried a
   t.equal(server.asked.length, 1);
 });
 
+t.test('a request that is refused for a minute or longer is not repeated', async (t) => {
+  const inAnHour = new Date(Date.now() + 3_600_000).toUTCString();
+  const waits = [{ 'retry-after': '60' }, { 'retry-after': '86400' }, { 'retry-after': inAnHour }];
+  for (const headers of [...waits, { 'retry-after-ms': '60000', 'retry-after': '1' }])
+    for (const [status, refused] of [
+      [429, 'main accepts no more requests for now (429); try again later'],
+      [503, 'main failed (503); try again later'],
+    ] as const) {
+      server.asked.length = 0;
+      server.answers = [refuse(status, 'wait', headers), openAi('too early')];
+      t.same(await run(fixture, 'asker', hello), { refused: `host.llm.complete: ${refused}` });
+      t.equal(server.asked.length, 1);
+    }
+});
+
 t.test('a refusal names what the endpoint refused, also in the log of the supervisor, and shows no key', async (t) => {
   const errors: string[] = [];
   const own = await startSupervisorFixture(t, {
