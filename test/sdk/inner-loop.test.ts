@@ -318,7 +318,10 @@ t.test('dev: replaces a draft that was saved elsewhere only where the author typ
     return saved.body.sourceSha256;
   };
   const readDraft = async () => (await ann.get(`/plugins/${plugin.id}`)).body.draft.sourceSha256;
-  const refusal = { code: 'draft_changed', message: /saved at .*, is not the one that `dev` saved.*type `replace`/ };
+  const refusal = {
+    code: 'draft_changed',
+    message: /saved at .*, is not the one that this `dev` saved last\..*type `replace`/,
+  };
   const inConsole = await saveElsewhere(10);
 
   const dev = start(t, ['dev'], folder);
@@ -718,6 +721,27 @@ t.test('dev: says how to move back if it cannot, or is interrupted while it does
   t.match((await ann.get(path)).body, { versionPolicy: 'Pinned', currentSemVer: '1.0.0' });
   t.equal(await start(t, ['install', slug, '--latest', '--yes']).code, 0);
   t.match((await ann.get(path)).body, { versionPolicy: 'Latest', currentSemVer: '1.0.0' });
+});
+
+t.test('dev: a refused save leaves the entry of another dev on this computer', async (t) => {
+  const [one, other] = [await writePackage('tree-one', 1), await writePackage('tree-other', 2)];
+  const args = ['dev', '--slug', 'trees'];
+  const first = start(t, args, one);
+  await first.next(({ saved }) => saved === 'trees');
+  const second = start(t, args, other);
+  await second.next(({ saved }) => saved === 'trees');
+  await saveFile(one, 'index.ts', sayingSource(3));
+  t.match(await first.next(({ error }) => error), { error: { code: 'draft_changed' } });
+  for (const dev of [first, second]) {
+    dev.interrupt();
+    t.equal(await dev.code, 0);
+  }
+  await saveFile(other, 'index.ts', sayingSource(4));
+  const again = start(t, args, other);
+  await again.next(({ saved }) => saved === 'trees');
+  t.notOk(again.items.some(({ error }) => error));
+  again.interrupt();
+  t.equal(await again.code, 0);
 });
 
 t.test('dev: says nothing about a policy that it could not change', async (t) => {

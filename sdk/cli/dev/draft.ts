@@ -180,7 +180,10 @@ export class Draft {
     const [replaces = null, ...sent] = this.#replaceable;
     // Before the request: its answer may be lost, or the command may end before it.
     const hashes = [...new Set([...sent, hashTexts(files)])].slice(-SENT_MAX);
-    await this.#setReplaceable(replaces === null ? hashes : [replaces, ...hashes]);
+    this.#replaceable = replaces === null ? hashes : [replaces, ...hashes];
+    // Another `dev` on this computer may have saved since: it needs its entry when it is started again.
+    const stored = [...new Set([...this.#replaceable, ...(await this.#savedDraftFile.read())])];
+    await this.#savedDraftFile.write(stored.slice(0, SENT_MAX + 1));
     try {
       return await this.#postDraft(files, replaces);
     } catch (error) {
@@ -193,7 +196,7 @@ export class Draft {
     if (draft === null || isPublished || this.#replaceable.includes(draft.sourceSha256))
       return this.#postDraft(files, draft?.sourceSha256 ?? null);
     this.#refused = draft.sourceSha256;
-    const where = `The draft of ${this.slug}, saved at ${draft.savedAt}, is not the one that \`dev\` saved last on this computer. This folder was not saved.`;
+    const where = `The draft of ${this.slug}, saved at ${draft.savedAt}, is not the one that this \`dev\` saved last. This folder was not saved.`;
     const advice =
       'To replace that draft with this folder, type `replace`. To see it first, open the plugin in the console.';
     throw new CommandError('draft_changed', `${where} ${advice}`);
