@@ -41,11 +41,15 @@ export function startBlobSweeper({ pool, blobs, onError }: UpkeepDeps, graceMs =
     const before = new Date(Date.now() - graceMs - EVERY_MS);
     await blobs.sweepStaging(STAGING_MAX_AGE_MS, Date.now());
     await releaseYankedVersions(pool, null);
-    const removed = await sweepBlobs(pool, blobs, graceMs);
+    let removed: number | null = 0;
+    try {
+      removed = await sweepBlobs(pool, blobs, graceMs);
+    } finally {
+      // All unused files of these hours are removed, but those that the store refuses to remove: an account cannot free these by waiting.
+      if (removed !== null) await dropUsagePeriods(pool, 'blobs', before);
+    }
     // Another process sweeps.
     if (removed === null) return null;
-    // All unused files of these hours are removed.
-    await dropUsagePeriods(pool, 'blobs', before);
     if (areWordsDue) {
       // It looks at every word of the catalog, so deletions do not repeat it.
       areWordsDue = false;

@@ -6,6 +6,9 @@ export class BlobStoreUnavailableError extends Error {
   override readonly name = 'BlobStoreUnavailableError';
 }
 
+/** The blob store answered, and refused one request. Requests for other blobs may succeed. */
+export class BlobRefusedError extends BlobStoreUnavailableError {}
+
 export const createRemovedError = (): BlobStoreUnavailableError =>
   new BlobStoreUnavailableError('A blob was removed as unused before it was used. Store all again.');
 

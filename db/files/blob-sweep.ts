@@ -26,20 +26,31 @@ export const locateBlobFolders = (dataDir: string): BlobFolders => ({
 
 const joinPath = ({ root }: BlobFolders, name: string): string => join(root, name.slice(0, 2), name.slice(2));
 
-/** @returns how many were removed */
+/**
+ * @returns how many were removed
+ * @throws Error of the first folder that cannot be read, after all others are swept
+ */
 export async function sweepUnused(folders: BlobFolders, before: number, findUsed: FindUsed): Promise<number> {
   await restoreCondemned(folders);
   let removed = 0;
   let names: string[] = [];
+  let unreadable: Error | null = null;
   for (const prefix of (await readdir(folders.root)).filter((name) => PREFIX.test(name))) {
-    for (const rest of await readdir(join(folders.root, prefix))) {
+    const rests = await readdir(join(folders.root, prefix)).catch((error: Error) => {
+      // One folder that root created must not keep the blobs of all others.
+      unreadable ??= error;
+      return [];
+    });
+    for (const rest of rests) {
       if (REST.test(rest) && (await isOld(join(folders.root, prefix, rest), before))) names.push(`${prefix}${rest}`);
     }
     if (names.length < BATCH) continue;
     removed += await removeUnused(folders, before, names, findUsed);
     names = [];
   }
-  return removed + (await removeUnused(folders, before, names, findUsed));
+  removed += await removeUnused(folders, before, names, findUsed);
+  if (unreadable !== null) throw unreadable;
+  return removed;
 }
 
 /** Restores the blobs that a killed sweep left aside. Call it only when no other sweep runs. */

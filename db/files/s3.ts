@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { KIB, SECOND } from '../../sdk/contract/limits.ts';
 import { type Credentials, encodePath, signRequest } from './aws-signature.ts';
 import { hashBytes } from './blob-cache.ts';
-import { BlobStoreUnavailableError } from './blob-errors.ts';
+import { BlobRefusedError, BlobStoreUnavailableError } from './blob-errors.ts';
 
 /** What an object shall contain. */
 export interface ObjectContent {
@@ -38,7 +38,11 @@ export interface ObjectStore {
    * @throws BlobStoreUnavailableError
    */
   getPiece(key: string, start: number, bytes: number): Promise<Buffer | null>;
-  /** Idempotent. */
+  /**
+   * Idempotent.
+   *
+   * @throws BlobRefusedError or another BlobStoreUnavailableError
+   */
   delete(key: string): Promise<void>;
 }
 interface BucketSettings {
@@ -176,7 +180,7 @@ async function readBounded(response: Response, maxBytes: number): Promise<Buffer
 }
 
 function refused({ address, endpoint }: BucketSettings, what: string, status: number, body: Buffer): Error {
-  return new BlobStoreUnavailableError(
+  return new BlobRefusedError(
     `The blob store ${address} at ${endpoint} refused to ${what}: ${describeAnswer(status, body)}. Check the bucket, AWS_REGION and the access key.`,
   );
 }

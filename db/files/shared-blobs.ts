@@ -11,7 +11,7 @@ import { Readable } from 'node:stream';
 import type { Pool } from 'pg';
 import { KIB, MIB } from '../../sdk/contract/limits.ts';
 import { type BlobCache, hashBytes, openBlobCache } from './blob-cache.ts';
-import { BlobStoreUnavailableError, BlobTooLargeError, createRemovedError } from './blob-errors.ts';
+import { BlobRefusedError, BlobStoreUnavailableError, BlobTooLargeError, createRemovedError } from './blob-errors.ts';
 import { type Blobs, requireHash } from './blobs.ts';
 import { type ObjectStore, toContent } from './s3.ts';
 import { type BlobName, openStagingFolder, type StagedFile } from './staging.ts';
@@ -252,10 +252,11 @@ async function sweepUnused(
   findUsed: (names: readonly string[]) => Promise<Set<string>>,
 ): Promise<number> {
   let removed = 0;
+  let refusal: BlobRefusedError | null = null;
   for (let after = ''; ; ) {
     const names = await listUntouched(pool, before, after, BATCH);
     const last = names.at(-1);
-    if (last === undefined) return removed;
+    if (last === undefined) break;
     after = last;
     const used = await findUsed(names);
     const unused = names.filter((name) => !used.has(name));
@@ -264,11 +265,20 @@ async function sweepUnused(
       if (blob.objectKey !== null) {
         // A row of a bucket that is no longer used: its object stays.
         if (objects === null) return;
-        await objects.delete(blob.objectKey);
+        try {
+          await objects.delete(blob.objectKey);
+        } catch (error) {
+          // One object under a legal hold must not keep all others. A bucket that does not answer ends the sweep.
+          if (!(error instanceof BlobRefusedError)) throw error;
+          refusal ??= error;
+          return;
+        }
       }
       const deleted = await deleteCondemned(pool, blob);
       // Not `+= await`: others are counted while this one is deleted.
       removed += deleted;
     });
   }
+  if (refusal !== null) throw refusal;
+  return removed;
 }

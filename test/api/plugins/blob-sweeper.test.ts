@@ -110,6 +110,21 @@ t.test('the sweep removes the files of killed publishes, and none of a slow uplo
   await upkeep.close();
 });
 
+t.test('a sweep that fails gives back the counted bytes of past hours, too', async (t) => {
+  const api = await startApiFixture(t, { introspect });
+  await api.pool.query(`INSERT INTO accounts (id, name) VALUES ('ann', 'ann')`);
+  await api.pool.query(
+    `INSERT INTO account_usage (account_id, kind, period, bytes)
+     SELECT 'ann', 'blobs', date_trunc('hour', now(), 'UTC') - hours * interval '1 hour', 1000 FROM unnest('{0,5}'::int[]) hours`,
+  );
+  const blobs = { ...api.services.blobs, sweepUnused: () => Promise.reject(new Error('status 403, AccessDenied')) };
+  const upkeep = startBlobSweeper({ pool: api.pool, blobs, onError });
+  await t.rejects(upkeep.sweep(), /AccessDenied/);
+  const usage = await api.pool.query(`SELECT bytes FROM account_usage WHERE kind = 'blobs'`);
+  t.same(usage.rows, [{ bytes: '1000' }], 'those of this hour count');
+  await upkeep.close();
+});
+
 t.test('only one process sweeps at a time', async (t) => {
   const api = await startApiFixture(t, { introspect });
   const other = await api.pool.connect();

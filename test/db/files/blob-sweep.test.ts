@@ -46,6 +46,16 @@ t.test('old ones go, used and young ones stay', async (t) => {
   t.equal(await blobs.sweepUnused(MINUTE, Date.now(), findUsed), 0);
 });
 
+t.test('a folder that cannot be read keeps no blob of another, and the sweep reports it', async (t) => {
+  const { blobs, putOld, folder } = await store(t);
+  const orphans = [await putOld('orphan'), await putOld('another')];
+  const prefixes = await readdir(join(folder, 'blobs'));
+  for (const prefix of ['00', 'ff'])
+    if (!prefixes.includes(prefix)) await writeFile(join(folder, 'blobs', prefix), 'no folder');
+  await t.rejects(blobs.sweepUnused(MINUTE, Date.now(), nothing), { code: 'ENOTDIR' });
+  for (const orphan of orphans) t.notOk(await blobs.has(orphan));
+});
+
 t.test('a blob that is reused between check and removal stays', async (t) => {
   const { blobs, putOld } = await store(t);
   const name = await putOld('again');

@@ -244,6 +244,45 @@ t.test('an upload that begins when another one of the blob has just ended keeps 
   t.equal(await bucket.countObjects(), before, 'no object is left behind');
 });
 
+t.test('an object that the bucket refuses to remove keeps no other, and the sweep reports it', async (t) => {
+  const database = await testDatabase(t);
+  const machine = await openMachine(t, database, bucket.settings);
+  const before = await bucket.countObjects();
+  const names: string[] = [];
+  for (let index = 0; index < 20; index += 1)
+    names.push((await machine.blobs.put(Buffer.from(`unused ${index}`))).sha256);
+  await age(database);
+  const [held = ''] = names;
+  bucket.intercept(({ method, path }) =>
+    method === 'DELETE' && path.includes(held.slice(2))
+      ? { status: 403, body: '<Error><Code>AccessDenied</Code></Error>' }
+      : null,
+  );
+  t.teardown(() => bucket.intercept(() => null));
+  const refusal = /refused to remove a blob: status 403, AccessDenied/;
+  await t.rejects(sweep(machine), refusal);
+  t.equal(await bucket.countObjects(), before + 1);
+  t.same((await database.pool.query('SELECT sha256 FROM stored_blobs')).rows, [{ sha256: held }]);
+  await t.rejects(sweep(machine), refusal, 'it is tried again');
+  bucket.intercept(() => null);
+  t.equal(await sweep(machine), 1);
+});
+
+t.test('a bucket that does not answer ends the sweep', async (t) => {
+  const database = await testDatabase(t);
+  const machine = await openMachine(t, database, bucket.settings);
+  for (let index = 0; index < 20; index += 1) await machine.blobs.put(Buffer.from(`away ${index}`));
+  await age(database);
+  const asked = new Set<string>();
+  bucket.intercept(({ path }) => {
+    asked.add(path);
+    return 'hang up';
+  });
+  t.teardown(() => bucket.intercept(() => null));
+  await t.rejects(sweep(machine), /does not answer/);
+  t.equal(asked.size, 8, 'only for the first group');
+});
+
 t.test('a publish that meets a sweep keeps its blob', async (t) => {
   const database = await testDatabase(t);
   const [one, two] = [await openMachine(t, database, bucket.settings), await openMachine(t, database, bucket.settings)];
