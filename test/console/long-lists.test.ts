@@ -9,10 +9,10 @@ import { insertLogs } from '../../db/records/logs.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { enlargeOffers } from '../api/plugins/copied-versions.ts';
 import { createLogLine } from '../fixtures/log-line.ts';
-import { answerInstead, openSignedIn, shareBrowser } from './browser.ts';
-import { press, pressInDialog, startConsoleService, tab } from './console-fixture.ts';
+import { answerInstead, shareBrowser, shareConsole } from './browser.ts';
+import { go, press, pressInDialog, startConsoleService, tab } from './console-fixture.ts';
 import { publish, publishFrontDesk } from './front-desk.ts';
-import { inspect } from './pictures.ts';
+import { inspectVariation } from './pictures.ts';
 
 /** More than a session's page shows. */
 const MESSAGES = 201;
@@ -28,8 +28,7 @@ const REFRESHED_PAGES = 3;
 const FOLLOW_MS = 2_500;
 
 const service = await startConsoleService(t);
-const browser = await shareBrowser(t);
-const { page, complaints } = await openSignedIn(browser, service);
+const { opened, openAt } = await shareConsole(await shareBrowser(t), service);
 
 t.test('the page of a long session shows its newest messages, and says that older ones are left out', async (t) => {
   const { body: session } = await service.session('POST', '/sessions', { agentId: 'ann' });
@@ -38,12 +37,12 @@ t.test('the page of a long session shows its newest messages, and says that olde
       messages: texts.map((text) => ({ role: 'user', text })),
     });
   await append(...Array.from({ length: MESSAGES }, (_, at) => `message ${at + 1}`));
-  await page.goto(`${service.url}/playground/${session.id}`);
+  const { page, complaints } = await openAt(`/playground/${session.id}`);
   const messages = page.getByRole('list', { name: 'Messages' }).getByRole('listitem');
   await messages.last().getByText(`message ${MESSAGES}`, { exact: true }).waitFor();
   t.match(await messages.first().innerText(), /message 2$/, 'oldest first');
   await page.getByText(`Only the newest ${MESSAGES - 1} messages are shown.`).waitFor();
-  await inspect(t, page, 'session-long');
+  await inspectVariation(t, page, 'session-long');
   await append('one\nmore');
   await messages.last().getByText('more').waitFor();
   t.match(await messages.last().innerText(), /one\nmore$/, 'lines stay lines');
@@ -67,6 +66,7 @@ t.test('the page of a long session shows its newest messages, and says that olde
   await append('the first');
   await messages.last().getByText('the first', { exact: true }).waitFor();
   t.equal(await page.getByText('Only the newest').count(), 0);
+  t.same(complaints, []);
 });
 
 t.test('the page of a long log says that older lines are not loaded, and loads them', async (t) => {
@@ -80,11 +80,11 @@ t.test('the page of a long log says that older lines are not loaded, and loads t
       ),
     ),
   );
-  await page.goto(`${service.url}/installations/${desk.id}?tab=logs`);
+  const { page, complaints } = await openAt(`/installations/${desk.id}?tab=logs`);
   const view = page.getByRole('region', { name: 'Log lines' });
   await view.getByText(`line ${LINES}`, { exact: true }).waitFor();
   await page.getByText('Older lines are not loaded').waitFor();
-  await inspect(t, page, 'log-long');
+  await inspectVariation(t, page, 'log-long');
   await page.getByLabel('Filter by text').fill('line 33 ');
   await page.getByText('None of the loaded lines match the filter.').waitFor();
   await page.getByLabel('Filter by text').fill('');
@@ -101,13 +101,14 @@ t.test('the page of a long log says that older lines are not loaded, and loads t
   await page.getByLabel('Filter by text').fill('line 33 ');
   await view.getByText('line 33', { exact: true }).waitFor();
   t.equal(await page.getByText('Older lines are not loaded').count(), 0);
+  t.same(complaints, []);
   await service.call('DELETE', `/api/plugins/${plugin}/listing`);
 });
 
 t.test('lines that are written before the stream of an empty log is open are shown', async (t) => {
   await publishFrontDesk(service, 'host.storage', { slug: 'quiet-desk', displayName: 'Quiet desk' });
   const { body: desk } = await service.call('POST', '/api/installations', { slug: 'quiet-desk' });
-  const { context, page, complaints } = await openSignedIn(browser, service);
+  const { context, page, complaints } = opened;
   const write = (message: string) =>
     withDatabase((pool) =>
       insertLogs(pool, [createLogLine({ id: orderedId(Date.now()), message, installationId: desk.id })]),
@@ -117,25 +118,26 @@ t.test('lines that are written before the stream of an empty log is open are sho
     await write('while the service restarts');
     await route.fulfill({ status: 503 });
   });
-  await page.goto(`${service.url}/installations/${desk.id}?tab=logs`);
+  await go(page, 'Installations');
+  await go(page, 'Quiet desk');
+  await tab(page, 'Logs');
   const view = page.getByRole('region', { name: 'Log lines' });
   await view.getByText('while the service restarts', { exact: true }).waitFor();
   await write('when it is back');
   await view.getByText('when it is back', { exact: true }).waitFor();
   await page.getByText('2 lines ·').waitFor();
   t.same(complaints, []);
-  await context.close();
 });
 
 t.test('versions that do not fit into an answer are listed without details, and can be yanked', async (t) => {
   const plugin = await publishFrontDesk(service);
   await publish(service, plugin, '1.1.0', 'host.storage');
   await withDatabase((pool) => enlargeOffers(pool, plugin, MIB));
-  await page.goto(`${service.url}/plugins/${plugin}`);
+  const { page, complaints } = await openAt(`/plugins/${plugin}`);
   await page.getByText('the lowest version number is listed without them').waitFor();
   const rows = page.getByRole('table', { name: 'Versions' }).locator('tbody tr');
   t.equal(await rows.count(), 2);
-  await inspect(t, page, 'versions-left-out');
+  await inspectVariation(t, page, 'versions-left-out');
   await press(page, 'Files of 1.0.0');
   await page.getByRole('dialog').getByText('inboundMessage').waitFor();
   await pressInDialog(page, 'Close');
@@ -173,9 +175,11 @@ t.test('versions that do not fit into an answer are listed without details, and 
     );
   await pressInDialog(page, 'Close');
   endRemoval();
+  t.same(complaints, []);
 });
 
 t.test('pages of operators say when they do not list everything', async (t) => {
+  const { page, complaints } = opened;
   const rows = Array.from({ length: ROWS_MAX }, (_, at) => ({ slug: `plugin-${at}`, installationId: `i${at}` }));
   const child = { account: 'ann', semVer: null, state: 'running', restarts: 0, rssBytes: 1, startedAt: null };
   const children = rows.map((row) => ({ ...row, ...child, lastExit: null, failedUpdate: null }));
@@ -196,9 +200,9 @@ t.test('pages of operators say when they do not list everything', async (t) => {
     return route.fulfill({ json: { plugins: isNarrow ? plugins.slice(1) : plugins } });
   });
   await page.route('**/api/operator/queues', (route) => route.fulfill({ json: { queues: [], deadLetters } }));
-  await page.goto(`${service.url}/operator`);
+  await go(page, 'Administration');
   await page.getByText(`Only ${ROWS_MAX} processes are listed`).waitFor();
-  await inspect(t, page, 'processes-cut');
+  await inspectVariation(t, page, 'processes-cut');
   await tab(page, 'Queues');
   await page.getByText(`Only the newest ${ROWS_MAX} dead letters are listed.`).waitFor();
   await tab(page, 'Plugins');
@@ -207,16 +211,17 @@ t.test('pages of operators say when they do not list everything', async (t) => {
   await page.getByRole('status').getByText(`${ROWS_MAX} plugins, and maybe more`).waitFor();
   await page.getByLabel('Find a plugin or an author').fill('ann');
   await page.getByText(`Only ${ROWS_MAX} plugins are listed`).waitFor({ state: 'detached' });
+  t.same(complaints, []);
 });
 
 t.test('the costs of plugins are read once a minute', async (t) => {
-  const { page } = await openSignedIn(browser, service);
+  const { page } = opened;
   let reads = 0;
   page.on('request', (request) => {
     if (request.url().includes('/operator/plugins')) reads += 1;
   });
   await page.clock.install();
-  await page.goto(`${service.url}/operator?tab=plugins`);
+  await openAt('/operator?tab=plugins');
   await page.getByRole('table', { name: 'Plugins by cost' }).waitFor();
   await page.clock.runFor(MINUTE_MS / 2);
   // The page sends its requests in order: a read of the first half minute comes before this one.
@@ -249,13 +254,13 @@ t.test('a list of many pages is refreshed on request only: each refresh reads al
       ),
     );
   await insert(CALLS_PAGE * (REFRESHED_PAGES + 1), 'storage.get');
-  const { context, page, complaints } = await openSignedIn(browser, service);
+  // With the clock of the test before.
+  const { page, complaints } = opened;
   let reads = 0;
   page.on('request', (request) => {
     if (request.url().includes('/audit')) reads += 1;
   });
-  await page.clock.install();
-  await page.goto(`${service.url}/installations/${desk.id}?tab=calls`);
+  await openAt(`/installations/${desk.id}?tab=calls`);
   const rows = page.getByRole('table', { name: 'Host calls' }).locator('tbody tr');
   const refresh = page.getByRole('button', { name: 'Refresh', exact: true });
   for (let pages = 1; pages < REFRESHED_PAGES; pages += 1) {
@@ -271,7 +276,7 @@ t.test('a list of many pages is refreshed on request only: each refresh reads al
   await press(page, 'Show more');
   await rows.nth(CALLS_PAGE * (REFRESHED_PAGES + 1) - 1).waitFor();
   await refresh.waitFor();
-  await inspect(t, page, 'calls-long');
+  await inspectVariation(t, page, 'calls-long');
   await insert(1, 'storage.set');
   const before = reads;
   // The page itself goes on reading its installation.
@@ -282,10 +287,7 @@ t.test('a list of many pages is refreshed on request only: each refresh reads al
   await refresh.click();
   await rows.first().getByText('storage.set').waitFor();
   t.same(complaints, []);
-  await context.close();
 });
-
-t.test('the browser complains about nothing', async (t) => t.same(complaints, []));
 
 interface Scrolled {
   readonly scrollHeight: number;

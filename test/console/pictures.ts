@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import type { Test } from 'tap';
 import { root } from '../house/source-files.ts';
-import { amount } from '../runner/soak.ts';
+import { amount, isSoak } from '../runner/soak.ts';
 import { LOOKS, look, repeatedButtons, scrollsSideways, violations } from './browser.ts';
 
 const FOLDER = join(root, 'test', 'console', 'screenshots');
@@ -29,6 +29,11 @@ export async function inspect(t: Test, page: Page, name: string): Promise<void> 
     if (process.env.PICTURES === '1') await takePicture(page, `${name}-${one.scheme}-${one.size}.png`);
   }
   await look(page, { scheme: 'light', size: 'wide' });
+}
+
+/** The same in a long run only: for a variation of a page that `inspect` looks at in every run. */
+export async function inspectVariation(t: Test, page: Page, name: string): Promise<void> {
+  if (isSoak() || process.env.PICTURES === '1') await inspect(t, page, name);
 }
 
 async function takePicture(page: Page, name: string): Promise<void> {
