@@ -62,10 +62,19 @@ export function oneOf<const Words extends readonly [string, ...string[]]>(
     .meta({ description: doc, values: words.join(', ') });
 }
 
-/** An http or https address without a slash at the end. Optional. */
+/** An http or https address to which paths are appended. */
+export const baseAddress = z
+  .url({ protocol: /^https?$/, error: 'must be an http or https address' })
+  .refine(isBaseAddress, 'must be an http or https address without user name, password, query and fragment');
+
+function isBaseAddress(text: string): boolean {
+  const url = URL.parse(text);
+  return url !== null && url.username === '' && url.password === '' && !/[?#]/.test(text);
+}
+
+/** A base address without a slash at the end. Optional. */
 export function webAddress(doc: string) {
-  return z
-    .url({ protocol: /^https?$/, error: 'must be an http or https address' })
+  return baseAddress
     .transform((url) => url.replace(/\/+$/, ''))
     .optional()
     .describe(doc);

@@ -43,6 +43,7 @@ t.test('proxies are addresses and networks', async (t) => {
 t.test('addresses follow the ports, and lose a slash at the end', async (t) => {
   t.equal(publicUrl(parse({ PORT: '8080' })), 'http://localhost:8080');
   t.equal(publicUrl(parse({ PUBLIC_URL: 'https://bulkhead.example//' })), 'https://bulkhead.example');
+  t.equal(publicUrl(parse({ PUBLIC_URL: 'https://example.com/@bulkhead/' })), 'https://example.com/@bulkhead');
 });
 
 t.test('a bad setting is refused in one sentence that names it and does not repeat it', async (t) => {
@@ -60,6 +61,10 @@ t.test('a bad setting is refused in one sentence that names it and does not repe
     { DATABASE_URL: 'mysql://user:geheim@host/db' },
     { PUBLIC_URL: 'ftp://x' },
     { PUBLIC_URL: 'localhost' },
+    { PUBLIC_URL: 'https://bulkhead.example/?' },
+    { SUPERVISOR_URL: 'https://agents.example/#here' },
+    { SUPERVISOR_URL: 'https://user:geheim@agents.example' },
+    { AWS_ENDPOINT_URL: 'https://key@s3.example' },
     { OIDC_ISSUER: 'https://issuer.example' },
     { CONSOLE_COOKIE_DOMAIN: 'evil.example' },
     { CONSOLE_COOKIE_DOMAIN: 'b.example', PUBLIC_URL: 'https://ab.example' },

@@ -1,6 +1,11 @@
 /** Reads the operator's model configuration from a JSON file at start-up. Its API keys stay in this process. */
 import { z } from 'zod';
-import { type Environment, readEnvironmentFile, SettingsError } from '../../../service/settings/settings.ts';
+import {
+  baseAddress,
+  type Environment,
+  readEnvironmentFile,
+  SettingsError,
+} from '../../../service/settings/settings.ts';
 import { readSettingsFile } from '../../../service/settings/settings-file.ts';
 
 /** The full name `provider/model` must be a valid id of the protocol. */
@@ -27,7 +32,7 @@ const provider = z
   .strictObject({
     name: z.string().regex(/^[a-z][a-z0-9-]{0,31}$/, 'must be 1-32 small letters, digits or -, starting with a letter'),
     kind: z.enum(['openai', 'anthropic']),
-    baseUrl: z.url({ protocol: /^https?$/, error: 'must be an http or https address' }),
+    baseUrl: baseAddress,
     apiKey: z.string().min(1).optional(),
     apiKeyEnv: z.string().min(1).optional(),
     /** Whether an `openai` endpoint supports `response_format` with `json_schema`. */

@@ -33,6 +33,11 @@ t.test('errors name the field without its value', async (t) => {
     [{ ...good, kind: 'telepathy', apiKey: KEY }, /MODELS_FILE: 0\.kind/],
     [{ ...good, baseUrl: `ftp://${KEY}@x` }, /MODELS_FILE: 0\.baseUrl: must be an http or https address/],
     [
+      { ...good, baseUrl: `https://user:${KEY}@models.example.com/v1` },
+      /0\.baseUrl: must be .* without user name, password, /,
+    ],
+    [{ ...good, baseUrl: `https://models.example.com/v1?key=${KEY}` }, /0\.baseUrl: must be .* query and fragment\./],
+    [
       { ...good, apiKeyEnv: 'NOT_SET' },
       /main wants the variable NOT_SET, which is not set\. Set it in the environment or in \.env\./,
     ],
