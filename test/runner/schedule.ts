@@ -115,6 +115,19 @@ const TOGETHER: readonly (readonly string[])[] = [
     'test/supervisor/delivery/deliveries.test.ts',
   ],
   ['test/sdk/author.test.ts', 'test/sdk/terminal.test.ts'],
+  // They import three frameworks for agents.
+  [
+    'test/sdk/adapters.test.ts',
+    'test/sdk/serve.test.ts',
+    'test/sdk/adapter-guard.test.ts',
+    'test/sdk/adapter-calls.test.ts',
+    'test/sdk/adapter-turns.test.ts',
+    'test/sdk/adapter-refusals.test.ts',
+    'test/sdk/adapter-agent-tools.test.ts',
+    'test/sdk/adapter-provider-content.test.ts',
+    'test/sdk/adapter-openai-responses.test.ts',
+    'test/sdk/adapter-fuzz.test.ts',
+  ],
   ['test/api/package/zip-rules.test.ts', 'test/api/plugins/races.test.ts', 'test/api/plugins/lifecycle.test.ts'],
   [
     'test/supervisor/children/spawn-cycles.test.ts',
