@@ -1,5 +1,6 @@
 /** Reads the operator's model configuration from a JSON file at start-up. Its API keys stay in this process. */
 import { z } from 'zod';
+import { refuseHidden } from '../../../sdk/contract/manifest.ts';
 import {
   baseAddress,
   type Environment,
@@ -16,13 +17,14 @@ const price = z.strictObject({
   inputPerMillion: z.number().min(0),
   outputPerMillion: z.number().min(0),
 });
-const modelId = z.string().min(1).max(MODEL_ID_MAX_CHARS);
+const visibleLine = (maxChars: number) => z.string().min(1).max(maxChars).superRefine(refuseHidden('line'));
+const modelId = visibleLine(MODEL_ID_MAX_CHARS);
 const configuredModel = z.union([
   modelId.transform((id) => ({ id, name: id, contextWindow: undefined, price: undefined })),
   z
     .strictObject({
       id: modelId,
-      name: z.string().min(1).max(200).optional(),
+      name: visibleLine(200).optional(),
       contextWindow: z.number().int().positive().optional(),
       price: price.optional(),
     })
@@ -39,7 +41,16 @@ const provider = z
     structuredOutputs: z.boolean().default(true),
     /** The field of the request in which an `openai` endpoint accepts `maxTokens`. Default: see `chooseMaxTokensField`. */
     maxTokensField: z.enum(['max_tokens', 'max_completion_tokens']).optional(),
-    models: z.array(configuredModel).min(1).max(MODELS_MAX),
+    models: z
+      .array(configuredModel)
+      .min(1)
+      .max(MODELS_MAX)
+      .superRefine((models, { addIssue }) => {
+        const ids = models.map(({ id }) => id);
+        const again = ids.findIndex((id, index) => ids.indexOf(id) !== index);
+        if (again >= 0)
+          addIssue({ code: 'custom', path: [again], message: 'has the id of an earlier model; remove one of them' });
+      }),
   })
   .refine(({ apiKey, apiKeyEnv }) => apiKey === undefined || apiKeyEnv === undefined, {
     error: 'has both apiKey and apiKeyEnv; give one',

@@ -45,6 +45,9 @@ t.test('errors name the field without its value', async (t) => {
     [{ ...good, apikey: KEY }, /MODELS_FILE: 0/],
     [{ ...good, maxTokensField: 'tokens', apiKey: KEY }, /MODELS_FILE: 0\.maxTokensField/],
     [{ ...good, models: [] }, /MODELS_FILE: 0\.models/],
+    [{ ...good, models: ['big', 'small', { id: 'big' }] }, /0\.models\.2: has the id of an earlier model; remove one/],
+    [{ ...good, models: ['big', 'a\nb'] }, /0\.models\.1: contains U\+000A, a control, .* character; remove it\.$/],
+    [{ ...good, models: [{ id: 'big', name: 'B\u202eig' }] }, /0\.models\.0: name contains U\+202E, a control, /],
   ];
   for (const [provider, message] of wrong) {
     await writeFile(path, JSON.stringify([provider]));
