@@ -1,13 +1,13 @@
 /** The first load and a long log are light; what happens elsewhere appears; untrusted texts do nothing. */
 import type { Page, Request } from 'playwright-core';
 import t from 'tap';
-import { type ServiceFixture, startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
+import type { CalledService } from '../deploy/service-fixture.ts';
 import { eventually } from '../runner/eventually.ts';
 import { amount } from '../runner/soak.ts';
 import { answerInstead, openConsole, openTab, shareBrowser, signIn } from './browser.ts';
-import { go, press, pressInDialog, tab } from './console-fixture.ts';
+import { go, press, pressInDialog, startConsoleService, tab } from './console-fixture.ts';
 import { failInstallation, installationThat, publish, publishFrontDesk, TRICKS } from './front-desk.ts';
-import { inspect } from './pictures.ts';
+import { inspect, inspectVariation } from './pictures.ts';
 
 /** Compressed JavaScript that is loaded until the catalog can be used. */
 const FIRST_LOAD_MAX_BYTES = 250_000;
@@ -24,7 +24,7 @@ const FRAMES = amount({ quick: 30, soak: 150 });
 
 t.test('pages are light, what happens elsewhere appears, and untrusted texts do nothing', async (t) => {
   // A delivery that failed waits until it is tried on its page.
-  const service = await startServiceOnTestDatabase(t, { DELIVERY_WAITS: '600,600' });
+  const service = await startConsoleService(t, { DELIVERY_WAITS: '600,600' });
   const plugin = await publishFrontDesk(service, 'host.storage, host.agents');
   const desk = await install(service, 'front-desk', { key: 'k3y' });
   const browser = await shareBrowser(t);
@@ -99,7 +99,7 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     await failInstallation(service, desk, reason);
     await page.getByText('failed', { exact: true }).waitFor();
     await page.getByRole('alert').getByText(`Its process ended too often: ${reason}.`).waitFor();
-    await inspect(t, page, 'failed');
+    await inspectVariation(t, page, 'failed');
     await page.getByRole('button', { name: 'Restart' }).click();
     await page.getByText('ready', { exact: true }).waitFor();
     t.equal(await page.getByRole('button', { name: 'Restart' }).count(), 0);
@@ -159,7 +159,7 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     await page.getByText('Try that one now, or give it up').waitFor({ state: 'detached' });
     await rows.nth(1).getByRole('button', { name: 'Open' }).click();
     await dialog.getByRole('button', { name: 'Give up' }).waitFor();
-    await inspect(t, page, 'delivery-failed');
+    await inspectVariation(t, page, 'delivery-failed');
     await dialog.getByRole('button', { name: 'Try now' }).click();
     await rows.nth(1).getByText('set aside', { exact: true }).waitFor();
     await rows.nth(0).getByText('delivered', { exact: true }).waitFor();
@@ -195,7 +195,7 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
         t.equal(await page.getByRole('button', { name: button, exact: true }).count(), 0, `${name}: ${button}`);
       t.equal(await page.getByRole('button', { name: /^Replay/ }).count(), 0, `${name}: Replay`);
     }
-    await inspect(t, page, 'of-another');
+    await inspectVariation(t, page, 'of-another');
     const own = await openConsole(browser, 'about:blank');
     await signIn(own.context, ben);
     const asked: string[] = [];
@@ -250,7 +250,7 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
       t.equal(await page.getByLabel('Arguments').inputValue(), typed);
       const call = page.getByRole('button', { name: 'Call the tool' });
       t.ok(await call.isDisabled());
-      await inspect(t, page, 'tool-gone');
+      await inspectVariation(t, page, 'tool-gone');
       await service.call('POST', `/api/installations/${desk}/resume`);
       await call.click();
       await page.getByText('"ding"').waitFor();
@@ -360,7 +360,7 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     // Before the first move is saved.
     await page.getByRole('button', { name: /^Run Back desk.* earlier$/ }).click();
     await orderIs(service, ['back-desk', 'front-desk']);
-    await inspect(t, page, 'order');
+    await inspectVariation(t, page, 'order');
     await cards.nth(0).dragTo(cards.nth(1));
     await orderIs(service, ['front-desk', 'back-desk']);
     const endOutage = await answerInstead(page.context(), '**/api/installations/*', (route) =>
@@ -411,7 +411,7 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     await service.call('DELETE', `/api/plugins/${plugin}/listing`, { deprecationMessage });
     await page.getByRole('link', { name: 'Front desk' }).click();
     await page.getByText('Use another ⟨U+202E⟩gnp.exe').waitFor();
-    await inspect(t, page, 'deprecated');
+    await inspectVariation(t, page, 'deprecated');
     await page.getByRole('link', { name: 'In the catalog' }).click();
     await page.getByText('Use another ⟨U+202E⟩gnp.exe').waitFor();
     await uninstallSays(page);
@@ -420,7 +420,7 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
   t.same(complaints, [], 'no script ran, no dialog came, and the browser complains about nothing');
 });
 
-async function install(service: ServiceFixture, slug: string, secrets: Record<string, string>): Promise<string> {
+async function install(service: CalledService, slug: string, secrets: Record<string, string>): Promise<string> {
   const { body } = await service.call('POST', '/api/installations', { slug });
   await service.call('POST', `/api/installations/${body.id}/configure`, { secrets });
   return body.id;
@@ -436,14 +436,14 @@ const isFocused = (element: object): boolean =>
   element === (globalThis as unknown as { document: { activeElement: object } }).document.activeElement;
 
 /** A message of bob's in a session of its own. */
-async function say(service: ServiceFixture, text: string): Promise<void> {
+async function say(service: CalledService, text: string): Promise<void> {
   const { body } = await service.session('POST', '/sessions', { agentId: 'ann' });
   await service.session('POST', `/sessions/${body.id}/hooks/inboundMessage`, {
     context: { message: { id: '1', from: 'bob', text, attachments: [] } },
   });
 }
 
-const orderIs = (service: ServiceFixture, wanted: readonly string[]): Promise<boolean> =>
+const orderIs = (service: CalledService, wanted: readonly string[]): Promise<boolean> =>
   eventually(async () => {
     const { body } = await service.call('GET', '/api/installations');
     const sorted = body.items.toSorted(
