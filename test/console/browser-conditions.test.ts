@@ -8,18 +8,27 @@ import { orderedId } from '../../db/postgres/ordered-id.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import { insertAudit } from '../../db/records/audit.ts';
 import { eventually } from '../runner/eventually.ts';
-import { answerInstead, openSignedIn, openTab, scrollsSideways, shareBrowser, signIn } from './browser.ts';
+import {
+  answerInstead,
+  openSignedIn,
+  openTab,
+  scrollsSideways,
+  shareBrowser,
+  shareConsole,
+  signIn,
+} from './browser.ts';
 import { go, press, startConsoleService, tab } from './console-fixture.ts';
 import { publish, publishFrontDesk } from './front-desk.ts';
 
 const service = await startConsoleService(t);
 const browser = await shareBrowser(t);
+const { openAt } = await shareConsole(browser, service);
 const plugin = await publishFrontDesk(service);
 const { body: desk } = await service.call('POST', '/api/installations', { slug: 'front-desk' });
 await service.call('POST', `/api/installations/${desk.id}/configure`, { secrets: { key: 'k3y' } });
 
 t.test('while the browser counts as offline, requests are sent at once', async (t) => {
-  const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${desk.id}`);
+  const { page, complaints } = await openAt(`/installations/${desk.id}`);
   await page.getByRole('button', { name: 'Pause' }).waitFor();
   // The service is on this machine, so the driver's own way to be offline would stop these requests, too.
   await page.evaluate(`Object.defineProperty(Navigator.prototype, 'onLine', { get: () => false });
@@ -30,7 +39,6 @@ dispatchEvent(new Event('offline'));`);
   await page.getByRole('button', { name: 'Resume' }).waitFor();
   t.same(complaints, [], 'what it reads is read, too');
   await service.call('POST', `/api/installations/${desk.id}/resume`);
-  await context.close();
 });
 
 t.test('on a page by plain HTTP a message is sent, and what cannot be copied can be selected', async (t) => {
@@ -63,7 +71,7 @@ const TABLET = { width: 768, height: 1024 };
 const READABLE_PX = 320;
 
 t.test('on a narrow screen, the closed menu cannot be reached, and the open one holds the focus', async (t) => {
-  const { context, page, complaints } = await openSignedIn(browser, service, '/agents');
+  const { page, complaints } = await openAt('/agents');
   await page.setViewportSize(NARROW);
   await page.getByRole('heading', { level: 1, name: 'Agents' }).waitFor();
   const menu = page.getByRole('button', { name: 'Menu', exact: true });
@@ -99,7 +107,6 @@ t.test('on a narrow screen, the closed menu cannot be reached, and the open one 
   await link.focus();
   t.ok(await page.evaluate<boolean>(IS_FOCUS_BELOW_HEADER), 'the header does not cover what the page scrolls up to');
   t.same(complaints, []);
-  await context.close();
 });
 
 t.test('a label of one long word fits a narrow screen', async (t) => {
@@ -107,7 +114,7 @@ t.test('a label of one long word fits a narrow screen', async (t) => {
   const plugin = await publishFrontDesk(service, 'host.storage', named);
   const secret = `, long: { label: ${LONG_WORD} }`;
   await publish(service, plugin, '1.1.0', 'host.storage', { name: named.displayName, secret });
-  const { context, page } = await openSignedIn(browser, service, `/catalog/${named.slug}`);
+  const { page } = await openAt(`/catalog/${named.slug}`);
   await page.setViewportSize(NARROW);
   await press(page, 'Install');
   const dialog = page.getByRole('dialog');
@@ -117,11 +124,10 @@ t.test('a label of one long word fits a narrow screen', async (t) => {
   await page.goto(`${service.url}/installations/${body.id}?tab=settings`);
   await page.getByLabel(LONG_WORD).first().waitFor();
   t.notOk(await scrollsSideways(page), 'Settings');
-  await context.close();
 });
 
 t.test('on a phone with text of double size, no word of header and list is broken', async (t) => {
-  const { context, page, complaints } = await openSignedIn(browser, service, '/installations');
+  const { page, complaints } = await openAt('/installations');
   const words = [
     page.getByRole('banner').getByText('Bulkhead', { exact: true }),
     page.getByRole('main').getByRole('link', { name: 'Front desk' }),
@@ -135,7 +141,6 @@ t.test('on a phone with text of double size, no word of header and list is broke
     t.notOk(await scrollsSideways(page));
   }
   t.same(complaints, []);
-  await context.close();
 });
 
 t.test('a button that moved its plugin out of sight is scrolled into view', async (t) => {
@@ -152,14 +157,13 @@ t.test('a button that moved its plugin out of sight is scrolled into view', asyn
 });
 
 t.test('on an enlarged screen, a tab that is chosen stays in view', async (t) => {
-  const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${desk.id}`);
+  const { page, complaints } = await openAt(`/installations/${desk.id}`);
   await page.setViewportSize(ENLARGED);
   const chosen = page.getByRole('tab', { name: 'Settings' });
   await chosen.click();
   await page.getByLabel('Signature').waitFor();
   t.ok(await isInView(chosen));
   t.same(complaints, []);
-  await context.close();
 });
 
 async function isInView(element: Locator): Promise<boolean> {
@@ -170,9 +174,7 @@ async function isInView(element: Locator): Promise<boolean> {
 t.test('on an enlarged screen, no part of the editor covers or cuts another', async (t) => {
   const { body: plugin } = await service.call('POST', '/api/plugins', { slug: 'edit-desk', displayName: 'Edit desk' });
   await publish(service, plugin.id, '1.0.0', 'host.storage', { name: 'Edit desk' });
-  const { context, page, complaints } = await openSignedIn(browser, service);
-  await page.setViewportSize(ENLARGED);
-  await page.goto(`${service.url}/plugins/${plugin.id}/edit`);
+  const { page, complaints } = await openAt(`/plugins/${plugin.id}/edit`, ENLARGED);
   const editor = page.locator('.code-editor');
   await editor.waitFor();
   const [files, bar] = [await editor.boundingBox(), await page.locator('.publish-bar').boundingBox()];
@@ -180,7 +182,6 @@ t.test('on an enlarged screen, no part of the editor covers or cuts another', as
   const label = page.getByRole('button', { name: 'Add', exact: true }).locator('.mantine-Button-label');
   t.notOk(await label.evaluate(isWiderThanShown), 'the label of a button');
   t.same(complaints, []);
-  await context.close();
 });
 
 t.test('numbers are written in English, as the text around them, whatever the language of the browser', async (t) => {
@@ -210,7 +211,7 @@ t.test('numbers are written in English, as the text around them, whatever the la
 });
 
 t.test('the lines of a log are readable where the navigation takes a part of a narrow screen', async (t) => {
-  const { context, page } = await openSignedIn(browser, service, `/installations/${desk.id}?tab=logs`);
+  const { page } = await openAt(`/installations/${desk.id}?tab=logs`);
   const said = page.locator('.log-said').first();
   await said.waitFor();
   await page.setViewportSize(TABLET);
@@ -218,11 +219,10 @@ t.test('the lines of a log are readable where the navigation takes a part of a n
   t.ok(width >= READABLE_PX, `${width} px`);
   const [time, message] = [await readTextStart(page, '.log-line > time'), await readTextStart(page, '.log-said')];
   t.ok(time < message, `a message that begins like a log line is further right: ${time} and ${message} px`);
-  await context.close();
 });
 
 t.test('pages on their way and results of a search are announced', async (t) => {
-  const { context, page, complaints } = await openSignedIn(browser, service);
+  const { context, page, complaints } = await openAt();
   const status = page.getByRole('status');
   await status.getByText('Catalog', { exact: true }).waitFor();
   await page.getByRole('link', { name: 'Front desk' }).waitFor();
@@ -248,7 +248,6 @@ t.test('pages on their way and results of a search are announced', async (t) => 
   await go(page, 'Agents');
   await status.getByText('Agents', { exact: true }).waitFor();
   t.same(complaints, []);
-  await context.close();
 });
 
 const isWiderThanShown = (element: object): boolean => {
@@ -276,10 +275,9 @@ const IS_FOCUS_BELOW_HEADER = `document.activeElement.getBoundingClientRect().to
 
 t.test('on an enlarged screen, the note that takes the place of an update is in view', async (t) => {
   await publish(service, plugin, '1.1.0', 'host.storage, host.llm');
-  const { context, page, complaints } = await openSignedIn(browser, service, `/installations/${desk.id}`);
+  const { page, complaints } = await openAt(`/installations/${desk.id}`);
   await page.setViewportSize(ENLARGED);
   await page.getByRole('button', { name: 'Not this version' }).press('Enter');
   await eventually(() => isInView(page.getByRole('button', { name: 'Look at it again' })));
   t.same(complaints, []);
-  await context.close();
 });
