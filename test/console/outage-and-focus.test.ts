@@ -3,28 +3,31 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import t from 'tap';
-import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
-import { answerInstead, failTwice, loseResponse, type OpenConsole, openSignedIn, shareBrowser } from './browser.ts';
-import { go, press, pressInDialog, tab } from './console-fixture.ts';
+import { amount } from '../runner/soak.ts';
+import {
+  answerInstead,
+  failTwice,
+  loseResponse,
+  openSignedIn,
+  openTab,
+  shareBrowser,
+  shareConsole,
+} from './browser.ts';
+import { go, press, pressInDialog, startConsoleService, tab } from './console-fixture.ts';
 import { makeDraft } from './editor-actions.ts';
 import { publish, publishFrontDesk } from './front-desk.ts';
 
 const INDEX = { path: 'index.ts', contentText: 'middleware.systemPrompt = (ctx) => ctx.systemPrompt;\n' };
 
-const service = await startServiceOnTestDatabase(t);
+const service = await startConsoleService(t);
 const browser = await shareBrowser(t);
 
-let operating: Promise<OpenConsole> | undefined;
-/** The page of the tests that leave their context as it was. */
-function openOperating(): Promise<OpenConsole> {
-  operating ??= openSignedIn(browser, service);
-  return operating;
-}
+const { opened, openAt } = await shareConsole(browser, service);
 
 t.test('a page whose code cannot be fetched says so, and loads when the service is back', async (t) => {
-  const { context, page } = await openSignedIn(browser, service);
+  const { context, page } = await openAt('/');
   await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
   await page.evaluate('globalThis.isSameDocument = true');
   const endOutage = await answerInstead(context, '**', (route) => route.abort('connectionrefused'));
@@ -49,7 +52,6 @@ t.test('a page whose code cannot be fetched says so, and loads when the service 
   await go(page, 'Tokens');
   await page.getByRole('heading', { level: 1, name: 'Tokens' }).waitFor();
   t.notOk(await page.evaluate('globalThis.isSameDocument'), 'a chunk that a new version replaced reloads the document');
-  await context.close();
 });
 
 t.test('the focus moves on when the pressed button disappears or stays disabled', async (t) => {
@@ -59,8 +61,7 @@ t.test('the focus moves on when the pressed button disappears or stays disabled'
   await service.call('PATCH', `/api/installations/${body.id}`, { required: false });
   await service.call('POST', `/api/installations/${body.id}/channels`, { name: 'Inbox' });
   await service.asUser('ben').then((ben) => ben.call('GET', '/api/me'));
-  const { page, complaints } = await openOperating();
-  await page.goto(`${service.url}/installations/${body.id}`);
+  const { page, complaints } = await openAt(`/installations/${body.id}`);
 
   await focusAndPress(page, 'Pause');
   await page.getByRole('button', { name: 'Resume' }).waitFor();
@@ -132,13 +133,14 @@ t.test('the focus moves on when the pressed button disappears or stays disabled'
 t.test(
   'a part of a page whose code cannot be fetched reloads the document once, and then can be tried again',
   async (t) => {
-    const { context, page } = await openOperating();
+    const { context, page } = opened;
     const pluginId = await makeDraft(service, 'part-desk', [INDEX]);
     const parts = [
       { file: 'readme', path: '/catalog/front-desk', part: page.getByRole('cell', { name: 'good day' }) },
       { file: 'code-editor', path: `/plugins/${pluginId}/edit`, part: page.locator('.monaco-editor').first() },
     ];
-    for (const { file, path, part } of parts) {
+    // All parts have the same boundary; the editor is the heaviest of them.
+    for (const { file, path, part } of amount({ quick: parts.slice(0, 1), soak: parts })) {
       await failTwice(context, `**/assets/${file}-*.js`);
       await page.goto(service.url + path);
       await page.getByRole('alert').getByText('A part of this page could not be loaded').waitFor();
@@ -163,9 +165,7 @@ t.test('a page does not show what was typed or chosen on the page of another plu
   const { body: installations } = await service.call('GET', '/api/installations');
   const findId = (items: readonly { slug: string; id: string }[], wanted: string) =>
     items.find(({ slug }) => slug === wanted)?.id;
-  const { page } = await openOperating();
-
-  await page.goto(`${service.url}/installations/${findId(installations.items, 'front-desk')}?tab=settings`);
+  const { page } = await openAt(`/installations/${findId(installations.items, 'front-desk')}?tab=settings`);
   await page.getByLabel('Signature').waitFor();
   await go(page, 'Installations');
   await go(page, 'Side desk');
@@ -198,8 +198,7 @@ t.test('a secret that was typed for one version is given to the next only after 
   const plugin = await publishFrontDesk(service, 'host.storage', named);
   const { body: desk } = await service.call('POST', '/api/installations', { slug: named.slug });
   await service.call('POST', `/api/installations/${desk.id}/configure`, { secrets: { key: 'k3y' } });
-  const { page } = await openOperating();
-  await page.goto(`${service.url}/installations/${desk.id}?tab=settings`);
+  const { page } = await openAt(`/installations/${desk.id}?tab=settings`);
   await page.getByLabel('API key').first().fill('s3cret');
   await publish(service, plugin, '1.1.0', 'host.storage', { name: named.displayName });
   await page.getByText('1.1.0', { exact: true }).waitFor();
@@ -222,8 +221,8 @@ t.test('a page about something that is gone says so, and asks no more', async (t
   const { body: desk } = await service.call('POST', '/api/installations', { slug: 'old-desk' });
   const { body: session } = await service.session('POST', '/sessions', { agentId: 'ann' });
   const { body: draft } = await service.call('POST', '/api/plugins', { slug: 'short-desk', displayName: 'Short desk' });
-  const { context, page } = await openOperating();
-  const list = await context.newPage();
+  const { context, page } = opened;
+  const { page: list } = await openTab(context, `${service.url}/installations`);
   const ends: readonly [path: string, button: string, end: () => Promise<unknown>][] = [
     [`/installations/${desk.id}`, 'Uninstall', () => service.call('DELETE', `/api/installations/${desk.id}`)],
     [`/plugins/${draft.id}`, 'Publish', () => service.call('DELETE', `/api/plugins/${draft.id}`)],
@@ -238,7 +237,6 @@ t.test('a page about something that is gone says so, and asks no more', async (t
     const requests: string[] = [];
     page.on('request', (request) => requests.push(request.url()));
     // This page reads its list as often as the other one did.
-    await list.goto(`${service.url}/installations`);
     for (let reads = 0; reads < 3; reads += 1) await list.waitForResponse(/\/api\/installations/);
     const asked = requests.filter((url) => url.includes(path.slice(path.lastIndexOf('/'))));
     t.same(asked, [], `${path}: no request while a page that follows something sends three`);
@@ -275,7 +273,7 @@ t.test('the page of a suspended account names the reason, until an operator resu
 });
 
 t.test('a double click sends one request, and a refusal is shown at its field', async (t) => {
-  const { page } = await openOperating();
+  const { page } = opened;
   await go(page, 'My plugins');
   await page.getByLabel('Name').fill('Night desk');
   await page.getByLabel('Slug').fill('Not A Slug');
@@ -317,7 +315,7 @@ t.test('a publish whose response is lost is reported as perhaps done, and its ve
   await mkdir(folder);
   await writeFile(join(folder, 'readme.md'), '---\nname: Sent desk\ndescription: Says good night\n---\nGood night.\n');
   await writeFile(join(folder, INDEX.path), INDEX.contentText);
-  const { context, page } = await openSignedIn(browser, service, `/plugins/${plugin.id}`);
+  const { context, page } = await openAt(`/plugins/${plugin.id}`);
   await page.locator('input[webkitdirectory]').setInputFiles(folder);
   await page.getByRole('region', { name: 'Package' }).getByText('readme.md').waitFor();
   await answerInstead(context, `**/api/plugins/${plugin.id}/versions`, loseResponse);
@@ -325,11 +323,10 @@ t.test('a publish whose response is lost is reported as perhaps done, and its ve
   await page.locator('.publish-faults').getByText('It may have done what you asked for').waitFor();
   await page.getByRole('cell', { name: '1.0.0', exact: true }).waitFor();
   await service.call('DELETE', `/api/plugins/${plugin.id}`);
-  await context.close();
 });
 
 t.test('a refusal is shown inside its dialog, in which one can try again', async (t) => {
-  const { page } = await openOperating();
+  const { page } = opened;
   await go(page, 'Services');
   await press(page, 'Add an SSH host');
   const dialog = page.getByRole('dialog');
@@ -381,8 +378,7 @@ t.test('a refusal is shown inside its dialog, in which one can try again', async
 });
 
 t.test('a page that cannot learn who is signed in shows only that, until the service answers', async (t) => {
-  const { context, page } = await openOperating();
-  await page.goto(`${service.url}/catalog`);
+  const { context, page } = await openAt('/catalog');
   await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
   const ofProxy = { status: 502, json: { message: 'no healthy upstream' } };
   const endOutage = await answerInstead(context, '**/api/**', (route) => route.fulfill(ofProxy));
@@ -419,7 +415,7 @@ t.test('a sign-in link whose request gets no response says that it can be opened
 });
 
 t.test('a page that was never loaded shows its error until a repeated read succeeds', async (t) => {
-  const { context, page, complaints } = await openSignedIn(browser, service);
+  const { context, page, complaints } = await openAt('/catalog');
   await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
   // Not retried, so that each read is one request.
   const refusal = { code: 'bad_request', status: 400, title: 'Bad', detail: 'Out of order.', requestId: 'r' };
@@ -446,11 +442,10 @@ t.test('a page that was never loaded shows its error until a repeated read succe
     await alert.waitFor({ state: 'detached' });
   }
   t.same(complaints, []);
-  await context.close();
 });
 
 t.test('a list stays when its next page cannot be loaded, which can be tried again', async (t) => {
-  const { context, page } = await openOperating();
+  const { context, page } = opened;
   const refusal = { code: 'rate_limited', status: 429, title: 'Too many', detail: 'Retry after 1 s.', requestId: 'r' };
   const [createdAt, expiresAt] = ['2026-01-01T00:00:00.000Z', '2027-01-01T00:00:00.000Z'];
   const token = { id: 't', name: 'laptop', scopes: null, createdAt, lastUsedAt: null, expiresAt, current: false };
@@ -471,7 +466,7 @@ t.test('a list stays when its next page cannot be loaded, which can be tried aga
 });
 
 t.test('of two tokens with the same name, buttons and dialog say which one is revoked', async (t) => {
-  const { context, page } = await openOperating();
+  const { context, page } = opened;
   const expiresAt = '2027-01-01T00:00:00.000Z';
   const old = { id: 'o', name: 'default', scopes: null, createdAt: '2026-01-02T03:04:05.000Z', current: false };
   const tokens = [
@@ -494,10 +489,9 @@ t.test('of two tokens with the same name, buttons and dialog say which one is re
 
 t.test('a dialog that is closed while its action runs shows that when it is opened again', async (t) => {
   await service.asUser('dora').then((dora) => dora.call('GET', '/api/me'));
-  const { context, page } = await openOperating();
+  const { context, page } = await openAt('/operator?tab=accounts');
   const held = Promise.withResolvers<void>();
   await context.route('**/operator/accounts/dora/suspend', (route) => held.promise.then(() => route.continue()));
-  await page.goto(`${service.url}/operator?tab=accounts`);
   await press(page, 'Suspend dora');
   await page.getByRole('dialog').getByLabel('Reason').fill('Looked at');
   const sent = page.waitForRequest(/dora\/suspend/);
@@ -514,7 +508,7 @@ t.test('a dialog that is closed while its action runs shows that when it is open
 });
 
 t.test('the dialog of Uninstall says that there are no agents only when it knows that', async (t) => {
-  const { context, page } = await openOperating();
+  const { context, page } = opened;
   const { body } = await service.call('GET', '/api/installations');
   const [installation] = body.items;
   const endOutage = await answerInstead(context, '**/api/agents?*', (route) => route.fulfill({ status: 502 }));
