@@ -24,7 +24,7 @@ import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { saveFile } from './save-file.ts';
 import { bulkhead, noTools } from './typed.ts';
 
-const SAVES = amount({ quick: 3, soak: 7 });
+const SAVES = amount({ quick: 1, soak: 7 });
 const fixture = await startSupervisorFixture(t, { inspect: true });
 const api = await startApiFixture(t, { beside: fixture });
 const ann = await api.user('ann');
