@@ -12,6 +12,8 @@ import { readSettingsFile } from '../../../service/settings/settings-file.ts';
 /** The full name `provider/model` must be a valid id of the protocol. */
 const MODEL_ID_MAX_CHARS = 150;
 const MODELS_MAX = 200;
+/** Fetch refuses a header with another key at each call. It removes white space around a key. */
+const SENDABLE_KEY = /^[\x20-\x7e]+$/;
 const price = z.strictObject({
   /** Per million tokens, in the operator's currency. */
   inputPerMillion: z.number().min(0),
@@ -36,7 +38,11 @@ const provider = z
     kind: z.enum(['openai', 'anthropic']),
     baseUrl: baseAddress,
     apiKey: z.string().min(1).optional(),
-    apiKeyEnv: z.string().min(1).optional(),
+    // A key in its place would appear in the message that no such variable is set.
+    apiKeyEnv: z
+      .string()
+      .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must be the name of an environment variable, such as MODELS_KEY')
+      .optional(),
     /** Whether an `openai` endpoint supports `response_format` with `json_schema`. */
     structuredOutputs: z.boolean().default(true),
     /** The field of the request in which an `openai` endpoint accepts `maxTokens`. Default: see `chooseMaxTokensField`. */
@@ -77,7 +83,7 @@ export async function readModels(
   const names = providers.map(({ name }) => name);
   const twice = names.find((name, index) => names.indexOf(name) !== index);
   if (twice !== undefined) throw new SettingsError(`MODELS_FILE: two providers are called ${twice}.`);
-  return providers.map(({ apiKeyEnv, ...rest }) => {
+  const found = providers.map(({ apiKeyEnv, ...rest }) => {
     if (apiKeyEnv === undefined) return rest;
     const apiKey = env[apiKeyEnv] || readEnvFile()[apiKeyEnv];
     if (!apiKey)
@@ -86,4 +92,10 @@ export async function readModels(
       );
     return { ...rest, apiKey };
   });
+  const unsendable = found.find(({ apiKey }) => apiKey !== undefined && !SENDABLE_KEY.test(apiKey.trim()));
+  if (unsendable)
+    throw new SettingsError(
+      `MODELS_FILE: the key of ${unsendable.name} holds a line break or a character that is not ASCII. Copy it again.`,
+    );
+  return found;
 }

@@ -22,6 +22,8 @@ t.test('models are names or say more; keys come from the file or a variable', as
 
   const added = await readModels(path, {}, () => ({ THE_KEY: KEY }));
   t.equal(added[1]?.apiKey, KEY, 'a key that was added to .env after the start of npm start');
+  const [, padded] = await readModels(path, { THE_KEY: `${KEY}\n` });
+  t.equal(padded?.apiKey, `${KEY}\n`, 'a line break at the end is not sent');
   const changed = await readModels(path, { THE_KEY: KEY }, () => ({ THE_KEY: 'other' }));
   t.equal(changed[1]?.apiKey, KEY, 'a variable wins');
 });
@@ -41,6 +43,11 @@ t.test('errors name the field without its value', async (t) => {
       { ...good, apiKeyEnv: 'NOT_SET' },
       /main wants the variable NOT_SET, which is not set\. Set it in the environment or in \.env\./,
     ],
+    [{ ...good, apiKeyEnv: KEY }, /MODELS_FILE: 0\.apiKeyEnv: must be the name of an environment variable, such as /],
+    ...[`“${KEY}”`, `${KEY}\n${KEY}`].map((apiKey): [unknown, RegExp] => [
+      { ...good, apiKey },
+      /MODELS_FILE: the key of main holds a line break or a character that is not ASCII\. Copy it again\.$/,
+    ]),
     [{ ...good, apiKey: KEY, apiKeyEnv: 'THE_KEY' }, /both apiKey and apiKeyEnv/],
     [{ ...good, apikey: KEY }, /MODELS_FILE: 0/],
     [{ ...good, maxTokensField: 'tokens', apiKey: KEY }, /MODELS_FILE: 0\.maxTokensField/],
