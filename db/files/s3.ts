@@ -72,8 +72,12 @@ export function openBucket(settings: BucketSettings): ObjectStore {
   const { address } = settings;
   const url = new URL(address);
   const folder = url.pathname.replace(/^\/+|\/+$/g, '');
-  const locate = (key: string): URL =>
-    new URL(encodePath(['', url.host, ...(folder === '' ? [] : [folder]), key].join('/')), settings.endpoint);
+  // Such as `/storage/v1/s3` of Supabase.
+  const endpointPath = new URL(settings.endpoint).pathname.replace(/\/+$/, '');
+  const locate = (key: string): URL => {
+    const path = encodePath(['', url.host, ...(folder === '' ? [] : [folder]), key].join('/'));
+    return new URL(`${endpointPath}${path}`, settings.endpoint);
+  };
   return {
     address,
     async put(key, content) {

@@ -5,7 +5,7 @@ import { buffer } from 'node:stream/consumers';
 import t from 'tap';
 import { setBlobPlace } from '../../../db/cluster/cluster-record.ts';
 import type { Blobs } from '../../../db/files/blobs.ts';
-import { openBucket, toContent } from '../../../db/files/s3.ts';
+import { type ObjectStore, openBucket, toContent } from '../../../db/files/s3.ts';
 import { openSharedBlobs } from '../../../db/files/shared-blobs.ts';
 import { reserveObject } from '../../../db/files/stored-blobs.ts';
 import { describeBlobPlace, openConfiguredBlobs } from '../../../service/storage/blob-stores.ts';
@@ -42,17 +42,21 @@ const listCopies = async ({ dataDir }: Machine): Promise<string[]> =>
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name));
 
-/** Changes an object in the bucket. */
-async function replaceObject({ pool }: TestDatabase, sha256: string, text: string): Promise<void> {
+/** @param path of the endpoint */
+function openObjects(path = ''): ObjectStore {
   const { BLOBS: address, AWS_ENDPOINT_URL: endpoint, AWS_REGION: region, ...keys } = bucket.settings;
   const credentials = {
     accessKeyId: keys.AWS_ACCESS_KEY_ID,
     secretAccessKey: keys.AWS_SECRET_ACCESS_KEY,
     sessionToken: undefined,
   };
-  const objects = openBucket({ address, endpoint, region, credentials });
+  return openBucket({ address, endpoint: `${endpoint}${path}`, region, credentials });
+}
+
+/** Changes an object in the bucket. */
+async function replaceObject({ pool }: TestDatabase, sha256: string, text: string): Promise<void> {
   const { rows } = await pool.query('SELECT object_key FROM stored_blobs WHERE sha256 = $1', [sha256]);
-  await objects.put(rows[0].object_key, toContent(Buffer.from(text)));
+  await openObjects().put(rows[0].object_key, toContent(Buffer.from(text)));
 }
 
 for (const [name, settings] of [
@@ -322,6 +326,22 @@ t.test('a bucket that answers wrong is asked again, and refused when it stays so
   bucket.intercept(() => (faults-- > 0 ? { status: 503, body: '<Code>SlowDown</Code>' } : null));
   t.equal((await other.blobs.read(sha256)).toString(), 'hello', 'a server that recovers within a second is no error');
   bucket.intercept(() => null);
+});
+
+t.test('a path of the endpoint is part of every address', async (t) => {
+  const paths: string[] = [];
+  bucket.intercept(({ path }) => {
+    paths.push(path);
+    return { status: 200, body: '' };
+  });
+  t.teardown(() => bucket.intercept(() => null));
+  for (const endpointPath of ['/storage/v1/s3', '/s3/', '/'])
+    await openObjects(endpointPath).put('a b', toContent(HELLO));
+  t.same(paths, [
+    '/storage/v1/s3/packages/one/cluster/a%20b',
+    '/s3/packages/one/cluster/a%20b',
+    '/packages/one/cluster/a%20b',
+  ]);
 });
 
 t.test('without access keys it says which are missing', async (t) => {
