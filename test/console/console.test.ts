@@ -26,7 +26,7 @@ import {
   write,
 } from './editor-actions.ts';
 import { installationThat, publish, publishFrontDesk } from './front-desk.ts';
-import { inspect } from './pictures.ts';
+import { inspect, inspectVariation } from './pictures.ts';
 import { runSessionCases } from './session-cases.ts';
 import { wrongPrograms } from './wrong-programs.ts';
 
@@ -50,7 +50,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByRole('tooltip').waitFor();
     await page.getByRole('searchbox').fill('xyzzy');
     await page.getByRole('main').getByText('Nothing is found for “xyzzy”').waitFor();
-    await inspect(t, page, 'catalog-none');
+    await inspectVariation(t, page, 'catalog-none');
     await page.getByRole('link', { name: 'Catalog' }).click();
     await page.getByRole('link', { name: 'Front desk' }).waitFor();
     t.equal(await page.getByRole('searchbox').inputValue(), '', 'the field shows what is searched');
@@ -158,10 +158,10 @@ t.test('what users do with plugins can be done in the console', async (t) => {
       .getByText(/The plugin has made no host call in the last|storage/)
       .first()
       .waitFor();
-    await inspect(t, page, 'host-calls');
+    await inspectVariation(t, page, 'host-calls');
     await page.getByRole('tab', { name: 'Usage' }).click();
     await page.getByText('The plugin has asked no model yet').waitFor();
-    await inspect(t, page, 'usage-none');
+    await inspectVariation(t, page, 'usage-none');
     const readStep = async (asked: Promise<Request>) => new URL((await asked).url()).searchParams.get('step');
     const ofHour = page.waitForRequest(/\/metrics\?/);
     await page.getByRole('tab', { name: 'Metrics' }).click();
@@ -193,7 +193,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByText('you have declined it').waitFor();
     await page.reload();
     await page.getByText('you have declined it').waitFor();
-    await inspect(t, page, 'declined');
+    await inspectVariation(t, page, 'declined');
     await page.getByRole('button', { name: 'Look at it again' }).click();
     await page.getByRole('link', { name: 'Installations 1 update waits' }).waitFor();
     const door = page.getByLabel('Door code').first();
@@ -218,7 +218,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.locator('h2:focus', { hasText: '1.1.1 asks for more access' }).waitFor();
     await page.keyboard.press('Enter');
     t.equal(await update.count(), 0, 'a key press that was meant for 1.1.0 reaches nothing');
-    await inspect(t, page, 'consent-replaced');
+    await inspectVariation(t, page, 'consent-replaced');
     await press(page, 'Review 1.1.1');
     await page.getByText('1.1.1 took the place of the version for which you entered secrets').waitFor();
     t.equal(await door.inputValue(), '', 'a secret is not given to a version that the user has not seen');
@@ -299,7 +299,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
       'added no SSH host',
     ])
       await page.getByText(empty).waitFor();
-    await inspect(t, page, 'services-none');
+    await inspectVariation(t, page, 'services-none');
     const ask = async (path: string, body: object) => {
       const answer = await fetch(`http://localhost:${service.env.SUPERVISOR_PORT}${path}`, {
         method: 'POST',
@@ -364,7 +364,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByLabel('Signature').fill('x'.repeat(SETTING_MAX_CHARS + 1));
     await page.getByRole('button', { name: 'Save' }).click();
     await page.locator('form').getByText(`Signature must be at most ${SETTING_MAX_CHARS} characters.`).waitFor();
-    await inspect(t, page, 'settings-refused');
+    await inspectVariation(t, page, 'settings-refused');
     t.ok(await page.getByLabel('Signature').evaluate(isFocused), 'the refused field has the focus');
     t.equal(await page.locator('.mantine-Notification-root', { hasText: 'Signature' }).count(), 0);
     await page.getByLabel('Signature').fill('The desk');
@@ -411,7 +411,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await inspect(t, page, 'uninstall');
     await dialog.getByRole('button', { name: 'Uninstall' }).click();
     await page.getByText('Nothing is installed yet').waitFor();
-    await inspect(t, page, 'installations-none');
+    await inspectVariation(t, page, 'installations-none');
     t.same((await service.call('GET', '/api/installations')).body.items, []);
   });
 
@@ -444,7 +444,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     t.equal(await dialog.getByLabel('Versions').inputValue(), '', 'the newest version is offered');
     await dialog.getByText('host.llm', { exact: true }).waitFor();
     t.notOk(await consent.isChecked(), 'it has not been allowed');
-    await inspect(t, page, 'install-version-lost');
+    await inspectVariation(t, page, 'install-version-lost');
     await consent.check();
     await dialog.getByText('no longer offered').waitFor({ state: 'detached' });
     await dialog.getByRole('button', { name: 'Install' }).click();
@@ -528,7 +528,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await conflict.waitFor();
     const id = new URL(page.url()).pathname.split('/').at(-1) ?? '';
     t.notOk((await listDraftPaths(service, id)).includes(`note-${choices}.md`), 'the draft is as it was');
-    await inspect(t, page, 'draft-conflict');
+    await inspectVariation(t, page, 'draft-conflict');
     await press(page, 'Replace it with these files');
     await page.getByText('The draft is saved.').waitFor();
     t.ok((await listDraftPaths(service, id)).includes(`note-${choices}.md`));
@@ -591,7 +591,7 @@ t.test('a plugin is written, fixed and tried without leaving the page', async (t
     const fault = page.getByRole('alert').getByRole('button', { name: /^index\.ts:2/ });
     await fault.waitFor();
     await page.locator('.squiggly-error').first().waitFor();
-    await inspect(t, page, 'editor-faults');
+    await inspectVariation(t, page, 'editor-faults');
     await page.getByLabel('File', { exact: true }).selectOption('readme.md');
     await fault.click();
     const list = page.getByLabel('File', { exact: true });
@@ -828,7 +828,7 @@ t.test('the editor says which draft or version it has loaded, and loads another'
     await page.getByText(/^From 2\.0\.0-beta\.1, published/).waitFor();
     await shows('beta one');
     t.equal(await number.inputValue(), '2.0.0-beta.2', 'installations of Latest do not get it');
-    await inspect(t, page, 'editor-source');
+    await inspectVariation(t, page, 'editor-source');
     await press(page, 'Save as draft');
     await page.getByText(/^The draft, saved/).waitFor();
     t.equal(await number.inputValue(), '2.0.0-beta.2', 'nor when it was saved and tried before');
@@ -843,7 +843,7 @@ t.test('the editor says which draft or version it has loaded, and loads another'
     await followToEditor(page, plugin.id);
     await page.getByText(/^The draft, saved .* 1\.0\.1 was published after it\.$/).waitFor();
     await shows('draft of long ago');
-    await inspect(t, page, 'editor-older-draft');
+    await inspectVariation(t, page, 'editor-older-draft');
     await press(page, 'Save as draft');
     await page.getByText(/1\.0\.1 was published after what it was made from\.$/).waitFor();
     await followToEditor(page, plugin.id);
@@ -905,7 +905,7 @@ t.test(
     await page.getByText('Neither the draft nor a version').and(page.getByText('assets/logo.png')).waitFor();
     await press(page, 'Publish');
     await page.getByRole('dialog').getByText('assets/logo.png').waitFor();
-    await inspect(t, page, 'editor-left-out');
+    await inspectVariation(t, page, 'editor-left-out');
     await pressInDialog(page, 'Cancel');
     const { body: before } = await service.call('GET', `/api/plugins/${plugin.id}`);
     t.notOk(
@@ -919,6 +919,27 @@ t.test(
     t.same(complaints, []);
   },
 );
+
+t.test('a session that ends takes nothing: one signs in over the page, and the save goes on', async (t) => {
+  const { context, page } = await openAuthoring();
+  const id = await makeDraft(service, 'long-work', [INDEX]);
+  await followToEditor(page, id);
+  const text = `${INDEX.contentText}const hours = 3;\n`;
+  await write(page, text);
+  await context.clearCookies();
+  await page.keyboard.press('Control+s');
+  const dialog = page.getByRole('dialog', { name: 'Your session has ended' });
+  await dialog.waitFor();
+  await inspect(t, page, 'session-ended');
+  await dialog.getByLabel('Token').first().fill(service.token);
+  await page.keyboard.press('Enter');
+  await dialog.waitFor({ state: 'detached' });
+  await page.getByText('The draft is saved.').waitFor();
+  t.equal(await readDraftFile(service, id, 'index.ts'), text);
+  // The session API has it, too.
+  await page.getByRole('button', { name: 'Try it' }).click();
+  await page.getByRole('button', { name: 'Run the hook' }).waitFor();
+});
 
 t.test('the editor’s compiler is the authors’ compiler', async (t) => {
   const { page, context } = await openAuthoring();
@@ -1012,7 +1033,7 @@ t.test('the editor’s compiler is the authors’ compiler', async (t) => {
     const reopened = await context.newPage();
     await openEditor(reopened, service, id);
     await reopened.getByText('These are your unsaved changes').waitFor();
-    await inspect(t, reopened, 'editor-kept');
+    await inspectVariation(t, reopened, 'editor-kept');
     await reopened.locator('.monaco-editor .view-lines').first().click();
     await reopened.keyboard.press('Control+s');
     await reopened.getByText('The draft is saved.').waitFor();

@@ -11,11 +11,8 @@ import type { CalledService } from '../deploy/service-fixture.ts';
 import { eventually } from '../runner/eventually.ts';
 import { openConsole, openSignedIn, openTab, signIn } from './browser.ts';
 import { press, pressInDialog } from './console-fixture.ts';
-import { makeDraft, openEditor, readDraftFile, write } from './editor-actions.ts';
 import { installationThat, publishFrontDesk } from './front-desk.ts';
-import { inspect } from './pictures.ts';
-
-const INDEX = { path: 'index.ts', contentText: 'middleware.systemPrompt = (ctx) => ctx.systemPrompt;\n' };
+import { inspect, inspectVariation } from './pictures.ts';
 
 export async function runSessionCases(t: Test, service: CalledService, browser: Browser): Promise<void> {
   const { page, context, complaints } = await openConsole(browser, service.url);
@@ -38,13 +35,11 @@ export async function runSessionCases(t: Test, service: CalledService, browser: 
     await isSignedIn(page);
     await isSignedIn(waiting);
     t.equal(new URL(waiting.url()).pathname, '/plugins', 'the other tab is where it was');
-    await waiting.close();
-    const tab = await context.newPage();
-    await tab.goto(`${service.url}/installations`);
-    await isSignedIn(tab);
+    await waiting.goto(`${service.url}/installations`);
+    await isSignedIn(waiting);
     const readable = 'JSON.stringify([document.cookie, { ...localStorage }, { ...sessionStorage }])';
-    t.notMatch(await tab.evaluate<string>(readable), /eyJ|bulkhead-session/);
-    await tab.close();
+    t.notMatch(await waiting.evaluate<string>(readable), /eyJ|bulkhead-session/);
+    await waiting.close();
   });
 
   await t.test('a page of another port can do nothing with it', async (t) => {
@@ -66,26 +61,6 @@ export async function runSessionCases(t: Test, service: CalledService, browser: 
     const { body } = await service.call('GET', '/api/plugins');
     t.notOk(body.items.some(({ slug }: { slug: string }) => slug === 'forged'));
     await foreign.close();
-  });
-
-  await t.test('a session that ends takes nothing: one signs in over the page, and the save goes on', async (t) => {
-    const id = await makeDraft(service, 'long-work', [INDEX]);
-    await openEditor(page, service, id);
-    const text = `${INDEX.contentText}const hours = 3;\n`;
-    await write(page, text);
-    await context.clearCookies();
-    await page.keyboard.press('Control+s');
-    const dialog = page.getByRole('dialog', { name: 'Your session has ended' });
-    await dialog.waitFor();
-    await inspect(t, page, 'session-ended');
-    await dialog.getByLabel('Token').first().fill(service.token);
-    await page.keyboard.press('Enter');
-    await dialog.waitFor({ state: 'detached' });
-    await page.getByText('The draft is saved.').waitFor();
-    t.equal(await readDraftFile(service, id, 'index.ts'), text);
-    // The session API has it, too.
-    await page.getByRole('button', { name: 'Try it' }).click();
-    await page.getByRole('button', { name: 'Run the hook' }).waitFor();
   });
 
   await t.test('another account over the page reloads it', async () => {
@@ -116,157 +91,17 @@ export async function runSessionCases(t: Test, service: CalledService, browser: 
   });
 
   await t.test('another account after a sign-out reloads the page', async (t) => {
-    const { context: own, page: tab } = await openSignedIn(browser, await service.asUser('ann'));
-    await tab.getByRole('button', { name: 'ann', exact: true }).waitFor();
-    await tab.evaluate('globalThis.isOfAnn = true');
-    await tab.getByRole('button', { name: 'ann', exact: true }).click();
-    await tab.getByRole('menuitem', { name: 'Sign out', exact: true }).click();
-    await tab.getByRole('heading', { name: 'Sign in to Bulkhead' }).waitFor();
-    await tab.getByLabel('Token').first().fill(service.token);
-    await tab.keyboard.press('Enter');
-    await isSignedIn(tab);
-    t.notOk(await tab.evaluate('globalThis.isOfAnn'), 'requests of the first account that still wait are gone');
-    await own.close();
-  });
-
-  await t.test(
-    'signing out everywhere from a session that has ended signs in first, and then ends all others',
-    async (t) => {
-      const ann = await service.asUser('ann');
-      const lost = await openSignedIn(browser, ann, '/tokens');
-      const { context: own, page: tab, complaints } = await openSignedIn(browser, ann, '/tokens');
-      await tab.getByRole('button', { name: 'ann', exact: true }).click();
-      await own.clearCookies();
-      await tab.getByRole('menuitem', { name: 'Sign out everywhere' }).click();
-      const dialog = tab.getByRole('dialog', { name: 'Your session has ended' });
-      await dialog.getByLabel('Token').first().fill(ann.token);
-      await tab.keyboard.press('Enter');
-      await tab.getByRole('heading', { name: 'Sign in to Bulkhead' }).waitFor();
-      await lost.page.reload();
-      await lost.page.getByRole('heading', { name: 'Sign in to Bulkhead' }).waitFor();
-      t.same([complaints, lost.complaints], [[], []]);
-      await Promise.all([own.close(), lost.context.close()]);
-    },
-  );
-
-  await t.test('a sign-in link signs in once', async (t) => {
-    const link = await makeLink(service, 'local');
-    await page.goto(link);
+    await signIn(context, await service.asUser('ann'));
+    await page.reload();
+    await page.getByRole('button', { name: 'ann', exact: true }).waitFor();
+    await page.evaluate('globalThis.isOfAnn = true');
+    await page.getByRole('button', { name: 'ann', exact: true }).click();
+    await page.getByRole('menuitem', { name: 'Sign out', exact: true }).click();
+    await page.getByRole('heading', { name: 'Sign in to Bulkhead' }).waitFor();
+    await page.getByLabel('Token').first().fill(service.token);
+    await page.keyboard.press('Enter');
     await isSignedIn(page);
-    t.equal(new URL(page.url()).hash, '', 'the code is in no address');
-    const second = await openConsole(browser, link);
-    await second.page.getByRole('alert').getByText('The sign-in link was used before').waitFor();
-    await inspect(t, second.page, 'sign-in-link-used');
-    await second.context.close();
-  });
-
-  await t.test('a sign-in link signs in where the tab shows the console already', async (t) => {
-    const opened = await openConsole(browser, service.url);
-    const { page: tab } = opened;
-    await tab.getByRole('heading', { name: 'Sign in to Bulkhead' }).waitFor();
-    await tab.goto(`${service.url}/#code=unknown`);
-    await tab.getByRole('alert').getByText('The sign-in link was used before').waitFor();
-    await tab.goto(await makeLink(service, 'local'));
-    await isSignedIn(tab);
-    t.equal(await tab.getByText('The sign-in link was refused').count(), 0, 'the refusal of the link before is gone');
-    t.equal(new URL(tab.url()).hash, '', 'the code is in no address');
-    while ((await tab.goBack()) !== null) t.notMatch(tab.url(), /code/);
-    t.same(opened.complaints, []);
-    await opened.context.close();
-  });
-
-  await t.test('a link with a token does not sign in', async (t) => {
-    const { token } = await service.asUser('ann');
-    const { context: own, page: tab, complaints } = await openConsole(browser, `${service.url}/plugins#token=${token}`);
-    await tab.getByRole('alert').getByText('A link with a token does not sign in').waitFor();
-    await tab.getByText('Ask the operator for a link with a code').waitFor();
-    await tab.getByRole('heading', { name: 'Sign in to Bulkhead' }).waitFor();
-    t.same(await own.cookies(), []);
-    t.equal(tab.url(), `${service.url}/plugins`, 'the token is in no address');
-    await inspect(t, tab, 'sign-in-link-token');
-
-    await signIn(own, service);
-    await tab.reload();
-    await isSignedIn(tab);
-    const before = await own.cookies();
-    await tab.goto(`${service.url}/plugins#token=${token}`);
-    await tab.getByRole('alert').getByText('A link with a token does not sign in').waitFor();
-    t.equal(tab.url(), `${service.url}/plugins`);
-    t.same(await own.cookies(), before, 'nor does it replace a session');
-    while ((await tab.goBack()) !== null) t.notMatch(tab.url(), /token/);
-    t.same(complaints, []);
-    await own.close();
-  });
-
-  await t.test('a sign-in link replaces a session only when the user confirms it', async (t) => {
-    const { context: own, page: tab, complaints } = await openSignedIn(browser, service, '/plugins');
-    await isSignedIn(tab);
-    const before = await own.cookies();
-    const link = await makeLink(service, 'ann');
-    const dialog = tab.getByRole('dialog', { name: 'Sign in with this link?' });
-    // The page is open already, and the link changes the hash only.
-    await tab.goto(`${service.url}/plugins${new URL(link).hash}`);
-    await dialog.getByText('You are signed in as local.').waitFor();
-    t.equal(tab.url(), `${service.url}/plugins`, 'the code is in no address');
-    await inspect(t, tab, 'sign-in-link-confirmation');
-    await pressInDialog(tab, 'Cancel');
-    await dialog.waitFor({ state: 'detached' });
-    t.same(await own.cookies(), before, 'the session stays');
-
-    // The page is loaded with the link.
-    await tab.goto(link);
-    await pressInDialog(tab, 'Sign in');
-    await tab.getByRole('button', { name: 'ann', exact: true }).waitFor();
-    t.equal(await dialog.count(), 0);
-
-    await tab.goto(`${tab.url()}${new URL(link).hash}`);
-    await pressInDialog(tab, 'Sign in');
-    await dialog.getByRole('alert').getByText('The sign-in link was used before').waitFor();
-    await pressInDialog(tab, 'Cancel');
-    t.ok(await tab.getByRole('button', { name: 'ann', exact: true }).isVisible(), 'a refused link ends no session');
-    t.same(complaints, []);
-    await own.close();
-  });
-
-  await t.test('a page that is kept when another account signs in sends nothing as that account', async (t) => {
-    await publishFrontDesk(service, 'host.storage', { slug: 'kept-desk', displayName: 'Kept desk' });
-    const ann = await service.asUser('ann');
-    const { context: own, page: tab, complaints } = await openSignedIn(browser, ann, '/catalog/kept-desk');
-    await press(tab, 'Install');
-    const install = tab.getByRole('dialog', { name: 'Install Kept desk' });
-    await install.getByLabel('API key').first().click();
-    await tab.keyboard.type('secret-of-ann');
-    await install.getByLabel('I allow this plugin').check();
-
-    // The test's tabs answer the browser's question about the typed text with “stay”.
-    const question = tab.waitForEvent('dialog');
-    const other = await openTab(own, `${service.url}/plugins`);
-    await other.page.goto(await makeLink(service, 'local'));
-    await pressInDialog(other.page, 'Sign in');
-    t.equal((await question).type(), 'beforeunload');
-    const signInAgain = tab.getByRole('dialog', { name: 'Another account is signed in' });
-    await signInAgain.getByText('This page is of the account ann.').waitFor();
-    const token = signInAgain.getByLabel('Token').first();
-    await token.waitFor();
-    await inspect(t, tab, 'session-replaced');
-    const sent: string[] = [];
-    tab.on('request', (request) => sent.push(`${request.method()} ${new URL(request.url()).pathname}`));
-    await install.getByRole('button', { name: 'Install' }).dispatchEvent('click');
-    await token.fill(ann.token);
-    t.same(
-      sent.filter((request) => !request.includes('/assets/')),
-      [],
-      'nothing is sent until the account of the page is signed in again',
-    );
-    await tab.keyboard.press('Enter');
-    await tab.getByRole('tab', { name: 'Overview' }).waitFor();
-    const installed = await installationThat(ann, ({ slug }) => slug === 'kept-desk');
-    await eventually(async () => (await ann.call('GET', `/api/installations/${installed.id}`)).body.secretNames[0]);
-    const { body } = await service.call('GET', '/api/installations');
-    t.notOk(body.items.some(({ slug }: { slug: string }) => slug === 'kept-desk'));
-    t.same(complaints, ['a dialog: '], 'the browser’s question only');
-    t.same(other.complaints, []);
-    await own.close();
+    t.notOk(await page.evaluate('globalThis.isOfAnn'), 'requests of the first account that still wait are gone');
   });
 
   await t.test('pages have titles, and what is not there has a way back', async (t) => {
@@ -292,12 +127,153 @@ export async function runSessionCases(t: Test, service: CalledService, browser: 
     await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
     await page.goto(`${service.url}/installations/unknown`);
     await page.getByRole('alert').getByText('Not found', { exact: true }).waitFor();
-    await inspect(t, page, 'installation-not-found');
+    await inspectVariation(t, page, 'installation-not-found');
     await page.getByRole('link', { name: 'Go to the catalog' }).click();
     await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
   });
 
-  t.same(complaints, [], 'the browser complains about nothing');
+  await t.test(
+    'signing out everywhere from a session that has ended signs in first, and then ends all others',
+    async (t) => {
+      const ann = await service.asUser('ann');
+      const lost = await openSignedIn(browser, ann, '/tokens');
+      await signIn(context, ann);
+      await page.goto(`${service.url}/tokens`);
+      await page.getByRole('button', { name: 'ann', exact: true }).click();
+      await context.clearCookies();
+      await page.getByRole('menuitem', { name: 'Sign out everywhere' }).click();
+      const dialog = page.getByRole('dialog', { name: 'Your session has ended' });
+      await dialog.getByLabel('Token').first().fill(ann.token);
+      await page.keyboard.press('Enter');
+      await page.getByRole('heading', { name: 'Sign in to Bulkhead' }).waitFor();
+      await lost.page.reload();
+      await lost.page.getByRole('heading', { name: 'Sign in to Bulkhead' }).waitFor();
+      t.same([complaints, lost.complaints], [[], []]);
+      await lost.context.close();
+    },
+  );
+
+  await t.test('a sign-in link signs in once', async (t) => {
+    const link = await makeLink(service, 'local');
+    await page.goto(link);
+    await isSignedIn(page);
+    t.equal(new URL(page.url()).hash, '', 'the code is in no address');
+    await context.clearCookies();
+    // So that the link loads the console.
+    await page.goto(`${service.url}/icon.svg`);
+    await page.goto(link);
+    await page.getByRole('alert').getByText('The sign-in link was used before').waitFor();
+    await inspectVariation(t, page, 'sign-in-link-used');
+  });
+
+  const { context: own, page: tab, complaints: ownComplaints } = await openConsole(browser, service.url);
+  await t.test('a sign-in link signs in where the tab shows the console already', async (t) => {
+    await tab.getByRole('heading', { name: 'Sign in to Bulkhead' }).waitFor();
+    await tab.goto(`${service.url}/#code=unknown`);
+    await tab.getByRole('alert').getByText('The sign-in link was used before').waitFor();
+    await tab.goto(await makeLink(service, 'local'));
+    await isSignedIn(tab);
+    t.equal(await tab.getByText('The sign-in link was refused').count(), 0, 'the refusal of the link before is gone');
+    t.equal(new URL(tab.url()).hash, '', 'the code is in no address');
+    while ((await tab.goBack()) !== null) t.notMatch(tab.url(), /code/);
+    t.same(ownComplaints, []);
+  });
+
+  await t.test('a link with a token does not sign in', async (t) => {
+    const { token } = await service.asUser('ann');
+    await own.clearCookies();
+    await tab.goto(`${service.url}/plugins#token=${token}`);
+    await tab.getByRole('alert').getByText('A link with a token does not sign in').waitFor();
+    await tab.getByText('Ask the operator for a link with a code').waitFor();
+    await tab.getByRole('heading', { name: 'Sign in to Bulkhead' }).waitFor();
+    t.same(await own.cookies(), []);
+    t.equal(tab.url(), `${service.url}/plugins`, 'the token is in no address');
+    await inspectVariation(t, tab, 'sign-in-link-token');
+
+    await signIn(own, service);
+    await tab.reload();
+    await isSignedIn(tab);
+    const before = await own.cookies();
+    await tab.goto(`${service.url}/plugins#token=${token}`);
+    await tab.getByRole('alert').getByText('A link with a token does not sign in').waitFor();
+    t.equal(tab.url(), `${service.url}/plugins`);
+    t.same(await own.cookies(), before, 'nor does it replace a session');
+    while ((await tab.goBack()) !== null) t.notMatch(tab.url(), /token/);
+    t.same(ownComplaints, []);
+    await own.close();
+  });
+
+  await t.test('a sign-in link replaces a session only when the user confirms it', async (t) => {
+    await signIn(context, service);
+    await page.goto(`${service.url}/plugins`);
+    await isSignedIn(page);
+    const before = await context.cookies();
+    const link = await makeLink(service, 'ann');
+    const dialog = page.getByRole('dialog', { name: 'Sign in with this link?' });
+    // The page is open already, and the link changes the hash only.
+    await page.goto(`${service.url}/plugins${new URL(link).hash}`);
+    await dialog.getByText('You are signed in as local.').waitFor();
+    t.equal(page.url(), `${service.url}/plugins`, 'the code is in no address');
+    await inspect(t, page, 'sign-in-link-confirmation');
+    await pressInDialog(page, 'Cancel');
+    await dialog.waitFor({ state: 'detached' });
+    t.same(await context.cookies(), before, 'the session stays');
+
+    // The page is loaded with the link.
+    await page.goto(link);
+    await pressInDialog(page, 'Sign in');
+    await page.getByRole('button', { name: 'ann', exact: true }).waitFor();
+    t.equal(await dialog.count(), 0);
+
+    await page.goto(`${page.url()}${new URL(link).hash}`);
+    await pressInDialog(page, 'Sign in');
+    await dialog.getByRole('alert').getByText('The sign-in link was used before').waitFor();
+    await pressInDialog(page, 'Cancel');
+    t.ok(await page.getByRole('button', { name: 'ann', exact: true }).isVisible(), 'a refused link ends no session');
+    t.same(complaints, []);
+  });
+
+  await t.test('a page that is kept when another account signs in sends nothing as that account', async (t) => {
+    await publishFrontDesk(service, 'host.storage', { slug: 'kept-desk', displayName: 'Kept desk' });
+    const ann = await service.asUser('ann');
+    await signIn(context, ann);
+    await page.goto(`${service.url}/catalog/kept-desk`);
+    await press(page, 'Install');
+    const install = page.getByRole('dialog', { name: 'Install Kept desk' });
+    await install.getByLabel('API key').first().click();
+    await page.keyboard.type('secret-of-ann');
+    await install.getByLabel('I allow this plugin').check();
+
+    // The test's tabs answer the browser's question about the typed text with “stay”.
+    const question = page.waitForEvent('dialog');
+    const other = await openTab(context, `${service.url}/plugins`);
+    await other.page.goto(await makeLink(service, 'local'));
+    await pressInDialog(other.page, 'Sign in');
+    t.equal((await question).type(), 'beforeunload');
+    const signInAgain = page.getByRole('dialog', { name: 'Another account is signed in' });
+    await signInAgain.getByText('This page is of the account ann.').waitFor();
+    const token = signInAgain.getByLabel('Token').first();
+    await token.waitFor();
+    await inspect(t, page, 'session-replaced');
+    const sent: string[] = [];
+    page.on('request', (request) => sent.push(`${request.method()} ${new URL(request.url()).pathname}`));
+    await install.getByRole('button', { name: 'Install' }).dispatchEvent('click');
+    await token.fill(ann.token);
+    t.same(
+      sent.filter((request) => !request.includes('/assets/')),
+      [],
+      'nothing is sent until the account of the page is signed in again',
+    );
+    await page.keyboard.press('Enter');
+    await page.getByRole('tab', { name: 'Overview' }).waitFor();
+    const installed = await installationThat(ann, ({ slug }) => slug === 'kept-desk');
+    await eventually(async () => (await ann.call('GET', `/api/installations/${installed.id}`)).body.secretNames[0]);
+    const { body } = await service.call('GET', '/api/installations');
+    t.notOk(body.items.some(({ slug }: { slug: string }) => slug === 'kept-desk'));
+    t.same(complaints, ['a dialog: '], 'in all tests, the browser’s question only');
+    t.same(other.complaints, []);
+  });
+
   await context.close();
 }
 
