@@ -25,13 +25,14 @@ export const moveBlobs: OperatorCommand = {
     const parsed = sharedSettings.BLOBS.safeParse(store);
     if (!parsed.success) throw new UsageError('The store must be files, database or s3://bucket/folder.');
     const to = { ...settings, BLOBS: parsed.data };
+    const { pool } = await currentDatabase();
+    // After a move whose BLOBS was not set, this names the setting.
+    const unread = await requireCluster(pool, await describeMember(pool, settings));
+    if (unread !== null) throw unread;
     if (to.BLOBS === settings.BLOBS) throw new Error(`The blobs are in ${to.BLOBS} already.`);
     // Rows name the key of an object, not its bucket.
     if (to.BLOBS.startsWith('s3:') && settings.BLOBS.startsWith('s3:'))
       throw new Error('Blobs cannot be moved from one bucket to another: move them to database or files first.');
-    const { pool } = await currentDatabase();
-    const unread = await requireCluster(pool, await describeMember(pool, settings));
-    if (unread !== null) throw unread;
     const release = await excludeProcesses(pool);
     if (release === null)
       throw new Error(

@@ -245,6 +245,12 @@ t.test('blobs move to a bucket and on to the database, which needs no folder of 
   });
   t.equal(await countObjects(), objects);
   const inDatabase = { ...env, DATA_DIR, BLOBS: 'database' };
+  const already = [
+    [inDatabase, 'database', /^The blobs are in database already\.\n$/],
+    [inFiles, 'files', /^The blobs of this cluster are in database, not in files: set BLOBS=database, /],
+  ] as const;
+  for (const [settings, store, stderr] of already)
+    t.match(await operator(settings, 'move-blobs', store), { code: 1, stderr });
   t.match(await operator(inDatabase, 'backup', join(DATA_DIR, 'database.backup'), '--check'), {
     code: 0,
     stdout: / and the keys to its secrets\. A test restore .* and \d+ blobs were read\.\n$/,
