@@ -13,12 +13,17 @@ import { UPLOAD_MAX_MS } from '../package/upload.ts';
 
 const EVERY_MS = 60 * 60_000;
 /** Delay after a deletion, so that several share one sweep. Milliseconds. */
-const AFTER_DELETE_MS = 10_000;
+export const AFTER_DELETE_MS = 10_000;
+/**
+ * Time without a sweep after one, unless the hourly one is due: a sweep looks at every blob of the service, so an account must not cause
+ * one after the other by deletions. Milliseconds.
+ */
+export const PAUSE_MS = 10 * 60_000;
 /** Minimum age of a staging directory that is removed: another API may still receive its upload, or build it. Milliseconds. */
 const STAGING_MAX_AGE_MS = UPLOAD_MAX_MS + SWEEP_GRACE_MS;
 
 interface BlobSweeper {
-  /** Schedules a sweep soon after a deletion. */
+  /** Schedules a sweep soon after a deletion, `PAUSE_MS` after the end of the last one at the earliest. */
   request(): void;
   /** Sweeps now. @returns how many blobs were removed; null when another process is sweeping */
   sweep(): Promise<number | null>;
@@ -29,11 +34,17 @@ interface UpkeepDeps {
   readonly pool: Pool;
   readonly blobs: Blobs;
   onError(error: Error): void;
+  /** A monotonic clock, milliseconds. Default: `performance.now`. */
+  now?(): number;
 }
 
 /** @param graceMs minimum age of a blob that is removed */
-export function startBlobSweeper({ pool, blobs, onError }: UpkeepDeps, graceMs = SWEEP_GRACE_MS): BlobSweeper {
+export function startBlobSweeper(
+  { pool, blobs, onError, now = () => performance.now() }: UpkeepDeps,
+  graceMs = SWEEP_GRACE_MS,
+): BlobSweeper {
   let running: Promise<number | null> | null = null;
+  let endedAt = Number.NEGATIVE_INFINITY;
   let soon: NodeJS.Timeout | undefined;
   let areWordsDue = true;
   let isRefillDue = true;
@@ -65,6 +76,7 @@ export function startBlobSweeper({ pool, blobs, onError }: UpkeepDeps, graceMs =
   const sweep = () => {
     running ??= asService(removeUnused).finally(() => {
       running = null;
+      endedAt = now();
     });
     return running;
   };
@@ -73,12 +85,18 @@ export function startBlobSweeper({ pool, blobs, onError }: UpkeepDeps, graceMs =
     areWordsDue = true;
     tick();
   }, EVERY_MS).unref();
+  const request = () => {
+    clearTimeout(soon);
+    const sweepIfPaused = () => {
+      // A sweep that was running, or the hourly one, has ended meanwhile.
+      if (endedAt + PAUSE_MS > now()) request();
+      else tick();
+    };
+    soon = setTimeout(sweepIfPaused, Math.max(AFTER_DELETE_MS, endedAt + PAUSE_MS - now())).unref();
+  };
   return {
     sweep,
-    request() {
-      clearTimeout(soon);
-      soon = setTimeout(tick, AFTER_DELETE_MS).unref();
-    },
+    request,
     async close() {
       clearInterval(timer);
       clearTimeout(soon);

@@ -1,9 +1,10 @@
 /** Files of packages on disk: there as long as a version names them, and not longer. */
 import { mkdir, readdir, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
+import { mock } from 'node:test';
 import t from 'tap';
 import { UPLOAD_BOUNDS } from '../../../api/package/upload.ts';
-import { startBlobSweeper } from '../../../api/plugins/blob-sweeper.ts';
+import { AFTER_DELETE_MS, PAUSE_MS, startBlobSweeper } from '../../../api/plugins/blob-sweeper.ts';
 import { findUsedBlobs } from '../../../db/catalog/versions.ts';
 import { SECOND } from '../../../sdk/contract/limits.ts';
 import { type ApiFixture, startApiFixture } from '../api-fixture.ts';
@@ -122,6 +123,45 @@ t.test('a sweep that fails gives back the counted bytes of past hours, too', asy
   await t.rejects(upkeep.sweep(), /AccessDenied/);
   const usage = await api.pool.query(`SELECT bytes FROM account_usage WHERE kind = 'blobs'`);
   t.same(usage.rows, [{ bytes: '1000' }], 'those of this hour count');
+  await upkeep.close();
+});
+
+t.test('deletions cause no sweep within minutes after the last one', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout', 'setInterval'] });
+  t.teardown(() => mock.timers.reset());
+  let now = 0;
+  let sweeps = 0;
+  // The first step of a sweep. It fails, so that the others do not follow.
+  const sweepStaging = () => {
+    sweeps += 1;
+    return Promise.reject(new Error('no sweep here'));
+  };
+  const pool = {} as ApiFixture['pool'];
+  const blobs = { sweepStaging } as unknown as ApiFixture['services']['blobs'];
+  const upkeep = startBlobSweeper({ pool, blobs, onError: () => undefined, now: () => now });
+  const pass = async (ms: number) => {
+    now += ms;
+    mock.timers.tick(ms);
+    await new Promise((resolve) => setImmediate(resolve));
+  };
+  upkeep.request();
+  await pass(AFTER_DELETE_MS);
+  t.equal(sweeps, 1);
+  for (let passedMs = 0; passedMs + AFTER_DELETE_MS < PAUSE_MS; passedMs += AFTER_DELETE_MS) {
+    upkeep.request();
+    await pass(AFTER_DELETE_MS);
+  }
+  t.equal(sweeps, 1, 'none during the pause');
+  await pass(AFTER_DELETE_MS);
+  t.equal(sweeps, 2);
+  upkeep.request();
+  await pass(PAUSE_MS - AFTER_DELETE_MS);
+  await t.rejects(upkeep.sweep(), /no sweep here/);
+  t.equal(sweeps, 3, 'the hourly sweep does not wait');
+  await pass(PAUSE_MS - AFTER_DELETE_MS);
+  t.equal(sweeps, 3, 'the pause counts from its end');
+  await pass(AFTER_DELETE_MS);
+  t.equal(sweeps, 4);
   await upkeep.close();
 });
 
