@@ -63,7 +63,12 @@ const LEAST_BYTES_PER_SECOND = 512 * KIB;
 /** Enough for an error's code and message. Bytes. */
 const PROBLEM_MAX_BYTES = 16_384;
 const ERROR_CODE = /<Code>([A-Za-z0-9]{1,60})<\/Code>/;
+const BAD_REQUEST = 400;
 const TOO_MANY_REQUESTS = 429;
+/** Code of S3 for a body that did not arrive in time, such as from a busy machine. */
+const BODY_STALLED = 'RequestTimeout';
+/** Code of S3 for a signature whose time is more than 15 minutes off. */
+const CLOCK_OFF = 'RequestTimeTooSkewed';
 const PARTIAL_CONTENT = 206;
 const RANGE_NOT_SATISFIABLE = 416;
 const NOTHING = toContent(new Uint8Array());
@@ -127,8 +132,7 @@ async function send(settings: BucketSettings, request: BucketRequest): Promise<A
   for (let attempt = 0; ; attempt += 1) {
     const pauseMs = PAUSES_MS[attempt];
     const answer = await sendOnce(settings, request).catch((error: Error) => error);
-    const isTransient = answer instanceof Error || answer.status >= 500 || answer.status === TOO_MANY_REQUESTS;
-    if (!isTransient) return answer;
+    if (!(answer instanceof Error || isTransient(answer))) return answer;
     if (pauseMs === undefined) {
       const reason = answer instanceof Error ? describeFailure(answer) : describeAnswer(answer.status, answer.body);
       throw new BlobStoreUnavailableError(
@@ -138,6 +142,9 @@ async function send(settings: BucketSettings, request: BucketRequest): Promise<A
     await sleep(pauseMs);
   }
 }
+
+const isTransient = ({ status, body }: Answer): boolean =>
+  status >= 500 || status === TOO_MANY_REQUESTS || (status === BAD_REQUEST && readCode(body) === BODY_STALLED);
 
 async function sendOnce(
   { credentials, region }: BucketSettings,
@@ -184,8 +191,10 @@ async function readBounded(response: Response, maxBytes: number): Promise<Buffer
 }
 
 function refused({ address, endpoint }: BucketSettings, what: string, status: number, body: Buffer): Error {
+  const causes =
+    readCode(body) === CLOCK_OFF ? 'the clock of this machine' : 'the bucket, AWS_REGION and the access key';
   return new BlobRefusedError(
-    `The blob store ${address} at ${endpoint} refused to ${what}: ${describeAnswer(status, body)}. Check the bucket, AWS_REGION and the access key.`,
+    `The blob store ${address} at ${endpoint} refused to ${what}: ${describeAnswer(status, body)}. Check ${causes}.`,
   );
 }
 

@@ -325,6 +325,17 @@ t.test('a bucket that answers wrong is asked again, and refused when it stays so
   let faults = 2;
   bucket.intercept(() => (faults-- > 0 ? { status: 503, body: '<Code>SlowDown</Code>' } : null));
   t.equal((await other.blobs.read(sha256)).toString(), 'hello', 'a server that recovers within a second is no error');
+  let stalls = 1;
+  bucket.intercept(({ method }) =>
+    method === 'PUT' && stalls-- > 0 ? { status: 400, body: '<Error><Code>RequestTimeout</Code></Error>' } : null,
+  );
+  await other.blobs.put(Buffer.from('a body that stalls once is sent again'));
+  t.equal(stalls, -1);
+  bucket.intercept(() => ({ status: 403, body: '<Error><Code>RequestTimeTooSkewed</Code></Error>' }));
+  await t.rejects(
+    other.blobs.put(Buffer.from('late')),
+    /refused to store a blob: status 403, RequestTimeTooSkewed\. Check the clock of this machine\.$/,
+  );
   bucket.intercept(() => null);
 });
 
