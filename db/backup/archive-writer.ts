@@ -115,6 +115,10 @@ function explainFileError(error: unknown, path: string, suffix: string): unknown
     case 'ENOSPC':
     case 'EDQUOT':
       return new BackupError(`The folder ${folder} is full: make room, or choose another one. Nothing was kept.`);
+    case 'EFBIG':
+      return new BackupError(
+        `${path} is larger than a file may be in ${folder}: raise the file size limit of this process (ulimit -f), or choose a folder of another file system; FAT holds files of up to 4 GiB. Nothing was kept.`,
+      );
     case 'EACCES':
     case 'EPERM':
     case 'EROFS':
