@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { link, open, readdir, rename, rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { basename, dirname, join } from 'node:path';
-import { Readable, Transform } from 'node:stream';
+import { type PassThrough, type Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { ZipFile } from 'yazl';
 import { syncPath } from '../files/data-dir.ts';
@@ -47,7 +47,8 @@ export async function writeArchive(path: string, entries: Iterable<NewEntry>, ma
   const failed = new AbortController();
   for (const entry of entries) addEntry(zip, entry, failed.signal);
   zip.end();
-  const output = new Readable().wrap(zip.outputStream);
+  // It is a PassThrough. A `Readable` that wraps it would close before its last bytes are written, and `pipeline` not reject if that fails.
+  const output = zip.outputStream as PassThrough;
   zip.on('error', (error: Error) => output.destroy(error));
   try {
     await pipeline(output, file.createWriteStream({ flush: true }));

@@ -84,20 +84,24 @@ t.test(
   },
 );
 
-t.test('a file that may not become so large is refused with advice', async (t) => {
-  const folder = await temporaryFolder(t);
-  const path = join(folder, 'one.backup');
-  const program = `
+for (const [size, chunks] of [
+  ['large', 100],
+  ['that is read to its end before the first bytes are written', 1],
+] as const)
+  t.test(`a file that may not become so large is refused with advice: a source ${size}`, async (t) => {
+    const folder = await temporaryFolder(t);
+    const path = join(folder, 'one.backup');
+    const program = `
     import { Readable } from 'node:stream';
     import { writeArchive } from ${JSON.stringify(WRITER)};
-    const open = async () => Readable.from(Array.from({ length: 1_000 }, () => Buffer.alloc(10_000)));
+    const open = async () => Readable.from(Array.from({ length: ${chunks} }, () => Buffer.alloc(100_000)));
     const entry = { name: 'x', compress: false, open, onWritten: () => undefined };
     await writeArchive(${JSON.stringify(path)}, [entry]).catch(({ name, message }) => console.log(name, message));`;
-  const limited = ['-c', 'ulimit -f 12; exec "$0" --input-type=module -e "$1"', process.execPath, program];
-  const { stdout } = await promisify(execFile)('sh', limited);
-  t.match(stdout, /^BackupError \S+one\.backup is larger than a file may be in \S+: raise .* Nothing was kept\.\n$/);
-  t.same(await readdir(folder), []);
-});
+    const limited = ['-c', 'ulimit -f 12; exec "$0" --input-type=module -e "$1"', process.execPath, program];
+    const { stdout } = await promisify(execFile)('sh', limited);
+    t.match(stdout, /^BackupError \S+one\.backup is larger than a file may be in \S+: raise .* Nothing was kept\.\n$/);
+    t.same(await readdir(folder), []);
+  });
 
 // FAT and exFAT answer EPERM, file systems of FUSE ENOSYS, and SMB ENOTSUP.
 for (const code of ['EPERM', 'ENOSYS', 'ENOTSUP']) {
