@@ -48,6 +48,17 @@ export function startBlobSweeper(
   let soon: NodeJS.Timeout | undefined;
   let areWordsDue = true;
   let isRefillDue = true;
+  const updateWords = async () => {
+    if (areWordsDue) {
+      // It looks at every word of the catalog, so deletions do not repeat it.
+      areWordsDue = false;
+      await sweepCatalogWords(pool);
+    }
+    // Only an upgrade changes how texts are split into words.
+    if (!isRefillDue) return;
+    await refillPluginWords(pool);
+    isRefillDue = false;
+  };
   const removeUnused = async () => {
     const before = new Date(Date.now() - graceMs - EVERY_MS);
     await blobs.sweepStaging(STAGING_MAX_AGE_MS, Date.now());
@@ -56,20 +67,12 @@ export function startBlobSweeper(
     try {
       removed = await sweepBlobs(pool, blobs, graceMs);
     } finally {
-      // All unused files of these hours are removed, but those that the store refuses to remove: an account cannot free these by waiting.
-      if (removed !== null) await dropUsagePeriods(pool, 'blobs', before);
-    }
-    // Another process sweeps.
-    if (removed === null) return null;
-    if (areWordsDue) {
-      // It looks at every word of the catalog, so deletions do not repeat it.
-      areWordsDue = false;
-      await sweepCatalogWords(pool);
-    }
-    // Only an upgrade changes how texts are split into words.
-    if (isRefillDue) {
-      await refillPluginWords(pool);
-      isRefillDue = false;
+      // Null: another process sweeps. A blob that the store refuses to remove holds up nothing else.
+      if (removed !== null) {
+        // All other unused files of these hours are removed, and an account cannot free that one by waiting.
+        await dropUsagePeriods(pool, 'blobs', before);
+        await updateWords();
+      }
     }
     return removed;
   };
