@@ -2,6 +2,7 @@
 import { loadInstalledPlugin, loadUpdateTarget } from '../../db/installations/account-plugins.ts';
 import { mayUpdate } from '../../db/installations/run-rule.ts';
 import { completeUpdate, failUpdate, recordWaitingUpdate, type UpdateKey } from '../../db/installations/updates.ts';
+import { JOB_PRIORITY } from '../../db/jobs/queues.ts';
 import type { FencedPool } from '../../db/postgres/pool.ts';
 import type { Fleet } from '../children/fleet.ts';
 import type { UpdateOutcome } from '../children/installation-runner.ts';
@@ -70,6 +71,8 @@ async function concludeUpdate(
   if (outcome.kind !== 'postponed') return true;
   const { installationId, accountId } = update;
   const group = { id: installationId, accountId };
-  await queues.send(pool, 'updates', { installationId }, { delaySeconds: POSTPONED_S, group });
+  // It does not come back before what users ask for: a rollout itself takes the places that it waits for.
+  const priority = JOB_PRIORITY.ROLLOUT;
+  await queues.send(pool, 'updates', { installationId }, { delaySeconds: POSTPONED_S, group, priority });
   return false;
 }
