@@ -62,7 +62,7 @@ export class LogSink {
   readonly #now: () => number;
   readonly #onLines: (written: number, dropped: number) => void;
   readonly #onLine: (plugin: LineOwner, isKept: boolean) => void;
-  /** Lines of each installation that found no room since its last report. Empty again soon after the database takes lines. */
+  /** Lines of each installation that found no room since its last report. */
   readonly #refused = new Map<string, { readonly plugin: LogOrigin['plugin']; count: number }>();
   readonly #timer: NodeJS.Timeout;
 
@@ -103,7 +103,6 @@ export class LogSink {
           isRetry,
         );
         this.#onLines(lines.length, 0);
-        this.#reportRefused();
       },
       onError: options.onError,
       onRejected: (lines) => this.#reportRejected(lines),
@@ -164,6 +163,9 @@ export class LogSink {
     for (const quota of this.#quotas.values()) this.#reportDropped(quota);
     await this.#mapper?.flush();
     await this.#batch.flush();
+    if (this.#refused.size === 0) return;
+    this.#reportRefused();
+    await this.#batch.flush();
   }
 
   /** Stops after a last flush, which does not wait for the mapping of stack traces: a stop has little time for the last writes. */
@@ -187,6 +189,7 @@ export class LogSink {
   }
 
   #closeMinutes(): void {
+    this.#reportRefused();
     const minute = Math.floor(this.#now() / MINUTE_MS);
     for (const [installationId, quota] of this.#quotas) {
       if (quota.minute === minute) continue;
@@ -221,7 +224,7 @@ export class LogSink {
     this.#refused.set(installationId, refused);
   }
 
-  /** Adds a line for each installation that lacks some. Those that find no room are added after the next statement. */
+  /** Adds a line for each installation that lacks some. Those that find no room are added later. */
   #reportRefused(): void {
     for (const [installationId, { plugin, count }] of this.#refused) {
       const message = `${count} lines dropped: too many waited for the database`;
