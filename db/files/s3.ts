@@ -77,11 +77,11 @@ export function openBucket(settings: BucketSettings): ObjectStore {
   const { address } = settings;
   const url = new URL(address);
   const folder = url.pathname.replace(/^\/+|\/+$/g, '');
-  // Such as `/storage/v1/s3` of Supabase.
-  const endpointPath = new URL(settings.endpoint).pathname.replace(/\/+$/, '');
+  // It may have a path, such as `/storage/v1/s3` of Supabase.
+  const endpoint = settings.endpoint.replace(/\/+$/, '');
   const locate = (key: string): URL => {
     const path = encodePath(['', url.host, ...(folder === '' ? [] : [folder]), key].join('/'));
-    return new URL(`${endpointPath}${path}`, settings.endpoint);
+    return new URL(`${endpoint}${path}`);
   };
   return {
     address,

@@ -36,11 +36,15 @@ export function describeBlobPlace(pool: Pool, settings: BlobSettings): BlobPlace
   return settings.BLOBS === 'database' ? openBlobRows(pool) : openBlobObjects(openConfiguredBucket(settings));
 }
 
-/** @throws SettingsError without access keys */
+/** @throws SettingsError without access keys, and if the endpoint names the bucket */
 function openConfiguredBucket(settings: BlobSettings): ObjectStore {
   const { BLOBS, AWS_REGION, AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN } = settings;
   if (AWS_ACCESS_KEY_ID === undefined || AWS_SECRET_ACCESS_KEY === undefined)
     throw new SettingsError(`AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY must be set for ${BLOBS}.`);
+  const bucket = new URL(BLOBS).host;
+  // As the pages of some services show it, such as Cloudflare R2.
+  if (AWS_ENDPOINT_URL?.endsWith(`/${bucket}`) && new URL(AWS_ENDPOINT_URL).pathname !== '/')
+    throw new SettingsError(`AWS_ENDPOINT_URL must not end with the bucket: remove /${bucket}, which BLOBS names.`);
   return openBucket({
     address: BLOBS,
     endpoint: AWS_ENDPOINT_URL ?? `https://s3.${AWS_REGION}.amazonaws.com`,

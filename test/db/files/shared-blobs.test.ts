@@ -346,13 +346,21 @@ t.test('a path of the endpoint is part of every address', async (t) => {
     return { status: 200, body: '' };
   });
   t.teardown(() => bucket.intercept(() => null));
-  for (const endpointPath of ['/storage/v1/s3', '/s3/', '/'])
+  for (const endpointPath of ['/storage/v1/s3', '/s3//', '/'])
     await openObjects(endpointPath).put('a b', toContent(HELLO));
   t.same(paths, [
     '/storage/v1/s3/packages/one/cluster/a%20b',
     '/s3/packages/one/cluster/a%20b',
     '/packages/one/cluster/a%20b',
   ]);
+});
+
+t.test('an endpoint that ends with the bucket is refused', async (t) => {
+  const AWS_ENDPOINT_URL = `${bucket.settings.AWS_ENDPOINT_URL}/packages`;
+  const machine = openMachine(t, await testDatabase(t), { ...bucket.settings, AWS_ENDPOINT_URL });
+  await t.rejects(machine, {
+    message: 'AWS_ENDPOINT_URL must not end with the bucket: remove /packages, which BLOBS names.',
+  });
 });
 
 t.test('without access keys it says which are missing', async (t) => {
