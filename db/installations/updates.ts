@@ -128,12 +128,31 @@ export async function queueUpdate(tx: Queryable, queues: Queues, installation: U
   await sendUpdate(tx, queues, installation);
 }
 
+interface Waiting extends Updated {
+  readonly priority: JobPriority;
+}
+/** SQL: a draft, a pin and the way back from a version that crashes are what a user waits for; the rest may be a rollout. */
+const WAITING_SQL = `SELECT i.id, i.account_id AS "accountId",
+  CASE WHEN i.version_policy = 'Latest' AND i.rollback_reason IS NULL
+       THEN ${JOB_PRIORITY.ROLLOUT} ELSE ${JOB_PRIORITY.ASKED_FOR} END AS priority`;
+
+/** Lets a supervisor try the update under way once more, in this many seconds. */
+export async function postponeUpdate(
+  pool: Queryable,
+  queues: Queues,
+  installationId: string,
+  delaySeconds: number,
+): Promise<void> {
+  const waiting = await findRow<Waiting>(pool, `${WAITING_SQL} FROM installations i WHERE i.id = $1`, [installationId]);
+  if (waiting) await sendUpdate(pool, queues, waiting, { priority: waiting.priority, delaySeconds });
+}
+
 const sendUpdate = (
   tx: Queryable,
   queues: Queues,
   { id, accountId }: Updated,
-  priority: JobPriority = JOB_PRIORITY.ASKED_FOR,
-): Promise<void> => queues.send(tx, 'updates', { installationId: id }, { group: { id, accountId }, priority });
+  options: { readonly priority?: JobPriority; readonly delaySeconds?: number } = {},
+): Promise<void> => queues.send(tx, 'updates', { installationId: id }, { ...options, group: { id, accountId } });
 
 /**
  * Records that the update under way lacks configuration: no sweep queues it, because `queueUpdate` is called when its user
@@ -423,9 +442,9 @@ export const listRollbacks = (pool: Queryable, pluginId: string): Promise<Versio
  * @param atWork installations that the caller is updating now
  */
 export async function requeueUpdates(pool: Pool, queues: Queues, atWork: ReadonlySet<string>): Promise<number> {
-  const waiting = await listRows<Updated>(
+  const waiting = await listRows<Waiting>(
     pool,
-    `SELECT i.id, i.account_id AS "accountId" FROM installations i JOIN plugins p ON p.id = i.plugin_id
+    `${WAITING_SQL} FROM installations i JOIN plugins p ON p.id = i.plugin_id
       WHERE i.target_version_id IS NOT NULL AND i.status NOT IN ('paused', 'uninstalling') AND ${BLOCKED_REASON_SQL} IS NULL
         AND (i.waiting_target_since = i.target_since) IS NOT TRUE AND NOT i.id = ANY ($1)
         -- One from a time when the clock of the database was ahead comes too late. Others wait for at most a minute: pg-boss retries them.
@@ -435,7 +454,7 @@ export async function requeueUpdates(pool: Pool, queues: Queues, atWork: Readonl
       ORDER BY i.target_since LIMIT ${SWEEP_LIMIT}`,
     [[...atWork]],
   );
-  for (const installation of waiting) await sendUpdate(pool, queues, installation, JOB_PRIORITY.ROLLOUT);
+  for (const { priority, ...installation } of waiting) await sendUpdate(pool, queues, installation, { priority });
   return waiting.length;
 }
 

@@ -1,8 +1,13 @@
 /** Carries out updates of installations: starts the new version, makes it current, or records why it did not start. */
 import { loadInstalledPlugin, loadUpdateTarget } from '../../db/installations/account-plugins.ts';
 import { mayUpdate } from '../../db/installations/run-rule.ts';
-import { completeUpdate, failUpdate, recordWaitingUpdate, type UpdateKey } from '../../db/installations/updates.ts';
-import { JOB_PRIORITY } from '../../db/jobs/queues.ts';
+import {
+  completeUpdate,
+  failUpdate,
+  postponeUpdate,
+  recordWaitingUpdate,
+  type UpdateKey,
+} from '../../db/installations/updates.ts';
 import type { FencedPool } from '../../db/postgres/pool.ts';
 import type { Fleet } from '../children/fleet.ts';
 import type { UpdateOutcome } from '../children/installation-runner.ts';
@@ -55,12 +60,12 @@ async function carryOutUpdate(deps: FencedDeps, installationId: string): Promise
     await faultPoint('update.recorded');
     return recorded;
   });
-  return concludeUpdate(deps, { ...update, accountId: plugin.accountId }, outcome);
+  return concludeUpdate(deps, update, outcome);
 }
 
 async function concludeUpdate(
   { pool, fenced, queues, writes, faultPoint }: FencedDeps,
-  update: UpdateKey & { readonly accountId: string },
+  update: UpdateKey,
   outcome: UpdateOutcome,
 ): Promise<boolean> {
   if (outcome.kind === 'dropped') return false;
@@ -69,10 +74,6 @@ async function concludeUpdate(
     await writes.write(async () => void (await failUpdate(fenced, update, outcome.reason)));
   }
   if (outcome.kind !== 'postponed') return true;
-  const { installationId, accountId } = update;
-  const group = { id: installationId, accountId };
-  // It does not come back before what users ask for: a rollout itself takes the places that it waits for.
-  const priority = JOB_PRIORITY.ROLLOUT;
-  await queues.send(pool, 'updates', { installationId }, { delaySeconds: POSTPONED_S, group, priority });
+  await postponeUpdate(pool, queues, update.installationId, POSTPONED_S);
   return false;
 }

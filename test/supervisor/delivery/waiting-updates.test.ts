@@ -1,7 +1,7 @@
 /** Updates that wait for their user do not stop the recovery of the others. */
 import t from 'tap';
-import { queueUpdate, recordWaitingUpdate, requeueUpdates } from '../../../db/installations/updates.ts';
-import { startQueues } from '../../../db/jobs/queues.ts';
+import { postponeUpdate, queueUpdate, recordWaitingUpdate, requeueUpdates } from '../../../db/installations/updates.ts';
+import { JOB_PRIORITY, startQueues } from '../../../db/jobs/queues.ts';
 import type { OwnedWork } from '../../../supervisor/cluster/ownership.ts';
 import { updateInstallation } from '../../../supervisor/delivery/update-worker.ts';
 import { registerHooks } from '../../fixtures/registrations.ts';
@@ -76,4 +76,22 @@ t.test('an update whose user saves while a worker reads does not wait', async (t
   t.ok((await sweep()).includes('i0'));
   await updateInstallation(deps, 'i0', work);
   t.notOk((await sweep()).includes('i0'));
+});
+
+t.test('a postponed update comes back before a rollout only if a user waits for it', async (t) => {
+  await pool.query(`UPDATE installations SET version_policy = 'Draft' WHERE id = 'i1'`);
+  await pool.query(`UPDATE installations SET rollback_reason = 'It crashes.' WHERE id = 'i2'`);
+  for (const installationId of ['i0', 'i1', 'i2']) await postponeUpdate(pool, queues, installationId, 5);
+  const { rows } = await pool.query(
+    `DELETE FROM pgboss.job WHERE name = 'updates'
+     RETURNING data ->> 'installationId' AS id, priority, start_after > now() AS later`,
+  );
+  t.strictSame(
+    rows.toSorted((one, other) => one.id.localeCompare(other.id)),
+    [
+      { id: 'i0', priority: JOB_PRIORITY.ROLLOUT, later: true },
+      { id: 'i1', priority: JOB_PRIORITY.ASKED_FOR, later: true },
+      { id: 'i2', priority: JOB_PRIORITY.ASKED_FOR, later: true },
+    ],
+  );
 });
