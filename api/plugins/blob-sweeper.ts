@@ -6,6 +6,7 @@ import type { Pool } from 'pg';
 import { dropUsagePeriods } from '../../db/accounts/usage.ts';
 import { refillPluginWords, sweepCatalogWords } from '../../db/catalog/catalog-words.ts';
 import { releaseYankedVersions } from '../../db/catalog/versions.ts';
+import { IncompleteSweepError } from '../../db/files/blob-errors.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
 import { SWEEP_GRACE_MS, sweepBlobs } from '../../db/files/unused-blobs.ts';
 import { asService } from '../../db/postgres/shares.ts';
@@ -63,18 +64,17 @@ export function startBlobSweeper(
     const before = new Date(Date.now() - graceMs - EVERY_MS);
     await blobs.sweepStaging(STAGING_MAX_AGE_MS, Date.now());
     await releaseYankedVersions(pool, null);
-    let removed: number | null = 0;
-    try {
-      removed = await sweepBlobs(pool, blobs, graceMs);
-    } finally {
-      // Null: another process sweeps. A blob that the store refuses to remove holds up nothing else.
-      if (removed !== null) {
-        // All other unused files of these hours are removed, and an account cannot free that one by waiting.
-        await dropUsagePeriods(pool, 'blobs', before);
-        await updateWords();
-      }
-    }
-    return removed;
+    const swept = await sweepBlobs(pool, blobs, graceMs).catch((error) => {
+      if (error instanceof IncompleteSweepError) return error;
+      throw error;
+    });
+    // Another process sweeps.
+    if (swept === null) return null;
+    // All unused files of these hours are removed, but those that the store refuses to remove: waiting does not free these.
+    await dropUsagePeriods(pool, 'blobs', before);
+    await updateWords();
+    if (swept instanceof IncompleteSweepError) throw swept;
+    return swept;
   };
   const sweep = () => {
     running ??= asService(removeUnused).finally(() => {

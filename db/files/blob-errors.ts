@@ -9,6 +9,16 @@ export class BlobStoreUnavailableError extends Error {
 /** The blob store answered, and refused one request. Requests for other blobs may succeed. */
 export class BlobRefusedError extends BlobStoreUnavailableError {}
 
+/** A sweep came to its end, but there are blobs that it could not remove or look at. */
+export class IncompleteSweepError extends Error {
+  override readonly name = 'IncompleteSweepError';
+
+  /** @param first of the blobs or folders */
+  constructor(first: Error) {
+    super(first.message, { cause: first });
+  }
+}
+
 export const createRemovedError = (): BlobStoreUnavailableError =>
   new BlobStoreUnavailableError('A blob was removed as unused before it was used. Store all again.');
 

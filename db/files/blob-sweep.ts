@@ -5,6 +5,7 @@
  */
 import { readdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { IncompleteSweepError } from './blob-errors.ts';
 import { ignoreMissing, makeFolder } from './data-dir.ts';
 
 /** Number of blobs per query. */
@@ -28,7 +29,7 @@ const joinPath = ({ root }: BlobFolders, name: string): string => join(root, nam
 
 /**
  * @returns how many were removed
- * @throws Error of the first folder that cannot be read, after all others are swept
+ * @throws IncompleteSweepError if a folder cannot be read, after all others are swept
  */
 export async function sweepUnused(folders: BlobFolders, before: number, findUsed: FindUsed): Promise<number> {
   await restoreCondemned(folders);
@@ -49,7 +50,7 @@ export async function sweepUnused(folders: BlobFolders, before: number, findUsed
     names = [];
   }
   removed += await removeUnused(folders, before, names, findUsed);
-  if (unreadable !== null) throw unreadable;
+  if (unreadable !== null) throw new IncompleteSweepError(unreadable);
   return removed;
 }
 

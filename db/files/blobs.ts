@@ -42,7 +42,7 @@ export interface Blobs extends StagingFolder {
    * Removes older blobs that are not in use. Publishes may run at the same time, another sweep may not.
    *
    * @param findUsed returns those of the names that are in use
-   * @throws Error of the first blob or folder that cannot be removed or read, after all others are swept
+   * @throws IncompleteSweepError after all others are swept, if a blob cannot be removed, or a folder not read
    */
   sweepUnused(
     olderThanMs: number,

@@ -11,7 +11,13 @@ import { Readable } from 'node:stream';
 import type { Pool } from 'pg';
 import { KIB, MIB } from '../../sdk/contract/limits.ts';
 import { type BlobCache, hashBytes, openBlobCache } from './blob-cache.ts';
-import { BlobRefusedError, BlobStoreUnavailableError, BlobTooLargeError, createRemovedError } from './blob-errors.ts';
+import {
+  BlobRefusedError,
+  BlobStoreUnavailableError,
+  BlobTooLargeError,
+  createRemovedError,
+  IncompleteSweepError,
+} from './blob-errors.ts';
 import { type Blobs, requireHash } from './blobs.ts';
 import { type ObjectStore, toContent } from './s3.ts';
 import { type BlobName, openStagingFolder, type StagedFile } from './staging.ts';
@@ -279,6 +285,6 @@ async function sweepUnused(
       removed += deleted;
     });
   }
-  if (refusal !== null) throw refusal;
+  if (refusal !== null) throw new IncompleteSweepError(refusal);
   return removed;
 }

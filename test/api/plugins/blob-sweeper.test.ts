@@ -6,6 +6,7 @@ import t from 'tap';
 import { UPLOAD_BOUNDS } from '../../../api/package/upload.ts';
 import { AFTER_DELETE_MS, PAUSE_MS, startBlobSweeper } from '../../../api/plugins/blob-sweeper.ts';
 import { findUsedBlobs } from '../../../db/catalog/versions.ts';
+import { IncompleteSweepError } from '../../../db/files/blob-errors.ts';
 import { SECOND } from '../../../sdk/contract/limits.ts';
 import { type ApiFixture, startApiFixture } from '../api-fixture.ts';
 import { type Files, fileList, introspectsMinimal as introspect, MINIMAL } from '../package/packages.ts';
@@ -111,14 +112,17 @@ t.test('the sweep removes the files of killed publishes, and none of a slow uplo
   await upkeep.close();
 });
 
-t.test('a sweep that fails gives back the counted bytes of past hours, too', async (t) => {
+t.test('a sweep that the store refuses to complete gives back the counted bytes of past hours, too', async (t) => {
   const api = await startApiFixture(t, { introspect });
   await api.pool.query(`INSERT INTO accounts (id, name) VALUES ('ann', 'ann')`);
   await api.pool.query(
     `INSERT INTO account_usage (account_id, kind, period, bytes)
      SELECT 'ann', 'blobs', date_trunc('hour', now(), 'UTC') - hours * interval '1 hour', 1000 FROM unnest('{0,5}'::int[]) hours`,
   );
-  const blobs = { ...api.services.blobs, sweepUnused: () => Promise.reject(new Error('status 403, AccessDenied')) };
+  const blobs = {
+    ...api.services.blobs,
+    sweepUnused: () => Promise.reject(new IncompleteSweepError(new Error('status 403, AccessDenied'))),
+  };
   const upkeep = startBlobSweeper({ pool: api.pool, blobs, onError });
   await t.rejects(upkeep.sweep(), /AccessDenied/);
   const usage = await api.pool.query(`SELECT bytes FROM account_usage WHERE kind = 'blobs'`);
