@@ -163,7 +163,8 @@ export class LogSink {
     for (const quota of this.#quotas.values()) this.#reportDropped(quota);
     await this.#mapper?.flush();
     await this.#batch.flush();
-    if (this.#refused.size === 0) return;
+    // Rows that are left say that the database takes none now.
+    if (this.#refused.size === 0 || this.#batch.length > 0) return;
     this.#reportRefused();
     await this.#batch.flush();
   }
