@@ -58,13 +58,14 @@ async function restoreVersion(context: Context, draft: Draft): Promise<void> {
   const { output } = context;
   const { slug, restoreCommand } = draft;
   if (restoreCommand === null) return;
-  // A second Ctrl-C ends the process at once, perhaps with the installation pinned to the version that ran before.
-  output.printNote(`Moving ${slug} back from the draft. If you interrupt that, run \`${restoreCommand}\`.`);
+  const onMove = (): void =>
+    // A second Ctrl-C ends the process at once, perhaps with the installation pinned to the version that ran before.
+    output.printNote(`Moving ${slug} back from the draft. If you interrupt that, run \`${restoreCommand}\`.`);
   try {
     const { url, token } = await context.getRest();
     // Ctrl-C has aborted the signal of the command's own requests.
     const rest = new Rest({ url, token, signal: AbortSignal.timeout(RESTORE_TIMEOUT_MS) });
-    const restored = await draft.restore(rest, AbortSignal.timeout(RESTORE_START_MS));
+    const restored = await draft.restore(rest, AbortSignal.timeout(RESTORE_START_MS), onMove);
     if (restored) output.printLine(describeRestored(slug, restored));
   } catch (error) {
     const { message } = await context.explainError(error);

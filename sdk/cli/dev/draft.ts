@@ -234,7 +234,7 @@ export class Draft {
     return this.#rest.post<Installation>('/installations', { slug: this.slug, versionPolicy });
   }
 
-  /** The command that moves the installation back to the policy that it had. Null: it followed the draft before, or is new. */
+  /** A command that moves the installation back to the policy that it had. Null: it followed the draft before, or is new. */
   get restoreCommand(): string | null {
     if (!this.#replaced) return null;
     const { versionPolicy, currentSemVer } = this.#replaced;
@@ -247,15 +247,17 @@ export class Draft {
    *
    * @param rest a client that an interrupted command may still use
    * @param signal ends the wait for the version to start
+   * @param onMove called before it is moved
    * @returns null if it ran the draft before, or is new, or has never followed the draft
    */
-  async restore(rest: Rest, signal: AbortSignal): Promise<RestoreResult | null> {
+  async restore(rest: Rest, signal: AbortSignal, onMove: () => void): Promise<RestoreResult | null> {
     if (!this.#replaced) return null;
     const { id, versionPolicy, pinnedVersionId, currentVersionId } = this.#replaced;
     const current = await readInstallation(rest, id);
     // The request that makes it follow the draft failed.
     if (this.#installation === null && current?.versionPolicy === versionPolicy) return null;
     if (current?.versionPolicy !== 'Draft') return { installation: current, outcome: 'left' };
+    onMove();
     // First the version: offered from the draft, the version of the policy would be compared with what the draft may access.
     const pinned = await pinAcceptedVersion(rest, this.#replaced, signal);
     const isPrevious = (now: Installation) => now.currentVersionId === currentVersionId;
