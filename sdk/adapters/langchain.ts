@@ -243,8 +243,7 @@ async function* judgeChunks(chunks: AsyncIterable<AIMessage>, answer: JudgedAnsw
   const calls: BegunCall[] = [];
   let reasoning = null as AIMessageChunk | null;
   let isLeftOut = false;
-  /** The provider's data about the answer, such as all of its items. */
-  let held = new AIMessageChunk({ content: '' });
+  let held = null as AIMessageChunk | null;
   for await (const message of chunks) {
     const chunk = message as AIMessageChunk;
     const parts = readCallChunks(chunk);
@@ -257,34 +256,46 @@ async function* judgeChunks(chunks: AsyncIterable<AIMessage>, answer: JudgedAnsw
     const isKept = answer.isFree && isSame;
     isLeftOut ||= own !== null && !isKept;
     if (isKept) {
-      const [content, response_metadata] = splitMetadata(chunk);
-      held = held.concat(new AIMessageChunk({ content: '', response_metadata }));
-      yield content;
+      const [content, waiting] = splitChunk(chunk);
+      if (waiting) held = held?.concat(waiting) ?? waiting;
+      if (content) yield content;
     } else if (shown !== '' || others.length > 0 || chunk.usage_metadata !== undefined)
       yield toJudgedChunk(chunk, shown, others);
   }
   const rest = await text.end();
   if (rest !== '') yield new AIMessageChunk({ content: rest });
   let isUnchanged = true;
+  let isAllRefused = true;
   for (const { part, isHeld, shownId } of calls) {
     const judged = isHeld ? await judgeCallChunk(part, answer) : null;
     if (judged) yield new AIMessageChunk({ content: '', tool_call_chunks: [judged] });
     isUnchanged &&= isHeld ? judged !== null && isSameCall(judged, part) : shownId === part.id;
+    isAllRefused &&= isHeld && judged === null;
   }
-  // Some providers have all calls here, and send the model these in place of the judged ones.
-  if (isUnchanged && Object.keys(held.response_metadata).length > 0) yield held;
+  if (held && isUnchanged) yield held;
+  else if (held && !isAllRefused) {
+    // OpenAI's models send these items in place of the judged calls.
+    const { output: _items, output_version: _form, ...response_metadata } = held.response_metadata as Fields;
+    yield new AIMessageChunk({ content: '', response_metadata });
+  }
   answer.keepReasoning(reasoning ? [reasoning] : [], isLeftOut);
 }
 
-/** Splits a chunk into its content, with what tells how to read it, and the provider's other data about the answer. */
-function splitMetadata(chunk: AIMessageChunk): [content: AIMessageChunk, metadata: Fields] {
-  const { output_version, model_provider, ...metadata } = chunk.response_metadata as Fields;
-  // A model that does not stream gives whole messages, which are judged here.
-  if (!AIMessageChunk.isInstance(chunk) || Object.keys(metadata).length === 0) return [chunk, {}];
+/**
+ * Splits a chunk into what may leave and what waits until its answer's calls are judged: the items of calls, and the provider's data
+ * about the answer, which the framework would join with that of the next answer if plugins refuse all calls.
+ */
+function splitChunk(chunk: AIMessageChunk): [content: AIMessageChunk | null, held: AIMessageChunk | null] {
+  // A model that does not stream gives whole messages, which are judged here. `isInstance` is false for another copy's chunks.
+  if (chunk.tool_call_chunks === undefined) return [chunk, null];
+  const { tool_outputs } = chunk.additional_kwargs as Fields;
+  if (Array.isArray(tool_outputs) && tool_outputs.some(({ type }) => type === 'custom_tool_call')) return [null, chunk];
+  const { output_version, model_provider, ...response_metadata } = chunk.response_metadata as Fields;
+  if (Object.keys(response_metadata).length === 0) return [chunk, null];
   const { content, id, name, additional_kwargs, tool_calls, tool_call_chunks, usage_metadata } = chunk;
   const fields = { content, id, name, additional_kwargs, tool_calls, tool_call_chunks, usage_metadata };
-  const response_metadata = omitUndefined({ output_version, model_provider });
-  return [new AIMessageChunk({ ...omitUndefined(fields), response_metadata } as never), metadata];
+  const rest = new AIMessageChunk({ ...fields, response_metadata: { output_version, model_provider } } as never);
+  return [rest, new AIMessageChunk({ content: '', response_metadata })];
 }
 
 const omitUndefined = (fields: Fields): Record<string, unknown> =>

@@ -1,4 +1,5 @@
 /** LangChain's model of OpenAI's Responses API, whose answers have their items beside their content: the adapter lets no item pass that plugins changed or refused. */
+import { createRequire } from 'node:module';
 import { type AIMessage, type BaseMessage, HumanMessage } from '@langchain/core/messages';
 import { tool } from '@langchain/core/tools';
 import { ChatOpenAI } from '@langchain/openai';
@@ -8,6 +9,11 @@ import { bulkhead } from '../../sdk/adapters/langchain.ts';
 import { connect, type Session } from '../../sdk/session/session.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { createResponsesApi } from './scripted-models.ts';
+
+/** The model of a CommonJS app, whose messages come from another copy of the framework than the adapter's. */
+const { ChatOpenAI: RequiredChatOpenAI }: { ChatOpenAI: typeof ChatOpenAI } = createRequire(import.meta.url)(
+  '@langchain/openai',
+);
 
 const fixture = await startSupervisorFixture(t);
 const url = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
@@ -21,7 +27,7 @@ await fixture.install({
   account: 'refusing',
   slug: 'refuse',
   code: `middleware.toolCall = ({ call, cancel }) => {
-    if (call.arguments.degrees > 250) cancel('too hot');
+    if (call.arguments.degrees > 250 || call.arguments.input?.includes('300')) cancel('too hot');
     if (call.arguments.degrees < 100) return { call: { arguments: { degrees: 100 } } };
   };`,
 });
@@ -47,7 +53,11 @@ const say = (number: number, text: string) => ({
  * Runs a message in which the model thinks, calls the tool with these degrees (an array each answer), and then answers, and then
  * another message. Returns what the model was asked, what the app got, and the arguments with which the tool ran.
  */
-async function bake(session: Session, answers: readonly (readonly number[])[], { isStreamed = false, ...options }) {
+async function bake(
+  session: Session,
+  answers: readonly (readonly number[])[],
+  { isStreamed = false, isCustom = false, Chat = ChatOpenAI, ...options },
+) {
   const api = createResponsesApi((number) => {
     const thinking = {
       type: 'reasoning',
@@ -55,15 +65,15 @@ async function bake(session: Session, answers: readonly (readonly number[])[], {
       summary: [{ type: 'summary_text', text: `Hm ${number}.` }],
     };
     const calls = (answers[number - 1] ?? []).map((degrees, index) => ({
-      type: 'function_call',
+      type: isCustom ? 'custom_tool_call' : 'function_call',
       id: `fc_${number}${index}`,
       call_id: `c${number}${index}`,
       name: 'oven',
-      arguments: JSON.stringify({ degrees }),
+      [isCustom ? 'input' : 'arguments']: JSON.stringify({ degrees }),
     }));
     return [thinking, ...(calls.length > 0 ? calls : [say(number, 'Done.')])];
   });
-  const chat = new ChatOpenAI({
+  const chat = new Chat({
     model: 'm',
     apiKey: 'none',
     useResponsesApi: true,
@@ -105,8 +115,16 @@ for (const outputVersion of ['v0', 'v1']) {
   t.test(
     `${outputVersion}, streamed: neither the app nor the model gets calls in another form than plugins judged`,
     async (t) => {
-      for (const answers of [[[300]], [[300, 200]], [[200, 50]], [[300], [300, 200]]]) {
-        const { asked, got, heated } = await bake(await open('refusing'), answers, { isStreamed: true, outputVersion });
+      for (const [answers, Chat] of [
+        [[[300]], ChatOpenAI],
+        [[[300, 200]], ChatOpenAI],
+        [[[200, 50]], ChatOpenAI],
+        [[[300], [300, 200]], ChatOpenAI],
+        [[[300]], RequiredChatOpenAI],
+        [[[200, 50]], RequiredChatOpenAI],
+      ] as const) {
+        const options = { isStreamed: true, outputVersion, Chat };
+        const { asked, got, heated } = await bake(await open('refusing'), answers, options);
         t.notMatch(got, /degrees\W{1,6}(300|50)\b/, `${JSON.stringify(answers)}: in the app's chunks`);
         t.same(
           heated,
@@ -122,6 +140,19 @@ for (const outputVersion of ['v0', 'v1']) {
     },
   );
 
+  t.test(`${outputVersion}, streamed: the app gets no input of a custom tool that plugins refused`, async (t) => {
+    for (const answers of [[[300]], [[300, 200]], [[200]]]) {
+      const options = { isStreamed: true, outputVersion, isCustom: true };
+      const { got, messages, heated } = await bake(await open('refusing'), answers, options);
+      t.notMatch(got + JSON.stringify(messages), /degrees\W{1,6}300\b/);
+      const warm = answers.flat().filter((degrees) => degrees === 200);
+      t.same(
+        heated,
+        warm.map((degrees) => ({ input: JSON.stringify({ degrees }) })),
+      );
+    }
+  });
+
   t.test(
     `${outputVersion}, streamed: the provider's data about an answer comes once its calls are judged`,
     async (t) => {
@@ -132,6 +163,13 @@ for (const outputVersion of ['v0', 'v1']) {
         output: [{}, { id: 'fc_10' }],
       });
       t.same(listIds(asked[2], 'reasoning'), ['rs_1', 'rs_2']);
+      for (const answers of [
+        [200, 50],
+        [300, 200],
+      ]) {
+        const changed = await bake(await open('refusing'), [answers], { isStreamed: true, outputVersion });
+        t.match(changed.messages[1]?.response_metadata, { status: 'completed', model_name: 'm', output: undefined });
+      }
       const refused = await bake(await open('refusing'), [[300]], { isStreamed: true, outputVersion });
       t.match(refused.messages[1]?.response_metadata, {
         status: 'completed',

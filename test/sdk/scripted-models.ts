@@ -121,20 +121,24 @@ export function createResponsesApi(outputOf: (number: number) => readonly Respon
 interface ResponseItem {
   readonly type?: string;
   readonly arguments?: string;
+  /** The arguments of a custom tool. */
+  readonly input?: string;
   readonly content?: readonly { readonly text: string }[];
 }
 
 function toResponseEvents(item: ResponseItem, output_index: number): { type: string }[] {
-  const added = { ...item, ...(item.type === 'function_call' ? { arguments: '' } : {}) };
-  const deltas =
-    item.type === 'function_call'
-      ? [{ type: 'response.function_call_arguments.delta', output_index, delta: item.arguments }]
-      : (item.content ?? []).map(({ text: delta }, content_index) => ({
-          type: 'response.output_text.delta',
-          output_index,
-          content_index,
-          delta,
-        }));
+  const isCustom = item.type === 'custom_tool_call';
+  const isCall = isCustom || item.type === 'function_call';
+  const added = { ...item, ...(isCall ? { [isCustom ? 'input' : 'arguments']: '' } : {}) };
+  const event = isCustom ? 'response.custom_tool_call_input.delta' : 'response.function_call_arguments.delta';
+  const deltas = isCall
+    ? [{ type: event, output_index, delta: isCustom ? item.input : item.arguments }]
+    : (item.content ?? []).map(({ text: delta }, content_index) => ({
+        type: 'response.output_text.delta',
+        output_index,
+        content_index,
+        delta,
+      }));
   return [
     { type: 'response.output_item.added', output_index, item: added } as { type: string },
     ...deltas,
