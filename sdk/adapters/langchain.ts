@@ -298,9 +298,6 @@ function splitChunk(chunk: AIMessageChunk): [content: AIMessageChunk | null, hel
   return [rest, new AIMessageChunk({ content: '', response_metadata })];
 }
 
-const omitUndefined = (fields: Fields): Record<string, unknown> =>
-  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
-
 /** Whether plugins left a call as it came. */
 const isSameCall = (judged: CallChunk, part: CallChunk): boolean =>
   judged.id === part.id && judged.args === JSON.stringify(readArguments(part));
@@ -643,23 +640,18 @@ const isReasoning = ({ type, value }: Fields): boolean =>
   // The standard form keeps what it has no type for as a value.
   REASONING.has(type) || (type === 'non_standard' && isObject(value) && REASONING.has(value.type));
 
-/** Fields beside the content that models of OpenAI, DeepSeek and OpenRouter have their reasoning in. */
-const REASONING_FIELDS = ['reasoning', 'reasoning_content', 'reasoning_details'] as const;
-
 /** Returns the reasoning of an answer as a message of its own, with what says how to read it. Null: it has none. */
 function readReasoning({ content, additional_kwargs, response_metadata }: AIMessage): AIMessageChunk | null {
   const { output_version, model_provider } = response_metadata as Fields;
-  const found = typeof content === 'string' ? [] : content.filter(isReasoning);
-  const fields = omitUndefined(
-    Object.fromEntries(REASONING_FIELDS.map((name) => [name, (additional_kwargs as Fields)[name]])),
-  );
+  const { reasoning } = additional_kwargs as Fields;
   // In its own form, OpenAI's reasoning is in the field, and blocks repeat its text.
-  const blocks = output_version !== 'v1' && isObject(fields.reasoning) ? [] : found;
-  if (blocks.length === 0 && Object.keys(fields).length === 0) return null;
+  const isField = output_version !== 'v1' && isObject(reasoning);
+  const blocks = isField || typeof content === 'string' ? [] : content.filter(isReasoning);
+  if (!isField && blocks.length === 0) return null;
   return new AIMessageChunk({
     content: blocks,
-    additional_kwargs: fields,
-    response_metadata: omitUndefined({ output_version, model_provider }),
+    additional_kwargs: isField ? { reasoning } : {},
+    response_metadata: { output_version, model_provider },
   });
 }
 
