@@ -660,12 +660,12 @@ function withReasoning(message: AIMessage, reasoning: object | undefined): AIMes
   if (!reasoning) return message;
   const { content: before, additional_kwargs, response_metadata } = reasoning as AIMessageChunk;
   const { content, tool_calls = [] } = message;
+  // An empty array: LangChain sends OpenAI an empty string as a message between the reasoning and its call.
   const text = content === '' ? [] : [{ type: 'text', text: content }];
   return new AIMessage({
     ...message.lc_kwargs,
     tool_calls,
-    content:
-      before.length === 0 ? content : [...(before as Block[]), ...(typeof content === 'string' ? text : content)],
+    content: [...(before as Block[]), ...(typeof content === 'string' ? text : content)],
     additional_kwargs: { ...message.additional_kwargs, ...additional_kwargs },
     response_metadata: { ...message.response_metadata, ...response_metadata },
   } as never);
