@@ -125,14 +125,14 @@ class JudgedChatModel extends BaseChatModel {
     options: this['ParsedCallOptions'],
     runManager?: CallbackManagerForLLMRun,
   ): AsyncGenerator<ChatGenerationChunk> {
-    let isAgain = true;
+    let isAgain = false;
     let blocks = 0;
-    while (isAgain) {
+    do {
       const { input, answer } = await this.#prepare(messages, options);
       let isWhole = false;
       const first = blocks;
       try {
-        const chunks = judgeChunks(await this.#runnable.stream(input, { ...options, callbacks: [] }), answer);
+        const chunks = judgeChunks(await this.#runnable.stream(input, { ...options, callbacks: [] }), answer, isAgain);
         for await (const message of chunks) {
           blocks = Math.max(blocks, moveBlocks(message, first));
           const chunk = new ChatGenerationChunk({ text: message.text, message });
@@ -146,7 +146,7 @@ class JudgedChatModel extends BaseChatModel {
       } finally {
         if (!isWhole) await answer.abandon();
       }
-    }
+    } while (isAgain);
   }
 
   async #prepare(given: BaseMessage[], { signal, ...more }: this['ParsedCallOptions'] & { tools?: BindToolsInput[] }) {
@@ -237,8 +237,16 @@ function toContentBlocks(result: ToolResult) {
   });
 }
 
-/** Texts and calls as they are judged. Calls of the framework's own tools come at the end, when they are whole. */
-async function* judgeChunks(chunks: AsyncIterable<AIMessage>, answer: JudgedAnswer): AsyncGenerator<AIMessageChunk> {
+/**
+ * Texts and calls as they are judged. Calls of the framework's own tools come at the end, when they are whole.
+ *
+ * @param isAgain whether the framework joins the answer with one before it, whose calls were all refused
+ */
+async function* judgeChunks(
+  chunks: AsyncIterable<AIMessage>,
+  answer: JudgedAnswer,
+  isAgain: boolean,
+): AsyncGenerator<AIMessageChunk> {
   const text = answer.openStream();
   const calls: BegunCall[] = [];
   let reasoning = null as AIMessageChunk | null;
@@ -254,7 +262,10 @@ async function* judgeChunks(chunks: AsyncIterable<AIMessage>, answer: JudgedAnsw
     // The framework, too, joins the parts of an answer this way.
     if (own) reasoning = reasoning?.concat(own) ?? own;
     const isKept = answer.isFree && isSame;
-    isLeftOut ||= own !== null && !isKept;
+    const isJoined = isAgain && own?.additional_kwargs.reasoning !== undefined;
+    // OpenAI would get the reasoning of both answers as that of the last one.
+    if (isJoined) chunk.additional_kwargs = { ...chunk.additional_kwargs, reasoning: undefined };
+    isLeftOut ||= own !== null && (!isKept || isJoined);
     if (isKept) {
       const [content, waiting] = splitChunk(chunk);
       if (waiting) held = held?.concat(waiting) ?? waiting;

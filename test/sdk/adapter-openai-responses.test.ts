@@ -130,11 +130,13 @@ for (const outputVersion of ['v0', 'v1']) {
           heated,
           answers.flat().flatMap((one) => (one > 250 ? [] : [{ degrees: Math.max(one, 100) }])),
         );
+        if (answers.length === 2) t.same(listIds(asked[2], 'reasoning').at(-1), 'rs_2');
         for (const request of asked) {
           const calls = listIds(request, 'function_call');
           t.same(calls.sort(), listIds(request, 'function_call_output').sort(), 'each call has a result');
           t.same(calls, [...new Set(calls)]);
           t.notMatch(JSON.stringify(request), /degrees\W{1,6}50\b/);
+          t.notMatch(JSON.stringify(request), 'Hm 1.Hm 2.', 'the reasoning of two answers is not joined');
         }
       }
     },
