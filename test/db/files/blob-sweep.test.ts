@@ -52,7 +52,7 @@ t.test('a folder that cannot be read keeps no blob of another, and the sweep rep
   const prefixes = await readdir(join(folder, 'blobs'));
   for (const prefix of ['00', 'ff'])
     if (!prefixes.includes(prefix)) await writeFile(join(folder, 'blobs', prefix), 'no folder');
-  await t.rejects(blobs.sweepUnused(MINUTE, Date.now(), nothing), { code: 'ENOTDIR' });
+  await t.rejects(blobs.sweepUnused(MINUTE, Date.now(), nothing), { cause: { code: 'ENOTDIR' } });
   for (const orphan of orphans) t.notOk(await blobs.has(orphan));
 });
 
