@@ -36,6 +36,19 @@ const WAIT_MAX_S = 60;
 /** For one call, all its waits together. */
 const WAITS_MAX_MS = 180_000;
 
+/**
+ * Reads the pages of a list up to the last one.
+ *
+ * @param readPage gets the end of the query: nothing for the first page, then the cursor
+ */
+export async function* readPages<Item>(readPage: (cursorQuery: string) => Promise<Answer>): AsyncGenerator<Item[]> {
+  for (let cursor: string | null = ''; cursor !== null; ) {
+    const { body } = await readPage(cursor && `&cursor=${encodeURIComponent(cursor)}`);
+    yield body.items;
+    cursor = body.nextCursor;
+  }
+}
+
 export class Account {
   readonly token: string;
   readonly created: Created[] = [];

@@ -1,5 +1,5 @@
 /** Specification: endpoints. */
-import type { Answer } from '../account.ts';
+import { readPages } from '../account.ts';
 import { ensure, expect, holding, isBoolean, isHash, isList, isText } from '../expect.ts';
 import type { LogLine } from '../log-watch.ts';
 import { type Chapter, row } from '../row.ts';
@@ -200,13 +200,9 @@ export const endpoints: Chapter = {
       const written = (items: readonly LogLine[]) =>
         items.map(({ message }) => message).filter((message) => /^(info|debug|warn|error) pages$/.test(message));
       const seen: LogLine[] = [];
-      for (let cursor: string | null = ''; cursor !== null; ) {
-        const { body }: Answer = await run.own.get(
-          `${path}&limit=2${cursor && `&cursor=${encodeURIComponent(cursor)}`}`,
-        );
-        ensure(body.items.length <= 2, `a page of ${body.items.length}`);
-        seen.push(...body.items);
-        cursor = body.nextCursor;
+      for await (const items of readPages<LogLine>((cursor) => run.own.get(`${path}&limit=2${cursor}`))) {
+        ensure(items.length <= 2, `a page of ${items.length}`);
+        seen.push(...items);
       }
       expect(written(seen), ['error pages', 'warn pages', 'debug pages', 'info pages'], 'the lines of all pages');
     }),

@@ -1,6 +1,6 @@
 /** Contract: errors. */
 import type { Answer } from '../account.ts';
-import { Account } from '../account.ts';
+import { Account, readPages } from '../account.ts';
 import { ensure, expect, isText } from '../expect.ts';
 import { fileList, packageOf } from '../packages.ts';
 import { type Chapter, refusalRow, row, unchecked } from '../row.ts';
@@ -231,16 +231,14 @@ export const errors: Chapter = {
       const before = await listAll();
       const limit = Math.max(2, Math.ceil(before.length / PAGES));
       const seen = new Set<string>();
-      for (let cursor: string | null = ''; cursor !== null && seen.size < 2 * LIST_MAX; ) {
-        const { body }: Answer = await run.own.get(
-          `/plugins?limit=${limit}${cursor && `&cursor=${encodeURIComponent(cursor)}`}`,
-        );
-        ensure(body.items.length <= limit, `a page of ${body.items.length}`);
-        for (const { id } of body.items) {
+      const readPage = (cursor: string) => run.own.get(`/plugins?limit=${limit}${cursor}`);
+      for await (const items of readPages<{ id: string }>(readPage)) {
+        ensure(items.length <= limit, `a page of ${items.length}`);
+        for (const { id } of items) {
           ensure(!seen.has(id), `${id} came twice`);
           seen.add(id);
         }
-        cursor = body.nextCursor;
+        if (seen.size >= 2 * LIST_MAX) break;
       }
       // Other rows create and delete plugins meanwhile.
       const after = new Set(await listAll());

@@ -1,5 +1,6 @@
 /** Contract: session API and addresses. */
 import { randomUUID } from 'node:crypto';
+import { readPages } from '../account.ts';
 import { ensure, expect, holding, isList, isNumber, isText, isTime } from '../expect.ts';
 import { readUntil } from '../log-watch.ts';
 import { type Chapter, type Row, row, unchecked } from '../row.ts';
@@ -88,14 +89,8 @@ export const sessions: Chapter = {
       await appendTexts(run, session, texts.slice(0, 1_000));
       await appendTexts(run, session, texts.slice(1_000));
       const seen: string[] = [];
-      for (let cursor: string | null = ''; cursor !== null; ) {
-        const { body }: { body: { items: { text: string }[]; nextCursor: string | null } } = await run.own.session(
-          'GET',
-          `/sessions/${session}/messages?limit=95${cursor && `&cursor=${encodeURIComponent(cursor)}`}`,
-        );
-        seen.push(...body.items.map(({ text }) => text));
-        cursor = body.nextCursor;
-      }
+      const readPage = (cursor: string) => run.own.session('GET', `/sessions/${session}/messages?limit=95${cursor}`);
+      for await (const items of readPages<{ text: string }>(readPage)) seen.push(...items.map(({ text }) => text));
       ensure(seen.join() === texts.join(), `read ${seen.length} messages, or in another order`);
     }),
     row('A message with a known id is not added again.', async (run) => {
