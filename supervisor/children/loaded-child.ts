@@ -55,7 +55,7 @@ export class LoadedChild {
   readonly installation: LiveInstallation;
   readonly startedAt = Date.now();
   /** By the monotonic clock: that of the machine may step. Milliseconds. */
-  lastUsedAt = performance.now();
+  readonly #loadedAt = performance.now();
   /** The last call of the installation, also by the child before. 0 before the first: an update starts a child without a call. */
   lastCalledAt = 0;
   running = 0;
@@ -68,6 +68,9 @@ export class LoadedChild {
   hasLoaded = false;
   /** Pending after a timeout, until it is known whether the child was slow or hung. */
   hangCheck: Promise<unknown> | null = null;
+  get lastUsedAt(): number {
+    return Math.max(this.#loadedAt, this.lastCalledAt);
+  }
   get inspectable(): boolean {
     return this.child.inspector !== null;
   }
@@ -178,8 +181,7 @@ export class LoadedChild {
     // Created on first use: most handlers make no host call, and aborting costs 20 µs.
     let over: AbortController | null = null;
     this.running += 1;
-    this.lastUsedAt = performance.now();
-    this.lastCalledAt = this.lastUsedAt;
+    this.lastCalledAt = performance.now();
     this.#deps.invocations.begin({
       id: invocationId,
       installationId: this.plugin.installationId,
@@ -212,8 +214,7 @@ export class LoadedChild {
       return deltas ? await endInTime(deltas, result, call) : result;
     } finally {
       this.running -= 1;
-      this.lastUsedAt = performance.now();
-      this.lastCalledAt = this.lastUsedAt;
+      this.lastCalledAt = performance.now();
       this.#deps.invocations.end(invocationId);
       (over as AbortController | null)?.abort(HANDLER_ENDED);
     }
