@@ -117,7 +117,9 @@ function describeUnion(issue: UnionIssue): string {
   const [fitting, ...others] = faults.filter((fault) => !isOfOtherType(fault));
   if (fitting && others.length === 0) return describeWithin(fitting);
   const wanted = new Set(fitting ? [] : faults.flatMap(listTypes));
-  return wanted.size > 0 ? `must be ${[...wanted].join(' or ')}` : 'is none of the forms that the reference lists';
+  return wanted.size > 0
+    ? `must be ${[...wanted].join(' or ')}`
+    : 'must have one of the forms that the reference lists';
 }
 
 const describeWithin = ({ path, message }: BranchIssue): string =>

@@ -20,7 +20,7 @@ const CASES: readonly (readonly [schema: z.ZodType, value: unknown, fault: strin
   [model, { name: 'm' }, 'id is required and must be text'],
   [model, { id: 'm', price: { input: 1 } }, 'price.output is required and must be a number'],
   [model, { id: 'm', cost: 1 }, 'must not have “cost”'],
-  [either, {}, 'is none of the forms that the reference lists'],
+  [either, {}, 'must have one of the forms that the reference lists'],
 ];
 
 t.test('where the type fits one form, the fault within it is named', async (t) => {
