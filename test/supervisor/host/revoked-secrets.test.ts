@@ -16,17 +16,19 @@ const CODE = `channel.receive = async (request) => {
   if (request.headers['x-token'] !== secret) return;
   return { messages: [{ conversationKey: 'c', from: 'f', text: request.bodyText }] };
 };`;
+/** Does not accept the next attempt, which may come before the state of the first one is read. */
+const NEXT_CODE = `channel.receive = () => { throw new Error('the next version'); };`;
 
 const WHY = 'the plugin was paused, uninstalled or updated';
 
 const changes: Record<string, (fixture: SupervisorFixture, made: Installed) => Promise<unknown>> = {
   'a pause': (fixture, made) => fixture.change(made, "status = 'paused'"),
   'an update to a version that does not declare it': (fixture, made) =>
-    fixture.beginUpdate(made, { code: CODE, secrets: { other: 'x' }, semVer: '1.1.0' }, fixture.supervisor.queues),
+    fixture.beginUpdate(made, { code: NEXT_CODE, secrets: { other: 'x' }, semVer: '1.1.0' }, fixture.supervisor.queues),
   'an update to a version that may not read its value': (fixture, made) =>
     fixture.beginUpdate(
       made,
-      { code: CODE, secretUses: { webhookSecret: ['webhooks'] }, semVer: '1.1.0' },
+      { code: NEXT_CODE, secretUses: { webhookSecret: ['webhooks'] }, semVer: '1.1.0' },
       fixture.supervisor.queues,
     ),
 };
