@@ -69,7 +69,7 @@ export function parseSource(path: string, source: string): SourceFile {
     ? transformSync(source, { loader: 'tsx', jsx: 'automatic' }).code
     : stripTypeScriptTypes(source);
   const program = parse(stripped, { ecmaVersion: 'latest', sourceType: 'module', locations: true });
-  const nodes = [...walk(program)];
+  const { nodes, functions } = visit(program, { nodes: [], functions: [] });
   const value = nodes.flatMap((node) =>
     importOf(node).map((to) => ({
       from: path,
@@ -89,18 +89,45 @@ export function parseSource(path: string, source: string): SourceFile {
     lines: source.split('\n').length - 1,
     imports: [...value, ...types],
     hasDefaultExport: nodes.some(exportsDefault),
-    functions: isMarkup ? [] : nodes.flatMap(functionLength),
+    functions: isMarkup ? [] : functions,
   };
 }
 
-function* walk(node: Program | AnyNode): Generator<AnyNode> {
-  yield node;
-  for (const child of children(node)) yield* walk(child);
+interface FunctionLength {
+  readonly line: number;
+  /** Its own lines: those of the functions inside it are theirs, but for the line each starts on. */
+  lines: number;
+}
+interface Visited {
+  /** In the order of the source. */
+  readonly nodes: AnyNode[];
+  readonly functions: FunctionLength[];
+}
+
+/** @param outer the function around the node */
+function visit(node: Program | AnyNode, visited: Visited, outer: FunctionLength | null = null): Visited {
+  visited.nodes.push(node);
+  let around = outer;
+  if (isFunction(node) && node.loc) {
+    around = { line: node.loc.start.line, lines: countLines(node) };
+    visited.functions.push(around);
+    if (outer !== null) outer.lines -= around.lines - 1;
+  }
+  for (const child of children(node)) visit(child, visited, around);
+  return visited;
 }
 
 function children(node: Program | AnyNode): AnyNode[] {
-  const values: unknown[] = Object.values(node).flat();
-  return values.filter((value): value is AnyNode => typeof value === 'object' && value !== null && 'type' in value);
+  // Without `flat()`, which takes four times as long: a run visits millions of values.
+  const found: AnyNode[] = [];
+  for (const value of Object.values(node) as unknown[])
+    if (Array.isArray(value)) found.push(...value.filter(isNode));
+    else if (isNode(value)) found.push(value);
+  return found;
+}
+
+function isNode(value: unknown): value is AnyNode {
+  return typeof value === 'object' && value !== null && 'type' in value;
 }
 
 function importOf(node: AnyNode): string[] {
@@ -123,21 +150,7 @@ function exportsDefault(node: AnyNode): boolean {
 
 const isFunction = (node: AnyNode): boolean =>
   /^(FunctionDeclaration|FunctionExpression|ArrowFunctionExpression)$/.test(node.type);
-const span = ({ loc }: AnyNode): number => (loc ? loc.end.line - loc.start.line + 1 : 0);
-
-/** A function's own lines: those of the functions inside it are theirs, but for the line each starts on. */
-function functionLength(node: AnyNode): { line: number; lines: number }[] {
-  if (!isFunction(node) || !node.loc) return [];
-  const inner = [...outermostInside(node)].reduce((sum, one) => sum + span(one) - 1, 0);
-  return [{ line: node.loc.start.line, lines: span(node) - inner }];
-}
-
-function* outermostInside(node: AnyNode): Generator<AnyNode> {
-  for (const child of children(node)) {
-    if (isFunction(child)) yield child;
-    else yield* outermostInside(child);
-  }
-}
+const countLines = ({ loc }: AnyNode): number => (loc ? loc.end.line - loc.start.line + 1 : 0);
 
 /**
  * Type imports leave no trace after stripping but blanks of the same length. So what looks like one in the source is one

@@ -177,6 +177,9 @@ const TOGETHER: readonly (readonly string[])[] = [
     'test/corpora/yaml.test.ts',
     'test/bench/cleanup.test.ts',
     'test/corpora/test262/test262.test.ts',
+    // They read the same sources.
+    'test/house/architecture.test.ts',
+    'test/house/dependencies.test.ts',
   ],
   // Two of them install the packages of an object store.
   [
