@@ -24,15 +24,9 @@ export function Dialog({ title, opened, onClose, children }: DialogProps) {
     event.preventDefault();
     onClose();
   });
+  // Not centered: its buttons would move with the height of the content, which changes under the user's pointer.
   return (
-    <Modal.Root
-      opened={opened}
-      onClose={onClose}
-      closeOnEscape={false}
-      closeOnClickOutside={!isTyped}
-      size="lg"
-      centered
-    >
+    <Modal.Root opened={opened} onClose={onClose} closeOnEscape={false} closeOnClickOutside={!isTyped} size="lg">
       <Modal.Overlay backgroundOpacity={0.55} />
       <Modal.Content ref={content}>
         {/* Mantine's own header is a `header` element, which would be a second banner landmark. */}

@@ -160,6 +160,7 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     await rows.nth(1).getByRole('button', { name: 'Open' }).click();
     await dialog.getByRole('button', { name: 'Give up' }).waitFor();
     await inspectVariation(t, page, 'delivery-failed');
+    const closeAt = await dialog.getByRole('button', { name: 'Close' }).boundingBox();
     await dialog.getByRole('button', { name: 'Try now' }).click();
     await rows.nth(1).getByText('set aside', { exact: true }).waitFor();
     await rows.nth(0).getByText('delivered', { exact: true }).waitFor();
@@ -174,6 +175,11 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     await rows.nth(1).getByText('dead', { exact: true }).waitFor();
     await service.call('DELETE', `/api/installations/${desk}/channels/${channel.id}`);
     await dialog.getByText('Its channel is disconnected').waitFor();
+    t.same(
+      await dialog.getByRole('button', { name: 'Close' }).boundingBox(),
+      closeAt,
+      'Close stays below the pointer while the state changes',
+    );
     t.equal(await dialog.getByRole('button', { name: 'Replay' }).count(), 0);
     await pressInDialog(page, 'Close');
     t.equal(await page.getByRole('button', { name: 'Replay all dead ones' }).count(), 0, 'no channel is connected');
