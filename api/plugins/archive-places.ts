@@ -1,16 +1,24 @@
 /** Limits how many versions are sent as zips at once: each reads a whole package while its client downloads it. */
 import type { ServerResponse } from 'node:http';
+import { KIB, SECOND } from '../../sdk/contract/limits.ts';
 import { onceClosed } from '../../service/http/closed-responses.ts';
 import { PlaceLimiter } from '../../service/http/place-limiter.ts';
 
 /** A package has up to 1 GiB. One account may download six at once. */
 const ARCHIVES = { places: 8, verb: 'sending', works: 'archives', retryAfterS: 5 };
 
+/** A client that takes less, on average of `RATE_WINDOW_MS`, loses its place. As for uploads, every line in use is faster. */
+const LEAST_BYTES_PER_SECOND = 32 * KIB;
+/** Long, because the buffers before a client of 64 KiB/s take 1.5 MB at a time, with 25 s between. Milliseconds. */
+const RATE_WINDOW_MS = 120 * SECOND;
+const LEAST_BYTES_IN_WINDOW = (LEAST_BYTES_PER_SECOND * RATE_WINDOW_MS) / SECOND;
+
 export class ArchivePlaces {
   readonly #places = new PlaceLimiter(ARCHIVES);
 
   /**
-   * Holds a place until the response is closed: it was sent, or its client disconnected.
+   * Holds a place until the response is closed: it was sent, its client disconnected, or read so slowly that the response
+   * was destroyed.
    *
    * @param send starts to send the response
    * @throws Problem `rate_limited` if the account's share has no free place, and what `send` throws
@@ -19,8 +27,23 @@ export class ArchivePlaces {
     await this.#places.run(accountId, async () => {
       await send();
       const { promise: closed, resolve } = Promise.withResolvers<void>();
+      const watch = watchRate(response);
       onceClosed(response, resolve);
       await closed;
+      clearInterval(watch);
     });
   }
+}
+
+function watchRate(response: ServerResponse): NodeJS.Timeout {
+  let before = 0;
+  return setInterval(() => {
+    const { socket } = response;
+    // It follows another response of its connection.
+    if (socket === null) return;
+    const bytes = socket.bytesWritten - before;
+    before = socket.bytesWritten;
+    // If nothing waits for the client, the store of the files is slow.
+    if (socket.writableLength > 0 && bytes < LEAST_BYTES_IN_WINDOW) response.destroy();
+  }, RATE_WINDOW_MS).unref();
 }

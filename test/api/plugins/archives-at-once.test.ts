@@ -2,8 +2,9 @@
 import { once } from 'node:events';
 import { Agent, type IncomingMessage, request } from 'node:http';
 import { buffer } from 'node:stream/consumers';
+import { mock } from 'node:test';
 import t from 'tap';
-import { MIB } from '../../../sdk/contract/limits.ts';
+import { MIB, SECOND } from '../../../sdk/contract/limits.ts';
 import { type Client, listen, startApiFixture } from '../api-fixture.ts';
 import { fileList, introspectsMinimal, MINIMAL } from '../package/packages.ts';
 
@@ -75,6 +76,43 @@ t.test('an account beyond its share of places is refused, until an archive of it
   second.destroy();
   under.push(await openNext(ann, `${annsVersion}/agent-plugin`));
   t.equal(under.at(-1)?.statusCode, 200, 'a client that disconnects frees its place');
+});
+
+/** Reads at least so many bytes. @returns how many */
+async function read(incoming: IncomingMessage, leastBytes: number): Promise<number> {
+  let bytes = 0;
+  while (bytes < leastBytes) {
+    const chunk: Buffer | null = incoming.read();
+    if (chunk === null) await once(incoming, 'readable');
+    else bytes += chunk.byteLength;
+  }
+  return bytes;
+}
+
+t.test('a client that reads too slowly loses its place, and one that reads enough keeps it', async (t) => {
+  mock.timers.enable({ apis: ['setInterval'] });
+  t.teardown(() => mock.timers.reset());
+  const endWindow = () => mock.timers.tick(120 * SECOND);
+  const fast = await open(ben, `${bensVersion}/archive`);
+  let bytes = 0;
+  for (let windows = 0; windows < 2; windows += 1) {
+    bytes += await read(fast, FILE_BYTES / 3);
+    endWindow();
+  }
+  t.ok(bytes + (await buffer(fast)).byteLength > FILE_BYTES);
+  const under: IncomingMessage[] = [];
+  t.teardown(() => {
+    for (const incoming of under) incoming.destroy();
+  });
+  while (under.length < SHARE) under.push(await open(ann, `${annsVersion}/archive`));
+  let next: IncomingMessage;
+  do {
+    // What fits into the buffers counts as read.
+    endWindow();
+    next = await open(ann, `${annsVersion}/archive`);
+    under.push(next);
+  } while (next.statusCode === 429);
+  t.equal(next.statusCode, 200, 'a place is free although none was read to its end');
 });
 
 t.test('an archive that cannot be sent takes no place', async (t) => {
