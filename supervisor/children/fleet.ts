@@ -407,11 +407,11 @@ export class Fleet implements PluginInvoker {
     for (const runner of this.#listAllRunners()) {
       const children = this.#countProcesses(runner);
       total += children;
-      // Children of a retired runner are being stopped, so they cannot be stopped for another start.
-      if (!runner.busy && !runner.retired) continue;
+      const busyChildren = runner.busy ? children : runner.draining;
+      if (busyChildren === 0) continue;
       const { accountId } = runner.plugin;
-      busy += children;
-      busyByAccount.set(accountId, (busyByAccount.get(accountId) ?? 0) + children);
+      busy += busyChildren;
+      busyByAccount.set(accountId, (busyByAccount.get(accountId) ?? 0) + busyChildren);
     }
     return { total, busy, busyOf: (accountId) => busyByAccount.get(accountId) ?? 0 };
   }

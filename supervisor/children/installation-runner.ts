@@ -181,6 +181,10 @@ export class InstallationRunner {
   get children(): number {
     return (this.#serving ? 1 : 0) + (this.#starting ? 1 : 0) + (this.#updating ? 1 : 0) + this.#draining.size;
   }
+  /** Number of children that are being stopped: they cannot be stopped for another start. */
+  get draining(): number {
+    return this.#draining.size;
+  }
   get busy(): boolean {
     // A child with a debugger attached counts as busy even between calls, and one that has just started for a call before it.
     return this.#starting !== null || this.#updating !== null || this.#inspector !== null || this.#calls > 0;

@@ -167,25 +167,38 @@ function keepRunning(child: FakeChild | undefined): () => void {
   return drained.resolve;
 }
 
-t.test('children that run on after a pause count for their account until they end', async (t) => {
+for (const stop of ['restart', 'retire'] as const)
+  t.test(`children that run on after ${stop} count for their account until they end`, async (t) => {
+    const { fleet, children } = makeFleet(t, async () => ({ rows: [] }));
+    const ends: (() => void)[] = [];
+    // Of ten places nine are not reserved, and an account may hold two for each free one.
+    for (let start = 1; start <= 6; start += 1) {
+      t.equal(await fleet.wake(installed('v1')), null, `start ${start}`);
+      ends.push(keepRunning(children.at(-1)));
+      void fleet[stop]('i1');
+    }
+    // A restart keeps the runner of the installation.
+    t.match(fleet.countByState(), { draining: stop === 'retire' ? 6 : 1 });
+    t.equal(fleet.measureLoad().busyRatio, 0.6);
+    const waiting = fleet.wake(installed('v1'));
+    await new Promise(setImmediate);
+    t.equal(children.length, 6, 'the next start waits');
+    t.equal(fleet.measureLoad().startsWaiting, 1);
+    t.equal(await fleet.wake(installed('v1', { installationId: 'i2', accountId: 'a2' })), null, 'others do not');
+    for (const end of ends) end();
+    t.equal(await waiting, null);
+    t.equal(children.length, 8);
+  });
+
+t.test('an old version that runs on after an update counts as busy beside the new one, which is idle', async (t) => {
   const { fleet, children } = makeFleet(t, async () => ({ rows: [] }));
-  const ends: (() => void)[] = [];
-  // Of ten places nine are not reserved, and an account may hold two for each free one.
-  for (let pause = 1; pause <= 6; pause += 1) {
-    t.equal(await fleet.wake(installed('v1')), null, `start ${pause}`);
-    ends.push(keepRunning(children.at(-1)));
-    void fleet.retire('i1');
-  }
-  t.match(fleet.countByState(), { draining: 6 });
-  t.equal(fleet.measureLoad().busyRatio, 0.6);
-  const waiting = fleet.wake(installed('v1'));
+  await fleet.wake(installed('v1'));
+  const end = keepRunning(children.at(-1));
+  await fleet.wake(installed('v2'));
+  t.equal(fleet.measureLoad().busyRatio, 0.1);
+  end();
   await new Promise(setImmediate);
-  t.equal(children.length, 6, 'the next start waits');
-  t.equal(fleet.measureLoad().startsWaiting, 1);
-  t.equal(await fleet.wake(installed('v1', { installationId: 'i2', accountId: 'a2' })), null, 'others do not');
-  for (const end of ends) end();
-  t.equal(await waiting, null);
-  t.equal(children.length, 8);
+  t.equal(fleet.measureLoad().busyRatio, 0);
 });
 
 t.test('a child that runs on after a restart is measured, and ends with its account or a block', async (t) => {
