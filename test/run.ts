@@ -13,7 +13,6 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { prepareRun } from './runner/prepare-run.ts';
 import { readProcessorTime } from './runner/processor-time.ts';
-import { completeSearchPath } from './runner/programs.ts';
 import { checks, type Outcome, runCheck, runFile, runTogether } from './runner/run-file.ts';
 import { findRoom, groupFiles, inOrder, type Job, SOAK_ONLY } from './runner/schedule.ts';
 import { SEED_VARIABLE, SOAK_VARIABLE } from './runner/soak.ts';
@@ -44,8 +43,10 @@ if (options.soak || options.seed !== undefined) {
 
 const files = requested.length > 0 ? [...new Set(requested.flatMap(listFiles))] : findFiles();
 if (files.length === 0) refuse(`No test files below ${requested.join(', ')}.`);
-await completeSearchPath({ highAvailability: options.soak, files: requested.length > 0 ? files : undefined });
-const run = await prepareRun({ isWhole: requested.length === 0 });
+const run = await prepareRun({
+  isWhole: requested.length === 0,
+  programs: { highAvailability: options.soak, files: requested.length > 0 ? files : undefined },
+});
 // Ctrl-C ends the test files by itself; the server is in a session of its own and has a folder to remove.
 process.once('SIGINT', () => void run.end().then(() => process.exit(1)));
 // Leaves out the processor time of the preparations.

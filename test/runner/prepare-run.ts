@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { RUN_FOLDER_VARIABLE, writeChildPrograms } from './child-program.ts';
 import { removeForeignVariables } from './environment.ts';
+import { completeSearchPath, type SearchPathOptions } from './programs.ts';
 import { SERVER_VARIABLE, startTestServer } from './server.ts';
 import { chooseTemporaryFolder } from './temporary-folder.ts';
 import { BROWSER_VARIABLE, unpackBrowser } from './unpacked-browser.ts';
@@ -20,6 +21,12 @@ const COMPILE_CACHE = join(root, 'node_modules', '.cache', 'test-compile-cache')
 /** The builders of the folders that the API serves. They do nothing if the folders are up to date. */
 const SITE_BUILDERS = ['console/build-console.ts', 'docs/build-site.ts'];
 
+interface PrepareOptions {
+  readonly isWhole: boolean;
+  /** Those that the run looks for; missing ones are fetched. */
+  readonly programs: SearchPathOptions;
+}
+
 export interface PreparedRun {
   /** Stops and removes what was made. Safe to call twice. */
   end(): Promise<void>;
@@ -29,7 +36,7 @@ export interface PreparedRun {
  * Makes everything, and tells the test files by environment variables where it is. A run of single files leaves the
  * sites and the browser to those of them that need these.
  */
-export async function prepareRun({ isWhole }: { isWhole: boolean }): Promise<PreparedRun> {
+export async function prepareRun({ isWhole, programs }: PrepareOptions): Promise<PreparedRun> {
   removeForeignVariables(process.env);
   process.env.NODE_COMPILE_CACHE = COMPILE_CACHE;
   // Finds modules by their path from the cache's folder.
@@ -41,6 +48,7 @@ export async function prepareRun({ isWhole }: { isWhole: boolean }): Promise<Pre
   const [server] = await Promise.all([
     startTestServer(),
     writeChildPrograms(folder),
+    completeSearchPath(programs),
     ...(isWhole ? [...SITE_BUILDERS.map(build), setBrowser(folder)] : []),
   ]);
   process.env[SERVER_VARIABLE] = server.url;

@@ -32,7 +32,7 @@ const LOOKUP = /\b(?:findProgram|whyMissing)\('([\w-]+)'\)/g;
 /** The path of a source file, which is imported or started as a process: `new URL('holder.ts', import.meta.url)` has no `./`. */
 const SOURCE_PATH = /'([^'\n]+\.tsx?)'/g;
 
-interface SearchPathOptions {
+export interface SearchPathOptions {
   /** Whether etcd, HAProxy and Patroni are needed too. */
   readonly highAvailability?: boolean;
   /** The files that run; of the programs, only those are fetched that these look for. Default: all programs. */
