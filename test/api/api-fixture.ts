@@ -172,7 +172,7 @@ export async function startApiFixture(t: Teardown, options: ApiOptions = {}): Pr
   const { document, answers } = await documented;
   const finishUpdates = async () => {
     const found = await pool.query('SELECT id FROM installations WHERE target_version_id IS NOT NULL ORDER BY id');
-    for (const { id } of found.rows) await finishUpdate(id);
+    for (const { id } of found.rows) await services.finishUpdate(id);
   };
   return {
     app,

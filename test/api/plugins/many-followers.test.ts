@@ -15,7 +15,10 @@ const FOLLOWERS = 450;
 const PAGES = 3;
 const PAGE = 200;
 
-const api = await startApiFixture(t);
+// Without a supervisor, the fixture would finish each of hundreds of updates, one by one, after every request.
+const api = await startApiFixture(t, {
+  prepare: (services) => ({ ...services, finishUpdate: async () => undefined }),
+});
 const ann = await api.user('ann');
 
 /** @returns how many statements this process has sent to PostgreSQL since that begin updates */
