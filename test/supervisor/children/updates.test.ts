@@ -6,6 +6,7 @@ import { INTERRUPTIONS_MAX } from '../../../supervisor/children/restart-policy.t
 import { startApiFixture } from '../../api/api-fixture.ts';
 import { eventually } from '../../runner/eventually.ts';
 import {
+  EXHAUST_MEMORY,
   type Installed,
   type PluginSource,
   type SupervisorFixture,
@@ -274,10 +275,7 @@ async function blockEvents({ pool, supervisor }: SupervisorFixture, { installati
   };
 }
 
-const CRASHING = `middleware.inboundMessage = () => {
-  const all = [];
-  for (;;) all.push(new Array(1e7).fill(all.length));
-};`;
+const CRASHING = `middleware.inboundMessage = () => { ${EXHAUST_MEMORY} };`;
 
 /** @returns a function that calls a hook which ends the process, and returns how often it has ended */
 async function openCrash(fixture: SupervisorFixture, made: Installed): Promise<() => Promise<number>> {

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { makeFailedHeadsDue } from '../../../db/channels/delivery-queue.ts';
 import { eventually } from '../../runner/eventually.ts';
-import { startSupervisorFixture } from '../supervisor-fixture.ts';
+import { EXHAUST_MEMORY, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { connect, deliver, recorder, rowOf } from './channels.ts';
 
 /** The longest backoff between the crashes after which an installation counts as failed. */
@@ -16,7 +16,7 @@ const fixture = await startSupervisorFixture(t, { deliveryWaits: [600, 600, 600,
 
 t.test('the first delivery of a failed installation is attempted when it is ready again', async (t) => {
   const code = `middleware.systemPrompt = ({ systemPrompt }) => {
-      if (systemPrompt === 'crash') { const all = []; for (;;) all.push(new Array(1e7).fill(all.length)); }
+      if (systemPrompt === 'crash') ${EXHAUST_MEMORY}
     };
     ${recorder(`if (request.attempt < 2) throw new Error('not yet');`)}`;
   const made = await fixture.install({ slug: 'repaired', capabilities: ['host.storage'], code });

@@ -1,7 +1,7 @@
 /** The plugin's own log has a `system` line for each action of the host on the plugin, with the reason. */
 import t from 'tap';
 import { eventually } from '../../runner/eventually.ts';
-import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { EXHAUST_MEMORY, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const shared = await startSupervisorFixture(t);
 
@@ -59,7 +59,7 @@ t.test('a crash reports how the process ended', async (t) => {
   const fixture = shared.withNewAccount();
   const made = await fixture.install({
     slug: 'hungry',
-    code: "tools.eat = { description: 'd', parameters: {}, handler: () => { const all = []; for (;;) all.push(new Array(4e6).fill('x')); } };",
+    code: `tools.eat = { description: 'd', parameters: {}, handler: () => { ${EXHAUST_MEMORY} } };`,
   });
   const session = await fixture.session();
   const answer = await fixture.call('POST', `/sessions/${session}/tools/hungry__eat`, { arguments: {} });
