@@ -10,6 +10,7 @@ import { callToolInTurn } from '../../../supervisor/sessions/tool-journal.ts';
 import { failedTool } from '../../../supervisor/sessions/tool-results.ts';
 import { digestOf } from '../../../supervisor/sessions/turn-answers.ts';
 import { eventually } from '../../runner/eventually.ts';
+import { amount } from '../../runner/soak.ts';
 import { connect, deliver } from '../delivery/channels.ts';
 import {
   CrashOnce,
@@ -19,6 +20,12 @@ import {
   type SupervisorFixture,
   startSupervisorFixture,
 } from '../supervisor-fixture.ts';
+
+/** Ends of a turn at once, in rounds of three, and with two texts. */
+const ROUNDS = amount({ quick: 3, soak: 10 });
+const ENDS = amount({ quick: 16, soak: 50 });
+/** Seconds of a lease of 100 that have passed at a step. All steps renew it by the same statement, as the first of them does at each. */
+const PASSED = amount({ quick: [99], soak: [1, 24, 26, 49, 51, 99] });
 
 const during = new DuringSteps();
 const shared = await startSupervisorFixture(t, { faultPoint: during.faultPoint });
@@ -181,7 +188,7 @@ t.test(
     const turn = asRuntime(fixture, session, 'r1');
     const endAtOnce = (id: string, texts: readonly string[]) =>
       Promise.all(texts.map((text) => turn('POST', `/${id}/end`, { text, outputId: `${id} ${text}` })));
-    for (let round = 0; round < 10; round += 1) {
+    for (let round = 0; round < ROUNDS; round += 1) {
       const id = `t${round}`;
       await turn('POST', '', { id, text: 'hi', trigger: 'user' });
       await turn('POST', `/${id}/output`, { id: `${id} piece`, piece: 0, text: 'open piece ' });
@@ -193,7 +200,7 @@ t.test(
       await turn('POST', '', { id, text: 'hi', trigger: 'user' });
       if (isStreamed) await turn('POST', `/${id}/output`, { id: `${id} piece`, piece: 0, text: 'open piece ' });
       const before = (await transcript(fixture, session)).length;
-      const texts = Array.from({ length: 50 }, (_, n) => (n % 2 === 0 ? 'bye' : 'bye2'));
+      const texts = Array.from({ length: ENDS }, (_, n) => (n % 2 === 0 ? 'bye' : 'bye2'));
       const replies = await endAtOnce(id, texts);
       const [won] = replies.flatMap(({ status, body }) => (status === 200 ? [body.replyId] : []));
       for (const [n, reply] of replies.entries()) {
@@ -753,7 +760,7 @@ t.test('a turn belongs to its runtime for `leaseSeconds` after each step', async
       ['/output', { id: 'o', piece: 0, text: 'so far' }],
     ] as const
   ).entries())
-    for (const passed of [1, 24, 26, 49, 51, 99]) {
+    for (const passed of n === 0 ? [1, 24, 26, 49, 51, 99] : PASSED) {
       const id = `${n} ${passed}`;
       await one('POST', '', { id, text: 'hello', trigger: 'user', leaseSeconds: 100 });
       if (path.endsWith('result')) await one('POST', `/${id}/calls/c1`, tool);
