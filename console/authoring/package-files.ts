@@ -1,5 +1,9 @@
 /** Reads a chosen or dropped package: one zip, or the text files of a folder. */
 import { isToolFile } from '../../sdk/contract/package-paths.ts';
+import { formatBytes } from '../style/format-bytes.ts';
+
+/** Limit of the service for a file list. Bytes. */
+const FOLDER_MAX_BYTES = 16 * 1_048_576;
 
 export interface TextFile {
   readonly path: string;
@@ -7,7 +11,7 @@ export interface TextFile {
 }
 export type Dropped = { readonly zip: File } | { readonly files: readonly TextFile[] };
 
-/** @throws Error with a sentence for the user if there is no file, or one is not text or cannot be read */
+/** @throws Error with a sentence for the user if there is no file, one is not text or cannot be read, or they are too large */
 export async function readDropped(given: readonly File[]): Promise<Dropped> {
   const [first] = given;
   if (given.length === 1 && first?.name.toLowerCase().endsWith('.zip')) return { zip: first };
@@ -20,6 +24,11 @@ export async function readDropped(given: readonly File[]): Promise<Dropped> {
     .map(({ file, path }) => ({ file, path: path.slice(wrapper.length) }))
     .filter(({ path }) => !isToolFile(path));
   if (kept.length === 0) throw new Error('No file was found. Choose the folder that contains readme.md and index.ts.');
+  const bytes = kept.reduce((sum, { file }) => sum + file.size, 0);
+  if (bytes > FOLDER_MAX_BYTES)
+    throw new Error(
+      `The files of the folder have ${formatBytes(bytes)}, and a folder may have ${formatBytes(FOLDER_MAX_BYTES)}. Drop it as a zip instead.`,
+    );
   const files = kept.map(async ({ file, path }) => ({ path, contentText: await readText(file, path) }));
   return { files: await Promise.all(files) };
 }

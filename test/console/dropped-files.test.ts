@@ -71,6 +71,14 @@ t.test('a dropped folder is the package, whatever its name', async (t) => {
   t.same(await listPaths(makeFolder('/dist', [makeFile('/dist/index.ts')])), ['index.ts']);
 });
 
+t.test('a folder that is too large is refused before it is read, with what to do', async (t) => {
+  const large = Object.assign(new File([], 'words.txt'), { path: '/plugin/words.txt' });
+  Object.defineProperty(large, 'size', { value: 17 * 1_048_576 });
+  Object.defineProperty(large, 'arrayBuffer', { value: () => t.fail('it is read') });
+  const refusal = 'The files of the folder have 17 MiB, and a folder may have 16 MiB. Drop it as a zip instead.';
+  await t.rejects(readDropped([large]), { message: refusal });
+});
+
 t.test('a folder without files is refused', (t) => t.rejects(readDropped([]), { message: /^No file was found\./ }));
 
 t.test('during an outage, the packages of the last saves are remembered, each once', async (t) => {
