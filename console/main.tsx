@@ -15,6 +15,7 @@ import { createRoot } from 'react-dom/client';
 import { queryClient } from './rest/query-client.ts';
 import { router } from './router.tsx';
 import { recoverLostFocus } from './shell/recover-focus.ts';
+import { ignoreRepeatedPresses } from './shell/repeated-presses.ts';
 import { openSignInLink } from './sign-in/sign-in-link.ts';
 import { SignInLinkDialog } from './sign-in/sign-in-link-dialog.tsx';
 import { theme, variables } from './style/theme.ts';
@@ -39,6 +40,7 @@ render(
 );
 const signInLink = await openSignInLink();
 recoverLostFocus();
+ignoreRepeatedPresses();
 render(
   <>
     <Notifications position="bottom-right" />

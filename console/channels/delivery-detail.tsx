@@ -67,7 +67,8 @@ export function DeliveryDetail({ installationId, deliveryId, channels, onOpen }:
       </Title>
       <PreformattedText>{escapeText(body)}</PreformattedText>
       {bodyTruncated ? <Text size="sm">The payload is truncated.</Text> : null}
-      <Group justify="flex-end">
+      {/* Replay is apart from Try now, which it replaces: the service may deliver in the moment when Try now is pressed. */}
+      <Group justify={isPending ? 'flex-end' : 'flex-start'}>
         {isPending ? (
           <>
             <ConfirmButton

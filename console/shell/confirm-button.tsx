@@ -98,7 +98,8 @@ export function ConfirmDialog({ title, label, isOpen, onClose, action, onConfirm
   const { isHarmless = false, children } = props;
   return (
     <Dialog title={title} opened={isOpen} onClose={onClose}>
-      <ActionForm action={action} onSubmit={onConfirm}>
+      {/* While the dialog fades out, a double click still reaches it. */}
+      <ActionForm action={action} onSubmit={() => isOpen && onConfirm()}>
         <Stack>
           {children}
           <Group justify="flex-end">

@@ -63,12 +63,33 @@ t.test('the focus moves on when the pressed button disappears or stays disabled'
   await service.asUser('ben').then((ben) => ben.call('GET', '/api/me'));
   const { page, complaints } = await openAt(`/installations/${body.id}`);
 
-  await focusAndPress(page, 'Pause');
-  await page.getByRole('button', { name: 'Resume' }).waitFor();
+  const changes: string[] = [];
+  page.on('request', (request) => {
+    if (request.method() === 'POST') changes.push(request.url().slice(request.url().lastIndexOf('/')));
+  });
+  const pause = page.getByRole('button', { name: 'Pause' });
+  const resume = page.getByRole('button', { name: 'Resume' });
+  await pause.focus();
+  await page.keyboard.down('Enter');
+  await resume.waitFor();
   t.ok(await isFocusedOn(page, 'BUTTON Resume'), 'after Pause it is on Resume');
+  // The key is still held down, so it repeats.
+  await page.keyboard.down('Enter');
+  await page.keyboard.up('Enter');
   await page.keyboard.press('Enter');
-  await page.getByRole('button', { name: 'Pause' }).waitFor();
+  await pause.waitFor();
   t.ok(await isFocusedOn(page, 'BUTTON Pause'), 'and after Resume on Pause');
+  await pause.hover();
+  await clickByMouse(page, 1);
+  await resume.waitFor();
+  await clickByMouse(page, 2);
+  await focusAndPress(page, 'Resume');
+  await pause.waitFor();
+  t.same(
+    changes,
+    ['/pause', '/resume', '/pause', '/resume'],
+    'what takes the place of a button needs a press of its own',
+  );
   await focusAndPress(page, 'Run setup again');
   await page.getByText('notified to set itself up again').waitFor();
   t.ok(await isFocusedOn(page, 'BUTTON Run setup again'), 'a button that was disabled only meanwhile keeps it');
@@ -536,6 +557,12 @@ async function findChannelPath(installationId: string, name: string): Promise<st
 const READ_AGAIN = `const { now } = Date;
 Date.now = () => now() + 60_000;
 dispatchEvent(new Event('visibilitychange'));`;
+
+/** Clicks where the mouse is. @param count the number of the click in a double click */
+async function clickByMouse({ mouse }: Page, count: number): Promise<void> {
+  await mouse.down({ clickCount: count });
+  await mouse.up({ clickCount: count });
+}
 
 async function focusAndPress(page: Page, name: string | RegExp): Promise<void> {
   await page.getByRole('button', { name, exact: true }).focus();
