@@ -55,6 +55,20 @@ async function readText(file: File, path: string): Promise<string> {
   }
 }
 
+/**
+ * The browser refuses to send a file that was changed since it was chosen, with the same error as when the service is away.
+ *
+ * @throws Error with a sentence for the user if it was changed
+ */
+export async function checkReadable(zip: File): Promise<void> {
+  await zip
+    .slice(0, 1)
+    .arrayBuffer()
+    .catch(() => {
+      throw new Error(`${zip.name} could not be read. If it was changed or moved, choose it again.`);
+    });
+}
+
 /** Packages that are remembered of saves without response: during an outage each attempt may have another, of many megabytes. */
 const UNANSWERED_MAX = 8;
 

@@ -6,7 +6,7 @@ import { DRAFT } from '../editor/source.ts';
 import { readBody, rest } from '../rest/client.ts';
 import { Problem } from '../rest/problem.ts';
 import { uploadForm } from '../rest/upload.ts';
-import { type Dropped, hasSameFiles, type TextFile } from './package-files.ts';
+import { checkReadable, type Dropped, hasSameFiles, type TextFile } from './package-files.ts';
 
 type Published = components['schemas']['PublishedVersion'];
 
@@ -29,6 +29,7 @@ export async function publishVersion(
     const body = { semVer, files: [...dropped.files] };
     return readBody(rest.POST('/plugins/{id}/versions', { params: { path: { id } }, body }));
   }
+  await checkReadable(dropped.zip);
   const form = new FormData();
   // The service reads the form as a stream and needs the fields before the file.
   form.set('semVer', semVer);

@@ -1,5 +1,5 @@
 /** The console while the service is unreachable, where the focus goes when a button disappears, and what the next page keeps. */
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, rm, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import t from 'tap';
@@ -330,13 +330,22 @@ const clickTwice = (button: object): void => {
   for (const _click of [1, 2]) (button as { click(): void }).click();
 };
 
-t.test('a publish whose response is lost is reported as perhaps done, and its version is listed', async (t) => {
+t.test('a publish says that its zip was changed, or that its response was lost, with its version listed', async (t) => {
   const { body: plugin } = await service.call('POST', '/api/plugins', { slug: 'sent-desk', displayName: 'Sent desk' });
   const folder = join(await temporaryFolder(t), 'sent-desk');
   await mkdir(folder);
   await writeFile(join(folder, 'readme.md'), '---\nname: Sent desk\ndescription: Says good night\n---\nGood night.\n');
   await writeFile(join(folder, INDEX.path), INDEX.contentText);
   const { context, page } = await openAt(`/plugins/${plugin.id}`);
+  const zip = join(folder, 'changed.zip');
+  await writeFile(zip, 'as it was chosen');
+  await page.locator('input[accept*=zip]').setInputFiles(zip);
+  await page.getByText('changed.zip, ').waitFor();
+  await writeFile(zip, 'as it was made again');
+  await utimes(zip, 0, 0);
+  await press(page, 'Publish');
+  await page.locator('.publish-faults').getByText('changed.zip could not be read. If it was changed').waitFor();
+  await rm(zip);
   await page.locator('input[webkitdirectory]').setInputFiles(folder);
   await page.getByRole('region', { name: 'Package' }).getByText('readme.md').waitFor();
   await answerInstead(context, `**/api/plugins/${plugin.id}/versions`, loseResponse);
