@@ -21,8 +21,8 @@ import { amount } from '../runner/soak.ts';
 import { copyRelease, installNode, listOldReleases, type ReleaseCopy, release } from './release-copy.ts';
 import { type ServiceFixture, startServiceFixture, startServiceOnTestDatabase } from './service-fixture.ts';
 
-/** Replacements in a row. Another test has two of them in a quick run, too. */
-const RESTARTS = amount({ quick: 1, soak: 20 });
+/** Successful replacements in a row. The first one runs from the folder of the old release, the others from that of the new one. */
+const REPLACEMENTS = amount({ quick: 2, soak: 20 });
 /** New requests, and messages for the guard. In a quick run the replacements count, not the load. */
 const PER_SECOND = amount({ quick: 8, soak: 50 });
 /** Between two requests on a kept connection, milliseconds. */
@@ -125,17 +125,60 @@ async function listServices(service: ServiceFixture): Promise<number[]> {
   return processes.filter(({ command }) => /(api|supervisor)\/main\.ts/.test(command)).map(({ pid }) => pid);
 }
 
-t.test('requests go on through replacements that fail and through an upgrade over migrations', async (t) => {
-  const copy = await copyRelease(t);
+/** Plugins without a process at the upgrade. More than a supervisor has spare children. */
+const IDLE_PLUGINS = 3;
+const PROMPT = `Be${' kind.'.repeat(IDLE_PLUGINS)}`;
+
+t.test('requests go on through replacements that fail and through an upgrade in another folder', async (t) => {
+  const [old, next] = [await copyRelease(t), await copyRelease(t)];
+  const where = { node: await installNode(old), cwd: old.folder };
+  await installNode(next);
+  await release(next, NEWEST);
+  const away = join(await temporaryFolder(t), 'old');
+  const database = await testDatabase(t);
   const { path, addBubblewrap, removeBubblewrap } = await makeSearchPath(t);
+  const DATA_DIR = join(old.folder, '.bulkhead', 'data');
+  // As without a setting of the tests: Node creates it again where it is missing.
+  const NODE_COMPILE_CACHE = join(DATA_DIR, 'compile-cache');
+  await linkCompiledModules(NODE_COMPILE_CACHE);
   const env = {
+    DATABASE_URL: database.url,
+    DATA_DIR,
+    NODE_COMPILE_CACHE,
     READS_PER_MINUTE: '1000000',
     SESSION_READS_PER_MINUTE: '1000000',
     READY_SECONDS: '5',
     PATH: path,
     SANDBOX_FETCH: 'off',
   };
-  const service = await startServiceOnTestDatabase(t, env, copy.main);
+  const service = await startServiceFixture(t, env, old.main, where);
+  const exchangeFolders = async (): Promise<void> => {
+    await rename(old.folder, away);
+    await rename(next.folder, old.folder);
+  };
+
+  await t.test('a replacement after DATA_DIR moved with the old folder changes nothing', async (t) => {
+    const before = await listServices(service);
+    t.equal(before.length, 2);
+    await exchangeFolders();
+    t.equal(
+      await replace(service),
+      `not replaced: DATA_DIR ${DATA_DIR} was moved. If it is in the folder of the old release, exchange the folders back.`,
+    );
+    t.same(await listServices(service), before, 'the old processes continue');
+    const { rows } = await database.pool.query(`SELECT FROM migrations WHERE name = '9001_release'`);
+    t.equal(rows.length, 0, 'no migration ran');
+    process.kill(before[0] ?? 0, 'SIGKILL');
+    await service.line(/^DATA_DIR .* is missing\./);
+    t.notOk(existsSync(DATA_DIR), 'a restart does not create it where it was');
+    await rename(old.folder, next.folder);
+    await rename(away, old.folder);
+    await service.line(/ is running again\.$/);
+  });
+
+  for (let index = 0; index < IDLE_PLUGINS; index += 1)
+    await install(service, `idle-${index}`, "middleware.systemPrompt = (ctx) => ctx.systemPrompt + ' kind.';");
+  t.equal(await countChildren(service), 0);
   const tally: Tally = { good: 0, bad: [] };
   const urls = [`${service.url}/api/me`, `http://localhost:${service.env.SUPERVISOR_PORT}/sessions`];
   const load = startLoad(urls, service.token, tally);
@@ -143,7 +186,7 @@ t.test('requests go on through replacements that fail and through an upgrade ove
   const before = await listServices(service);
   t.equal(before.length, 2);
   for (const [what, outcome, breakRelease] of faults.slice(0, FAULTS)) {
-    const mend = await breakRelease(copy);
+    const mend = await breakRelease(old);
     t.match(await replace(service), outcome, what);
     await mend();
     t.same(await listServices(service), before, `${what}: the old processes continue, and no other is left`);
@@ -154,11 +197,23 @@ t.test('requests go on through replacements that fail and through an upgrade ove
     await addBubblewrap();
     t.same(await listServices(service), before, 'the old processes continue, and no other is left');
   });
-  await release(copy, NEWEST);
+
+  await exchangeFolders();
+  await rename(join(away, '.bulkhead'), join(old.folder, '.bulkhead'));
+  t.equal(await prompt(service), PROMPT, 'the old supervisor starts plugins from the new folder');
   t.match(await replace(service), /^replaced: .*migrations applied: 9001_release, 9002_release, 9003_release\)$/);
   const pages = await fetch(`${service.url}/docs`, { headers: { connection: 'close' } });
   t.equal(await pages.text(), `pages of release ${NEWEST}`, 'the pages are built before the new API starts');
-  for (let round = 1; round < RESTARTS; round += 1) t.match(await replace(service), /^replaced: /);
+  await rm(away, { recursive: true });
+  for (let round = 1; round < REPLACEMENTS; round += 1)
+    t.match(await replace(service), /^replaced: /, 'the old folder is not needed any more');
+  const after = await listServices(service);
+  t.equal(after.length, 2);
+  t.notOk(after.some((pid) => before.includes(pid)));
+  const folders = after.map((pid) => readlink(`/proc/${pid}/cwd`));
+  t.same(await Promise.all(folders), [old.folder, old.folder]);
+  t.equal(await prompt(service), PROMPT);
+  t.ok((await countChildren(service)) >= IDLE_PLUGINS);
   // A fast machine replaces the service in fewer requests.
   await eventually(() => guard.counts.passed > 20 && guard.counts.stopped > 20 && tally.good > 50);
   await load.stop();
@@ -166,11 +221,8 @@ t.test('requests go on through replacements that fail and through an upgrade ove
   t.same(tally.bad, []);
   t.same(other, [], 'forbidden messages are cancelled by the plugin, the others go on');
   t.ok(passed > 20 && stopped > 20, `${stopped} forbidden messages stopped, ${passed} others passed`);
-  t.ok(tally.good > 50, `${tally.good} answers over ${RESTARTS} replacements`);
-  t.comment(`${tally.good} good answers, ${tally.bad.length} bad, ${RESTARTS} replacements`);
-  const after = await listServices(service);
-  t.equal(after.length, 2);
-  t.notOk(after.some((pid) => before.includes(pid)));
+  t.ok(tally.good > 50, `${tally.good} answers over ${REPLACEMENTS} replacements`);
+  t.comment(`${tally.good} good answers, ${tally.bad.length} bad, ${REPLACEMENTS} replacements`);
 
   const supervisor = (await service.processes()).find(({ command }) => command.includes('supervisor/main.ts'));
   const asking = Array.from({ length: REPEATING }, () => askAgain(urls[1] as string, service.token));
@@ -193,81 +245,6 @@ for (let from = NEWEST - OLDER + 1; from < NEWEST; from += 1)
     t.same(tally.bad, []);
     t.comment(`${tally.good} good answers, ${tally.bad.length} bad`);
   });
-
-/** Plugins without a process at the upgrade. More than a supervisor has spare children. */
-const IDLE_PLUGINS = 3;
-
-t.test('the new release is prepared in another folder, whose name is exchanged with that of the old one', async (t) => {
-  const [old, next] = [await copyRelease(t), await copyRelease(t)];
-  const where = { node: await installNode(old), cwd: old.folder };
-  await installNode(next);
-  await release(next, 1);
-  const env = {
-    DATABASE_URL: (await testDatabase(t)).url,
-    DATA_DIR: join(await temporaryFolder(t), 'data'),
-    READS_PER_MINUTE: '1000000',
-    SESSION_READS_PER_MINUTE: '1000000',
-  };
-  const service = await startServiceFixture(t, env, old.main, where);
-  for (let index = 0; index < IDLE_PLUGINS; index += 1)
-    await install(service, `idle-${index}`, "middleware.systemPrompt = (ctx) => ctx.systemPrompt + ' kind.';");
-  t.equal(await countChildren(service), 0);
-  const tally: Tally = { good: 0, bad: [] };
-  const urls = [`${service.url}/api/me`, `http://localhost:${service.env.SUPERVISOR_PORT}/sessions`];
-  const load = startLoad(urls, service.token, tally);
-  const guard = await startGuard(service);
-
-  const away = join(await temporaryFolder(t), 'old');
-  await rename(old.folder, away);
-  await rename(next.folder, old.folder);
-  t.equal(
-    await prompt(service),
-    `Be${' kind.'.repeat(IDLE_PLUGINS)}`,
-    'the old supervisor starts plugins from the new folder',
-  );
-  t.match(await replace(service), /^replaced: .*migrations applied: 9001_release\)$/);
-  await rm(away, { recursive: true });
-  t.match(await replace(service), /^replaced: /, 'the old folder is not needed any more');
-  const folders = (await listServices(service)).map((pid) => readlink(`/proc/${pid}/cwd`));
-  t.same(await Promise.all(folders), [old.folder, old.folder]);
-  t.equal(await prompt(service), `Be${' kind.'.repeat(IDLE_PLUGINS)}`);
-  t.ok((await countChildren(service)) >= IDLE_PLUGINS);
-  await load.stop();
-  const { passed, stopped, other } = await guard.stop();
-  t.same(tally.bad, []);
-  t.same(other, []);
-  t.ok(passed > 0 && stopped > 0 && tally.good > 0, `${tally.good} good answers, ${passed + stopped} hook calls`);
-});
-
-t.test('a replacement after DATA_DIR moved with the old folder changes nothing', async (t) => {
-  const [old, next] = [await copyRelease(t), await copyRelease(t)];
-  await release(next, 1);
-  const database = await testDatabase(t);
-  const DATA_DIR = join(old.folder, '.bulkhead', 'data');
-  // As without a setting of the tests: Node creates it again where it is missing.
-  const NODE_COMPILE_CACHE = join(DATA_DIR, 'compile-cache');
-  await linkCompiledModules(NODE_COMPILE_CACHE);
-  const env = { DATABASE_URL: database.url, DATA_DIR, NODE_COMPILE_CACHE };
-  const service = await startServiceFixture(t, env, old.main, { cwd: old.folder });
-  const before = await listServices(service);
-  const away = join(await temporaryFolder(t), 'old');
-  await rename(old.folder, away);
-  await rename(next.folder, old.folder);
-  t.equal(
-    await replace(service),
-    `not replaced: DATA_DIR ${DATA_DIR} was moved. If it is in the folder of the old release, exchange the folders back.`,
-  );
-  t.same(await listServices(service), before, 'the old processes continue');
-  const { rows } = await database.pool.query(`SELECT FROM migrations WHERE name = '9001_release'`);
-  t.equal(rows.length, 0, 'no migration ran');
-  process.kill(before[0] ?? 0, 'SIGKILL');
-  await service.line(/^DATA_DIR .* is missing\./);
-  t.notOk(existsSync(DATA_DIR), 'a restart does not create it where it was');
-  await rename(old.folder, next.folder);
-  await rename(away, old.folder);
-  await service.line(/ is running again\.$/);
-  t.match(await replace(service), /^replaced: /);
-});
 
 /** Leads to the modules that the tests have compiled. Node finds them by their path from there: as many folders below a release. */
 async function linkCompiledModules(link: string): Promise<void> {
