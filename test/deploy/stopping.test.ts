@@ -46,9 +46,26 @@ const keys = async (service: ServiceFixture, session: string): Promise<string[]>
   return isError ? [] : JSON.parse(content[0].text);
 };
 
-t.test('a stop in the middle of everything', async (t) => {
+/** Opens a pipe that has no room for another byte, as of a pager that is not read. */
+function openFullPipe(path: string): number {
+  execFileSync('mkfifo', [path]);
+  const fd = openSync(path, constants.O_RDWR | constants.O_NONBLOCK);
+  for (const bytes of [4_096, 1])
+    try {
+      for (;;) writeSync(fd, Buffer.alloc(bytes, '\n'));
+    } catch (error) {
+      assert.equal((error as NodeJS.ErrnoException).code, 'EAGAIN');
+    }
+  return fd;
+}
+
+t.test('a stop in the middle of everything, while the log is not read', async (t) => {
   const { url: DATABASE_URL, pool } = await testDatabase(t);
-  const service = await startServiceFixture(t, { DATA_DIR: join(await temporaryFolder(t), 'data'), DATABASE_URL });
+  const folder = await temporaryFolder(t);
+  const log = openFullPipe(join(folder, 'log'));
+  t.teardown(() => closeSync(log));
+  const env = { DATA_DIR: join(folder, 'data'), DATABASE_URL };
+  const service = await startServiceFixture(t, env, undefined, { stderrTo: log });
   const { id: plugin } = await made(service.call('POST', '/api/plugins', { slug: 'patient', displayName: 'Patient' }));
   const files = [
     { path: 'readme.md', contentText: README },
@@ -106,30 +123,4 @@ t.test('a stop in the middle of everything', async (t) => {
   t.equal(missing, 'none', 'every accepted webhook reached the plugin');
   const { rowCount } = await pool.query('SELECT 1 FROM versions WHERE plugin_id = $1', [plugin]);
   t.equal(rowCount, uploaded === null ? rowCount : 2);
-});
-
-/** Opens a pipe that has no room for another byte, as of a pager that is not read. */
-function openFullPipe(path: string): number {
-  execFileSync('mkfifo', [path]);
-  const fd = openSync(path, constants.O_RDWR | constants.O_NONBLOCK);
-  for (const bytes of [4_096, 1])
-    try {
-      for (;;) writeSync(fd, Buffer.alloc(bytes, '\n'));
-    } catch (error) {
-      assert.equal((error as NodeJS.ErrnoException).code, 'EAGAIN');
-    }
-  return fd;
-}
-
-t.test('a stop while the log is not read', async (t) => {
-  const { url: DATABASE_URL } = await testDatabase(t);
-  const folder = await temporaryFolder(t);
-  const fd = openFullPipe(join(folder, 'log'));
-  t.teardown(() => closeSync(fd));
-  const env = { DATA_DIR: join(folder, 'data'), DATABASE_URL };
-  const service = await startServiceFixture(t, env, undefined, { stderrTo: fd });
-  await service.processes();
-  service.kill('SIGTERM');
-  t.match(await service.exited, { code: 0, stdout: /stopping\nthe API stopped\nthe supervisor stopped$/ });
-  t.same(await service.leftovers(), []);
 });
