@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { parseEnv } from 'node:util';
 import { findOrCreateAccount, setOperator } from '../../db/accounts/accounts.ts';
 import { openIssuer } from '../../service/identity/tokens.ts';
-import { forkProcess } from '../fixtures/forked-process.ts';
+import { type ForkedProcess, forkProcess } from '../fixtures/forked-process.ts';
 import { freePort } from '../fixtures/free-port.ts';
 import { eventually } from '../runner/eventually.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../runner/harness.ts';
@@ -152,15 +152,23 @@ export async function startServiceOnTestDatabase(
   return startServiceFixture(t, { DATA_DIR, DATABASE_URL: url, ...env }, main);
 }
 
+/** API and supervisor without `npm start`. */
+export interface StartedPair {
+  /** SIGTERM, and both are gone. */
+  stop(): Promise<void>;
+}
+
 /** Starts API and supervisor without `npm start`, for tests that only call them. They are stopped with the test. */
-export async function startApiAndSupervisor(t: Teardown, env: Environment = {}): Promise<CalledService> {
+export async function startApiAndSupervisor(t: Teardown, env: Environment = {}): Promise<CalledService<StartedPair>> {
   const { url: DATABASE_URL, pool } = await testDatabase(t);
-  const DATA_DIR = await temporaryFolder(t);
-  const full = { LOG_LEVEL: 'error', ...(await freePorts()), DATA_DIR, DATABASE_URL, ...env };
+  const DATA_DIR = env.DATA_DIR ?? (await temporaryFolder(t));
+  const full = { LOG_LEVEL: 'error', ...(await freePorts()), ...env, DATA_DIR, DATABASE_URL };
   // As `npm start` does.
   await setOperator(pool, (await findOrCreateAccount(pool, 'local')).id, true);
-  for (const main of [SUPERVISOR, API]) await forkProcess(t, main, full, 'SIGTERM');
-  return withToken({}, full, await (await openIssuer(DATA_DIR)).issue('local'));
+  const started: ForkedProcess[] = [];
+  for (const main of [SUPERVISOR, API]) started.push(await forkProcess(t, main, full, 'SIGTERM'));
+  const stop = async () => void (await Promise.all(started.map(({ end }) => end('SIGTERM'))));
+  return withToken({ stop }, full, await (await openIssuer(DATA_DIR)).issue('local'));
 }
 
 /** The API alone, on ports of its own. */

@@ -1,7 +1,7 @@
 /** Something of everything that Bulkhead promises to keep, made over its interfaces, and looked at again over them. */
 import assert from 'node:assert/strict';
 import { eventually } from '../runner/eventually.ts';
-import type { Answer, ServiceFixture } from './service-fixture.ts';
+import type { Answer, CalledService } from './service-fixture.ts';
 
 const README = `---
 name: Witness
@@ -68,7 +68,7 @@ export type Facts = Readonly<Record<string, unknown>>;
  * Publishes, installs, configures and uses a plugin; everything was answered with success when this resolves. Each account
  * of a service needs a slug of its own.
  */
-export async function buildWorkshop(service: ServiceFixture, slug = SLUG): Promise<Workshop> {
+export async function buildWorkshop(service: CalledService, slug = SLUG): Promise<Workshop> {
   const plugin = await made(service.call('POST', '/api/plugins', { slug, displayName: 'Witness' }));
   await made(service.call('POST', `/api/plugins/${plugin}/versions`, version('1.0.0')));
   const installation = await made(service.call('POST', '/api/installations', { slug, versionPolicy: 'Latest' }));
@@ -91,16 +91,16 @@ export async function buildWorkshop(service: ServiceFixture, slug = SLUG): Promi
 }
 
 export class Workshop {
-  readonly #service: ServiceFixture;
+  readonly #service: CalledService;
   readonly #ids: Ids;
 
-  constructor(service: ServiceFixture, ids: Ids) {
+  constructor(service: CalledService, ids: Ids) {
     this.#service = service;
     this.#ids = ids;
   }
 
   /** Uses the same plugins and accounts with another start of the service. */
-  in(service: ServiceFixture): Workshop {
+  in(service: CalledService): Workshop {
     return new Workshop(service, this.#ids);
   }
 
