@@ -17,10 +17,10 @@ import {
   shareConsole,
   signIn,
 } from './browser.ts';
-import { go, press, startConsoleService, tab } from './console-fixture.ts';
+import { go, press, shareConsoleService, tab } from './console-fixture.ts';
 import { publish, publishFrontDesk } from './front-desk.ts';
 
-const service = await startConsoleService(t);
+const service = await shareConsoleService('visitor');
 const browser = await shareBrowser(t);
 const { openAt } = await shareConsole(browser, service);
 const plugin = await publishFrontDesk(service);
@@ -110,7 +110,7 @@ t.test('on a narrow screen, the closed menu cannot be reached, and the open one 
 });
 
 t.test('a label of one long word fits a narrow screen', async (t) => {
-  const named = { slug: 'long-desk', displayName: 'Long desk' };
+  const named = { slug: 'word-desk', displayName: 'Word desk' };
   const plugin = await publishFrontDesk(service, 'host.storage', named);
   const secret = `, long: { label: ${LONG_WORD} }`;
   await publish(service, plugin, '1.1.0', 'host.storage', { name: named.displayName, secret });
@@ -144,8 +144,8 @@ t.test('on a phone with text of double size, no word of header and list is broke
 });
 
 t.test('a button that moved its plugin out of sight is scrolled into view', async (t) => {
-  await publishFrontDesk(service, 'host.storage', { slug: 'next-desk', displayName: 'Next desk' });
-  await service.call('POST', '/api/installations', { slug: 'next-desk' });
+  await publishFrontDesk(service, 'host.storage', { slug: 'lower-desk', displayName: 'Lower desk' });
+  await service.call('POST', '/api/installations', { slug: 'lower-desk' });
   const { context, page, complaints } = await openSignedIn(browser, service, '/installations');
   await page.setViewportSize(ENLARGED);
   const later = page.getByRole('button', { name: 'Run Front desk later' });

@@ -1,10 +1,10 @@
 /** What the console says about a plugin that the user requires or entrusts with secrets, before and after the user consents. */
 import t from 'tap';
 import { answerInstead, shareBrowser, shareConsole } from './browser.ts';
-import { press, pressInDialog, startConsoleService } from './console-fixture.ts';
+import { press, pressInDialog, shareConsoleService } from './console-fixture.ts';
 import { installationThat, packageFiles, publish, publishFrontDesk } from './front-desk.ts';
 
-const service = await startConsoleService(t);
+const service = await shareConsoleService('consent');
 const { openAt } = await shareConsole(await shareBrowser(t), service);
 const STOPPED = 'the messages and turns that it must check are stopped';
 

@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { Page } from 'playwright-core';
+import rootTest from 'tap';
 import { type CalledService, type Environment, startApiAndSupervisor } from '../deploy/service-fixture.ts';
 import type { Teardown } from '../runner/harness.ts';
 import { BROWSER_VARIABLE } from '../runner/unpacked-browser.ts';
@@ -13,6 +14,17 @@ const BUILDER = fileURLToPath(new URL('../../console/build-console.ts', import.m
 export async function startConsoleService(t: Teardown, env: Environment = {}): Promise<CalledService> {
   if (process.env[BROWSER_VARIABLE] === undefined) await promisify(execFile)(process.execPath, [BUILDER]);
   return startApiAndSupervisor(t, env);
+}
+
+let shared: Promise<CalledService> | undefined;
+
+/**
+ * The service of this process, started by the first file that asks for it, as `shareBrowser` does with the browser. Each file calls it
+ * as an account of its own, with slugs and names that no other file uses.
+ */
+export async function shareConsoleService(account: string): Promise<CalledService> {
+  shared ??= startConsoleService(rootTest);
+  return (await shared).asUser(account);
 }
 
 export interface ConsoleFixture {

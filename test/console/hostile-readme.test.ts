@@ -1,10 +1,10 @@
 /** The catalog page of a plugin whose readme takes a parser or a browser longer than a reader waits. */
 import t from 'tap';
 import { openSignedIn, shareBrowser } from './browser.ts';
-import { startConsoleService } from './console-fixture.ts';
+import { shareConsoleService } from './console-fixture.ts';
 import { packageFiles } from './front-desk.ts';
 
-const service = await startConsoleService(t);
+const service = await shareConsoleService('reader');
 const browser = await shareBrowser(t);
 
 const HOSTILE: Readonly<Record<string, string>> = {

@@ -10,7 +10,7 @@ import { MIB } from '../../sdk/contract/limits.ts';
 import { enlargeOffers } from '../api/plugins/copied-versions.ts';
 import { createLogLine } from '../fixtures/log-line.ts';
 import { answerInstead, shareBrowser, shareConsole } from './browser.ts';
-import { go, press, pressInDialog, startConsoleService, tab } from './console-fixture.ts';
+import { go, press, pressInDialog, shareConsoleService, tab } from './console-fixture.ts';
 import { publish, publishFrontDesk } from './front-desk.ts';
 import { inspectVariation } from './pictures.ts';
 
@@ -27,7 +27,7 @@ const REFRESHED_PAGES = 3;
 /** How often they are. Milliseconds. */
 const FOLLOW_MS = 2_500;
 
-const service = await startConsoleService(t);
+const service = await shareConsoleService('local');
 const { opened, openAt } = await shareConsole(await shareBrowser(t), service);
 
 t.test('the page of a long session shows its newest messages, and says that older ones are left out', async (t) => {
@@ -130,8 +130,9 @@ t.test('lines that are written before the stream of an empty log is open are sho
 });
 
 t.test('versions that do not fit into an answer are listed without details, and can be yanked', async (t) => {
-  const plugin = await publishFrontDesk(service);
-  await publish(service, plugin, '1.1.0', 'host.storage');
+  const named = { slug: 'large-desk', displayName: 'Large desk' };
+  const plugin = await publishFrontDesk(service, 'host.storage', named);
+  await publish(service, plugin, '1.1.0', 'host.storage', { name: named.displayName });
   await withDatabase((pool) => enlargeOffers(pool, plugin, MIB));
   const { page, complaints } = await openAt(`/plugins/${plugin}`);
   await page.getByText('the lowest version number is listed without them').waitFor();
@@ -146,7 +147,7 @@ t.test('versions that do not fit into an answer are listed without details, and 
   await page.getByText('A plugin keeps one published version').waitFor();
   for (const name of ['Delete', 'Rename', 'Yank 1.0.0'])
     t.equal(await page.getByRole('button', { name, exact: true }).count(), 0, `1.0.0 is published: no ${name}`);
-  await publish(service, plugin, '1.2.0', 'host.storage');
+  await publish(service, plugin, '1.2.0', 'host.storage', { name: named.displayName });
   await press(page, 'Yank 1.0.0');
   await pressInDialog(page, 'Yank 1.0.0');
   await rows.last().getByText('yanked', { exact: true }).waitFor();

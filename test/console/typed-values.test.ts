@@ -10,10 +10,11 @@ import {
   shareBrowser,
   shareConsole,
 } from './browser.ts';
-import { allowUpdate, go, press, pressInDialog, startConsoleService } from './console-fixture.ts';
+import { allowUpdate, go, press, pressInDialog, shareConsoleService } from './console-fixture.ts';
 import { installationThat, publish, publishFrontDesk } from './front-desk.ts';
 
-const service = await startConsoleService(t);
+const ACCOUNT = 'typist';
+const service = await shareConsoleService(ACCOUNT);
 const browser = await shareBrowser(t);
 const isOf =
   (wanted: string) =>
@@ -277,7 +278,7 @@ t.test('the question about unsaved changes closes when a save that was under way
   let held = Promise.withResolvers<void>();
   await answerInstead(context, '**/configure', (route) => held.promise.then(() => route.continue()));
   const signOut = async () => {
-    await press(page, 'local');
+    await press(page, ACCOUNT);
     await page.getByRole('menuitem', { name: 'Sign out', exact: true }).click();
   };
   for (const [text, leave] of [
@@ -433,7 +434,7 @@ t.test('signing out asks when something was typed on the page', async (t) => {
   const id = await installDesk();
   const { page, complaints } = await openAt(`/installations/${id}?tab=settings`);
   const signOut = async () => {
-    await press(page, 'local');
+    await press(page, ACCOUNT);
     await page.getByRole('menuitem', { name: 'Sign out', exact: true }).click();
   };
   await page.getByLabel('Signature').fill('The desk');

@@ -107,7 +107,14 @@ const TOGETHER: readonly (readonly string[])[] = [
     'test/console/built-folder.test.ts',
     'test/console/outage-and-focus.test.ts',
   ],
-  ['test/console/long-lists.test.ts', 'test/console/browser-conditions.test.ts', 'test/console/hostile-readme.test.ts'],
+  // These share a service, too.
+  [
+    'test/console/long-lists.test.ts',
+    'test/console/browser-conditions.test.ts',
+    'test/console/consent.test.ts',
+    'test/console/typed-values.test.ts',
+    'test/console/hostile-readme.test.ts',
+  ],
   [
     'test/supervisor/host/http-attacks.test.ts',
     'test/supervisor/host/ssh.test.ts',
