@@ -20,7 +20,8 @@ export function VersionFiles({ pluginId, versionId }: Props) {
   const found = useQuery({
     queryKey: ['plugins', pluginId, 'files', versionId],
     queryFn: () => readVersionFiles(pluginId, versionId),
-    staleTime: Number.POSITIVE_INFINITY,
+    // Also after actions: a version never changes.
+    staleTime: 'static',
   });
   if (found.error) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
   if (!found.data) return <Skeleton height={160} aria-label="Loading" />;

@@ -16,11 +16,9 @@ export function EditorPage() {
   const found = useQuery({
     queryKey: ['editor', id],
     queryFn: () => readEditablePackage(id),
-    // Refetching would replace unsaved text. `gcTime: 0` loads the stored files on the next visit.
-    staleTime: Number.POSITIVE_INFINITY,
+    // Actions refetch all others. The editor has its own text by then. `gcTime: 0` loads the stored files on the next visit.
+    staleTime: 'static',
     gcTime: 0,
-    refetchOnMount: false,
-    refetchOnReconnect: false,
   });
   // Not `found.error`: a failed refetch must not close the editor.
   if (!found.data && found.error) return <ErrorAlert isPage error={found.error} reset={() => void found.refetch()} />;

@@ -779,8 +779,13 @@ t.test('the editor opens packages of several pages completely', async (t) => {
   await t.test('a draft of a published version has all of its files', async (t) => {
     await followToEditor(page, plugin.id);
     await write(page, `${INDEX.contentText}// changed\n`);
+    const reads: string[] = [];
+    page.on('request', (request) => {
+      if (request.url().includes('/files?')) reads.push(request.url());
+    });
     await page.getByRole('button', { name: 'Save as draft' }).click();
     await page.getByText('The draft is saved.').waitFor();
+    t.same(reads, [], 'an action does not read the files again, which the editor has');
     t.same(await listDraftPaths(service, plugin.id), paths);
   });
 
