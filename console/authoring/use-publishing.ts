@@ -1,12 +1,14 @@
 /** The state of publishing a package or saving it as a draft. */
+import { notifications } from '@mantine/notifications';
 import { useMutation } from '@tanstack/react-query';
 import { useEffect, useEffectEvent, useRef, useState } from 'react';
 import { validateSemVer } from '../../sdk/contract/version-numbers.ts';
 import { describeDraft, describeVersion, type Source } from '../editor/source.ts';
 import { usePlugin } from '../rest/plugins.ts';
-import { UnreachableError } from '../rest/problem.ts';
+import { getErrorMessage, UnreachableError } from '../rest/problem.ts';
 import { queryClient } from '../rest/query-client.ts';
 import { useRunGuard } from '../rest/use-action.ts';
+import { escapeText } from '../style/untrusted-text.ts';
 import { type Dropped, rememberUnanswered } from './package-files.ts';
 import { proposeNumber } from './proposed-number.ts';
 import { publishVersion, saveDraft } from './publish-requests.ts';
@@ -48,10 +50,23 @@ export function usePublishing({ pluginId, dropped, madeFrom, onAnswer, ...option
   /** What saves of the draft sent that got no response. */
   const unanswered = useRef<readonly Dropped[]>([]);
   const runs = useRunGuard();
+  /** Whether a page shows the results. */
+  const isShown = useRef(false);
+  useEffect(() => {
+    isShown.current = true;
+    return () => {
+      isShown.current = false;
+    };
+  }, []);
+  const notifyIfLeft = (what: string, refusal: Error | null, done: string) => {
+    const name = `${escapeText(plugin?.displayName ?? 'Plugin')} ${what}`;
+    if (!isShown.current) notifyOutcome(name, refusal, done);
+  };
   const publish = useMutation({
     mutationFn: (sent: Dropped | null) => publishVersion(pluginId, semVer.trim(), sent, setPart),
     onSettled: (published, refusal, sent) => {
       runs.end('publish');
+      notifyIfLeft(published?.semVer ?? semVer.trim(), refusal, 'is published');
       onAnswer?.({ refusal, sent, source: published ? describeVersion(published) : null });
     },
     onSuccess: async () => {
@@ -65,6 +80,7 @@ export function usePublishing({ pluginId, dropped, madeFrom, onAnswer, ...option
       saveDraft(pluginId, sent, { replaces: isForced ? undefined : newest, unanswered: unanswered.current }),
     onSettled: (saved, refusal, { sent }) => {
       runs.end('draft');
+      notifyIfLeft('draft', refusal, 'is saved');
       if (saved) unanswered.current = [];
       else if (refusal instanceof UnreachableError && sent !== null)
         unanswered.current = rememberUnanswered(unanswered.current, sent);
@@ -109,4 +125,10 @@ export function usePublishing({ pluginId, dropped, madeFrom, onAnswer, ...option
 /** The request may have been done although its response was lost. The error does not wait for what is read. */
 function readAgain(): void {
   void queryClient.invalidateQueries();
+}
+
+/** Says to a user who has left the page how the request ended. A refusal stays until it is dismissed: no page shows it. */
+function notifyOutcome(name: string, refusal: Error | null, done: string): void {
+  if (refusal === null) notifications.show({ message: `${name} ${done}` });
+  else notifications.show({ color: 'red', message: `${name}: ${getErrorMessage(refusal)}`, autoClose: false });
 }

@@ -323,6 +323,23 @@ t.test('a double click sends one request, and a refusal is shown at its field', 
   await page.getByRole('button', { name: 'Publish', exact: true }).evaluate(clickTwice);
   await page.locator('.publish-faults').waitFor();
   t.same(requests, [`${service.url}/api/plugins/${plugin.id}/versions/zip`], 'a version is published once');
+
+  const held = Promise.withResolvers<void>();
+  const endHold = await answerInstead(page.context(), '**/versions/zip', async (route) => {
+    await held.promise;
+    await route.continue();
+  });
+  const sent = page.waitForRequest(/versions\/zip$/);
+  await press(page, 'Publish');
+  await sent;
+  await go(page, 'My plugins');
+  await page.getByRole('heading', { level: 1, name: 'My plugins' }).waitFor();
+  const isLeft = await page.evaluate("dispatchEvent(new Event('beforeunload', { cancelable: true }))");
+  t.equal(isLeft, false, 'the browser asks before it ends an upload, also one of a page that was left');
+  held.resolve();
+  await page.getByText(/^Twice 1\.0\.0: /).waitFor();
+  t.ok(await page.evaluate("dispatchEvent(new Event('beforeunload', { cancelable: true }))"));
+  endHold();
   await service.call('DELETE', `/api/plugins/${plugin.id}`);
 });
 
