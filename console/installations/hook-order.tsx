@@ -17,6 +17,12 @@ export function HookOrder({ installations }: { readonly installations: readonly 
   /** An id: the places may change during a drag. */
   const [dragged, setDragged] = useState<string | null>(null);
   const { sorted, move, announcement } = useHookOrder(installations);
+  const press = usePresses(({ id, step }) => {
+    const from = sorted.findIndex((installation) => installation.id === id);
+    const hasPlace = from >= 0 && sorted[from + step] !== undefined;
+    if (hasPlace) move(from, from + step);
+    return hasPlace;
+  });
   return (
     <>
       <VisuallyHidden role="status">{announcement}</VisuallyHidden>
@@ -40,13 +46,13 @@ export function HookOrder({ installations }: { readonly installations: readonly 
                 way="up"
                 name={escapeText(installation.displayName)}
                 disabled={at === 0}
-                onClick={() => move(at, at - 1)}
+                onClick={(event) => press(event, { id: installation.id, step: -1 })}
               />
               <MoveButton
                 way="down"
                 name={escapeText(installation.displayName)}
                 disabled={at === sorted.length - 1}
-                onClick={() => move(at, at + 1)}
+                onClick={(event) => press(event, { id: installation.id, step: 1 })}
               />
             </InstallationCard>
           </li>
@@ -54,6 +60,39 @@ export function HookOrder({ installations }: { readonly installations: readonly 
       </Stack>
     </>
   );
+}
+
+interface Step {
+  /** Of the installation. */
+  readonly id: string;
+  readonly step: -1 | 1;
+}
+type Press = MouseEvent<HTMLButtonElement>;
+
+/**
+ * The button moves with its plugin. Another click at the same place moves it on: its user does not mean the plugin that is under
+ * the pointer by then.
+ *
+ * @param move returns whether there was a further place
+ */
+function usePresses(move: (step: Step) => boolean) {
+  const last = useRef<{ readonly step: Step; readonly button: HTMLButtonElement; readonly place: string } | null>(null);
+  return ({ currentTarget, clientX, clientY, detail }: Press, step: Step) => {
+    const place = `${clientX} ${clientY}`;
+    // 0: by keyboard.
+    const isDouble = detail > 1;
+    const again =
+      last.current !== null && detail > 0 && (isDouble || last.current.place === place) ? last.current : null;
+    // The rest of a double click is for no other plugin, also if this one can move no further.
+    const isDone = again !== null && (move(again.step) || isDouble);
+    if (!isDone) {
+      move(step);
+      last.current = { step, button: currentTarget, place };
+    }
+    const button = isDone ? again.button : currentTarget;
+    // On a long list it moves out of sight.
+    requestAnimationFrame(() => button.scrollIntoView({ block: 'nearest' }));
+  };
 }
 
 /** A move shows at once. Saves run one after another, and only the newest order is saved. */
@@ -149,16 +188,11 @@ interface MoveProps {
   readonly way: 'up' | 'down';
   readonly name: string;
   readonly disabled: boolean;
-  readonly onClick: () => void;
+  readonly onClick: (event: Press) => void;
 }
 
 function MoveButton({ way, name, disabled, onClick }: MoveProps) {
   const Icon = way === 'up' ? IconArrowUp : IconArrowDown;
-  const move = ({ currentTarget: button }: MouseEvent<HTMLButtonElement>) => {
-    onClick();
-    // It moves with its plugin, on a long list out of sight.
-    requestAnimationFrame(() => button.scrollIntoView({ block: 'nearest' }));
-  };
   return (
     <ActionIcon
       variant="default"
@@ -166,7 +200,7 @@ function MoveButton({ way, name, disabled, onClick }: MoveProps) {
       aria-label={`Run ${name} ${way === 'up' ? 'earlier' : 'later'}`}
       // Not `disabled`, which would take the focus away from the button that moved the plugin to the end.
       aria-disabled={disabled}
-      {...(disabled ? { 'data-disabled': true } : { onClick: move })}
+      {...(disabled ? { 'data-disabled': true } : { onClick })}
     >
       <Icon size={18} />
     </ActionIcon>

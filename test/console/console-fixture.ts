@@ -52,6 +52,11 @@ export const confirm = (page: Page, name: string) =>
     .getByRole('dialog', { name: `${name}?` })
     .getByRole('button', { name, exact: true })
     .click();
+/** Clicks where the mouse is. @param count the number of the click in a double click */
+export async function clickByMouse({ mouse }: Page, count: number): Promise<void> {
+  await mouse.down({ clickCount: count });
+  await mouse.up({ clickCount: count });
+}
 export const go = (page: Page, name: string) => page.getByRole('link', { name, exact: true }).first().click();
 export const tab = (page: Page, name: string) => page.getByRole('tab', { name }).click();
 /** Consents to the update that the page of an installation shows. */

@@ -5,7 +5,7 @@ import type { CalledService } from '../deploy/service-fixture.ts';
 import { eventually } from '../runner/eventually.ts';
 import { amount } from '../runner/soak.ts';
 import { answerInstead, openConsole, openTab, shareBrowser, signIn } from './browser.ts';
-import { go, press, pressInDialog, startConsoleService, tab } from './console-fixture.ts';
+import { clickByMouse, go, press, pressInDialog, startConsoleService, tab } from './console-fixture.ts';
 import { failInstallation, installationThat, publish, publishFrontDesk, TRICKS } from './front-desk.ts';
 import { inspect, inspectVariation } from './pictures.ts';
 
@@ -367,17 +367,23 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     await page.getByRole('button', { name: /^Run Back desk.* earlier$/ }).click();
     await orderIs(service, ['back-desk', 'front-desk']);
     await inspectVariation(t, page, 'order');
-    await cards.nth(0).dragTo(cards.nth(1));
+    await last.hover();
+    await clickByMouse(page, 1);
+    await cards.nth(1).getByText('Back desk').waitFor();
+    await clickByMouse(page, 2);
     await orderIs(service, ['front-desk', 'back-desk']);
+    t.match(await cards.allInnerTexts(), [/Front desk/, /Back desk/], 'a double click moves no other plugin');
+    await cards.nth(0).dragTo(cards.nth(1));
+    await orderIs(service, ['back-desk', 'front-desk']);
     const endOutage = await answerInstead(page.context(), '**/api/installations/*', (route) =>
       route.request().method() === 'PATCH' ? route.abort() : route.continue(),
     );
-    await press(page, /^Run Back desk.* earlier$/);
+    await press(page, /^Run Back desk.* later$/);
     const status = page.getByRole('status');
     await status
       .getByText(/^The new order is not saved: Back desk.* is where it was before$/)
       .waitFor({ state: 'attached' });
-    await cards.nth(1).getByText('Back desk').waitFor();
+    await cards.nth(0).getByText('Back desk').waitFor();
     endOutage();
   });
 

@@ -15,7 +15,7 @@ import {
   shareBrowser,
   shareConsole,
 } from './browser.ts';
-import { go, press, pressInDialog, startConsoleService, tab } from './console-fixture.ts';
+import { clickByMouse, go, press, pressInDialog, startConsoleService, tab } from './console-fixture.ts';
 import { makeDraft } from './editor-actions.ts';
 import { publish, publishFrontDesk } from './front-desk.ts';
 
@@ -583,12 +583,6 @@ async function findChannelPath(installationId: string, name: string): Promise<st
 const READ_AGAIN = `const { now } = Date;
 Date.now = () => now() + 60_000;
 dispatchEvent(new Event('visibilitychange'));`;
-
-/** Clicks where the mouse is. @param count the number of the click in a double click */
-async function clickByMouse({ mouse }: Page, count: number): Promise<void> {
-  await mouse.down({ clickCount: count });
-  await mouse.up({ clickCount: count });
-}
 
 async function focusAndPress(page: Page, name: string | RegExp): Promise<void> {
   await page.getByRole('button', { name, exact: true }).focus();
