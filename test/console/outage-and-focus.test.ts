@@ -177,6 +177,18 @@ t.test(
       await part.waitFor();
       t.equal(await page.getByText('could not be loaded').count(), 0);
     }
+
+    // As the tab of a document that was reloaded for it.
+    await page.evaluate("sessionStorage.setItem('bulkhead.reloaded.markdown-worker', '0')");
+    const endGap = await answerInstead(context, '**/assets/markdown-worker-*.js', (route) => {
+      endGap();
+      return route.fulfill({ status: 404 });
+    });
+    await page.goto(`${service.url}/catalog/front-desk`);
+    await page.getByRole('alert').getByText('A part of this page could not be loaded').waitFor();
+    t.equal(await page.getByText('too complex').count(), 0, 'a worker that a new version replaced');
+    await press(page, 'Try again');
+    await page.getByRole('cell', { name: 'good day' }).waitFor();
   },
 );
 
