@@ -27,18 +27,14 @@ interface ConfirmButtonProps {
   readonly isHarmless?: boolean;
 }
 
-export function ConfirmButton({
-  label,
-  short,
-  title = `${label}?`,
-  children,
-  isHarmless = false,
-  ...props
-}: ConfirmButtonProps) {
-  const { run, done, button, fields } = props;
+export function ConfirmButton(props: ConfirmButtonProps) {
+  const { label, short, button, fields } = props;
   const [isOpen, { open, close }] = useDisclosure(false);
-  /** A list has one of these buttons in each row, and most are never pressed. */
-  const [wasOpened, setWasOpened] = useState(false);
+  /** As it was when the dialog was opened. Null: never, as in most rows of a list. */
+  const [opened, setOpened] = useState<ConfirmButtonProps | null>(null);
+  // Another label is another question, such as Demote after Appoint. The dialog shows the one that its user opened.
+  const asked = opened === null || opened.label === label ? props : opened;
+  const { run, done, title = `${asked.label}?` } = asked;
   const action = useAction<void, string>(
     async () => {
       await run();
@@ -53,7 +49,7 @@ export function ConfirmButton({
   const start = () => {
     // Cancel only closes the dialog: while the action runs, the dialog that is opened again shows that.
     if (!action.isPending) action.reset();
-    setWasOpened(true);
+    setOpened(props);
     open();
   };
   return (
@@ -63,16 +59,16 @@ export function ConfirmButton({
       </Button>
       <ConfirmDialog
         title={title}
-        label={label}
+        label={asked.label}
         isOpen={isOpen}
         onClose={close}
         action={action}
         onConfirm={() => action.mutate()}
-        isHarmless={isHarmless}
+        isHarmless={asked.isHarmless ?? false}
       >
-        {children}
+        {asked.children}
       </ConfirmDialog>
-      {fields && wasOpened ? (
+      {fields && opened !== null ? (
         <UnsavedGuard isUnsaved={isOpen && fields.isChanged}>
           What you typed in the dialog is not saved, and is lost if you leave.
         </UnsavedGuard>
