@@ -19,7 +19,7 @@ import { startSupervisorFixture } from '../supervisor-fixture.ts';
 /** More than two batches. */
 const OLD = 2 * SWEEP_BATCH + 500;
 /** Much more than a batch reads. */
-const NEW = 20 * SWEEP_BATCH;
+const NEW = 8 * SWEEP_BATCH;
 /** Rows that one batch reads of a table: to find, to lock and to delete them, and those that follow them. */
 const ROWS_MAX = 4 * SWEEP_BATCH;
 
