@@ -384,18 +384,14 @@ tap.test('a user is asked over MCP through either supervisor, until the client l
   }
 });
 
-/**
- * How the third supervisor vanishes for longer than its lease, and comes back. The quick run leaves out the pause, after which
- * the same writes come late as through the link.
- */
-const losesLink = { 'loses its link without a word': { vanish: gate.hold, comeBack: gate.open } };
-const isPaused = {
+/** How the third supervisor vanishes for longer than its lease, and comes back. */
+const vanishings = {
   'is paused': {
     vanish: () => void third.process.kill('SIGSTOP'),
     comeBack: () => void third.process.kill('SIGCONT'),
   },
+  'loses its link without a word': { vanish: gate.hold, comeBack: gate.open },
 };
-const vanishings = amount({ quick: losesLink, soak: { ...isPaused, ...losesLink } });
 
 for (const [how, { vanish, comeBack }] of Object.entries(vanishings))
   tap.test(`a supervisor that ${how} is replaced, and writes nothing afterwards`, async (t) => {
