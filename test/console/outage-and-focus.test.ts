@@ -63,10 +63,8 @@ t.test('the focus moves on when the pressed button disappears or stays disabled'
   await service.asUser('ben').then((ben) => ben.call('GET', '/api/me'));
   const { page, complaints } = await openAt(`/installations/${body.id}`);
 
-  const changes: string[] = [];
-  page.on('request', (request) => {
-    if (request.method() === 'POST') changes.push(request.url().slice(request.url().lastIndexOf('/')));
-  });
+  await page.evaluate(LIST_PRESSED);
+  const listPressed = () => page.evaluate<string[]>('pressed');
   const pause = page.getByRole('button', { name: 'Pause' });
   const resume = page.getByRole('button', { name: 'Resume' });
   await pause.focus();
@@ -76,6 +74,7 @@ t.test('the focus moves on when the pressed button disappears or stays disabled'
   // The key is still held down, so it repeats.
   await page.keyboard.down('Enter');
   await page.keyboard.up('Enter');
+  t.same(await listPressed(), ['Pause'], 'a key that is held down does not press Resume');
   await page.keyboard.press('Enter');
   await pause.waitFor();
   t.ok(await isFocusedOn(page, 'BUTTON Pause'), 'and after Resume on Pause');
@@ -83,13 +82,9 @@ t.test('the focus moves on when the pressed button disappears or stays disabled'
   await clickByMouse(page, 1);
   await resume.waitFor();
   await clickByMouse(page, 2);
+  t.same(await listPressed(), ['Pause', 'Resume', 'Pause'], 'nor does the rest of a double click');
   await focusAndPress(page, 'Resume');
   await pause.waitFor();
-  t.same(
-    changes,
-    ['/pause', '/resume', '/pause', '/resume'],
-    'what takes the place of a button needs a press of its own',
-  );
   await focusAndPress(page, 'Run setup again');
   await page.getByText('notified to set itself up again').waitFor();
   t.ok(await isFocusedOn(page, 'BUTTON Run setup again'), 'a button that was disabled only meanwhile keeps it');
@@ -603,6 +598,10 @@ async function findChannelPath(installationId: string, name: string): Promise<st
 const READ_AGAIN = `const { now } = Date;
 Date.now = () => now() + 60_000;
 dispatchEvent(new Event('visibilitychange'));`;
+
+/** Lists the buttons whose clicks reach the page. */
+const LIST_PRESSED = `globalThis.pressed = [];
+document.querySelector('#root').addEventListener('click', ({ target }) => pressed.push(target.closest('button').innerText));`;
 
 async function focusAndPress(page: Page, name: string | RegExp): Promise<void> {
   await page.getByRole('button', { name, exact: true }).focus();
