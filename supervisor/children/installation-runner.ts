@@ -646,6 +646,8 @@ export class InstallationRunner {
       const loadedChild = await this.#startInTurn(plugin, inspector !== null, handlers, this.#startCancel.signal);
       this.#loading.delete(loadedChild.child);
       this.#policy = afterLoad(this.#policy);
+      // Its caller may have left, and call again: the process must not be the first to give way until then.
+      loadedChild.lastCalledAt = performance.now();
       const serving = this.#serving;
       // An update was carried out meanwhile.
       if (serving && versionKey(plugin) !== versionKey(this.plugin) && this.#isCurrent(serving))

@@ -56,7 +56,7 @@ export class LoadedChild {
   readonly startedAt = Date.now();
   /** By the monotonic clock: that of the machine may step. Milliseconds. */
   readonly #loadedAt = performance.now();
-  /** The last call of the installation, also by the child before. 0 before the first: an update starts a child without a call. */
+  /** The last call of the installation, also by the child before, or the start for one. 0: only an update started the child. */
   lastCalledAt = 0;
   running = 0;
   /** Number of calls that the child has answered: no refused one, and none that was aborted. */

@@ -36,6 +36,8 @@ function makeFleet(
   now = () => 0,
 ) {
   const children: FakeChild[] = [];
+  /** What the next children wait for before they load. */
+  const starts = { ready: Promise.resolve() };
   const masks = new SecretMasks();
   const nothing = (): void => undefined;
   const client = {
@@ -51,6 +53,7 @@ function makeFleet(
     start: (handlers: ChildHandlers) => {
       const child = new FakeChild();
       child.handlers = handlers;
+      child.ready = starts.ready;
       children.push(child);
       return child as unknown as Child;
     },
@@ -66,6 +69,7 @@ function makeFleet(
     logs: { system: nothing, sometimes: nothing },
     metrics: { childStarted: nothing, childEnded: nothing, childRestarted: nothing, sampled: nothing },
     masks,
+    invocations: { begin: nothing, end: nothing },
     blobs: { read: async () => Buffer.from('') },
     hostCallRouter: { maskSecrets: nothing, listMembers: () => [] },
   } as unknown as FleetOptions;
@@ -74,7 +78,7 @@ function makeFleet(
     options.writes.stop();
     await fleet.close(0);
   });
-  return { fleet, children, masks };
+  return { fleet, children, masks, starts };
 }
 
 t.test('where the sandbox is missing, neither a call nor its author starts a plugin', async (t) => {
@@ -199,6 +203,24 @@ t.test('an old version that runs on after an update counts as busy beside the ne
   end();
   await new Promise(setImmediate);
   t.equal(fleet.measureLoad().busyRatio, 0);
+});
+
+t.test('a child whose start outlasted its call, or was asked for, gives way after one called before', async (t) => {
+  const { fleet, starts } = makeFleet(t, async () => ({ rows: [] }));
+  const installedBy = (accountId: string) => installed('v1', { installationId: `of ${accountId}`, accountId });
+  const called = await fleet.invoke(installedBy('first'), { ...CALL, deadlineAt: Date.now() + HOUR_MS });
+  t.equal(called.kind, 'answered');
+  const second = Promise.withResolvers<void>();
+  starts.ready = second.promise;
+  t.match(await fleet.invoke(installedBy('second'), CALL), { message: 'it is still starting' });
+  starts.ready = Promise.resolve();
+  second.resolve();
+  await eventually(async () => fleet.getPid('of second') !== null);
+  for (let account = 3; account <= 10; account += 1) t.equal(await fleet.wake(installedBy(`${account}`)), null);
+  const isRunning = () => ['first', 'second', '3'].map((account) => fleet.getPid(`of ${account}`) !== null);
+  t.same(isRunning(), [true, true, true], 'all ten places are taken');
+  t.equal(await fleet.wake(installedBy('next')), null);
+  t.same(isRunning(), [false, true, true]);
 });
 
 t.test('a child that runs on after a restart is measured, and ends with its account or a block', async (t) => {
