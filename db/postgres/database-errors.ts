@@ -1,6 +1,6 @@
 /** Classifies errors of PostgreSQL and its driver. No other file knows SQLSTATEs. */
 
-type DatabaseErrorKind =
+export type DatabaseErrorKind =
   /** The server cannot be reached, does not let this process in, or accepts no writes. Retry. */
   | 'unavailable'
   /** A lock or statement timeout, a deadlock, a serialization failure, or no free connection. Retry. */

@@ -5,7 +5,7 @@
 import { randomUUIDv7 } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool } from 'pg';
-import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
+import { classifyDatabaseError, type DatabaseErrorKind } from '../../db/postgres/database-errors.ts';
 import { asAccount, asService } from '../../db/postgres/shares.ts';
 import { appendNotices, type Notice, type Session } from '../../db/sessions/sessions.ts';
 import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
@@ -84,23 +84,23 @@ export class CancelNotices {
       this.#gathered.delete(sessionId);
       const failed = this.#failed.get(sessionId);
       if (failed) failed.notices.push(...waiting.notices);
-      else if (!(await this.#write(sessionId, waiting))) this.#keepFailed(sessionId, waiting);
+      else if ((await this.#write(sessionId, waiting)) !== null) this.#keepFailed(sessionId, waiting);
     });
     this.#writing.add(writing);
     void writing.then(() => this.#writing.delete(writing));
   }
 
-  /** Returns false if the database is away, so that a later write may succeed. */
-  async #write(sessionId: string, { accountId, notices }: WaitingNotices): Promise<boolean> {
+  /** @returns why the database did not take them, if a later write may succeed; otherwise null */
+  async #write(sessionId: string, { accountId, notices }: WaitingNotices): Promise<DatabaseErrorKind | null> {
     try {
       await appendNotices(this.#options.pool, sessionId, notices);
     } catch (error) {
       this.#options.onError(error as Error);
       const fault = classifyDatabaseError(error);
-      if (fault === 'unavailable' || fault === 'busy') return false;
+      if (fault === 'unavailable' || fault === 'busy') return fault;
     }
     this.#waitingOfAccount.subtract(accountId, notices.length);
-    return true;
+    return null;
   }
 
   #keepFailed(sessionId: string, waiting: WaitingNotices): void {
@@ -121,14 +121,15 @@ export class CancelNotices {
   /** One session after the other, until the database is away again. */
   async #writeFailed(): Promise<void> {
     for (const [sessionId, { accountId, notices }] of this.#failed) {
-      const writeNow = async (): Promise<boolean> => {
+      const writeNow = async (): Promise<DatabaseErrorKind | null> => {
         const batch = notices.splice(0);
-        const isWritten = await this.#write(sessionId, { accountId, notices: batch });
-        if (!isWritten) notices.unshift(...batch);
+        const fault = await this.#write(sessionId, { accountId, notices: batch });
+        if (fault !== null) notices.unshift(...batch);
         else if (notices.length === 0) this.#failed.delete(sessionId);
-        return isWritten;
+        return fault;
       };
-      if (!(await asAccount(accountId, () => this.#writes.run(sessionId, writeNow)))) return;
+      // After `busy` the next session may be written: this one is locked, or its account uses all its connections.
+      if ((await asAccount(accountId, () => this.#writes.run(sessionId, writeNow))) === 'unavailable') return;
     }
   }
 }

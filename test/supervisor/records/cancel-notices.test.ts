@@ -4,6 +4,8 @@ import { CancelNotices, WAITING_NOTICES_MAX } from '../../../supervisor/records/
 import { eventually } from '../../runner/eventually.ts';
 import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
+const HOUR_MS = 3_600_000;
+
 const shared = await startSupervisorFixture(t);
 
 /** Lets no statement add or read messages until the answer is called. */
@@ -127,4 +129,27 @@ t.test('a notice that cannot be written is given up with its error', async (t) =
   }
   await notices.close();
   t.equal(errors.length, WAITING_NOTICES_MAX + 1, 'and takes no place of later ones');
+});
+
+t.test('a session that is locked does not hold back the notices of others', async (t) => {
+  let isAway = true;
+  const written: string[] = [];
+  const query = async (_sql: string, [sessionId = '']: readonly string[]) => {
+    if (isAway) throw Object.assign(new Error('away'), { code: 'ECONNREFUSED' });
+    if (sessionId === 'locked') throw Object.assign(new Error('it is locked'), { code: '55P03' });
+    written.push(sessionId);
+    return { rows: [{ addedIds: [] }] };
+  };
+  const kept = Promise.withResolvers<void>();
+  let faults = 0;
+  const onError = (): void => {
+    faults += 1;
+    if (faults === 3) kept.resolve();
+  };
+  const notices = new CancelNotices({ pool: { query } as never, onError, retryMs: HOUR_MS });
+  for (const id of ['locked', 'one', 'two']) await notices.add({ id, accountId: `account of ${id}` }, { text: 'x' });
+  await kept.promise;
+  isAway = false;
+  await notices.close();
+  t.same(written, ['one', 'two']);
 });
