@@ -10,11 +10,14 @@ import { asAccount, asService } from '../../db/postgres/shares.ts';
 import { appendNotices, type Notice, type Session } from '../../db/sessions/sessions.ts';
 import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
 import { KeyedLocks } from '../../db/timing/keyed-locks.ts';
+import { within } from '../../service/timing/within.ts';
 
 /** Notices of an account that wait to be written. Beyond it, an answer waits until its notice is written. */
 export const WAITING_NOTICES_MAX = 200;
 /** Pause before the notices of sessions whose write failed are tried again, all in turn. Milliseconds. */
 const RETRY_MS = 250;
+/** A database that takes longer to write a notice counts as away: requests of the session wait for it. Milliseconds. */
+const ANSWER_MS = 2_000;
 
 interface CancelNoticesOptions {
   readonly pool: Pool;
@@ -22,6 +25,8 @@ interface CancelNoticesOptions {
   readonly onError: (error: Error) => void;
   /** Milliseconds. */
   readonly retryMs?: number;
+  /** How long `waitUntilWritten` waits. Milliseconds. */
+  readonly answerMs?: number;
 }
 
 /** Notices of a session that wait. */
@@ -65,10 +70,13 @@ export class CancelNotices {
 
   /**
    * Resolves when the notices that were added to the session are written: they come before what is then read or added. It does
-   * not wait while the database is away.
+   * not wait while the database is away, and not for one that hangs.
    */
   async waitUntilWritten(sessionId: string): Promise<void> {
-    if (!this.#failed.has(sessionId)) await this.#writes.run(sessionId, async () => undefined);
+    if (this.#failed.has(sessionId)) return;
+    const { answerMs = ANSWER_MS } = this.#options;
+    const written = this.#writes.run(sessionId, async () => undefined);
+    await within(written, answerMs);
   }
 
   /** Writes what waits. What then fails is lost. */

@@ -153,3 +153,17 @@ t.test('a session that is locked does not hold back the notices of others', asyn
   await notices.close();
   t.same(written, ['one', 'two']);
 });
+
+t.test('a request does not wait long for a notice while the database hangs', async (t) => {
+  const answer = Promise.withResolvers<void>();
+  const query = () => answer.promise.then(() => ({ rows: [{ addedIds: [] }] }));
+  const onError = (error: Error): void => {
+    t.fail(error.message);
+  };
+  const notices = new CancelNotices({ pool: { query } as never, onError, answerMs: 1 });
+  await notices.add({ id: 'session', accountId: 'account' }, { text: 'x' });
+  await notices.waitUntilWritten('session');
+  t.pass('while the write has no answer');
+  answer.resolve();
+  await notices.close();
+});
