@@ -26,7 +26,7 @@ import {
   type ScheduledPlugin,
   UPDATE_EVERY_MS,
 } from './cpu-scheduler.ts';
-import { countSharePlaces, DRAIN_MS, ROLLBACK_EXITS, STOP_GRACE_MS } from './fleet-bounds.ts';
+import { countSharePlaces, RETIRE_MS, ROLLBACK_EXITS, STOP_GRACE_MS } from './fleet-bounds.ts';
 import {
   type CrashLoop,
   type Inspector,
@@ -260,7 +260,7 @@ export class Fleet implements PluginInvoker {
   }
 
   /** Stops an installation's child and removes its runner. Running calls may end within the grace, but have no grants. */
-  async retire(installationId: string, graceMs = DRAIN_MS): Promise<void> {
+  async retire(installationId: string, graceMs = RETIRE_MS): Promise<void> {
     // Children that drain already may get a shorter grace.
     for (const leaving of this.#leaving) if (leaving.installationId === installationId) void leaving.stop(graceMs);
     const runner = this.#runners.get(installationId);

@@ -194,6 +194,18 @@ for (const stop of ['restart', 'retire'] as const)
     t.equal(children.length, 8);
   });
 
+t.test('calls have time for a model after a restart, and that of a tool after a pause', async (t) => {
+  const { fleet, children } = makeFleet(t, async () => ({ rows: [] }));
+  for (const stop of ['restart', 'retire'] as const) {
+    await fleet.wake(installed('v1'));
+    await fleet[stop]('i1');
+  }
+  t.same(
+    children.map(({ stops }) => stops[0]),
+    [130_000, 60_000],
+  );
+});
+
 t.test('an old version that runs on after an update counts as busy beside the new one, which is idle', async (t) => {
   const { fleet, children } = makeFleet(t, async () => ({ rows: [] }));
   await fleet.wake(installed('v1'));
