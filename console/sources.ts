@@ -4,7 +4,7 @@ export const SOURCES = [
   '../sdk/globals.d.ts',
   '../sdk/tsconfig.plugin.json',
   '../sdk/session/{event-stream,pause}.ts',
-  '../sdk/contract/{ending-checks,package-paths,version-numbers,visible-text}.ts',
+  '../sdk/contract/{ending-checks,limits,package-paths,version-numbers,visible-text}.ts',
   '../package-lock.json',
 ];
 export const NOT_SOURCES = ['node_modules/**', 'dist/**', '.build-*/**'];

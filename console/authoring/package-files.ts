@@ -1,9 +1,7 @@
 /** Reads a chosen or dropped package: one zip, or the text files of a folder. */
+import { FILE_LIST_MAX_BYTES } from '../../sdk/contract/limits.ts';
 import { isToolFile } from '../../sdk/contract/package-paths.ts';
 import { formatBytes } from '../style/format-bytes.ts';
-
-/** Limit of the service for a file list. Bytes. */
-const FOLDER_MAX_BYTES = 16 * 1_048_576;
 
 export interface TextFile {
   readonly path: string;
@@ -25,9 +23,9 @@ export async function readDropped(given: readonly File[]): Promise<Dropped> {
     .filter(({ path }) => !isToolFile(path));
   if (kept.length === 0) throw new Error('No file was found. Choose the folder that contains readme.md and index.ts.');
   const bytes = kept.reduce((sum, { file }) => sum + file.size, 0);
-  if (bytes > FOLDER_MAX_BYTES)
+  if (bytes > FILE_LIST_MAX_BYTES)
     throw new Error(
-      `The files of the folder have ${formatBytes(bytes)}, and a folder may have ${formatBytes(FOLDER_MAX_BYTES)}. Drop it as a zip instead.`,
+      `The files of the folder have ${formatBytes(bytes)}, and a folder may have ${formatBytes(FILE_LIST_MAX_BYTES)}. Drop it as a zip instead.`,
     );
   const files = kept.map(async ({ file, path }) => ({ path, contentText: await readText(file, path) }));
   return { files: await Promise.all(files) };

@@ -27,6 +27,7 @@ const OF_CONSOLE_TOO = [
   'sdk/session/event-stream.ts',
   'sdk/contract/package-paths.ts',
   'sdk/contract/ending-checks.ts',
+  'sdk/contract/limits.ts',
   'sdk/contract/version-numbers.ts',
   'sdk/contract/visible-text.ts',
 ];
