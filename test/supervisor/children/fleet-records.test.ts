@@ -220,6 +220,9 @@ t.test('an old version that runs on after an update counts as busy beside the ne
 t.test('a child whose start outlasted its call, or was asked for, gives way after one called before', async (t) => {
   const { fleet, starts } = makeFleet(t, async () => ({ rows: [] }));
   const installedBy = (accountId: string) => installed('v1', { installationId: `of ${accountId}`, accountId });
+  // Timers of deadlines keep no process alive.
+  const alive = setInterval(() => undefined, 1_000);
+  t.teardown(() => clearInterval(alive));
   const called = await fleet.invoke(installedBy('first'), { ...CALL, deadlineAt: Date.now() + HOUR_MS });
   t.equal(called.kind, 'answered');
   const second = Promise.withResolvers<void>();
