@@ -22,13 +22,24 @@ export async function readDropped(given: readonly File[]): Promise<Dropped> {
     .map(({ file, path }) => ({ file, path: path.slice(wrapper.length) }))
     .filter(({ path }) => !isToolFile(path));
   if (kept.length === 0) throw new Error('No file was found. Choose the folder that contains readme.md and index.ts.');
-  const bytes = kept.reduce((sum, { file }) => sum + file.size, 0);
+  checkSize(
+    kept.reduce((sum, { file }) => sum + file.size, 0),
+    '',
+  );
+  const files = await Promise.all(
+    kept.map(async ({ file, path }) => ({ path, contentText: await readText(file, path) })),
+  );
+  // The limit is one of JSON, in which a line break or a quote takes two bytes.
+  checkSize(new Blob([JSON.stringify(files)]).size, ' as JSON');
+  return { files };
+}
+
+/** @throws Error with a sentence for the user */
+function checkSize(bytes: number, format: string): void {
   if (bytes > FILE_LIST_MAX_BYTES)
     throw new Error(
-      `The files of the folder have ${formatBytes(bytes)}, and a folder may have ${formatBytes(FILE_LIST_MAX_BYTES)}. Drop it as a zip instead.`,
+      `The files of the folder have ${formatBytes(bytes)}${format}, and a folder may have ${formatBytes(FILE_LIST_MAX_BYTES)}. Drop it as a zip instead.`,
     );
-  const files = kept.map(async ({ file, path }) => ({ path, contentText: await readText(file, path) }));
-  return { files: await Promise.all(files) };
 }
 
 function readPath(file: File & { path?: string }): string {

@@ -77,6 +77,10 @@ t.test('a folder that is too large is refused before it is read, with what to do
   Object.defineProperty(large, 'arrayBuffer', { value: () => t.fail('it is read') });
   const refusal = 'The files of the folder have 17 MiB, and a folder may have 16 MiB. Drop it as a zip instead.';
   await t.rejects(readDropped([large]), { message: refusal });
+  const lines = Object.assign(new File(['\n'.repeat(9 * 1_048_576)], 'lines.txt'), { path: '/plugin/lines.txt' });
+  await t.rejects(readDropped([lines]), {
+    message: /^The files of the folder have 18 MiB as JSON, .* as a zip instead\.$/,
+  });
 });
 
 t.test('a folder without files is refused', (t) => t.rejects(readDropped([]), { message: /^No file was found\./ }));
