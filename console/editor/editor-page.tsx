@@ -2,6 +2,7 @@
 import { Grid, Skeleton, Stack } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useParams } from '@tanstack/react-router';
+import { usePlugin } from '../rest/plugins.ts';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { PageHeader } from '../shell/page-header.tsx';
 import { PageLink } from '../shell/page-link.tsx';
@@ -13,6 +14,7 @@ import { TryPanel } from './try-panel.tsx';
 
 export function EditorPage() {
   const { id } = useParams({ from: '/plugins/$id/edit' });
+  const { data: plugin } = usePlugin(id);
   const found = useQuery({
     queryKey: ['editor', id],
     queryFn: () => readEditablePackage(id),
@@ -26,7 +28,7 @@ export function EditorPage() {
   return (
     <Stack>
       <PageHeader
-        title={escapeText(found.data.displayName)}
+        title={escapeText(plugin?.displayName ?? found.data.displayName)}
         subtitle={
           <PageLink to="/plugins/$id" params={{ id }} size="sm">
             Versions and listing
