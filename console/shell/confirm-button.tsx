@@ -32,8 +32,9 @@ export function ConfirmButton(props: ConfirmButtonProps) {
   const [isOpen, { open, close }] = useDisclosure(false);
   /** As it was when the dialog was opened. Null: never, as in most rows of a list. */
   const [opened, setOpened] = useState<ConfirmButtonProps | null>(null);
-  // Another label is another question, such as Demote after Appoint. The dialog shows the one that its user opened.
-  const asked = opened === null || opened.label === label ? props : opened;
+  // If the label changes, the action changed, such as to Demote after Appoint: keep what the user opened. With fields the action is
+  // the same, and only a name in the label changed: `opened` has their old values.
+  const asked = opened === null || fields || opened.label === label ? props : opened;
   const { run, done, title = `${asked.label}?` } = asked;
   const action = useAction<void, string>(
     async () => {
