@@ -24,7 +24,7 @@ export function Dialog({ title, opened, onClose, children }: DialogProps) {
     event.preventDefault();
     onClose();
   });
-  // Not centered: its buttons would move with the height of the content, which changes under the user's pointer.
+  // Not centered: Close would move with the height of the content, which changes under the user's pointer.
   return (
     <Modal.Root opened={opened} onClose={onClose} closeOnEscape={false} closeOnClickOutside={!isTyped} size="lg">
       <Modal.Overlay backgroundOpacity={0.55} />
