@@ -17,8 +17,8 @@ export class ArchivePlaces {
   readonly #places = new PlaceLimiter(ARCHIVES);
 
   /**
-   * Holds a place until the response is closed: it was sent, its client disconnected, or read so slowly that the response
-   * was destroyed.
+   * Holds a place until the response is closed: it was sent, its client disconnected, or read so slowly that its
+   * connection was closed.
    *
    * @param send starts to send the response
    * @throws Problem `rate_limited` if the account's share has no free place, and what `send` throws
@@ -36,14 +36,13 @@ export class ArchivePlaces {
 }
 
 function watchRate(response: ServerResponse): NodeJS.Timeout {
+  // The response has no socket while it waits for another one of its connection.
+  const { socket } = response.req;
   let before = 0;
   return setInterval(() => {
-    const { socket } = response;
-    // It follows another response of its connection.
-    if (socket === null) return;
     const bytes = socket.bytesWritten - before;
     before = socket.bytesWritten;
     // If nothing waits for the client, the store of the files is slow.
-    if (socket.writableLength > 0 && bytes < LEAST_BYTES_IN_WINDOW) response.destroy();
+    if (response.writableLength > 0 && bytes < LEAST_BYTES_IN_WINDOW) socket.destroy();
   }, RATE_WINDOW_MS).unref();
 }

@@ -1,6 +1,7 @@
 /** Zips of versions: a bounded number at once, shared by account, and not compressed. */
 import { once } from 'node:events';
 import { Agent, type IncomingMessage, request } from 'node:http';
+import { connect } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { mock } from 'node:test';
 import t from 'tap';
@@ -89,6 +90,23 @@ async function read(incoming: IncomingMessage, leastBytes: number): Promise<numb
   return bytes;
 }
 
+/** Takes all places of an account, and reads nothing. */
+const openAlone = () => Promise.all(Array.from({ length: SHARE }, () => open(ann, `${annsVersion}/archive`)));
+
+/** The same over one connection, whose first answer does not end. */
+async function openBehindStream() {
+  const socket = connect(port, '127.0.0.1').pause();
+  const paths = ['/api/plugin-logs/stream', ...Array<string>(SHARE).fill(`${annsVersion}/archive`)];
+  for (const path of paths)
+    socket.write(`GET ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer ${ann.token}\r\n\r\n`);
+  for (;;) {
+    const incoming = await open(ann, `${annsVersion}/archive`);
+    if (incoming.statusCode === 429) break;
+    incoming.destroy();
+  }
+  return [socket];
+}
+
 t.test('a client that reads too slowly loses its place, and one that reads enough keeps it', async (t) => {
   mock.timers.enable({ apis: ['setInterval'] });
   t.teardown(() => mock.timers.reset());
@@ -100,19 +118,21 @@ t.test('a client that reads too slowly loses its place, and one that reads enoug
     endWindow();
   }
   t.ok(bytes + (await buffer(fast)).byteLength > FILE_BYTES);
-  const under: IncomingMessage[] = [];
+  const under: { destroy(): void }[] = [];
   t.teardown(() => {
-    for (const incoming of under) incoming.destroy();
+    for (const one of under) one.destroy();
   });
-  while (under.length < SHARE) under.push(await open(ann, `${annsVersion}/archive`));
-  let next: IncomingMessage;
-  do {
-    // What fits into the buffers counts as read.
-    endWindow();
-    next = await open(ann, `${annsVersion}/archive`);
-    under.push(next);
-  } while (next.statusCode === 429);
-  t.equal(next.statusCode, 200, 'a place is free although none was read to its end');
+  for (const hold of [openAlone, openBehindStream]) {
+    under.push(...(await hold()));
+    let next: IncomingMessage;
+    do {
+      // What fits into the buffers counts as read.
+      endWindow();
+      next = await open(ann, `${annsVersion}/archive`);
+      under.push(next);
+    } while (next.statusCode === 429);
+    t.equal(next.statusCode, 200, 'a place is free although none was read to its end');
+  }
 });
 
 t.test('an archive that cannot be sent takes no place', async (t) => {
