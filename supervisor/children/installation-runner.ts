@@ -181,7 +181,7 @@ export class InstallationRunner {
   get children(): number {
     return (this.#serving ? 1 : 0) + (this.#starting ? 1 : 0) + (this.#updating ? 1 : 0) + this.#draining.size;
   }
-  /** Number of children that are being stopped: they cannot be stopped for another start. */
+  /** Number of children that run on to end their calls. */
   get draining(): number {
     return this.#draining.size;
   }
@@ -329,7 +329,11 @@ export class InstallationRunner {
   async wake(): Promise<string | null> {
     // The start in progress may be of the previous version.
     await this.#starting;
-    if (this.#serving && this.#isCurrent(this.#serving)) return null;
+    if (this.#serving && this.#isCurrent(this.#serving)) {
+      // An update may have started it, which is no call: the call that this prepares finds it running.
+      this.#serving.lastCalledAt = performance.now();
+      return null;
+    }
     return (await this.#start())?.reason ?? null;
   }
 

@@ -236,6 +236,9 @@ t.test('a child whose start outlasted its call, or was asked for, gives way afte
   t.same(isRunning(), [true, true, true], 'all ten places are taken');
   t.equal(await fleet.wake(installedBy('next')), null);
   t.same(isRunning(), [false, true, true]);
+  t.equal(await fleet.wake(installedBy('second')), null);
+  t.equal(await fleet.wake(installedBy('last')), null);
+  t.same(isRunning(), [false, true, false], 'one that runs already is kept for the call after it, too');
 });
 
 t.test('a child that runs on after a restart is measured, and ends with its account or a block', async (t) => {
