@@ -16,7 +16,7 @@ import { within } from '../../service/timing/within.ts';
 export const WAITING_NOTICES_MAX = 200;
 /** Pause before the notices of sessions whose write failed are tried again, all in turn. Milliseconds. */
 const RETRY_MS = 250;
-/** A database that takes longer to write a notice counts as away: requests of the session wait for it. Milliseconds. */
+/** How long requests of a session wait for its notices. A database that takes longer counts as away. Milliseconds. */
 const ANSWER_MS = 2_000;
 
 interface CancelNoticesOptions {
@@ -128,7 +128,10 @@ export class CancelNotices {
 
   /** One session after the other, until the database is away again. */
   async #writeFailed(): Promise<void> {
-    for (const [sessionId, { accountId, notices }] of this.#failed) {
+    const busyAccounts = new Set<string>();
+    for (const [sessionId, waiting] of [...this.#failed]) {
+      const { accountId, notices } = waiting;
+      if (busyAccounts.has(accountId)) continue;
       const writeNow = async (): Promise<DatabaseErrorKind | null> => {
         const batch = notices.splice(0);
         const fault = await this.#write(sessionId, { accountId, notices: batch });
@@ -136,8 +139,13 @@ export class CancelNotices {
         else if (notices.length === 0) this.#failed.delete(sessionId);
         return fault;
       };
-      // After `busy` the next session may be written: this one is locked, or its account uses all its connections.
-      if ((await asAccount(accountId, () => this.#writes.run(sessionId, writeNow))) === 'unavailable') return;
+      const fault = await asAccount(accountId, () => this.#writes.run(sessionId, writeNow));
+      if (fault === 'unavailable') return;
+      if (fault !== 'busy') continue;
+      // It is locked, or its account uses all its connections. The next round, and a stop, begin with other sessions.
+      busyAccounts.add(accountId);
+      this.#failed.delete(sessionId);
+      this.#failed.set(sessionId, waiting);
     }
   }
 }
