@@ -23,6 +23,7 @@ import {
   openFiles,
   readDraftFile,
   typeKeys,
+  waitForSave,
   write,
 } from './editor-actions.ts';
 import { installationThat, publish, publishFrontDesk } from './front-desk.ts';
@@ -1006,7 +1007,7 @@ t.test('the editor’s compiler is the authors’ compiler', async (t) => {
     await page.keyboard.press('Enter');
     await page.locator('.view-line').getByText('welcome').first().waitFor();
     await page.keyboard.press('Control+s');
-    await page.getByText('The draft is saved.').waitFor();
+    await waitForSave(page);
     t.equal(await readDraftFile(service, id, 'words.ts'), "export const welcome = 'Be brief.';\n");
     t.match(await readDraftFile(service, id, 'index.ts'), 'import { welcome }');
   });
@@ -1019,7 +1020,7 @@ t.test('the editor’s compiler is the authors’ compiler', async (t) => {
     const ms = await typeKeys(page, typed);
     t.comment(`${typed.length} keys, ${(ms / typed.length).toFixed(1)} ms each`);
     await page.keyboard.press('Control+s');
-    await page.getByText('The draft is saved.').waitFor();
+    await waitForSave(page);
     text += typed;
     t.equal(await readDraftFile(service, id, 'index.ts'), text);
   });
@@ -1041,7 +1042,7 @@ t.test('the editor’s compiler is the authors’ compiler', async (t) => {
     await inspectVariation(t, reopened, 'editor-kept');
     await reopened.locator('.monaco-editor .view-lines').first().click();
     await reopened.keyboard.press('Control+s');
-    await reopened.getByText('The draft is saved.').waitFor();
+    await waitForSave(reopened);
     t.equal(await readDraftFile(service, id, 'index.ts'), text + typed);
     await write(reopened, '// to be discarded');
     await reopened.locator('.view-line').getByText('to be discarded').waitFor();

@@ -31,6 +31,13 @@ export async function openFiles(page: Page, service: CalledService, id: string):
   await page.getByLabel('File', { exact: true }).waitFor();
 }
 
+/** Waits until the page says that the draft is saved. @throws Error with what it says instead */
+export async function waitForSave(page: Page): Promise<void> {
+  const refusal = page.locator('.publish-faults');
+  await page.getByText('The draft is saved.').or(refusal).first().waitFor();
+  if (await refusal.isVisible()) throw new Error(`The draft is refused: ${await refusal.innerText()}`);
+}
+
 /** Opens the editor of a plugin within the document, which keeps its compiler. */
 export async function followToEditor(page: Page, id: string): Promise<void> {
   await go(page, 'My plugins');
