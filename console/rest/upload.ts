@@ -30,14 +30,14 @@ function sendForm(address: string, form: FormData, onProgress: (part: number) =>
     request.upload.onprogress = ({ loaded, total }) => onProgress(total === 0 ? 0 : loaded / total);
     request.onerror = () => reject(new UnreachableError(true));
     request.onload = () => resolve({ status: request.status, text: request.responseText });
+    // Lets the browser ask whether to leave the console, which would end the upload. The console's own question about typed text
+    // (`isTextLost`) is no such event: signing out ends no upload.
+    const askBeforeUnload = (event: Event) => {
+      if (event.isTrusted) event.preventDefault();
+    };
     // On any page: the upload goes on while its user opens another one.
     request.onloadend = () => removeEventListener('beforeunload', askBeforeUnload);
     addEventListener('beforeunload', askBeforeUnload);
     request.send(form);
   });
-}
-
-/** Lets the browser ask whether to leave the console, which would end the upload. */
-function askBeforeUnload(event: Event): void {
-  event.preventDefault();
 }
