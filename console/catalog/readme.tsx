@@ -3,6 +3,7 @@ import { Anchor, Button, Group, Skeleton, Stack, Text } from '@mantine/core';
 import { type Components, toJsxRuntime } from 'hast-util-to-jsx-runtime';
 import type { ComponentProps } from 'react';
 import { Fragment, jsx, jsxs } from 'react/jsx-runtime';
+import { ErrorAlert } from '../shell/error-alert.tsx';
 import { PreformattedText } from '../shell/preformatted-text.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import { useMarkdown } from './use-markdown.ts';
@@ -29,7 +30,14 @@ function OutwardLink({ href, children }: ComponentProps<'a'>) {
 /** @param title the page's heading, which is removed from the start of the readme */
 export function Readme({ text, title }: { readonly text: string; readonly title: string }) {
   const shown = withoutTitle(text, title);
-  const [tree, parseAgain] = useMarkdown(shown);
+  const [tree, parseAgain, fault] = useMarkdown(shown);
+  if (fault !== null)
+    return (
+      <Stack gap="xs">
+        <ErrorAlert error={fault} reset={parseAgain} />
+        <PreformattedText>{escapeText(shown)}</PreformattedText>
+      </Stack>
+    );
   if (tree === undefined) return <Skeleton height={160} aria-label="Loading" />;
   if (tree === null)
     return (

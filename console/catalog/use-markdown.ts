@@ -7,10 +7,12 @@ import type { MarkdownTree } from './markdown-worker.ts';
 const PARSE_MAX_MS = 5_000;
 
 /**
- * @returns the parsed text; undefined until then, null if it could not be parsed in that time, and a function that tries again
- * @throws while it renders, if the code of the worker cannot be loaded
+ * @returns the parsed text; undefined until then, null if it could not be parsed in that time; a function that tries again; and why
+ * the worker could not be loaded
  */
-export function useMarkdown(text: string): readonly [tree: MarkdownTree | null | undefined, parseAgain: () => void] {
+export function useMarkdown(
+  text: string,
+): readonly [tree: MarkdownTree | null | undefined, parseAgain: () => void, fault: Error | null] {
   const [parsed, setParsed] = useState<{ readonly text: string; readonly tree: MarkdownTree | null }>();
   const [fault, setFault] = useState<Error | null>(null);
   const [attempt, setAttempt] = useState(0);
@@ -21,6 +23,7 @@ export function useMarkdown(text: string): readonly [tree: MarkdownTree | null |
     let timer: ReturnType<typeof setTimeout> | undefined;
     const finish = (tree: MarkdownTree | null) => {
       worker.terminate();
+      setFault(null);
       setParsed({ text, tree });
     };
     const parse = () => {
@@ -43,10 +46,10 @@ export function useMarkdown(text: string): readonly [tree: MarkdownTree | null |
       worker.terminate();
     };
   }, [text, attempt]);
-  if (fault !== null) throw fault;
   const parseAgain = () => {
+    setFault(null);
     setParsed(undefined);
     setAttempt((before) => before + 1);
   };
-  return [parsed?.text === text ? parsed.tree : undefined, parseAgain];
+  return [parsed?.text === text ? parsed.tree : undefined, parseAgain, fault];
 }

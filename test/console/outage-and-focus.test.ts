@@ -190,6 +190,7 @@ t.test(
     await page.goto(`${service.url}/catalog/front-desk`);
     await page.getByRole('alert').getByText('A part of this page could not be loaded').waitFor();
     t.equal(await page.getByText('too complex').count(), 0, 'a worker that a new version replaced');
+    await page.getByText('| good day |').waitFor();
     await press(page, 'Try again');
     await page.getByRole('cell', { name: 'good day' }).waitFor();
   },
