@@ -1,5 +1,6 @@
 /** The list of installations. Dragging a card or pressing its buttons changes the order of the hooks. */
 import { ActionIcon, Badge, Box, Card, Group, Stack, Text, VisuallyHidden } from '@mantine/core';
+import { useWindowEvent } from '@mantine/hooks';
 import { type MouseEvent, type ReactNode, useRef, useState } from 'react';
 import { rest } from '../rest/client.ts';
 import { type Installation, readInstallations } from '../rest/installations.ts';
@@ -13,12 +14,15 @@ import { planHookNumbers } from './hook-numbers.ts';
 import { describeProcess, isStopping, StatusBadge } from './status-badge.tsx';
 import { describeReason } from './update-consent.tsx';
 
+/** How long another click at the same place moves the same plugin on, milliseconds. A tool that clicks by name may have meant another. */
+const SAME_PLACE_MS = 2_000;
+
 export function HookOrder({ installations }: { readonly installations: readonly Installation[] }) {
   /** An id: the places may change during a drag. */
   const [dragged, setDragged] = useState<string | null>(null);
   const { sorted, move, announcement } = useHookOrder(installations);
-  const press = usePresses(({ id, step }) => {
-    const from = sorted.findIndex((installation) => installation.id === id);
+  const press = usePresses(({ installationId, step }) => {
+    const from = sorted.findIndex(({ id }) => id === installationId);
     const hasPlace = from >= 0 && sorted[from + step] !== undefined;
     if (hasPlace) move(from, from + step);
     return hasPlace;
@@ -46,13 +50,13 @@ export function HookOrder({ installations }: { readonly installations: readonly 
                 way="up"
                 name={escapeText(installation.displayName)}
                 disabled={at === 0}
-                onClick={(event) => press(event, { id: installation.id, step: -1 })}
+                onClick={(event) => press(event, { installationId: installation.id, step: -1 })}
               />
               <MoveButton
                 way="down"
                 name={escapeText(installation.displayName)}
                 disabled={at === sorted.length - 1}
-                onClick={(event) => press(event, { id: installation.id, step: 1 })}
+                onClick={(event) => press(event, { installationId: installation.id, step: 1 })}
               />
             </InstallationCard>
           </li>
@@ -63,11 +67,17 @@ export function HookOrder({ installations }: { readonly installations: readonly 
 }
 
 interface Step {
-  /** Of the installation. */
-  readonly id: string;
+  readonly installationId: string;
   readonly step: -1 | 1;
 }
 type Press = MouseEvent<HTMLButtonElement>;
+interface Move {
+  readonly step: Step;
+  readonly button: HTMLButtonElement;
+  readonly place: string;
+  /** `timeStamp` of its click, milliseconds. */
+  readonly at: number;
+}
 
 /**
  * The button moves with its plugin. Another click at the same place moves it on: its user does not mean the plugin that is under
@@ -76,20 +86,28 @@ type Press = MouseEvent<HTMLButtonElement>;
  * @param move returns whether there was a further place
  */
 function usePresses(move: (step: Step) => boolean) {
-  const last = useRef<{ readonly step: Step; readonly button: HTMLButtonElement; readonly place: string } | null>(null);
-  return ({ currentTarget, clientX, clientY, detail }: Press, step: Step) => {
+  const last = useRef<Move | null>(null);
+  /** Whether the user has moved the pointer or scrolled since, and so chose what is under the pointer. */
+  const hasAimed = useRef(false);
+  const recordAim = () => {
+    hasAimed.current = true;
+  };
+  useWindowEvent('pointermove', recordAim);
+  // Not `scroll`: a move scrolls, too.
+  useWindowEvent('wheel', recordAim);
+  return ({ currentTarget, clientX, clientY, timeStamp, detail }: Press, step: Step) => {
     const place = `${clientX} ${clientY}`;
     // 0: by keyboard.
     const isDouble = detail > 1;
-    const again =
-      last.current !== null && detail > 0 && (isDouble || last.current.place === place) ? last.current : null;
+    const isRecent = last.current !== null && timeStamp - last.current.at < SAME_PLACE_MS;
+    const isSamePlace = last.current?.place === place && !hasAimed.current;
+    const moved = isRecent && detail > 0 && (isDouble || isSamePlace) ? last.current : null;
     // The rest of a double click is for no other plugin, also if this one can move no further.
-    const isDone = again !== null && (move(again.step) || isDouble);
-    if (!isDone) {
-      move(step);
-      last.current = { step, button: currentTarget, place };
-    }
-    const button = isDone ? again.button : currentTarget;
+    const isMovedOn = moved !== null && (move(moved.step) || isDouble);
+    if (!isMovedOn) move(step);
+    const { step: made, button } = isMovedOn ? moved : { step, button: currentTarget };
+    last.current = { step: made, button, place, at: timeStamp };
+    hasAimed.current = false;
     // On a long list it moves out of sight.
     requestAnimationFrame(() => button.scrollIntoView({ block: 'nearest' }));
   };
