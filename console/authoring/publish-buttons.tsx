@@ -25,7 +25,7 @@ export function PublishButtons({ publishing, onPlace, leftOut = [], first }: Pro
   const [isLossAllowed, setLossAllowed] = useState(false);
   const last = getLast(publishing);
   const { error } = last;
-  const sent = last === draft ? draft.variables?.sent : publish.variables;
+  const sent = (last === draft ? draft : publish).variables?.sent;
   const start = () => {
     setChecked(true);
     if (semVerFault !== null) return;

@@ -8,6 +8,7 @@ import { usePlugin } from '../rest/plugins.ts';
 import { getErrorMessage, UnreachableError } from '../rest/problem.ts';
 import { queryClient } from '../rest/query-client.ts';
 import { useRunGuard } from '../rest/use-action.ts';
+import { readSessionState } from '../sign-in/session-state.ts';
 import { escapeText } from '../style/untrusted-text.ts';
 import { type Dropped, rememberUnanswered } from './package-files.ts';
 import { proposeNumber } from './proposed-number.ts';
@@ -32,6 +33,10 @@ interface PublishingOutcome {
   readonly sent: Dropped | null;
   /** What the service stored it as. Null: it was refused. */
   readonly source: Source | null;
+}
+interface VersionToPublish {
+  readonly sent: Dropped | null;
+  readonly semVer: string;
 }
 interface DraftSave {
   readonly sent: Dropped | null;
@@ -58,15 +63,19 @@ export function usePublishing({ pluginId, dropped, madeFrom, onAnswer, ...option
       isShown.current = false;
     };
   }, []);
-  const notifyIfLeft = (what: string, refusal: Error | null, done: string) => {
+  const notifyIfLeft = (id: string, what: string, refusal: Error | null, done: string) => {
     const name = `${escapeText(plugin?.displayName ?? 'Plugin')} ${what}`;
-    if (!isShown.current) notifyOutcome(name, refusal, done);
+    // After a sign-out, the page shows nothing of the account.
+    if (!isShown.current && readSessionState() === 'active') notifyOutcome(id, name, refusal, done);
   };
+  const publishNotice = `publish ${pluginId}`;
+  const draftNotice = `save draft of ${pluginId}`;
   const publish = useMutation({
-    mutationFn: (sent: Dropped | null) => publishVersion(pluginId, semVer.trim(), sent, setPart),
-    onSettled: (published, refusal, sent) => {
+    mutationFn: (version: VersionToPublish) => publishVersion(pluginId, version.semVer, version.sent, setPart),
+    // Not the number in the field, which may be another by then.
+    onSettled: (published, refusal, { sent, semVer: sentSemVer }) => {
       runs.end('publish');
-      notifyIfLeft(published?.semVer ?? semVer.trim(), refusal, 'is published');
+      notifyIfLeft(publishNotice, sentSemVer, refusal, 'is published');
       onAnswer?.({ refusal, sent, source: published ? describeVersion(published) : null });
     },
     onSuccess: async () => {
@@ -80,7 +89,7 @@ export function usePublishing({ pluginId, dropped, madeFrom, onAnswer, ...option
       saveDraft(pluginId, sent, { replaces: isForced ? undefined : newest, unanswered: unanswered.current }),
     onSettled: (saved, refusal, { sent }) => {
       runs.end('draft');
-      notifyIfLeft('draft', refusal, 'is saved');
+      notifyIfLeft(draftNotice, 'draft', refusal, 'is saved');
       if (saved) unanswered.current = [];
       else if (refusal instanceof UnreachableError && sent !== null)
         unanswered.current = rememberUnanswered(unanswered.current, sent);
@@ -110,13 +119,18 @@ export function usePublishing({ pluginId, dropped, madeFrom, onAnswer, ...option
     publish: {
       ...publish,
       mutate: (sent: Dropped | null) => {
-        if (runs.begin('publish')) publish.mutate(sent);
+        if (!runs.begin('publish')) return;
+        // An error of an earlier attempt would contradict the result of this one.
+        notifications.hide(publishNotice);
+        publish.mutate({ sent, semVer: semVer.trim() });
       },
     },
     draft: {
       ...draft,
       mutate: (save: DraftSave) => {
-        if (runs.begin('draft')) draft.mutate(save);
+        if (!runs.begin('draft')) return;
+        notifications.hide(draftNotice);
+        draft.mutate(save);
       },
     },
   };
@@ -128,7 +142,7 @@ function readAgain(): void {
 }
 
 /** Says to a user who has left the page how the request ended. A refusal stays until it is dismissed: no page shows it. */
-function notifyOutcome(name: string, refusal: Error | null, done: string): void {
-  if (refusal === null) notifications.show({ message: `${name} ${done}` });
-  else notifications.show({ color: 'red', message: `${name}: ${getErrorMessage(refusal)}`, autoClose: false });
+function notifyOutcome(id: string, name: string, refusal: Error | null, done: string): void {
+  if (refusal === null) notifications.show({ id, message: `${name} ${done}` });
+  else notifications.show({ id, color: 'red', message: `${name}: ${getErrorMessage(refusal)}`, autoClose: false });
 }

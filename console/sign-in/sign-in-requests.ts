@@ -1,5 +1,6 @@
 /** Signs in and out. All tabs of this browser share the cookie, so each tells the others. */
 
+import { notifications } from '@mantine/notifications';
 import type { components } from '../../sdk/rest/schema.d.ts';
 import { readBody, rest } from '../rest/client.ts';
 import { Problem } from '../rest/problem.ts';
@@ -72,5 +73,7 @@ export async function signOut(everywhere: boolean): Promise<void> {
   tabs.postMessage({ accountId: null } satisfies SessionNotice);
   signedOutId = readAccountId();
   recordSignOut();
+  // They may name plugins of the account.
+  notifications.clean();
   queryClient.clear();
 }

@@ -352,6 +352,8 @@ t.test('a double click sends one request, and a refusal is shown at its field', 
   const sent = page.waitForRequest(/versions\/zip$/);
   await press(page, 'Publish');
   await sent;
+  // The outcome names the number that was sent.
+  await page.getByLabel('Version', { exact: true }).fill('3.0.0');
   await go(page, 'My plugins');
   await page.getByRole('heading', { level: 1, name: 'My plugins' }).waitFor();
   const isLeft = await page.evaluate("dispatchEvent(new Event('beforeunload', { cancelable: true }))");
