@@ -14,9 +14,6 @@ import { planHookNumbers } from './hook-numbers.ts';
 import { describeProcess, isStopping, StatusBadge } from './status-badge.tsx';
 import { describeReason } from './update-consent.tsx';
 
-/** How long another click at the same place moves the same plugin on, milliseconds. A tool that clicks by name may have meant another. */
-const SAME_PLACE_MS = 2_000;
-
 export function HookOrder({ installations }: { readonly installations: readonly Installation[] }) {
   /** An id: the places may change during a drag. */
   const [dragged, setDragged] = useState<string | null>(null);
@@ -75,8 +72,6 @@ interface Move {
   readonly step: Step;
   readonly button: HTMLButtonElement;
   readonly place: string;
-  /** `timeStamp` of its click, milliseconds. */
-  readonly at: number;
 }
 
 /**
@@ -95,18 +90,17 @@ function usePresses(move: (step: Step) => boolean) {
   useWindowEvent('pointermove', recordAim);
   // Not `scroll`: a move scrolls, too.
   useWindowEvent('wheel', recordAim);
-  return ({ currentTarget, clientX, clientY, timeStamp, detail }: Press, step: Step) => {
+  return ({ currentTarget, clientX, clientY, detail }: Press, step: Step) => {
     const place = `${clientX} ${clientY}`;
     // 0: by keyboard.
     const isDouble = detail > 1;
-    const isRecent = last.current !== null && timeStamp - last.current.at < SAME_PLACE_MS;
     const isSamePlace = last.current?.place === place && !hasAimed.current;
-    const moved = isRecent && detail > 0 && (isDouble || isSamePlace) ? last.current : null;
+    const moved = detail > 0 && (isDouble || isSamePlace) ? last.current : null;
     // The rest of a double click is for no other plugin, also if this one can move no further.
     const isMovedOn = moved !== null && (move(moved.step) || isDouble);
     if (!isMovedOn) move(step);
     const { step: made, button } = isMovedOn ? moved : { step, button: currentTarget };
-    last.current = { step: made, button, place, at: timeStamp };
+    last.current = { step: made, button, place };
     hasAimed.current = false;
     // On a long list it moves out of sight.
     requestAnimationFrame(() => button.scrollIntoView({ block: 'nearest' }));

@@ -375,6 +375,7 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     t.match(await cards.allInnerTexts(), [/Front desk/, /Back desk/], 'a double click moves no other plugin');
     await cards.nth(0).dragTo(cards.nth(1));
     await orderIs(service, ['back-desk', 'front-desk']);
+    await cards.nth(0).getByText('Back desk').waitFor();
     const endOutage = await answerInstead(page.context(), '**/api/installations/*', (route) =>
       route.request().method() === 'PATCH' ? route.abort() : route.continue(),
     );
