@@ -7,20 +7,17 @@ import type { Staging } from '../../db/files/staging.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { KIB, MIB, SECOND } from '../../sdk/contract/limits.ts';
 import { SEM_VER_MAX_CHARS } from '../../sdk/contract/version-numbers.ts';
-import { type BodyBounds, readChunks } from '../../service/http/body-reader.ts';
+import { type BodyBounds, LEAST_BYTES_PER_SECOND, readChunks } from '../../service/http/body-reader.ts';
 
 /** Maximum size of an upload, from the specification. Bytes. */
 export const UPLOAD_MAX_BYTES = 256 * MIB;
 /** Space for boundaries and headers of the two parts. Bytes. */
 const ENVELOPE_MAX_BYTES = 64 * KIB;
-/**
- * An upload holds one of few places, so a client that sends almost nothing must not hold it for long. A slow line sends twice the
- * least rate.
- */
+/** An upload holds one of few places, so a client that sends almost nothing must not hold it for long. */
 export const UPLOAD_BOUNDS = {
   maxBytes: UPLOAD_MAX_BYTES + ENVELOPE_MAX_BYTES,
   withinMs: 30 * SECOND,
-  leastBytesPerSecond: 32 * KIB,
+  leastBytesPerSecond: LEAST_BYTES_PER_SECOND,
 } satisfies BodyBounds;
 /** The time of the slowest upload that is not refused. Milliseconds. */
 export const UPLOAD_MAX_MS =

@@ -1,15 +1,14 @@
 /** Limits how many versions are sent as zips at once: each reads a whole package while its client downloads it. */
 import type { ServerResponse } from 'node:http';
-import { KIB, SECOND } from '../../sdk/contract/limits.ts';
+import { SECOND } from '../../sdk/contract/limits.ts';
+import { LEAST_BYTES_PER_SECOND } from '../../service/http/body-reader.ts';
 import { onceClosed } from '../../service/http/closed-responses.ts';
 import { PlaceLimiter } from '../../service/http/place-limiter.ts';
 
 /** A package has up to 1 GiB. One account may download six at once. */
 const ARCHIVES = { places: 8, verb: 'sending', works: 'archives', retryAfterS: 5 };
 
-/** A client that takes less, on average of `RATE_WINDOW_MS`, loses its place. As for uploads, every line in use is faster. */
-const LEAST_BYTES_PER_SECOND = 32 * KIB;
-/** Long, because the buffers before a client of 64 KiB/s take 1.5 MB at a time, with 25 s between. Milliseconds. */
+/** A client that takes less than the least rate on average of this time loses its place. Long, because the buffers before a client of 64 KiB/s take 1.5 MB at a time, with 25 s between. Milliseconds. */
 const RATE_WINDOW_MS = 120 * SECOND;
 const LEAST_BYTES_IN_WINDOW = (LEAST_BYTES_PER_SECOND * RATE_WINDOW_MS) / SECOND;
 

@@ -4,9 +4,10 @@ import type { TextFile } from '../authoring/package-files.ts';
 import { readBody, rest } from '../rest/client.ts';
 import type { Plugin } from '../rest/plugins.ts';
 import { readVersionFiles, TEXT_MAX_CHARS } from '../rest/version-files.ts';
+import { formatBytes } from '../style/format-bytes.ts';
 import { chooseSource, DRAFT, listLeftOut, listSources, type Source } from './source.ts';
 
-const TOO_LARGE = `The package has more than ${TEXT_MAX_CHARS / 1_048_576} MiB of text, so it cannot be a draft. Edit its files on your computer and publish a zip.`;
+const TOO_LARGE = `The package has more than ${formatBytes(TEXT_MAX_CHARS)} of text, so it cannot be a draft. Edit its files on your computer and publish a zip.`;
 
 export interface EditablePackage {
   readonly displayName: string;

@@ -1,12 +1,13 @@
 /** Reads the files of a version. */
 
+import { FILE_LIST_MAX_BYTES } from '../../sdk/contract/limits.ts';
 import type { components } from '../../sdk/rest/schema.d.ts';
 import type { Page } from '../../sdk/session/api-types.ts';
 import { readBody, rest } from './client.ts';
 import { Problem } from './problem.ts';
 
 /** Most text of a version that is read. A draft cannot have more. Characters. */
-export const TEXT_MAX_CHARS = 16 * 1_048_576;
+export const TEXT_MAX_CHARS = FILE_LIST_MAX_BYTES;
 /** The largest page. */
 const PAGE_FILES = 1_000;
 /** How often a draft is read again because another tab saved it meanwhile. */

@@ -31,6 +31,9 @@ export function refuseEncodedBody({ headers }: FastifyRequest, reply: FastifyRep
 export const mayBeCostly = (headers: IncomingHttpHeaders): boolean =>
   headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > COSTLY_BYTES;
 
+/** Least rate of a client that holds one of few places, whether it sends or takes. A slow line has twice as much. Bytes per second. */
+export const LEAST_BYTES_PER_SECOND = 32 * KIB;
+
 export interface BodyBounds {
   readonly maxBytes: number;
   /** How long the client may take, milliseconds. */

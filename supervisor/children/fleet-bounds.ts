@@ -1,11 +1,12 @@
 /** Limits of the fleet: times and counts that several parts share, and how many children fit into the memory. */
 import { totalmem } from 'node:os';
 import { MIB, MODEL_TIMEOUT_MS, SECOND } from '../../sdk/contract/limits.ts';
+import { surfaces } from '../../sdk/contract/protocol.ts';
 
 /** How long an old version may finish its calls after traffic has moved: the longest budget, that of a model, and time to end. Milliseconds. */
 export const DRAIN_MS = MODEL_TIMEOUT_MS + 10 * SECOND;
 /** How long the running calls of a paused or uninstalled plugin may go on, without grants: the budget of a tool. Milliseconds. */
-export const RETIRE_MS = 60 * SECOND;
+export const RETIRE_MS = surfaces.tools.budgetMs;
 /** How long the calls of a stopped child may finish, milliseconds. */
 export const STOP_GRACE_MS = 500;
 /** Exits of a new version, while it may be rolled back, that count as a crash loop. Fewer than without a version to return to. */
