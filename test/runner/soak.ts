@@ -3,6 +3,7 @@
  *
  * `--soak` runs the test files that import this one, and no others.
  */
+import type { Test } from 'tap';
 
 /** Set by `npm test -- --soak`. */
 export const SOAK_VARIABLE = 'BULKHEAD_TEST_SOAK';
@@ -20,4 +21,14 @@ export const isSoak = (): boolean => process.env[SOAK_VARIABLE] === '1';
 /** How much of something this run does. */
 export function amount<T>(sizes: { readonly quick: T; readonly soak: T }): T {
   return isSoak() ? sizes.soak : sizes.quick;
+}
+
+/** Defines a test that only a soak run has: a variation of one that every run has. */
+export function soakTest(t: Pick<Test, 'test'>, title: string, work: (t: Test) => Promise<void>): void {
+  if (isSoak()) void t.test(title, work);
+}
+
+/** The cases of a record that this run has: a quick one those with the names. */
+export function listCases<T>(cases: Readonly<Record<string, T>>, ...quick: readonly string[]): [name: string, T][] {
+  return Object.entries(cases).filter(([name]) => isSoak() || quick.includes(name));
 }
