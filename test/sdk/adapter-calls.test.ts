@@ -10,7 +10,7 @@ import * as aiSdk from '../../sdk/adapters/ai-sdk.ts';
 import * as langchain from '../../sdk/adapters/langchain.ts';
 import * as openAiAgents from '../../sdk/adapters/openai-agents.ts';
 import { connect, type Session } from '../../sdk/session/session.ts';
-import { amount } from '../runner/soak.ts';
+import { amount, listCases } from '../runner/soak.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { AI_SDK_MODEL, createAgentsModel, ScriptedChatModel } from './scripted-models.ts';
 
@@ -189,8 +189,13 @@ const callOnce = (calls: readonly WrittenCall[], text = 'Done.'): AnswerTo => {
   };
 };
 
-for (const [name, runTurn] of Object.entries(frameworks))
-  for (const isStreamed of [false, true])
+/** Each framework with the ways to run a turn: a quick run takes one of them, by turns. */
+const listed = Object.entries(frameworks).map(([name, runTurn], at) => {
+  return { name, runTurn, ways: amount({ quick: [at % 2 === 1], soak: [false, true] }) };
+});
+
+for (const { name, runTurn, ways } of listed)
+  for (const isStreamed of ways)
     t.test(`${name}${isStreamed ? ', streamed' : ''}: a tool gets the arguments that plugins judged`, async (t) => {
       const texts = [
         '{"degrees": 300',
@@ -230,7 +235,7 @@ for (const [name, runTurn] of Object.entries(frameworks))
     });
 
 /** One end of this many is tried: every kind of value is cut in its middle, and behind it. */
-const ENDS_STEP = amount({ quick: 6, soak: 1 });
+const ENDS_STEP = amount({ quick: 12, soak: 1 });
 const VALID = '{"degrees": 240, "note": "a \\"b\\" \\u00e9\\n", "list": [1, -2.5e3, {"deep": [true, false, null]}]}';
 
 t.test('langchain: of arguments that end anywhere, plugins judge what the framework reads', async (t) => {
@@ -303,11 +308,11 @@ const UNSTORABLE = {
   '20,001 values': { args: JSON.stringify({ list: Array(20_001).fill(1) }), reason: /more than 20000 values/ },
 };
 
-for (const [name, runTurn] of Object.entries(frameworks))
-  for (const isStreamed of [false, true]) {
+for (const { name, runTurn, ways } of listed)
+  for (const isStreamed of ways) {
     const way = `${name}${isStreamed ? ', streamed' : ''}`;
     t.test(`${way}: the model reads why the service cannot take its arguments, and the run continues`, async (t) => {
-      for (const [kind, { args, reason }] of Object.entries(UNSTORABLE)) {
+      for (const [kind, { args, reason }] of listCases(UNSTORABLE, 'a lone surrogate', '1 MiB')) {
         const given: unknown[] = [];
         const asked: string[] = [];
         const answerTo: AnswerTo = (prompt) => {

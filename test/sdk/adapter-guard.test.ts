@@ -32,6 +32,7 @@ import * as langchain from '../../sdk/adapters/langchain.ts';
 import * as openAiAgents from '../../sdk/adapters/openai-agents.ts';
 import { encodeBase64 } from '../../sdk/session/base64.ts';
 import { connect, type Session } from '../../sdk/session/session.ts';
+import { listCases } from '../runner/soak.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { AI_SDK_MODEL, createAgentsModel, ScriptedChatModel } from './scripted-models.ts';
 
@@ -225,77 +226,6 @@ for (const [name, ask] of Object.entries(adapters)) {
     }
   });
 
-  t.test(`${name}: a withheld result stays withheld where a summary replaces the half of its turn`, async (t) => {
-    const account = `summary-${name}`;
-    const SUMMARY = `compaction.summarize = () => 'They read files.';`;
-    await fixture.install({ account, slug: account, code: GUARD + SUMMARY });
-    const letters = ['a', 'b', 'c', 'd', 'e'];
-    const history: Entry[] = [say('m1')];
-    const session = await openSession(account);
-    for (const letter of letters) {
-      const options = { compactAfter: 6, keep: 4 };
-      const asked = await ask({ session, history, answer: callFile(letter, `Next ${letter}.`), options });
-      t.notMatch(asked, /SECRET/);
-      history.push(callFile(letter, `Next ${letter}.`), result(letter, `SECRET ${letter}`));
-    }
-    for (const next of [session, await reopenSession(session, account)]) {
-      const asked = await ask({ session: next, history, answer: callFile('f'), options: { compactAfter: 6, keep: 4 } });
-      t.match(asked, /They read files/);
-      t.match(asked, /withheld its result/);
-      t.notMatch(asked, /SECRET/);
-    }
-    await ask({ session, history, answer: { text: 'Done.' } });
-    history.push({ role: 'assistant', text: 'Done.' }, say('m2'));
-    for (const next of [session, await reopenSession(session, account)]) {
-      const asked = await ask({ session: next, history, answer: { text: 'Yes.' } });
-      t.match(asked, /They read files/);
-      t.match(asked, /withheld its result/);
-      t.notMatch(asked, /SECRET/);
-    }
-  });
-
-  t.test(`${name}: a summary leaves the recent messages, also if the first one is not the framework's`, async (t) => {
-    const account = `reminded-${name}`;
-    const SUMMARY = `compaction.summarize = () => 'They baked.';`;
-    await fixture.install({ account, slug: account, code: GUARD + SUMMARY });
-    for (const role of ['user', 'assistant'] as const) {
-      const session = await openSession(account);
-      const history: Entry[] = [];
-      for (const number of [1, 2, 3]) {
-        history.push(say(`question ${number}`));
-        if (number === 3) await session.append([{ id: crypto.randomUUID(), role, text: 'A reminder.' }]);
-        await ask({ session, history, answer: { text: `answer ${number}` } });
-        history.push({ role: 'assistant', text: `answer ${number}` });
-      }
-      history.push(say('question 4'));
-      const options = { compactAfter: 3, keep: 4 };
-      const asked = await ask({ session, history, answer: { text: 'answer 4' }, options });
-      t.match(asked, /They baked/, role);
-      for (const kept of ['question 3', 'answer 3', 'question 4']) t.match(asked, kept, role);
-      t.notMatch(asked, /question [12]|answer [12]/, role);
-    }
-  });
-
-  t.test(`${name}: a result that the prompt lacks is what the service answered, or is left out`, async (t) => {
-    const session = await openSession('guarded', forgetful('results'));
-    const history = [say('m1'), callFile('c1'), result('c1', 'SECRET'), callFile('c2'), result('c2', 'fine')];
-    await ask({ session, history: history.slice(0, 1), answer: callFile('c1') });
-    await ask({ session, history: history.slice(0, 3), answer: callFile('c2') });
-    await ask({ session, history, answer: callFile('c3') });
-    const ways = {
-      'same process': { next: session, isKept: true },
-      'without its results': { next: await reopenSession(session, 'guarded', forgetful('results')), isKept: true },
-      'without its calls': { next: await reopenSession(session, 'guarded', forgetful('calls')), isKept: true },
-      'without both': { next: await reopenSession(session, 'guarded', forgetful('both')), isKept: false },
-    };
-    for (const [way, { next, isKept }] of Object.entries(ways)) {
-      const asked = await ask({ session: next, history, answer: callFile('c3') });
-      t.match(asked, isKept ? /withheld its result/ : /left out, because/, way);
-      t.notMatch(asked, /SECRET/);
-      t.equal(asked.includes('fine'), isKept, way);
-    }
-  });
-
   t.test(`${name}: a result of a call that another process has asked for meanwhile is judged`, async (t) => {
     const first = await openSession();
     const second = await reopenSession(first);
@@ -343,7 +273,81 @@ for (const [name, ask] of Object.entries(adapters)) {
   });
 }
 
-for (const [name, ask] of Object.entries(adapters))
+for (const [name, ask] of listCases(adapters, 'langchain'))
+  t.test(`${name}: a withheld result stays withheld where a summary replaces the half of its turn`, async (t) => {
+    const account = `summary-${name}`;
+    const SUMMARY = `compaction.summarize = () => 'They read files.';`;
+    await fixture.install({ account, slug: account, code: GUARD + SUMMARY });
+    const letters = ['a', 'b', 'c', 'd', 'e'];
+    const history: Entry[] = [say('m1')];
+    const session = await openSession(account);
+    for (const letter of letters) {
+      const options = { compactAfter: 6, keep: 4 };
+      const asked = await ask({ session, history, answer: callFile(letter, `Next ${letter}.`), options });
+      t.notMatch(asked, /SECRET/);
+      history.push(callFile(letter, `Next ${letter}.`), result(letter, `SECRET ${letter}`));
+    }
+    for (const next of [session, await reopenSession(session, account)]) {
+      const asked = await ask({ session: next, history, answer: callFile('f'), options: { compactAfter: 6, keep: 4 } });
+      t.match(asked, /They read files/);
+      t.match(asked, /withheld its result/);
+      t.notMatch(asked, /SECRET/);
+    }
+    await ask({ session, history, answer: { text: 'Done.' } });
+    history.push({ role: 'assistant', text: 'Done.' }, say('m2'));
+    for (const next of [session, await reopenSession(session, account)]) {
+      const asked = await ask({ session: next, history, answer: { text: 'Yes.' } });
+      t.match(asked, /They read files/);
+      t.match(asked, /withheld its result/);
+      t.notMatch(asked, /SECRET/);
+    }
+  });
+
+for (const [name, ask] of listCases(adapters, 'ai-sdk'))
+  t.test(`${name}: a summary leaves the recent messages, also if the first one is not the framework's`, async (t) => {
+    const account = `reminded-${name}`;
+    const SUMMARY = `compaction.summarize = () => 'They baked.';`;
+    await fixture.install({ account, slug: account, code: GUARD + SUMMARY });
+    for (const role of ['user', 'assistant'] as const) {
+      const session = await openSession(account);
+      const history: Entry[] = [];
+      for (const number of [1, 2, 3]) {
+        history.push(say(`question ${number}`));
+        if (number === 3) await session.append([{ id: crypto.randomUUID(), role, text: 'A reminder.' }]);
+        await ask({ session, history, answer: { text: `answer ${number}` } });
+        history.push({ role: 'assistant', text: `answer ${number}` });
+      }
+      history.push(say('question 4'));
+      const options = { compactAfter: 3, keep: 4 };
+      const asked = await ask({ session, history, answer: { text: 'answer 4' }, options });
+      t.match(asked, /They baked/, role);
+      for (const kept of ['question 3', 'answer 3', 'question 4']) t.match(asked, kept, role);
+      t.notMatch(asked, /question [12]|answer [12]/, role);
+    }
+  });
+
+for (const [name, ask] of listCases(adapters, 'langchain'))
+  t.test(`${name}: a result that the prompt lacks is what the service answered, or is left out`, async (t) => {
+    const session = await openSession('guarded', forgetful('results'));
+    const history = [say('m1'), callFile('c1'), result('c1', 'SECRET'), callFile('c2'), result('c2', 'fine')];
+    await ask({ session, history: history.slice(0, 1), answer: callFile('c1') });
+    await ask({ session, history: history.slice(0, 3), answer: callFile('c2') });
+    await ask({ session, history, answer: callFile('c3') });
+    const ways = {
+      'same process': { next: session, isKept: true },
+      'without its results': { next: await reopenSession(session, 'guarded', forgetful('results')), isKept: true },
+      'without its calls': { next: await reopenSession(session, 'guarded', forgetful('calls')), isKept: true },
+      'without both': { next: await reopenSession(session, 'guarded', forgetful('both')), isKept: false },
+    };
+    for (const [way, { next, isKept }] of Object.entries(ways)) {
+      const asked = await ask({ session: next, history, answer: callFile('c3') });
+      t.match(asked, isKept ? /withheld its result/ : /left out, because/, way);
+      t.notMatch(asked, /SECRET/);
+      t.equal(asked.includes('fine'), isKept, way);
+    }
+  });
+
+for (const [name, ask] of listCases(adapters, 'openai-agents'))
   t.test(`${name}: tools by the names of those that read skills and commands are judged`, async (t) => {
     for (const tool of ['run_command', 'read_skill']) {
       const session = await openSession();
@@ -363,7 +367,7 @@ const TWIN = `tools.create_issue = { description: 'Opens an issue.', parameters:
 await fixture.install({ account: 'twins', slug: 'github', code: TWIN });
 const TWIN_NAME = 'github__create_issue';
 
-for (const [name, ask] of Object.entries(adapters))
+for (const [name, ask] of listCases(adapters, 'ai-sdk'))
   t.test(`${name}: the app’s own tool that has the name of a plugin’s tool is judged`, async (t) => {
     const tools = [{ name: TWIN_NAME, description: 'Of another server.' }];
     const session = await openSession('twins');

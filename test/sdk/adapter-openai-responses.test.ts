@@ -7,6 +7,7 @@ import { createAgent } from 'langchain';
 import t from 'tap';
 import { bulkhead } from '../../sdk/adapters/langchain.ts';
 import { connect, type Session } from '../../sdk/session/session.ts';
+import { amount } from '../runner/soak.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { createResponsesApi } from './scripted-models.ts';
 
@@ -111,7 +112,7 @@ async function bake(
 const listIds = (items: readonly Item[] = [], type: string): string[] =>
   items.filter((item) => item.type === type).map(({ id, call_id }) => call_id ?? id ?? '');
 
-for (const outputVersion of ['v0', 'v1']) {
+for (const outputVersion of amount({ quick: ['v0'], soak: ['v0', 'v1'] })) {
   t.test(
     `${outputVersion}, streamed: neither the app nor the model gets calls in another form than plugins judged`,
     async (t) => {

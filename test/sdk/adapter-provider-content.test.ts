@@ -27,6 +27,7 @@ import * as aiSdk from '../../sdk/adapters/ai-sdk.ts';
 import * as langchain from '../../sdk/adapters/langchain.ts';
 import * as openAiAgents from '../../sdk/adapters/openai-agents.ts';
 import { connect, type Session } from '../../sdk/session/session.ts';
+import { amount } from '../runner/soak.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { AI_SDK_MODEL, createAgentsModel, ScriptedChatModel } from './scripted-models.ts';
 
@@ -279,8 +280,8 @@ const TEXT: ReadonlySet<string> = new Set(['text', 'assistant']);
 
 const REASONING = /^(reasoning|thinking)/;
 
-for (const [name, framework] of Object.entries(frameworks))
-  for (const isStreamed of [false, true]) {
+for (const [at, [name, framework]] of Object.entries(frameworks).entries())
+  for (const isStreamed of amount({ quick: [at % 2 === 0], soak: [false, true] })) {
     const second = SECOND[name] as (calls: number) => string[];
     const withoutText = (kinds: readonly string[]) => kinds.filter((kind, index) => index === 0 || !TEXT.has(kind));
     const title = `${name}${isStreamed ? ', streamed' : ''}`;

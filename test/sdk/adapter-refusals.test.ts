@@ -10,6 +10,7 @@ import * as aiSdk from '../../sdk/adapters/ai-sdk.ts';
 import * as langchain from '../../sdk/adapters/langchain.ts';
 import * as openAiAgents from '../../sdk/adapters/openai-agents.ts';
 import { connect, type Session } from '../../sdk/session/session.ts';
+import { amount, listCases, soakTest } from '../runner/soak.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { AI_SDK_MODEL, createAgentsModel, ScriptedChatModel } from './scripted-models.ts';
 
@@ -250,7 +251,7 @@ for (const [name, converse] of Object.entries(frameworks)) {
     }
   });
 
-  for (const way of ['ended', 'cleared'])
+  for (const way of amount({ quick: ['cleared'], soak: ['ended', 'cleared'] }))
     t.test(`${name}: a person's reason for refusing a call in a turn that was ${way} is left out`, async (t) => {
       const openAgain = await startSession();
       const { call, write, say, forget } = converse('files__read');
@@ -274,6 +275,15 @@ for (const [name, converse] of Object.entries(frameworks)) {
       t.notMatch(asked, /SECRET/);
     });
 
+  t.test(`${name}: a person's reason does not pass while a required plugin does not run`, async (t) => {
+    const openAgain = await startSession('broken');
+    const { call, refuse } = converse('broken__read');
+    await call(openAgain(), 'a.txt');
+    await t.rejects(refuse(openAgain(), 'not today'), { name: 'VetoError', isFinal: false });
+  });
+}
+
+for (const [name, converse] of listCases(frameworks, 'ai-sdk'))
   t.test(
     `${name}: judged results are found without the message of their turn, for as long as the service has them`,
     async (t) => {
@@ -294,13 +304,7 @@ for (const [name, converse] of Object.entries(frameworks)) {
     },
   );
 
-  t.test(`${name}: a person's reason does not pass while a required plugin does not run`, async (t) => {
-    const openAgain = await startSession('broken');
-    const { call, refuse } = converse('broken__read');
-    await call(openAgain(), 'a.txt');
-    await t.rejects(refuse(openAgain(), 'not today'), { name: 'VetoError', isFinal: false });
-  });
-
+for (const [name, converse] of listCases(frameworks, 'langchain'))
   t.test(`${name}: the model reads why the service did not take a call of a plugin's tool`, async (t) => {
     for (const [account, tool, path, read] of [
       ['guarded', 'files__read', 'a\0b', /must not contain U\+0000/],
@@ -320,9 +324,7 @@ for (const [name, converse] of Object.entries(frameworks)) {
       if (account === 'guarded') t.match(await say(session, 'and now?'), read, 'it stays in later turns');
     }
   });
-}
-
-t.test('langchain: the texts of the service in place of the last 1,000 results stay in later turns', async (t) => {
+soakTest(t, 'langchain: the texts of the service in place of the last 1,000 results stay in later turns', async (t) => {
   const openAgain = await startSession();
   const title = 'Bad request';
   const refuseCalls: typeof fetch = async (input, init) =>

@@ -36,7 +36,7 @@ import * as openAiAgents from '../../sdk/adapters/openai-agents.ts';
 import { VetoError } from '../../sdk/adapters/veto-error.ts';
 import { connect, type Session } from '../../sdk/session/session.ts';
 import { eventually } from '../runner/eventually.ts';
-import { amount } from '../runner/soak.ts';
+import { amount, listCases, soakTest } from '../runner/soak.ts';
 import {
   type Asked,
   openAi,
@@ -395,7 +395,7 @@ await fixture.install({
     compaction.summarize = (ctx) => 'They asked for the recipe: ' + ctx.messages.map(({ text }) => text).join('; ');`,
 });
 
-for (const [name, framework] of Object.entries(frameworks))
+for (const [name, framework] of listCases(frameworks, 'langchain'))
   t.test(`${name}: a user's text that looks like a summary is judged like any other`, async (t) => {
     const model = await startModelServer(t);
     model.answers = [reply('Yes.')];
@@ -424,7 +424,7 @@ const PICTURES = `middleware.inboundMessage = async (ctx) => {
   }
   return { message: { attachments } };
 };`;
-for (const [name, framework] of Object.entries(frameworks))
+for (const [name, framework] of listCases(frameworks, 'langchain'))
   t.test(`${name}: pictures of users reach the model as plugins let them pass`, async (t) => {
     const account = `pictures-${name.replace(' ', '-')}`;
     await fixture.install({ account, slug: account, capabilities: ['host.media'], code: PICTURES });
@@ -556,17 +556,22 @@ const run = async (framework: Framework, isStreamed: boolean, turn: TurnRun): Pr
   isStreamed ? (await collect(framework, turn)).error : failGenerate(framework, turn);
 
 /** Its events are another view of the same stream. */
-const { 'langchain events': _events, ...told } = frameworks;
-/** Each framework with the ways to run a turn: a quick run takes one of them, by turns, beginning with `first`. */
-const listWays = (first: boolean) =>
-  Object.entries(told).map(([name, framework], at) => {
-    const one = at % 2 === 0 ? first : !first;
-    return { name, framework, ways: amount({ quick: [one], soak: [false, true] }) };
-  });
+const { 'langchain events': _events, ...distinct } = frameworks;
+/**
+ * Each framework with the ways to run a turn: a quick run takes one of them, by turns, beginning with `first`. @param quick the
+ * frameworks of a quick run, by default all: what one shows whose adapter shares the code with the others
+ */
+const listWays = (first: boolean, ...quick: readonly string[]) =>
+  Object.entries(distinct)
+    .map(([name, framework], at) => {
+      const one = at % 2 === 0 ? first : !first;
+      return { name, framework, ways: amount({ quick: [one], soak: [false, true] }) };
+    })
+    .filter(({ name }) => amount({ quick: quick.length === 0 || quick.includes(name), soak: true }));
 
 let accounts = 0;
-for (const [name, framework] of Object.entries(told))
-  for (const isStreamed of [false, true])
+for (const { name, framework, ways } of listWays(true))
+  for (const isStreamed of ways)
     t.test(`${name}, ${isStreamed ? 'streamed' : 'whole'}: each message is judged once`, async (t) => {
       accounts += 1;
       const account = `judge-${accounts}`;
@@ -629,7 +634,7 @@ for (const [name, framework] of Object.entries(told))
       ]);
     });
 
-for (const { name, framework, ways } of listWays(true))
+for (const { name, framework, ways } of listWays(true, 'ai-sdk'))
   for (const isStreamed of ways)
     t.test(`${name}, ${isStreamed ? 'streamed' : 'whole'}: two processes answer a conversation by turns`, async (t) => {
       accounts += 1;
@@ -653,7 +658,7 @@ for (const { name, framework, ways } of listWays(true))
       t.same(await readTranscript(first), transcript);
     });
 
-for (const { name, framework, ways } of listWays(false))
+for (const { name, framework, ways } of listWays(false, 'openai-agents'))
   for (const isStreamed of ways)
     t.test(`${name}, ${isStreamed ? 'streamed' : 'whole'}: tools`, async (t) => {
       accounts += 1;
@@ -681,7 +686,7 @@ for (const { name, framework, ways } of listWays(false))
       t.pass('the handler was aborted');
     });
 
-for (const [name, framework] of Object.entries(frameworks))
+for (const [name, framework] of listCases(frameworks, ...Object.keys(distinct)))
   t.test(`${name}: a guard that streams lets each sentence out when it is judged`, async (t) => {
     accounts += 1;
     const account = `sentences-${accounts}`;
@@ -711,7 +716,7 @@ for (const [name, framework] of Object.entries(frameworks))
     t.notMatch(shown, /classified\.|The rest/);
   });
 
-for (const [name, framework] of Object.entries(frameworks))
+for (const [name, framework] of listCases(frameworks, 'ai-sdk'))
   t.test(`${name}: a text that breaks off after it was shown precedes the answers that follow`, async (t) => {
     accounts += 1;
     const account = `fragments-${accounts}`;
@@ -748,7 +753,7 @@ for (const [name, framework] of Object.entries(frameworks))
     ]);
   });
 
-for (const [name, framework] of Object.entries(frameworks))
+for (const [name, framework] of listCases(frameworks, ...Object.keys(distinct)))
   t.test(`${name}: a stream that fails after text that a new plugin vetoes ends with the veto`, async (t) => {
     accounts += 1;
     const account = `new-guard-${accounts}`;
@@ -810,22 +815,26 @@ t.test('a piece that arrives while a text that broke off is ended belongs to tha
   t.same(await readTranscript(session), ['user: hello', 'assistant: Two loaves. Late. ', 'assistant: Three loaves.']);
 });
 
-t.test('a text that broke off and lost its id to another message does not keep its turn from ending', async (t) => {
-  const { session, ask } = await startBrokenOff(t, 'lost-id');
-  t.ok((await ask()).error);
-  const [left] = (await session.turns()).items;
-  const [output] = (await session.turn(left?.id ?? '').look()).outputs;
-  t.match(output, { state: 'open', pieces: 1 });
-  await session.append([{ id: output?.id ?? '', role: 'assistant', text: 'Other.' }]);
-  t.equal((await ask()).error, null);
-  t.match((await session.turns()).items, [{ id: left?.id, state: 'ended' }]);
-  t.same((await readTranscript(session)).sort(), [
-    'assistant: Other.',
-    'assistant: Three loaves.',
-    'assistant: Two loaves. ',
-    'user: hello',
-  ]);
-});
+soakTest(
+  t,
+  'a text that broke off and lost its id to another message does not keep its turn from ending',
+  async (t) => {
+    const { session, ask } = await startBrokenOff(t, 'lost-id');
+    t.ok((await ask()).error);
+    const [left] = (await session.turns()).items;
+    const [output] = (await session.turn(left?.id ?? '').look()).outputs;
+    t.match(output, { state: 'open', pieces: 1 });
+    await session.append([{ id: output?.id ?? '', role: 'assistant', text: 'Other.' }]);
+    t.equal((await ask()).error, null);
+    t.match((await session.turns()).items, [{ id: left?.id, state: 'ended' }]);
+    t.same((await readTranscript(session)).sort(), [
+      'assistant: Other.',
+      'assistant: Three loaves.',
+      'assistant: Two loaves. ',
+      'user: hello',
+    ]);
+  },
+);
 
 await fixture.install({
   account: 'baker',
@@ -908,7 +917,7 @@ for (const { name, framework, ways } of listWays(true))
       t.same((await session.turns({ state: 'open' })).items, [], 'and no turn is left open');
     });
 
-for (const { name, framework, ways } of listWays(false))
+for (const { name, framework, ways } of listWays(false, 'langchain'))
   for (const isStreamed of ways)
     t.test(
       `${name}${isStreamed ? ', streamed' : ''}: the session's tools that the runtime performs run once`,
@@ -944,7 +953,7 @@ for (const { name, framework, ways } of listWays(false))
       },
     );
 
-for (const { name, framework, ways } of listWays(false))
+for (const { name, framework, ways } of listWays(false, 'openai-agents'))
   for (const isStreamed of ways)
     t.test(
       `${name}${isStreamed ? ', streamed' : ''}: the app's tool in place of the session's is judged`,
@@ -973,7 +982,7 @@ for (const { name, framework, ways } of listWays(false))
     );
 
 // Results of the OpenAI Agents SDK have no pictures in requests of this form.
-for (const { name, framework, ways } of listWays(true))
+for (const { name, framework, ways } of listWays(true, 'langchain'))
   for (const isStreamed of ways)
     if (name !== 'openai-agents')
       t.test(`${name}${isStreamed ? ', streamed' : ''}: the model sees a picture of the runtime's tool`, async (t) => {
@@ -990,7 +999,7 @@ for (const { name, framework, ways } of listWays(true))
         t.notMatch(seen, 'mimeType', 'not the text of the transcript');
       });
 
-t.test('ai-sdk: the model sees a picture of the runtime’s tool in requests that lack the tool', async (t) => {
+soakTest(t, 'ai-sdk: the model sees a picture of the runtime’s tool in requests that lack the tool', async (t) => {
   const data = Buffer.from('a picture').toString('base64');
   const photo = { content: [{ type: 'image' as const, data, mimeType: 'image/png' }], isError: false };
   const client = connect({ url, token: await fixture.issuer.issue('plain') });
@@ -1018,7 +1027,7 @@ t.test('ai-sdk: the model sees a picture of the runtime’s tool in requests tha
   checkSeen('in a later turn');
 });
 
-for (const { name, framework, ways } of listWays(false))
+for (const { name, framework, ways } of listWays(false, 'ai-sdk'))
   for (const isStreamed of ways)
     t.test(
       `${name}${isStreamed ? ', streamed' : ''}: a model that numbers the calls of each answer from zero`,
@@ -1054,7 +1063,7 @@ for (const { name, framework, ways } of listWays(false))
       },
     );
 
-for (const { name, framework, ways } of listWays(true))
+for (const { name, framework, ways } of listWays(true, 'langchain'))
   for (const isStreamed of ways)
     t.test(
       `${name}${isStreamed ? ', streamed' : ''}: another process continues a turn whose calls are numbered`,
@@ -1115,7 +1124,7 @@ for (const { name, framework, ways } of listWays(true))
       },
     );
 
-t.test('ai-sdk: a call of a plugin’s tool that gets another id has it from its first part on', async (t) => {
+soakTest(t, 'ai-sdk: a call of a plugin’s tool that gets another id has it from its first part on', async (t) => {
   const account = 'renamed';
   await fixture.install({ account, slug: account, code: JUDGE });
   const token = await fixture.issuer.issue(account);
@@ -1124,7 +1133,7 @@ t.test('ai-sdk: a call of a plugin’s tool that gets another id has it from its
   const call = (name: string, args: object) => (response: ServerResponse, asked: Asked) =>
     sendCalls(response, asked, [{ name, args, id: 'call_0' }]);
   const turn = { modelUrl: model.url, oven: () => 'warm', options: { messageId: 'm1' } };
-  const aiSdkAgent = told['ai-sdk'] as Framework;
+  const aiSdkAgent = distinct['ai-sdk'] as Framework;
   model.answers = [call('oven', { degrees: 100 }), (response) => void response.writeHead(400).end()];
   t.ok(
     (await collect(aiSdkAgent, { ...turn, session })).error,
@@ -1192,8 +1201,9 @@ const suspensions: Readonly<Record<string, (run: TurnRun) => Promise<Decide>>> =
     };
   },
 };
+// The adapters' test of refusals has those of a person, too.
 for (const [name, suspend] of Object.entries(suspensions))
-  for (const isApproved of [true, false])
+  for (const isApproved of amount({ quick: [true], soak: [true, false] }))
     t.test(`${name}: a call that a person ${isApproved ? 'approves' : 'refuses'} in another process`, async (t) => {
       const token = await fixture.issuer.issue('baker');
       const connectAgain = () => connect({ url, token, runtime: `approval-${name}` });
@@ -1234,7 +1244,7 @@ const BRAIN = `providers.brain = {
     return { ...answer, text: words.join('') };
   },
 };`;
-for (const { name, framework, ways } of listWays(true))
+for (const { name, framework, ways } of listWays(true, 'openai-agents'))
   for (const isStreamed of ways)
     t.test(`${name}${isStreamed ? ', streamed' : ''}: the model of a plugin calls tools and is judged`, async (t) => {
       accounts += 1;
@@ -1257,7 +1267,7 @@ for (const { name, framework, ways } of listWays(true))
       t.same(await readTranscript(session), ['user: hello', 'tool: warm at 180', 'assistant: Two loaves: warm at 180']);
     });
 
-for (const [name, framework] of Object.entries(frameworks))
+for (const [name, framework] of listCases(frameworks, 'langchain'))
   t.test(`${name}: a stream that its reader leaves: the transcript has what was shown`, async (t) => {
     const slow = await startSlowModel(t, 'is best.');
     const session = await open('plain');
@@ -1308,8 +1318,8 @@ const breakOff = (end: string) => (response: ServerResponse) => {
 };
 const failInside = breakOff('data: {"error":{"message":"overloaded","type":"server_error"}}\n\ndata: [DONE]\n\n');
 for (const [name, framework, answer] of [
-  ...Object.entries(told).map(([name, framework]) => [name, framework, failInside] as const),
-  ['ai-sdk, without a reason to finish', told['ai-sdk'] as Framework, breakOff('data: [DONE]\n\n')] as const,
+  ...listCases(distinct, 'openai-agents').map(([name, framework]) => [name, framework, failInside] as const),
+  ['ai-sdk, without a reason to finish', distinct['ai-sdk'] as Framework, breakOff('data: [DONE]\n\n')] as const,
 ])
   t.test(`${name}: a stream that fails in the middle leaves its turn open for a repeated call`, async (t) => {
     const server = await startModelServer(t);

@@ -8,6 +8,7 @@ import * as openAiAgents from '../../sdk/adapters/openai-agents.ts';
 import { connect, type ServedAgent, type ServeOptions, type Session, serve } from '../../sdk/session/session.ts';
 import { registerHooks } from '../fixtures/registrations.ts';
 import { eventually } from '../runner/eventually.ts';
+import { amount, listCases, soakTest } from '../runner/soak.ts';
 import { connect as connectChannel, deliver } from '../supervisor/delivery/channels.ts';
 import { startModelServer } from '../supervisor/host/model-server.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
@@ -205,7 +206,7 @@ const BEFORE_OUTAGE: Readonly<Record<string, { do: (session: Session) => Promise
     isRepeated: true,
   },
 };
-for (const [title, { do: act, isRepeated }] of Object.entries(BEFORE_OUTAGE))
+for (const [title, { do: act, isRepeated }] of listCases(BEFORE_OUTAGE, 'reply', 'only its preparations'))
   t.test(`an agent that meets an outage after ${title} ${isRepeated ? 'begins again' : 'is reported'}`, async (t) => {
     const desk = await openDesk();
     let isAway = false;
@@ -240,7 +241,7 @@ for (const [title, { do: act, isRepeated }] of Object.entries(BEFORE_OUTAGE))
     t.equal(await served, undefined);
   });
 
-t.test('an agent whose call of a plugin fails because only that plugin does not run is reported', async (t) => {
+soakTest(t, 'an agent whose call of a plugin fails because only that plugin does not run is reported', async (t) => {
   const desk = await openDesk();
   const slug = `weather-${desk.fixture.account}`;
   const described = { description: 'Fails.', parameters: {} };
@@ -848,7 +849,7 @@ const createInterpreter = (asked: string[], translate: (text: string) => string)
     },
   }) as unknown as Model;
 
-for (const isSame of [false, true])
+for (const isSame of amount({ quick: [false], soak: [false, true] }))
   t.test(
     `an agent that is a tool has a turn of its own, and no reply${isSame ? ', also with the same words' : ''}`,
     async (t) => {
