@@ -2,10 +2,11 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
-import { delimiter, dirname, join } from 'node:path';
+import { basename, delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { stop as stopEsbuild } from 'esbuild';
+import rootTest from 'tap';
 import { buildPackage } from '../../pack/build-package.ts';
 import { type Teardown, temporaryFolder } from '../runner/harness.ts';
 
@@ -33,23 +34,41 @@ interface Going {
   interrupt(): Promise<number>;
 }
 
+let shared: Promise<string> | undefined;
+
+/** `@bulkhead/sdk` as it is published, in a folder. Built by the first file of this process that asks for it. */
+export function sharePackage(): Promise<string> {
+  shared ??= buildShared();
+  return shared;
+}
+
+async function buildShared(): Promise<string> {
+  const scratch = await temporaryFolder(rootTest);
+  await buildPackage(join(scratch, 'package'));
+  await stopEsbuild();
+  await linkPackages(scratch, ['esbuild']);
+  return join(scratch, 'package');
+}
+
+/** Packages that npm would fetch, as links to those that the tests' own npm installed. */
+async function linkPackages(folder: string, names: readonly string[]): Promise<void> {
+  await mkdir(join(folder, 'node_modules'));
+  for (const name of names) await symlink(join(modules, name), join(folder, 'node_modules', name));
+}
+
 /** Packs and installs. @param env what every command of this author is run with */
 export async function newAuthor(t: Teardown, env: Readonly<Record<string, string>> = {}): Promise<Author> {
   const scratch = await temporaryFolder(t);
   const folder = join(scratch, 'author');
   await mkdir(folder);
-  await buildPackage(join(scratch, 'sdk'));
-  await stopEsbuild();
+  const built = await sharePackage();
   const path = `${dirname(process.execPath)}${delimiter}${process.env.PATH ?? ''}`;
-  const npm = (args: readonly string[]) =>
-    run('npm', [...args, '--offline', '--no-audit', '--no-fund'], { cwd: folder, env: { ...process.env, PATH: path } });
-  const { stdout } = await npm(['pack', '--json', join(scratch, 'sdk')]);
-  const [{ filename }] = JSON.parse(stdout) as [{ filename: string }];
+  // As `npm pack` does, which package.test.ts runs: it takes a second of processor time.
+  await run('tar', ['czf', join(folder, 'sdk.tgz'), '-C', dirname(built), basename(built)]);
   await writeFile(join(folder, 'package.json'), '{ "private": true }');
-  // Packages that npm would fetch are there already, as links to those that the tests' own npm installed.
-  await mkdir(join(folder, 'node_modules'));
-  for (const name of ['esbuild', 'zod']) await symlink(join(modules, name), join(folder, 'node_modules', name));
-  await npm(['install', '--ignore-scripts', '--omit=optional', `./${filename}`]);
+  await linkPackages(folder, ['esbuild', 'zod']);
+  const options = ['--ignore-scripts', '--omit=optional', '--offline', '--no-audit', '--no-fund'];
+  await run('npm', ['install', ...options, './sdk.tgz'], { cwd: folder, env: { ...process.env, PATH: path } });
   const program = join(folder, 'node_modules/.bin/bulkhead');
   const own = { PATH: path, HOME: join(scratch, 'home'), ...env };
   return {
