@@ -1,5 +1,8 @@
 /** `host.agents`: kept per account, changed only by who made them, written to through `agentMessage`, gone with their maker. */
 import t from 'tap';
+import { removeInstallation } from '../../../db/installations/installation-removal.ts';
+import { startQueues } from '../../../db/jobs/queues.ts';
+import { openPool } from '../../../db/postgres/pool.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
 import { MESSAGE_CHAIN_MAX } from '../../../supervisor/host/message-chains.ts';
@@ -13,7 +16,6 @@ import {
   type SupervisorFixture,
   startSupervisorFixture,
 } from '../supervisor-fixture.ts';
-import { startProcess } from '../supervisor-process.ts';
 
 const code = asCommand('return host.agents[args.call](...args.given);');
 const capabilities = ['host.agents'];
@@ -255,25 +257,32 @@ t.test('an uninstall removes its agents and their sessions, completely or not at
   const other = await storage.install({ code: 'middleware.systemPrompt = () => undefined;' });
   await withChats(storage.pool, leaving, other);
   await storage.pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [leaving.installationId]);
+  const queues = await startQueues({ pool: storage.pool, role: 'producer', onError: t.error });
+  t.teardown(() => queues.stop());
+  const lost = openPool(storage.url, { name: 'lost', connections: 1, onError: () => undefined });
+  t.teardown(() => lost.close());
   const holder = await storage.pool.connect();
   await holder.query('BEGIN');
-  // It is killed when it waits for the session, with its agents locked. Locked before it starts, or it might be done already.
+  // The removal loses its connection when it waits for the session, with its agents locked, as if its process were killed.
   await holder.query(`SELECT 1 FROM sessions WHERE id = 's-gone' FOR UPDATE`);
-  const first = await startProcess(t, storage);
+  const removal = removeInstallation(lost.pool, queues, leaving.installationId).then(
+    () => 'removed',
+    () => 'lost',
+  );
   await eventually(
     async () =>
       (
         await storage.pool.query(
-          `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%FROM sessions%FOR UPDATE' AND datname = current_database()`,
+          `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE wait_event_type = 'Lock' AND query LIKE '%FROM sessions%FOR UPDATE' AND datname = current_database()`,
         )
       ).rows.length > 0,
   );
-  await first.kill();
+  t.equal(await removal, 'lost');
   await holder.query('ROLLBACK');
   holder.release();
   t.same(await left(storage.pool), ['gone', 'm', 'other', 'own', 's-gone', 's-other', 's-own']);
-  await startProcess(t, storage);
-  await eventually(async () => (await left(storage.pool)).length === 4);
+  await removeInstallation(storage.pool, queues, leaving.installationId);
   t.same(await left(storage.pool), ['other', 'own', 's-other', 's-own']);
   t.equal((await storage.pool.query('SELECT 1 FROM installations')).rows.length, 1);
 });
