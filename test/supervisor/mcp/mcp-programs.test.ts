@@ -10,6 +10,7 @@ import { promisify } from 'node:util';
 import t from 'tap';
 import { checkTable } from '../../corpora/agreement-page.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
+import { isSoak } from '../../runner/soak.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const run = promisify(execFile);
@@ -45,34 +46,35 @@ await fixture.install({
 const url = `${service}/sessions/${await fixture.session()}/mcp`;
 const authorization = `Bearer ${await fixture.issuer.issue('ann')}`;
 
-t.test('the Inspector’s command line lists and calls', async (t) => {
-  const home = await temporaryFolder(t);
-  const inspector = join(
-    dirname(resolve('@modelcontextprotocol/inspector/package.json')),
-    'clients/launcher/build/index.js',
-  );
-  const inspect = async (...args: string[]) => {
-    const flags = [
-      '--cli',
-      url,
-      '--transport',
-      'http',
-      '--header',
-      `Authorization: ${authorization}`,
-      '--format',
-      'json',
-    ];
-    const options = { env: { ...process.env, HOME: home }, cwd: home, timeout: PROGRAM_MS };
-    const { stdout } = await run(process.execPath, [inspector, ...flags, ...args], options);
-    return JSON.parse(stdout);
-  };
-  const listed = await inspect('--method', 'tools/list');
-  t.match(JSON.stringify(listed), /"name":"kit__test_simple_text"/);
-  const called = await inspect('--method', 'tools/call', '--tool-name', 'kit__test_simple_text');
-  t.match(JSON.stringify(called), /This is a simple text response/);
-  const prompted = await inspect('--method', 'prompts/get', '--prompt-name', 'kit__test_simple_prompt');
-  t.match(JSON.stringify(prompted), /This is a simple prompt/);
-});
+if (isSoak())
+  t.test('the Inspector’s command line lists and calls', async (t) => {
+    const home = await temporaryFolder(t);
+    const inspector = join(
+      dirname(resolve('@modelcontextprotocol/inspector/package.json')),
+      'clients/launcher/build/index.js',
+    );
+    const inspect = async (...args: string[]) => {
+      const flags = [
+        '--cli',
+        url,
+        '--transport',
+        'http',
+        '--header',
+        `Authorization: ${authorization}`,
+        '--format',
+        'json',
+      ];
+      const options = { env: { ...process.env, HOME: home }, cwd: home, timeout: PROGRAM_MS };
+      const { stdout } = await run(process.execPath, [inspector, ...flags, ...args], options);
+      return JSON.parse(stdout);
+    };
+    const listed = await inspect('--method', 'tools/list');
+    t.match(JSON.stringify(listed), /"name":"kit__test_simple_text"/);
+    const called = await inspect('--method', 'tools/call', '--tool-name', 'kit__test_simple_text');
+    t.match(JSON.stringify(called), /This is a simple text response/);
+    const prompted = await inspect('--method', 'prompts/get', '--prompt-name', 'kit__test_simple_prompt');
+    t.match(JSON.stringify(prompted), /This is a simple prompt/);
+  });
 
 /** Features that the suite assumes and a session does not have, each with the reason. */
 const NOT_OFFERED: Readonly<Record<string, string>> = {
