@@ -17,11 +17,11 @@ import { type Configuration, Model, type Outcome } from './reference.ts';
 import { startCachedApi } from './service.ts';
 import { steps } from './steps.ts';
 
-const WANTED = amount({ quick: 80, soak: 50_000 });
+const WANTED = amount({ quick: 40, soak: 50_000 });
 /** A long run goes on until each kind of step has succeeded, at most so far. */
 const MOST = amount({ quick: WANTED, soak: 5 * WANTED });
 /** Steps of one run at most: long enough for several versions, followers and drafts of a plugin. */
-const RUN_MAX = amount({ quick: 80, soak: 150 });
+const RUN_MAX = amount({ quick: 40, soak: 150 });
 const RUNS_PER_BATCH = amount({ quick: 1, soak: 5 });
 /** A batch, or the search for fewer steps that still fail. A busy machine needs more than a minute for one run. Milliseconds. */
 const BATCH_MS = 300_000;

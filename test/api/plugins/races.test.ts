@@ -6,8 +6,8 @@ import { amount } from '../../runner/soak.ts';
 import { type Answer, type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, introspectsMinimal, MINIMAL, readmeWith } from '../package/packages.ts';
 
-/** Rounds of the longest race; the others have a quarter. Each round starts with another call, each call at least twice. */
-const ROUNDS = amount({ quick: 12, soak: 200 });
+/** Rounds of the longest race; the others have a quarter. Each round starts with another call. */
+const ROUNDS = amount({ quick: 8, soak: 200 });
 /** More than the bundler's queue holds. */
 const PUBLISHES = amount({ quick: 24, soak: 64 });
 /** Maximum number of tries of a client after `bundler_busy`. */

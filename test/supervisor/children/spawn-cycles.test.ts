@@ -16,7 +16,7 @@ import { seededRandom } from '../../runner/random.ts';
 import { amount } from '../../runner/soak.ts';
 import { bundleOf, callTool, toolOf } from './jailed-child.ts';
 
-const CYCLES = amount({ quick: 15, soak: 10_000 });
+const CYCLES = amount({ quick: 10, soak: 10_000 });
 const random = seededRandom();
 /** Cycles before the first measurement, in which everything that is created only once is created. */
 const WARM_UP = Math.min(200, CYCLES / 2.5);

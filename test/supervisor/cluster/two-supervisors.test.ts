@@ -44,9 +44,9 @@ const LOAD = amount({ quick: { callers: 4, pauseMs: 1_000 }, soak: { callers: 20
 /** Between two looks whether an account is served again. Milliseconds. */
 const LOOK_AGAIN_MS = amount({ quick: 200, soak: 50 });
 /** Calls that are under way when a supervisor vanishes, of each account. Their plugin makes them one after the other. */
-const BURST = 20;
+const BURST = amount({ quick: 8, soak: 20 });
 /** Calls of an account through both supervisors. */
-const CALLS = amount({ quick: 24, soak: 200 });
+const CALLS = amount({ quick: 12, soak: 200 });
 
 /** Adds one to a stored number: a plugin that takes care of its own concurrent calls, and knows of no other process. */
 const COUNTING = `let last = Promise.resolve();
@@ -65,7 +65,7 @@ const RECORDING = `events.sessionStarted = async ({ data }) => {
   await host.storage.set('told', [...told, data.sessionId + (overlaps ? ' overlaps' : '')]);
   await host.storage.set('busy', false);
 };`;
-const SESSIONS = amount({ quick: 12, soak: 30 });
+const SESSIONS = amount({ quick: 6, soak: 30 });
 
 /** Counts its runs, of which the first does not end. */
 const WAITING_ONCE = asCommand(`const runs = ((await host.storage.get('runs')) ?? 0) + 1;
@@ -186,6 +186,8 @@ async function settled(): Promise<void> {
   });
 }
 
+/** Accounts that a start and a stop move, each with a child and callers of its own. */
+const MOVED = amount({ quick: 2, soak: 4 });
 /** Accounts of each supervisor in a test: each has a child and callers of its own. */
 const OWNED = amount({ quick: 1, soak: 2 });
 
@@ -230,7 +232,7 @@ let second: SupervisorProcess;
 let third: SupervisorProcess;
 
 tap.test('a supervisor that starts or stops under load moves accounts without refusing or losing a call', async (t) => {
-  const accounts = await Promise.all(Array.from({ length: 4 }, addAccount));
+  const accounts = await Promise.all(Array.from({ length: MOVED }, addAccount));
   for (const account of accounts) await account.call(first);
   // Its callers go over to the other one before it stops, as behind a load balancer.
   const called = [first];

@@ -6,9 +6,12 @@ import type { OwnedWork } from '../../../supervisor/cluster/ownership.ts';
 import { updateInstallation } from '../../../supervisor/delivery/update-worker.ts';
 import { registerHooks } from '../../fixtures/registrations.ts';
 import { testDatabase } from '../../runner/harness.ts';
+import { amount } from '../../runner/soak.ts';
 
 /** As many as one sweep queues. */
 const WAITING = 1_000;
+/** Of these. The others are recorded as the tried ones were. */
+const TRIED = amount({ quick: 20, soak: WAITING });
 
 const { pool } = await testDatabase(t);
 const queues = await startQueues({ pool, role: 'producer', onError: t.error });
@@ -56,7 +59,18 @@ const touch = () => pool.query(`UPDATE installations SET updated_at = clock_time
 t.test('a thousand updates that lack configuration are tried once, and then the newer ones', async (t) => {
   const first = await sweep();
   t.equal(first.length, WAITING);
-  for (const installationId of first) await updateInstallation(deps, installationId, work);
+  for (const installationId of first.slice(0, TRIED)) await updateInstallation(deps, installationId, work);
+  const { rows } = await pool.query(
+    'SELECT id FROM installations WHERE waiting_target_since = target_since ORDER BY id',
+  );
+  t.same(
+    rows.map(({ id }) => id),
+    first.slice(0, TRIED).toSorted(),
+    'each is recorded as waiting',
+  );
+  await pool.query('UPDATE installations SET waiting_target_since = target_since WHERE id = ANY ($1)', [
+    first.slice(TRIED),
+  ]);
   t.same(await sweep(), [`i${WAITING}`]);
 });
 

@@ -13,6 +13,7 @@ import { workspaceCalls } from '../../../supervisor/host/workspace/workspace.ts'
 import { Workspaces } from '../../../supervisor/host/workspace/workspaces.ts';
 import { removeWithTest, type Teardown, temporaryFolder } from '../../runner/harness.ts';
 import { openFiles } from '../../runner/open-ends.ts';
+import { amount } from '../../runner/soak.ts';
 import { defaultOptions } from '../default-options.ts';
 import { asCommand, runCommand, startSupervisorFixture } from '../supervisor-fixture.ts';
 
@@ -183,6 +184,8 @@ t.test('anything but a regular file is neither read nor replaced', async (t) => 
   await t.rejects(write('file/below', 'x'), /not a directory/);
 });
 
+/** Of calls, and of swaps meanwhile. */
+const [ROUNDS, SWAPS] = amount({ quick: [80, 40], soak: [400, 200] });
 t.test('a link swapped in while calls run leads nowhere', async (t) => {
   const { workspaces, write, read, root, outside } = await open(t, { bytes: 10 * MIB, files: 10_000 });
   await write('dir/secret.txt', 'inside');
@@ -204,7 +207,7 @@ t.test('a link swapped in while calls run leads nowhere', async (t) => {
   const before = await openFiles();
   const seen = new Set<string>();
   try {
-    for (let round = 0; round < 400 || Atomics.load(state, 1) < 200; round += 1) {
+    for (let round = 0; round < ROUNDS || Atomics.load(state, 1) < SWAPS; round += 1) {
       seen.add(await read('dir/secret.txt').catch(() => 'refused'));
       await write(`dir/new-${round % 7}.txt`, 'x').catch(() => undefined);
       await workspaces.remove(ACCOUNT, 'dir/victim.txt').catch(() => undefined);
