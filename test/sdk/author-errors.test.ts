@@ -11,6 +11,7 @@ import { localTools } from '../../pack/local-tools.ts';
 import { Accounts } from '../../sdk/cli/accounts.ts';
 import { listen, startApiFixture } from '../api/api-fixture.ts';
 import { temporaryFolder } from '../runner/harness.ts';
+import { isSoak } from '../runner/soak.ts';
 import { GOOD, type Mistake, mistakes } from './author-errors.ts';
 import { bulkhead } from './typed.ts';
 
@@ -58,9 +59,17 @@ t.test('every mistake has a message that says what to do', async (t) => {
     const { code, stderr } = await bulkhead(args, { folder: join(home, 'first'), env, localTools });
     t.equal(code, 0, stderr);
   }
+  const isWhole = isSoak() || process.env.WRITE_PAGES === '1';
   const parts: string[] = [];
-  for (const mistake of mistakes) parts.push(await renderMistake(mistake));
+  for (const mistake of mistakes) if (isWhole || !mistake.isRare) parts.push(await renderMistake(mistake));
   const page = `${HEAD}\n${parts.join('\n')}`;
   if (process.env.WRITE_PAGES === '1') await writeFile(PAGE, page);
-  t.equal(page, await readFile(PAGE, 'utf8').catch(() => ''), 'docs/errors-authors.md is current');
+  const written = await readFile(PAGE, 'utf8').catch(() => '');
+  if (isWhole) t.equal(page, written, 'docs/errors-authors.md is current');
+  else for (const part of [HEAD, ...parts]) t.ok(written.includes(part), `docs/errors-authors.md has:\n${part}`);
+  const titles = [...written.matchAll(/^## (.*)$/gm)].map(([, title]) => title);
+  t.same(
+    titles,
+    mistakes.map(({ title }) => title),
+  );
 });

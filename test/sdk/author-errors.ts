@@ -9,6 +9,8 @@ export interface Mistake {
   /** `ann` owns the plugin “weather”, `bob` owns nothing, `nobody` is not signed in. */
   readonly as?: 'ann' | 'bob' | 'nobody' | 'expired';
   readonly exit: number;
+  /** Only a soak run makes it: a check of the folder takes as much processor time as all the commands that check nothing. */
+  readonly isRare?: true;
 }
 
 const README = '---\nname: Weather\ndescription: Tells the weather\n---\n\n# Weather\n';
@@ -32,17 +34,30 @@ export const mistakes: readonly Mistake[] = [
   { title: 'The service is unreachable', args: ['status', '--url', 'http://localhost:1'], exit: 5 },
   { title: 'The folder has no package', args: ['check'], files: { 'readme.md': null, 'index.ts': null }, exit: 2 },
   { title: 'readme.md is missing', args: ['check'], files: { 'readme.md': null }, exit: 3 },
-  { title: 'readme.md has no frontmatter', args: ['check'], files: { 'readme.md': '# Weather\n' }, exit: 3 },
+  {
+    title: 'readme.md has no frontmatter',
+    args: ['check'],
+    isRare: true,
+    files: { 'readme.md': '# Weather\n' },
+    exit: 3,
+  },
   {
     title: 'A frontmatter field is misspelt',
     args: ['check'],
     exit: 3,
     files: { 'readme.md': README.replace('description', 'descripton') },
   },
-  { title: 'A capability is misspelt', args: ['check'], files: { 'readme.md': declaring('host.lm') }, exit: 3 },
+  {
+    title: 'A capability is misspelt',
+    args: ['check'],
+    isRare: true,
+    files: { 'readme.md': declaring('host.lm') },
+    exit: 3,
+  },
   {
     title: 'A host is declared with its scheme',
     args: ['check'],
+    isRare: true,
     files: { 'readme.md': declaring('host.http:https://api.example.com') },
     exit: 3,
   },
@@ -55,6 +70,7 @@ export const mistakes: readonly Mistake[] = [
   {
     title: 'A setting or a secret is misspelt',
     args: ['check'],
+    isRare: true,
     exit: 0,
     files: {
       'readme.md': README.replace('---\n\n#', 'settings: { city: {} }\nsecrets: { token: {} }\n---\n\n#'),
@@ -67,6 +83,7 @@ export const mistakes: readonly Mistake[] = [
   {
     title: 'A folder is misspelt',
     args: ['check'],
+    isRare: true,
     exit: 0,
     files: { 'command/review.md': 'Review this.\n', 'lib/old.ts': 'export {};\n' },
   },
@@ -88,10 +105,17 @@ export const mistakes: readonly Mistake[] = [
   {
     title: 'A group is assigned',
     args: ['check'],
+    isRare: true,
     files: { 'index.ts': `${INDEX}middleware = { inboundMessage() {} };\n` },
     exit: 3,
   },
-  { title: 'A group is misspelt', args: ['check'], files: { 'index.ts': INDEX.replace('tools', 'tool') }, exit: 3 },
+  {
+    title: 'A group is misspelt',
+    args: ['check'],
+    isRare: true,
+    files: { 'index.ts': INDEX.replace('tools', 'tool') },
+    exit: 3,
+  },
   {
     title: 'A JSON Schema is not valid',
     args: ['check'],
@@ -101,30 +125,35 @@ export const mistakes: readonly Mistake[] = [
   {
     title: 'A keyword of a JSON Schema is misspelt',
     args: ['check'],
+    isRare: true,
     files: { 'index.ts': INDEX.replace('properties', 'propertis') },
     exit: 0,
   },
   {
     title: 'The arguments of a tool cannot be an object',
     args: ['check'],
+    isRare: true,
     files: { 'index.ts': INDEX.replace("'object'", "'string'") },
     exit: 3,
   },
   {
     title: 'The name of a tool is too long',
     args: ['check'],
+    isRare: true,
     files: { 'index.ts': INDEX.replace('forecast', 'forecastForTheWholeWeekInTheMountainsAndAtTheSeaForEveryHour') },
     exit: 3,
   },
   {
     title: 'The description of a tool hides a text',
     args: ['check'],
+    isRare: true,
     files: { 'index.ts': INDEX.replace('of a place', 'of a\\u{E0061} place') },
     exit: 3,
   },
   {
     title: 'The readme hides a text',
     args: ['check'],
+    isRare: true,
     files: { 'readme.md': `${README}\nFor\u202e rain.\n` },
     exit: 3,
   },
@@ -132,6 +161,7 @@ export const mistakes: readonly Mistake[] = [
   {
     title: 'Host is used while the code loads',
     args: ['check'],
+    isRare: true,
     files: { 'readme.md': declaring('host.storage'), 'index.ts': `const last = host.storage.get('last');\n${INDEX}` },
     exit: 3,
   },
@@ -144,12 +174,14 @@ export const mistakes: readonly Mistake[] = [
   {
     title: 'An import has a wrong path',
     args: ['check'],
+    isRare: true,
     exit: 3,
     files: { 'index.ts': `import './plases.ts';\n${INDEX}`, 'places.ts': 'export {};\n' },
   },
   {
     title: 'An export is missing',
     args: ['check'],
+    isRare: true,
     exit: 3,
     files: {
       'index.ts': `import { places } from './places.ts';\n${INDEX}places();\n`,
@@ -166,6 +198,7 @@ export const mistakes: readonly Mistake[] = [
   {
     title: 'A file is imported by a computed path',
     args: ['check'],
+    isRare: true,
     files: { 'index.ts': `const name = './places.ts';\nawait import(name);\n${INDEX}` },
     exit: 3,
   },
@@ -173,6 +206,7 @@ export const mistakes: readonly Mistake[] = [
   {
     title: 'The bundle is too large',
     args: ['check'],
+    isRare: true,
     exit: 3,
     files: { 'index.ts': `const much = '${'x'.repeat(4_000_000)}';\nhost.log(much);\n${INDEX}` },
   },

@@ -2,7 +2,6 @@
 import { join } from 'node:path';
 import { stop as stopEsbuild } from 'esbuild';
 import t, { type Test } from 'tap';
-import { listExamples } from '../../examples/demo-packages.ts';
 import { openPlugin } from '../../pack/testing/testing.ts';
 import type { PluginOptions } from '../../sdk/testing/testing.ts';
 import { root } from '../house/source-files.ts';
@@ -16,13 +15,9 @@ async function open(test: Test, name: string, options?: PluginOptions) {
   return plugin;
 }
 
-t.test('every example is built like a publish, and nothing is to be warned of', async (t) => {
-  const names = listExamples();
-  t.ok(names.length >= 19);
-  for (const name of ['prompt-pack', 'skill-pack']) {
-    const plugin = await open(t, name);
-    t.same(plugin.warnings, [], name);
-  }
+t.test('an example without code is built like a publish, and nothing is to be warned of', async (t) => {
+  const plugin = await open(t, 'skill-pack');
+  t.same(plugin.warnings, []);
 });
 
 t.test('house-style ends the prompt with the style, or leaves it alone', async (t) => {
@@ -62,7 +57,7 @@ t.test('dice rolls within bounds, and every side', async (t) => {
   t.match(await roll({}), /^1d6: [1-6] = [1-6]$/);
   t.equal((await roll({ count: 100, sides: 2 })).split(' + ').length, 100);
   const seen = new Set<string | undefined>();
-  for (let at = 0; at < 300; at += 1) seen.add((await roll({ sides: 6 })).at(-1));
+  for (let at = 0; at < 150; at += 1) seen.add((await roll({ sides: 6 })).at(-1));
   t.equal(seen.size, 6);
   await t.rejects(plugin.tool('roll', { sides: 0 }), { message: /tools\.roll: arguments\.sides must be >=/ });
 });
@@ -81,6 +76,7 @@ t.test('summarizer calls a model, and returns its request', async (t) => {
 
 t.test('prompt-pack fills its prompts in', async (t) => {
   const plugin = await open(t, 'prompt-pack');
+  t.same(plugin.warnings, []);
   t.match(await plugin.command('decide', 'rye or wheat'), /^Help me decide: rye or wheat\n/);
   t.match(await plugin.command('table', 'name, age\nAnn,7'), /^\| name \| age \|/);
 });

@@ -13,6 +13,7 @@ import type { HostAnswer, PluginOptions, WholeAnswer } from '../../sdk/testing/t
 import { waitWithoutProcessor } from '../fixtures/late-hang.ts';
 import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
+import { amount } from '../runner/soak.ts';
 
 t.teardown(() => stopEsbuild());
 
@@ -217,7 +218,7 @@ t.test('a plugin reads the assets of its package', async (t) => {
 });
 
 t.test('several packages with binary assets can be opened at once', async (t) => {
-  const names = ['one', 'two', 'three', 'four'];
+  const names = amount({ quick: ['one', 'two'], soak: ['one', 'two', 'three', 'four'] });
   const opened = await Promise.all(
     names.map(async (name) => {
       const code = `tools.${name} = { description: 'x', parameters: {}, handler: () => '${name}' };`;
@@ -523,7 +524,9 @@ t.test('an incomplete or wrong script fails with one sentence', async (t) => {
     [{ host: { ssh: { hosts: [] } } }, /host\.ssh\.hosts is scripted, but the plugin is not granted it/],
     [{ grants: [], host: { llm: { complete: () => ({}) as never } } }, /host\.llm\.complete is scripted, but/],
   ];
-  for (const [options, message] of wrong) await t.rejects(openPlugin(folder, options), { message });
+  // Each builds the package; `configure` below checks settings in the same way.
+  const opened = amount({ quick: wrong.filter(([{ settings }]) => !settings), soak: wrong });
+  for (const [options, message] of opened) await t.rejects(openPlugin(folder, options), { message });
   for (const [{ settings }, message] of wrong) if (settings) t.throws(() => silent.configure(settings), { message });
   await using odd = await openPlugin(folder, { host: { llm: { complete: { text: 1 } as never } } });
   await t.rejects(odd.tool('ask'), { message: /scripted with an answer that the service never gives: text/ });
