@@ -9,10 +9,11 @@ import { docsFiles } from '../../api/site/docs-files.ts';
 import { look, openConsole, startBrowser, violations } from '../console/browser.ts';
 import { inspect } from '../console/pictures.ts';
 import { root } from '../house/source-files.ts';
+import { amount } from '../runner/soak.ts';
 
 // With --soak, `inspect` looks at every page in every look.
-/** One of each kind: cards, prose with code, wide tables. */
-const PAGES = ['', '/authoring', '/models'];
+/** One of each kind: cards, prose with code, wide tables. A quick run has the one with most kinds of elements. */
+const PAGES = amount({ quick: ['/authoring'], soak: ['', '/authoring', '/models'] });
 
 t.test('the documentation site', async (t) => {
   await promisify(execFile)(process.execPath, [join(root, 'docs/build-site.ts')]);

@@ -9,6 +9,7 @@ import { createClient } from '@hey-api/openapi-ts';
 import t from 'tap';
 import { temporaryFolder } from '../runner/harness.ts';
 import { whyMissing } from '../runner/programs.ts';
+import { isSoak } from '../runner/soak.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { runShellBlocks } from './shell-blocks.ts';
 
@@ -85,7 +86,7 @@ t.test('the function in Python makes the messages of a model’s request', { ski
   ]);
 });
 
-/** Takes a turn with the client in the folder beside it. The compiler checks it against the types of the client. */
+/** Takes a turn with the client in the folder beside it. In a soak run the compiler checks it against the types of the client. */
 const PROGRAM = `import { createClient } from './client/client/index.ts';
 import * as api from './client/index.ts';
 
@@ -163,9 +164,11 @@ t.test('a client generated from the OpenAPI document takes a turn', async (t) =>
   });
   await writeFile(join(folder, 'package.json'), '{"type": "module"}');
   await writeFile(join(folder, 'turn.ts'), PROGRAM);
-  await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions: COMPILER_OPTIONS }));
-  const compiler = fileURLToPath(new URL('../node_modules/typescript-7/bin/tsc', import.meta.url));
-  await t.resolves(run(compiler, ['-p', folder, '--singleThreaded']));
+  if (isSoak()) {
+    await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions: COMPILER_OPTIONS }));
+    const compiler = fileURLToPath(new URL('../node_modules/typescript-7/bin/tsc', import.meta.url));
+    await t.resolves(run(compiler, ['-p', folder, '--singleThreaded']));
+  }
   const { takeTurn } = await import(join(folder, 'turn.ts'));
   t.match(await takeTurn(env.SESSION_API, env.TOKEN), {
     opened: 'open',

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { root } from '../house/source-files.ts';
 import { eventually } from '../runner/eventually.ts';
+import { isSoak } from '../runner/soak.ts';
 import { startExamplesFixture } from './examples-fixture.ts';
 
 const service = await startExamplesFixture(t);
@@ -35,15 +36,16 @@ t.test('workspace-notes are shared by all agents of the account, and by no other
   const old = new Date();
   old.setUTCMonth(old.getUTCMonth() - 5, 1);
   const earlier = join(workspace, 'notes', old.toISOString().slice(0, 7));
-  // More files than `host.workspace.list` lists, and more text than a result may have.
+  // More text than a result may have.
   const unfound = join(workspace, 'notes/2001-01');
   for (const folder of [earlier, unfound]) mkdirSync(folder);
-  for (let number = 0; number < 5_000; number += 1) writeFileSync(join(unfound, `${number}.md`), '');
+  // More files than `host.workspace.list` lists.
+  if (isSoak()) for (let number = 0; number < 5_000; number += 1) writeFileSync(join(unfound, `${number}.md`), '');
   for (let number = 0; number < 20; number += 1)
     writeFileSync(join(earlier, `${number}.md`), `cellar ${'ü'.repeat(20_000)}`);
   t.match(await use('search', { words: 'cellar' }), /^## notes\/\S+\n\ncellar ü{20000}\n## .{19000}/s);
   t.match(await use('list', { limit: 100 }), /: # Lunch\n.*: cellar ü{193}\n/s);
-  t.equal(await use('search', { words: 'safe' }), 'No note holds “safe”.', 'the readme says so');
+  if (isSoak()) t.equal(await use('search', { words: 'safe' }), 'No note holds “safe”.', 'the readme says so');
   t.equal(
     (await service.call('POST', `/sessions/${session}/tools/workspace-notes__add`, { arguments: {} })).status,
     422,

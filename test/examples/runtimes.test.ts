@@ -112,7 +112,7 @@ for (const name of someExamples)
     t.same(model.asked, []);
   });
 
-for (const name of someExamples)
+for (const name of amount({ quick: [], soak: examples }))
   t.test(`${name}: a message that a required plugin could not judge is judged when it is sent again`, async (t) => {
     const account = `moody-${name}`;
     const code = `let calls = 0;
