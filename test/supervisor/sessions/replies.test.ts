@@ -9,7 +9,7 @@ import { queueReply } from '../../../supervisor/sessions/replies.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { connect, deliver } from '../delivery/channels.ts';
 import { storeKey, waitForKey } from '../held-handlers.ts';
-import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { DuringSteps, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const RECEIVE = `channel.receive = () => ({ messages: [{ conversationKey: 'k', from: 'v', text: 'hello' }] });`;
 const CODE = `${RECEIVE}
@@ -19,16 +19,35 @@ channel.send = async (message) => {
   if (message.text === 'second!' && sent.filter((one) => one.text === 'second!').length === 0) throw new Error('vendor away');
 };`;
 
+const during = new DuringSteps();
+const shared = await startSupervisorFixture(t, { faultPoint: during.faultPoint, reminderScanMs: 100 });
+
+/** The shared supervisor with a new account. The slugs of what it installs begin with the account's name: no two plugins have one. */
+function newAccount(): SupervisorFixture {
+  const fixture = shared.withNewAccount();
+  const install: SupervisorFixture['install'] = (source) =>
+    fixture.install({ ...source, slug: `${fixture.account}-${source.slug}` });
+  return { ...fixture, install };
+}
+
 /** Waits until no reply is waiting to be sent. @returns their rows, in order */
-async function listFinishedReplies({ pool }: Pick<SupervisorFixture, 'pool'>) {
-  const read = async () =>
-    (await pool.query(`SELECT state, last_error FROM deliveries WHERE direction = 'out' ORDER BY position`)).rows;
-  await eventually(async () => (await read()).every(({ state }) => state !== 'pending'));
-  return read();
+async function listFinishedReplies(of: Pick<SupervisorFixture, 'pool' | 'account'>) {
+  await eventually(async () => (await listReplies(of)).every(({ state }) => state !== 'pending'));
+  return listReplies(of);
+}
+
+/** The rows of the account's replies, in order. */
+async function listReplies({ pool, account }: Pick<SupervisorFixture, 'pool' | 'account'>) {
+  const { rows } = await pool.query(
+    `SELECT d.* FROM deliveries d JOIN accounts a ON a.id = d.account_id
+      WHERE a.name = $1 AND d.direction = 'out' ORDER BY d.position`,
+    [account],
+  );
+  return rows;
 }
 
 t.test('a reply is stored, sent in order, and retried when the vendor is unavailable', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = newAccount();
   const made = await fixture.install({ slug: 'desk', capabilities: ['host.storage'], code: CODE });
   await fixture.install({
     slug: 'polite',
@@ -49,11 +68,8 @@ t.test('a reply is stored, sent in order, and retried when the vendor is unavail
     await sent(),
     ['first!', 'second!', 'second!', 'third!'].map((text) => ({ conversationKey: 'k', text, attachments: [] })),
   );
-  const { rows } = await fixture.pool.query(
-    `SELECT attempts FROM deliveries WHERE direction = 'out' ORDER BY position`,
-  );
   t.same(
-    rows.map((row) => row.attempts),
+    (await listReplies(fixture)).map((row) => row.attempts),
     [1, 2, 1],
   );
   const transcript = (await fixture.call('GET', `/sessions/${session}/messages`)).body.items;
@@ -68,7 +84,7 @@ t.test('a reply is stored, sent in order, and retried when the vendor is unavail
 });
 
 t.test('a reply keeps its files until it is sent, also if its session is cleared and deleted', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = newAccount();
   const made = await fixture.install({
     slug: 'desk',
     capabilities: ['host.media'],
@@ -88,16 +104,14 @@ t.test('a reply keeps its files until it is sent, also if its session is cleared
     const attachments = [{ name: 'f', mediaType: 'text/plain', mediaId }];
     t.equal((await fixture.call('POST', `${at}/replies`, { text, attachments })).status, 202);
   };
-  const listFiles = async () => (await fixture.pool.query('SELECT count(*)::int AS files FROM media')).rows[0].files;
+  const listFiles = async () =>
+    (await fixture.pool.query('SELECT 1 FROM media WHERE account_id = $1', [made.accountId])).rowCount;
   await reply('first');
   t.equal((await fixture.call('POST', `${at}/clear`, { trigger: 'user', reason: 'x', by: 'x' })).status, 200);
   await reply('second');
   await reply('given up');
   t.equal((await fixture.call('DELETE', at)).status, 204);
-  const { rows } = await fixture.pool.query<{ id: string }>(
-    `SELECT id FROM deliveries WHERE direction = 'out' ORDER BY position DESC LIMIT 1`,
-  );
-  const givenUp = rows[0]?.id ?? '';
+  const givenUp = (await listReplies(fixture)).at(-1).id;
   t.ok(await giveUpDelivery(fixture.pool, made.installationId, givenUp));
   t.equal(await listFiles(), 3);
   await fixture.change(made, `status = 'ready'`);
@@ -112,7 +126,7 @@ t.test('a reply keeps its files until it is sent, also if its session is cleared
 });
 
 t.test('the ids of replies sort in their order, also within a millisecond', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = newAccount();
   const made = await fixture.install({ slug: 'desk', code: CODE, status: 'paused' });
   const { id: channelId, routingId } = await connect(fixture, made);
   const { installationId, accountId } = made;
@@ -121,13 +135,13 @@ t.test('the ids of replies sort in their order, also within a millisecond', asyn
   await inTransaction(fixture.pool, async (tx) => {
     for (let count = 0; count < 100; count += 1) await queueReply(tx, address, waiting);
   });
-  const { rows } = await fixture.pool.query<{ id: string }>('SELECT id FROM deliveries ORDER BY position');
-  const ids = rows.map(({ id }) => id);
+  const ids = (await listReplies(fixture)).map(({ id }) => id);
+  t.equal(ids.length, 100);
   t.same(ids, ids.toSorted());
 });
 
 t.test('a reply with the id of another message is refused', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = newAccount();
   const made = await fixture.install({ slug: 'desk', capabilities: ['host.storage'], code: CODE });
   const code = `middleware.outboundMessage = (ctx) => { if (ctx.message.text === 'darn') return { message: { text: 'dear' } }; };`;
   await fixture.install({ slug: 'polite', code });
@@ -147,18 +161,18 @@ t.test('a reply with the id of another message is refused', async (t) => {
   t.match(await reply('sent', 'b'), { status: 409, body: { code: 'id_reused' } }, 'other words');
   t.match(await reply('sent', 'a'), { status: 202 }, 'the same');
   t.match(await reply('changed', 'darn'), { status: 202 }, 'the same before a plugin changed it');
-  t.equal((await fixture.pool.query(`SELECT 1 FROM deliveries WHERE direction = 'out'`)).rowCount, 2);
+  t.equal((await listReplies(fixture)).length, 2);
 });
 
 t.test('a session without a channel rejects replies', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = newAccount();
   const session = await fixture.session();
   const answer = await fixture.call('POST', `/sessions/${session}/replies`, { text: 'x' });
   t.match(answer, { status: 409, body: { code: 'no_channel' } });
 });
 
 t.test('a plugin without channel.send gets no replies that would wait for one', async (t) => {
-  const fixture = await startSupervisorFixture(t, { reminderScanMs: 100 });
+  const fixture = newAccount();
   const made = await fixture.install({ slug: 'desk', code: RECEIVE });
   await fixture.install({
     slug: 'witness',
@@ -185,22 +199,20 @@ t.test('a plugin without channel.send gets no replies that would wait for one', 
 });
 
 t.test('a reply whose session is deleted while plugins judge it is not found', async (t) => {
-  let whenJudged: (() => Promise<unknown>) | undefined;
-  const faultPoint = async (step: string) => void (step === 'reply.guarded' && (await whenJudged?.()));
-  const fixture = await startSupervisorFixture(t, { faultPoint });
+  const fixture = newAccount();
   const made = await fixture.install({ slug: 'desk', capabilities: ['host.storage'], code: CODE });
   await deliver(fixture, made, await connect(fixture, made), ['x']);
   const session = await eventually(async () => (await fixture.call('GET', '/sessions')).body.items[0]?.id);
-  whenJudged = () => fixture.call('DELETE', `/sessions/${session}`);
+  during.set('reply.guarded', async () => void (await fixture.call('DELETE', `/sessions/${session}`)));
   t.match(await fixture.call('POST', `/sessions/${session}/replies`, { text: 'late' }), {
     status: 404,
     body: { code: 'not_found' },
   });
-  t.equal((await fixture.pool.query(`SELECT 1 FROM deliveries WHERE direction = 'out'`)).rowCount, 0);
+  t.same(await listReplies(fixture), []);
 });
 
 t.test('a reply that waited is judged by a plugin that is required since', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = newAccount();
   const made = await fixture.install({ slug: 'desk', capabilities: ['host.storage'], code: CODE });
   const channel = await connect(fixture, made);
   await deliver(fixture, made, channel, ['x']);
@@ -260,7 +272,7 @@ t.test('a reply that waited is judged by a plugin that is required since', async
 });
 
 t.test('a reply whose plugin is paused while a plugin judges it waits until it is resumed', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = newAccount();
   const made = await fixture.install({ slug: 'desk', capabilities: ['host.storage'], code: CODE });
   await deliver(fixture, made, await connect(fixture, made), ['x']);
   const session = await eventually(async () => (await fixture.call('GET', '/sessions')).body.items[0]?.id);
@@ -275,7 +287,7 @@ t.test('a reply whose plugin is paused while a plugin judges it waits until it i
   await eventually(() => readStorageValue(fixture.pool, guard.installationId, 'asked'));
   await fixture.change(made, `status = 'paused'`);
   await storeKey(fixture.pool, guard, 'go on');
-  const row = async () => (await fixture.pool.query(`SELECT * FROM deliveries WHERE direction = 'out'`)).rows[0];
+  const row = async () => (await listReplies(fixture))[0];
   await eventually(async () => (await row()).last_error === 'the installation is not ready: paused');
   t.equal(await readStorageValue(fixture.pool, made.installationId, 'sent'), null);
   await fixture.change(made, `status = 'ready'`);
@@ -283,7 +295,7 @@ t.test('a reply whose plugin is paused while a plugin judges it waits until it i
 });
 
 t.test('an answer is judged by a plugin that is required between its output and the end of its turn', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = newAccount();
   const made = await fixture.install({ slug: 'desk', capabilities: ['host.storage'], code: CODE });
   await deliver(fixture, made, await connect(fixture, made), ['x']);
   const session = await eventually(async () => (await fixture.call('GET', '/sessions')).body.items[0]?.id);
@@ -315,27 +327,27 @@ t.test('a reply that waited is not sent while a plugin that is required since do
   const code = `middleware.outboundMessage = (ctx) => { if (ctx.settings.mode === 'broken') throw new Error('x'); };`;
   const guard = await fixture.install({ slug: 'guard', code, settings: { mode: 'broken' }, required: true });
   await fixture.change(made, `status = 'ready'`);
-  const row = async () => (await fixture.pool.query(`SELECT * FROM deliveries WHERE direction = 'out'`)).rows[0];
-  await eventually(async () => /“guard” failed.*this account requires it/.test((await row()).last_error));
+  const row = async () => (await listReplies(fixture))[0];
+  await eventually(async () => /guard” failed.*this account requires it/.test((await row()).last_error));
   t.equal(await readStorageValue(fixture.pool, made.installationId, 'sent'), null);
   await fixture.change(guard, `settings = '{"mode": "well"}'`);
   await eventually(async () => (await row()).state === 'delivered');
 });
 
 t.test('an attempt whose reply cannot be read counts as failed', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = newAccount();
   const made = await fixture.install({ slug: 'desk', code: CODE });
   const { id: channelId, routingId } = await connect(fixture, made);
   const { installationId, accountId } = made;
   const address = { channelId, routingId, installationId, accountId, conversationKey: 'k' };
-  await insertReply(fixture.pool, { ...address, id: 'broken', body: Buffer.from('{') });
-  const row = async () => (await fixture.pool.query(`SELECT * FROM deliveries WHERE id = 'broken'`)).rows[0];
+  await insertReply(fixture.pool, { ...address, id: `broken-${fixture.account}`, body: Buffer.from('{') });
+  const row = async () => (await listReplies(fixture))[0];
   await eventually(async () => /the reply could not be read or judged/.test((await row()).last_error));
   t.match(await row(), { state: 'pending', attempts: 1 });
 });
 
 t.test('a reply that a required plugin did not see is not sent, and may be sent again', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = newAccount();
   const made = await fixture.install({ slug: 'desk', capabilities: ['host.storage'], code: CODE });
   const settings = { mode: 'broken' };
   const code = `middleware.outboundMessage = (ctx) => { if (ctx.settings.mode === 'broken') throw new Error('x'); return {}; };`;
@@ -345,12 +357,12 @@ t.test('a reply that a required plugin did not see is not sent, and may be sent 
   const send = () => fixture.call('POST', `/sessions/${session}/replies`, { text: 'hi', id: 'r1' });
   t.match(await send(), {
     status: 409,
-    body: { code: 'cancelled', detail: /“guard” failed.*this account requires it/ },
+    body: { code: 'cancelled', detail: /guard” failed.*this account requires it/ },
   });
   t.equal((await send()).status, 409);
   const { items } = (await fixture.call('GET', `/sessions/${session}/messages`)).body;
   t.equal(items.filter(({ role }: { role: string }) => role === 'notice').length, 1, 'one notice for both attempts');
-  t.equal((await fixture.pool.query(`SELECT 1 FROM deliveries WHERE direction = 'out'`)).rowCount, 0);
+  t.same(await listReplies(fixture), []);
   await fixture.pool.query(
     `UPDATE installations SET settings = '{"mode": "well"}', updated_at = clock_timestamp() WHERE id = $1`,
     [guard.installationId],
