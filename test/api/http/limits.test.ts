@@ -203,7 +203,7 @@ t.test('a busy bundler rejects a build of the account that fills it, and accepts
   const { id } = (await ann.post('/plugins', { slug: 'a', displayName: 'A' })).body;
   const slow = fileList({
     ...MINIMAL,
-    'index.ts': `${MINIMAL['index.ts']}${'globalThis.a = [1, 2, 3];'.repeat(20_000)}`,
+    'index.ts': `${MINIMAL['index.ts']}${'globalThis.a = [1, 2, 3];'.repeat(6_000)}`,
   });
   const send = (index: number) => ann.post(`/plugins/${id}/versions`, { semVer: `1.0.${index}`, files: slow });
   const ben = await api.user('ben');

@@ -10,6 +10,7 @@ import { childPrograms } from '../../runner/child-program.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
 import { defaultOptions } from '../../supervisor/default-options.ts';
+import { EXHAUST_MEMORY } from '../../supervisor/supervisor-fixture.ts';
 import { type ApiFixture, type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, MINIMAL } from '../package/packages.ts';
 
@@ -22,7 +23,7 @@ const BUSY_MS = 50;
 const REASON = /memory|took longer/;
 /** Ends its process whenever the prompt says so. */
 const CRASHER = `middleware.systemPrompt = (ctx) => {
-  if (ctx.systemPrompt === 'crash') { const all: unknown[] = []; for (;;) all.push(new Array(1e7).fill(all.length)); }
+  if (ctx.systemPrompt === 'crash') { ${EXHAUST_MEMORY} }
   return ctx.systemPrompt + ' Be kind.';
 };
 `;

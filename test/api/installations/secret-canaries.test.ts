@@ -51,7 +51,7 @@ middleware.systemPrompt = async () => {
   for (;;) kept.length;
 };
 tools.eat = { description: 'e', parameters, handler: async () => {
-  for (const text = (await all()).join(); ; ) kept.push(new Array(1_000_000).fill(text + kept.length));
+  for (const text = (await all()).join(); ; (kept.at(-1) as string).charCodeAt(0)) kept.push(text.repeat(100_000));
 } };
 `,
 };
