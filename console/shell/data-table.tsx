@@ -35,14 +35,8 @@ export function DataTable({ label, titles, rows, numeric = [], staysTable = fals
           {rows.map(({ key, cells }) => (
             <Table.Tr key={key} role="row">
               {cells.map((cell, column) => (
-                <Table.Td
-                  key={titles[column]}
-                  role="cell"
-                  className="foreign"
-                  data-title={titles[column]}
-                  {...alignColumn(titles[column])}
-                >
-                  <div>{cell}</div>
+                <Table.Td key={titles[column]} role="cell" data-title={titles[column]} {...alignColumn(titles[column])}>
+                  <div className="foreign">{cell}</div>
                 </Table.Td>
               ))}
             </Table.Tr>

@@ -16,6 +16,9 @@ const HOSTILE: Readonly<Record<string, string>> = {
   'open-emphasis': '*a_ '.repeat(10_000),
 };
 
+/** Arabic: a paragraph, an item that begins with code, and a cell of a table. */
+const RIGHT_TO_LEFT = 'أول `code` آخر\n\n- `sign` أول\n\n| x |\n|-|\n| أول `code` آخر |';
+
 async function list(slug: string, text: string): Promise<void> {
   const { body: plugin } = await service.call('POST', '/api/plugins', { slug, displayName: slug });
   const [readme, ...rest] = packageFiles();
@@ -46,13 +49,35 @@ t.test('a readme that is too complex is shown as its text, and the page around i
   await page.getByText('The readme could not be formatted').waitFor();
   await list(
     'plain',
-    '> > quoted\n\n- [ ] to do\n\n&#x202E;one &zwnj;two `three` ![fo&#x200B;ur](https://example.com)',
+    `> > quoted\n\n- [ ] to do\n\n&#x202E;one &zwnj;two \`three\` ![fo&#x200B;ur](https://example.com)\n\n${RIGHT_TO_LEFT}`,
   );
   await page.goto(`${service.url}/catalog/plain`);
   await page.locator('.readme blockquote blockquote').getByText('quoted').waitFor();
   t.ok(await page.locator('.readme').getByText("<script>alert('readme')</script>").isVisible(), 'HTML is text');
   // A publish refuses the characters themselves.
   await page.locator('.readme').getByText('⟨U+202E⟩one ⟨U+200C⟩two three fo⟨U+200B⟩ur').waitFor();
+  for (const element of ['p', 'li', 'td'])
+    t.ok(await page.locator(`.readme ${element}`, { hasText: 'أول' }).evaluate(isRightToLeft), element);
   t.same(complaints, []);
   await context.close();
 });
+
+interface Laid {
+  readonly ownerDocument: { createRange(): Range };
+  readonly firstChild: object;
+  readonly lastChild: object;
+}
+interface Range {
+  selectNodeContents(node: object): void;
+  getBoundingClientRect(): { readonly left: number };
+}
+/** Whether the first text in an element is further right than the last one. */
+const isRightToLeft = (element: object): boolean => {
+  const { ownerDocument, firstChild, lastChild } = element as Laid;
+  const readLeft = (node: object) => {
+    const range = ownerDocument.createRange();
+    range.selectNodeContents(node);
+    return range.getBoundingClientRect().left;
+  };
+  return readLeft(firstChild) > readLeft(lastChild);
+};
