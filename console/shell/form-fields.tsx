@@ -85,6 +85,7 @@ export const PasswordField = (props: PasswordInputProps & Named) => (
   <PasswordInput
     // Otherwise browsers offer saved passwords, also the token that signs in here. They ignore "off".
     autoComplete="new-password"
+    visibilityToggleFocusable
     visibilityToggleButtonProps={{ 'aria-label': `Reveal ${props.label}` }}
     {...props}
     error={useFieldError(props.name, props.label)}

@@ -113,6 +113,7 @@ function TokenForm() {
           error={attempt.error ? describeRefusal(attempt.error) : null}
           errorProps={{ role: 'alert' }}
           autoComplete="off"
+          visibilityToggleFocusable
           data-autofocus
         />
         <Button type="submit" disabled={token === ''} loading={attempt.isPending}>

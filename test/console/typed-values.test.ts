@@ -61,6 +61,9 @@ t.test('settings that could not be saved after an installation are in its settin
   await alert.getByText('The service did not respond').waitFor();
   const [key, signature] = [page.getByLabel('API key').first(), page.getByLabel('Signature')];
   t.same([await signature.inputValue(), await key.inputValue()], ['The desk', 'k3y']);
+  await key.press('Tab');
+  await page.locator('[aria-label="Reveal API key"]:focus').press('Enter');
+  t.equal(await key.getAttribute('type'), 'text', 'the keyboard reveals it');
   await page.getByText(/before it can run\. Go to its settings$/).waitFor();
   await go(page, 'Catalog');
   await page.getByRole('dialog').getByText('What you typed in the settings is not saved').waitFor();
