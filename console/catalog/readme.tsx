@@ -16,6 +16,13 @@ const components: Partial<Components> = {
   ),
   // The page has its own h1.
   h1: ({ children }) => <h2>{children}</h2>,
+  table: ({ children }) => (
+    // biome-ignore lint/a11y/useSemanticElements: it is not a set of form fields
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard
+    <div className="readme-table" role="group" aria-label="Table" tabIndex={0}>
+      <table>{children}</table>
+    </div>
+  ),
 };
 
 function OutwardLink({ href, children }: ComponentProps<'a'>) {

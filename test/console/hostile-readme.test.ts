@@ -19,6 +19,9 @@ const HOSTILE: Readonly<Record<string, string>> = {
 /** Arabic: a paragraph, an item that begins with code, and a cell of a table. */
 const RIGHT_TO_LEFT = 'أول `code` آخر\n\n- `sign` أول\n\n| x |\n|-|\n| أول `code` آخر |';
 
+const COLUMNS = 30;
+const WIDE_TABLE = `${'|option'.repeat(COLUMNS)}|\n${'|-'.repeat(COLUMNS)}|`;
+
 async function list(slug: string, text: string): Promise<void> {
   const { body: plugin } = await service.call('POST', '/api/plugins', { slug, displayName: slug });
   const [readme, ...rest] = packageFiles();
@@ -49,7 +52,7 @@ t.test('a readme that is too complex is shown as its text, and the page around i
   await page.getByText('The readme could not be formatted').waitFor();
   await list(
     'plain',
-    `> > quoted\n\n- [ ] to do\n\n&#x202E;one &zwnj;two \`three\` ![fo&#x200B;ur](https://example.com)\n\n${RIGHT_TO_LEFT}`,
+    `> > quoted\n\n- [ ] to do\n\n&#x202E;one &zwnj;two \`three\` ![fo&#x200B;ur](https://example.com)\n\n${RIGHT_TO_LEFT}\n\n${WIDE_TABLE}`,
   );
   await page.goto(`${service.url}/catalog/plain`);
   await page.locator('.readme blockquote blockquote').getByText('quoted').waitFor();
@@ -58,6 +61,10 @@ t.test('a readme that is too complex is shown as its text, and the page around i
   await page.locator('.readme').getByText('⟨U+202E⟩one ⟨U+200C⟩two three fo⟨U+200B⟩ur').waitFor();
   for (const element of ['p', 'li', 'td'])
     t.ok(await page.locator(`.readme ${element}`, { hasText: 'أول' }).evaluate(isRightToLeft), element);
+  const wide = page.locator('.readme table').last();
+  t.ok(await wide.evaluate(scrollsInItsBox), 'a wide table scrolls, by keyboard too');
+  const heading = await wide.locator('th').first().boundingBox();
+  t.ok(heading && heading.height < 2 * heading.width, `no column is a letter wide: ${JSON.stringify(heading)}`);
   t.same(complaints, []);
   await context.close();
 });
@@ -71,6 +78,14 @@ interface Range {
   selectNodeContents(node: object): void;
   getBoundingClientRect(): { readonly left: number };
 }
+interface Box {
+  readonly parentElement: { readonly scrollWidth: number; readonly clientWidth: number; readonly tabIndex: number };
+}
+const scrollsInItsBox = (table: object): boolean => {
+  const { scrollWidth, clientWidth, tabIndex } = (table as Box).parentElement;
+  return tabIndex === 0 && scrollWidth > clientWidth;
+};
+
 /** Whether the first text in an element is further right than the last one. */
 const isRightToLeft = (element: object): boolean => {
   const { ownerDocument, firstChild, lastChild } = element as Laid;
