@@ -55,13 +55,18 @@ export interface Spawned {
 /** The end of a process whose helper was lost or could not be started. To the restart policy it was killed from outside. */
 const LOST: End = { code: null, signal: 'SIGKILL', processorMs: 0 };
 
-let current: Helper | null = null;
+/** By the kind of their limiter. A test of a package checks it without control groups, and runs it in one. */
+const helpers = new Map<LimiterKind, Helper>();
 
 /** Starts a process and returns at once. It starts in a start group of the limiter, if that has groups. Never throws. */
 export function spawnApart(order: SpawnOrder, limiter: Limiter): Spawned {
   try {
-    if (!current?.isOpen || current.limiterKind !== limiter.kind) current = new Helper(limiter);
-    return current.spawn(order);
+    let helper = helpers.get(limiter.kind);
+    if (!helper?.isOpen) {
+      helper = new Helper(limiter);
+      helpers.set(limiter.kind, helper);
+    }
+    return helper.spawn(order);
   } catch (error) {
     // This process is out of memory or descriptors.
     console.error(error);
@@ -77,10 +82,8 @@ class Helper {
   #serial = 0;
   #lingering: NodeJS.Timeout | null = null;
   isOpen = true;
-  readonly limiterKind: LimiterKind;
 
   constructor(limiter: Limiter) {
-    this.limiterKind = limiter.kind;
     this.#process = startHelper();
     const startGroup = limiter.startGroup();
     // Without the group, its processes only compete more.

@@ -46,6 +46,20 @@ t.test('many children at once have one spawner, and it leaves after the last of 
   await eventually(async () => spawners().length === 0);
 });
 
+t.test('jails with and without control groups keep their spawners when they start children by turns', async (t) => {
+  await eventually(async () => spawners().length === 0);
+  const limiter = { kind: 'rlimit', group: () => null, startGroup: () => null } as const;
+  const jails = [await testJail(t), await testJail(t, { limiter })];
+  for (const jail of [...jails, ...jails]) {
+    const child = testChild(t, jail);
+    await child.ready;
+    await child.kill('enough');
+  }
+  const kinds = new Set(jails.map((jail) => jail.limiter));
+  t.equal(spawners().length, kinds.size);
+  await eventually(async () => spawners().length === 0);
+});
+
 t.test('a killed spawner takes its children along, and the next start has another one', async (t) => {
   const jail = await testJail(t);
   const [idle, starting] = [testChild(t, jail), testChild(t, jail)];
