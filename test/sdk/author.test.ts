@@ -62,7 +62,7 @@ t.test('login stores the token in a file that only the user can read', async (t)
   t.equal(result.stdout, `Signed in as ann at ${url}.\n`, result.stderr);
   const { mode } = await stat(join(author.folder, '../home/.config/bulkhead/accounts.json'));
   t.equal(mode & 0o777, 0o600);
-  t.match(answer(await author.bulkhead(['whoami', '--json'])), { name: 'ann', url });
+  t.match(answer(await typed(['whoami', '--json'])), { name: 'ann', url });
   await api.signIn('ann', 'old laptop');
   t.match(answer(await typed(['tokens', '--json'])), [{ name: 'old laptop', current: false }]);
   t.match((await typed(['tokens', '--rename', 'old laptop', '--to', 'lost'])).stdout, /lost, used never/);
@@ -76,7 +76,7 @@ t.test('login stores the token in a file that only the user can read', async (t)
 t.test('login says what to do where it cannot store the token', async (t) => {
   const file = join(author.folder, 'a-file');
   await writeFile(file, '');
-  const result = await author.bulkhead(['login', `${url}/#token=${token}`], { env: { XDG_CONFIG_HOME: file } });
+  const result = await typed(['login', `${url}/#token=${token}`], { env: { XDG_CONFIG_HOME: file } });
   t.equal(result.code, 1);
   t.match(
     result.stderr,
@@ -143,7 +143,7 @@ t.test('dev makes each save live and runs it', async (t) => {
 });
 
 t.test('publish, install and call', async (t) => {
-  const dry = answer(await author.bulkhead(['publish', '--dry-run', '--json'], here));
+  const dry = answer(await typed(['publish', '--dry-run', '--json'], here));
   t.match(dry, { dryRun: true, semVer: '1.0.0', files: ['index.ts', 'readme.md'] });
   const published = await author.bulkhead(['publish', '--json'], here);
   t.match(answer(published), { slug: 'word-count', visibility: 'private', version: { semVer: '1.0.0' } });

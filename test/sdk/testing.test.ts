@@ -4,7 +4,7 @@ import { createHmac, randomBytes } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { stop as stopEsbuild } from 'esbuild';
-import t, { type Test } from 'tap';
+import t from 'tap';
 import { ScriptedStorage } from '../../pack/testing/scripted-storage.ts';
 import { openPlugin } from '../../pack/testing/testing.ts';
 import { limits } from '../../sdk/contract/limits.ts';
@@ -12,7 +12,7 @@ import { surfaceExamples } from '../../sdk/generate/surface-examples.ts';
 import type { HostAnswer, PluginOptions, WholeAnswer } from '../../sdk/testing/testing.ts';
 import { waitWithoutProcessor } from '../fixtures/late-hang.ts';
 import { eventually } from '../runner/eventually.ts';
-import { temporaryFolder } from '../runner/harness.ts';
+import { type Teardown, temporaryFolder } from '../runner/harness.ts';
 import { amount } from '../runner/soak.ts';
 
 t.teardown(() => stopEsbuild());
@@ -26,7 +26,7 @@ secrets: { key: {}, bearer: { use: [http:api.example.com, webhooks] } }
 ---
 `;
 
-async function write(test: Test, code: string, files: Readonly<Record<string, string>> = {}): Promise<string> {
+async function write(test: Teardown, code: string, files: Readonly<Record<string, string>> = {}): Promise<string> {
   const folder = join(await temporaryFolder(test), 'kit');
   for (const [path, text] of Object.entries({ 'readme.md': HEAD, 'index.ts': code, ...files })) {
     await mkdir(dirname(join(folder, path)), { recursive: true });
@@ -34,7 +34,7 @@ async function write(test: Test, code: string, files: Readonly<Record<string, st
   }
   return folder;
 }
-async function open(test: Test, code: string, options?: PluginOptions, files?: Readonly<Record<string, string>>) {
+async function open(test: Teardown, code: string, options?: PluginOptions, files?: Readonly<Record<string, string>>) {
   const plugin = await openPlugin(await write(test, code, files), options);
   test.teardown(() => plugin.close());
   return plugin;
@@ -203,18 +203,64 @@ t.test('the storage has as many keys as in the service', async (t) => {
   storage.set('more', 1);
 });
 
+/** Of several tests: each package takes the start of two processes. */
+const kit = await open(
+  t,
+  `import { read } from './lib/deep.ts';
+   tools.fail = { description: 'Fails', parameters: {}, handler: async () => read(await host.secrets.get('key')) };
+   tools.towns = { description: 'Towns', parameters: {}, handler: async ({ name }) => host.assets.readText(name) };
+   middleware.inboundMessage = (ctx) => { ctx.message.text += '!'; return ctx; };
+   middleware.outboundMessage = (ctx) => ({ ...ctx, message: { ...ctx.message, text: ctx.message.text + '!' } });
+   middleware.systemPrompt = (ctx) => new Promise((resolve) => {
+     ctx.signal.addEventListener('abort', () => { host.log('aborted: ' + ctx.signal.reason.name); resolve(); });
+     host.log('waits');
+   });`,
+  { secrets: { key: 's3cret-key' } },
+  {
+    'lib/deep.ts': `export function read(key: string): string {
+      throw new Error(key);
+    }`,
+    'assets/towns.csv': 'Oslo',
+  },
+);
+
+t.test('the log says where a tool failed, without secrets', async (t) => {
+  t.match(await kit.tool('fail'), { isError: true, content: [{ text: '[secret key]' }] });
+  t.match(kit.logs, [
+    {
+      level: 'error',
+      source: 'system',
+      message: 'tools.fail (error): [secret key]',
+      data: { outcome: 'error', stack: /lib\/deep\.ts:2:13/ },
+    },
+  ]);
+  t.notMatch(JSON.stringify(kit.logs), 's3cret');
+});
+
 t.test('a plugin reads the assets of its package', async (t) => {
-  const plugin = await open(
-    t,
-    `tools.towns = { description: 'Towns', parameters: {}, handler: async ({ name }) => host.assets.readText(name) };`,
-    {},
-    { 'assets/towns.csv': 'Oslo' },
-  );
-  t.match(await plugin.tool('towns', { name: 'towns.csv' }), { content: [{ text: 'Oslo' }] });
-  t.match(await plugin.tool('towns', { name: 'none.csv' }), {
+  t.match(await kit.tool('towns', { name: 'towns.csv' }), { content: [{ text: 'Oslo' }] });
+  t.match(await kit.tool('towns', { name: 'none.csv' }), {
     isError: true,
     content: [{ text: /no asset with this path/ }],
   });
+});
+
+t.test('a hook may return its context, changed in place or copied', async (t) => {
+  for (const hook of ['inboundMessage', 'outboundMessage'] as const)
+    t.match(await kit.hook(hook, { message: { text: 'hi' } }), {
+      changed: true,
+      context: { message: { text: 'hi!' } },
+    });
+});
+
+t.test('hook passes its signal on to the handler', async (t) => {
+  const caller = new AbortController();
+  const answer = kit.hook('systemPrompt', {}, { signal: caller.signal });
+  const logged = (message: string) => eventually(async () => kit.logs.some((line) => line.message === message));
+  await logged('waits');
+  caller.abort();
+  await t.rejects(answer, { name: 'PluginError', message: /the caller aborted the call/ });
+  await logged('aborted: AbortError');
 });
 
 t.test('several packages with binary assets can be opened at once', async (t) => {
@@ -272,42 +318,6 @@ t.test('a plugin reaches only granted and scripted host calls', async (t) => {
     ['secrets.get', 'http.fetch', 'storage.set', 'storage.get'],
   );
   t.match(plugin.discovered, { tools: [{ name: 'look' }, { name: 'keep' }, { name: 'stray' }] });
-});
-
-t.test('the log says where a tool failed, without secrets', async (t) => {
-  const code = `import { read } from './lib/deep.ts';
-    tools.fail = { description: 'Fails', parameters: {}, handler: async () => read(await host.secrets.get('key')) };`;
-  const deep = `export function read(key: string): string {
-      throw new Error(key);
-    }`;
-  const plugin = await open(t, code, { secrets: { key: 's3cret-key' } }, { 'lib/deep.ts': deep });
-  t.match(await plugin.tool('fail'), { isError: true, content: [{ text: '[secret key]' }] });
-  t.match(plugin.logs, [
-    {
-      level: 'error',
-      source: 'system',
-      message: 'tools.fail (error): [secret key]',
-      data: { outcome: 'error', stack: /lib\/deep\.ts:2:13/ },
-    },
-  ]);
-  t.notMatch(JSON.stringify(plugin.logs), 's3cret');
-});
-
-t.test('hook passes its signal on to the handler', async (t) => {
-  const plugin = await open(
-    t,
-    `middleware.systemPrompt = (ctx) => new Promise((resolve) => {
-       ctx.signal.addEventListener('abort', () => { host.log('aborted: ' + ctx.signal.reason.name); resolve(); });
-       host.log('waits');
-     });`,
-  );
-  const caller = new AbortController();
-  const answer = plugin.hook('systemPrompt', {}, { signal: caller.signal });
-  const logged = (message: string) => eventually(async () => plugin.logs.some((line) => line.message === message));
-  await logged('waits');
-  caller.abort();
-  await t.rejects(answer, { name: 'PluginError', message: /the caller aborted the call/ });
-  await logged('aborted: AbortError');
 });
 
 t.test('a provider that streams, from a vendor that the test scripts', async (t) => {
@@ -393,19 +403,6 @@ t.test('a provider that streams, from a vendor that the test scripts', async (t)
   t.match(await plugin.tool('whole'), { content: [{ text: '["",13,"one two three","image/png"]' }] });
   fetch = stream;
   t.match(await plugin.tool('whole'), { content: [{ text: '["one two three",13,"one two three","text/plain"]' }] });
-});
-
-t.test('a hook may return its context, changed in place or copied', async (t) => {
-  const plugin = await open(
-    t,
-    `middleware.inboundMessage = (ctx) => { ctx.message.text += '!'; return ctx; };
-     middleware.outboundMessage = (ctx) => ({ ...ctx, message: { ...ctx.message, text: ctx.message.text + '!' } });`,
-  );
-  for (const hook of ['inboundMessage', 'outboundMessage'] as const)
-    t.match(await plugin.hook(hook, { message: { text: 'hi' } }), {
-      changed: true,
-      context: { message: { text: 'hi!' } },
-    });
 });
 
 t.test('hooks, events and webhooks follow the rules of the service', async (t) => {
