@@ -8,6 +8,7 @@ import { orderedId } from '../../db/postgres/ordered-id.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import { insertAudit } from '../../db/records/audit.ts';
 import { eventually } from '../runner/eventually.ts';
+import { soakTest } from '../runner/soak.ts';
 import {
   answerInstead,
   openSignedIn,
@@ -109,7 +110,7 @@ t.test('on a narrow screen, the closed menu cannot be reached, and the open one 
   t.same(complaints, []);
 });
 
-t.test('a label of one long word fits a narrow screen', async (t) => {
+soakTest(t, 'a label of one long word fits a narrow screen', async (t) => {
   const named = { slug: 'word-desk', displayName: 'Word desk' };
   const plugin = await publishFrontDesk(service, 'host.storage', named);
   const secret = `, long: { label: ${LONG_WORD} }`;
@@ -168,7 +169,7 @@ t.test('a button that moved its plugin out of sight is scrolled into view', asyn
   await context.close();
 });
 
-t.test('on an enlarged screen, a tab that is chosen stays in view', async (t) => {
+soakTest(t, 'on an enlarged screen, a tab that is chosen stays in view', async (t) => {
   const { page, complaints } = await openAt(`/installations/${desk.id}`);
   await page.setViewportSize(ENLARGED);
   const chosen = page.getByRole('tab', { name: 'Settings' });
@@ -196,31 +197,35 @@ t.test('on an enlarged screen, no part of the editor covers or cuts another', as
   t.same(complaints, []);
 });
 
-t.test('numbers are written in English, as the text around them, whatever the language of the browser', async (t) => {
-  const { DATABASE_URL = '' } = service.env as { DATABASE_URL?: string };
-  const { pool, close } = openPool(DATABASE_URL, { name: 'test', connections: 1, onError: () => undefined });
-  await insertAudit(pool, [
-    {
-      id: orderedId(Date.now()),
-      at: new Date().toISOString(),
-      installationId: desk.id,
-      sessionId: null,
-      invocationId: null,
-      member: 'storage.get',
-      outcome: 'ok',
-      durationMs: 4_550,
-      argumentsSha256: null,
-      detail: null,
-    },
-  ]);
-  await close();
-  const context = await browser.newContext({ locale: 'de-DE' });
-  await signIn(context, service);
-  const { page, complaints } = await openTab(context, `${service.url}/installations/${desk.id}?tab=calls`);
-  await page.getByRole('cell', { name: '4,550 ms', exact: true }).waitFor();
-  t.same(complaints, []);
-  await context.close();
-});
+soakTest(
+  t,
+  'numbers are written in English, as the text around them, whatever the language of the browser',
+  async (t) => {
+    const { DATABASE_URL = '' } = service.env as { DATABASE_URL?: string };
+    const { pool, close } = openPool(DATABASE_URL, { name: 'test', connections: 1, onError: () => undefined });
+    await insertAudit(pool, [
+      {
+        id: orderedId(Date.now()),
+        at: new Date().toISOString(),
+        installationId: desk.id,
+        sessionId: null,
+        invocationId: null,
+        member: 'storage.get',
+        outcome: 'ok',
+        durationMs: 4_550,
+        argumentsSha256: null,
+        detail: null,
+      },
+    ]);
+    await close();
+    const context = await browser.newContext({ locale: 'de-DE' });
+    await signIn(context, service);
+    const { page, complaints } = await openTab(context, `${service.url}/installations/${desk.id}?tab=calls`);
+    await page.getByRole('cell', { name: '4,550 ms', exact: true }).waitFor();
+    t.same(complaints, []);
+    await context.close();
+  },
+);
 
 t.test('the lines of a log are readable where the navigation takes a part of a narrow screen', async (t) => {
   const { page } = await openAt(`/installations/${desk.id}?tab=logs`);
@@ -285,7 +290,7 @@ const isFocusWithin = (page: Page, selector: string): Promise<boolean> =>
 const IS_FOCUS_BELOW_HEADER = `document.activeElement.getBoundingClientRect().top >=
   document.querySelector('header').getBoundingClientRect().bottom`;
 
-t.test('on an enlarged screen, the note that takes the place of an update is in view', async (t) => {
+soakTest(t, 'on an enlarged screen, the note that takes the place of an update is in view', async (t) => {
   await publish(service, plugin, '1.1.0', 'host.storage, host.llm');
   const { page, complaints } = await openAt(`/installations/${desk.id}`);
   await page.setViewportSize(ENLARGED);

@@ -30,7 +30,7 @@ const NOT_OURS = /^--(single-process|no-zygote|disable-web-security|disable-site
 // No page needs WebGL, and its emulation takes half of a processor.
 chromium.setGraphicsMode = false;
 /** Most code of a page runs a few times: to optimize it takes a tenth more of the browser's processor time than it saves. */
-const COMPILER = '--js-flags=--no-opt --single-threaded-gc';
+const COMPILER = '--js-flags=--no-opt --no-maglev --single-threaded-gc';
 const ARGUMENTS = [...chromium.args.filter((one) => !NOT_OURS.test(one)), '--disable-gpu', COMPILER];
 /**
  * Variables that the browser adds to its own environment while its threads read it, which ends it with SIGSEGV once in some dozen

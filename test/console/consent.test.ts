@@ -1,5 +1,6 @@
 /** What the console says about a plugin that the user requires or entrusts with secrets, before and after the user consents. */
 import t from 'tap';
+import { soakTest } from '../runner/soak.ts';
 import { answerInstead, shareBrowser, shareConsole } from './browser.ts';
 import { press, pressInDialog, shareConsoleService } from './console-fixture.ts';
 import { installationThat, packageFiles, publish, publishFrontDesk } from './front-desk.ts';
@@ -60,32 +61,36 @@ t.test('an update that ends a check of a required plugin says so, whatever else 
   t.same(complaints, []);
 });
 
-t.test('the dialog that stops requiring a plugin names the checks that a waiting update ends at once', async (t) => {
-  const named = { slug: 'wait-desk', displayName: 'Wait desk' };
-  const plugin = await publishFrontDesk(service, 'host.storage', named);
-  const { body: made } = await service.call('POST', '/api/installations', { slug: named.slug, required: true });
-  await service.call('POST', `/api/installations/${made.id}/configure`, { secrets: { key: 'k3y' } });
-  const { page, complaints } = await openAt(`/installations/${made.id}`);
-  const dialog = page.getByRole('dialog', { name: 'Stop requiring this plugin?' });
-  const stop = async (sentence: string | RegExp) => {
-    await page.getByRole('checkbox', { name: 'Require this plugin', checked: true }).click();
-    await dialog.getByText(sentence).waitFor();
-  };
-  await stop('Updates that ask for nothing new may end its checks without your consent.');
-  await pressInDialog(page, 'Cancel');
-  await publishWithoutHook(plugin, named.displayName, '');
-  await press(page, 'Not this version');
-  const update = page.getByRole('region', { name: 'Update', exact: true });
-  await update.and(page.locator(':focus')).waitFor();
-  await press(page, 'Look at it again');
-  await update.locator('h2:focus').waitFor();
-  await press(page, 'Not this version');
-  await stop(/^The update to 2\.0\.0 begins, also if you have declined it\./);
-  await dialog.getByText('middleware.inboundMessage', { exact: true }).waitFor();
-  await pressInDialog(page, 'Stop requiring it');
-  await installationThat(service, ({ slug, currentSemVer }) => slug === named.slug && currentSemVer === '2.0.0');
-  t.same(complaints, []);
-});
+soakTest(
+  t,
+  'the dialog that stops requiring a plugin names the checks that a waiting update ends at once',
+  async (t) => {
+    const named = { slug: 'wait-desk', displayName: 'Wait desk' };
+    const plugin = await publishFrontDesk(service, 'host.storage', named);
+    const { body: made } = await service.call('POST', '/api/installations', { slug: named.slug, required: true });
+    await service.call('POST', `/api/installations/${made.id}/configure`, { secrets: { key: 'k3y' } });
+    const { page, complaints } = await openAt(`/installations/${made.id}`);
+    const dialog = page.getByRole('dialog', { name: 'Stop requiring this plugin?' });
+    const stop = async (sentence: string | RegExp) => {
+      await page.getByRole('checkbox', { name: 'Require this plugin', checked: true }).click();
+      await dialog.getByText(sentence).waitFor();
+    };
+    await stop('Updates that ask for nothing new may end its checks without your consent.');
+    await pressInDialog(page, 'Cancel');
+    await publishWithoutHook(plugin, named.displayName, '');
+    await press(page, 'Not this version');
+    const update = page.getByRole('region', { name: 'Update', exact: true });
+    await update.and(page.locator(':focus')).waitFor();
+    await press(page, 'Look at it again');
+    await update.locator('h2:focus').waitFor();
+    await press(page, 'Not this version');
+    await stop(/^The update to 2\.0\.0 begins, also if you have declined it\./);
+    await dialog.getByText('middleware.inboundMessage', { exact: true }).waitFor();
+    await pressInDialog(page, 'Stop requiring it');
+    await installationThat(service, ({ slug, currentSemVer }) => slug === named.slug && currentSemVer === '2.0.0');
+    t.same(complaints, []);
+  },
+);
 
 t.test('a consent to an update ends when the update also ends a check that has become required', async (t) => {
   const named = { slug: 'less-desk', displayName: 'Less desk' };
@@ -117,7 +122,7 @@ t.test('what the console says about a secret stands apart from what the author s
   t.same(complaints, []);
 });
 
-t.test('the checkbox that requires a plugin keeps the focus while it saves', async (t) => {
+soakTest(t, 'the checkbox that requires a plugin keeps the focus while it saves', async (t) => {
   const made = await installationThat(service, ({ slug, required }) => slug === 'stop-desk' && !required);
   const { context, page, complaints } = await openAt(`/installations/${made.id}`);
   const { promise: released, resolve: release } = Promise.withResolvers<void>();

@@ -9,7 +9,7 @@ import { zipOf } from '../api/package/packages.ts';
 import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 // With --soak, `inspect` looks at every page in every look.
-import { amount } from '../runner/soak.ts';
+import { amount, soakTest } from '../runner/soak.ts';
 import { answerInstead, loseResponse, type OpenConsole, openSignedIn, shareBrowser } from './browser.ts';
 import { compile } from './compiler.ts';
 import { allowUpdate, go, press, pressInDialog, startConsoleService } from './console-fixture.ts';
@@ -613,7 +613,7 @@ t.test('a plugin is written, fixed and tried without leaving the page', async (t
     await page.getByText('The files have changed since').waitFor();
   });
 
-  await t.test('an import finds a JSON file that is added after it', async () => {
+  await soakTest(t, 'an import finds a JSON file that is added after it', async () => {
     await write(page, "import list from './list.json';\nhost.log(list.name);\n");
     await listErrors(page, 1);
     await page.getByLabel('New file').fill('list.json');
@@ -821,7 +821,7 @@ t.test('the editor says which draft or version it has loaded, and loads another'
   const number = page.getByRole('textbox', { name: 'Version', exact: true });
   const shows = (mark: string) => page.locator('.view-line').getByText(mark).first().waitFor();
 
-  await t.test('beside a pre-release, the stable version from which the number is proposed', async (t) => {
+  await soakTest(t, 'beside a pre-release, the stable version from which the number is proposed', async (t) => {
     await publishFiles('1.0.0', compose('stable one'));
     await publishFiles('2.0.0-beta.1', compose('beta one'));
     await followToEditor(page, plugin.id);
@@ -862,7 +862,7 @@ t.test('the editor says which draft or version it has loaded, and loads another'
     t.match(await readDraftFile(service, plugin.id, 'index.ts'), 'draft of long ago');
   });
 
-  await t.test('published files are not unsaved, also while the plugin has a draft', async (t) => {
+  await soakTest(t, 'published files are not unsaved, also while the plugin has a draft', async (t) => {
     await write(page, compose('stable three')[1]?.contentText ?? '');
     await shows('stable three');
     await press(page, 'Publish');
@@ -993,7 +993,7 @@ t.test('the editor’s compiler is the authors’ compiler', async (t) => {
     }
   });
 
-  await t.test('a symbol that is renamed in several files is saved in all of them', async (t) => {
+  await soakTest(t, 'a symbol that is renamed in several files is saved in all of them', async (t) => {
     const index = "import { greet } from './words.ts';\nmiddleware.systemPrompt = () => greet;\n";
     const words = { path: 'words.ts', contentText: "export const greet = 'Be brief.';\n" };
     const id = await makeDraft(service, 'renamer', [{ path: 'index.ts', contentText: index }, words]);

@@ -3,7 +3,7 @@ import type { Page, Request } from 'playwright-core';
 import t from 'tap';
 import type { CalledService } from '../deploy/service-fixture.ts';
 import { eventually } from '../runner/eventually.ts';
-import { amount } from '../runner/soak.ts';
+import { amount, soakTest } from '../runner/soak.ts';
 import { answerInstead, openConsole, openTab, shareBrowser, signIn } from './browser.ts';
 import { clickByMouse, go, press, pressInDialog, startConsoleService, tab } from './console-fixture.ts';
 import { failInstallation, installationThat, publish, publishFrontDesk, TRICKS } from './front-desk.ts';
@@ -86,7 +86,7 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     await inspect(t, page, 'crashed');
   });
 
-  await t.test('a headline blames what the log blames, and a failed one is restarted', async (t) => {
+  await soakTest(t, 'a headline blames what the log blames, and a failed one is restarted', async (t) => {
     const ended = await eventually(async () => {
       const { items } = (await service.call('GET', `/api/plugin-logs?installationId=${desk}&levels=error`)).body;
       return items.find(({ message }: { message: string }) => message.startsWith("The plugin's process ended"));
@@ -233,7 +233,7 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     },
   );
 
-  await t.test('going back to an older version says that it ends updates', async (t) => {
+  await soakTest(t, 'going back to an older version says that it ends updates', async (t) => {
     await page.getByText('1.0.1', { exact: true }).waitFor();
     await page.getByRole('button', { name: 'Go back to 1.0.0' }).click();
     await page.getByRole('dialog').getByText('no newer version runs').waitFor();
@@ -315,7 +315,7 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
       .waitFor();
   });
 
-  await t.test('agents of plugins, whose names may try tricks', async (t) => {
+  await soakTest(t, 'agents of plugins, whose names may try tricks', async (t) => {
     await page.getByRole('link', { name: 'Agents' }).click();
     await page.getByText('Night clerk').first().waitFor();
     await page.getByText('⟨U+202E⟩gnp.exe').first().waitFor();

@@ -9,6 +9,7 @@ import { insertLogs } from '../../db/records/logs.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { enlargeOffers } from '../api/plugins/copied-versions.ts';
 import { createLogLine } from '../fixtures/log-line.ts';
+import { soakTest } from '../runner/soak.ts';
 import { answerInstead, shareBrowser, shareConsole } from './browser.ts';
 import { go, press, pressInDialog, shareConsoleService, tab } from './console-fixture.ts';
 import { publish, publishFrontDesk } from './front-desk.ts';
@@ -129,7 +130,7 @@ t.test('lines that are written before the stream of an empty log is open are sho
   t.same(complaints, []);
 });
 
-t.test('versions that do not fit into an answer are listed without details, and can be yanked', async (t) => {
+soakTest(t, 'versions that do not fit into an answer are listed without details, and can be yanked', async (t) => {
   const named = { slug: 'large-desk', displayName: 'Large desk' };
   const plugin = await publishFrontDesk(service, 'host.storage', named);
   await publish(service, plugin, '1.1.0', 'host.storage', { name: named.displayName });
@@ -179,7 +180,7 @@ t.test('versions that do not fit into an answer are listed without details, and 
   t.same(complaints, []);
 });
 
-t.test('pages of operators say when they do not list everything', async (t) => {
+soakTest(t, 'pages of operators say when they do not list everything', async (t) => {
   const { page, complaints } = opened;
   const rows = Array.from({ length: ROWS_MAX }, (_, at) => ({ slug: `plugin-${at}`, installationId: `i${at}` }));
   const child = { account: 'ann', semVer: null, state: 'running', restarts: 0, rssBytes: 1, startedAt: null };
@@ -215,7 +216,7 @@ t.test('pages of operators say when they do not list everything', async (t) => {
   t.same(complaints, []);
 });
 
-t.test('the costs of plugins are read once a minute', async (t) => {
+soakTest(t, 'the costs of plugins are read once a minute', async (t) => {
   // A search on the page of the test before may still be sent.
   const { page } = await openAt('/agents');
   let reads = 0;

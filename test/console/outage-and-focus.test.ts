@@ -5,7 +5,7 @@ import type { Page } from 'playwright-core';
 import t from 'tap';
 import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
-import { amount } from '../runner/soak.ts';
+import { amount, soakTest } from '../runner/soak.ts';
 import {
   answerInstead,
   failTwice,
@@ -234,7 +234,7 @@ t.test('a page does not show what was typed or chosen on the page of another plu
   await service.call('DELETE', `/api/plugins/${findId(plugins.items, 'side-desk')}/listing`);
 });
 
-t.test('a secret that was typed for one version is given to the next only after a warning', async (t) => {
+soakTest(t, 'a secret that was typed for one version is given to the next only after a warning', async (t) => {
   const named = { slug: 'late-desk', displayName: 'Late desk' };
   const plugin = await publishFrontDesk(service, 'host.storage', named);
   const { body: desk } = await service.call('POST', '/api/installations', { slug: named.slug });
@@ -286,7 +286,7 @@ t.test('a page about something that is gone says so, and asks no more', async (t
   await service.call('DELETE', `/api/plugins/${plugin}/listing`);
 });
 
-t.test('the page of a suspended account names the reason, until an operator resumes it', async (t) => {
+soakTest(t, 'the page of a suspended account names the reason, until an operator resumes it', async (t) => {
   const cleo = await service.asUser('cleo');
   const { context, page } = await openSignedIn(browser, cleo);
   await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
@@ -489,7 +489,7 @@ t.test('a sign-in link whose request gets no response says that it can be opened
   await context.close();
 });
 
-t.test('a page that was never loaded shows its error until a repeated read succeeds', async (t) => {
+soakTest(t, 'a page that was never loaded shows its error until a repeated read succeeds', async (t) => {
   const { context, page, complaints } = await openAt('/catalog');
   await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
   // Not retried, so that each read is one request.
@@ -540,7 +540,7 @@ t.test('a list stays when its next page cannot be loaded, which can be tried aga
   t.equal(await page.getByRole('button', { name: 'Show more' }).count(), 0, 'the second page was the last');
 });
 
-t.test('of two tokens with the same name, buttons and dialog say which one is revoked', async (t) => {
+soakTest(t, 'of two tokens with the same name, buttons and dialog say which one is revoked', async (t) => {
   const { context, page } = opened;
   const expiresAt = '2027-01-01T00:00:00.000Z';
   const old = { id: 'o', name: 'default', scopes: null, createdAt: '2026-01-02T03:04:05.000Z', current: false };
@@ -595,7 +595,7 @@ t.test('a dialog that is closed while its action runs shows that when it is open
   t.equal(await page.getByRole('dialog').count(), 0);
 });
 
-t.test('the dialog of Uninstall says that there are no agents only when it knows that', async (t) => {
+soakTest(t, 'the dialog of Uninstall says that there are no agents only when it knows that', async (t) => {
   const { context, page } = opened;
   const { body } = await service.call('GET', '/api/installations');
   const [installation] = body.items;

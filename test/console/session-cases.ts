@@ -9,6 +9,7 @@ import { openPool } from '../../db/postgres/pool.ts';
 import { issueSignInLink } from '../../service/identity/console-sessions.ts';
 import type { CalledService } from '../deploy/service-fixture.ts';
 import { eventually } from '../runner/eventually.ts';
+import { soakTest } from '../runner/soak.ts';
 import { openConsole, openSignedIn, openTab, signIn } from './browser.ts';
 import { press, pressInDialog } from './console-fixture.ts';
 import { installationThat, publishFrontDesk } from './front-desk.ts';
@@ -167,7 +168,7 @@ export async function runSessionCases(t: Test, service: CalledService, browser: 
   });
 
   const { context: own, page: tab, complaints: ownComplaints } = await openConsole(browser, service.url);
-  await t.test('a sign-in link signs in where the tab shows the console already', async (t) => {
+  await soakTest(t, 'a sign-in link signs in where the tab shows the console already', async (t) => {
     await tab.getByRole('heading', { name: 'Sign in to Bulkhead' }).waitFor();
     await tab.goto(`${service.url}/#code=unknown`);
     await tab.getByRole('alert').getByText('The sign-in link was used before').waitFor();

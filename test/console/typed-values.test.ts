@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import type { Page } from 'playwright-core';
 import t from 'tap';
+import { soakTest } from '../runner/soak.ts';
 import {
   answerInstead,
   loseResponse,
@@ -150,39 +151,43 @@ t.test('what was typed is not saved to another installation of another tab', asy
   t.same(complaints, []);
 });
 
-t.test('settings that could not be saved for an accepted update are in its settings, with the reason', async (t) => {
-  const named = { slug: 'next-desk', displayName: 'Next desk' };
-  const plugin = await publishFrontDesk(service, 'host.storage', named);
-  const { body } = await service.call('POST', '/api/installations', { slug: named.slug });
-  await service.call('POST', `/api/installations/${body.id}/configure`, { secrets: { key: 'k3y' } });
-  const secret = ', door: { label: Door code, required: true }';
-  await publish(service, plugin, '1.1.0', 'host.storage', { name: named.displayName, secret });
-  const { context, page, complaints } = await openAt(`/installations/${body.id}`);
-  const endOutage = await answerInstead(context, '**/configure', (route) => route.abort());
-  await answerInstead(context, '**/accept-update', loseResponseBehindProxy);
-  const door = page.getByLabel('Door code').first();
-  await door.fill('4711');
-  await allowUpdate(page, '1.1.0');
-  const alert = page
-    .getByRole('alert')
-    .filter({ hasText: 'The update is accepted, but what you entered for it is not saved.' });
-  await alert.waitFor();
-  await page
-    .getByText('Accepted, but what you entered for it is not saved: see the settings', { exact: true })
-    .waitFor();
-  t.equal(await page.getByText('the new version runs when it has started').count(), 0, 'nothing contradicts it');
-  await page.getByRole('region', { name: 'Update', exact: true }).waitFor({ state: 'detached' });
-  t.equal(await door.inputValue(), '4711');
-  endOutage();
-  await press(page, 'Save');
-  await alert.waitFor({ state: 'detached' });
-  const updated = await installationThat(
-    service,
-    ({ slug, currentSemVer }) => slug === named.slug && currentSemVer === '1.1.0',
-  );
-  t.same(updated.secretNames, ['door', 'key']);
-  t.same(complaints, []);
-});
+soakTest(
+  t,
+  'settings that could not be saved for an accepted update are in its settings, with the reason',
+  async (t) => {
+    const named = { slug: 'next-desk', displayName: 'Next desk' };
+    const plugin = await publishFrontDesk(service, 'host.storage', named);
+    const { body } = await service.call('POST', '/api/installations', { slug: named.slug });
+    await service.call('POST', `/api/installations/${body.id}/configure`, { secrets: { key: 'k3y' } });
+    const secret = ', door: { label: Door code, required: true }';
+    await publish(service, plugin, '1.1.0', 'host.storage', { name: named.displayName, secret });
+    const { context, page, complaints } = await openAt(`/installations/${body.id}`);
+    const endOutage = await answerInstead(context, '**/configure', (route) => route.abort());
+    await answerInstead(context, '**/accept-update', loseResponseBehindProxy);
+    const door = page.getByLabel('Door code').first();
+    await door.fill('4711');
+    await allowUpdate(page, '1.1.0');
+    const alert = page
+      .getByRole('alert')
+      .filter({ hasText: 'The update is accepted, but what you entered for it is not saved.' });
+    await alert.waitFor();
+    await page
+      .getByText('Accepted, but what you entered for it is not saved: see the settings', { exact: true })
+      .waitFor();
+    t.equal(await page.getByText('the new version runs when it has started').count(), 0, 'nothing contradicts it');
+    await page.getByRole('region', { name: 'Update', exact: true }).waitFor({ state: 'detached' });
+    t.equal(await door.inputValue(), '4711');
+    endOutage();
+    await press(page, 'Save');
+    await alert.waitFor({ state: 'detached' });
+    const updated = await installationThat(
+      service,
+      ({ slug, currentSemVer }) => slug === named.slug && currentSemVer === '1.1.0',
+    );
+    t.same(updated.secretNames, ['door', 'key']);
+    t.same(complaints, []);
+  },
+);
 
 t.test('what was typed for an update is in the settings when nothing said that it was accepted', async (t) => {
   const named = { slug: 'mute-desk', displayName: 'Mute desk' };
@@ -274,7 +279,7 @@ t.test('leaving a page asks when something was typed for an installation', async
   t.same(complaints, []);
 });
 
-t.test('the question about unsaved changes closes when a save that was under way has succeeded', async (t) => {
+soakTest(t, 'the question about unsaved changes closes when a save that was under way has succeeded', async (t) => {
   const id = await installDesk();
   const { context, page, complaints } = await openAt(`/installations/${id}?tab=settings`);
   const question = page.getByRole('dialog', { name: 'Unsaved changes' });
@@ -323,7 +328,7 @@ t.test('settings are saved while a required one is missing, but none that is req
   t.same(complaints, []);
 });
 
-t.test('leaving a page asks when something was typed in its dialog', async (t) => {
+soakTest(t, 'leaving a page asks when something was typed in its dialog', async (t) => {
   const { page, complaints } = await openAt();
   await go(page, 'Services');
   await press(page, 'Add an SSH host');
@@ -433,7 +438,7 @@ t.test('a setting that was saved in another tab meanwhile is shown before it is 
 });
 
 // Last: it ends the session of the shared page.
-t.test('signing out asks when something was typed on the page', async (t) => {
+soakTest(t, 'signing out asks when something was typed on the page', async (t) => {
   const id = await installDesk();
   const { page, complaints } = await openAt(`/installations/${id}?tab=settings`);
   const signOut = async () => {

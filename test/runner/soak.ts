@@ -23,9 +23,9 @@ export function amount<T>(sizes: { readonly quick: T; readonly soak: T }): T {
   return isSoak() ? sizes.soak : sizes.quick;
 }
 
-/** Defines a test that only a soak run has: a variation of one that every run has. */
-export function soakTest(t: Pick<Test, 'test'>, title: string, work: (t: Test) => Promise<void>): void {
-  if (isSoak()) void t.test(title, work);
+/** Defines a test that only a soak run has: a variation of one that every run has. @returns when it has run */
+export async function soakTest(t: Pick<Test, 'test'>, title: string, work: (t: Test) => Promise<void>): Promise<void> {
+  if (isSoak()) await t.test(title, work);
 }
 
 /** The cases of a record that this run has: a quick one those with the names. */
