@@ -7,8 +7,9 @@ import { insertLogs, type LogLine, maintainLogs, type StoredLogLine } from '../.
 import { explainPool } from '../../fixtures/explained-pool.ts';
 import { createLogLine } from '../../fixtures/log-line.ts';
 import { testDatabase } from '../../runner/harness.ts';
+import { amount } from '../../runner/soak.ts';
 
-const LINES = 20_000;
+const LINES = amount({ quick: 6_000, soak: 20_000 });
 const EVERY_MS = 10;
 /** Lines that one read looks through, those that the tail remembers because others may be committed before them, and those at the borders. */
 const READ_MAX = 1_000 + 2_000 + 5;

@@ -158,12 +158,12 @@ t.test('a repair of a database with nothing to repair reads no messages', async 
   await repairForeignTransactions(pool);
   await pool.query(
     `INSERT INTO session_messages (session_id, account_id, id, role, text)
-     SELECT $1, $2, 'm' || n, 'user', 'x' FROM generate_series(1, 20_000) n`,
+     SELECT $1, $2, 'm' || n, 'user', 'x' FROM generate_series(1, 5_000) n`,
     [sessionId, accountId],
   );
   await pool.query(
     `INSERT INTO session_changes (account_id, session_id, agent_id, type)
-     SELECT $1, $2, 'agent', 'cleared' FROM generate_series(1, 20_000)`,
+     SELECT $1, $2, 'agent', 'cleared' FROM generate_series(1, 5_000)`,
     [accountId, sessionId],
   );
   await pool.query('VACUUM ANALYZE session_messages, session_changes, accounts');

@@ -15,8 +15,9 @@ import { HeadSearch } from '../../../db/channels/head-search.ts';
 import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { explainPool } from '../../fixtures/explained-pool.ts';
 import { testDatabase } from '../../runner/harness.ts';
+import { amount } from '../../runner/soak.ts';
 
-const WAITING = 20_000;
+const WAITING = amount({ quick: 5_000, soak: 20_000 });
 /** Much less than waits. A claim looks through 100 and asks about each. */
 const ROWS_MAX = 1_000;
 const EPOCH = 1;
@@ -112,7 +113,7 @@ t.test('of several conversations behind a poisoned one, the one that has waited 
 });
 
 t.test('replies of all conversations are claimed, however many are behind others', async (t) => {
-  const BEHIND = 2.5 * HEAD_CONVERSATIONS;
+  const BEHIND = 1.5 * HEAD_CONVERSATIONS;
   await connect('full');
   const ordered = { ...ORDERED, channelId: 'full' };
   const explained = explainPool(pool);

@@ -4,8 +4,9 @@ import { findDelivery } from '../../../db/channels/delivery-history.ts';
 import { insertBareChannel, insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { explainPool } from '../../fixtures/explained-pool.ts';
 import { testDatabase } from '../../runner/harness.ts';
+import { amount } from '../../runner/soak.ts';
 
-const ASIDE = 20_000;
+const ASIDE = amount({ quick: 8_000, soak: 20_000 });
 /** A look-up of the head reads up to 1,000 deliveries of the ordered queue. */
 const ROWS_MAX = 5_000;
 

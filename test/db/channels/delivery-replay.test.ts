@@ -5,8 +5,9 @@ import { pageDeliveries, replayDeliveries } from '../../../db/channels/delivery-
 import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { explainPool } from '../../fixtures/explained-pool.ts';
 import { testDatabase } from '../../runner/harness.ts';
+import { amount } from '../../runner/soak.ts';
 
-const ROWS = 20_000;
+const ROWS = amount({ quick: 5_000, soak: 20_000 });
 const REPLAYED = 100;
 /** Rows are read as candidates, then locked, and then changed. */
 const READ_MAX = 4 * REPLAYED;

@@ -14,8 +14,9 @@ import { SWEEP_BATCH } from '../../../db/postgres/rows.ts';
 import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { explainPool } from '../../fixtures/explained-pool.ts';
 import { testDatabase } from '../../runner/harness.ts';
+import { amount } from '../../runner/soak.ts';
 
-const WAITING = 20_000;
+const WAITING = amount({ quick: 6_000, soak: 20_000 });
 /** Much more than is held, and much less than waits. */
 const ROWS_MAX = 100;
 

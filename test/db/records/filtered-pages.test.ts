@@ -10,8 +10,9 @@ import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { explainPool } from '../../fixtures/explained-pool.ts';
 import { createLogLine } from '../../fixtures/log-line.ts';
 import { testDatabase } from '../../runner/harness.ts';
+import { amount } from '../../runner/soak.ts';
 
-const ROWS = 20_000;
+const ROWS = amount({ quick: 12_000, soak: 20_000 });
 /** The row that filters find. */
 const FOUND = 7;
 /** Twice what one page looks through: PostgreSQL may rather sort the last rows. And one row more of each partition of the log. */

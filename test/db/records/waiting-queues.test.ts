@@ -4,8 +4,9 @@ import { listWaitingQueues } from '../../../db/records/operator-overview.ts';
 import { insertBareChannel, insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { explainPool } from '../../fixtures/explained-pool.ts';
 import { testDatabase } from '../../runner/harness.ts';
+import { amount } from '../../runner/soak.ts';
 
-const FINISHED = 20_000;
+const FINISHED = amount({ quick: 5_000, soak: 20_000 });
 const ROWS_MAX = 100;
 
 t.test('deliveries set aside, among many that are finished', async (t) => {

@@ -6,8 +6,9 @@ import { openSessionTail, type SessionTail } from '../../../db/sessions/session-
 import { appendMessages, createSession } from '../../../db/sessions/sessions.ts';
 import { type Cost, explainPool } from '../../fixtures/explained-pool.ts';
 import { testDatabase } from '../../runner/harness.ts';
+import { amount } from '../../runner/soak.ts';
 
-const MESSAGES = 20_000;
+const MESSAGES = amount({ quick: 6_000, soak: 20_000 });
 /** Messages that one read looks through, and messages that it returns. */
 const WINDOW = 1_000;
 const BATCH = 10;

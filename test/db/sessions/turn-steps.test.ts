@@ -3,9 +3,10 @@ import t from 'tap';
 import { pageSteps } from '../../../db/sessions/turn-steps.ts';
 import { explainPool } from '../../fixtures/explained-pool.ts';
 import { testDatabase } from '../../runner/harness.ts';
+import { amount } from '../../runner/soak.ts';
 import { openTurn } from './open-turn.ts';
 
-const STEPS = 20_000;
+const STEPS = amount({ quick: 5_000, soak: 20_000 });
 const PAGE_ROWS = 1_000;
 
 const { pool } = await testDatabase(t);

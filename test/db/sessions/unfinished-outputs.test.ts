@@ -3,9 +3,10 @@ import t from 'tap';
 import { findPiece, joinPieces, listUnfinishedOutputs } from '../../../db/sessions/turn-outputs.ts';
 import { explainPool } from '../../fixtures/explained-pool.ts';
 import { testDatabase } from '../../runner/harness.ts';
+import { amount } from '../../runner/soak.ts';
 import { openTurn } from './open-turn.ts';
 
-const PIECES = 20_000;
+const PIECES = amount({ quick: 5_000, soak: 20_000 });
 const OUTPUTS = 1_050;
 const PAGE_ROWS = 100;
 
