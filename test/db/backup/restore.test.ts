@@ -44,6 +44,9 @@ async function restore(url: string, dataDir: string, path: string, onProgress: P
   return await restoreBackup(archive, url, dataDir, onProgress);
 }
 
+/** Two backups of the release before this one. No test changes them. */
+const [path, anotherPath] = [await writeOldBackup(t), await writeOldBackup(t)];
+
 /** Ends a restore at a line of its progress, as a kill at that moment would. */
 const endAt = (end: RegExp) => (line: string) => {
   if (end.test(line)) throw new Error('killed');
@@ -54,7 +57,6 @@ for (const [name, end] of [
   ['after its rows are committed', /rows (were )?restored/],
 ] as const) {
   t.test(`a restore that is killed ${name} is repeated`, async (t) => {
-    const path = await writeOldBackup(t);
     const { pool, url } = await emptyDatabase(t);
     const dataDir = await temporaryFolder(t);
     await t.rejects(restore(url, dataDir, path, endAt(end)), /killed/);
@@ -82,7 +84,7 @@ for (const [name, end] of [
 t.test('tables without rows are filled if they are those of the backup, and left alone if not', async (t) => {
   const dataDir = await temporaryFolder(t);
   const migrated = await testDatabase(t);
-  await t.rejects(restore(migrated.url, dataDir, await writeOldBackup(t), ignore), {
+  await t.rejects(restore(migrated.url, dataDir, path, ignore), {
     name: 'BackupError',
     message: /the tables of another release than the backup\. Restore into a database without tables: /,
   });
@@ -135,7 +137,6 @@ t.test('a backup with another migration than this release is not called newer', 
 t.test(
   'workspaces that are elsewhere, with their staging folder only, stay there in a restore that is repeated',
   async (t) => {
-    const path = await writeOldBackup(t);
     const { url } = await emptyDatabase(t);
     const [dataDir, shared] = [await temporaryFolder(t), await temporaryFolder(t)];
     // As a mount point: what removes the folder itself does not reach what is in it.
@@ -149,7 +150,6 @@ t.test(
 );
 
 t.test('rows of a release that ran after a killed restore are kept', async (t) => {
-  const path = await writeOldBackup(t);
   const { pool, url } = await emptyDatabase(t);
   const dataDir = await temporaryFolder(t);
   await t.rejects(restore(url, dataDir, path, endAt(/files restored$/)), /killed/);
@@ -169,12 +169,11 @@ t.test('rows of a release that ran after a killed restore are kept', async (t) =
 });
 
 t.test('after a killed restore, another backup or another folder is refused', async (t) => {
-  const path = await writeOldBackup(t);
   const { url } = await emptyDatabase(t);
   const dataDir = await temporaryFolder(t);
   await t.rejects(restore(url, dataDir, path, endAt(/rows restored$/)), /killed/);
   const refused = { name: 'BackupError', message: /database is not empty/ };
-  await t.rejects(restore(url, dataDir, await writeOldBackup(t), ignore), refused);
+  await t.rejects(restore(url, dataDir, anotherPath, ignore), refused);
   const other = await temporaryFolder(t);
   await t.rejects(restore(url, other, path, endAt(/files restored$/)), refused);
   await t.rejects(restore((await emptyDatabase(t)).url, other, path, endAt(/files restored$/)), /killed/);
@@ -185,13 +184,12 @@ t.test('after a killed restore, another backup or another folder is refused', as
 t.test(
   'files that were written since an interrupted restore are not removed by the restore of another backup',
   async (t) => {
-    const path = await writeOldBackup(t);
     const dataDir = await temporaryFolder(t);
     await t.rejects(restore((await emptyDatabase(t)).url, dataDir, path, endAt(/rows restored$/)), /killed/);
     const written = join(dataDir, 'workspaces', 'written-since.txt');
     await writeFile(written, 'oats');
     const { url } = await emptyDatabase(t);
-    await t.rejects(restore(url, dataDir, await writeOldBackup(t), ignore), {
+    await t.rejects(restore(url, dataDir, anotherPath, ignore), {
       name: 'BackupError',
       message: `${join(dataDir, 'workspaces')} is not empty, and the restore that ${join(dataDir, 'restore.unfinished')} marks as interrupted is that of another backup. Restore that backup again, or restore into a new DATA_DIR.`,
     });
