@@ -13,6 +13,7 @@ import { openSecretKeys } from '../../../db/files/secrets.ts';
 import { migrate } from '../../../db/postgres/migrate.ts';
 import { operator } from '../../deploy/operator-command.ts';
 import { emptyDatabase, type Teardown, temporaryFolder, testDatabase } from '../../runner/harness.ts';
+import { amount } from '../../runner/soak.ts';
 
 /** A cluster with two blobs in use, as files, and one that nothing uses. */
 async function createCluster(test: Teardown) {
@@ -51,10 +52,9 @@ async function restore(test: Teardown, path: string) {
   return operator(env, 'restore', path);
 }
 
-for (const [damage, inflict] of [
-  ['missing', (file: string) => rm(file)],
-  ['damaged', (file: string) => writeFile(file, 'hellO')],
-] as const) {
+const missing = ['missing', (file: string) => rm(file)] as const;
+const damaged = ['damaged', (file: string) => writeFile(file, 'hellO')] as const;
+for (const [damage, inflict] of amount({ quick: [damaged], soak: [missing, damaged] })) {
   t.test(`a blob that is ${damage} is named by backup, check and restore`, async (t) => {
     const { env, name, entry, file } = await createCluster(t);
     await inflict(file);
