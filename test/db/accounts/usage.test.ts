@@ -374,7 +374,7 @@ t.test('after every step of any sequence, the ledger equals what the tables hold
         for (const at of tenants) t.same(await readLedger(at), await countTables(at), name);
       }
     }),
-    { numRuns: amount({ quick: 3, soak: 100 }), seed, endOnFailure: true },
+    { numRuns: amount({ quick: 2, soak: 100 }), seed, endOnFailure: true },
   );
 });
 

@@ -14,7 +14,8 @@ import { cutOff, operator } from '../../deploy/operator-command.ts';
 import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { temporaryFolder, testDatabase } from '../../runner/harness.ts';
 
-const COUNT = 900;
+/** More than two batches of a rotation. */
+const COUNT = 500;
 /** Pause of readers and writers, short enough that many reads and writes happen during the rotation. Milliseconds. */
 const PAUSE_MS = 2;
 const nameOf = (index: number): string => `secret${index}`;
