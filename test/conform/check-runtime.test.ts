@@ -227,14 +227,15 @@ t.test('a runtime may repeat a message by itself that a required plugin could no
   for (const { verdict, scenario, seen } of results) t.equal(verdict, 'held', scenario, { seen });
 });
 
-t.test('a scenario that broke while a plugin of the check was restarted is played again', async (t) => {
-  const only = 'A message is answered, and the user sees';
-  const [replayed] = await playScenarios('plain fails-once while-the-judge-restarts', {
-    only,
-    env: { REST_URL: `${service.url}/api` },
+if (isLong)
+  t.test('a scenario that broke while a plugin of the check was restarted is played again', async (t) => {
+    const only = 'A message is answered, and the user sees';
+    const [replayed] = await playScenarios('plain fails-once while-the-judge-restarts', {
+      only,
+      env: { REST_URL: `${service.url}/api` },
+    });
+    t.equal(replayed?.verdict, 'held', 'the service was at fault', { seen: replayed?.seen });
   });
-  t.equal(replayed?.verdict, 'held', 'the service was at fault', { seen: replayed?.seen });
-});
 
 /** What a runtime may do, the beginning of scenarios to which it matters, and their verdict. */
 const HABITS = [

@@ -6,6 +6,7 @@ import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts
 import { formatCommandLine } from '../../../supervisor/host/ssh/command-line.ts';
 import type { SupervisorOptions } from '../../../supervisor/supervisor.ts';
 import { eventually } from '../../runner/eventually.ts';
+import { amount } from '../../runner/soak.ts';
 import { type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { noSshd, type Sshd, startSshd } from './sshd.ts';
 
@@ -248,11 +249,9 @@ t.test('the SSH hooks', { skip: noSshd }, async (t) => {
   });
 });
 
-const changes = {
-  'fewer grants': `granted_capabilities = '{tools.run}'`,
-  'an uninstall': `status = 'uninstalling'`,
-};
-for (const [name, what] of Object.entries(changes))
+const fewerGrants = ['fewer grants', `granted_capabilities = '{tools.run}'`] as const;
+const uninstall = ['an uninstall', `status = 'uninstalling'`] as const;
+for (const [name, what] of amount({ quick: [fewerGrants], soak: [fewerGrants, uninstall] }))
   t.test(`${name} while a command runs leaves no connection`, { skip: noSshd }, async (t) => {
     const { fixture, run, sshd, runner } = await bench(t);
     const result = run('while echo x; do sleep 0.05; done');
