@@ -20,21 +20,36 @@ import {
 const code = asCommand('return host.agents[args.call](...args.given);');
 const capabilities = ['host.agents'];
 const as =
-  (fixture: SupervisorFixture, slug: string, account = 'ann') =>
+  (fixture: SupervisorFixture, slug: string, account = fixture.account) =>
   (call: string, ...given: unknown[]) =>
-    runCommand(fixture, slug, { call, given }, { account });
-const messages = async (fixture: SupervisorFixture) =>
+    runCommand(fixture, `${fixture.account}-${slug}`, { call, given }, { account });
+const messages = async ({ pool, account }: SupervisorFixture) =>
   (
-    await fixture.pool.query(
-      'SELECT m.*, s.agent_id, s.agent_name FROM session_messages m JOIN sessions s ON s.id = m.session_id ORDER BY position',
+    await pool.query(
+      `SELECT m.*, s.agent_id, s.agent_name, s.channel_id FROM session_messages m
+         JOIN sessions s ON s.id = m.session_id JOIN accounts a ON a.id = s.account_id
+        WHERE a.name = $1 ORDER BY position`,
+      [account],
     )
   ).rows;
 
+const shared = await startSupervisorFixture(t);
+
+/** The shared supervisor with a new account. The slugs of what it installs begin with the account's name: no two plugins have one. */
+function newAccount(): SupervisorFixture {
+  const fixture = shared.withNewAccount();
+  const install: SupervisorFixture['install'] = (source) =>
+    fixture.install({ ...source, slug: `${fixture.account}-${source.slug}` });
+  return { ...fixture, install };
+}
+
 t.test('agents are the account’s; only their maker changes them', async (t) => {
-  const fixture = await startSupervisorFixture(t);
-  for (const slug of ['one', 'two']) await fixture.install({ slug, capabilities, code });
-  await fixture.install({ slug: 'bobs', account: 'bob', capabilities, code });
-  const [one, two, bobs] = [as(fixture, 'one'), as(fixture, 'two'), as(fixture, 'bobs', 'bob')];
+  const fixture = newAccount();
+  const { accountId } = await fixture.install({ slug: 'one', capabilities, code });
+  await fixture.install({ slug: 'two', capabilities, code });
+  const bob = shared.withNewAccount().account;
+  await fixture.install({ slug: 'bobs', account: bob, capabilities, code });
+  const [one, two, bobs] = [as(fixture, 'one'), as(fixture, 'two'), as(fixture, 'bobs', bob)];
   const made = await one('create', { name: 'Helper', instructions: 'Help.' });
   t.match(made, { name: 'Helper', instructions: 'Help.', model: null, id: String });
   t.same(await two('list'), [made]);
@@ -50,13 +65,15 @@ t.test('agents are the account’s; only their maker changes them', async (t) =>
   const long = { name: 'Long', instructions: 'x'.repeat(250_000) };
   for (let n = 0; n < 4; n += 1) t.match(await one('create', long), { name: 'Long' });
   t.match(await one('create', long), /limit reached/, 'a list fits into one answer');
-  t.equal((await fixture.pool.query('SELECT 1 FROM agents')).rowCount, 5);
+  const countAgents = async () =>
+    (await fixture.pool.query('SELECT 1 FROM agents WHERE account_id = $1', [accountId])).rowCount;
+  t.equal(await countAgents(), 5);
   t.equal(await one('remove', made.id), null);
-  t.equal((await fixture.pool.query('SELECT 1 FROM agents')).rowCount, 4);
+  t.equal(await countAgents(), 4);
 });
 
 t.test('a message passes agentMessage, then it is in the agent’s newest session', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = newAccount();
   await fixture.install({ slug: 'one', capabilities, code });
   await fixture.install({
     slug: 'guard',
@@ -90,7 +107,7 @@ t.test('a message passes agentMessage, then it is in the agent’s newest sessio
 });
 
 t.test('files that a hook adds to a sent or posted message are kept, with the type of their bytes', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = newAccount();
   const sender = asCommand(`
     if (args.id) return host.agents.send(args.id, 'a long text');
     return host.session.post('a long text');`);
@@ -111,8 +128,8 @@ t.test('files that a hook adds to a sent or posted message are kept, with the ty
   });
   const agent = await fixture.call('POST', '/sessions', { agentId: 'planner', agentName: 'The planner' });
   t.equal(agent.status, 201);
-  await runCommand(fixture, 'one', { id: 'planner' });
-  await runCommand(fixture, 'one', {});
+  await runCommand(fixture, `${fixture.account}-one`, { id: 'planner' });
+  await runCommand(fixture, `${fixture.account}-one`, {});
   const attachments = [{ name: 'a', mediaType: 'text/plain', mediaId: String }];
   t.match(await messages(fixture), [
     { role: 'user', text: 'See the file.', agent_id: 'planner', data: { attachments } },
@@ -122,21 +139,18 @@ t.test('files that a hook adds to a sent or posted message are kept, with the ty
 });
 
 t.test('a message of a plugin comes into no conversation of a channel', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = newAccount();
   const made = await fixture.install({ slug: 'one', capabilities, code });
   const channel = await connect(fixture, made);
   const agent = { agentId: 'planner', agentName: 'The planner' };
   const { status } = await fixture.call('POST', '/sessions', { ...agent, channelId: channel.id });
   t.equal(status, 201);
   await as(fixture, 'one')('send', 'planner', 'hi');
-  const { rows } = await fixture.pool.query(
-    `SELECT m.text, s.channel_id, s.agent_name FROM session_messages m JOIN sessions s ON s.id = m.session_id`,
-  );
-  t.same(rows, [{ text: 'hi', channel_id: null, agent_name: 'The planner' }]);
+  t.match(await messages(fixture), [{ text: 'hi', channel_id: null, agent_name: 'The planner' }]);
 });
 
 t.test('a message to an agent is judged where it arrives, as one from the sender', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = newAccount();
   await fixture.install({ slug: 'one', capabilities, code });
   await fixture.install({
     slug: 'guard',
@@ -156,7 +170,7 @@ t.test('a message to an agent is judged where it arrives, as one from the sender
 });
 
 t.test('a message that a plugin posts is judged by the others', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = newAccount();
   const posts = `middleware.inboundMessage = async ({ message }) => {
     await host.session.post(message.text).catch((error) => host.log('refused', { why: error.message }));
   };
@@ -180,7 +194,7 @@ t.test('a message that a plugin posts is judged by the others', async (t) => {
 });
 
 t.test('a hook that posts messages about messages comes to an end', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = newAccount();
   for (const slug of ['one', 'two'])
     await fixture.install({
       slug,
@@ -202,7 +216,7 @@ t.test('a message may take as long as its hooks and the model that one of them a
 });
 
 t.test('a hook that answers messages with messages comes to an end', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = newAccount();
   await fixture.install({
     slug: 'loop',
     capabilities,
@@ -214,9 +228,7 @@ t.test('a hook that answers messages with messages comes to an end', async (t) =
   const { id } = await loop('create', { name: 'Echo' });
   await loop('send', id, 'x');
   t.same((await messages(fixture)).map(({ text }) => text).sort(), ['x', 'x+', 'x++'].slice(0, MESSAGE_CHAIN_MAX));
-  await fixture.supervisor.logs.flush();
-  const { rows } = await fixture.pool.query(`SELECT data FROM plugin_logs WHERE message = 'ended'`);
-  t.match(rows, [{ data: { why: /triggered further messages 3 times/ } }]);
+  t.match(await fixture.readLog('ended'), [{ why: /triggered further messages 3 times/ }]);
 });
 
 /** An installation with an agent that has a session, and another's and the account's own beside it. */
