@@ -176,8 +176,21 @@ soakTest(t, 'on an enlarged screen, a tab that is chosen stays in view', async (
   await chosen.click();
   await page.getByLabel('Signature').waitFor();
   t.ok(await isInView(chosen));
+  await page.emulateMedia({ forcedColors: 'active' });
+  const [ofChosen, ofOther] = [await readLine(chosen), await readLine(page.getByRole('tab', { name: 'Logs' }))];
+  t.not(ofChosen, ofOther, 'and can be told apart in the colours of the user');
+  const [ofPlace, ofOtherPlace] = [page.locator('.place[data-active]'), page.locator('.place:not([data-active])')];
+  t.not(await readLine(ofPlace.first()), await readLine(ofOtherPlace.first()), 'so can the page in the navigation');
+  await page.emulateMedia({ forcedColors: 'none' });
   t.same(complaints, []);
 });
+
+/** What shows a choice without a background. */
+const readLine = (element: Locator): Promise<string> =>
+  element.evaluate((node) => {
+    const { borderBottomColor, outlineStyle } = getComputedStyle(node as Parameters<typeof getComputedStyle>[0]);
+    return `${borderBottomColor} ${outlineStyle}`;
+  });
 
 async function isInView(element: Locator): Promise<boolean> {
   const box = await element.boundingBox();
