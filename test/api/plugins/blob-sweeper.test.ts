@@ -8,10 +8,13 @@ import { AFTER_DELETE_MS, PAUSE_MS, startBlobSweeper } from '../../../api/plugin
 import { findUsedBlobs } from '../../../db/catalog/versions.ts';
 import { IncompleteSweepError } from '../../../db/files/blob-errors.ts';
 import { SECOND } from '../../../sdk/contract/limits.ts';
+import { amount } from '../../runner/soak.ts';
 import { type ApiFixture, startApiFixture } from '../api-fixture.ts';
 import { type Files, fileList, introspectsMinimal as introspect, MINIMAL } from '../package/packages.ts';
 
 const MINUTE = 60_000;
+/** Of publishes beside sweeps, eight at once in each. */
+const ROUNDS = amount({ quick: 1, soak: 10 });
 
 async function namesOnDisk({ dataDir }: ApiFixture): Promise<string[]> {
   const found: string[] = [];
@@ -68,7 +71,7 @@ t.test('a sweep does not remove blobs that a concurrent publish reuses', async (
   const api = await startApiFixture(t, { introspect, bundler: { threads: 1, queue: 100 } });
   const ann = await api.user('ann');
   const upkeep = startBlobSweeper({ pool: api.pool, blobs: api.services.blobs, onError }, MINUTE);
-  for (let round = 0; round < 3; round += 1) {
+  for (let round = 0; round < ROUNDS; round += 1) {
     // Left by a plugin that is gone.
     const texts = Array.from({ length: 8 }, (_, index) => `round ${round} text ${index}`);
     for (const text of texts) await api.services.blobs.put(Buffer.from(text));
