@@ -9,6 +9,7 @@ import { type Child, type ChildBounds, startChild } from '../../../supervisor/ch
 import { SpareChildren } from '../../../supervisor/children/spare-children.ts';
 import { findLimiter, type Limiter } from '../../../supervisor/jail/limiter.ts';
 import { priorityAfterAsking } from '../../fixtures/priorities.ts';
+import { amount } from '../../runner/soak.ts';
 import { groupFile, groupPath } from './control-group.ts';
 import { bundleOf, callTool, errorOf, testChild, testJail, toolOf } from './jailed-child.ts';
 
@@ -145,7 +146,10 @@ const hasSessionPriorities = (): boolean =>
     .split('\n')
     .some((line) => /^\d+:([^:]*,)?cpu(,[^:]*)?:\/$/.test(line));
 
-for (const limiter of findLimiter().kind === 'rlimit' ? [noGroups] : [findLimiter(), noGroups]) {
+/** Four children keep a processor busy: the quick run shows the limiter that this machine has. */
+const limiters =
+  findLimiter().kind === 'rlimit' ? [noGroups] : amount({ quick: [findLimiter()], soak: [findLimiter(), noGroups] });
+for (const limiter of limiters) {
   t.test(`CPU-bound children of other accounts leave the processor to a light one, by ${limiter.kind}`, async (t) => {
     if (limiter === noGroups && !hasSessionPriorities()) return;
     const jail = await testJail(t, { limiter });

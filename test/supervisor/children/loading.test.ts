@@ -4,6 +4,7 @@ import t from 'tap';
 import type { Child } from '../../../supervisor/children/child.ts';
 import { introspect } from '../../../supervisor/children/introspect.ts';
 import { NotReadyError } from '../../../supervisor/children/start-failure.ts';
+import { amount } from '../../runner/soak.ts';
 import { bundleOf, callTool, isAlive, testChild, testJail, toolOf } from './jailed-child.ts';
 
 const jail = await testJail(t);
@@ -54,19 +55,22 @@ t.test('what the top-level code does after its first await is refused with its l
       /^fetch is called while the code loads: call it in a handler$/,
     ],
     [
-      '0;\nhost.http.fetch("https://example.com").catch(() => 0);',
-      /^host\.http\.fetch is called while the code loads: call it in a handler$/,
-    ],
-    [
       `(async () => {\nawait new Promise((resolve) => setTimeout(resolve, 50)); ${guard} })();`,
       /^middleware is closed/,
     ],
-    [`setImmediate(() => setImmediate(() => {\n${guard} }));`, /^middleware is closed/],
-    [`setImmediate(() => {\n${guard} });`, /^middleware is closed/],
     [
       `(async () => {\nawait crypto.subtle.digest("SHA-256", new Uint8Array(3)); ${guard} })();`,
       /^middleware is closed/,
     ],
+  ];
+  /** The same by other ways to come after the first await. */
+  const further: readonly [code: string, message: RegExp][] = [
+    [
+      '0;\nhost.http.fetch("https://example.com").catch(() => 0);',
+      /^host\.http\.fetch is called while the code loads: call it in a handler$/,
+    ],
+    [`setImmediate(() => setImmediate(() => {\n${guard} }));`, /^middleware is closed/],
+    [`setImmediate(() => {\n${guard} });`, /^middleware is closed/],
     [
       `(async () => {\nawait crypto.subtle.generateKey({ name: "HMAC", hash: "SHA-256" }, false, ["sign"]); ${guard} })();`,
       /^middleware is closed/,
@@ -76,7 +80,7 @@ t.test('what the top-level code does after its first await is refused with its l
       /^lost$/,
     ],
   ];
-  for (const [code, message] of faults) {
+  for (const [code, message] of amount({ quick: faults, soak: [...faults, ...further] })) {
     const error = await introspect(jail, code, 'index.js', { hasFetch: true }).catch((thrown) => thrown);
     t.match(error, { kind: 'load', message, pluginStack: /index\.js:2:/ }, code);
   }
