@@ -65,8 +65,9 @@ function Rollbacks({ plugin: { rollbacks } }: { readonly plugin: Plugin }) {
       </Text>
       {rollbacks.map(({ versionId, semVer, cause, count, lastAt }) => (
         <Text key={`${versionId} ${cause}`} size="sm">
-          <Code>{semVer ?? 'draft'}</Code> in {count} {count === 1 ? 'installation' : 'installations'}: {CAUSES[cause]}.
-          Last <Timestamp at={lastAt} />.
+          <Code>{semVer ?? 'draft'}</Code> in{' '}
+          <span>{`${count === 1 ? '1 installation' : `${count} installations`}: ${CAUSES[cause]}`}</span>. Last{' '}
+          <Timestamp at={lastAt} />.
         </Text>
       ))}
     </>

@@ -126,11 +126,11 @@ function Meta({ entry }: { readonly entry: Entry }) {
       </span>
       <span className="with-icon">
         <IconTag size={15} stroke={1.7} />
-        {latest?.semVer ?? 'no version yet'}
+        <span>{latest?.semVer ?? 'no version yet'}</span>
       </span>
       <span className="with-icon">
         <IconDownload size={15} stroke={1.7} />
-        {installCount === 1 ? '1 installation' : `${installCount} installations`}
+        <span>{installCount === 1 ? '1 installation' : `${installCount} installations`}</span>
       </span>
       <span className="with-icon">
         <IconClock size={15} stroke={1.7} />

@@ -149,8 +149,7 @@ function OfferChange({ entry: { latest }, lost }: OfferChangeProps) {
   const newest = `The newest version is ${latest?.semVer} now`;
   return (
     <Alert color="yellow" role="status" title={lost === null ? newest : `${lost.semVer} is no longer offered`}>
-      {lost === null ? null : `${newest}. `}The list above shows the access of that version. Read it before you allow
-      it.
+      {`${lost === null ? '' : `${newest}. `}The list above shows the access of that version. Read it before you allow it.`}
     </Alert>
   );
 }
@@ -168,8 +167,7 @@ function MissingNote({ fields, filled, isStopping }: MissingNoteProps) {
   if (labels.length === 0) return null;
   return (
     <Text size="sm" className="foreign">
-      You can install it now, but it runs only with {escapeText(labels.join(', '))}. Fill in what is missing here, or
-      later in its settings.{isStopping ? ' Until then, the messages and turns that it must check are stopped.' : ''}
+      {`You can install it now, but it runs only with ${escapeText(labels.join(', '))}. Fill in what is missing here, or later in its settings.${isStopping ? ' Until then, the messages and turns that it must check are stopped.' : ''}`}
     </Text>
   );
 }

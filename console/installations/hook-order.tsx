@@ -149,6 +149,13 @@ async function saveOrder(ids: readonly string[]): Promise<void> {
 function InstallationCard({ installation, children }: { installation: Installation; children: ReactNode }) {
   const { id, slug, displayName, condition, currentSemVer, required, pendingUpdate } = installation;
   const { declined } = useDeclinedUpdate(id);
+  const facts = [
+    currentSemVer ?? 'draft',
+    describeProcess(installation),
+    ...(pendingUpdate && declined !== pendingUpdate.versionId
+      ? [`${pendingUpdate.semVer ?? 'a draft'} ${describeReason(pendingUpdate, installation)}`]
+      : []),
+  ];
   return (
     <Card withBorder padding="sm" className="row-card">
       {/* The buttons wrap below a name that has no room beside them, as on a phone with large text. */}
@@ -171,10 +178,7 @@ function InstallationCard({ installation, children }: { installation: Installati
               ) : null}
             </Group>
             <Text size="sm" c="dimmed">
-              {currentSemVer ?? 'draft'} · {describeProcess(installation)}
-              {pendingUpdate && declined !== pendingUpdate.versionId
-                ? ` · ${pendingUpdate.semVer ?? 'a draft'} ${describeReason(pendingUpdate, installation)}`
-                : ''}
+              {facts.join(' · ')}
             </Text>
             {isStopping(installation) ? (
               <Text size="sm" c="var(--bad-text)">

@@ -63,7 +63,9 @@ function Head({ installation }: { readonly installation: Installation }) {
             <StatusBadge condition={condition} />
           </Text>
           <Monospace>{currentSemVer ?? 'draft'}</Monospace>
-          {updateUnderWay ? <span>moves to {updateUnderWay.semVer ?? 'the draft'} when it has started</span> : null}
+          {updateUnderWay ? (
+            <span>{`moves to ${updateUnderWay.semVer ?? 'the draft'} when it has started`}</span>
+          ) : null}
           {own ? null : (
             <span className="foreign">installed by {escapeText(account)}. You can view it, but not change it.</span>
           )}

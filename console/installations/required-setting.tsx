@@ -59,8 +59,7 @@ function EndingChecks({ installation }: OfInstallation) {
   return (
     <>
       <Text>
-        The update to {pendingUpdate.semVer ?? 'the draft'} begins, also if you have declined it. These checks end with
-        it, and others may end with later updates, without your consent:
+        {`The update to ${pendingUpdate.semVer ?? 'the draft'} begins, also if you have declined it. These checks end with it, and others may end with later updates, without your consent:`}
       </Text>
       <ReachList reach={reach.filter(({ capability }) => ending.includes(capability))} />
     </>

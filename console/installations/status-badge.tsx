@@ -68,7 +68,7 @@ export function ConditionAlert({ installation }: { readonly installation: Instal
           must check are stopped. A pause lets them continue without its checks.
         </Text>
       ) : null}
-      {escapeText(cause)}
+      <span>{escapeText(cause)}</span>
       {nextStep === null || (isFillable && action === 'configure') ? null : <Text size="sm">{nextStep}</Text>}
       {isFillable ? (
         <>

@@ -60,9 +60,7 @@ export function UpdateConsent({ installation, onUnsaved }: UpdateConsentProps) {
       {declined === versionId ? (
         <Group gap="xs">
           <Text size="sm" c="dimmed">
-            {describeVersion(pendingUpdate)} {describeReason(pendingUpdate, installation)}, and you have declined it. It
-            begins by itself if nothing is left to ask for; to stay on this version, pin it. The next version asks
-            again.
+            {`${describeVersion(pendingUpdate)} ${describeReason(pendingUpdate, installation)}, and you have declined it. It begins by itself if nothing is left to ask for; to stay on this version, pin it. The next version asks again.`}
           </Text>
           <Button size="compact-xs" variant="default" onClick={() => decline(null)}>
             Look at it again
@@ -97,12 +95,11 @@ function ConsentCard(props: ConsentProps) {
           <IconShieldQuestion size={18} stroke={1.8} />
         </span>
         <Stack gap="md" flex={1} miw={0}>
-          <div>
-            <Title order={2}>
-              {describeVersion(pending)} {describeReason(pending, installation)}
-            </Title>
+          {/* The key: nothing of another version may stay, also if the browser's translation has replaced the text. */}
+          <div key={`title ${pending.versionId}`}>
+            <Title order={2}>{`${describeVersion(pending)} ${describeReason(pending, installation)}`}</Title>
             <Text size="sm" c="dimmed">
-              {installation.currentSemVer ?? 'What you have'} keeps running until you decide.
+              {`${installation.currentSemVer ?? 'What you have'} keeps running until you decide.`}
             </Text>
           </div>
           <UnsavedGuard isUnsaved={isChanged(entered.values)}>
@@ -112,6 +109,7 @@ function ConsentCard(props: ConsentProps) {
             <ConsentForm key={pending.versionId} {...props} />
           ) : (
             <Alert
+              key={pending.versionId}
               color="yellow"
               title={`${pending.semVer ?? 'Another draft'} took the place of ${reviewed.semVer ?? 'the draft'}`}
             >
@@ -119,7 +117,7 @@ function ConsentCard(props: ConsentProps) {
                 Read what it asks for before you allow it.
               </Text>
               <Button variant="default" onClick={() => setReviewed(pending)}>
-                Review {pending.semVer ?? 'the draft'}
+                {`Review ${pending.semVer ?? 'the draft'}`}
               </Button>
             </Alert>
           )}
@@ -205,8 +203,7 @@ function ConsentForm(props: ConsentProps) {
           <Side sign="added" title="It asks you for">
             {isOther && hasSecrets(entered.values) ? (
               <Text size="sm" mb="xs" role="status">
-                {semVer ?? 'Another draft'} took the place of the version for which you entered secrets, and may use
-                them in other ways. Review it, then enter them again.
+                {`${semVer ?? 'Another draft'} took the place of the version for which you entered secrets, and may use them in other ways. Review it, then enter them again.`}
               </Text>
             ) : null}
             <FieldInputs fields={fields} filled={filled} setFilled={setFilled} stored={NOTHING_STORED} />
@@ -222,7 +219,7 @@ function ConsentForm(props: ConsentProps) {
         />
         <Group gap="xs">
           <Button type="submit" disabled={!isAllowed} loading={accept.isPending}>
-            Update to {semVer ?? 'the draft'}
+            {`Update to ${semVer ?? 'the draft'}`}
           </Button>
           <Button variant="default" onClick={onDecline}>
             Not this version

@@ -76,7 +76,7 @@ export function LogView({ installationId }: { readonly installationId: string })
         <Group gap="sm">
           <StatusDot tone={frozen ? 'quiet' : TONES[state]}>{frozen ? 'paused' : state}</StatusDot>
           <Text size="sm" c="dimmed">
-            {count} · kept for 24 hours
+            {`${count} · kept for 24 hours`}
           </Text>
         </Group>
         <Group gap="xs">

@@ -39,7 +39,7 @@ export function HookCoverageList({ id, path }: { readonly id: string; readonly p
       ) : null}
       {never.length > 0 ? (
         <details>
-          <summary>{never.length === 1 ? '1 hook' : `${never.length} hooks`} never ran</summary>
+          <summary>{never.length === 1 ? '1 hook never ran' : `${never.length} hooks never ran`}</summary>
           <Text size="sm" c="dimmed">
             {never.join(', ')}
           </Text>

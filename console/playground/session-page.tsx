@@ -83,8 +83,7 @@ function SessionButtons({ id, path }: PathProps) {
         done="The session is cleared"
       >
         <Text>
-          {describeCount(data)} removed permanently. The session stays. Plugins can refuse it with their hook
-          sessionClear.
+          {`${describeCount(data)} removed permanently. The session stays. Plugins can refuse it with their hook sessionClear.`}
         </Text>
       </ConfirmButton>
       <ConfirmButton label="Delete" title="Delete the session" run={remove} done="The session is deleted">

@@ -178,7 +178,7 @@ function describeReminder({ id, sessionId, text, to, zone, repeat, nextAt, lastA
         'never'
       ) : (
         <Group key="last" gap={4}>
-          {lastOutcome} <Timestamp at={lastAt} />
+          <span>{lastOutcome}</span> <Timestamp at={lastAt} />
         </Group>
       ),
       <ConfirmButton

@@ -199,8 +199,8 @@ function WaitingUpdates() {
   if (size === 0) return null;
   return (
     <Badge size="sm" color="yellow">
-      {size}
-      <VisuallyHidden> {size === 1 ? 'update waits' : 'updates wait'}</VisuallyHidden>
+      <span>{size}</span>
+      <VisuallyHidden>{size === 1 ? ' update waits' : ' updates wait'}</VisuallyHidden>
     </Badge>
   );
 }

@@ -23,7 +23,7 @@ import { publish, publishFrontDesk } from './front-desk.ts';
 
 const service = await shareConsoleService('visitor');
 const browser = await shareBrowser(t);
-const { openAt } = await shareConsole(browser, service);
+const { opened, openAt } = await shareConsole(browser, service);
 const plugin = await publishFrontDesk(service);
 const { body: desk } = await service.call('POST', '/api/installations', { slug: 'front-desk' });
 await service.call('POST', `/api/installations/${desk.id}/configure`, { secrets: { key: 'k3y' } });
@@ -59,6 +59,18 @@ t.test('on a page by plain HTTP a message is sent, and what cannot be copied can
   t.same(complaints, []);
   await context.close();
 });
+
+/** Replaces each text by an element, as the browser's translation does. React goes on writing into the text that was replaced. */
+const TRANSLATE = `{
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const texts = [];
+  while (walker.nextNode()) if (walker.currentNode.nodeValue.trim()) texts.push(walker.currentNode);
+  for (const text of texts) {
+    const translated = document.createElement('font');
+    translated.textContent = text.nodeValue;
+    text.replaceWith(translated);
+  }
+}`;
 
 const LONG_WORD = 'W'.repeat(100);
 /** The narrowest screen of WCAG 2.2, criterion 1.4.10: 1280 pixels at a zoom of 400 %. */
@@ -177,20 +189,18 @@ soakTest(t, 'on an enlarged screen, a tab that is chosen stays in view', async (
   await page.getByLabel('Signature').waitFor();
   t.ok(await isInView(chosen));
   await page.emulateMedia({ forcedColors: 'active' });
-  const [ofChosen, ofOther] = [await readLine(chosen), await readLine(page.getByRole('tab', { name: 'Logs' }))];
-  t.not(ofChosen, ofOther, 'and can be told apart in the colours of the user');
-  const [ofPlace, ofOtherPlace] = [page.locator('.place[data-active]'), page.locator('.place:not([data-active])')];
-  t.not(await readLine(ofPlace.first()), await readLine(ofOtherPlace.first()), 'so can the page in the navigation');
+  const [border, otherBorder] = await Promise.all(
+    [chosen, page.getByRole('tab', { name: 'Logs' })].map((tab) => tab.evaluate(readStyle, 'border-bottom-color')),
+  );
+  t.not(border, otherBorder, 'and can be told apart in the colours of the user');
+  const place = page.locator('.place[data-active]').first();
+  t.equal(await place.evaluate(readStyle, 'outline-style'), 'solid', 'so can the page in the navigation');
   await page.emulateMedia({ forcedColors: 'none' });
   t.same(complaints, []);
 });
 
-/** What shows a choice without a background. */
-const readLine = (element: Locator): Promise<string> =>
-  element.evaluate((node) => {
-    const { borderBottomColor, outlineStyle } = getComputedStyle(node as Parameters<typeof getComputedStyle>[0]);
-    return `${borderBottomColor} ${outlineStyle}`;
-  });
+const readStyle = (element: object, property: string): string =>
+  getComputedStyle(element as Parameters<typeof getComputedStyle>[0]).getPropertyValue(property);
 
 async function isInView(element: Locator): Promise<boolean> {
   const box = await element.boundingBox();
@@ -243,6 +253,12 @@ soakTest(
 t.test('the lines of a log are readable where the navigation takes a part of a narrow screen', async (t) => {
   const { page } = await openAt(`/installations/${desk.id}?tab=logs`);
   const said = page.locator('.log-said').first();
+  await said.waitFor();
+  await page.evaluate(TRANSLATE);
+  await page.getByLabel('Filter by text').fill('xyzzy');
+  await page.getByText('There are no lines to show.').waitFor();
+  t.equal(await page.getByText(/· kept for/).innerText(), '0 lines · kept for 24 hours', 'also in a translated page');
+  await page.getByLabel('Filter by text').fill('');
   await said.waitFor();
   await page.setViewportSize(TABLET);
   const { width } = (await said.boundingBox()) ?? { width: 0 };
@@ -303,9 +319,32 @@ const isFocusWithin = (page: Page, selector: string): Promise<boolean> =>
 const IS_FOCUS_BELOW_HEADER = `document.activeElement.getBoundingClientRect().top >=
   document.querySelector('header').getBoundingClientRect().bottom`;
 
-soakTest(t, 'on an enlarged screen, the note that takes the place of an update is in view', async (t) => {
+t.test('what changes on a page that the browser has translated is shown', async (t) => {
   await publish(service, plugin, '1.1.0', 'host.storage, host.llm');
   const { page, complaints } = await openAt(`/installations/${desk.id}`);
+  const update = page.getByRole('region', { name: 'Update' });
+  await update.getByText('1.0.0 keeps running until you decide.').waitFor();
+  await page.evaluate(TRANSLATE);
+  await publish(service, plugin, '1.2.0', 'host.storage, host.llm, host.workspace');
+  await update.getByRole('button', { name: 'Review 1.2.0' }).click();
+  await update.getByRole('button', { name: 'Update to 1.2.0' }).waitFor();
+  t.equal(await update.getByRole('heading', { level: 2 }).innerText(), '1.2.0 asks for more access');
+
+  // Its name ends with the number of updates that wait.
+  await page.getByRole('link', { name: /^Installations/ }).click();
+  const card = page.getByRole('listitem').filter({ hasText: 'Front desk' });
+  await card.getByText('1.2.0 asks for more access').waitFor();
+  await page.evaluate(TRANSLATE);
+  await service.call('POST', `/api/installations/${desk.id}/pause`);
+  await card.getByText(/^paused$/).waitFor();
+  await card.getByText(/^1\.0\.0 · stopped · 1\.2\.0 asks/).waitFor();
+  await service.call('POST', `/api/installations/${desk.id}/resume`);
+  await go(page, 'Front desk');
+  t.same(complaints, []);
+});
+
+soakTest(t, 'on an enlarged screen, the note that takes the place of an update is in view', async (t) => {
+  const { page, complaints } = opened;
   await page.setViewportSize(ENLARGED);
   await page.getByRole('button', { name: 'Not this version' }).press('Enter');
   await eventually(() => isInView(page.getByRole('button', { name: 'Look at it again' })));
