@@ -1,5 +1,8 @@
 /** Shows a time: without its date if it is today, and in full as the title. */
-import type { ReactNode } from 'react';
+import { type ReactNode, useSyncExternalStore } from 'react';
+
+/** How late a page may notice that the day has changed, for example after the computer slept. Milliseconds. */
+const DAY_CHECK_MS = 60_000;
 
 const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
 const FULL = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
@@ -9,7 +12,15 @@ export function formatTimestamp(at: string): string {
   return (date.toDateString() === new Date().toDateString() ? CLOCK : FULL).format(date);
 }
 
+const subscribeToClock = (listener: () => void): (() => void) => {
+  const timer = setInterval(listener, DAY_CHECK_MS);
+  return () => clearInterval(timer);
+};
+/** Renders the caller once more when the day has changed. Data that stays the same renders nothing. */
+export const useToday = (): string => useSyncExternalStore(subscribeToClock, () => new Date().toDateString());
+
 export function Timestamp({ at, none = '–' }: { readonly at: string | null; readonly none?: string }): ReactNode {
+  useToday();
   if (at === null) return none;
   return (
     <time dateTime={at} title={FULL.format(new Date(at))}>

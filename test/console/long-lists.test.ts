@@ -22,6 +22,7 @@ const MESSAGES = 201;
 const LOADED = 1_000;
 const LINES = 1_500;
 const MINUTE_MS = 60_000;
+const DAY_MS = 24 * 60 * MINUTE_MS;
 /** How many host calls a page of their list has, and how many pages are refreshed. */
 const CALLS_PAGE = 100;
 const REFRESHED_PAGES = 3;
@@ -289,6 +290,12 @@ t.test('a list of many pages is refreshed on request only: each refresh reads al
   t.equal(reads, before, 'more pages are not');
   await refresh.click();
   await rows.first().getByText('storage.set').waitFor();
+  await page.clock.fastForward(DAY_MS);
+  await rows
+    .first()
+    .locator('time')
+    .getByText(/\b20\d\d\b/)
+    .waitFor();
   t.same(complaints, []);
 });
 
