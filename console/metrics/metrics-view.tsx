@@ -37,20 +37,23 @@ export function MetricsView({ installationId: id }: { readonly installationId: s
   const found = useQuery({
     queryKey: ['metrics', id, hours],
     queryFn: () => {
-      const from = new Date(Date.now() - Number(hours) * HOUR_MS).toISOString();
-      const query = { from, step: Number(hours) * STEP_S };
+      const now = Date.now();
+      // Both ends, because the clock of the service may be another one.
+      const [from, to] = [new Date(now - Number(hours) * HOUR_MS).toISOString(), new Date(now).toISOString()];
+      const query = { from, to, step: Number(hours) * STEP_S };
       return readBody(rest.GET('/installations/{id}/metrics', { params: { path: { id }, query } }));
     },
     refetchInterval: FOLLOW_MS,
   });
   const error = useReadError(found);
-  if (error && !found.data) return <ErrorAlert error={error} reset={() => void found.refetch()} />;
   return (
     <Stack>
       <Group justify="flex-end">
         <NativeSelect aria-label="Period" data={spans} value={hours} onChange={setHours} />
       </Group>
-      {found.data ? <MetricsPanels metrics={found.data} /> : <Skeleton height={240} aria-label="Loading" />}
+      {error && !found.data ? <ErrorAlert error={error} reset={() => void found.refetch()} /> : null}
+      {found.data ? <MetricsPanels metrics={found.data} /> : null}
+      {found.isPending && !error ? <Skeleton height={240} aria-label="Loading" /> : null}
     </Stack>
   );
 }

@@ -299,6 +299,33 @@ t.test('a list of many pages is refreshed on request only: each refresh reads al
   t.same(complaints, []);
 });
 
+t.test(
+  'metrics are shown although the clock of the computer is wrong, and in place of a failed period another one',
+  async (t) => {
+    // With the clock of the test before, which is a day ahead.
+    const { context, page, complaints } = opened;
+    const refusal = {
+      type: 'about:blank',
+      title: 'Refused',
+      status: 400,
+      code: 'bad_request',
+      detail: 'No.',
+      requestId: 'r',
+    };
+    const endRefusal = await answerInstead(context, '**/metrics?*', (route) =>
+      route.fulfill({ status: 400, contentType: 'application/problem+json', body: JSON.stringify(refusal) }),
+    );
+    await tab(page, 'Metrics');
+    await page.getByRole('alert').getByText('Could not load').waitFor();
+    endRefusal();
+    await page.getByLabel('Period').selectOption({ label: 'The last week' });
+    await page.getByRole('table', { name: 'Handlers' }).waitFor();
+    await page.getByLabel('Period').selectOption({ label: 'The last hour' });
+    await page.getByText('There was no activity in this period.').waitFor();
+    t.same(complaints, []);
+  },
+);
+
 interface Scrolled {
   readonly scrollHeight: number;
   readonly scrollTop: number;
