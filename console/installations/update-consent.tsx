@@ -1,6 +1,6 @@
 /** Asks for consent to an update: lists added and removed access and accepts exactly that version. */
 
-import { Alert, Button, Card, Checkbox, Group, Stack, Text, Title } from '@mantine/core';
+import { Alert, Box, Button, Card, Checkbox, Group, Stack, Text, Title } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { type ReactNode, useEffect, useState } from 'react';
 import { listEndingChecks } from '../../sdk/contract/ending-checks.ts';
@@ -91,9 +91,9 @@ function ConsentCard(props: ConsentProps) {
   return (
     <Card withBorder className="part consent">
       <Group wrap="nowrap" align="flex-start" gap="md">
-        <span className="tile" data-tone="fair">
+        <Box component="span" className="tile" data-tone="fair" visibleFrom="sm">
           <IconShieldQuestion size={18} stroke={1.8} />
-        </span>
+        </Box>
         <Stack gap="md" flex={1} miw={0}>
           {/* The key: nothing of another version may stay, also if the browser's translation has replaced the text. */}
           <div key={`title ${pending.versionId}`}>

@@ -345,6 +345,13 @@ t.test('what changes on a page that the browser has translated is shown', async 
 
 soakTest(t, 'on an enlarged screen, the note that takes the place of an update is in view', async (t) => {
   const { page, complaints } = opened;
+  await page.setViewportSize(PHONE);
+  await page.evaluate("document.documentElement.style.fontSize = '200%'");
+  for (const name of ['Update to 1.2.0', 'Not this version']) {
+    const label = page.getByRole('button', { name }).locator('.mantine-Button-label');
+    t.notOk(await label.evaluate(isWiderThanShown), `with text of double size: ${name}`);
+  }
+  await page.evaluate("document.documentElement.style.fontSize = ''");
   await page.setViewportSize(ENLARGED);
   await page.getByRole('button', { name: 'Not this version' }).press('Enter');
   await eventually(() => isInView(page.getByRole('button', { name: 'Look at it again' })));
