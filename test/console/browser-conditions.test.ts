@@ -272,6 +272,9 @@ t.test('pages on their way and results of a search are announced', async (t) => 
   const status = page.getByRole('status');
   await status.getByText('Catalog', { exact: true }).waitFor();
   await page.getByRole('link', { name: 'Front desk' }).waitFor();
+  await page.setViewportSize(TABLET);
+  const foot = await page.locator('.entry-foot').first().locator('> span').all();
+  t.same(await Promise.all(foot.map((fact) => fact.evaluate(countLines))), [1, 1, 1], 'no fact of a card is broken');
   await page.getByRole('searchbox').fill('front');
   await status.getByText(/^\d+ plugins?$/).waitFor();
   // The service refuses a longer text.
