@@ -3,6 +3,7 @@ import { Alert, Button, Stack, Text, Title } from '@mantine/core';
 import { getErrorMessage, isGone, Problem } from '../rest/problem.ts';
 import { IconAlertTriangle } from '../style/icons.tsx';
 import { LeavePageButtons } from './leave-page-buttons.tsx';
+import { usePageTitle } from './use-page-title.ts';
 
 const FORBIDDEN = 403;
 
@@ -23,7 +24,7 @@ export function ErrorAlert({ error, reset, isPage = false }: ErrorAlertProps) {
       color={isRefused ? 'yellow' : 'red'}
       variant="light"
       role="alert"
-      title={<AlertTitle isPage={isPage} text={pickTitle(error)} />}
+      title={isPage ? <PageTitle text={pickTitle(error)} /> : pickTitle(error)}
       icon={<IconAlertTriangle />}
     >
       <Stack gap="xs" align="flex-start">
@@ -47,12 +48,11 @@ function pickTitle(error: unknown): string {
   return error.code === 'account_suspended' ? 'Your account is suspended' : 'Not allowed';
 }
 
-function AlertTitle({ isPage, text }: { readonly isPage: boolean; readonly text: string }) {
-  return isPage ? (
+function PageTitle({ text }: { readonly text: string }) {
+  usePageTitle(text);
+  return (
     <Title order={1} fz="inherit" fw="inherit" c="inherit">
       {text}
     </Title>
-  ) : (
-    text
   );
 }

@@ -296,6 +296,9 @@ t.test('pages on their way and results of a search are announced', async (t) => 
   await status.getByText('Tokens', { exact: true }).waitFor();
   await go(page, 'Agents');
   await status.getByText('Agents', { exact: true }).waitFor();
+  await page.evaluate("history.pushState({}, '', '/installations/unknown')");
+  await status.getByText('Not found', { exact: true }).waitFor();
+  t.equal(await page.title(), 'Not found · Bulkhead');
   t.same(complaints, []);
 });
 
