@@ -34,8 +34,10 @@ const routes = [
   createRoute({
     getParentRoute: () => top,
     path: '/catalog',
-    validateSearch: ({ q }: Record<string, unknown>): { q?: string } =>
-      typeof q === 'string' && q !== '' ? { q } : {},
+    // Not left out: the value of the address would stay.
+    validateSearch: ({ q }: Record<string, unknown>): { q?: string | undefined } => ({
+      q: typeof q === 'string' && q !== '' ? q : undefined,
+    }),
     component: loadPage(() => import('./catalog/catalog-page.tsx'), 'CatalogPage'),
   }),
   page('/catalog/$slug', () => import('./catalog/entry-page.tsx'), 'EntryPage'),
