@@ -358,29 +358,28 @@ if (isSoak())
     t.match(await get(), { currentSemVer: '2.0.0', updateUnderWay: null });
   });
 
-if (isSoak())
-  t.test('a version whose process is killed from outside again and again is rolled back in the end', async (t) => {
-    const { fixture, made, get, begin, call } = await openCase();
-    await begin(answering('2.0.0'));
-    await eventually(async () => (await get()).currentSemVer === '2.0.0');
-    // A process can end itself with the code of a kill.
-    const killOnce = async (): Promise<void> => {
-      await eventually(async () => (await call()).trace[0].outcome === 'changed');
-      const pid = fixture.supervisor.fleet.getPid(made.installationId);
-      // With process id 0 the signal would go to this process.
-      if (!pid) throw new Error('there is no process to kill');
-      process.kill(pid, 'SIGKILL');
-      await eventually(async () => fixture.supervisor.fleet.getPid(made.installationId) !== pid);
-    };
-    for (let kill = 1; kill <= INTERRUPTIONS_MAX; kill += 1) await killOnce();
-    t.equal((await get()).currentSemVer, '2.0.0');
-    for (let kill = 1; kill <= ROLLBACK_EXITS; kill += 1) {
-      await killOnce();
-      passedMs += AFTER_BACKOFF_MS;
-    }
-    await eventually(async () => (await get()).currentSemVer === '1.0.0');
-    t.match((await get()).failedUpdate, { semVer: '2.0.0', rolledBack: true, reason: /SIGKILL/ });
-  });
+t.test('a version whose process is killed from outside again and again is rolled back in the end', async (t) => {
+  const { fixture, made, get, begin, call } = await openCase();
+  await begin(answering('2.0.0'));
+  await eventually(async () => (await get()).currentSemVer === '2.0.0');
+  // A process can end itself with the code of a kill.
+  const killOnce = async (): Promise<void> => {
+    await eventually(async () => (await call()).trace[0].outcome === 'changed');
+    const pid = fixture.supervisor.fleet.getPid(made.installationId);
+    // With process id 0 the signal would go to this process.
+    if (!pid) throw new Error('there is no process to kill');
+    process.kill(pid, 'SIGKILL');
+    await eventually(async () => fixture.supervisor.fleet.getPid(made.installationId) !== pid);
+  };
+  for (let kill = 1; kill <= INTERRUPTIONS_MAX; kill += 1) await killOnce();
+  t.equal((await get()).currentSemVer, '2.0.0');
+  for (let kill = 1; kill <= ROLLBACK_EXITS; kill += 1) {
+    await killOnce();
+    passedMs += AFTER_BACKOFF_MS;
+  }
+  await eventually(async () => (await get()).currentSemVer === '1.0.0');
+  t.match((await get()).failedUpdate, { semVer: '2.0.0', rolledBack: true, reason: /SIGKILL/ });
+});
 
 if (isSoak())
   t.test('a rollback to a version that does not start just then is tried again after the next end', async (t) => {
