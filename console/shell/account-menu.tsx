@@ -1,5 +1,5 @@
 /** The account menu: colour scheme, REST reference and sign-out. */
-import { Button, Menu, useMantineColorScheme } from '@mantine/core';
+import { Button, type MantineColorScheme, Menu, useMantineColorScheme } from '@mantine/core';
 import { useIsMutating } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { useMe } from '../rest/me.ts';
@@ -16,10 +16,16 @@ import {
 } from '../style/icons.tsx';
 import { isTextLost, UnsavedDialog } from './unsaved-guard.tsx';
 
+const SCHEMES = [
+  { value: 'light', label: 'Light', icon: IconSun },
+  { value: 'dark', label: 'Dark', icon: IconMoon },
+  { value: 'auto', label: 'Use system setting', icon: IconDeviceDesktop },
+] as const;
+
 /** @param wide full width, as below the navigation */
 export function AccountMenu({ wide = false }: { readonly wide?: boolean }) {
   const { data } = useMe();
-  const { setColorScheme } = useMantineColorScheme();
+  const { colorScheme, setColorScheme } = useMantineColorScheme();
   const leave = useAction(signOut);
   /** What waits for the answer of the user: to sign out here, or everywhere. */
   const [asked, setAsked] = useState<(() => void) | null>(null);
@@ -55,15 +61,13 @@ export function AccountMenu({ wide = false }: { readonly wide?: boolean }) {
         </Menu.Target>
         <Menu.Dropdown>
           {data?.operator ? <Menu.Label>Operator</Menu.Label> : null}
-          <Menu.Item leftSection={<IconSun size={16} />} onClick={() => setColorScheme('light')}>
-            Light
-          </Menu.Item>
-          <Menu.Item leftSection={<IconMoon size={16} />} onClick={() => setColorScheme('dark')}>
-            Dark
-          </Menu.Item>
-          <Menu.Item leftSection={<IconDeviceDesktop size={16} />} onClick={() => setColorScheme('auto')}>
-            Use system setting
-          </Menu.Item>
+          <Menu.RadioGroup value={colorScheme} onChange={(chosen) => setColorScheme(chosen as MantineColorScheme)}>
+            {SCHEMES.map(({ value, label, icon: Icon }) => (
+              <Menu.RadioItem key={value} value={value} rightSection={<Icon size={16} />} closeMenuOnClick>
+                {label}
+              </Menu.RadioItem>
+            ))}
+          </Menu.RadioGroup>
           <Menu.Divider />
           <Menu.Item leftSection={<IconApi size={16} />} component="a" href="/api/docs">
             REST interface

@@ -443,6 +443,7 @@ soakTest(t, 'signing out asks when something was typed on the page', async (t) =
   const { page, complaints } = await openAt(`/installations/${id}?tab=settings`);
   const signOut = async () => {
     await press(page, ACCOUNT);
+    await page.getByRole('menuitemradio', { name: 'Use system setting', checked: true }).waitFor();
     await page.getByRole('menuitem', { name: 'Sign out', exact: true }).click();
   };
   await page.getByLabel('Signature').fill('The desk');
