@@ -65,6 +65,9 @@ const describeHost = (host: OwnSshHost) => ({
       <ActionButton
         aria-label={`Test ${host.id}`}
         run={() => callSessions<SshTest>('POST', `/ssh-hosts/${host.id}/test`)}
+        done={({ fault }) =>
+          fault === null ? `${host.id} is tested: it works` : `${host.id} is tested: ${escapeText(fault)}`
+        }
       >
         Test
       </ActionButton>

@@ -417,6 +417,11 @@ t.test('a refusal is shown inside its dialog, in which one can try again', async
   await dialog.getByLabel('Password').first().fill('secret');
   await pressInDialog(page, 'Add an SSH host');
   await page.getByText('deploy@web.example:22').waitFor();
+  await answerInstead(page.context(), '**/ssh-hosts/web/test', (route) =>
+    route.fulfill({ json: { ok: false, hostKey: null, fault: 'No answer' } }),
+  );
+  await press(page, 'Test web');
+  await page.getByRole('alert').getByText('web is tested: No answer').waitFor();
   await press(page, 'Add an SSH host');
   const readFields = () =>
     Promise.all(
