@@ -228,6 +228,12 @@ t.test('the units of systemd start what is there and let it drain', async (t) =>
   }
 });
 
+t.test('after a reload, the old HAProxy ends, though connections to the database never do', async (t) => {
+  const [, rest = ''] = read('deploy/ha/haproxy.cfg').split(/^global$/m);
+  const [globals = ''] = rest.split(/^defaults$/m);
+  t.match(globals, /^ {4}hard-stop-after \d+m$/m);
+});
+
 t.test('HAProxy leads webhooks to APIs that are alive where none is ready', async (t) => {
   const [, ...backends] = read('deploy/ha/haproxy.cfg').split(/^backend /m);
   const check = (name: string) =>
