@@ -38,10 +38,13 @@ export function SignInOptions({ isOverPage }: SignInOptionsProps) {
         <Code>npm run -s token -- ann --link</Code> prints a link for the user ann, and{' '}
         <Code>npm run -s token -- ann</Code> a token.
       </Text>
-      <TokenForm />
+      <TokenForm isOverPage={isOverPage} />
     </>
   );
 }
+
+/** Focuses what the dialog over a page starts on. It comes after a request, so Mantine's focus trap has begun without it. */
+const focusFirst = (element: HTMLElement | null): void => element?.focus();
 
 const loadIssuer = () => loadPart(() => import('./issuer.ts'), 'issuer');
 
@@ -85,7 +88,7 @@ function IssuerButton({ facts, isOverPage }: SignInOptionsProps & { readonly fac
   if (finishing.isPending || finishing.isSuccess) return <Loader aria-label="Signing in" />;
   return (
     <Stack gap="xs">
-      <Button loading={going.isPending} onClick={() => goToIssuer()} data-autofocus>
+      <Button loading={going.isPending} onClick={() => goToIssuer()} ref={isOverPage ? focusFirst : null}>
         Sign in with {new URL(facts.issuer).host}
       </Button>
       {error ? (
@@ -99,7 +102,7 @@ function IssuerButton({ facts, isOverPage }: SignInOptionsProps & { readonly fac
   );
 }
 
-function TokenForm() {
+function TokenForm({ isOverPage }: SignInOptionsProps) {
   const [text, setText] = useState('');
   const token = text.trim();
   const attempt = useMutation({ mutationFn: () => signIn({ token }) });
@@ -114,7 +117,7 @@ function TokenForm() {
           errorProps={{ role: 'alert' }}
           autoComplete="off"
           visibilityToggleFocusable
-          data-autofocus
+          ref={isOverPage ? focusFirst : null}
         />
         <Button type="submit" disabled={token === ''} loading={attempt.isPending}>
           Sign in

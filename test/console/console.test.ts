@@ -935,7 +935,7 @@ t.test('a session that ends takes nothing: one signs in over the page, and the s
   await context.clearCookies();
   await page.keyboard.press('Control+s');
   const dialog = page.getByRole('dialog', { name: 'Your session has ended' });
-  await dialog.waitFor();
+  await dialog.getByLabel('Token').first().and(page.locator(':focus')).waitFor();
   await inspect(t, page, 'session-ended');
   await dialog.getByLabel('Token').first().fill(service.token);
   await page.keyboard.press('Enter');
