@@ -43,6 +43,7 @@ export async function beginRestore(dataDir: string, manifest: Manifest): Promise
  * restore can be repeated.
  *
  * @param url a `postgres://` address of an empty database
+ * @param setting that leads to the database, for the error
  * @throws BackupError, before any change, when the target is not empty
  */
 export async function restoreBackup(
@@ -50,6 +51,7 @@ export async function restoreBackup(
   url: string,
   dataDir: string,
   onProgress: Progress,
+  setting = 'DATABASE_URL',
 ): Promise<RestoreSummary> {
   const { manifest } = archive;
   const { at, tables, files } = manifest;
@@ -67,7 +69,7 @@ export async function restoreBackup(
       ? ` If an earlier release has run with ${dataDir} since a restore was interrupted, the rows are those of its users: keep them, and delete ${join(dataDir, MARKER)} as docs/operating.md, “Backup and restore”, says.`
       : '';
     throw new BackupError(
-      `The database is not empty: table ${filled} has rows. Restore into an empty database.${acceptance}`,
+      `The database of ${setting} is not empty: table ${filled} has rows. Restore into an empty database.${acceptance}`,
     );
   }
   const migrated = await migrate(url);

@@ -46,7 +46,7 @@ interface Lock {
  * @param onError called on each loss of the connection; the listener reconnects automatically
  * @param session supplies server and role; default: the pool
  * @param responseMs time after which a connection that does not respond is lost
- * @throws Error when notifications do not arrive, as behind a pooler in transaction mode
+ * @throws Error when notifications do not arrive, as behind a pooler, or from another database than that of the session
  */
 export async function openListener(
   pool: Pool,
@@ -57,7 +57,7 @@ export async function openListener(
   const listener = new Listener(session, onError, responseMs);
   await listener.connect();
   try {
-    await requireNotifications(pool, listener);
+    await requireNotifications(pool, listener, session);
   } catch (error) {
     await listener.close();
     throw error;
@@ -65,7 +65,7 @@ export async function openListener(
   return listener;
 }
 
-async function requireNotifications(pool: Pool, listener: Listener): Promise<void> {
+async function requireNotifications(pool: Pool, listener: Listener, session: SessionSource): Promise<void> {
   const channel = `bulkhead_check_${randomUUID()}`;
   const waker = new Waker();
   const subscriber = { onNotification: () => waker.wake(), onReconnect: () => undefined };
@@ -76,9 +76,11 @@ async function requireNotifications(pool: Pool, listener: Listener): Promise<voi
   } finally {
     await subscription.close();
   }
-  throw new Error(
-    'Notifications of PostgreSQL do not arrive: DATABASE_URL leads to a pooler in transaction mode. Set DATABASE_SESSION_URL to the address of PostgreSQL itself.',
-  );
+  const hasOwnAddress = session.options.connectionString !== pool.options.connectionString;
+  const reason = hasOwnAddress
+    ? 'DATABASE_URL and DATABASE_SESSION_URL lead to different databases, or DATABASE_SESSION_URL to a pooler. Set DATABASE_SESSION_URL to the address of PostgreSQL itself, with the database of DATABASE_URL.'
+    : 'DATABASE_URL leads to a pooler in transaction mode. Set DATABASE_SESSION_URL to the address of PostgreSQL itself.';
+  throw new Error(`Notifications of PostgreSQL do not arrive: ${reason}`);
 }
 
 export class Listener {

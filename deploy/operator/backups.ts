@@ -20,7 +20,7 @@ import { isMissingObject } from '../../db/postgres/database-errors.ts';
 import { findEmbedded, hasEmbedded, startEmbedded } from '../../db/postgres/embedded.ts';
 import { listMissingMigrations } from '../../db/postgres/migrate.ts';
 import { openPool } from '../../db/postgres/pool.ts';
-import type { SharedSettings } from '../../service/settings/settings.ts';
+import { pickSessionSetting, type SharedSettings } from '../../service/settings/settings.ts';
 import { openConfiguredBlobs } from '../../service/storage/blob-stores.ts';
 import { readClusterKey } from '../../service/storage/cluster-key.ts';
 import type { CommandContext, OperatorCommand } from './command.ts';
@@ -78,7 +78,7 @@ export const restore: OperatorCommand = {
     const target = await openEmptyTarget(settings, archive.manifest);
     try {
       const folder = settings.DATA_DIR;
-      const { manifest, ...done } = await restoreBackup(archive, target.url, folder, printProgress);
+      const { manifest, ...done } = await restoreBackup(archive, target.url, folder, printProgress, target.setting);
       const options = { files: manifest.files, folder, openBlobs: blobsOf(settings), onProgress: printProgress };
       const blobs = await checkRestoredBlobs(target.url, options);
       const what = `${done.rows} rows and ${done.files} files of ${done.at} are restored`;
@@ -161,18 +161,18 @@ async function refuseRunningService({ DATABASE_URL, DATA_DIR }: SharedSettings):
  *
  * @param manifest of the backup
  */
-async function openEmptyTarget(
-  { DATABASE_URL, DATABASE_SESSION_URL = DATABASE_URL, DATA_DIR }: SharedSettings,
-  manifest: Manifest,
-) {
+async function openEmptyTarget(settings: SharedSettings, manifest: Manifest) {
+  const { DATA_DIR } = settings;
   await makeDataDir(DATA_DIR);
-  if (DATABASE_SESSION_URL !== undefined) return { url: DATABASE_SESSION_URL, release: async () => undefined };
+  const setting = pickSessionSetting(settings);
+  const url = settings[setting];
+  if (url !== undefined) return { url, setting, release: async () => undefined };
   // A service must not start on the new, empty database if this command is killed now.
   if (!hasEmbedded(DATA_DIR)) await beginRestore(DATA_DIR, manifest);
   const own = await startEmbedded({ dataDir: DATA_DIR, purpose: 'command' }).catch((error: Error) => {
     throw error instanceof DataDirInUseError ? createRunningServiceError(DATA_DIR) : error;
   });
-  return { url: own.url, release: () => own.stop() };
+  return { url: own.url, setting: 'DATA_DIR', release: () => own.stop() };
 }
 
 const createRunningServiceError = (dataDir: string): Error =>

@@ -160,7 +160,7 @@ t.test('rows of a release that ran after a killed restore are kept', async (t) =
   const acceptance = `If an earlier release has run with ${dataDir} since a restore was interrupted, the rows are those of its users: keep them, and delete ${mark} as docs/operating.md, “Backup and restore”, says.`;
   await t.rejects(restore(url, dataDir, path, ignore), {
     name: 'BackupError',
-    message: new RegExp(`^The database is not empty: table \\w+ has rows\\. .*\\. ${acceptance}$`),
+    message: new RegExp(`^The database of DATABASE_URL is not empty: table \\w+ has rows\\. .*\\. ${acceptance}$`),
   });
   await rm(mark);
   await requireDataDir(dataDir);
@@ -172,7 +172,7 @@ t.test('after a killed restore, another backup or another folder is refused', as
   const { url } = await emptyDatabase(t);
   const dataDir = await temporaryFolder(t);
   await t.rejects(restore(url, dataDir, path, endAt(/rows restored$/)), /killed/);
-  const refused = { name: 'BackupError', message: /database is not empty/ };
+  const refused = { name: 'BackupError', message: /database of DATABASE_URL is not empty/ };
   await t.rejects(restore(url, dataDir, anotherPath, ignore), refused);
   const other = await temporaryFolder(t);
   await t.rejects(restore(url, other, path, endAt(/files restored$/)), refused);

@@ -53,3 +53,11 @@ t.test('a connection that does not answer is lost, with all that waits for its t
   await listener.catchUp();
   t.equal(listener.isConnected(), true);
 });
+
+t.test('a session in another database is refused', async (t) => {
+  const other = await testDatabase(t);
+  await t.rejects(
+    openListener(pool, () => undefined, { options: { connectionString: other.url } }),
+    { message: /do not arrive: DATABASE_URL and DATABASE_SESSION_URL lead to different databases, / },
+  );
+});
