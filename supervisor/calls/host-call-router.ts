@@ -7,6 +7,7 @@ import type { MediaQuota } from '../../db/accounts/media.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
 import { readSecrets, type SecretKeys } from '../../db/files/secrets.ts';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
+import { isDatabaseUnavailable } from '../../db/postgres/database-errors.ts';
 import type { WritingPool } from '../../db/postgres/pool.ts';
 import { asAccount } from '../../db/postgres/shares.ts';
 import type { AuditOutcome } from '../../db/records/audit.ts';
@@ -175,10 +176,11 @@ function toRefusal(member: string, error: unknown, onError: (error: Error) => vo
   if (error instanceof HostError || error instanceof Problem)
     return new Refusal('failed', `host.${member}: ${error.message}`);
   onError(error as Error);
-  const message = `host.${member} failed`;
+  const failed = `host.${member} failed`;
+  const message = isDatabaseUnavailable(error) ? `${failed}: the database is unavailable. Try again shortly.` : failed;
   const { code } = error as { readonly code?: unknown };
   const isCode = typeof code === 'string' && ERROR_CODE.test(code);
-  return new Refusal('failed', message, isCode ? `${message}: ${code}` : message);
+  return new Refusal('failed', message, isCode ? `${failed}: ${code}` : failed);
 }
 
 interface Call {

@@ -270,16 +270,24 @@ t.test('the audit has the code of an internal error, and only the operator its m
   t.equal(await run(fixture, 'unlucky'), 'host.storage.get failed');
   await fixture.pool.query('ALTER TABLE installation_storage RENAME TO moved');
   t.equal(await run(fixture, 'unlucky'), 'host.storage.get failed');
+  await fixture.pool.query(`CREATE FUNCTION refuse() RETURNS text LANGUAGE plpgsql AS
+    $$ BEGIN RAISE SQLSTATE '57P03' USING MESSAGE = 'starting up'; END $$`);
+  await fixture.pool.query(
+    'CREATE VIEW installation_storage AS SELECT installation_id, key, refuse() AS value FROM moved',
+  );
+  const unavailable = 'host.storage.get failed: the database is unavailable. Try again shortly.';
+  t.equal(await run(fixture, 'unlucky'), unavailable);
   t.same(
     (await audit(fixture, made.installationId)).map(({ outcome, detail }) => [outcome, detail]),
     [
       ['failed', 'host.storage.get failed'],
       ['failed', 'host.storage.get failed: 42P01'],
+      ['failed', 'host.storage.get failed: 57P03'],
     ],
   );
   t.match(
     errors.map(({ message }) => message),
-    [/is not valid JSON/, /relation "installation_storage" does not exist/],
+    [/is not valid JSON/, /relation "installation_storage" does not exist/, /starting up/],
   );
 });
 
