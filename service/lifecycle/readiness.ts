@@ -115,8 +115,10 @@ async function runCheck(work: Promise<string | null>, what: string): Promise<str
   try {
     const failure = await within(work, READY_TIMEOUT_MS);
     return failure === undefined ? `${what} did not answer in time` : failure;
-  } catch {
-    return `${what} is unavailable`;
+  } catch (error) {
+    // Node tries every address of a host name and reports the errors together, without a message.
+    const first: unknown = error instanceof AggregateError ? error.errors[0] : error;
+    return `${what} is unavailable: ${first instanceof Error ? first.message : String(first)}`;
   }
 }
 

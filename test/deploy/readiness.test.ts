@@ -105,7 +105,11 @@ t.test('a process starts before the migration of revoked keys, and names it', as
 t.test('a missing queue is not ready', async (t) => {
   const { both, pool } = await makeProcesses(t);
   await pool.query('ALTER TABLE pgboss.queue RENAME TO gone');
-  for (const process of both) t.match(await readiness(process), { code: 503, reason: 'the queue is unavailable' });
+  for (const process of both)
+    t.match(await readiness(process), {
+      code: 503,
+      reason: 'the queue is unavailable: relation "pgboss.queue" does not exist',
+    });
   await pool.query('ALTER TABLE pgboss.gone RENAME TO queue');
 });
 
@@ -115,7 +119,10 @@ t.test('an unavailable database is not ready', async (t) => {
   t.teardown(() => lost.close());
   const dataDir = { path: tmpdir(), minFreeMegabytes: 0 };
   const app = buildOperations({ pool: lost.pool, dataDir, metrics, isStopping: () => false });
-  t.match(await readiness({ name: 'API', app }), { code: 503, reason: 'the database is unavailable' });
+  t.match(await readiness({ name: 'API', app }), {
+    code: 503,
+    reason: 'the database is unavailable: connect ECONNREFUSED 127.0.0.1:1',
+  });
   const { body } = await app.inject('/metrics');
   t.match(body, 'bulkhead_ready{check="database"} 0');
   t.match(body, 'bulkhead_ready{check="dataDir"} 1');
@@ -160,7 +167,10 @@ t.test('a DATA_DIR that is almost full, full, or gone is not ready', { skip: dis
   await disk.empty();
   t.match(await isReady(4), { code: 200 });
   t.same(await readdir(disk.folder), ['filler'], 'the checks leave no file');
-  t.match(await isReady(0, join(disk.folder, 'gone')), { code: 503, reason: /^DATA_DIR .*gone is unavailable$/ });
+  t.match(await isReady(0, join(disk.folder, 'gone')), {
+    code: 503,
+    reason: /^DATA_DIR .*gone is unavailable: ENOENT/,
+  });
 });
 
 t.test('a jail that cannot be built any more', async (t) => {
