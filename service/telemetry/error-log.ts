@@ -65,10 +65,16 @@ export class ErrorLog {
       return;
     }
     logger.error({ err: error, reason }, 'the database is unavailable; background tasks are retried until it is back');
-    do {
+    const reported = new Set([reason]);
+    for (;;) {
       await sleep(checkEveryMs, null, { signal, ref: false }).catch(() => undefined);
       if (signal.aborted) return;
-    } while ((await checkDatabase()) !== null);
+      const current = await checkDatabase();
+      if (current === null) break;
+      // Once in an outage, however often it alternates with another one.
+      if (!reported.has(current)) logger.error({ reason: current }, 'the database is unavailable for another reason');
+      reported.add(current);
+    }
     const seconds = Math.round((performance.now() - startedAt) / 1_000);
     logger.warn({ errors: this.#outageErrors }, `the database is available again after ${seconds} s`);
     this.#outageErrors = null;

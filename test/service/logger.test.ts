@@ -117,6 +117,8 @@ t.test('a database that goes away is one line, and one when it is back', async (
   await isLogged(/is unavailable/);
   log.add(refused());
   log.add(new Error('another fault'));
+  database.reason = 'too many connections';
+  await isLogged(/for another reason/);
   database.reason = null;
   await isLogged(/available again/);
   // As `RepeatedErrors` reports what it counted in the outage.
@@ -125,9 +127,10 @@ t.test('a database that goes away is one line, and one when it is back', async (
   t.match(lines, [
     { level: 50, msg: /^the database is unavailable; background tasks/, reason: 'the database is unavailable' },
     { level: 50, msg: 'a background task failed and will be retried', err: { message: 'another fault' } },
+    { level: 50, msg: 'the database is unavailable for another reason', reason: 'too many connections' },
     { level: 40, msg: /^the database is available again after \d+ s$/, errors: 41 },
   ]);
-  t.equal(lines.length, 3);
+  t.equal(lines.length, 4);
   t.notOk(
     lines.some((line) => 'installationId' in line),
     'the plugin whose call failed first has not caused it',
