@@ -97,7 +97,7 @@ export const changeClusterKey: OperatorCommand = {
     const oldKey = await readClusterKey(settings);
     if (oldKey === null) throw new Error('Set the current key of the cluster: CLUSTER_KEY_FILE, for example.');
     await openClusterKeys(pool, settings);
-    const count = await sealAnew(pool, oldKey, decodeKey(file, await readKeyFile(file)));
+    const count = await sealAnew(pool, oldKey, decodeKey(file, await readKeyFile('The file', file)));
     await inTransaction(pool, (tx) => recordAction(tx, { action: 'change-cluster-key', subject: file }));
     return {
       sentence: `${count} keys are sealed under the new key. Set it for every process and restart them: until then they use the keys that they have read. Keep the old key as long as you keep backups from before: they need it.`,

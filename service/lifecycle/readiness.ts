@@ -6,7 +6,7 @@ import type { Pool } from 'pg';
 import type { Gauge } from 'prom-client';
 import { readFreeSpace } from '../../db/files/data-dir.ts';
 import { queues } from '../../db/jobs/queues.ts';
-import { isDatabaseUnavailable } from '../../db/postgres/database-errors.ts';
+import { isDatabaseUnavailable, readDatabaseMessage } from '../../db/postgres/database-errors.ts';
 import { listMissingMigrations } from '../../db/postgres/migrate.ts';
 import { listValues } from '../../db/postgres/rows.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
@@ -116,9 +116,7 @@ async function runCheck(work: Promise<string | null>, what: string): Promise<str
     const failure = await within(work, READY_TIMEOUT_MS);
     return failure === undefined ? `${what} did not answer in time` : failure;
   } catch (error) {
-    // Node tries every address of a host name and reports the errors together, without a message.
-    const first: unknown = error instanceof AggregateError ? error.errors[0] : error;
-    return `${what} is unavailable: ${first instanceof Error ? first.message : String(first)}`;
+    return `${what} is unavailable: ${readDatabaseMessage(error)}`;
   }
 }
 

@@ -5,8 +5,8 @@ import { dirname } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import type { Pool } from 'pg';
 import { isUnfinished } from '../../db/backup/stored-files.ts';
-import { isPoolerRefusal, POOLER_REFUSAL } from '../../db/postgres/database-errors.ts';
-import { SettingsError } from '../settings/settings.ts';
+import { isPoolerRefusal, POOLER_REFUSAL, readDatabaseMessage } from '../../db/postgres/database-errors.ts';
+import { PASSWORD_HINT, SettingsError } from '../settings/settings.ts';
 import { listenOptions } from './drain.ts';
 
 /** An address to listen on, with the names of its settings. */
@@ -48,11 +48,9 @@ export async function listenOn(
 
 /** @param setting names the address of the database */
 export function createDatabaseFault(setting: string, error: unknown): SettingsError {
-  // If a host name has several addresses, the error contains one error for each and has no message.
-  const first = error instanceof AggregateError ? error.errors[0] : error;
-  const message = first instanceof Error ? first.message : String(first);
-  const reason = isPoolerRefusal(first) ? POOLER_REFUSAL : message;
-  return new SettingsError(`${setting} does not work: ${reason.replace(/\.$/, '')}.`);
+  const reason = isPoolerRefusal(error) ? POOLER_REFUSAL : readDatabaseMessage(error);
+  const hint = /ENOTFOUND/.test(reason) ? `; ${PASSWORD_HINT}` : '';
+  return new SettingsError(`${setting} does not work: ${reason.replace(/\.$/, '')}${hint}.`);
 }
 
 /** @throws SettingsError if the pool cannot connect */

@@ -108,7 +108,11 @@ function quota(fallback: number, doc: string) {
   return wholeNumber(MIB, 1_000_000 * MIB, fallback, `Quota of one account: ${doc} (docs/quotas.md).`, 'bytes');
 }
 
-const databaseAddress = z.url({ protocol: /^postgres(ql)?$/, error: 'must be a postgres:// address' }).optional();
+/** An address ends where a password has one of them. */
+export const PASSWORD_HINT = 'in a password, write @ as %40, # as %23, / as %2F and % as %25';
+const databaseAddress = z
+  .url({ protocol: /^postgres(ql)?$/, error: `must be a postgres:// address; ${PASSWORD_HINT}` })
+  .optional();
 
 /** Settings of API, supervisor and `npm start`. */
 export const sharedSettings = {

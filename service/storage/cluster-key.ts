@@ -35,7 +35,7 @@ export async function readClusterKey(settings: KeySettings): Promise<Buffer | nu
   if (second !== undefined) throw new SettingsError(`Set only one of ${first[0]} and ${second[0]}.`);
   const [name, value] = first;
   if (name === 'CLUSTER_KEY') return decodeKey(name, value);
-  return decodeKey(name, name === 'CLUSTER_KEY_FILE' ? await readKeyFile(value) : await runCommand(value));
+  return decodeKey(name, name === 'CLUSTER_KEY_FILE' ? await readKeyFile(name, value) : await runCommand(value));
 }
 
 /** @param name what gave the text */
@@ -46,11 +46,12 @@ export function decodeKey(name: string, text: string): Buffer {
   return key;
 }
 
-export async function readKeyFile(path: string): Promise<string> {
+/** @param name what gave the path */
+export async function readKeyFile(name: string, path: string): Promise<string> {
   try {
     return await readFile(path, 'utf8');
   } catch (error) {
-    throw new SettingsError(`CLUSTER_KEY_FILE ${path} cannot be read (${(error as NodeJS.ErrnoException).code}).`);
+    throw new SettingsError(`${name} ${path} cannot be read (${(error as NodeJS.ErrnoException).code}).`);
   }
 }
 

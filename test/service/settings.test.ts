@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import t from 'tap';
+import { createDatabaseFault } from '../../service/lifecycle/start-faults.ts';
 import {
   describeConflictingSettings,
   parseSettings,
@@ -76,6 +77,14 @@ t.test('a bad setting is refused in one sentence that names it and does not repe
     t.match(message, name === 'OIDC_ISSUER' ? /^OIDC_AUDIENCE must .*\.$/ : new RegExp(`^${name} must .*\\.$`));
     t.notOk(value.length > 3 && message.includes(value) && name !== 'OIDC_ISSUER', `${name}=${value}`);
   }
+});
+
+t.test('an address whose password ends it is told how to write that', async (t) => {
+  const advice = /write @ as %40, # as %23, \/ as %2F and % as %25\.$/;
+  const error = t.throws(() => parse({ DATABASE_URL: 'postgres://bulkhead:a#b@db/bulkhead' }), SettingsError);
+  t.match(error instanceof Error ? error.message : '', advice);
+  t.match(createDatabaseFault('DATABASE_URL', new Error('getaddrinfo ENOTFOUND b')).message, advice);
+  t.notMatch(createDatabaseFault('DATABASE_URL', new Error('connect ECONNREFUSED')).message, /password/);
 });
 
 t.test('settings that do not work together are reported', async (t) => {
