@@ -3,7 +3,7 @@ import { Card, Group, NativeSelect, SimpleGrid, Skeleton, Stack } from '@mantine
 import { useInputState } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import type { components } from '../../sdk/rest/schema.d.ts';
-import { readBody, rest } from '../rest/client.ts';
+import { readBody, readServiceTime, rest } from '../rest/client.ts';
 import { useReadError } from '../rest/use-read-error.ts';
 import { DataTable } from '../shell/data-table.tsx';
 import { DescriptionList } from '../shell/description-list.tsx';
@@ -37,10 +37,8 @@ export function MetricsView({ installationId: id }: { readonly installationId: s
   const found = useQuery({
     queryKey: ['metrics', id, hours],
     queryFn: () => {
-      const now = Date.now();
-      // Both ends, because the clock of the service may be another one.
-      const [from, to] = [new Date(now - Number(hours) * HOUR_MS).toISOString(), new Date(now).toISOString()];
-      const query = { from, to, step: Number(hours) * STEP_S };
+      const from = new Date(readServiceTime() - Number(hours) * HOUR_MS).toISOString();
+      const query = { from, step: Number(hours) * STEP_S };
       return readBody(rest.GET('/installations/{id}/metrics', { params: { path: { id }, query } }));
     },
     refetchInterval: FOLLOW_MS,

@@ -31,7 +31,18 @@ export const rest = createClient<paths>({
   fetch: fetchAsUser,
   querySerializer: { array: { style: 'form', explode: true } },
 });
-rest.use(refusals);
+/** How far the clock of the service is ahead of this computer's, by its last response. Milliseconds. */
+let aheadMs = 0;
+const clock: Middleware = {
+  onResponse({ response }) {
+    const at = Date.parse(response.headers.get('date') ?? '');
+    if (!Number.isNaN(at)) aheadMs = at - Date.now();
+  },
+};
+rest.use(refusals, clock);
+
+/** Reads the clock of the service, to the second: a computer's own may be hours off. Milliseconds since 1970. */
+export const readServiceTime = (): number => Date.now() + aheadMs;
 
 export async function readBody<T>(call: Promise<{ data?: T }>): Promise<T> {
   const { data } = await call;

@@ -12,9 +12,13 @@ export function formatTimestamp(at: string): string {
   return (date.toDateString() === new Date().toDateString() ? CLOCK : FULL).format(date);
 }
 
+const listeners = new Set<() => void>();
+setInterval(() => {
+  for (const listener of listeners) listener();
+}, DAY_CHECK_MS);
 const subscribeToClock = (listener: () => void): (() => void) => {
-  const timer = setInterval(listener, DAY_CHECK_MS);
-  return () => clearInterval(timer);
+  listeners.add(listener);
+  return () => listeners.delete(listener);
 };
 /** Renders the caller once more when the day has changed. Data that stays the same renders nothing. */
 export const useToday = (): string => useSyncExternalStore(subscribeToClock, () => new Date().toDateString());

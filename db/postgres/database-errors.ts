@@ -135,8 +135,8 @@ export function readExceededQuota(error: unknown): unknown {
 
 const readCode = (error: unknown): string => (error instanceof Error && 'code' in error ? String(error.code) : '');
 
-/** Node tries every address of a host name and reports their errors together, without a message: then that of the first one. */
-export function readDatabaseMessage(error: unknown): string {
+/** The error's message. Node tries every address of a host name and reports the errors together, without a message: then the first one's. */
+export function readFirstMessage(error: unknown): string {
   const first: unknown = error instanceof AggregateError ? error.errors[0] : error;
   return first instanceof Error ? first.message : String(first);
 }

@@ -6,7 +6,7 @@ import type { Pool } from 'pg';
 import type { Gauge } from 'prom-client';
 import { readFreeSpace } from '../../db/files/data-dir.ts';
 import { queues } from '../../db/jobs/queues.ts';
-import { isDatabaseUnavailable, readDatabaseMessage } from '../../db/postgres/database-errors.ts';
+import { isDatabaseUnavailable, readFirstMessage } from '../../db/postgres/database-errors.ts';
 import { listMissingMigrations } from '../../db/postgres/migrate.ts';
 import { listValues } from '../../db/postgres/rows.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
@@ -116,7 +116,7 @@ async function runCheck(work: Promise<string | null>, what: string): Promise<str
     const failure = await within(work, READY_TIMEOUT_MS);
     return failure === undefined ? `${what} did not answer in time` : failure;
   } catch (error) {
-    return `${what} is unavailable: ${readDatabaseMessage(error)}`;
+    return `${what} is unavailable: ${readFirstMessage(error)}`;
   }
 }
 

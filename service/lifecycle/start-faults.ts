@@ -5,7 +5,7 @@ import { dirname } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import type { Pool } from 'pg';
 import { isUnfinished } from '../../db/backup/stored-files.ts';
-import { isPoolerRefusal, POOLER_REFUSAL, readDatabaseMessage } from '../../db/postgres/database-errors.ts';
+import { isPoolerRefusal, POOLER_REFUSAL, readFirstMessage } from '../../db/postgres/database-errors.ts';
 import { PASSWORD_HINT, SettingsError } from '../settings/settings.ts';
 import { listenOptions } from './drain.ts';
 
@@ -48,7 +48,7 @@ export async function listenOn(
 
 /** @param setting names the address of the database */
 export function createDatabaseFault(setting: string, error: unknown): SettingsError {
-  const reason = isPoolerRefusal(error) ? POOLER_REFUSAL : readDatabaseMessage(error);
+  const reason = isPoolerRefusal(error) ? POOLER_REFUSAL : readFirstMessage(error);
   const hint = /ENOTFOUND/.test(reason) ? `; ${PASSWORD_HINT}` : '';
   return new SettingsError(`${setting} does not work: ${reason.replace(/\.$/, '')}${hint}.`);
 }

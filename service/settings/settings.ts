@@ -108,8 +108,8 @@ function quota(fallback: number, doc: string) {
   return wholeNumber(MIB, 1_000_000 * MIB, fallback, `Quota of one account: ${doc} (docs/quotas.md).`, 'bytes');
 }
 
-/** An address ends where a password has one of them. */
-export const PASSWORD_HINT = 'in a password, write @ as %40, # as %23, / as %2F and % as %25';
+/** A password that contains one of these characters ends the host of its address there, or makes it no address. */
+export const PASSWORD_HINT = 'if its password has @, #, / or %, write %40, %23, %2F or %25';
 const databaseAddress = z
   .url({ protocol: /^postgres(ql)?$/, error: `must be a postgres:// address; ${PASSWORD_HINT}` })
   .optional();

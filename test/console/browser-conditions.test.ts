@@ -181,7 +181,7 @@ t.test('a button that moved its plugin out of sight is scrolled into view', asyn
   await context.close();
 });
 
-soakTest(t, 'on an enlarged screen, a tab that is chosen stays in view', async (t) => {
+t.test('on an enlarged screen, a tab that is chosen stays in view', async (t) => {
   const { page, complaints } = await openAt(`/installations/${desk.id}`);
   await page.setViewportSize(ENLARGED);
   const chosen = page.getByRole('tab', { name: 'Settings' });

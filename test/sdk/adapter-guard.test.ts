@@ -347,7 +347,7 @@ for (const [name, ask] of listCases(adapters, 'langchain'))
     }
   });
 
-for (const [name, ask] of listCases(adapters, 'openai-agents'))
+for (const [name, ask] of Object.entries(adapters))
   t.test(`${name}: tools by the names of those that read skills and commands are judged`, async (t) => {
     for (const tool of ['run_command', 'read_skill']) {
       const session = await openSession();
@@ -367,7 +367,7 @@ const TWIN = `tools.create_issue = { description: 'Opens an issue.', parameters:
 await fixture.install({ account: 'twins', slug: 'github', code: TWIN });
 const TWIN_NAME = 'github__create_issue';
 
-for (const [name, ask] of listCases(adapters, 'ai-sdk'))
+for (const [name, ask] of Object.entries(adapters))
   t.test(`${name}: the app’s own tool that has the name of a plugin’s tool is judged`, async (t) => {
     const tools = [{ name: TWIN_NAME, description: 'Of another server.' }];
     const session = await openSession('twins');

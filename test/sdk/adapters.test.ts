@@ -558,8 +558,9 @@ const run = async (framework: Framework, isStreamed: boolean, turn: TurnRun): Pr
 /** Its events are another view of the same stream. */
 const { 'langchain events': _events, ...distinct } = frameworks;
 /**
- * Each framework with the ways to run a turn: a quick run takes one of them, by turns, beginning with `first`. @param quick the
- * frameworks of a quick run, by default all: what one shows whose adapter shares the code with the others
+ * Each framework with the ways to run a turn: a quick run takes one of them, by turns, beginning with `first`.
+ *
+ * @param quick names of the frameworks of a quick run; none: all. One is enough where the adapters share the code that is tested
  */
 const listWays = (first: boolean, ...quick: readonly string[]) =>
   Object.entries(distinct)

@@ -80,7 +80,7 @@ t.test('a bad setting is refused in one sentence that names it and does not repe
 });
 
 t.test('an address whose password ends it is told how to write that', async (t) => {
-  const advice = /write @ as %40, # as %23, \/ as %2F and % as %25\.$/;
+  const advice = /; if its password has @, #, \/ or %, write %40, %23, %2F or %25\.$/;
   const error = t.throws(() => parse({ DATABASE_URL: 'postgres://bulkhead:a#b@db/bulkhead' }), SettingsError);
   t.match(error instanceof Error ? error.message : '', advice);
   t.match(createDatabaseFault('DATABASE_URL', new Error('getaddrinfo ENOTFOUND b')).message, advice);
