@@ -151,17 +151,23 @@ t.test('what was typed is not saved to another installation of another tab', asy
   t.same(complaints, []);
 });
 
+/** Installs a plugin whose next version asks for one more secret. @returns the id */
+async function installWithUpdate(named: { readonly slug: string; readonly displayName: string }): Promise<string> {
+  const plugin = await publishFrontDesk(service, 'host.storage', named);
+  const { body } = await service.call('POST', '/api/installations', { slug: named.slug });
+  await service.call('POST', `/api/installations/${body.id}/configure`, { secrets: { key: 'k3y' } });
+  const secret = ', door: { label: Door code, required: true }';
+  await publish(service, plugin, '1.1.0', 'host.storage', { name: named.displayName, secret });
+  return body.id;
+}
+
 soakTest(
   t,
   'settings that could not be saved for an accepted update are in its settings, with the reason',
   async (t) => {
     const named = { slug: 'next-desk', displayName: 'Next desk' };
-    const plugin = await publishFrontDesk(service, 'host.storage', named);
-    const { body } = await service.call('POST', '/api/installations', { slug: named.slug });
-    await service.call('POST', `/api/installations/${body.id}/configure`, { secrets: { key: 'k3y' } });
-    const secret = ', door: { label: Door code, required: true }';
-    await publish(service, plugin, '1.1.0', 'host.storage', { name: named.displayName, secret });
-    const { context, page, complaints } = await openAt(`/installations/${body.id}`);
+    const id = await installWithUpdate(named);
+    const { context, page, complaints } = await openAt(`/installations/${id}`);
     const endOutage = await answerInstead(context, '**/configure', (route) => route.abort());
     await answerInstead(context, '**/accept-update', loseResponseBehindProxy);
     const door = page.getByLabel('Door code').first();
@@ -191,24 +197,20 @@ soakTest(
 
 t.test('what was typed for an update is in the settings when nothing said that it was accepted', async (t) => {
   const named = { slug: 'mute-desk', displayName: 'Mute desk' };
-  const plugin = await publishFrontDesk(service, 'host.storage', named);
-  const { body } = await service.call('POST', '/api/installations', { slug: named.slug });
-  await service.call('POST', `/api/installations/${body.id}/configure`, { secrets: { key: 'k3y' } });
-  const secret = ', door: { label: Door code, required: true }';
-  await publish(service, plugin, '1.1.0', 'host.storage', { name: named.displayName, secret });
-  const { context, page, complaints } = await openAt(`/installations/${body.id}?tab=settings`);
+  const id = await installWithUpdate(named);
+  const { context, page, complaints } = await openAt(`/installations/${id}?tab=settings`);
   await page.getByLabel('Signature').fill('The desk');
   const door = page.getByLabel('Door code').first();
   await door.fill('4711');
   await answerInstead(context, '**/accept-update', loseResponse);
-  const endOutage = await answerInstead(context, `**/api/installations/${body.id}`, (route) => route.abort());
+  const endOutage = await answerInstead(context, `**/api/installations/${id}`, (route) => route.abort());
   await allowUpdate(page, '1.1.0');
   await page.getByRole('alert').getByText('It may have done what you asked for').waitFor();
   t.equal(await door.inputValue(), '4711');
   endOutage();
   const alert = page.getByRole('alert', { name: 'Not saved yet' }).filter({ hasText: 'it was accepted' });
   await alert.waitFor();
-  await service.call('POST', `/api/installations/${body.id}/configure`, { secrets: { door: '0000' } });
+  await service.call('POST', `/api/installations/${id}/configure`, { secrets: { door: '0000' } });
   // It runs now: secrets that were shown for 1.0.0 would be refused.
   await page.getByText('1.1.0', { exact: true }).waitFor();
   t.equal(await door.inputValue(), '4711');

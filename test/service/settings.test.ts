@@ -79,7 +79,7 @@ t.test('a bad setting is refused in one sentence that names it and does not repe
   }
 });
 
-t.test('an address whose password ends it is told how to write that', async (t) => {
+t.test('the error of an address that its password ends says how to write the password', async (t) => {
   const advice = /; if its password has @, #, \/ or %, write %40, %23, %2F or %25\.$/;
   const error = t.throws(() => parse({ DATABASE_URL: 'postgres://bulkhead:a#b@db/bulkhead' }), SettingsError);
   t.match(error instanceof Error ? error.message : '', advice);

@@ -124,6 +124,13 @@ export async function openStorageFixture(test: Teardown): Promise<StorageFixture
   };
 }
 
+/** The same account; the slugs of what it installs begin with its name, because no two plugins have the same one. */
+export function withOwnSlugs(fixture: SupervisorFixture): SupervisorFixture {
+  const install: SupervisorFixture['install'] = (source) =>
+    fixture.install({ ...source, slug: `${fixture.account}-${source.slug}` });
+  return { ...fixture, install };
+}
+
 /** Starts a fixture; it ends with the test. */
 export async function startSupervisorFixture(
   test: Teardown,

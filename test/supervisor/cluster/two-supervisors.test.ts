@@ -465,7 +465,7 @@ async function beginForwardedCall(): Promise<(t: Test) => Promise<void>> {
 const LOOK_MS = 15_000;
 
 tap.test(
-  'webhook requests are told to their owner alone, and to all where it is killed, which ends a forwarded call once',
+  'webhook requests are announced to their owner alone, and to all where it is killed, which ends a forwarded call once',
   async (t) => {
     // The owner that an API reads at the begin of a move no longer is the owner after it.
     await settled();

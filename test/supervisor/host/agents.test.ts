@@ -15,6 +15,7 @@ import {
   runCommand,
   type SupervisorFixture,
   startSupervisorFixture,
+  withOwnSlugs,
 } from '../supervisor-fixture.ts';
 
 const code = asCommand('return host.agents[args.call](...args.given);');
@@ -34,14 +35,7 @@ const messages = async ({ pool, account }: SupervisorFixture) =>
   ).rows;
 
 const shared = await startSupervisorFixture(t);
-
-/** The shared supervisor with a new account. The slugs of what it installs begin with the account's name: no two plugins have one. */
-function newAccount(): SupervisorFixture {
-  const fixture = shared.withNewAccount();
-  const install: SupervisorFixture['install'] = (source) =>
-    fixture.install({ ...source, slug: `${fixture.account}-${source.slug}` });
-  return { ...fixture, install };
-}
+const newAccount = (): SupervisorFixture => withOwnSlugs(shared.withNewAccount());
 
 t.test('agents are the account’s; only their maker changes them', async (t) => {
   const fixture = newAccount();

@@ -9,7 +9,7 @@ import { queueReply } from '../../../supervisor/sessions/replies.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { connect, deliver } from '../delivery/channels.ts';
 import { storeKey, waitForKey } from '../held-handlers.ts';
-import { DuringSteps, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { DuringSteps, type SupervisorFixture, startSupervisorFixture, withOwnSlugs } from '../supervisor-fixture.ts';
 
 const RECEIVE = `channel.receive = () => ({ messages: [{ conversationKey: 'k', from: 'v', text: 'hello' }] });`;
 const CODE = `${RECEIVE}
@@ -21,14 +21,7 @@ channel.send = async (message) => {
 
 const during = new DuringSteps();
 const shared = await startSupervisorFixture(t, { faultPoint: during.faultPoint, reminderScanMs: 100 });
-
-/** The shared supervisor with a new account. The slugs of what it installs begin with the account's name: no two plugins have one. */
-function newAccount(): SupervisorFixture {
-  const fixture = shared.withNewAccount();
-  const install: SupervisorFixture['install'] = (source) =>
-    fixture.install({ ...source, slug: `${fixture.account}-${source.slug}` });
-  return { ...fixture, install };
-}
+const newAccount = (): SupervisorFixture => withOwnSlugs(shared.withNewAccount());
 
 /** Waits until no reply is waiting to be sent. @returns their rows, in order */
 async function listFinishedReplies(of: Pick<SupervisorFixture, 'pool' | 'account'>) {
