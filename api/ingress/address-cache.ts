@@ -8,6 +8,7 @@ import { type Address, type FoundAddress, listAddresses, ROUTING_ID } from '../.
 import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import type { Listener } from '../../db/postgres/listener.ts';
 import { subscribeToAddresses, subscribeToInstallations } from '../../db/postgres/notifications.ts';
+import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
 import { SECOND } from '../../sdk/contract/limits.ts';
 import { readOrLastKnown } from '../../service/storage/last-known.ts';
 import { AddressLookups } from './address-lookups.ts';
@@ -36,11 +37,13 @@ export class Addresses {
   /** The addresses in use. Without unknown and retired ones: anybody may ask for any number of those. */
   readonly #known = new LRUCache<string, Cached<Address>>({
     max: KNOWN_MAX,
-    dispose: ({ found }, routingId) => this.#forgetInstallation(found, routingId),
+    dispose: ({ found }, routingId) => this.#forget(found, routingId),
   });
   readonly #retired = new LRUCache<string, Cached<'retired'>>({ max: RETIRED_MAX });
   /** The cached addresses of each installation. */
   readonly #byInstallation = new Map<string, Set<string>>();
+  /** Number of cached addresses of each account. */
+  readonly #ofAccount = new AmountsByKey();
   readonly #lookups: AddressLookups;
   readonly #unknown = new UnknownAddressLimiter();
   readonly #onError: (error: Error) => void;
@@ -114,6 +117,11 @@ export class Addresses {
     return this.#known.peek(routingId)?.found.accountId ?? null;
   }
 
+  /** Whether an address of another account is cached. */
+  hasOtherAccount(accountId: string): boolean {
+    return this.#ofAccount.size > (this.#ofAccount.get(accountId) > 0 ? 1 : 0);
+  }
+
   /** Reads the addresses in use, as many as fit, in the background. Those known already stay as they are. */
   #loadAll(): void {
     this.#loading ??= this.#loadPages()
@@ -149,14 +157,16 @@ export class Addresses {
     if (found === 'unknown' || found === 'retired') this.#known.delete(routingId);
     else {
       this.#known.set(routingId, { found, until });
-      const { installationId } = found;
+      const { accountId, installationId } = found;
+      this.#ofAccount.add(accountId);
       this.#byInstallation.set(installationId, (this.#byInstallation.get(installationId) ?? new Set()).add(routingId));
     }
     if (found === 'retired') this.#retired.set(routingId, { found, until });
     else this.#retired.delete(routingId);
   }
 
-  #forgetInstallation({ installationId }: Address, routingId: string): void {
+  #forget({ accountId, installationId }: Address, routingId: string): void {
+    this.#ofAccount.subtract(accountId);
     const cached = this.#byInstallation.get(installationId);
     if (cached?.delete(routingId) && cached.size === 0) this.#byInstallation.delete(installationId);
   }

@@ -15,6 +15,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { MIB, SECOND } from '../../sdk/contract/limits.ts';
 import { createRetryProblem } from '../../service/http/retry-problem.ts';
 import { within } from '../../service/timing/within.ts';
+import type { Addresses } from './address-cache.ts';
 import type { OwnerNotices } from './owner-notices.ts';
 import type { Spool } from './spool.ts';
 import { NOTICED_WITHIN_MS, SpoolOrder } from './spool-order.ts';
@@ -54,6 +55,8 @@ interface IntakeOptions {
   readonly spool: Spool;
   /** Sends the notices of new deliveries. Absent: a notification goes to all supervisors. */
   readonly notices?: Pick<OwnerNotices, 'canReach' | 'send'>;
+  /** The accounts that may need room in the spool. Absent: those that have requests in it. */
+  readonly addresses?: Pick<Addresses, 'hasOtherAccount'>;
   onError(error: Error): void;
   /** Interval between checks for requests that other API processes left on disk. Default: a minute. Milliseconds. */
   readonly adoptEveryMs?: number;
@@ -126,9 +129,10 @@ export class Intake {
       const what = 'Too many webhook requests of this account wait to be stored.';
       throw createRetryProblem('rate_limited', what, RETRY_AFTER_S);
     }
-    const { spool, onError } = this.#options;
+    const { spool, addresses, onError } = this.#options;
     // A full spool is reported where the group would be appended.
-    if (!this.#isSpooling || spool.isFull || spool.hasRoom(accountId)) return;
+    if (!this.#isSpooling || spool.isFull) return;
+    if (spool.hasRoom(accountId, addresses?.hasOtherAccount(accountId) !== true)) return;
     onError(new Error(`Account ${accountId} has used up its share of the spool, so its webhook requests are refused.`));
     throw unavailable('This account has used up its share of the spool.');
   }

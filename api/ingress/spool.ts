@@ -106,14 +106,15 @@ export class Spool {
     return this.#bytes >= this.#maxBytes;
   }
   /**
-   * Whether the account may have more on disk: its share beside other accounts, or all of it. What other processes wrote
-   * counts for no account.
+   * Whether the account may have more on disk: its share, or all of it if it is alone. What other processes wrote counts for
+   * no account.
+   *
+   * @param isAlone whether no other account of the deployment is known that may need room
    */
-  hasRoom(accountId: string): boolean {
+  hasRoom(accountId: string, isAlone: boolean): boolean {
     if (this.isFull) return false;
     const own = this.#accountBytes.get(accountId);
-    // Without requests of another account, it may be the only account of the deployment and needs to leave no room.
-    return own === this.#accountBytes.total || mayTakeBytes(own, this.#maxBytes - this.#bytes, 1);
+    return (isAlone && own === this.#accountBytes.total) || mayTakeBytes(own, this.#maxBytes - this.#bytes, 1);
   }
 
   /** Adopts the oldest requests of processes that are gone, if this spool is empty. Call it again for the rest. */

@@ -68,10 +68,10 @@ export async function openWebhooks(deps: WebhookDeps): Promise<Webhooks> {
   const onError = errors.add;
   const spool = await Spool.open(join(config.DATA_DIR, 'spool'), config.SPOOL_MEGABYTES * MIB, onError);
   const notices = await OwnerNotices.open({ pool, owners: deps.owners, onError });
-  const { faultPoint } = deps;
-  const intake = new Intake({ pool, spool, notices, onError, ...(faultPoint ? { faultPoint } : {}) });
-  await sweepHandshakes(pool);
   const addresses = await Addresses.open(pool, listener, onError);
+  const { faultPoint } = deps;
+  const intake = new Intake({ pool, spool, notices, addresses, onError, ...(faultPoint ? { faultPoint } : {}) });
+  await sweepHandshakes(pool);
   const { WEBHOOKS_PER_SECOND: perSecond, WEBHOOK_BURST: burst } = config;
   const serve = createWebhookHandler({
     addresses,

@@ -7,6 +7,11 @@ export class AmountsByKey {
     return this.#total;
   }
 
+  /** Number of keys that have an amount. */
+  get size(): number {
+    return this.#amounts.size;
+  }
+
   get(key: string): number {
     return this.#amounts.get(key) ?? 0;
   }

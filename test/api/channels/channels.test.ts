@@ -2,7 +2,12 @@
 import t, { type Test } from 'tap';
 import { Addresses } from '../../../api/ingress/address-cache.ts';
 import type { Introspect } from '../../../api/services.ts';
-import { findAddresses, listAddresses, retireInstallationAddresses } from '../../../db/channels/channels.ts';
+import {
+  type Address,
+  findAddresses,
+  listAddresses,
+  retireInstallationAddresses,
+} from '../../../db/channels/channels.ts';
 import { insertDeliveries } from '../../../db/channels/deliveries.ts';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { orderedId } from '../../../db/postgres/ordered-id.ts';
@@ -190,7 +195,14 @@ t.test('a change of an installation reads its addresses again', async (t) => {
   await inTransaction(api.pool, (tx) => notifyInstallationChanged(tx, installation.id));
   await eventually(async () => (await readsOf(own)) > (before[0] ?? 0));
   t.equal(await readsOf(foreign), before[1], 'and no others');
+  const ids = [await addresses.find(own, NETWORK), await addresses.find(foreign, NETWORK)].map(
+    (found) => (found as Address).accountId,
+  );
+  const seesOthers = () => ids.map((accountId) => addresses.hasOtherAccount(accountId));
+  t.same(seesOthers(), [true, true]);
   await ann.delete(`${at}/channels/${made.id}`);
+  await eventually(async () => (await addresses.find(own, NETWORK)) === 'retired');
+  t.same(seesOthers(), [true, false], 'the second is alone now');
   await ben.delete(`/installations/${other.id}`);
 });
 

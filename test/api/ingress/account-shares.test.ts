@@ -122,8 +122,9 @@ t.test('a request larger than a group is a group', async (t) => {
 });
 
 /** Appends requests of an account, until the spool takes no more of it. */
-async function fillSpool(spool: Spool, accountId: string): Promise<void> {
-  while (spool.hasRoom(accountId)) await spool.append([createDelivery(accountId, { body: Buffer.alloc(64 * KIB) })]);
+async function fillSpool(spool: Spool, accountId: string, isAlone = true): Promise<void> {
+  while (spool.hasRoom(accountId, isAlone))
+    await spool.append([createDelivery(accountId, { body: Buffer.alloc(64 * KIB) })]);
 }
 
 async function drainSpool(spool: Spool): Promise<void> {
@@ -138,9 +139,9 @@ t.test('accounts share the spool: one that has used up its share leaves room for
   await spool.append([createDelivery('ben')]);
   await fillSpool(spool, 'ann');
   t.notOk(spool.isFull);
-  t.ok(spool.hasRoom('ben'));
+  t.ok(spool.hasRoom('ben', true));
   await drainSpool(spool);
-  t.ok(spool.hasRoom('ann'), 'once its requests are stored');
+  t.ok(spool.hasRoom('ann', true), 'once its requests are stored');
   await spool.append([createDelivery('ben')]);
   await fillSpool(spool, 'ann');
   const errors: string[] = [];
@@ -152,7 +153,19 @@ t.test('accounts share the spool: one that has used up its share leaves room for
   await intake.close();
 });
 
-t.test('the only account that has requests in the spool may fill it', async (t) => {
+t.test('where other accounts have webhook addresses, the first in the spool leaves room for them', async (t) => {
+  const spool = await Spool.open(await temporaryFolder(t), MIB, ignore);
+  await fillSpool(spool, 'ann', false);
+  t.notOk(spool.isFull);
+  const addresses = { hasOtherAccount: () => true };
+  const intake = new Intake({ pool: awayDatabase, spool, addresses, onError: ignore });
+  const message = 'This account has used up its share of the spool. Send it again later.';
+  await t.rejects(intake.accept(createDelivery('ann')), { code: 'unavailable', message });
+  await intake.accept(createDelivery('ben'));
+  await intake.close();
+});
+
+t.test('the only account of a deployment may fill the spool', async (t) => {
   const folder = await temporaryFolder(t);
   const earlier = await Spool.open(folder, MIB, ignore);
   await earlier.append([createDelivery('ann', { body: Buffer.alloc(64 * KIB) })]);
