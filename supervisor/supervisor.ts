@@ -132,7 +132,7 @@ export interface SupervisorOptions
   readonly modelTokensPerDay: number;
   /** Limits of a child's output and of concurrent calls. */
   readonly childBounds: ChildBounds;
-  /** The clock of restarts. */
+  /** The clock of restarts, and of the time in which an attempt at a delivery stores messages. */
   readonly now?: () => number;
   /** Called at each step of a delivery. A test may stop the step there. */
   readonly faultPoint?: (step: string) => Promise<void> | undefined;
@@ -269,6 +269,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     sandbox,
     deliveryDays: options.deliveryDays,
     deliveryWaits: options.deliveryWaits,
+    now: readClock(options),
     metricsDays: options.metricsDays,
     reminderScanMs: options.reminderScanMs,
   });
@@ -390,7 +391,7 @@ function assembleFleet(
     idleStopMs: options.idleStopMs,
     loadWithinMs: options.loadWithinMs,
     healthWithinMs: options.healthWithinMs,
-    now: options.now ?? (() => performance.now()),
+    now: readClock(options),
     startInspectable: sandbox.inspectable ? starter(sandbox.inspectable, options) : undefined,
     findRefusal: (isOperators) => findRefusal(sandbox, isOperators),
     onServing: (accountId) => pluginsCache.drop(accountId),
@@ -402,6 +403,8 @@ function assembleFleet(
   });
   return { fleet, pluginsCache, logs, audit, rollups, metrics, stacks, llm, ssh, sshHosts };
 }
+
+const readClock = ({ now }: SupervisorOptions): (() => number) => now ?? (() => performance.now());
 
 const starter =
   (jail: Jail, { childBounds }: SupervisorOptions) =>

@@ -20,7 +20,7 @@ export function describeWait(facts: DeliveryFacts, now: number): string | null {
   if (nextAttemptAt === null) return `It waits until the installation can run: ${lastError}`;
   // The database sets the time, and its clock may be ahead. An attempt that was postponed has an error.
   if (Date.parse(nextAttemptAt) <= now || lastError === null) return setAside ? DUE_ASIDE : NEXT;
-  if (attempts === 0) return `The plugin could not be called: ${lastError}`;
+  if (attempts === 0) return `Its last attempt does not count: ${lastError}`;
   return `It failed ${attempts === 1 ? 'once' : `${attempts} times`} and is attempted again. ${describeOthers(facts)}.`;
 }
 
@@ -28,7 +28,7 @@ function describeFirst({ lastError, attempts, isHeld }: NonNullable<Delivery['wa
   if (lastError === null) return '';
   if (isHeld) return `, and until the installation can run: ${lastError}`;
   return attempts === 0
-    ? `. The plugin could not be called for that one: ${lastError}`
+    ? `. The last attempt at that one does not count: ${lastError}`
     : `, whose last attempt failed: ${lastError}`;
 }
 

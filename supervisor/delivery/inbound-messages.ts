@@ -1,10 +1,11 @@
 /** Adds the messages that `channel.receive` returned to their sessions, through the hook `inboundMessage`. */
 import type { z } from 'zod';
-import type { ClaimedDelivery } from '../../db/channels/delivery-queue.ts';
+import { type ClaimedDelivery, formatQueueKey } from '../../db/channels/delivery-queue.ts';
 import { type Fence, inTransaction } from '../../db/postgres/pool.ts';
 import { bindConversation, findConversation, lockChannelAgent } from '../../db/sessions/conversations.ts';
 import { appendMessages, createSession, renameNotice, type Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { SECOND } from '../../sdk/contract/limits.ts';
 import type { channelMessage } from '../../sdk/contract/payloads.ts';
 import { toJudgement } from '../calls/judgement.ts';
 import { holdAttachments } from '../calls/message-hook.ts';
@@ -18,22 +19,73 @@ type ChannelMessage = z.infer<typeof channelMessage>;
 export class RequiredPluginError extends Error {}
 
 /**
- * Adds a delivery's messages to their sessions. Idempotent: a message is identified by its delivery and position.
+ * After this time an attempt begins no further message: the hooks of each may take 15 s, and meanwhile the worker is not free, nor can
+ * the shard be given up. Milliseconds.
+ */
+export const STORE_MS = 30 * SECOND;
+
+interface Attempt {
+  readonly fence: Fence;
+  readonly delivery: ClaimedDelivery;
+  /** The messages before it are skipped. */
+  readonly firstIndex: number;
+  /** A monotonic clock, milliseconds. */
+  now(): number;
+  /** Whether no further message should begin, because the shard is being given up. */
+  isLeaving(): boolean;
+}
+
+/**
+ * Adds a delivery's messages to their sessions. Idempotent: a message is identified by its delivery and position. Each attempt stores
+ * at least one message that was not stored before. Those that were are skipped before the time of the attempt begins.
  *
+ * @returns the index of the first message that is left for another attempt; the number of messages if none is
  * @throws RequiredPluginError or Problem, after which the delivery is attempted again
  */
 export async function storeMessages(
   services: SessionServices,
-  fence: Fence,
-  delivery: ClaimedDelivery,
+  { fence, delivery, firstIndex, now, isLeaving }: Attempt,
   messages: readonly ChannelMessage[],
-): Promise<void> {
+): Promise<number> {
+  let endsAt: number | null = null;
   for (const [index, message] of messages.entries()) {
+    if (index < firstIndex) continue;
+    if (endsAt !== null && (isLeaving() || now() >= endsAt)) return index;
     const id = `${delivery.id}:${index}`;
     const session = await findOrCreateConversation(services, fence, delivery, { id, key: message.conversationKey });
-    if (session) await storeMessage({ services, fence, session }, delivery, id, message);
+    if (!session) continue;
+    endsAt ??= now() + STORE_MS;
+    await storeMessage({ services, fence, session }, delivery, id, message);
+  }
+  return messages.length;
+}
+
+/**
+ * The messages with which attempts of this supervisor are done, of deliveries that need several attempts. A replay would have those that
+ * plugins cancelled judged again in each of its attempts, and might never come to the last message.
+ */
+export class StoredParts {
+  /** By queue: of each, only the head is attempted. */
+  readonly #byQueue = new Map<string, { readonly replay: string; readonly index: number }>();
+
+  /** The index of the first message that is left. */
+  find(delivery: ClaimedDelivery): number {
+    const known = this.#byQueue.get(formatQueueKey(delivery));
+    return known?.replay === nameReplay(delivery) ? known.index : 0;
+  }
+
+  set(delivery: ClaimedDelivery, index: number): void {
+    this.#byQueue.set(formatQueueKey(delivery), { replay: nameReplay(delivery), index });
+  }
+
+  /** Forgets the queue's head, which is finished. */
+  delete(delivery: ClaimedDelivery): void {
+    this.#byQueue.delete(formatQueueKey(delivery));
   }
 }
+
+/** Differs for each replay of a delivery. */
+const nameReplay = ({ id, queuedAt }: ClaimedDelivery): string => `${id} ${queuedAt}`;
 
 interface Conversation {
   readonly services: SessionServices;

@@ -14,7 +14,6 @@ import type { HeadSearch } from '../../db/channels/head-search.ts';
 import { type InstalledPlugin, loadInstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { describeInactive } from '../../db/installations/run-rule.ts';
 import { isInterruption } from '../../db/postgres/database-errors.ts';
-import type { Fence } from '../../db/postgres/pool.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { SECOND } from '../../sdk/contract/limits.ts';
 import type { channelReply } from '../../sdk/contract/payloads.ts';
@@ -23,12 +22,12 @@ import { traced } from '../../service/telemetry/tracing.ts';
 import { formatCancel, type LinkResult } from '../calls/chain.ts';
 import { pickStack } from '../calls/plugin-call.ts';
 import type { Fleet } from '../children/fleet.ts';
-import type { Ownership } from '../cluster/ownership.ts';
+import type { OwnedWork, Ownership } from '../cluster/ownership.ts';
 import { judgeWaitingReply, type WaitingReply } from '../sessions/replies.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { callChannelHandler } from './channel-call.ts';
 import type { Outcome } from './channel-scheduler.ts';
-import { RequiredPluginError, storeMessages } from './inbound-messages.ts';
+import { RequiredPluginError, type StoredParts, storeMessages } from './inbound-messages.ts';
 import { toRequest } from './webhook-request.ts';
 import { type AttemptVerdict, isUsedUp, judgeDelivery, REFUSED_WAIT_S } from './webhook-retry-policy.ts';
 
@@ -37,13 +36,16 @@ export interface DeliveryDeps extends Pick<SessionServices, 'writes' | 'faultPoi
   readonly fleet: Pick<Fleet, 'findRefusal'>;
   readonly ownership: Pick<Ownership, 'begin'>;
   readonly heads: HeadSearch;
+  readonly storedParts: StoredParts;
   /** Delays after failed attempts, seconds. */
   readonly deliveryWaits: readonly number[];
+  /** A monotonic clock, milliseconds. */
+  now(): number;
   onError(error: Error): void;
 }
 
 /** An attempt, under the ownership whose epoch claims and fences it. */
-type AttemptDeps = DeliveryDeps & { readonly fence: Fence };
+type AttemptDeps = DeliveryDeps & Pick<OwnedWork, 'fence' | 'isLeaving'>;
 
 /** Delay before a queue whose account is being handed over is looked at again: it may stay here. Milliseconds. */
 const HANDOVER_MS = 1_000;
@@ -55,7 +57,7 @@ export async function deliverHead(deps: DeliveryDeps, queue: OwnedChannelQueue):
   const work = deps.ownership.begin(queue.accountId);
   if (!work) return { isNextDue: false, wakeAfterMs: HANDOVER_MS };
   try {
-    return await claimAndDeliver({ ...deps, fence: work.fence }, queue);
+    return await claimAndDeliver({ ...deps, fence: work.fence, isLeaving: work.isLeaving }, queue);
   } finally {
     work.end();
   }
@@ -148,6 +150,7 @@ async function attempt(
   await deps.faultPoint(formatStep(delivery, 'answered'));
   const result =
     answered.kind === 'answered' && name === 'receive' ? await storeResult(deps, delivery, answered) : answered;
+  if (result.kind === 'incomplete') return continueLater(deps, delivery, result);
   const verdict = judgeDelivery(delivery, result, plugin, deps.deliveryWaits, Math.random());
   if (verdict.kind === 'delivered') {
     await deps.faultPoint(formatStep(delivery, 'taken'));
@@ -164,6 +167,19 @@ async function attempt(
   return recordVerdict(deps, delivery, verdict);
 }
 
+/** Puts a delivery back of which an attempt has stored a part. It stays first in its queue, which goes behind those of others. */
+function continueLater(
+  { services, fence, writes }: AttemptDeps,
+  delivery: ClaimedDelivery,
+  { storedCount, messageCount }: Incomplete,
+): Promise<Outcome> {
+  const error = `${storedCount} of its ${messageCount} messages are processed; the others follow in another attempt`;
+  return writes.write(async () => {
+    await postponeDelivery(services.pool, delivery.id, fence.epoch, { afterSeconds: 0, error, as: 'nothing' });
+    return { isNextDue: true, wakeAfterMs: null };
+  });
+}
+
 function recordVerdict(deps: AttemptDeps, delivery: ClaimedDelivery, verdict: AttemptVerdict): Promise<Outcome> {
   return deps.writes.write(async () => {
     if (verdict.kind !== 'retry') return finish(deps, delivery, verdict.kind, verdict.error);
@@ -176,11 +192,13 @@ function recordVerdict(deps: AttemptDeps, delivery: ClaimedDelivery, verdict: At
 }
 
 async function finish(
-  { services: { pool, metrics }, fence }: AttemptDeps,
-  { id, direction, setAside, hasNext }: ClaimedDelivery,
+  { services: { pool, metrics }, fence, storedParts }: AttemptDeps,
+  delivery: ClaimedDelivery,
   state: 'delivered' | 'dead',
   error?: string,
 ): Promise<Outcome> {
+  const { id, direction, setAside, hasNext } = delivery;
+  storedParts.delete(delivery);
   const isRecorded = await finishDelivery(pool, id, fence.epoch, state, error);
   // The write may be a repeated one, whose first answer was lost.
   if (!isRecorded) return { isNextDue: false, wakeAfterMs: 0 };
@@ -193,18 +211,30 @@ async function finish(
 const formatStep = ({ direction }: ClaimedDelivery, step: string): string =>
   `${direction === 'in' ? 'delivery' : 'reply'}.${step}`;
 
+/** The result of an attempt whose time to store messages was over before the last one. */
+interface Incomplete {
+  readonly kind: 'incomplete';
+  /** Messages that are stored, or that a plugin cancelled. */
+  readonly storedCount: number;
+  readonly messageCount: number;
+}
+
 /**
  * Stores the handler's result. A result that cannot be stored counts as a failed attempt, so that it does not block the
  * channel.
  */
 async function storeResult(
-  { services, fence, writes, onError }: AttemptDeps,
+  { services, fence, isLeaving, now, storedParts, writes, onError }: AttemptDeps,
   delivery: ClaimedDelivery,
   result: LinkResult & { kind: 'answered' },
-): Promise<LinkResult> {
+): Promise<LinkResult | Incomplete> {
+  const messages = readMessages(result);
+  const attempt = { fence, delivery, firstIndex: storedParts.find(delivery), now, isLeaving };
   try {
-    await writes.write(() => storeMessages(services, fence, delivery, readMessages(result)));
-    return result;
+    const storedCount = await writes.write(() => storeMessages(services, attempt, messages));
+    if (storedCount >= messages.length) return result;
+    storedParts.set(delivery, storedCount);
+    return { kind: 'incomplete', storedCount, messageCount: messages.length };
   } catch (error) {
     return { kind: 'error', message: describeFailure(error, onError) ?? 'its messages could not be stored' };
   }

@@ -45,6 +45,7 @@ import { ChannelScheduler } from './channel-scheduler.ts';
 import { deliverEvents, type EventDeps } from './event-delivery.ts';
 import { UNINSTALL_EVENT_MAX_MS } from './event-retry-policy.ts';
 import { answerRequestedHandshake } from './handshake.ts';
+import { StoredParts } from './inbound-messages.ts';
 import { updateInstallation } from './update-worker.ts';
 import { createRecordPartitions, maintainTables, type UpkeepDeps } from './upkeep.ts';
 import { type DeliveryDeps, deliverHead } from './webhook-delivery.ts';
@@ -62,7 +63,7 @@ const CHANNEL_RETRY_MS = 1_000;
 
 interface JobDeps
   extends Omit<EventDeps, 'delivering' | 'writes'>,
-    Omit<DeliveryDeps, 'heads' | 'writes'>,
+    Omit<DeliveryDeps, 'heads' | 'storedParts' | 'writes'>,
     UpkeepDeps,
     DueDeps {
   readonly blobs: Blobs;
@@ -96,13 +97,14 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
   const writes = openRetryingWriter(deps.onError);
   const waitMax = longestWait(deps.deliveryWaits);
   const heads = new HeadSearch(waitMax);
+  const storedParts = new StoredParts();
   const scheduler = new ChannelScheduler({
     concurrency: CHANNEL_QUEUES,
     perInstallation: CHANNEL_QUEUES_PER_INSTALLATION,
     retryMs: CHANNEL_RETRY_MS,
     onError: deps.onError,
     find: (channelIds) => findWaitingChannelQueues(deps.pool, deps.ownership.listShards(), channelIds, waitMax),
-    work: (queue) => asAccount(queue.accountId, () => deliverHead({ ...deps, writes, heads }, queue)),
+    work: (queue) => asAccount(queue.accountId, () => deliverHead({ ...deps, writes, heads, storedParts }, queue)),
   });
   deps.queues.work('introspect', (payload) => answerRequest(deps, payload));
   const delivering = new Map<string, boolean>();

@@ -19,23 +19,29 @@ t.test('a delivery that is stored by a database whose clock is ahead is next', (
   t.end();
 });
 
-t.test('a delivery whose plugin could not be called says why', (t) => {
+t.test('a delivery whose attempts do not count says why', (t) => {
   const reason = describeWait({ ...waiting, lastError: 'the supervisor is full' }, NOW);
-  t.equal(reason, 'The plugin could not be called: the supervisor is full');
+  t.equal(reason, 'Its last attempt does not count: the supervisor is full');
   t.end();
 });
 
-t.test('a delivery says whether the first one failed, waits for the installation or could not be called', (t) => {
-  const first = { id: 'd1', lastError: 'paused', attempts: 0, isHeld: true };
-  const describe = (waitsFor: typeof first) => describeWait({ ...waiting, waitsFor }, NOW);
-  t.equal(describe(first), 'It waits for delivery d1, which comes first, and until the installation can run: paused');
-  t.equal(
-    describe({ ...first, lastError: 'starting', isHeld: false }),
-    'It waits for delivery d1, which comes first. The plugin could not be called for that one: starting',
-  );
-  t.match(describe({ ...first, lastError: 'no', attempts: 1, isHeld: false }), /first, whose last attempt failed: no$/);
-  t.end();
-});
+t.test(
+  'a delivery says whether the first one failed, waits for the installation or has attempts that do not count',
+  (t) => {
+    const first = { id: 'd1', lastError: 'paused', attempts: 0, isHeld: true };
+    const describe = (waitsFor: typeof first) => describeWait({ ...waiting, waitsFor }, NOW);
+    t.equal(describe(first), 'It waits for delivery d1, which comes first, and until the installation can run: paused');
+    t.equal(
+      describe({ ...first, lastError: 'starting', isHeld: false }),
+      'It waits for delivery d1, which comes first. The last attempt at that one does not count: starting',
+    );
+    t.match(
+      describe({ ...first, lastError: 'no', attempts: 1, isHeld: false }),
+      /first, whose last attempt failed: no$/,
+    );
+    t.end();
+  },
+);
 
 t.test('a delivery that was set aside and is due waits for those that are due earlier', (t) => {
   const due = { ...waiting, nextAttemptAt: '2026-11-27T11:00:00Z', setAside: true, lastError: 'no' };
