@@ -11,7 +11,7 @@ import { createResponse, Request, type RequestInit, type Response } from './requ
 interface HttpAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /** The `Set-Cookie` headers, which `headers` has joined. */
+  /** The `Set-Cookie` headers, which `headers` has joined. Absent in the tests of plugins, which script an answer. */
   readonly setCookies?: readonly string[];
   /** The body as far as it has arrived. */
   readonly bodyBytes: Uint8Array;

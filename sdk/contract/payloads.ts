@@ -314,3 +314,5 @@ export const httpAnswer = z.object({
   bodyText: z.string(),
   bodyBytes: bytes,
 });
+/** The same for `fetch`, which answers when the headers have arrived. `headers` joins the `Set-Cookie` headers. */
+export const openedHttpAnswer = httpAnswer.extend({ setCookies: z.array(z.string()).max(HEADERS_MAX) });

@@ -13,6 +13,7 @@ import { asAccount } from '../../db/postgres/shares.ts';
 import type { AuditOutcome } from '../../db/records/audit.ts';
 import { isGranted, listGrantedCalls } from '../../sdk/contract/capabilities.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { openedHttpAnswer } from '../../sdk/contract/payloads.ts';
 import { type HostCallName, hostCalls } from '../../sdk/contract/protocol.ts';
 import type { HostRow } from '../../sdk/contract/rows.ts';
 import { traced } from '../../service/telemetry/tracing.ts';
@@ -263,7 +264,7 @@ async function runCall(
       run: (signal: AbortSignal, resultTurn: ResultTurn) => run({ ...scope, signal, resultTurn }, args),
     };
     const result = await runUntilAborted(row, name, { ...call, grant }, work).finally(grant.release);
-    return checkResult(name, row, result);
+    return checkResult(name, call.bodyId === null ? row : { ...row, result: openedHttpAnswer }, result);
   } finally {
     resume?.();
   }

@@ -443,3 +443,11 @@ export declare const httpAnswer: z.ZodObject<{
     bodyText: z.ZodString;
     bodyBytes: z.ZodInstanceOf<Uint8Array<ArrayBuffer>>;
 }, z.core.$strip>;
+/** The same for `fetch`, which answers when the headers have arrived. `headers` joins the `Set-Cookie` headers. */
+export declare const openedHttpAnswer: z.ZodObject<{
+    status: z.ZodNumber;
+    headers: z.ZodRecord<z.ZodString, z.ZodString>;
+    bodyText: z.ZodString;
+    bodyBytes: z.ZodInstanceOf<Uint8Array<ArrayBuffer>>;
+    setCookies: z.ZodArray<z.ZodString>;
+}, z.core.$strip>;

@@ -2,6 +2,7 @@
 import { constants } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import type { Client } from 'undici';
+import { HEADERS_MAX } from '../../../sdk/contract/payloads.ts';
 import { HostError } from '../host-call.ts';
 import { ANSWER_HEADERS_BYTES, decodeBody, UNREAD_BYTES } from './answer-body.ts';
 import { type Headers, readHeaders } from './headers.ts';
@@ -102,7 +103,10 @@ async function sendRequest(client: Client, request: HttpRequest, signal: AbortSi
       throw new HostError(`${url.hostname} sent more than ${INTERIM_MAX} interim responses (status 1xx)`);
   };
   const response = await client.request({ path, method, headers, body, signal, onInfo, highWaterMark: UNREAD_BYTES });
+  const setCookies = [response.headers['set-cookie'] ?? []].flat();
   const shown = readHeaders(response.headers);
+  if (Math.max(Object.keys(shown).length, setCookies.length) > HEADERS_MAX)
+    throw new HostError(`${url.hostname} sent more than ${HEADERS_MAX.toLocaleString('en')} response headers`);
   const status = response.statusCode;
   if (REDIRECTS.has(status) && shown.location !== undefined) {
     response.body.on('error', () => undefined).destroy();
@@ -112,7 +116,7 @@ async function sendRequest(client: Client, request: HttpRequest, signal: AbortSi
   return {
     status,
     headers: isEmpty ? shown : bare(shown),
-    setCookies: [response.headers['set-cookie'] ?? []].flat(),
+    setCookies,
     body: decodeBody(response.body, isEmpty ? '' : (shown['content-encoding'] ?? '')),
     hostname: url.hostname,
     close: () => client.destroy(),

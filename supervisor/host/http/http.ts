@@ -65,7 +65,7 @@ export function openHttp(
           const arrive = (signal: AbortSignal) => followRedirects(scope, first, sender, redirectsMax, signal);
           // A model may think for as long as its call has time before it sends a byte.
           const waitMs = scope.isFromProvider ? bounds.totalMs : bounds.idleMs;
-          return withTimeLimit(init.timeoutMs ?? waitMs, scope.signal, (signal) =>
+          const answer = withTimeLimit(init.timeoutMs ?? waitMs, scope.signal, (signal) =>
             scope.bodyId === null
               ? arriving.during(scope.plugin.accountId, (hold) =>
                   readWhole(arrive, signal, (part) => {
@@ -75,6 +75,9 @@ export function openHttp(
                 )
               : openBody(bodies.open(scope.child, scope.bodyId, waitMs), scope, arrive, signal),
           );
+          return answer.catch((error: unknown) => {
+            throw maskError(error, sender.source.openMask());
+          });
         });
       },
     },
@@ -181,6 +184,13 @@ function maskAnswer(answer: HttpAnswer, mask: SecretMask): HttpAnswer {
   };
 }
 
+/** Errors contain texts that the server has chosen, cut to some length, at their ends. */
+function maskError(error: unknown, mask: SecretMask): unknown {
+  if (!(error instanceof HostError) || mask.isEmpty) return error;
+  const masked = mask.maskText(error.message, true);
+  return masked === error.message ? error : new HostError(masked);
+}
+
 /** Follows redirects here, because the library cannot check grants. */
 async function followRedirects(
   scope: HostScope,
@@ -194,6 +204,9 @@ async function followRedirects(
     const answer = await sendFilled(sender, request, signal);
     if (!('location' in answer)) return answer;
     if (redirectsMax === 0) break;
+    // A server that repeats a header in the address, as many do with `X-Forwarded-Host`, would send a secret to the host of its redirect.
+    if (sender.source.openMask().isFoundIn(answer.location))
+      throw new HostError('the server redirected to an address that contains a secret, which is not allowed');
     request = buildRedirect(scope, request, answer);
   }
   if (redirectsMax === 0) throw new HostError('the server redirected, and the request allows no redirect');

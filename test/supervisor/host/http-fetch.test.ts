@@ -86,7 +86,7 @@ t.test('fetch decodes response bodies; a binary body has bytes and no text', asy
   for (const coding of ['br', 'rot13'])
     await t.rejects(at(coding), {
       name: 'HostError',
-      message: `the response's content-encoding ${coding} is not understood`,
+      message: `the response has a content-encoding that is not understood: ${coding}`,
     });
 });
 

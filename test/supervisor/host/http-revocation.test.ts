@@ -9,6 +9,8 @@ import { type Installed, type SupervisorFixture, startSupervisorFixture } from '
 import { startDns } from './dns-server.ts';
 
 const FETCHING = `commands.run = { description: 'd', handler: async (url) => {
+  const cookies = ({ headers }) => headers.getSetCookie().join(' | ');
+  if (url.includes('/head/')) return { text: await fetch(url).then(cookies, ({ cause }) => cause.message) };
   const all = Array.from({ length: 3 }, () => host.http.fetch(url).then(({ status, bodyText, bodyBytes }) =>
     status + ' ' + bodyText + ' ' + bodyBytes.constructor.name + bodyBytes.length, (error) => error.code + ': ' + error.message));
   return { text: [...new Set(await Promise.all(all))].join() };
@@ -23,6 +25,10 @@ interface Asking extends Installed {
 async function asking(t: Test): Promise<Asking> {
   const server = await serve(t, (request, response) => {
     if (request.url === '/now') response.end('here');
+    if (request.url === '/head/cookies')
+      response.setHeader('set-cookie', ['a=1; Expires=Wed, 09 Jun 2027 10:18:14 GMT', 'b=2']).end();
+    if (request.url === '/head/many')
+      response.setHeaders(new Map(Array.from({ length: 2_000 }, (_, at) => [`x-${at}`, 'y']))).end();
   });
   const dns = await startDns(t);
   dns.set('api.test', ['127.0.0.1']);
@@ -41,6 +47,8 @@ async function asking(t: Test): Promise<Asking> {
 t.test('a plugin gets a response with text and bytes, or an error', async (t) => {
   const { fetchPath, server, fixture, installationId } = await asking(t);
   t.equal(await fetchPath('/now'), '200 here Uint8Array4');
+  t.equal(await fetchPath('/head/cookies'), 'a=1; Expires=Wed, 09 Jun 2027 10:18:14 GMT | b=2');
+  t.match(await fetchPath('/head/many'), /api\.test sent more than 2,000 response headers$/);
   t.match(await fetchPath('http://other.test/'), /^failed: host\.http\.fetch: other\.test is not a granted host/);
   t.match(await fetchPath('http://169.254.169.254/'), /^failed: host\.http\.fetch: the address contains an IP/);
   await eventually(async () => (await server.open()) === 0);

@@ -12,10 +12,12 @@ import { eventually } from '../../runner/eventually.ts';
 import { asCommand, runCommand, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { pluginWith } from './http-target.ts';
 
-/** Answers with the request's address and headers, or redirects to the `to` of the query. */
+/** Answers with the request's address and headers, or redirects to the `to` of the query or of a header. */
 const echo = (request: IncomingMessage, response: ServerResponse): void => {
-  const to = new URL(request.url ?? '', 'http://x').searchParams.get('to');
-  if (to !== null) return void response.writeHead(307, { location: to }).end();
+  const { 'x-to': header, 'x-coding': coding } = request.headers;
+  const to = new URL(request.url ?? '', 'http://x').searchParams.get('to') ?? header;
+  if (to !== undefined) return void response.writeHead(307, { location: String(to) }).end();
+  if (coding !== undefined) return void response.writeHead(200, { 'content-encoding': String(coding) }).end();
   response.writeHead(200, { 'content-type': 'application/json', 'x-seen': JSON.stringify(request.headers) });
   response.end(JSON.stringify(request.headers));
 };
@@ -27,9 +29,15 @@ t.test('a value goes into headers of the declared hosts only, also after redirec
     echo(request, response);
   });
   const plugin = await pluginWith(t, ['api.test', 'other.test', '*.wild.test'], {
-    secrets: { key: 'value-of-the-key', broken: 'two\nlines of text', short: 'abc' },
+    secrets: {
+      key: 'value-of-the-key',
+      long: 'Key-of-more-than-forty-characters-123456789',
+      broken: 'two\nlines of text',
+      short: 'abc',
+    },
     uses: {
       key: ['http:api.test', 'http:one.wild.test'],
+      long: ['http:api.test'],
       broken: ['http:api.test'],
       short: ['http:api.test'],
       gone: ['http:api.test'],
@@ -58,6 +66,26 @@ t.test('a value goes into headers of the declared hosts only, also after redirec
   await plugin.fetch(at('api.test', `?to=${encodeURIComponent(at('other.test'))}`), { headers: authorization });
   t.equal(seen.length, count + 2);
   t.notMatch(JSON.stringify(seen.at(-1)), /value-of-the-key|secret:/, 'neither value nor handle reach another host');
+
+  const redirected = /redirected to an address that contains a secret, which is not allowed/;
+  const repeated: readonly [headers: Record<string, string>, message: RegExp][] = [
+    [{ 'x-to': `https://${key}/` }, redirected],
+    [{ 'x-to': `http://${key}.wild.test:${server.port}/` }, redirected],
+    [{ 'x-to': `${key}://api.test/` }, redirected],
+    [{ 'x-coding': key }, /not understood: \[secret key\]$/],
+    [{ 'x-coding': plugin.handleOf('long') }, /not understood: \[secret long\]$/],
+  ];
+  for (const [headers, message] of repeated) {
+    for (const answering of [
+      plugin.fetch(at('api.test'), { headers }),
+      plugin.open('one', at('api.test'), { headers }),
+    ]) {
+      const error = await answering.catch((thrown) => thrown);
+      t.match(error, { message }, 'an error names no value that the server repeats');
+      t.notMatch(error.message, /value-of|Key-of/i);
+    }
+  }
+  t.notMatch(plugin.dns.queries.join(), /value-of/, 'and no such name is looked up');
 
   const refused: readonly [url: string, headers: Record<string, string>, message: RegExp][] = [
     [
