@@ -8,7 +8,7 @@ import { HostError, type HostHandlers, type HostScope } from '../host-call.ts';
 import type { MaskedSource, SecretHandles } from '../secret-handles.ts';
 import type { Secrets } from '../secrets.ts';
 import { type AnswerBody, readBody, type TakePart } from './answer-body.ts';
-import { ArrivingBytes } from './arriving-bytes.ts';
+import { BodyMemory } from './body-memory.ts';
 import { type BodyStream, BodyStreams, STREAM_BOUNDS, type StreamBounds } from './body-streams.ts';
 import { describeFailure, type Exchange, type HttpRequest, type Opened, type Redirect, send } from './exchange.ts';
 import { dropBodyHeaders, type Headers, keepCrossHostHeaders, requestHeaders } from './headers.ts';
@@ -41,13 +41,13 @@ interface Http {
 
 /**
  * @param bounds limits of bodies that are read while they arrive. The plugin waits as long for the response as for the next bytes
- * @param arriving limits the memory of bodies that are read whole
+ * @param memory limits the memory of request bodies, and of response bodies that are read whole
  */
 export function openHttp(
   exchange: Exchange,
   secrets: Pick<Secrets, 'handles' | 'sourceOf'>,
   bounds: StreamBounds = STREAM_BOUNDS,
-  arriving = new ArrivingBytes(),
+  memory = new BodyMemory(),
 ): Http {
   const running = new AmountsByKey();
   const bodies = new BodyStreams(bounds);
@@ -55,25 +55,29 @@ export function openHttp(
     bodies,
     calls: {
       'http.fetch': async (scope, { url, init = {} }) => {
-        const { installationId } = scope.plugin;
+        const { installationId, accountId } = scope.plugin;
         if (running.get(installationId) >= REQUESTS_AT_ONCE)
           throw new HostError(`${REQUESTS_AT_ONCE} requests are running; wait until one has ended`);
         return running.during(installationId, async () => {
           const sender: Sender = { exchange, handles: secrets.handles, source: secrets.sourceOf(scope.plugin) };
           const first = readRequest(requireTarget(scope, url), { url, init }, sender);
+          const bodyBytes = first.body?.byteLength ?? 0;
           const redirectsMax = init.redirect === 'error' ? 0 : MAX_REDIRECTS;
           const arrive = (signal: AbortSignal) => followRedirects(scope, first, sender, redirectsMax, signal);
           // A model may think for as long as its call has time before it sends a byte.
           const waitMs = scope.isFromProvider ? bounds.totalMs : bounds.idleMs;
           const answer = withTimeLimit(init.timeoutMs ?? waitMs, scope.signal, (signal) =>
             scope.bodyId === null
-              ? arriving.during(scope.plugin.accountId, (hold) =>
-                  readWhole(arrive, signal, (part) => {
+              ? memory.during(accountId, async (hold) => {
+                  hold(bodyBytes);
+                  return readWhole(arrive, signal, (part) => {
                     hold(part.byteLength);
                     return scope.resultTurn.chargePart(part, signal);
-                  }),
-                )
-              : openBody(bodies.open(scope.child, scope.bodyId, waitMs), scope, arrive, signal),
+                  });
+                })
+              : openBody(bodies.open(scope.child, scope.bodyId, waitMs), scope, arrive, signal, (stream) =>
+                  stream.onClose(memory.hold(accountId, bodyBytes)),
+                ),
           );
           return answer.catch((error: unknown) => {
             throw maskError(error, sender.source.openMask());
@@ -99,14 +103,20 @@ async function readWhole(arrive: Arrive, signal: AbortSignal, take: TakePart): P
   }
 }
 
-/** Returns the headers and what has arrived of the body. The rest arrives while the host stays granted, within the stream's bounds. */
+/**
+ * Returns the headers and what has arrived of the body. The rest arrives while the host stays granted, within the stream's bounds.
+ *
+ * @param holdRequest holds the memory of the request's body until the stream is closed: a server may answer before it has read it
+ */
 async function openBody(
   stream: BodyStream,
   scope: HostScope,
   arrive: Arrive,
   signal: AbortSignal,
+  holdRequest: (stream: BodyStream) => void,
 ): Promise<OpenedAnswer> {
   try {
+    holdRequest(stream);
     const stop = stream.closeOn(signal, 'the call has ended');
     const { opened, mask, url } = await arrive(stream.signal);
     const grant = holdGrant(hostCalls['http.fetch'], scope.installation);

@@ -10,7 +10,7 @@ import t, { type Test } from 'tap';
 import { z } from 'zod';
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
 import { HostCallRefusal } from '../../../supervisor/children/child-errors.ts';
-import { ArrivingBytes } from '../../../supervisor/host/http/arriving-bytes.ts';
+import { BodyMemory } from '../../../supervisor/host/http/body-memory.ts';
 import { type Opened, send } from '../../../supervisor/host/http/exchange.ts';
 import { ResultTurns } from '../../../supervisor/host/result-turns.ts';
 import { type ListeningServer, listenOn, serve } from '../../fixtures/listening-server.ts';
@@ -529,24 +529,47 @@ t.test('answers that arrive slowly hold so many bytes of an account, and no more
     if (request.url === '/slow') await isOver;
     response.end();
   });
-  const arriving = new ArrivingBytes(1_000);
-  const plugin = await reaching(t, server, ['api.test'], { arriving });
+  const memory = new BodyMemory(1_000);
+  const plugin = await reaching(t, server, ['api.test'], { memory });
   const fetch = (path: string) => plugin.fetch(`http://api.test:${server.port}${path}`);
   for (let times = 0; times < 3; times += 1) t.equal((await fetch('/')).bodyText.length, 600, 'one after the other');
   const slow = fetch('/slow');
   const hasRoom = () =>
-    arriving
+    memory
       .during('ann', async (take) => take(600))
       .then(
         () => true,
         () => false,
       );
   await eventually(async () => !(await hasRoom()));
-  const message = 'too many responses arrive at once; try again when some have ended';
+  const message = 'too many requests with large bodies or responses are running; try again when some have ended';
   await t.rejects(fetch('/'), { name: 'HostError', message });
   end();
   t.equal((await slow).bodyText.length, 600);
   t.equal((await fetch('/')).bodyText.length, 600, 'when the slow one has ended');
+  await isIdle(server);
+});
+
+t.test('the body of a request holds memory of its account until the request has ended', async (t) => {
+  const server = await serve(t, (request, response) => {
+    response.flushHeaders();
+    if (request.url === '/') response.end();
+  });
+  const plugin = await reaching(t, server, ['api.test'], { memory: new BodyMemory(1_000) });
+  const address = (path: string) => `http://api.test:${server.port}${path}`;
+  const upload = { method: 'POST', body: 'x'.repeat(600) } as const;
+  const send = async () => (await plugin.fetch(address('/'), upload)).status;
+  const isFull = { name: 'HostError', message: /^too many requests with large bodies or responses are running; try/ };
+  t.match(await plugin.open('1', address('/open'), upload), { isOpen: true }, 'its answer is read while it arrives');
+  await t.rejects(send(), isFull);
+  await t.rejects(plugin.open('2', address('/open'), upload), isFull);
+  t.equal((await plugin.fetch(address('/'))).status, 200, 'a request without a body is sent');
+  plugin.closeBody('1');
+  t.equal(await send(), 200, 'after that was cancelled');
+  const sending = plugin.fetch(address('/silent'), upload);
+  await t.rejects(send(), isFull, 'its answer is read whole');
+  plugin.child.abort();
+  await t.rejects(sending);
   await isIdle(server);
 });
 

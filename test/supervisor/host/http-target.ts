@@ -7,7 +7,7 @@ import type { InstalledPlugin } from '../../../db/installations/account-plugins.
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
 import { holdGrant } from '../../../supervisor/host/held-grant.ts';
 import type { HostArgs, HostResult } from '../../../supervisor/host/host-call.ts';
-import type { ArrivingBytes } from '../../../supervisor/host/http/arriving-bytes.ts';
+import type { BodyMemory } from '../../../supervisor/host/http/body-memory.ts';
 import type { BodyPart, StreamBounds } from '../../../supervisor/host/http/body-streams.ts';
 import type { Exchange } from '../../../supervisor/host/http/exchange.ts';
 import { openHttp } from '../../../supervisor/host/http/http.ts';
@@ -80,7 +80,7 @@ interface GivenSecrets {
 
 interface Bounds {
   readonly bounds?: StreamBounds;
-  readonly arriving?: ArrivingBytes;
+  readonly memory?: BodyMemory;
   readonly resultTurns?: ResultTurns;
   readonly isFromProvider?: boolean;
 }
@@ -93,7 +93,7 @@ export async function pluginWith(
     secrets = {},
     uses = {},
     bounds,
-    arriving,
+    memory,
     resultTurns = new ResultTurns(),
     isFromProvider = false,
     ...options
@@ -114,7 +114,7 @@ export async function pluginWith(
     },
   };
   const exchange = { allowPrivate, dnsServers: [dns.address], ...options };
-  const { calls, bodies } = openHttp(exchange, { handles, sourceOf: () => source }, bounds, arriving);
+  const { calls, bodies } = openHttp(exchange, { handles, sourceOf: () => source }, bounds, memory);
   const granted = hosts.map((host) => `host.http:${host}`);
   const installation = new LiveInstallation({
     installationId: 'one',

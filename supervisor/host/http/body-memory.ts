@@ -1,13 +1,13 @@
-/** Limits the memory of responses that are read whole: the bytes of the process, and each account's share of them. */
+/** Limits the memory of request bodies, and of responses that are read whole: the bytes of the process, and each account's share of them. */
 import { mayTakeBytes } from '../../../db/jobs/account-share.ts';
 import { AmountsByKey } from '../../../db/timing/amounts-by-key.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
 import { HostError } from '../host-call.ts';
 
-/** Without a limit, slow servers could make each installation hold 30 MiB for as long as a call may take. */
+/** Without a limit, slow servers could make each installation hold 62 MiB for as long as a call may take. */
 const PROCESS_BYTES = 256 * MIB;
 
-export class ArrivingBytes {
+export class BodyMemory {
   readonly #held = new AmountsByKey();
   readonly #processBytes: number;
 
@@ -15,13 +15,21 @@ export class ArrivingBytes {
     this.#processBytes = processBytes;
   }
 
+  /** @returns a function that frees the bytes; call it once @throws HostError beyond the account's share */
+  hold(accountId: string, bytes: number): () => void {
+    if (bytes > 0 && !mayTakeBytes(this.#held.get(accountId), this.#processBytes - this.#held.total, bytes))
+      throw new HostError(
+        'too many requests with large bodies or responses are running; try again when some have ended',
+      );
+    this.#held.add(accountId, bytes);
+    return () => this.#held.subtract(accountId, bytes);
+  }
+
   /** @param work calls `take` with the bytes that it holds until its end @throws HostError beyond the account's share */
   async during<T>(accountId: string, work: (take: (bytes: number) => void) => Promise<T>): Promise<T> {
     let taken = 0;
     const take = (bytes: number): void => {
-      if (!mayTakeBytes(this.#held.get(accountId), this.#processBytes - this.#held.total, bytes))
-        throw new HostError('too many responses arrive at once; try again when some have ended');
-      this.#held.add(accountId, bytes);
+      this.hold(accountId, bytes);
       taken += bytes;
     };
     try {
