@@ -1,5 +1,6 @@
 /** Parses JSON arguments of the command line. */
 import { isRecord } from '../contract/is-record.ts';
+import { findInexactNumber } from '../contract/untrusted-json.ts';
 import { CommandError } from './failure.ts';
 
 /** @param text a JSON object; undefined or blank for `{}` @param example shown in the error @throws CommandError */
@@ -14,5 +15,7 @@ export function parseJsonObject(text: string | undefined, example: string): Read
     throw fault;
   }
   if (!isRecord(value)) throw fault;
+  const inexact = findInexactNumber(text);
+  if (inexact) throw new CommandError('usage', `The JSON object ${inexact.message}. Pass it as a string.`);
   return value;
 }

@@ -3,6 +3,7 @@
  * bridge initializes a new MCP session, so that the client does not notice.
  */
 import { isRecord } from '../contract/is-record.ts';
+import { findInexactNumber } from '../contract/untrusted-json.ts';
 import { followEvents, readEvents, STREAM_SILENCE_MS } from '../session/event-stream.ts';
 import { pause } from '../session/pause.ts';
 import { BulkheadError, ConnectionLostError, type Transport } from '../session/transport.ts';
@@ -39,6 +40,7 @@ const CANCELLED = 'notifications/cancelled';
 /** Error codes of JSON-RPC. */
 const PARSE_ERROR = -32_700;
 const INVALID_REQUEST = -32_600;
+const INVALID_PARAMS = -32_602;
 const INTERNAL_ERROR = -32_603;
 
 export class McpBridge {
@@ -87,6 +89,13 @@ export class McpBridge {
     }
     // The messages of a batch are sent one by one, so that each request has its own answer and its own error.
     const messages: readonly unknown[] = Array.isArray(parsed) && parsed.length > 0 ? parsed : [parsed];
+    // The service refuses such a number, too, but would get the rounded one.
+    const inexact = findInexactNumber(line);
+    if (inexact) {
+      const text = `The message ${inexact.message}. Send it as a string.`;
+      for (const message of messages) this.#sendError(readRequestId(message), INVALID_PARAMS, text);
+      return;
+    }
     await Promise.all(messages.map((message) => this.#handleMessage(message)));
   }
 
@@ -263,6 +272,12 @@ async function* readMessages(response: Response, silenceMs: number): AsyncGenera
 
 /** The service checks the members of a message. */
 const isRpcMessage = (message: unknown): message is RpcMessage => isRecord(message);
+
+/** Null: the message is no request, or its id is rounded. */
+function readRequestId(message: unknown): number | string | null {
+  if (!isRpcMessage(message) || message.method === undefined || message.id === undefined) return null;
+  return typeof message.id === 'string' || Number.isSafeInteger(message.id) ? message.id : null;
+}
 
 const isRepeatable = ({ method }: RpcMessage): boolean => !RUNS_PLUGIN.has(method);
 

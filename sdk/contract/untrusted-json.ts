@@ -186,6 +186,16 @@ function findStringEnd(bytes: Uint8Array, start: number, end: number): number {
   return end;
 }
 
+/** Bounds for the text of a program that runs as its reader. */
+const UNBOUNDED: JsonBounds = { levelsMax: Number.POSITIVE_INFINITY, valuesMax: Number.POSITIVE_INFINITY };
+
+/** @returns the refusal of the first number that is another one after parsing, as `readJson` throws it. Null: parsing changes no number */
+export function findInexactNumber(text: string): JsonError | null {
+  const bytes = Buffer.from(text);
+  const { inexact } = checkCost(bytes, 0, bytes.byteLength, UNBOUNDED);
+  return inexact === null ? null : createInexactError(inexact);
+}
+
 /** Digits of a number in a refusal. */
 const SHOWN_CHARS = 40;
 

@@ -792,6 +792,8 @@ t.test('with --json an invalid command line is JSON too', async (t) => {
     'logs --json': /^missing required argument 'slug'/,
     'deliveries weather --state pendng --json': /^option '--state <state>' argument 'pendng' is invalid/,
     'nope --json': /^unknown command 'nope'/,
+    'call chat__read {"id":1234567890123456789} --json':
+      /^The JSON object holds the number 1234567890123456789, which a double cannot hold\. Pass it as a string\.$/,
     '--json': /^unknown option '--json'/,
     'help --json': /^Help is printed as text only\. Run `bulkhead help` or `bulkhead <command> --help`\.$/,
   };

@@ -238,6 +238,31 @@ t.test('a line that is no message has an error, and each message of a batch has 
   t.equal(service.asked.filter((name) => name === 'tools/call').length, 1, 'it is not sent again');
 });
 
+t.test('a message with a number that would be rounded is refused with its id, and not sent', async (t) => {
+  const service = await startBridge(t, { initialize: [succeed], GET: [stayOpen], 'tools/call': [succeed] });
+  const write = (id: number | string, value: string) =>
+    `{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{"name":"read","arguments":{"id":${value}}}}`;
+  const refusal = (number: string) => ({
+    code: -32_602,
+    message: `The message holds the number ${number}, which a double cannot hold. Send it as a string.`,
+  });
+  await service.sendLine(write(1, '1234567890123456789'));
+  t.same((await service.receive(({ id }) => id === 1)).error, refusal('1234567890123456789'));
+  await service.sendLine(`[${write(2, '-9007199254740993')},${write(3, '1')}]`);
+  for (const id of [2, 3])
+    t.same((await service.receive((message) => message.id === id)).error, refusal('-9007199254740993'), 'as over HTTP');
+  await service.sendLine(write('9007199254740993', '1'));
+  t.same(
+    (await service.receive(({ id }) => id === null)).error,
+    refusal('9007199254740993'),
+    'no other id is answered',
+  );
+  await service.sendLine(write(4, '"1234567890123456789"'));
+  t.match(await service.receive(({ id }) => id === 4), { result: {} });
+  await service.end();
+  t.equal(service.asked.filter((name) => name === 'tools/call').length, 1);
+});
+
 t.test('a cancelled call has no answer', async (t) => {
   const called = Promise.withResolvers<ServerResponse>();
   const service = await startBridge(t, {
