@@ -1,6 +1,6 @@
 /**
- * The transport of one MCP connection. Adds to the library's what it lacks: the end of a stream whose calls were cancelled, a new stream
- * in place of a lost one, and clear errors.
+ * The transport of one MCP connection. Adds to the library's what it lacks: requests with the same id at once, the end of a stream whose
+ * calls were cancelled, a new stream in place of a lost one, and clear errors.
  */
 import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
 import {
@@ -14,6 +14,7 @@ import {
   type JSONRPCMessage,
   JSONRPCMessageSchema,
   type JSONRPCRequest,
+  type JSONRPCResultResponse,
   ListPromptsRequestSchema,
   ListResourcesRequestSchema,
   ListToolsRequestSchema,
@@ -23,12 +24,15 @@ import {
 import type { z } from 'zod';
 import { describeFieldFault } from '../../sdk/contract/field-faults.ts';
 
-/** The requests of one POST that are not over, and those that its client cancelled. */
+/** The requests of one POST, by the id that the library gets for each. */
 interface PostedRequests {
-  readonly open: Set<RequestId>;
-  readonly cancelled: RequestId[];
+  /** Those that are not over, with the ids that the client gave them. */
+  readonly open: Map<number, RequestId>;
+  readonly cancelled: number[];
 }
 
+/** The id that the library gets for a request that is over or was never made. It ignores the cancellation of this one. */
+const NO_REQUEST = 0;
 const CANCELLED = 'notifications/cancelled';
 /** The library's status for a GET of a connection that has a stream. */
 const STREAM_EXISTS = 409;
@@ -52,6 +56,8 @@ const schemas: ReadonlyMap<string, z.ZodType> = new Map<string, z.ZodType>([
 
 export class McpTransport extends WebStandardStreamableHTTPServerTransport {
   readonly #posted = new Set<PostedRequests>();
+  /** Number of the last request. */
+  #lastNumber = NO_REQUEST;
 
   /** Number of POSTs with requests that are not over. */
   get openPosts(): number {
@@ -70,39 +76,68 @@ export class McpTransport extends WebStandardStreamableHTTPServerTransport {
 
   override async handleRequest(request: Request, options: { readonly parsedBody?: unknown } = {}): Promise<Response> {
     const messages: unknown[] = [options.parsedBody].flat();
-    const requests = messages.filter(isJSONRPCRequest);
-    const others = request.method === 'POST' && requests.length < messages.length ? messages : [];
-    if (others.some((message) => !JSONRPCMessageSchema.safeParse(message).success))
+    const hasOthers = request.method === 'POST' && !messages.every(isJSONRPCRequest);
+    if (hasOthers && messages.some((message) => !JSONRPCMessageSchema.safeParse(message).success))
       return Response.json({ jsonrpc: '2.0', error: NOT_A_MESSAGE, id: null }, { status: 400 });
-    const posted = { open: new Set(requests.map(({ id }) => id)), cancelled: [] };
-    if (posted.open.size > 0) this.#posted.add(posted);
-    let response = await super.handleRequest(request, options);
+    const posted: PostedRequests = { open: new Map(), cancelled: [] };
+    this.#posted.add(posted);
+    const numbered = messages.map((message) => this.#numberRequest(message, posted));
+    if (posted.open.size === 0) this.#posted.delete(posted);
+    const numberedOptions = { ...options, parsedBody: Array.isArray(options.parsedBody) ? numbered : numbered[0] };
+    let response = await super.handleRequest(request, numberedOptions);
     if (request.method === 'GET' && response.status === STREAM_EXISTS) {
       // The client opens a stream because it has lost the one before. Here that one looks open until TCP gives up, 15 minutes later.
       this.closeStandaloneSSEStream();
-      response = await super.handleRequest(request, options);
+      response = await super.handleRequest(request, numberedOptions);
     }
     if (!response.ok) this.#posted.delete(posted);
-    for (const message of messages) if (isCancellation(message)) this.#endRequest(message.params.requestId, true);
+    for (const message of numbered) if (isCancellation(message)) this.#endRequest(message.params.requestId, true);
     return response;
   }
 
   override async send(message: JSONRPCMessage, options?: { relatedRequestId?: RequestId }): Promise<void> {
     try {
-      await super.send(isJSONRPCErrorResponse(message) ? withoutPrefix(message) : message, options);
+      await super.send(this.#restoreId(isJSONRPCErrorResponse(message) ? withoutPrefix(message) : message), options);
     } finally {
       // The library throws if the client has left. The request is over all the same.
-      const isResponse = isJSONRPCResultResponse(message) || isJSONRPCErrorResponse(message);
-      if (isResponse && message.id !== undefined) this.#endRequest(message.id, false);
+      if (isResponse(message) && message.id !== undefined) this.#endRequest(message.id, false);
     }
+  }
+
+  /**
+   * Gives a request an id of its own. Some clients give all requests the same one, and the library would send the answer to the first of
+   * them to the POST of the last. A cancellation is of the newest open request with its id.
+   */
+  #numberRequest(message: unknown, { open }: PostedRequests): unknown {
+    if (isJSONRPCRequest(message)) {
+      this.#lastNumber += 1;
+      open.set(this.#lastNumber, message.id);
+      return { ...message, id: this.#lastNumber };
+    }
+    if (!isCancellation(message)) return message;
+    const given = message.params.requestId;
+    const opened = [...this.#posted].flatMap((posted) => [...posted.open]);
+    const [requestId = NO_REQUEST] = opened.findLast(([, id]) => id === given) ?? [];
+    return { ...message, params: { ...message.params, requestId } };
+  }
+
+  #findPosted = (id: RequestId | undefined): PostedRequests | undefined =>
+    [...this.#posted].find(({ open }) => open.has(id as number));
+
+  /** The library finds the stream of a response by its id, and then serialises it. It accepts no other enumerable property. */
+  #restoreId(message: JSONRPCMessage): JSONRPCMessage {
+    if (!isResponse(message)) return message;
+    const id = this.#findPosted(message.id)?.open.get(message.id as number);
+    if (id === undefined) return message;
+    return Object.defineProperty({ ...message }, 'toJSON', { value: () => ({ ...message, id }) });
   }
 
   /** The library ends a stream when all its requests are answered. The protocol leaves a cancelled one without an answer. */
   #endRequest(id: RequestId, isCancelled: boolean): void {
-    const posted = [...this.#posted].findLast(({ open }) => open.has(id));
+    const posted = this.#findPosted(id);
     if (!posted) return;
-    posted.open.delete(id);
-    if (isCancelled) posted.cancelled.push(id);
+    posted.open.delete(id as number);
+    if (isCancelled) posted.cancelled.push(id as number);
     if (posted.open.size > 0) return;
     this.#posted.delete(posted);
     for (const cancelled of posted.cancelled) {
@@ -122,10 +157,13 @@ function refuseParams(request: JSONRPCRequest): JSONRPCErrorResponse | null {
   return { jsonrpc: '2.0', id: request.id, error };
 }
 
+const isResponse = (message: JSONRPCMessage): message is JSONRPCResultResponse | JSONRPCErrorResponse =>
+  isJSONRPCResultResponse(message) || isJSONRPCErrorResponse(message);
+
 function isCancellation(message: unknown): message is { readonly params: { readonly requestId: RequestId } } {
-  const { method, params } = (message ?? {}) as { readonly method?: unknown; readonly params?: unknown };
+  const { id, method, params } = (message ?? {}) as Readonly<Record<'id' | 'method' | 'params', unknown>>;
   const { requestId } = (params ?? {}) as { readonly requestId?: unknown };
-  return method === CANCELLED && (typeof requestId === 'string' || typeof requestId === 'number');
+  return id === undefined && method === CANCELLED && (typeof requestId === 'string' || typeof requestId === 'number');
 }
 
 /** The library repeats the code of an error in its message. */

@@ -910,11 +910,11 @@ async function initialize(path: string, account: string): Promise<string> {
 t.test('a stream ends when all its calls are over, also where one was cancelled', async (t) => {
   const path = `/sessions/${session}/mcp`;
   const connection = await initialize(path, 'ann');
-  const call = (id: number | string, name: string) => ({
+  const call = (id: number | string, name: string, a = 1) => ({
     jsonrpc: '2.0',
     id,
     method: 'tools/call',
-    params: { name, arguments: { a: 1 } },
+    params: { name, arguments: { a } },
   });
   /** Sends calls, and cancellations until they are answered, because the first may arrive before the calls. */
   const cancelCalls = async (message: object, cancelled: readonly (number | string)[]) => {
@@ -936,39 +936,50 @@ t.test('a stream ends when all its calls are over, also where one was cancelled'
     t.equal(await cancelCalls(call(id, 'kit__wait'), [id]), '', 'a cancelled request has no answer');
   t.match(await cancelCalls([call(8, 'kit__wait'), call(9, 'kit__add')], [8]), /"sum":2/, 'the other one has');
   t.equal(await cancelCalls([call(10, 'kit__wait'), call(11, 'kit__wait')], [10, 11]), '');
+  const twice = await post(path, 'ann', connection, [call(12, 'kit__add', 1), call(12, 'kit__add', 2)]);
+  const answers = [...(await twice.text()).matchAll(/"structuredContent":\{"sum":(\d)\}.*"id":12\b/g)];
+  t.same(answers.map(([, sum]) => sum).toSorted(), ['2', '3'], 'two with the same id have an answer each');
 });
 
-t.test('a stream stays open for its other calls when one was cancelled', async (t) => {
-  const own = fixture.withNewAccount();
-  const installed = await own.install({
-    capabilities: ['host.storage'],
-    code: `
+t.test(
+  'a stream has the answers of its own calls: if one was cancelled, and if a newer one has the same id',
+  async (t) => {
+    const own = fixture.withNewAccount();
+    const installed = await own.install({
+      capabilities: ['host.storage'],
+      code: `
       tools.wait = { description: 'Waits', parameters: {}, handler: (args, ctx) => {
         host.log('begun');
         return new Promise((resolve) => ctx.signal.addEventListener('abort', () => { host.log('aborted'); resolve('x'); }));
       } };
       tools.hold = { description: 'Waits', parameters: {}, handler: async () => { ${waitForKey("'go on'")} return 'held'; } };`,
-  });
-  const path = `/sessions/${await own.session()}/mcp`;
-  const connection = await initialize(path, own.account);
-  const call = (id: number, tool: string) => ({
-    jsonrpc: '2.0',
-    id,
-    method: 'tools/call',
-    params: { name: `${installed.slug}__${tool}`, arguments: {} },
-  });
-  const answering = post(path, own.account, connection, [call(1, 'wait'), call(2, 'hold')]).then((answer) =>
-    answer.text(),
-  );
-  await eventually(async () => (await own.readLog('begun')).length === 1);
-  const cancellation = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } };
-  t.equal((await post(path, own.account, connection, cancellation)).status, 202);
-  await eventually(async () => (await own.readLog('aborted')).length === 1);
-  await storeKey(own.pool, installed, 'go on');
-  const text = await answering;
-  t.match(text, /"held"/, 'the other one is answered');
-  t.notMatch(text, /"id":1\b/);
-});
+    });
+    const path = `/sessions/${await own.session()}/mcp`;
+    const connection = await initialize(path, own.account);
+    const call = (id: number, tool: string) => ({
+      jsonrpc: '2.0',
+      id,
+      method: 'tools/call',
+      params: { name: `${installed.slug}__${tool}`, arguments: {} },
+    });
+    const answering = post(path, own.account, connection, [call(1, 'wait'), call(2, 'hold')]).then((answer) =>
+      answer.text(),
+    );
+    await eventually(async () => (await own.readLog('begun')).length === 1);
+    const cancellation = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } };
+    t.equal((await post(path, own.account, connection, cancellation)).status, 202);
+    await eventually(async () => (await own.readLog('aborted')).length === 1);
+    const newer = post(path, own.account, connection, call(2, 'wait')).then((answer) => answer.text());
+    await eventually(async () => (await own.readLog('begun')).length === 2);
+    await storeKey(own.pool, installed, 'go on');
+    const text = await answering;
+    t.match(text, /"held"/, 'the other one is answered');
+    t.notMatch(text, /"id":1\b/);
+    const cancelNewer = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 2 } };
+    t.equal((await post(path, own.account, connection, cancelNewer)).status, 202);
+    t.equal(await newer, '');
+  },
+);
 
 t.test('a new connection takes the place of the account’s that was unused for longest', async (t) => {
   const own = fixture.withNewAccount();
