@@ -1,9 +1,23 @@
 /** The environment of a command: output, working folder, accounts, and clients of the service. */
 import { addAbortSignal, type Readable } from 'node:stream';
 import { connect, type SessionClient } from '../session/client.ts';
-import { AddressError, BulkheadError, hasCode, SESSION_API_HINT, Transport } from '../session/transport.ts';
+import {
+  AddressError,
+  BulkheadError,
+  hasCode,
+  SESSION_API_HINT,
+  Transport,
+  type TransportOptions,
+} from '../session/transport.ts';
 import { Accounts, LOOPBACK, normalizeServiceUrl } from './accounts.ts';
-import { CommandError, createUnreachableError, type Failure, isUnreachable, toFailure } from './failure.ts';
+import {
+  CommandError,
+  createSessionApiError,
+  createUnreachableError,
+  type Failure,
+  isUnreachable,
+  toFailure,
+} from './failure.ts';
 import { LineSplitter } from './line-splitter.ts';
 import type { LocalTools } from './local-tools.ts';
 import type { Output } from './output.ts';
@@ -30,6 +44,8 @@ export class Context {
   readonly #url: string | undefined;
   readonly #stdin: InputStream | undefined;
   #services = new Map<string, Promise<ServiceInfo>>();
+  /** The address of the session API, by the error of a request that did not reach it. */
+  readonly #unreachedSessionApis = new WeakMap<object, string>();
 
   constructor(options: ContextOptions) {
     this.output = options.output;
@@ -88,6 +104,9 @@ export class Context {
   /** Explains an error of a command. Never rejects. */
   async explainError(error: unknown): Promise<Failure> {
     const url = await this.getUrl().catch(() => '');
+    const sessionUrl = isUnreachable(error) ? this.#unreachedSessionApis.get(error) : undefined;
+    if (sessionUrl !== undefined)
+      return createSessionApiError(sessionUrl, this.#ownSessionUrl === undefined ? url : null, error);
     return toFailure(error, url, this.environmentToken !== undefined);
   }
 
@@ -108,20 +127,41 @@ export class Context {
   /** Returns a session API client. @throws CommandError */
   async getSessions(): Promise<SessionClient> {
     const { token } = await this.getRest();
-    return connect({ url: await this.getSessionUrl(), token, retryForMs: SESSION_RETRY_MS });
+    return connect({ ...(await this.#getSessionAddress()), token, retryForMs: SESSION_RETRY_MS });
   }
 
   /** Returns a client of the session API for requests that `SessionClient` does not make. @throws CommandError */
   async getSessionTransport(): Promise<Transport> {
     const { token } = await this.getRest();
-    return new Transport({ url: await this.getSessionUrl(), token }, SESSION_API_HINT);
+    return new Transport({ ...(await this.#getSessionAddress()), token }, SESSION_API_HINT);
+  }
+
+  /** Returns the address of the session API and a `fetch` whose errors `explainError` recognizes. @throws CommandError */
+  async #getSessionAddress(): Promise<Required<Pick<TransportOptions, 'url' | 'fetch'>>> {
+    const url = await this.getSessionUrl();
+    return {
+      url,
+      fetch: async (input, init) => {
+        try {
+          return await fetch(input, init);
+        } catch (error) {
+          if (isUnreachable(error)) this.#unreachedSessionApis.set(error, url);
+          throw error;
+        }
+      },
+    };
+  }
+
+  /** `BULKHEAD_SESSION_URL`, if commands use it. */
+  get #ownSessionUrl(): string | undefined {
+    return this.#isServiceOfEnvironment ? this.env.BULKHEAD_SESSION_URL || undefined : undefined;
   }
 
   /** Returns the address of the session API. @throws CommandError */
   async getSessionUrl(): Promise<string> {
     const service = await this.getUrl();
     const { sessionApiUrl, refusal } = await this.requireService(service);
-    const ownUrl = this.#isServiceOfEnvironment ? this.env.BULKHEAD_SESSION_URL || undefined : undefined;
+    const ownUrl = this.#ownSessionUrl;
     const url = ownUrl ?? sessionApiUrl;
     if (url && ownUrl === undefined) requireEncryption(service, url);
     if (url) return url.replace(/\/+$/, '');

@@ -147,12 +147,26 @@ export function createUnreachableError(url: string, waitedMs: number | null, err
   return new CommandError('away', message, { exit: 'unavailable' });
 }
 
+/**
+ * @param url of the session API
+ * @param service that publishes this address. Null: it is that of `BULKHEAD_SESSION_URL`
+ */
+export function createSessionApiError(url: string, service: string | null, error: unknown): CommandError {
+  const code = readErrorCode(error);
+  const source =
+    service === null
+      ? 'the address in BULKHEAD_SESSION_URL. Correct it, or unset it to use the address that the service publishes.'
+      : `the address that ${service} publishes. Try again in a minute, or set BULKHEAD_SESSION_URL to the address at which you reach it.`;
+  const message = `No session API responds at ${url}${code === '' ? '' : ` (${code})`}, ${source}`;
+  return new CommandError('away', message, { exit: 'unavailable' });
+}
+
 /** Whether a read or a stream that failed may succeed when it is tried again. */
 export const isTransient = (error: unknown): boolean =>
   !(error instanceof BulkheadError) || error.status >= 500 || error.status === 429;
 
 /** `fetch` throws a TypeError with the network error as its cause. */
-export function isUnreachable(error: unknown): boolean {
+export function isUnreachable(error: unknown): error is TypeError {
   if (!(error instanceof TypeError)) return false;
   return error.message === 'fetch failed' || (error.cause instanceof Error && 'code' in error.cause);
 }

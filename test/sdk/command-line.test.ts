@@ -685,6 +685,23 @@ t.test('a token is not sent to an address that redirects to another one', async 
   t.notMatch(received.join(), 'a.secret.token');
 });
 
+t.test('a session API that is away is named with its own address, and where it comes from', async (t) => {
+  const away = 'http://127.0.0.1:2';
+  const { url } = await serve(t, (_request, response) => response.end(JSON.stringify({ sessionApiUrl: away })));
+  const env = { BULKHEAD_URL: url, BULKHEAD_TOKEN: 'x' };
+  // At once: each waits 5 s for the service.
+  const [published, own] = await Promise.all([
+    bulkhead(['mcp'], { env }),
+    bulkhead(['call', 'weather__now'], { env: { ...env, BULKHEAD_SESSION_URL: `${away}/` } }),
+  ]);
+  const start = `error No session API responds at ${away} \\(ECONNREFUSED\\), the address`;
+  t.match(published, {
+    code: 5,
+    stderr: new RegExp(`^${start} that ${url} publishes\\. .*set BULKHEAD_SESSION_URL to`),
+  });
+  t.match(own, { code: 5, stderr: new RegExp(`^${start} in BULKHEAD_SESSION_URL\\. Correct it, or unset it`) });
+});
+
 t.test('the token and the session API of one service are not used for another one', async (t) => {
   const received: string[] = [];
   const startServer = async (sessionApiUrl: string | null): Promise<string> => {

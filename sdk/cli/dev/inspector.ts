@@ -15,7 +15,7 @@ import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { ConnectionLostError } from '../../session/transport.ts';
 import type { Context } from '../context.ts';
-import { CommandError, toFailure } from '../failure.ts';
+import { CommandError } from '../failure.ts';
 import type { Draft } from './draft.ts';
 
 /** Other host names are refused as a defence against DNS rebinding. */
@@ -39,9 +39,10 @@ export async function openInspector(context: Context, draft: Draft, port: number
     // A connection that broke says nothing; the next attempt says why if the service is away. Then all fail alike.
     if (error === undefined || error instanceof ConnectionLostError || isReported) return;
     isReported = true;
-    const { code, message } = toFailure(error, base);
-    const next = output.paint.dim('The inspector opens as soon as the service accepts it.');
-    output.printItem({ error: { code, message } }, `${output.paint.red('error')} ${message}\n${next}`);
+    void context.explainError(error).then(({ code, message }) => {
+      const next = output.paint.dim('The inspector opens as soon as the service accepts it.');
+      output.printItem({ error: { code, message } }, `${output.paint.red('error')} ${message}\n${next}`);
+    });
   };
   try {
     const installationId = await draft.waitForInstallation(signal);
