@@ -7,6 +7,7 @@ import {
   CallToolRequestSchema,
   ErrorCode,
   GetPromptRequestSchema,
+  InitializeRequestSchema,
   isJSONRPCErrorResponse,
   isJSONRPCRequest,
   isJSONRPCResultResponse,
@@ -46,6 +47,7 @@ const NOT_A_MESSAGE = {
 
 /** The requests with parameters, checked here because the library would answer wrong ones with the output of its validator. */
 const schemas: ReadonlyMap<string, z.ZodType> = new Map<string, z.ZodType>([
+  ['initialize', InitializeRequestSchema],
   ['tools/list', ListToolsRequestSchema],
   ['tools/call', CallToolRequestSchema],
   ['prompts/list', ListPromptsRequestSchema],
@@ -79,6 +81,10 @@ export class McpTransport extends WebStandardStreamableHTTPServerTransport {
     const hasOthers = request.method === 'POST' && !messages.every(isJSONRPCRequest);
     if (hasOthers && messages.some((message) => !JSONRPCMessageSchema.safeParse(message).success))
       return Response.json({ jsonrpc: '2.0', error: NOT_A_MESSAGE, id: null }, { status: 400 });
+    // The library takes an invalid one for another request, and answers that the connection is not initialized.
+    const initialize = messages.find((message) => isJSONRPCRequest(message) && message.method === 'initialize');
+    const refusal = initialize === undefined ? null : refuseParams(initialize as JSONRPCRequest);
+    if (refusal !== null) return Response.json(refusal, { status: 400 });
     const posted: PostedRequests = { open: new Map(), cancelled: [] };
     this.#posted.add(posted);
     const numbered = messages.map((message) => this.#numberRequest(message, posted));

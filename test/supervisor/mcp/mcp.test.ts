@@ -496,6 +496,14 @@ t.test('invalid protocol messages are rejected and leave no connection', async (
         headers: { authorization, accept },
       })
     ).statusCode;
+  const { clientInfo: _, ...incomplete } = INITIALIZE.params;
+  const refused = await post(path, 'ann', null, { ...INITIALIZE, params: incomplete });
+  t.equal(refused.status, 400);
+  t.same(await refused.json(), {
+    jsonrpc: '2.0',
+    id: 1,
+    error: { code: -32_602, message: 'params.clientInfo is required and must be an object.' },
+  });
   t.equal(await send({ jsonrpc: '2.0', id: 1, method: 'tools/list' }), 400, 'before it introduced itself');
   t.equal(await send({ hello: 1 }), 400);
   t.equal(await send({ jsonrpc: '2.0', id: 1, method: 'tools/list' }, 'text/html'), 406);
