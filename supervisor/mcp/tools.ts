@@ -11,6 +11,7 @@ import {
 } from '@modelcontextprotocol/sdk/types.js';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
+import type { hostToolGroups } from '../../sdk/contract/full-names.ts';
 import { isRecord } from '../../sdk/contract/is-record.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
 import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
@@ -26,6 +27,8 @@ import { canElicit, describeCall, type HandlerExtra } from './setup-questions.ts
 const PROGRESS_EVERY_MS = 2_000;
 /** Host calls that reach outside the service, for the tool annotation `openWorldHint`. */
 const OPEN_WORLD = /^host\.(http:|ssh|llm)/;
+/** Groups of the host's own tools that do. */
+const OPEN_WORLD_GROUPS: ReadonlySet<string> = new Set<(typeof hostToolGroups)[number]>(['ssh']);
 
 export function offerTools({ server, services, session: opened, questions, wrap }: ServerParts): void {
   // The runtime may have turned tools of the host off since the connection was opened.
@@ -68,13 +71,14 @@ async function describeTools({ pluginsCache }: SessionServices, session: Session
   const { tools } = offered;
   return listOfferedTools(offered, session).map(({ name, description, parameters, installationId, slug }) => {
     const ref = installationId === null ? undefined : tools.get(name);
+    const isOpenWorld = ref?.plugin.granted.some((grant) => OPEN_WORLD.test(grant)) ?? OPEN_WORLD_GROUPS.has(slug);
     return {
       name,
       title: `${ref?.tool ?? name} (${slug})`,
       description,
       // The protocol requires a schema of type object; a schema without a type accepts objects, too.
       inputSchema: { ...(parameters as object), type: 'object' as const },
-      annotations: { openWorldHint: ref?.plugin.granted.some((grant) => OPEN_WORLD.test(grant)) === true },
+      annotations: { openWorldHint: isOpenWorld },
     };
   });
 }

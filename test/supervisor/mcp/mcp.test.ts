@@ -92,9 +92,12 @@ t.test('only a message starts the session of the account’s address', async (t)
   t.same((await own.call('GET', '/sessions')).body.items, []);
 });
 
-t.test('a tool of the host that is turned off ends in open connections, too', async (t) => {
-  const { body } = await fixture.call('POST', '/sessions', { agentId: 'a', hostTools: ['todo'] });
+t.test('tools of the host are described, and one that is turned off ends in open connections, too', async (t) => {
+  const { body } = await fixture.call('POST', '/sessions', { agentId: 'a', hostTools: ['todo', 'ssh'] });
   const { client } = await connect(t, body.id);
+  const { tools } = await client.listTools();
+  for (const [name, openWorldHint] of Object.entries({ todo__list: false, ssh__run: true }))
+    t.match(tools.find((tool) => tool.name === name)?.annotations, { openWorldHint }, name);
   const list = { name: 'todo__list', arguments: {} };
   t.notOk((await client.callTool(list)).isError);
   t.equal((await fixture.call('PUT', `/sessions/${body.id}/tools`, { hostTools: [] })).status, 200);
