@@ -114,14 +114,15 @@ export class McpBridge {
     } catch (error) {
       // An answer of the client may have the id of one of its own requests, because both sides count.
       if (method === undefined || id === undefined || !this.#waiting.has(id)) return;
-      this.#sendError(id, INTERNAL_ERROR, error instanceof Error ? error.message : 'The service failed.');
+      const { code, data } = readRpcError(error);
+      this.#sendError(id, code, error instanceof Error ? error.message : 'The service failed.', data);
     } finally {
       if (method !== undefined) this.#waiting.delete(id);
     }
   }
 
-  #sendError(id: number | string | null, code: number, message: string): void {
-    this.#options.send({ jsonrpc: '2.0', id, error: { code, message } });
+  #sendError(id: number | string | null, code: number, message: string, data?: unknown): void {
+    this.#options.send({ jsonrpc: '2.0', id, error: { code, message, ...(data === undefined ? {} : { data }) } });
   }
 
   /** @param onAnswer called with the answer to `initialize` */
@@ -277,6 +278,12 @@ const isRpcMessage = (message: unknown): message is RpcMessage => isRecord(messa
 function readRequestId(message: unknown): number | string | null {
   if (!isRpcMessage(message) || message.method === undefined || message.id === undefined) return null;
   return typeof message.id === 'string' || Number.isSafeInteger(message.id) ? message.id : null;
+}
+
+/** The code and the details with which the service refused a message. */
+function readRpcError(error: unknown): { readonly code: number; readonly data?: unknown } {
+  const { code, data } = error instanceof BulkheadError && isRecord(error.cause) ? error.cause : {};
+  return typeof code === 'number' ? { code, data } : { code: INTERNAL_ERROR };
 }
 
 const isRepeatable = ({ method }: RpcMessage): boolean => !RUNS_PLUGIN.has(method);

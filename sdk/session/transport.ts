@@ -89,7 +89,10 @@ export class BulkheadError extends Error {
   readonly errors: readonly ProblemLocation[];
 
   constructor(status: number, body: ProblemLike) {
-    super(body.detail ?? body.title ?? `The service responded with status ${status}.`);
+    super(
+      body.detail ?? body.title ?? `The service responded with status ${status}.`,
+      body.rpcError && { cause: body.rpcError },
+    );
     this.status = status;
     this.code = body.code ?? 'internal';
     this.requestId = body.requestId ?? null;
@@ -134,6 +137,14 @@ interface ProblemLike {
   readonly code?: string;
   readonly requestId?: string;
   readonly errors?: readonly ProblemLocation[];
+  /** The error of JSON-RPC in which a problem over MCP comes. */
+  readonly rpcError?: RpcError;
+}
+/** The form of a problem over MCP. */
+interface RpcError {
+  readonly code?: number;
+  readonly message?: string;
+  readonly data?: object;
 }
 
 type Attempt<T> = { readonly value: T } | { readonly error: unknown; readonly retryAfterMs?: number | undefined };
@@ -313,16 +324,11 @@ export function readErrorCode(error: unknown): string {
   return String(code ?? cause?.code ?? '');
 }
 
-/** The form of a problem over MCP. */
-interface RpcRefusal {
-  readonly error?: { readonly message?: string; readonly data?: ProblemLike };
-}
-
 async function readProblem(response: Response): Promise<ProblemLike> {
   try {
-    const body = (await response.json()) as ProblemLike & RpcRefusal;
-    const { message: detail, data } = body.error ?? {};
-    return detail === undefined ? body : { ...data, detail };
+    const body = (await response.json()) as ProblemLike & { readonly error?: RpcError };
+    const { error: rpcError } = body;
+    return rpcError?.message === undefined ? body : { ...rpcError.data, detail: rpcError.message, rpcError };
   } catch {
     return {};
   }

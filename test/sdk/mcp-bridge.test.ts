@@ -211,12 +211,15 @@ t.test('a call goes on when the answer to a question with the same id is refused
 });
 
 t.test('a line that is no message has an error, and each message of a batch has its own answer', async (t) => {
+  const refusal = { code: -32_602, message: 'query x: is not known', data: { code: 'bad_request', requestId: 'r' } };
   const service = await startBridge(t, {
     initialize: [succeed],
     GET: [stayOpen],
     'tools/list': [succeed],
     'tools/call': [refuse(500)],
+    'prompts/get': [(response) => void response.writeHead(400).end(JSON.stringify({ error: refusal }))],
   });
+  t.same((await service.call(9, 'prompts/get')).error, refusal, 'the error of the service as it is');
   for (const line of ['null', '5', '[]', '[null]']) {
     const before = service.received.length;
     await service.sendLine(line);

@@ -71,6 +71,14 @@ interface ProblemLike {
     readonly code?: string;
     readonly requestId?: string;
     readonly errors?: readonly ProblemLocation[];
+    /** The error of JSON-RPC in which a problem over MCP comes. */
+    readonly rpcError?: RpcError;
+}
+/** The form of a problem over MCP. */
+interface RpcError {
+    readonly code?: number;
+    readonly message?: string;
+    readonly data?: object;
 }
 export declare class Transport {
     #private;
