@@ -2,6 +2,7 @@
  * The transport of one MCP connection. Adds to the library's what it lacks: requests with the same id at once, the end of a stream whose
  * calls were cancelled, a new stream in place of a lost one, and clear errors.
  */
+import { randomUUID } from 'node:crypto';
 import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
 import {
   CallToolRequestSchema,
@@ -32,6 +33,8 @@ interface PostedRequests {
   readonly cancelled: number[];
 }
 
+/** No question of the library has this id. */
+const NO_QUESTION = -1;
 /** The id that the library gets for a request that is over or was never made. It ignores the cancellation of this one. */
 const NO_REQUEST = 0;
 const CANCELLED = 'notifications/cancelled';
@@ -60,6 +63,11 @@ export class McpTransport extends WebStandardStreamableHTTPServerTransport {
   readonly #posted = new Set<PostedRequests>();
   /** Number of the last request. */
   #lastNumber = NO_REQUEST;
+  /**
+   * Begins the ids of the questions to the client. The library counts them from 0 in each connection, and `bulkhead mcp` has several for one
+   * client: the answer to a question of a lost connection must not answer one of the next, which may be of another plugin.
+   */
+  readonly #questionPrefix = `${randomUUID()}:`;
 
   /** Number of POSTs with requests that are not over. */
   get openPosts(): number {
@@ -87,7 +95,7 @@ export class McpTransport extends WebStandardStreamableHTTPServerTransport {
     if (refusal !== null) return Response.json(refusal, { status: 400 });
     const posted: PostedRequests = { open: new Map(), cancelled: [] };
     this.#posted.add(posted);
-    const numbered = messages.map((message) => this.#numberRequest(message, posted));
+    const numbered = messages.map((message) => this.#restoreQuestionId(this.#numberRequest(message, posted)));
     if (posted.open.size === 0) this.#posted.delete(posted);
     const numberedOptions = { ...options, parsedBody: Array.isArray(options.parsedBody) ? numbered : numbered[0] };
     let response = await super.handleRequest(request, numberedOptions);
@@ -103,7 +111,7 @@ export class McpTransport extends WebStandardStreamableHTTPServerTransport {
 
   override async send(message: JSONRPCMessage, options?: { relatedRequestId?: RequestId }): Promise<void> {
     try {
-      await super.send(this.#restoreId(isJSONRPCErrorResponse(message) ? withoutPrefix(message) : message), options);
+      await super.send(this.#toClient(message), options);
     } finally {
       // The library throws if the client has left. The request is over all the same.
       if (isResponse(message) && message.id !== undefined) this.#endRequest(message.id, false);
@@ -124,6 +132,20 @@ export class McpTransport extends WebStandardStreamableHTTPServerTransport {
     const given = message.params.requestId;
     const opened = [...this.#posted].flatMap((posted) => [...posted.open]);
     const [requestId = NO_REQUEST] = opened.findLast(([, id]) => id === given) ?? [];
+    return { ...message, params: { ...message.params, requestId } };
+  }
+
+  #restoreQuestionId(message: unknown): unknown {
+    if (!isJSONRPCResultResponse(message) && !isJSONRPCErrorResponse(message)) return message;
+    const [, number] = String(message.id).split(this.#questionPrefix);
+    return { ...message, id: number === undefined ? NO_QUESTION : Number(number) };
+  }
+
+  #toClient(message: JSONRPCMessage): JSONRPCMessage {
+    if (isJSONRPCRequest(message)) return { ...message, id: `${this.#questionPrefix}${message.id}` };
+    if (isJSONRPCErrorResponse(message)) return this.#restoreId(withoutPrefix(message));
+    if (!isCancellation(message)) return this.#restoreId(message);
+    const requestId = `${this.#questionPrefix}${message.params.requestId}`;
     return { ...message, params: { ...message.params, requestId } };
   }
 

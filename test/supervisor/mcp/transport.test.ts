@@ -1,6 +1,7 @@
 /** What a connection keeps of the requests of its client. */
 import type { JSONRPCMessage, JSONRPCRequest } from '@modelcontextprotocol/sdk/types.js';
-import t from 'tap';
+import t, { type Test } from 'tap';
+import { readEvents } from '../../../sdk/session/event-stream.ts';
 import { McpTransport } from '../../../supervisor/mcp/transport.ts';
 
 const CONNECTION = 'c1';
@@ -15,24 +16,51 @@ function post(transport: McpTransport, message: object): Promise<Response> {
   return transport.handleRequest(request, { parsedBody: { jsonrpc: '2.0', ...message } });
 }
 
-t.test('a request whose client left before the answer is forgotten', async (t) => {
+async function startTransport(test: Test) {
   const transport = new McpTransport({ sessionIdGenerator: () => CONNECTION });
-  t.teardown(() => transport.close());
+  test.teardown(() => transport.close());
   await transport.start();
   const received: JSONRPCMessage[] = [];
   transport.onmessage = (message) => void received.push(message);
-  const answerLast = () => transport.send({ jsonrpc: '2.0', result: {}, id: (received.at(-1) as JSONRPCRequest).id });
+  const readLastId = () => (received.at(-1) as JSONRPCRequest).id;
+  const answerLast = () => transport.send({ jsonrpc: '2.0', result: {}, id: readLastId() });
   const clientInfo = { name: 'test', version: '1' };
   const params = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo };
   await post(transport, { id: 0, method: 'initialize', params });
   await answerLast();
+  return { transport, received, readLastId, answerLast };
+}
+
+t.test('a request whose client left before the answer is forgotten', async (t) => {
+  const { transport, received, readLastId, answerLast } = await startTransport(t);
   t.equal(transport.openPosts, 0, 'an answered request is over');
-  const { id: requestId } = received.at(-1) as JSONRPCRequest;
-  await post(transport, { method: 'notifications/cancelled', params: { requestId } });
+  await post(transport, { method: 'notifications/cancelled', params: { requestId: readLastId() } });
   t.match(received.at(-1), { params: { requestId: 0 } }, 'the client does not know the id that the library has');
   const { body } = await post(transport, { id: 1, method: 'tools/call', params: { name: 'slow' } });
   t.equal(transport.openPosts, 1);
   await body?.cancel();
   await t.rejects(answerLast(), { message: /No connection/ });
   t.equal(transport.openPosts, 0);
+});
+
+t.test('an answer to a question of another connection answers none', async (t) => {
+  const ask = async ({ transport, readLastId }: Awaited<ReturnType<typeof startTransport>>) => {
+    const { body } = await post(transport, { id: 1, method: 'tools/call', params: { name: 'unconfigured' } });
+    const relatedRequestId = readLastId();
+    await transport.send({ jsonrpc: '2.0', id: 0, method: 'elicitation/create', params: {} }, { relatedRequestId });
+    const cancellation = { method: 'notifications/cancelled', params: { requestId: 0 } };
+    await transport.send({ jsonrpc: '2.0', ...cancellation }, { relatedRequestId });
+    const events = readEvents(body);
+    const [question, cancelled] = [(await events.next()).value, (await events.next()).value];
+    await events.return(undefined);
+    const { id } = JSON.parse(question?.data ?? '');
+    t.equal(JSON.parse(cancelled?.data ?? '').params.requestId, id);
+    return id;
+  };
+  const [lost, open] = [await startTransport(t), await startTransport(t)];
+  const [lostId, openId] = [await ask(lost), await ask(open)];
+  for (const id of [lostId, 0, openId]) {
+    await post(open.transport, { id, result: { action: 'decline' } });
+    t.match(open.received.at(-1), { id: id === openId ? 0 : -1 }, `${id}`);
+  }
 });
