@@ -197,7 +197,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     cancelNotices,
     writes,
     faultPoint,
-    onRecovered: ({ accountId, installationId }) => asAccount(accountId, () => jobs?.releaseDeliveries(installationId)),
+    onRecovered: (plugin) => asAccount(plugin.accountId, () => jobs?.releaseDeliveries(plugin)),
     onError,
   });
   await ownership.follow();
@@ -441,7 +441,7 @@ async function subscribeToChanges(followers: Followers): Promise<void> {
       if (fleet.listAccounts().has(accountId)) pluginsCache.get(accountId).catch(onError);
       if (!ownership.holds(accountId)) return;
       releaseHeldEvents(pool, queues, installationId).catch(onError);
-      jobs.releaseDeliveries(installationId);
+      jobs.releaseDeliveries({ accountId, installationId });
     });
   };
   const onEverything = () => {

@@ -253,6 +253,8 @@ interface Postponement {
   readonly as: AttemptResult;
   /** Sets the delivery aside. Pass true only for one that is not yet: with a replayed one, it also sets others aside. */
   readonly setAside?: boolean | undefined;
+  /** The required installation that stopped the attempt. Default: null, none did. */
+  readonly guardId?: string | null | undefined;
 }
 
 /**
@@ -264,11 +266,12 @@ export async function postponeDelivery(
   pool: Pool,
   id: string,
   epoch: number,
-  { afterSeconds, error, as, setAside = false }: Postponement,
+  { afterSeconds, error, as, setAside = false, guardId = null }: Postponement,
 ): Promise<void> {
   await pool.query(
     `WITH postponed AS (
        UPDATE deliveries SET claimed_by = NULL, last_error = $4, ${countAttemptSql('$5')}, set_aside = set_aside OR $6,
+              guard_id = $7,
               next_attempt_at = CASE WHEN $3::float8 IS NULL THEN 'infinity' ELSE now() + make_interval(secs => $3) END
         WHERE id = $1 AND claimed_by = $2 AND state = 'pending'
         RETURNING channel_id, direction, replayed_at)
@@ -282,7 +285,7 @@ export async function postponeDelivery(
              SELECT f.id FROM deliveries f
               WHERE ${isQueuedSql('f', 'r.channel_id', 'r.direction', false)} AND f.conversation_key >= r.conversation_key
               ORDER BY f.conversation_key, f.position LIMIT 1))))`,
-    [id, epoch, afterSeconds, error, as, setAside],
+    [id, epoch, afterSeconds, error, as, setAside, guardId],
   );
 }
 
@@ -319,23 +322,41 @@ export const releaseHeldDeliveries = (
     installationId === null ? [id] : [id, installationId],
   );
 
+/** SQL that makes the first delivery of each ordered queue due that waits after an attempt. Returns the ids of the channels. */
+const makeHeadsDueSql = (condition: string): string => `
+  WITH heads AS MATERIALIZED (
+    SELECT h.id FROM installations i JOIN channels c ON c.installation_id = i.id
+           CROSS JOIN (VALUES ('in'), ('out')) AS l(direction)
+           CROSS JOIN LATERAL (${selectFirst('c.id', 'l.direction')}) h
+     WHERE ${condition} AND h.last_error IS NOT NULL AND h.claimed_by IS NULL
+       AND h.next_attempt_at > now() AND h.next_attempt_at < 'infinity')
+  UPDATE deliveries d SET next_attempt_at = now() FROM heads
+   WHERE d.id = heads.id AND d.state = 'pending' AND d.claimed_by IS NULL
+   RETURNING d.channel_id`;
+
 /**
  * Makes the first delivery of each ordered queue of an installation due that waits after a failure. Its plugin may be repaired, and all
  * deliveries behind it would wait, too. Not while the installation is failed: the plugin cannot be called.
  */
 export const makeFailedHeadsDue = (pool: Pool, installationId: string): Promise<string[]> =>
+  listValues(pool, makeHeadsDueSql(`i.id = $1 AND i.status = 'ready'`), [installationId]);
+
+/** Statuses in which a required installation stops what it should judge. */
+const STOPS_SQL = `status IN ('failed', 'needs_configuration')`;
+
+/**
+ * Makes the first delivery of each ordered queue of an account due that waits because a required installation stopped its last attempt.
+ * Call it after a change of that installation, which may be gone, paused or not required any more. Not while it cannot be called.
+ */
+export const makeGuardedHeadsDue = (
+  pool: Pool,
+  { accountId, installationId }: { readonly accountId: string; readonly installationId: string },
+): Promise<string[]> =>
   listValues(
     pool,
-    `WITH heads AS MATERIALIZED (
-       SELECT h.id FROM installations i JOIN channels c ON c.installation_id = i.id
-              CROSS JOIN (VALUES ('in'), ('out')) AS l(direction)
-              CROSS JOIN LATERAL (${selectFirst('c.id', 'l.direction')}) h
-        WHERE i.id = $1 AND i.status = 'ready' AND h.last_error IS NOT NULL AND h.claimed_by IS NULL
-          AND h.next_attempt_at > now() AND h.next_attempt_at < 'infinity')
-     UPDATE deliveries d SET next_attempt_at = now() FROM heads
-      WHERE d.id = heads.id AND d.state = 'pending' AND d.claimed_by IS NULL
-      RETURNING d.channel_id`,
-    [installationId],
+    makeHeadsDueSql(`i.account_id = $1 AND h.guard_id = $2
+       AND NOT EXISTS (SELECT 1 FROM installations g WHERE g.id = $2 AND g.required AND g.${STOPS_SQL})`),
+    [accountId, installationId],
   );
 
 /**

@@ -44,7 +44,11 @@ interface ChainRequest extends Omit<HookRequest, 'accountId' | 'noticeId'> {
   loadPlugins(): AccountPlugins | Promise<AccountPlugins>;
 }
 
-const OUT_OF_TIME: LinkResult = { kind: 'unavailable', message: 'earlier links used up the chain’s time' };
+const OUT_OF_TIME: LinkResult = {
+  kind: 'unavailable',
+  message: 'earlier links used up the chain’s time',
+  isOutOfTime: true,
+};
 /** Compaction asks one plugin, also where that is uninstalled meanwhile. */
 const ONE_LINK_HOOK: HookName = 'compaction.summarize';
 

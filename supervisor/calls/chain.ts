@@ -61,6 +61,8 @@ export type LinkResult =
        * was sent.
        */
       readonly isUnsent?: true;
+      /** Set if a link was not called, because earlier ones had used up the time of the chain. */
+      readonly isOutOfTime?: true;
       /** Set if a tool's handler did not run, because the arguments do not fit its schema. */
       readonly invalidArguments?: readonly ArgumentFault[];
     };
@@ -71,6 +73,11 @@ export interface Cancel {
   readonly by: Link;
   /** `plugin`: the handler cancelled. `failure`: the link did not run or failed, and so the operation may not go ahead. */
   readonly cause: 'plugin' | 'failure';
+  /**
+   * Set after a failure of which the handler is not the cause. `unavailable`: the plugin could not be called. `interrupted`: the handler
+   * was cut off from outside the plugin.
+   */
+  readonly obstacle?: 'unavailable' | 'interrupted' | undefined;
 }
 export interface ChainState {
   readonly context: Fields;
@@ -160,7 +167,14 @@ function failLink(hook: HookName, state: ChainState, link: Link, failure: Failur
     ? describeRequiredFailure(link, describeFailure(hook, failure, ms))
     : `${link.displayName} failed, so the operation was stopped`;
   const trace = appendStep(state, link, `vetoed_${kind}`, ms, why);
-  return { state: { ...state, trace, cancelled: { reason, by: link, cause: 'failure' } }, fault };
+  const cancelled = { reason, by: link, cause: 'failure', obstacle: findObstacle(failure) } as const;
+  return { state: { ...state, trace, cancelled }, fault };
+}
+
+/** A link that was left without time could be called: the slow links before it are at fault, and will be at each repetition. */
+function findObstacle(failure: Failure): Cancel['obstacle'] {
+  if (failure.kind === 'unavailable') return failure.isOutOfTime ? undefined : 'unavailable';
+  return failure.kind !== 'malformed' && failure.interrupted ? 'interrupted' : undefined;
 }
 
 /** The text for users about a failure. A plugin's own error text stays in its log. */

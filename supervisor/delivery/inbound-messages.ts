@@ -7,6 +7,7 @@ import { appendMessages, createSession, renameNotice, type Session } from '../..
 import { Problem } from '../../sdk/contract/errors.ts';
 import { SECOND } from '../../sdk/contract/limits.ts';
 import type { channelMessage } from '../../sdk/contract/payloads.ts';
+import type { Cancel } from '../calls/chain.ts';
 import { toJudgement } from '../calls/judgement.ts';
 import { holdAttachments } from '../calls/message-hook.ts';
 import { recordSessionEvent } from '../calls/session-events.ts';
@@ -16,7 +17,14 @@ import type { SessionServices } from '../sessions/session-services.ts';
 type ChannelMessage = z.infer<typeof channelMessage>;
 
 /** A required plugin did not judge the message, so it is not stored. */
-export class RequiredPluginError extends Error {}
+export class RequiredPluginError extends Error {
+  readonly cancel: Cancel;
+
+  constructor(cancel: Cancel) {
+    super(cancel.reason);
+    this.cancel = cancel;
+  }
+}
 
 /**
  * After this time an attempt begins no further message: the hooks of each may take 15 s, and meanwhile the worker is not free, nor can
@@ -107,7 +115,7 @@ async function storeMessage(
     // A plugin's own cancel ends the message, until the delivery is replayed. After a failure, no plugin has cancelled: the delivery
     // is attempted again.
     if (answer.cancelled.cause === 'plugin') return;
-    throw new RequiredPluginError(answer.cancelled.reason);
+    throw new RequiredPluginError(answer.cancelled);
   }
   const { guards } = answer;
   const { message } = answer.context;

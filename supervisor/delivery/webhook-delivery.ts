@@ -12,14 +12,14 @@ import {
 } from '../../db/channels/delivery-queue.ts';
 import type { HeadSearch } from '../../db/channels/head-search.ts';
 import { type InstalledPlugin, loadInstalledPlugin } from '../../db/installations/account-plugins.ts';
-import { describeInactive } from '../../db/installations/run-rule.ts';
+import { describeInactive, mayRun } from '../../db/installations/run-rule.ts';
 import { isInterruption } from '../../db/postgres/database-errors.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { SECOND } from '../../sdk/contract/limits.ts';
 import type { channelReply } from '../../sdk/contract/payloads.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
 import { traced } from '../../service/telemetry/tracing.ts';
-import { formatCancel, type LinkResult } from '../calls/chain.ts';
+import { type Cancel, formatCancel, type LinkResult } from '../calls/chain.ts';
 import { pickStack } from '../calls/plugin-call.ts';
 import type { Fleet } from '../children/fleet.ts';
 import type { OwnedWork, Ownership } from '../cluster/ownership.ts';
@@ -29,7 +29,13 @@ import { callChannelHandler } from './channel-call.ts';
 import type { Outcome } from './channel-scheduler.ts';
 import { RequiredPluginError, type StoredParts, storeMessages } from './inbound-messages.ts';
 import { toRequest } from './webhook-request.ts';
-import { type AttemptVerdict, isUsedUp, judgeDelivery, REFUSED_WAIT_S } from './webhook-retry-policy.ts';
+import {
+  type AttemptVerdict,
+  isUsedUp,
+  judgeDelivery,
+  type NeededPlugin,
+  REFUSED_WAIT_S,
+} from './webhook-retry-policy.ts';
 
 export interface DeliveryDeps extends Pick<SessionServices, 'writes' | 'faultPoint'> {
   readonly services: SessionServices;
@@ -143,7 +149,7 @@ async function attempt(
   if ('outcome' in current) return current.outcome;
   const { plugin } = current;
   const budgetMs = surfaces[`channel.${name}`].budgetMs;
-  const answered =
+  const answered: AttemptOutcome =
     'fields' in given
       ? await callChannelHandler(services, plugin, { name, invocationId, budgetMs, fields: given.fields })
       : given.failed;
@@ -151,7 +157,9 @@ async function attempt(
   const result =
     answered.kind === 'answered' && name === 'receive' ? await storeResult(deps, delivery, answered) : answered;
   if (result.kind === 'incomplete') return continueLater(deps, delivery, result);
-  const verdict = judgeDelivery(delivery, result, plugin, deps.deliveryWaits, Math.random());
+  const { guardId = null } = result;
+  const needed = guardId === null ? plugin : await findGuard(deps, guardId);
+  const verdict = judgeDelivery(delivery, result, needed, deps.deliveryWaits, Math.random());
   if (verdict.kind === 'delivered') {
     await deps.faultPoint(formatStep(delivery, 'taken'));
     const outcome = await recordVerdict(deps, delivery, verdict);
@@ -163,8 +171,30 @@ async function attempt(
   const next = verdict.kind === 'dead' ? 'dead' : isAside ? 'set aside' : 'retry';
   const text = `channel.${name}, attempt ${delivery.attempt}: ${verdict.error}`;
   const data = { deliveryId: delivery.id, channelId: delivery.channelId, next, ...pickStack(result) };
-  services.logs.system(plugin, 'error', text, { invocationId, data });
-  return recordVerdict(deps, delivery, verdict);
+  // An attempt that does not count is repeated after a short time, perhaps for hours.
+  if (verdict.kind === 'retry' && verdict.as === 'nothing')
+    services.logs.sometimes(plugin, `channel.${name}`, 'error', text, { invocationId, data });
+  else services.logs.system(plugin, 'error', text, { invocationId, data });
+  return recordVerdict(deps, delivery, verdict, guardId);
+}
+
+type AttemptOutcome = LinkResult & {
+  /** The required installation that stopped the attempt. */
+  readonly guardId?: string;
+};
+
+function toAttemptOutcome({ reason, by, obstacle }: Cancel): AttemptOutcome {
+  const stopped = { message: reason, guardId: by.installationId };
+  if (obstacle === 'unavailable') return { kind: 'unavailable', ...stopped };
+  return obstacle === 'interrupted' ? { kind: 'error', ...stopped, interrupted: true } : { kind: 'error', ...stopped };
+}
+
+/** Reads the required plugin that stopped an attempt, as it is by now: the cache does not learn that one has failed too often. */
+async function findGuard({ services, fleet, writes }: AttemptDeps, installationId: string): Promise<NeededPlugin> {
+  const guard = await writes.write(() => loadInstalledPlugin(services.pool, installationId));
+  // It was paused or uninstalled meanwhile, or is not required any more: the next attempt may pass.
+  if (!guard?.required || guard.status === 'paused' || guard.status === 'uninstalling') return { status: 'ready' };
+  return { status: guard.status, isStopped: !mayRun(guard) || fleet.findRefusal(guard) !== null };
 }
 
 /** Puts a delivery back of which an attempt has stored a part. It stays first in its queue, which goes behind those of others. */
@@ -180,12 +210,18 @@ function continueLater(
   });
 }
 
-function recordVerdict(deps: AttemptDeps, delivery: ClaimedDelivery, verdict: AttemptVerdict): Promise<Outcome> {
+/** @param guardId the required installation that stopped the attempt; null: none did */
+function recordVerdict(
+  deps: AttemptDeps,
+  delivery: ClaimedDelivery,
+  verdict: AttemptVerdict,
+  guardId: string | null = null,
+): Promise<Outcome> {
   return deps.writes.write(async () => {
     if (verdict.kind !== 'retry') return finish(deps, delivery, verdict.kind, verdict.error);
     // Others are set aside with it. Only the worker of their queue may do that: it attempts none of them now.
     const setAside = verdict.setAside === true && !delivery.setAside;
-    await postponeDelivery(deps.services.pool, delivery.id, deps.fence.epoch, { ...verdict, setAside });
+    await postponeDelivery(deps.services.pool, delivery.id, deps.fence.epoch, { ...verdict, setAside, guardId });
     const isOtherDue = setAside && delivery.isReplayed;
     return { isNextDue: setAside || delivery.setAside, wakeAfterMs: isOtherDue ? 0 : verdict.afterSeconds * SECOND };
   });
@@ -227,7 +263,7 @@ async function storeResult(
   { services, fence, isLeaving, now, storedParts, writes, onError }: AttemptDeps,
   delivery: ClaimedDelivery,
   result: LinkResult & { kind: 'answered' },
-): Promise<LinkResult | Incomplete> {
+): Promise<AttemptOutcome | Incomplete> {
   const messages = readMessages(result);
   const attempt = { fence, delivery, firstIndex: storedParts.find(delivery), now, isLeaving };
   try {
@@ -236,6 +272,7 @@ async function storeResult(
     storedParts.set(delivery, storedCount);
     return { kind: 'incomplete', storedCount, messageCount: messages.length };
   } catch (error) {
+    if (error instanceof RequiredPluginError) return toAttemptOutcome(error.cancel);
     return { kind: 'error', message: describeFailure(error, onError) ?? 'its messages could not be stored' };
   }
 }
@@ -246,7 +283,7 @@ async function storeResult(
  * @throws the error, if another attempt comes that does not count this one
  */
 function describeFailure(error: unknown, onError: (error: Error) => void): string | null {
-  if (error instanceof RequiredPluginError || error instanceof Problem) return error.message;
+  if (error instanceof Problem) return error.message;
   // Where writes are repeated until the supervisor stops, the next one repeats the attempt.
   if (isInterruption(error)) throw error;
   onError(error as Error);
@@ -269,7 +306,7 @@ async function readReply(
 ): Promise<
   | { readonly fields: { readonly message: z.input<typeof channelReply> } }
   | { readonly vetoed: string }
-  | { readonly failed: LinkResult }
+  | { readonly failed: AttemptOutcome }
 > {
   try {
     const reply = JSON.parse(Buffer.from(delivery.body).toString('utf8')) as WaitingReply;
@@ -277,10 +314,9 @@ async function readReply(
     const { id: deliveryId, attempt, channelId } = delivery;
     if ('reply' in judged) return { fields: { message: { ...judged.reply, deliveryId, attempt, channelId } } };
     const { cancelled } = judged;
-    return cancelled.cause === 'plugin' ? { vetoed: formatCancel(cancelled) } : fail(cancelled.reason);
+    return cancelled.cause === 'plugin' ? { vetoed: formatCancel(cancelled) } : { failed: toAttemptOutcome(cancelled) };
   } catch (error) {
-    return fail(describeFailure(error, onError) ?? 'the reply could not be read or judged');
+    const message = describeFailure(error, onError) ?? 'the reply could not be read or judged';
+    return { failed: { kind: 'error', message } };
   }
 }
-
-const fail = (message: string): { readonly failed: LinkResult } => ({ failed: { kind: 'error', message } });

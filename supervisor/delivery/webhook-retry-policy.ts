@@ -11,7 +11,7 @@ const REPLAYED_SET_ASIDE_AFTER = 1;
 const JITTER = 0.2;
 /** Delay if the plugin was temporarily unavailable. Seconds. */
 export const TRANSIENT_WAIT_S = 2;
-/** Delay if this supervisor may not run the plugin; another one may. Seconds. */
+/** Delay if this supervisor may not run the plugin, and another one may, or if a required plugin does not run before it is changed. Seconds. */
 export const REFUSED_WAIT_S = 60;
 
 /** The longest wait that follows an attempt, in seconds. @param waits delays after failed attempts, seconds */
@@ -30,12 +30,18 @@ export type AttemptVerdict =
     }
   | { readonly kind: 'dead'; readonly error: string };
 
+/** A plugin that an attempt needs: that of the channel or event, or a required one. */
+export interface NeededPlugin extends Pick<InstalledPlugin, 'status'> {
+  /** Whether the plugin cannot run, for another reason than its failures. Default: false. */
+  readonly isStopped?: boolean;
+}
+
 /**
  * Whether the plugin could not run: its child was restarting or busy, or the supervisor was stopping. False for a
  * plugin that has failed permanently.
  */
-export const isTransient = (result: LinkResult, { status }: Pick<InstalledPlugin, 'status'>): boolean =>
-  result.kind === 'unavailable' && status !== 'failed';
+export const isTransient = (result: LinkResult, { status, isStopped = false }: NeededPlugin): boolean =>
+  result.kind === 'unavailable' && (isStopped || status !== 'failed');
 
 export interface Attempted {
   /** Counts from 1. */
@@ -73,22 +79,26 @@ export const retryFailure = (
 });
 
 /**
- * Decides what follows an attempt. A delivery is not set aside because the plugin could not be called.
+ * Decides what follows an attempt. A delivery is not set aside because a plugin could not be called.
  *
  * @param delivery its attempts including this one, how many were interrupted, and whether it was replayed
+ * @param plugin that of the channel, or the required one that stopped the attempt
  * @param waits delays after the failed attempts, seconds; the failure after the last one makes the delivery dead
  * @param chance a number from 0 to 1
  */
 export function judgeDelivery(
   { attempt, interruptions, isReplayed = false }: Attempted & { readonly isReplayed?: boolean },
   result: LinkResult,
-  plugin: Pick<InstalledPlugin, 'status'>,
+  plugin: NeededPlugin,
   waits: readonly number[],
   chance: number,
 ): AttemptVerdict {
   if (result.kind === 'answered') return { kind: 'delivered' };
   const error = describeFailure(result);
-  if (isTransient(result, plugin)) return { kind: 'retry', afterSeconds: TRANSIENT_WAIT_S, error, as: 'nothing' };
+  if (isTransient(result, plugin)) {
+    const afterSeconds = plugin.isStopped ? REFUSED_WAIT_S : TRANSIENT_WAIT_S;
+    return { kind: 'retry', afterSeconds, error, as: 'nothing' };
+  }
   if (isInterrupted(result, interruptions)) return { kind: 'retry', afterSeconds: 0, error, as: 'interruption' };
   const failures = attempt - interruptions;
   const wait = waits[failures - 1];

@@ -6,6 +6,7 @@ import {
   endOrphanedDeliveries,
   findWaitingChannelQueues,
   makeFailedHeadsDue,
+  makeGuardedHeadsDue,
   releaseHeldDeliveries,
 } from '../../db/channels/delivery-queue.ts';
 import { HeadSearch } from '../../db/channels/head-search.ts';
@@ -73,6 +74,11 @@ interface JobDeps
   readonly sandbox: Pick<Sandbox, 'jail' | 'admits' | 'missing'>;
 }
 
+interface ChangedInstallation {
+  readonly accountId: string;
+  readonly installationId: string;
+}
+
 export interface Jobs {
   /** Call it when a channel has a new delivery, or one that changed. */
   wakeChannel(notice: DeliveryNotice): void;
@@ -80,7 +86,8 @@ export interface Jobs {
   wakeAllChannels(): void;
   /** Call it when a vendor waits for a handshake. */
   handshake(id: string, accountId: string): void;
-  releaseDeliveries(installationId: string): void;
+  /** Call it after a change of an installation. */
+  releaseDeliveries(changed: ChangedInstallation): void;
   /** Compares rows and queues now, or again after the comparison under way, because notifications may have been lost. */
   heal(): void;
   /**
@@ -140,7 +147,7 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
     wakeAllChannels: () => scheduler.wake(null),
     handshake: (id, accountId) =>
       void asAccount(accountId, () => answerRequestedHandshake(deps, id, accountId)).catch(deps.onError),
-    releaseDeliveries: (installationId) => void release(deps, scheduler, installationId).catch(deps.onError),
+    releaseDeliveries: (changed) => void release(deps, scheduler, changed).catch(deps.onError),
     heal: () => healing.wake(),
     stop: (graceMs) => {
       healing.close();
@@ -189,10 +196,19 @@ async function heal(deps: JobDeps, { delivering, updating, scheduler }: RunningW
   for (const step of steps) await step().catch(deps.onError);
 }
 
-async function release({ pool }: JobDeps, scheduler: ChannelScheduler, installationId: string | null): Promise<void> {
-  for (const channelId of await releaseHeldDeliveries(pool, installationId)) scheduler.wake(channelId);
-  if (installationId === null) return;
-  for (const channelId of await makeFailedHeadsDue(pool, installationId)) scheduler.wake(channelId);
+/** @param changed null: any installation may have changed */
+async function release(
+  { pool }: JobDeps,
+  scheduler: ChannelScheduler,
+  changed: ChangedInstallation | null,
+): Promise<void> {
+  const wake = (channelIds: readonly string[]): void => {
+    for (const channelId of channelIds) scheduler.wake(channelId);
+  };
+  wake(await releaseHeldDeliveries(pool, changed?.installationId ?? null));
+  if (changed === null) return;
+  wake(await makeFailedHeadsDue(pool, changed.installationId));
+  wake(await makeGuardedHeadsDue(pool, changed));
 }
 
 async function answerRequest(

@@ -134,6 +134,7 @@ t.test('a required link that did not run or failed cancels every hook, and the r
       /: it is still starting\. (Try|See)/,
     ],
     [{ kind: 'unavailable', message: 'x'.repeat(2_000) }, 'vetoed_unavailable', /could not run/],
+    [{ kind: 'unavailable', message: 'too late', isOutOfTime: true }, 'vetoed_unavailable', /could not run/],
     [answer(7), 'vetoed_error', /returned a result that this hook does not allow/],
   ];
   for (const [name, row] of Object.entries(hooks) as [HookName, HookRow][]) {
@@ -161,6 +162,18 @@ t.test('a required link that did not run or failed cancels every hook, and the r
     if (row.cancellable) continue;
     const cannot = foldLink(name, startChain(row.example.context), required, { kind: 'cancelled', reason: 'no' }, 1);
     t.match(cannot.state.cancelled, { cause: 'failure' }, 'a cancel where none is allowed is malformed');
+  }
+  const obstacles: readonly (readonly [LinkResult, string | undefined])[] = [
+    [{ kind: 'unavailable', message: 'it is still starting' }, 'unavailable'],
+    [{ kind: 'unavailable', message: 'too late', isOutOfTime: true }, undefined],
+    [{ kind: 'error', message: 'it was ended by SIGKILL', interrupted: true }, 'interrupted'],
+    [{ kind: 'error', message: 'x' }, undefined],
+    [{ kind: 'timeout', message: 'x' }, undefined],
+    [answer(7), undefined],
+  ];
+  for (const [result, obstacle] of obstacles) {
+    const { state } = foldLink('middleware.inboundMessage', startChain({}), required, result, 1);
+    t.equal(state.cancelled?.obstacle, obstacle, JSON.stringify(result));
   }
   const ran = foldLink('middleware.systemPrompt', startChain({ systemPrompt: 'a' }), required, answer('b'), 1);
   t.match(ran.state, { cancelled: null, trace: [{ outcome: 'changed', required: true }] });

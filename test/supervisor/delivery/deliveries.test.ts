@@ -13,7 +13,7 @@ import { readStorageValue } from '../../../db/installations/plugin-storage.ts';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
-import { judgeDelivery } from '../../../supervisor/delivery/webhook-retry-policy.ts';
+import { judgeDelivery, REFUSED_WAIT_S, TRANSIENT_WAIT_S } from '../../../supervisor/delivery/webhook-retry-policy.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { connect, deliver, describeRequest, recorder, rowOf } from './channels.ts';
@@ -420,15 +420,22 @@ t.test('the waits grow from 5 s to an hour, and end', async (t) => {
   const replayed = judgeDelivery(tried(1, true), failed, { status: 'ready' }, limits.deliveryWaits, 0.5);
   t.match(replayed, { kind: 'retry', setAside: true }, 'a replayed one after the first');
   t.match(judge(2, away, 'failed'), { setAside: false }, 'but not for a plugin that could not be called');
+  t.match(judge(1, away), { afterSeconds: TRANSIENT_WAIT_S });
+  for (const status of ['ready', 'needs_configuration', 'failed'] as const) {
+    const stopped = { status, isStopped: true };
+    const verdict = judgeDelivery(tried(6), away, stopped, limits.deliveryWaits, 0.5);
+    t.match(verdict, { kind: 'retry', as: 'nothing', afterSeconds: REFUSED_WAIT_S }, `a required one, ${status}`);
+    t.match(judgeDelivery(tried(6), failed, stopped, limits.deliveryWaits, 0.5), { kind: 'dead' }, 'which was called');
+  }
 });
 
-t.test('a message that a required plugin did not see stays out, and comes again', async (t) => {
-  const fixture = await startSupervisorFixture(t, { deliveryWaits: [1, 1, 1, 1, 1, 1] });
+t.test('a message that a required plugin did not see stays out, and comes again when that one changes', async (t) => {
+  const fixture = shared.withNewAccount();
   const code = `channel.receive = (request) => ({ messages: [
     { conversationKey: 'k', from: 'v', text: 'first' }, { conversationKey: 'k', from: 'v', text: request.bodyText }] });`;
-  const made = await fixture.install({ slug: 'inbox', code });
+  const made = await fixture.install({ slug: 'guarded', code });
   const guard = await fixture.install({
-    slug: 'guard',
+    slug: 'thrower',
     settings: { mode: 'broken' },
     required: true,
     code: `middleware.inboundMessage = (ctx) => {
@@ -437,19 +444,97 @@ t.test('a message that a required plugin did not see stays out, and comes again'
     };`,
   });
   const [id = ''] = await deliver(fixture, made, await connect(fixture, made), ['hello']);
-  await eventually(async () => /“guard” failed.*requires it/.test((await rowOf(fixture, id)).last_error));
+  await eventually(async () => /“thrower” failed.*requires it/.test((await rowOf(fixture, id)).last_error));
   const transcript = async () => {
-    const { rows } = await fixture.pool.query('SELECT role, text FROM session_messages ORDER BY position');
+    const sql = 'SELECT role, text FROM session_messages WHERE account_id = $1 ORDER BY position';
+    const { rows } = await fixture.pool.query(sql, [made.accountId]);
     return rows.map(({ role, text }) => `${role}: ${text.slice(0, 30)}`);
   };
-  const before = ['user: first seen', 'notice: “guard” failed with an error, '];
+  const before = ['user: first seen', 'notice: “thrower” failed with an error'];
   t.same(await transcript(), before);
-  t.match(await rowOf(fixture, id), { state: 'pending' });
-  await fixture.pool.query(
-    `UPDATE installations SET settings = '{"mode": "well"}', updated_at = clock_timestamp() WHERE id = $1`,
-    [guard.installationId],
-  );
-  await notifyInstallationChanged(fixture.pool, guard.installationId);
+  t.match(await rowOf(fixture, id), { state: 'pending', attempts: 1 });
+  await fixture.change(guard, `settings = '{"mode": "well"}'`);
   await eventually(async () => (await stateOf(fixture, id)) === 'delivered');
   t.same(await transcript(), [...before, 'user: hello seen'], 'each once, and one notice');
 });
+
+t.test(
+  'requests and replies wait, in order, while a required plugin cannot be called, and end with its change',
+  async (t) => {
+    const fixture = shared.withNewAccount();
+    const made = await fixture.install({
+      slug: 'waiting',
+      capabilities: ['host.storage'],
+      code: `channel.receive = ({ bodyText }) => ({ messages: [{ conversationKey: 'k', from: 'v', text: bodyText }] });
+      channel.send = ({ text }) => host.log('sent', { text });`,
+    });
+    const stopped = `status = 'needs_configuration', required = true`;
+    const guard = await fixture.install({
+      slug: 'needed',
+      status: 'needs_configuration',
+      required: true,
+      code: `middleware.inboundMessage = ({ message, cancel }) => {
+        if (message.text === 'forbidden') cancel('no');
+        return { message: { text: message.text + ' seen' } };
+      };
+      middleware.outboundMessage = ({ message }) => ({ message: { text: message.text + ' seen' } });`,
+    });
+    const { accountId, installationId } = made;
+    const channel = await connect(fixture, made);
+    const reply = async (text: string): Promise<string> => {
+      const id = randomUUIDv7();
+      const body = Buffer.from(JSON.stringify({ conversationKey: 'k', text, attachments: [] }));
+      const { id: channelId, routingId } = channel;
+      const row = { id, channelId, installationId, accountId, routingId, conversationKey: 'k', body };
+      await insertReply(fixture.pool, row);
+      return id;
+    };
+    const waits = async (id: string): Promise<boolean> => {
+      const { last_error, claimed_by } = await rowOf(fixture, id);
+      return /“needed” could not run.*is missing/.test(last_error) && claimed_by === null;
+    };
+    const changes = {
+      ready: `status = 'ready'`,
+      paused: `status = 'paused'`,
+      optional: 'required = false',
+      gone: `status = 'uninstalling'`,
+    };
+    for (const [name, change] of Object.entries(changes)) {
+      const bodies = [name === 'ready' ? 'forbidden' : name, `${name} 2`];
+      const [first = '', second = ''] = await deliver(fixture, made, channel, bodies);
+      const replies = [await reply(name), await reply(`${name} 2`)];
+      const heads = [first, replies[0] ?? ''];
+      for (const id of heads) {
+        for (const _ of [1, 2, 3]) {
+          await eventually(() => waits(id));
+          t.match(await rowOf(fixture, id), { state: 'pending', attempts: 0, set_aside: false });
+          await fixture.pool.query(`UPDATE deliveries SET last_error = 'attempted' WHERE id = $1`, [id]);
+          await makeDeliveryDue(fixture.pool, installationId, id);
+        }
+        await eventually(() => waits(id));
+        // Longer than any test.
+        const later = `UPDATE deliveries SET next_attempt_at = now() + interval '10 minutes' WHERE id = $1`;
+        await fixture.pool.query(later, [id]);
+      }
+      for (const id of [second, replies[1] ?? '']) t.match(await rowOf(fixture, id), { attempts: 0, last_error: null });
+      await fixture.change(guard, change);
+      for (const id of [second, replies[1] ?? ''])
+        await eventually(async () => (await stateOf(fixture, id)) === 'delivered');
+      for (const id of heads) t.match(await rowOf(fixture, id), { state: 'delivered', attempts: 1 });
+      await fixture.change(guard, stopped);
+    }
+    const { rows } = await fixture.pool.query(
+      `SELECT text FROM session_messages WHERE account_id = $1 AND role = 'user' ORDER BY position`,
+      [accountId],
+    );
+    t.same(
+      rows.map(({ text }) => text),
+      ['ready 2 seen', 'paused', 'paused 2', 'optional', 'optional 2', 'gone', 'gone 2'],
+      'nothing that is forbidden',
+    );
+    t.same(
+      (await fixture.readLog('sent')).map(({ text }) => text),
+      ['ready seen', 'ready 2 seen', 'paused', 'paused 2', 'optional', 'optional 2', 'gone', 'gone 2'],
+    );
+  },
+);
