@@ -1,13 +1,26 @@
 /** The MCP connections of this process, each with its own server and stream. Unused ones are closed. */
 import { randomUUID } from 'node:crypto';
+import { LATEST_PROTOCOL_VERSION } from '@modelcontextprotocol/sdk/types.js';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { buildServer } from './server.ts';
 import type { McpDeps } from './server-parts.ts';
 import { McpTransport } from './transport.ts';
 
+/** The part of a connection's id that says which questions its client can ask. */
+function describeElicitation({ elicitation }: McpTransport): string {
+  if (elicitation === undefined) return '';
+  // The protocol's first clients with questions declared no mode, and have forms.
+  const hasForm = elicitation.form !== undefined || elicitation.url === undefined;
+  return `${hasForm ? 'f' : ''}${elicitation.url === undefined ? '' : 'u'}`;
+}
+
 const OF_ACCOUNT_MAX = 50;
 const TOTAL_MAX = 2_000;
+/** Connections that their clients have ended, and whose ids this process keeps. */
+const ENDED_MAX = 2_000;
+/** The id of a connection says which questions its client can ask its user: `f` by form, `u` by address. */
+const CONNECTION_ID = /^[0-9a-f-]{36}\.(f?)(u?)$/;
 /** A connection without requests and open stream is closed after this time. Milliseconds. */
 const IDLE_MS = 30 * 60_000;
 const SWEEP_EVERY_MS = 60_000;
@@ -28,6 +41,9 @@ export interface Connection {
 export class McpConnections {
   readonly #deps: McpDeps;
   readonly #open = new Map<string, Connection>();
+  /** Ids of connections that their clients have ended, the oldest first. */
+  readonly #ended = new Set<string>();
+  readonly #restoring = new Map<string, Promise<Connection>>();
   readonly #sweeper: NodeJS.Timeout;
   #isDraining = false;
 
@@ -57,9 +73,10 @@ export class McpConnections {
   /**
    * Creates a connection, which is stored when the client has initialized it.
    *
+   * @param id of a connection that is built again
    * @throws Problem `rate_limited`, or `unavailable` while the process stops
    */
-  async begin(session: Session): Promise<Connection> {
+  async begin(session: Session, id?: string): Promise<Connection> {
     if (this.#isDraining)
       throw new Problem('unavailable', 'This supervisor is stopping and opens no MCP connections. Connect again.', {
         retryAfter: STOPPING_RETRY_AFTER_S,
@@ -67,10 +84,15 @@ export class McpConnections {
     this.#requireRoom(session.accountId);
     const { server, unwatch } = buildServer(this.#deps, session);
     const transport = new McpTransport({
-      sessionIdGenerator: randomUUID,
-      onsessioninitialized: (id) => {
+      sessionIdGenerator: () => id ?? `${randomUUID()}.${describeElicitation(transport)}`,
+      onsessioninitialized: (given) => {
         if (this.#isFull(session.accountId)) void this.#findUnused(session.accountId)?.close();
-        this.#open.set(id, connection);
+        this.#open.set(given, connection);
+      },
+      onsessionclosed: (given) => {
+        this.#ended.add(given);
+        const [oldest = ''] = this.#ended;
+        if (this.#ended.size > ENDED_MAX) this.#ended.delete(oldest);
       },
     });
     const connection: Connection = {
@@ -87,6 +109,40 @@ export class McpConnections {
     };
     await server.connect(transport);
     transport.checkRequests();
+    return connection;
+  }
+
+  /**
+   * Builds a connection again from its id, after a restart or a long pause: clients of the official SDKs do not initialize again. The id
+   * needs no signature, because the token decides which account and session it is for. Undefined: the id is not that of a lost connection.
+   *
+   * @throws Problem `rate_limited`
+   */
+  async restore(session: Session, id: string): Promise<Connection | undefined> {
+    const [isConnection, form, url] = CONNECTION_ID.exec(id) ?? [];
+    if (!isConnection || this.#isDraining || this.#ended.has(id)) return undefined;
+    // A client may send several requests at once.
+    if (!this.#restoring.has(id)) {
+      if (this.#open.has(id)) return undefined;
+      const capabilities = { elicitation: { ...(form ? { form: {} } : {}), ...(url ? { url: {} } : {}) } };
+      const restored = this.#initialize(session, id, form || url ? capabilities : {});
+      this.#restoring.set(
+        id,
+        restored.finally(() => this.#restoring.delete(id)),
+      );
+    }
+    await this.#restoring.get(id);
+    return this.find(id, session, true);
+  }
+
+  async #initialize(session: Session, id: string, capabilities: object): Promise<Connection> {
+    const connection = await this.begin(session, id);
+    const clientInfo = { name: 'unknown', version: '0' };
+    const params = { protocolVersion: LATEST_PROTOCOL_VERSION, capabilities, clientInfo };
+    const headers = { accept: 'application/json, text/event-stream', 'content-type': 'application/json' };
+    const request = new Request('http://localhost/mcp', { method: 'POST', headers });
+    const parsedBody = { jsonrpc: '2.0', id: 0, method: 'initialize', params };
+    await (await connection.transport.handleRequest(request, { parsedBody })).text();
     return connection;
   }
 

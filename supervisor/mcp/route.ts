@@ -107,7 +107,10 @@ export function mcpRoutes(services: SessionServices, consoleUrl: string, questio
       const named = readConnectionId(request);
       const isNewWork = request.method === 'GET' || messages.some(isRpcRequest);
       const connection =
-        named === undefined ? await connections.begin(session) : connections.find(named, session, isNewWork);
+        named === undefined
+          ? await connections.begin(session)
+          : (connections.find(named, session, isNewWork) ??
+            (messages.some(isWork) ? await connections.restore(session, named) : undefined));
       if (!connection) return answerGone(reply);
       const { transport } = connection;
       if (request.method === 'POST') onceClosed(reply.raw, connections.beginRequest(connection));
@@ -178,6 +181,9 @@ function answerRpcError(error: unknown, request: FastifyRequest, reply: FastifyR
 
 const isRpcRequest = (message: unknown): boolean =>
   readProperty(message, 'method') !== undefined && readProperty(message, 'id') !== undefined;
+
+/** A request of a connection that is initialized. */
+const isWork = (message: unknown): boolean => isRpcRequest(message) && readProperty(message, 'method') !== 'initialize';
 
 function hasManyValues(message: unknown): boolean {
   const callArguments = readProperty(readProperty(message, 'params'), 'arguments');

@@ -6,6 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
 import {
   CallToolRequestSchema,
+  type ClientCapabilities,
   ErrorCode,
   GetPromptRequestSchema,
   InitializeRequestSchema,
@@ -60,6 +61,8 @@ const schemas: ReadonlyMap<string, z.ZodType> = new Map<string, z.ZodType>([
 ]);
 
 export class McpTransport extends WebStandardStreamableHTTPServerTransport {
+  /** The questions that the client can ask its user, from its `initialize`. */
+  elicitation: ClientCapabilities['elicitation'];
   readonly #posted = new Set<PostedRequests>();
   /** Number of the last request. */
   #lastNumber = NO_REQUEST;
@@ -93,6 +96,7 @@ export class McpTransport extends WebStandardStreamableHTTPServerTransport {
     const initialize = messages.find((message) => isJSONRPCRequest(message) && message.method === 'initialize');
     const refusal = initialize === undefined ? null : refuseParams(initialize as JSONRPCRequest);
     if (refusal !== null) return Response.json(refusal, { status: 400 });
+    this.elicitation ??= InitializeRequestSchema.safeParse(initialize).data?.params.capabilities.elicitation;
     const posted: PostedRequests = { open: new Map(), cancelled: [] };
     this.#posted.add(posted);
     const numbered = messages.map((message) => this.#restoreQuestionId(this.#numberRequest(message, posted)));

@@ -1,4 +1,5 @@
 /** A session as a Model Context Protocol server, asked by the official client over HTTP. */
+import { randomUUID } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
@@ -666,6 +667,30 @@ t.test('without a valid answer the call says what is missing, and nothing is sav
   t.same(await readInstallation(), { settings: {}, status: 'needs_configuration' });
 });
 
+t.test('a client goes on with a connection that this process does not know', async (t) => {
+  const { own, tool, readInstallation } = await installUnconfigured(REQUIRED_SETTINGS);
+  const headers = { authorization: `Bearer ${await own.issuer.issue(own.account)}` };
+  const reconnect = async (path: string, suffix: string) => {
+    const client = new Client({ name: 'test', version: '1.0.0' }, { capabilities: { elicitation: {} } });
+    client.setRequestHandler(ElicitRequestSchema, () => ({ action: 'accept', content: { city: 'Bern', unit: 'C' } }));
+    const options = { requestInit: { headers }, sessionId: `${randomUUID()}${suffix}` };
+    const transport = new StreamableHTTPClientTransport(new URL(`http://127.0.0.1:${port}${path}`), options);
+    t.teardown(() => client.close());
+    // With an id, it does not initialize.
+    await client.connect(transport as never);
+    return client;
+  };
+  await t.rejects((await reconnect('/mcp', '')).listTools(), /Session not found/, 'not the id of a connection');
+  const plain = await reconnect(`/sessions/${await own.session()}/mcp`, '.');
+  t.match(await plain.callTool({ name: tool }), { isError: true }, 'the client could not ask its user');
+  const asking = await reconnect('/mcp', '.f');
+  // Several requests at once build one connection.
+  const [listed, called] = await Promise.all([asking.listTools(), asking.callTool({ name: tool })]);
+  t.ok(listed.tools.some(({ name }) => name === tool));
+  t.notOk(called.isError);
+  t.match(await readInstallation(), { settings: { city: 'Bern', unit: 'C' } });
+});
+
 t.test('a token with scopes cannot answer a question that another token caused', async (t) => {
   const { own, tool, readInstallation } = await installUnconfigured(REQUIRED_SETTINGS);
   const scoped = await issueRecordedToken(own.pool, own.issuer, {
@@ -1001,18 +1026,16 @@ t.test('a new connection takes the place of the account’s that was unused for 
   const [oldest = '', second = '', third = ''] = opened;
   await (await post(path, own.account, oldest, list)).text();
   const fresh = await initialize(path, own.account);
-  t.equal((await post(path, own.account, second, list)).status, 404, 'the one that was unused for longest is closed');
+  const authorization = `Bearer ${await fixture.issuer.issue(own.account)}`;
+  const openStream = (id: string) =>
+    fetch(`http://127.0.0.1:${port}${path}`, {
+      headers: { authorization, accept: 'text/event-stream', 'mcp-session-id': id },
+    });
+  t.equal((await openStream(second)).status, 404, 'the one that was unused for longest is closed');
   t.equal((await post(path, own.account, oldest, list)).status, 200, 'the first one was used since');
   t.equal((await post(path, own.account, third, list)).status, 200);
   t.equal((await post(path, own.account, fresh, list)).status, 200);
-  const authorization = `Bearer ${await fixture.issuer.issue(own.account)}`;
-  const streams = await Promise.all(
-    [...opened, fresh].map((id) =>
-      fetch(`http://127.0.0.1:${port}${path}`, {
-        headers: { authorization, accept: 'text/event-stream', 'mcp-session-id': id },
-      }),
-    ),
-  );
+  const streams = await Promise.all([...opened, fresh].map(openStream));
   const refused = await post(path, own.account, null, INITIALIZE);
   t.equal(refused.status, 429, 'every connection is in use');
   t.match(await refused.text(), /the account has 50.*End one with DELETE/);
