@@ -149,6 +149,8 @@ export function createHostCallRouter(deps: HostCallRouterDeps): HostCallRouter {
         finish('ok', null);
         return bodyId !== null && bodies.has(childGone, bodyId) ? { ...(answer as object), isOpen: true } : answer;
       } catch (error) {
+        // The plugin knows no body of a refused call, so it would not end it.
+        if (bodyId !== null) bodies.close(childGone, bodyId);
         const refusal = error instanceof Refusal ? error : toRefusal(request.member, error, deps.onError);
         if (refusal.outcome === 'denied') logDenial(deps, plugin, invocation, refusal.message);
         finish(refusal.outcome, refusal.detail);

@@ -4,7 +4,6 @@ import { MIB } from '../../../sdk/contract/limits.ts';
 
 /** Maximum decoded size of a response. Text has a much lower limit; this one stops everything else. Bytes. */
 const RESPONSE_MAX_BYTES = 16 * MIB;
-const CONNECTIONS_PER_ENDPOINT = 64;
 /** Longest silence; the row's own limit ends most calls earlier. Milliseconds. */
 const SILENCE_MS = 120_000;
 
@@ -14,11 +13,15 @@ interface EndpointFetch {
   close(): Promise<void>;
 }
 
-/** Opens the pool. Loads and connects nothing before the first request. */
-export function openEndpointFetch(): EndpointFetch {
+/**
+ * Opens the pool. Loads and connects nothing before the first request.
+ *
+ * @param connections of each endpoint at once; a further request waits for one
+ */
+export function openEndpointFetch(connections: number): EndpointFetch {
   let opened: Promise<{ undici: typeof import('undici'); dispatcher: Agent }> | undefined;
   const fetchBounded = async (input: string | URL | Request, init?: RequestInit): Promise<Response> => {
-    opened ??= openAgent();
+    opened ??= openAgent(connections);
     const { undici, dispatcher } = await opened;
     // Do not follow redirects: they would send the operator's key to another server.
     const options = { ...init, dispatcher, redirect: 'manual' } as Parameters<typeof fetch>[1];
@@ -30,9 +33,9 @@ export function openEndpointFetch(): EndpointFetch {
   return { fetch: fetchBounded, close: async () => (await opened)?.dispatcher.destroy() };
 }
 
-async function openAgent() {
+async function openAgent(connections: number) {
   const undici = await import('undici');
-  const bounds = { connections: CONNECTIONS_PER_ENDPOINT, headersTimeout: SILENCE_MS, bodyTimeout: SILENCE_MS };
+  const bounds = { connections, headersTimeout: SILENCE_MS, bodyTimeout: SILENCE_MS };
   return { undici, dispatcher: new undici.Agent(bounds) };
 }
 

@@ -22,7 +22,7 @@ const ID_MAX_CHARS = 200;
 const NONE =
   'no model is configured: set MODELS_FILE to a file of model endpoints (docs/models.md), or install a plugin that provides one';
 
-interface LlmDeps extends PluginProviderDeps, SpendingDeps {
+export interface LlmDeps extends PluginProviderDeps, SpendingDeps {
   readonly models: readonly ModelProvider[];
 }
 export interface Llm {
@@ -47,7 +47,8 @@ export function openLlm(deps: LlmDeps): Llm {
     ),
   );
   const plugins = new PluginProviders(deps);
-  const endpoints = openEndpointFetch();
+  // With fewer connections, the calls of one account could use all of an endpoint.
+  const endpoints = openEndpointFetch(COMPLETIONS_TOTAL);
   const spending = new Spending(deps);
   const faults = new RepeatedErrors({ report: deps.onError });
   const logFault = ({ slug }: InstalledPlugin, { message }: Error): void =>

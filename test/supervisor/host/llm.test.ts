@@ -4,8 +4,11 @@ import { APICallError } from 'ai';
 import t from 'tap';
 import { readUsage } from '../../../db/accounts/model-usage.ts';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
+import { Invocations } from '../../../supervisor/calls/invocations.ts';
+import type { HostScope } from '../../../supervisor/host/host-call.ts';
 import type { ModelProvider } from '../../../supervisor/host/llm/configuration.ts';
 import { askEndpoint } from '../../../supervisor/host/llm/endpoint.ts';
+import { type LlmDeps, openLlm } from '../../../supervisor/host/llm/llm.ts';
 import { EndpointFault } from '../../../supervisor/host/llm/model.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { connectionEnds } from '../../runner/open-ends.ts';
@@ -429,6 +432,38 @@ t.test('one installation asks for eight answers at once, no more', async (t) => 
   const outcomes = await running;
   t.equal(outcomes.filter((outcome) => outcome === 'ok').length, 8, outcomes.join('; '));
   t.equal(outcomes.filter((outcome) => /more than 8 calls at once/.test(outcome)).length, 2);
+});
+
+t.test('an account that uses its share of the model calls leaves connections for the others', async (t) => {
+  const held = await startModelServer(t);
+  held.answers = [() => undefined];
+  const { supervisor, pool } = fixture;
+  const llm = openLlm({
+    otherPlugins: { loadPlugins: async () => ({ plugins: [] }) } as unknown as LlmDeps['otherPlugins'],
+    invocations: new Invocations(),
+    metrics: supervisor.metrics,
+    pool,
+    models: [providerOf(held)],
+    tokensPerDay: 0,
+    // The accounts do not exist, so their tokens are not counted.
+    onError: () => undefined,
+  });
+  t.teardown(() => llm.close());
+  const ask = (accountId: string, installationId: string) => {
+    const plugin = { accountId, installationId, slug: 'asker' };
+    const scope = { plugin, signal: new AbortController().signal } as unknown as HostScope;
+    return llm.calls['llm.complete'](scope, { request: { messages: [{ role: 'user', text: 'hi' }] } }).then(
+      ({ text }) => text,
+      (error: Error) => error.message,
+    );
+  };
+  const share = Array.from({ length: 64 }, (_, at) => ask('ann', `one-${at % 8}`));
+  t.match(await ask('ann', 'two'), 'this account already runs 64 model calls');
+  await eventually(async () => held.asked.length === 64);
+  held.answers = [openAi('x')];
+  t.equal(await ask('ben', 'three'), 'x');
+  await llm.close();
+  await Promise.all(share);
 });
 
 t.test('waiting for a model does not use up a hook’s time', async (t) => {
