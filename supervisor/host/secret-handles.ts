@@ -9,6 +9,8 @@ import type { Headers } from './http/headers.ts';
 
 const PREFIX = 'secret:';
 const HTTP_USE = 'http:';
+/** The use of a secret in requests to a host. */
+export const httpUse = (hostname: string): string => `${HTTP_USE}${hostname}`;
 export const WEBHOOKS_USE = 'webhooks';
 /** A text in the form of a handle, whose proof is not checked yet. The look-ahead consumes nothing, so it also finds forms that overlap. */
 const HANDLE_FORM = /secret:(?=([\w-]{1,64}):([0-9a-f]{32}))/g;
@@ -22,8 +24,8 @@ export interface SecretSource {
 }
 
 export interface MaskedSource extends SecretSource {
-  /** Masks the values of which the plugin has handles, as far as they are read by now. */
-  openMask(): SecretMask;
+  /** Masks the values of which the plugin has handles and which may be sent to this host, as far as they are read by now. */
+  openMask(hostname: string): SecretMask;
 }
 
 interface Secret {
@@ -91,7 +93,7 @@ export class SecretHandles {
     for (const [header, given] of Object.entries(headers)) {
       let text = given;
       for (const name of this.findNames(given, source)) {
-        const value = values.get(name) ?? (await readFor(`${HTTP_USE}${hostname}`, name, source));
+        const value = values.get(name) ?? (await readFor(httpUse(hostname), name, source));
         if (!isSafe) throw new HostError(`the secret ${name} is sent over https: only`);
         values.set(name, value);
         text = text.replaceAll(this.#makeOnce(source, name), () => value);

@@ -7,7 +7,7 @@ import { limitSecretUses } from '../../sdk/contract/capabilities.ts';
 import type { SecretMasks } from '../records/secret-mask.ts';
 import { Refusal } from './call-checks.ts';
 import { HostError, type HostHandlers } from './host-call.ts';
-import { type MaskedSource, SecretHandles, WEBHOOKS_USE } from './secret-handles.ts';
+import { httpUse, type MaskedSource, SecretHandles, WEBHOOKS_USE } from './secret-handles.ts';
 
 type Calls = 'secrets.get' | 'secrets.verify';
 
@@ -48,7 +48,9 @@ export class Secrets {
 
   sourceOf({ installationId, secretUses }: InstalledPlugin): MaskedSource {
     const names = Object.keys(secretUses);
-    const hidden = new Set(names.filter((name) => secretUses[name] !== null));
+    /** How the host uses each secret of which the plugin has a handle. */
+    const uses = new Map<string, readonly string[]>();
+    for (const [name, declared] of Object.entries(secretUses)) if (declared !== null) uses.set(name, declared);
     return {
       installationId,
       names,
@@ -59,12 +61,15 @@ export class Secrets {
         if (secret === null) return null;
         // Masked before anything uses it: the user may have changed it since the child started.
         this.#masks.open(installationId).add(name, secret.value);
-        const uses = limitSecretUses(name, declared, secret.allowed);
+        const limited = limitSecretUses(name, declared, secret.allowed);
         // Also where only its user limits it.
-        if (uses !== null) hidden.add(name);
-        return { value: secret.value, uses };
+        if (limited !== null) uses.set(name, limited);
+        return { value: secret.value, uses: limited };
       },
-      openMask: () => this.#masks.get(installationId).select([...hidden]),
+      openMask: (hostname) => {
+        const sent = [...uses].filter(([, some]) => some.includes(httpUse(hostname))).map(([name]) => name);
+        return this.#masks.get(installationId).select(sent);
+      },
     };
   }
 }

@@ -66,7 +66,7 @@ export function openHttp(
           const arrive = (signal: AbortSignal) => followRedirects(scope, first, sender, redirectsMax, signal);
           // A model may think for as long as its call has time before it sends a byte.
           const waitMs = scope.isFromProvider ? bounds.totalMs : bounds.idleMs;
-          const answer = withTimeLimit(init.timeoutMs ?? waitMs, scope.signal, (signal) =>
+          return withTimeLimit(init.timeoutMs ?? waitMs, scope.signal, (signal) =>
             scope.bodyId === null
               ? memory.during(accountId, async (hold) => {
                   hold(bodyBytes);
@@ -79,9 +79,6 @@ export function openHttp(
                   stream.onClose(memory.hold(accountId, bodyBytes)),
                 ),
           );
-          return answer.catch((error: unknown) => {
-            throw maskError(error, sender.source.openMask());
-          });
         });
       },
     },
@@ -176,12 +173,12 @@ async function sendFilled(
   // Checked again: a secret's value may hold characters that a header must not have.
   if (headers !== request.headers) requestHeaders(headers);
   const answer = await send({ ...request, headers }, exchange, signal);
-  return 'location' in answer ? answer : { opened: answer, mask: source.openMask(), url };
+  return 'location' in answer ? answer : { opened: answer, mask: source.openMask(url.hostname), url };
 }
 
 /**
  * A server that repeats the headers of this request, or of an earlier one that it has stored, would show the plugin the values
- * of which it has handles.
+ * of which it has handles. Only values that this host may have got: the plugin's own server could try which texts are masked.
  */
 function maskAnswer(answer: HttpAnswer, mask: SecretMask): HttpAnswer {
   const bytes = Buffer.from(answer.bodyBytes).toString('latin1');
@@ -192,13 +189,6 @@ function maskAnswer(answer: HttpAnswer, mask: SecretMask): HttpAnswer {
     bodyText: mask.maskText(answer.bodyText),
     bodyBytes: masked === bytes ? answer.bodyBytes : Buffer.from(masked, 'latin1'),
   };
-}
-
-/** Errors contain texts that the server has chosen, cut to some length, at their ends. */
-function maskError(error: unknown, mask: SecretMask): unknown {
-  if (!(error instanceof HostError) || mask.isEmpty) return error;
-  const masked = mask.maskText(error.message, true);
-  return masked === error.message ? error : new HostError(masked);
 }
 
 /** Follows redirects here, because the library cannot check grants. */
@@ -215,7 +205,7 @@ async function followRedirects(
     if (!('location' in answer)) return answer;
     if (redirectsMax === 0) break;
     // A server that repeats a header in the address, as many do with `X-Forwarded-Host`, would send a secret to the host of its redirect.
-    if (sender.source.openMask().isFoundIn(answer.location))
+    if (sender.source.openMask(request.url.hostname).isFoundIn(answer.location))
       throw new HostError('the server redirected to an address that contains a secret, which is not allowed');
     request = buildRedirect(scope, request, answer);
   }

@@ -220,7 +220,7 @@ const huge: Readonly<Record<string, { listener: Parameters<typeof serve>[1]; mes
   'a bomb in a bomb': {
     listener: (_request, response) =>
       void response.writeHead(200, { 'content-encoding': 'gzip, gzip' }).end(gzipSync(bomb)),
-    message: /content-encoding that is not understood: gzip, gzip$/,
+    message: /content-encoding that is not understood/,
   },
   'a body without end': {
     listener: (_request, response) => {

@@ -106,7 +106,7 @@ export async function pluginWith(
   for (const name of Object.keys(uses)) mask.add(name, secrets[name] ?? '');
   const source: MaskedSource = {
     installationId: 'one',
-    openMask: () => mask,
+    openMask: (hostname) => mask.select(Object.keys(uses).filter((name) => uses[name]?.includes(`http:${hostname}`))),
     names: Object.keys(uses),
     read: async (name) => {
       const value = secrets[name];
