@@ -1,6 +1,7 @@
 /** Adds the messages that `channel.receive` returned to their sessions, through the hook `inboundMessage`. */
+import { LRUCache } from 'lru-cache';
 import type { z } from 'zod';
-import { type ClaimedDelivery, formatQueueKey } from '../../db/channels/delivery-queue.ts';
+import type { ClaimedDelivery } from '../../db/channels/delivery-queue.ts';
 import { type Fence, inTransaction } from '../../db/postgres/pool.ts';
 import { bindConversation, findConversation, lockChannelAgent } from '../../db/sessions/conversations.ts';
 import { appendMessages, createSession, renameNotice, type Session } from '../../db/sessions/sessions.ts';
@@ -68,27 +69,28 @@ export async function storeMessages(
   return messages.length;
 }
 
+/** Deliveries of which a part is stored: few need several attempts. */
+const STORED_PARTS_MAX = 1_000;
+
 /**
  * The messages with which attempts of this supervisor are done, of deliveries that need several attempts. A replay would have those that
  * plugins cancelled judged again in each of its attempts, and might never come to the last message.
  */
 export class StoredParts {
-  /** By queue: of each, only the head is attempted. */
-  readonly #byQueue = new Map<string, { readonly replay: string; readonly index: number }>();
+  readonly #indexes = new LRUCache<string, number>({ max: STORED_PARTS_MAX });
 
   /** The index of the first message that is left. */
   find(delivery: ClaimedDelivery): number {
-    const known = this.#byQueue.get(formatQueueKey(delivery));
-    return known?.replay === nameReplay(delivery) ? known.index : 0;
+    return this.#indexes.get(nameReplay(delivery)) ?? 0;
   }
 
   set(delivery: ClaimedDelivery, index: number): void {
-    this.#byQueue.set(formatQueueKey(delivery), { replay: nameReplay(delivery), index });
+    this.#indexes.set(nameReplay(delivery), index);
   }
 
-  /** Forgets the queue's head, which is finished. */
+  /** Forgets a delivery that is finished. */
   delete(delivery: ClaimedDelivery): void {
-    this.#byQueue.delete(formatQueueKey(delivery));
+    this.#indexes.delete(nameReplay(delivery));
   }
 }
 

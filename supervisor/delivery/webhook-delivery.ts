@@ -31,6 +31,7 @@ import { RequiredPluginError, type StoredParts, storeMessages } from './inbound-
 import { toRequest } from './webhook-request.ts';
 import {
   type AttemptVerdict,
+  guardWait,
   isUsedUp,
   judgeDelivery,
   type NeededPlugin,
@@ -158,7 +159,7 @@ async function attempt(
     answered.kind === 'answered' && name === 'receive' ? await storeResult(deps, delivery, answered) : answered;
   if (result.kind === 'incomplete') return continueLater(deps, delivery, result);
   const { guardId = null } = result;
-  const needed = guardId === null ? plugin : await findGuard(deps, guardId);
+  const needed = guardId === null ? plugin : await findGuard(deps, delivery, guardId);
   const verdict = judgeDelivery(delivery, result, needed, deps.deliveryWaits, Math.random());
   if (verdict.kind === 'delivered') {
     await deps.faultPoint(formatStep(delivery, 'taken'));
@@ -190,11 +191,16 @@ function toAttemptOutcome({ reason, by, obstacle }: Cancel): AttemptOutcome {
 }
 
 /** Reads the required plugin that stopped an attempt, as it is by now: the cache does not learn that one has failed too often. */
-async function findGuard({ services, fleet, writes }: AttemptDeps, installationId: string): Promise<NeededPlugin> {
+async function findGuard(
+  { services, fleet, writes }: AttemptDeps,
+  { queuedAt }: ClaimedDelivery,
+  installationId: string,
+): Promise<NeededPlugin> {
   const guard = await writes.write(() => loadInstalledPlugin(services.pool, installationId));
   // It was paused or uninstalled meanwhile, or is not required any more: the next attempt may pass.
   if (!guard?.required || guard.status === 'paused' || guard.status === 'uninstalling') return { status: 'ready' };
-  return { status: guard.status, isStopped: !mayRun(guard) || fleet.findRefusal(guard) !== null };
+  const transientWaitS = guardWait((Date.now() - Date.parse(queuedAt)) / SECOND);
+  return { status: guard.status, isStopped: !mayRun(guard) || fleet.findRefusal(guard) !== null, transientWaitS };
 }
 
 /** Puts a delivery back of which an attempt has stored a part. It stays first in its queue, which goes behind those of others. */

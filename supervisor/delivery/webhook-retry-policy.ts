@@ -34,7 +34,16 @@ export type AttemptVerdict =
 export interface NeededPlugin extends Pick<InstalledPlugin, 'status'> {
   /** Whether the plugin cannot run, for another reason than its failures. Default: false. */
   readonly isStopped?: boolean;
+  /** Delay if the plugin is temporarily unavailable. Default: `TRANSIENT_WAIT_S`. Seconds. */
+  readonly transientWaitS?: number;
 }
+
+/**
+ * The delay of a delivery whose required plugin could not be called: half of the time for which it waits. Each attempt runs the handler
+ * and the plugins before that one again. Seconds.
+ */
+export const guardWait = (waitedSeconds: number): number =>
+  Math.min(Math.max(waitedSeconds / 2, TRANSIENT_WAIT_S), REFUSED_WAIT_S);
 
 /**
  * Whether the plugin could not run: its child was restarting or busy, or the supervisor was stopping. False for a
@@ -96,7 +105,7 @@ export function judgeDelivery(
   if (result.kind === 'answered') return { kind: 'delivered' };
   const error = describeFailure(result);
   if (isTransient(result, plugin)) {
-    const afterSeconds = plugin.isStopped ? REFUSED_WAIT_S : TRANSIENT_WAIT_S;
+    const afterSeconds = plugin.isStopped ? REFUSED_WAIT_S : (plugin.transientWaitS ?? TRANSIENT_WAIT_S);
     return { kind: 'retry', afterSeconds, error, as: 'nothing' };
   }
   if (isInterrupted(result, interruptions)) return { kind: 'retry', afterSeconds: 0, error, as: 'interruption' };

@@ -13,7 +13,12 @@ import { readStorageValue } from '../../../db/installations/plugin-storage.ts';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
-import { judgeDelivery, REFUSED_WAIT_S, TRANSIENT_WAIT_S } from '../../../supervisor/delivery/webhook-retry-policy.ts';
+import {
+  guardWait,
+  judgeDelivery,
+  REFUSED_WAIT_S,
+  TRANSIENT_WAIT_S,
+} from '../../../supervisor/delivery/webhook-retry-policy.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { connect, deliver, describeRequest, recorder, rowOf } from './channels.ts';
@@ -421,6 +426,9 @@ t.test('the waits grow from 5 s to an hour, and end', async (t) => {
   t.match(replayed, { kind: 'retry', setAside: true }, 'a replayed one after the first');
   t.match(judge(2, away, 'failed'), { setAside: false }, 'but not for a plugin that could not be called');
   t.match(judge(1, away), { afterSeconds: TRANSIENT_WAIT_S });
+  const busy = { status: 'ready', transientWaitS: guardWait(30) } as const;
+  t.match(judgeDelivery(tried(1), away, busy, limits.deliveryWaits, 0.5), { afterSeconds: 15 });
+  t.same([-1, 0, 3, 10, 3_600].map(guardWait), [2, 2, 2, 5, 60], 'of a required plugin');
   for (const status of ['ready', 'needs_configuration', 'failed'] as const) {
     const stopped = { status, isStopped: true };
     const verdict = judgeDelivery(tried(6), away, stopped, limits.deliveryWaits, 0.5);
