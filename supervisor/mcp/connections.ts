@@ -143,6 +143,8 @@ export class McpConnections {
     const request = new Request('http://localhost/mcp', { method: 'POST', headers });
     const parsedBody = { jsonrpc: '2.0', id: 0, method: 'initialize', params };
     await (await connection.transport.handleRequest(request, { parsedBody })).text();
+    // The process began to stop meanwhile.
+    if (this.#isDraining) await connection.close();
     return connection;
   }
 
@@ -156,7 +158,7 @@ export class McpConnections {
   }
 
   /**
-   * Takes no more work, and closes each connection as soon as its running requests are answered. Their clients initialize again, with
+   * Takes no more work, and closes each connection as soon as its running requests are answered. Their next requests build them again, in
    * another process.
    */
   drain(): void {

@@ -38,7 +38,7 @@ const ACCOUNT_SESSION = {
   strict: false,
 } as const;
 const CONNECTION_HEADER = 'mcp-session-id';
-/** The protocol's error for an unknown connection: the client must initialize again. */
+/** The protocol's error for an unknown connection, to which some clients answer with a new `initialize`. */
 const GONE = { jsonrpc: '2.0', error: { code: -32_001, message: 'Session not found' }, id: null };
 /**
  * Maximum number of messages in one request. All are handled at once, counted as one request, and each can be answered with
