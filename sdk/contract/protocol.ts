@@ -755,6 +755,8 @@ export const hostCalls = {
   },
 } as const satisfies Record<string, HostRow<CapabilityMember>>;
 export type HostCallName = keyof typeof hostCalls;
+/** How long host calls may pause the budget of one call of a handler in all: as long as the longest of them takes. Milliseconds. */
+export const PAUSED_MAX_MS = Math.max(...Object.values(hostCalls).map((row) => (row.pausesBudget ? row.timeoutMs : 0)));
 
 // Wire
 export const logLevels = ['debug', 'info', 'warn', 'error'] as const;

@@ -2,7 +2,7 @@
 
 import { hostExamples, listExampleArguments } from '../contract/host-examples.ts';
 import { limits } from '../contract/limits.ts';
-import { capabilities, type HostCallName, hostCalls, httpReach } from '../contract/protocol.ts';
+import { capabilities, type HostCallName, hostCalls, httpReach, PAUSED_MAX_MS } from '../contract/protocol.ts';
 import type { CapabilityRow, HostRow } from '../contract/rows.ts';
 import { listCalls, members, printSignature } from './host-types.ts';
 import { printValue, type TypePrinter } from './printer.ts';
@@ -52,7 +52,9 @@ function printReachLines(member: string): string[] {
 }
 
 function printCallEntry(member: string, method: string, row: HostRow, printer: TypePrinter): string {
-  const waits = row.pausesBudget ? ' Waiting for it does not count towards the handler’s budget.' : '';
+  const waits = row.pausesBudget
+    ? ` Waiting for it does not count towards the handler’s budget, up to ${formatSeconds(PAUSED_MAX_MS)} in one call of the handler.`
+    : '';
   const isVoid = printer.print(row.result) === 'void';
   const size = isVoid ? '' : ` The result may have at most ${formatBytes(row.maxBytes)}.`;
   return `\`\`\`typescript

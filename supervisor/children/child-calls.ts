@@ -4,7 +4,7 @@ import type { z } from 'zod';
 import { DELTAS_UNREAD_MAX } from '../../sandbox-child/json-rpc.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import { REASON_MAX_CHARS } from '../../sdk/contract/payloads.ts';
-import { control, type Target } from '../../sdk/contract/protocol.ts';
+import { control, PAUSED_MAX_MS, type Target } from '../../sdk/contract/protocol.ts';
 import { within } from '../../service/timing/within.ts';
 import { formatSource } from '../calls/plugin-call.ts';
 import type { CpuDemand, WatchedProcess } from '../jail/watched-process.ts';
@@ -13,7 +13,7 @@ import { type ChildConnection, SentCancellation } from './child-connection.ts';
 import { describeViolation } from './child-end.ts';
 import { ChildError, createTimeoutError, createUnsentError } from './child-errors.ts';
 import { cutFailure } from './child-text.ts';
-import { Deadline, FairDeadline } from './deadline.ts';
+import { Deadline, FairDeadline, HostCallPauses } from './deadline.ts';
 
 /** What the plugin's handler did: it answered, cancelled, or threw. `invalid_arguments`: it did not run. */
 export type Outcome = z.infer<(typeof control)['invoke']['result']>;
@@ -66,6 +66,8 @@ interface CalledProcess extends Pick<WatchedProcess, 'cpuDemand'> {
 export class ChildCalls {
   readonly connection: ChildConnection;
   readonly process: CalledProcess;
+  /** How long host calls may pause the budget of one call in all, milliseconds. */
+  readonly pausedMaxMs: number;
   readonly #slots: CallSlots;
   /** Calls that have not ended, in the order in which they were sent. At most 16, so a search is faster than a map. */
   readonly #running: Call[] = [];
@@ -74,10 +76,16 @@ export class ChildCalls {
   /** Resolves when no call runs. Null: nothing waits for that. */
   #idle: PromiseWithResolvers<void> | null = null;
 
-  constructor(connection: ChildConnection, process: CalledProcess, bounds: CallBounds = limits) {
+  constructor(
+    connection: ChildConnection,
+    process: CalledProcess,
+    bounds: CallBounds = limits,
+    pausedMaxMs = PAUSED_MAX_MS,
+  ) {
     this.#slots = new CallSlots(bounds.callsInFlight, bounds.callsWaiting);
     this.connection = connection;
     this.process = process;
+    this.pausedMaxMs = pausedMaxMs;
   }
 
   /** Whether the caller of this invocation still waits. Only then may a host call of the child name it. */
@@ -85,12 +93,9 @@ export class ChildCalls {
     return this.#find(invocationId)?.isSettled === false;
   }
 
-  pause(invocationId: string): void {
-    this.#find(invocationId)?.deadline.pause();
-  }
-
-  resume(invocationId: string): void {
-    this.#find(invocationId)?.deadline.resume();
+  /** Pauses the budget of a call while a host call of its handler waits. @returns a function that resumes the budget, to be called once */
+  pauseForHostCall(invocationId: string): () => void {
+    return this.#find(invocationId)?.pauseForHostCall() ?? (() => undefined);
   }
 
   /** Pauses or resumes the budgets of all running calls. While paused, the budget of a call pauses when it gets its slot. */
@@ -230,6 +235,8 @@ class Call {
   readonly #signal: AbortSignal | undefined;
   readonly #caller: Caller;
   readonly #onDelta: InvokeOptions['onDelta'];
+  /** Null: no host call has paused the budget. */
+  #pauses: HostCallPauses | null = null;
   #deltas: Disposable | null = null;
   #unreadDeltas = 0;
   /** Resolves when all deltas that have arrived were passed on. */
@@ -326,6 +333,13 @@ class Call {
     }
   };
 
+  pauseForHostCall(): () => void {
+    this.#pauses ??= new HostCallPauses(this.deadline, this.#calls.pausedMaxMs);
+    const pauses = this.#pauses;
+    pauses.pause();
+    return () => pauses.resume();
+  }
+
   get #handler(): string {
     return formatSource(this.#target);
   }
@@ -355,7 +369,8 @@ class Call {
       return;
     }
     const hung = this.#calls.findHung();
-    const detail = ` (${Math.round(this.deadline.elapsedMs())} ms)`;
+    const waited = this.#pauses?.isUsedUp ? `, besides ${this.#calls.pausedMaxMs} ms of waiting for host calls` : '';
+    const detail = ` (${Math.round(this.deadline.elapsedMs())} ms${waited})`;
     const timeout = createTimeoutError(this.#handler, this.#budgetMs, detail);
     const hang = hung && hung !== this ? hung.describeHang() : timeout.message;
     const isBlocked = !this.hasStarted && hang !== timeout.message;
@@ -384,6 +399,7 @@ class Call {
     this.#isFinished = true;
     this.#settleCaller(outcome);
     this.deadline.clear();
+    this.#pauses?.clear();
     this.onAnswered?.();
     this.#deltas?.dispose();
     this.#calls.remove(this);

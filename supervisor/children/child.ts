@@ -176,10 +176,14 @@ export class Child {
     return this.#pipes.calls.run(target, context, options);
   }
 
-  /** Pauses the budget of a running handler. Pauses nest. Unknown ids are ignored. @returns a function that resumes the budget */
+  /**
+   * Pauses the budget of a running handler while a host call of it waits. All host calls of a handler together pause it for at most
+   * `PAUSED_MAX_MS`. Unknown ids are ignored.
+   *
+   * @returns a function that resumes the budget, to be called once
+   */
   pauseDeadline(invocationId: string): () => void {
-    this.#pipes?.calls.pause(invocationId);
-    return () => this.#pipes?.calls.resume(invocationId);
+    return this.#pipes?.calls.pauseForHostCall(invocationId) ?? (() => undefined);
   }
 
   /** The inspector's stream; null for a child that was not started for inspection. */

@@ -96,6 +96,49 @@ export class Deadline {
   }
 }
 
+/** Pauses a budget while host calls of its handler wait for something slow, for a limited time in all. */
+export class HostCallPauses {
+  readonly #deadline: Deadline;
+  /** Runs while a host call pauses the budget. */
+  readonly #limit: Deadline;
+  #waitingCalls = 0;
+  #isUsedUp = false;
+
+  /** @param maxMs the budget runs on after this time, although a host call still waits */
+  constructor(deadline: Deadline, maxMs: number) {
+    this.#deadline = deadline;
+    this.#limit = new Deadline(maxMs, () => {
+      this.#isUsedUp = true;
+      this.#deadline.resume();
+    });
+    this.#limit.pause();
+  }
+
+  get isUsedUp(): boolean {
+    return this.#isUsedUp;
+  }
+
+  /** A host call begins to wait. */
+  pause(): void {
+    this.#waitingCalls += 1;
+    if (this.#waitingCalls > 1 || this.#isUsedUp) return;
+    this.#limit.resume();
+    this.#deadline.pause();
+  }
+
+  /** A host call has ended. */
+  resume(): void {
+    this.#waitingCalls -= 1;
+    if (this.#waitingCalls > 0 || this.#isUsedUp) return;
+    this.#limit.pause();
+    this.#deadline.resume();
+  }
+
+  clear(): void {
+    this.#limit.clear();
+  }
+}
+
 /** The process is watched during this last part of a budget only. Nearly all calls end before, and reading CPU times takes 15 µs. */
 const WATCHED_SHARE = 0.5;
 /** A process that had a processor for this share of the watched time gets no more time: it computes. */

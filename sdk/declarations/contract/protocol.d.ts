@@ -1808,6 +1808,8 @@ export declare const hostCalls: {
     };
 };
 export type HostCallName = keyof typeof hostCalls;
+/** How long host calls may pause the budget of one call of a handler in all: as long as the longest of them takes. Milliseconds. */
+export declare const PAUSED_MAX_MS: number;
 export declare const logLevels: readonly ['debug', 'info', 'warn', 'error'];
 export type LogLevel = (typeof logLevels)[number];
 /** The handler to run: the row's key, and the registered name where the row has many. */

@@ -6,13 +6,14 @@ import t from 'tap';
 import { FRAME_MAX_BYTES, FRAME_TO_CHILD_MAX_BYTES, FrameBuffer, HEADER_BYTES } from '../../../sandbox-child/frame.ts';
 import { DELTAS_UNREAD_MAX } from '../../../sandbox-child/json-rpc.ts';
 import { decodeMessage } from '../../../sandbox-child/message.ts';
-import { MIB } from '../../../sdk/contract/limits.ts';
+import { limits, MIB } from '../../../sdk/contract/limits.ts';
 import { waitForLoopTurn } from '../../../service/timing/loop-turns.ts';
 import { perSecond, TokenBucket } from '../../../service/timing/token-bucket.ts';
 import { AnswerDeltas } from '../../../supervisor/children/answer-deltas.ts';
 import { ChildCalls } from '../../../supervisor/children/child-calls.ts';
 import { ChildConnection, SentCancellation } from '../../../supervisor/children/child-connection.ts';
 import { ChildError, HostCallRefusal, UNEXPECTED } from '../../../supervisor/children/child-errors.ts';
+import { Deadline } from '../../../supervisor/children/deadline.ts';
 import type { CpuDemand } from '../../../supervisor/jail/watched-process.ts';
 import { SecretMask } from '../../../supervisor/records/secret-mask.ts';
 import { collectGarbage } from '../../fixtures/collect-garbage.ts';
@@ -435,6 +436,23 @@ t.test('after its deadline, a child is not killed while its answer waits for the
   await t.rejects(call, errorOf('timeout'));
   await eventually(async () => peer.lines.length === 2);
   t.ok(looks >= 4);
+});
+
+t.test('a host call that waits pauses the budget for a limited time, and a debugger without a limit', async (t) => {
+  const alive = setInterval(() => undefined, 1_000);
+  t.teardown(() => clearInterval(alive));
+  const { connection } = connect();
+  const process = { kill: () => undefined, cpuDemand: () => NO_DEMAND };
+  const calls = new ChildCalls(connection, process, limits, 10);
+  const call = calls.run({ kind: 'tools', name: 'x' }, {}, { invocationId: 'a', deadlineAt: Date.now() + 10 });
+  calls.setPaused(true);
+  const resume = calls.pauseForHostCall('a');
+  await new Promise<void>((resolve) => new Deadline(30, resolve));
+  t.equal(calls.has('a'), true, 'a debugger is attached');
+  calls.setPaused(false);
+  await t.rejects(call, { ...errorOf('timeout'), message: /besides 10 ms of waiting for host calls/ });
+  resume();
+  connection.close(new ChildError('dead', 'it was killed'));
 });
 
 const lateAnswer = frame({ id: 0, result: { outcome: 'answered', answer: 'late' } });

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MessageChannel } from 'node:worker_threads';
 import t from 'tap';
-import { Deadline, FairDeadline } from '../../../supervisor/children/deadline.ts';
+import { Deadline, FairDeadline, HostCallPauses } from '../../../supervisor/children/deadline.ts';
 
 /** How late a timer may be on a busy machine, milliseconds. */
 const LATE_MS = 5_000;
@@ -106,6 +106,27 @@ t.test('a paused deadline does not run, and pauses nest', async (t) => {
   deadline.resume();
   await expired.promise;
   clearInterval(alive);
+});
+
+t.test('host calls pause a budget for a limited time in all', async (t) => {
+  const alive = setInterval(() => undefined, 10);
+  t.teardown(() => clearInterval(alive));
+  const deadline = new Deadline(60_000, () => t.fail('expired'));
+  const pauses = new HostCallPauses(deadline, 30);
+  pauses.pause();
+  pauses.pause();
+  await expire(20);
+  pauses.resume();
+  t.equal(deadline.isPaused, true, 'another one waits');
+  pauses.resume();
+  t.equal(deadline.isPaused, false);
+  pauses.pause();
+  await expire(20);
+  t.equal(deadline.isPaused, false, 'it has waited longer than that, together with the first ones');
+  pauses.resume();
+  pauses.pause();
+  t.equal(deadline.isPaused, false, 'further ones do not pause it');
+  deadline.clear();
 });
 
 t.test('a cleared deadline does not expire', async (t) => {
