@@ -96,7 +96,8 @@ export class McpTransport extends WebStandardStreamableHTTPServerTransport {
     const initialize = messages.find((message) => isJSONRPCRequest(message) && message.method === 'initialize');
     const refusal = initialize === undefined ? null : refuseParams(initialize as JSONRPCRequest);
     if (refusal !== null) return Response.json(refusal, { status: 400 });
-    this.elicitation ??= InitializeRequestSchema.safeParse(initialize).data?.params.capabilities.elicitation;
+    if (initialize !== undefined)
+      this.elicitation ??= InitializeRequestSchema.safeParse(initialize).data?.params.capabilities.elicitation;
     const posted: PostedRequests = { open: new Map(), cancelled: [] };
     this.#posted.add(posted);
     const numbered = messages.map((message) => this.#restoreQuestionId(this.#numberRequest(message, posted)));
